@@ -1,0 +1,58 @@
+# Every target makes the environment it needs: Python 3.11 or newer and make are all it takes.
+# PYTHON=/path/to/python chooses the interpreter, WORKERS=1 runs the tests in one process.
+
+RUN := .venv/bin/python -m
+WORKERS ?= 2
+CODE := src tests $(wildcard benchmarks) scripts/environment
+BENCHMARKS := $(wildcard benchmarks/*.py)
+FAST_LANES := $(wildcard tests/unit tests/property)
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: environment
+environment: ## make or renew .venv, which every other target does by itself
+	@scripts/environment .venv --groups dev interop
+
+.PHONY: test
+test: environment ## run all tests
+	$(RUN) pytest -n $(WORKERS)
+
+.PHONY: test-oldest
+test-oldest: environment ## run the fast tests on the oldest Python found, unless `test` ran on it
+	@oldest=$$(scripts/environment --version --oldest) && newest=$$(scripts/environment --version) && \
+	if [ "$$oldest" = "$$newest" ]; then \
+		echo "Python $$oldest is the only one here: 'make test' covers it"; \
+	else \
+		scripts/environment .venv-oldest --oldest --groups dev && \
+		echo "Fast tests on Python $$oldest" && \
+		.venv-oldest/bin/python -m pytest -n $(WORKERS) $(FAST_LANES); \
+	fi
+
+.PHONY: check
+check: environment ## formatting, lint, types, layers
+	$(RUN) ruff format --check $(CODE)
+	$(RUN) ruff check $(CODE)
+	$(RUN) mypy $(CODE)
+	.venv/bin/lint-imports --no-logo
+
+.PHONY: format
+format: environment ## format the code and repair what the linter can
+	$(RUN) ruff check --fix $(CODE)
+	$(RUN) ruff format $(CODE)
+
+.PHONY: fuzz
+fuzz: environment ## decode 200,000 damaged files (CI runs a few seconds' worth)
+	PYTHONPATH=. .venv/bin/python tests/fuzz/run.py --count 200000
+
+.PHONY: bench
+bench: environment ## print the numbers of every benchmark
+	@set -e; for benchmark in $(BENCHMARKS); do PYTHONPATH=. .venv/bin/python $$benchmark; done
+
+.PHONY: clean
+clean: ## remove environments, caches and builds
+	rm -rf .venv* dist build .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
