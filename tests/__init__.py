@@ -1,0 +1,1 @@
+"""The tests, and the few modules that several of them share."""

@@ -1,0 +1,23 @@
+"""What every lane of the tests shares: hypothesis profiles and the repositories to read."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from tests.generations import unpack_repositories
+
+# No deadline: a shared machine pauses, and a slow example is not a wrong one.
+settings.register_profile("fast", deadline=None, print_blob=True, max_examples=20)
+settings.register_profile("ci", deadline=None, print_blob=True, max_examples=100, derandomize=False)
+settings.register_profile("deep", deadline=None, print_blob=True, max_examples=5_000)
+settings.load_profile(os.environ.get("FRAZIL_HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.fixture(scope="session")
+def generations(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that holds one folder per repository, as `tests.generations` lists them."""
+    directory = tmp_path_factory.mktemp("generations")
+    unpack_repositories(directory)
+    return directory
