@@ -25,7 +25,7 @@ test: environment ## run all tests
 test-oldest: environment ## run the fast tests on the oldest Python found, unless `test` ran on it
 	@oldest=$$(scripts/environment --version --oldest) && newest=$$(scripts/environment --version) && \
 	if [ "$$oldest" = "$$newest" ]; then \
-		echo "Python $$oldest is the only one here: 'make test' covers it"; \
+		echo "Python $$oldest is the oldest here, and what 'make test' runs on"; \
 	else \
 		scripts/environment .venv-oldest --oldest --groups dev && \
 		echo "Fast tests on Python $$oldest" && \
