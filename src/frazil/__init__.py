@@ -1,3 +1,5 @@
 """The Icechunk storage format in Python, with its data pipeline on Apache Spark."""
 
-__version__ = "0.1.0"
+from frazil.version import __version__
+
+__all__ = ["__version__"]

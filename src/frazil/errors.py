@@ -1,0 +1,157 @@
+"""Every exception that Frazil raises, grouped by what its handler would do next.
+
+::
+
+    IcechunkError
+    ├── ConflictError             rebase, or start again from the new tip
+    │   └── RebaseFailedError     decide about each conflict
+    ├── NotFoundError             ask for something else (also a KeyError)
+    │   ├── NodeNotFoundError
+    │   ├── SnapshotNotFoundError
+    │   ├── RefNotFoundError
+    │   └── RepositoryNotFoundError
+    ├── AlreadyExistsError        choose another name
+    ├── ReadOnlyError             open a writable session
+    ├── InvalidInputError         correct the call (also a ValueError)
+    ├── SessionStateError         use another kind of session, or call in another order
+    ├── StorageError              look at the storage, perhaps try again
+    ├── FormatError               restore or repair the named file
+    └── InternalError             report a bug
+
+Rule kept here: every exception survives pickling, because Spark carries them between processes.
+"""
+
+from typing import ClassVar
+
+
+class IcechunkError(Exception):
+    """The base of all; `kind` is a stable code for programs, `message` a sentence for people."""
+
+    default_kind: ClassVar[str] = "unknown"
+
+    def __init__(self, message: str, *, kind: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.kind = kind or self.default_kind
+
+    def __str__(self) -> str:
+        # KeyError, a base of NotFoundError, would show the repr of the message.
+        return self.message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # The keyword-only arguments of subclasses live in __dict__, which is restored last.
+        return (_restore, (type(self), self.message), self.__dict__)
+
+
+def _restore(cls: type[IcechunkError], message: str) -> IcechunkError:
+    error = cls.__new__(cls, message)
+    error.args = (message,)
+    return error
+
+
+class ConflictError(IcechunkError):
+    """Somebody else moved the branch since this session started."""
+
+    default_kind = "commit-conflict"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        expected_parent: str | None = None,
+        actual_parent: str | None = None,
+        kind: str | None = None,
+    ) -> None:
+        super().__init__(message, kind=kind)
+        self.expected_parent = expected_parent
+        self.actual_parent = actual_parent
+
+
+class RebaseFailedError(ConflictError):
+    """Their changes and ours meet in a way that the solver may not decide."""
+
+    default_kind = "rebase-failed"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        snapshot: str,
+        conflicts: tuple[object, ...] = (),
+        kind: str | None = None,
+    ) -> None:
+        super().__init__(message, kind=kind)
+        self.snapshot = snapshot
+        self.conflicts = list(conflicts)
+
+
+class NotFoundError(IcechunkError, KeyError):
+    """What was asked for does not exist."""
+
+    default_kind = "key-not-found"
+
+
+class NodeNotFoundError(NotFoundError):
+    """No group, array or chunk at this path."""
+
+    default_kind = "node-not-found"
+
+
+class SnapshotNotFoundError(NotFoundError):
+    """No snapshot with this id, or none at this time."""
+
+    default_kind = "snapshot-not-found"
+
+
+class RefNotFoundError(NotFoundError):
+    """No branch or tag of this name."""
+
+    default_kind = "ref-not-found"
+
+
+class RepositoryNotFoundError(NotFoundError):
+    """No repository at this place."""
+
+    default_kind = "repository-not-found"
+
+
+class AlreadyExistsError(IcechunkError):
+    """What was to be created exists."""
+
+    default_kind = "node-already-exists"
+
+
+class ReadOnlyError(IcechunkError):
+    """A write through something that only reads."""
+
+    default_kind = "read-only-session"
+
+
+class InvalidInputError(IcechunkError, ValueError):
+    """An argument, key, index or metadata value that can't be right."""
+
+    default_kind = "invalid-key"
+
+
+class SessionStateError(IcechunkError):
+    """The session or repository is in a state that does not allow this."""
+
+    default_kind = "not-allowed"
+
+
+class StorageError(IcechunkError):
+    """The storage failed or is set up wrongly; often passing."""
+
+    default_kind = "storage-other"
+
+
+class FormatError(IcechunkError):
+    """A file can't be decoded, or a value can't be held by the file it should go to."""
+
+    default_kind = "deserialization"
+
+
+class InternalError(IcechunkError):
+    """Something that can't happen has happened."""
+
+    default_kind = "unknown"

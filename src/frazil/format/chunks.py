@@ -1,0 +1,404 @@
+"""Chunk references: one as a value, and all of an array's as a table of columns.
+
+A `ChunkTable` is a struct of arrays with a row for each reference, sorted by coordinate, no
+coordinate twice. Every operation works on whole columns; a row becomes a Python object only when a
+caller asks for one chunk. A column that says the same for all rows (no checksum, no chunk id) is a
+broadcast view and takes no memory.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from enum import IntEnum
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from frazil.format import coordinates as coords_
+from frazil.format import ragged
+from frazil.format.coordinates import Coordinates, Extents, Rows
+from frazil.format.ids import ChunkId
+from frazil.format.strings import NO_STRINGS, Strings, unite
+
+
+class ChunkKind(IntEnum):
+    """Where the bytes of a chunk are; the numbers are those of Icechunk's `ChunkType`."""
+
+    NATIVE = 1
+    VIRTUAL = 2
+    INLINE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ETag:
+    """A virtual chunk's source must still have this entity tag."""
+
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class LastModified:
+    """A virtual chunk's source must not be newer than this, in seconds since 1970."""
+
+    seconds: int
+
+
+Checksum = ETag | LastModified
+
+
+@dataclass(frozen=True, slots=True)
+class NativeRef:
+    """A chunk in a file of the repository."""
+
+    chunk_id: ChunkId
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualRef:
+    """A chunk in a file outside the repository."""
+
+    location: str
+    offset: int
+    length: int
+    checksum: Checksum | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InlineRef:
+    """A chunk whose bytes are in the manifest itself."""
+
+    data: bytes
+
+
+ChunkRef = NativeRef | VirtualRef | InlineRef
+
+
+def constant_column(value: int, count: int, dtype: type[np.generic]) -> NDArray[Any]:
+    """A read-only column that says the same in every row and takes no memory."""
+    return np.broadcast_to(np.array(value, dtype), (count,))
+
+
+def no_chunk_ids(count: int, size: int = 12) -> ragged.Bytes:
+    """The chunk id column of rows that have none."""
+    return np.broadcast_to(np.zeros(size, np.uint8), (count, size))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChunkTable:
+    """References of one array, by column. Build one with `of` or `sort` unless it is sorted already.
+
+    In an inline row `offset` and `length` say where its bytes are in `inline`.
+    """
+
+    coordinates: Coordinates
+    kind: NDArray[np.uint8]
+    offset: NDArray[np.uint64]
+    length: NDArray[np.uint64]
+    chunk_id: NDArray[np.uint8]
+    """A row of 12 (16 in the draft) bytes; zeros where the row is not native."""
+    location: NDArray[np.int32]
+    """Numbers into `locations`; -1 where the row is not virtual."""
+    etag: NDArray[np.int32]
+    """Numbers into `etags`, or -1."""
+    last_modified: NDArray[np.uint32]
+    """Seconds since 1970; 0 where there is no such checksum."""
+    extra: NDArray[np.int32]
+    """Numbers into `extras`, or -1."""
+    locations: Strings = field(default_factory=lambda: NO_STRINGS)
+    etags: Strings = field(default_factory=lambda: NO_STRINGS)
+    inline: ragged.Bytes = field(default_factory=lambda: NO_STRINGS.blob)
+    extras: tuple[bytes, ...] = ()
+
+    @classmethod
+    def of(cls, axes: int, refs: Mapping[tuple[int, ...], ChunkRef], id_size: int = 12) -> Self:
+        """A table of references given one by one."""
+        rows = sorted(refs.items())
+        locations, location = _number(
+            [r.location if isinstance(r, VirtualRef) else None for _, r in rows]
+        )
+        etags, etag = _number([_etag(ref) for _, ref in rows])
+        inline, where = _pack_inline([r.data if isinstance(r, InlineRef) else b"" for _, r in rows])
+        count = len(rows)
+        chunk_id = np.zeros((count, id_size), np.uint8)
+        offset, length = where[:-1].astype(np.uint64), np.diff(where).astype(np.uint64)
+        for row, (_, ref) in enumerate(rows):
+            if isinstance(ref, InlineRef):
+                continue
+            offset[row], length[row] = ref.offset, ref.length
+            if isinstance(ref, NativeRef):
+                chunk_id[row] = np.frombuffer(ref.chunk_id, np.uint8)
+        return cls(
+            coordinates=np.array([c for c, _ in rows], np.uint32).reshape(count, axes),
+            kind=np.fromiter((_KIND_OF[type(ref)] for _, ref in rows), np.uint8, count),
+            offset=offset,
+            length=length,
+            chunk_id=chunk_id,
+            location=location,
+            etag=etag,
+            last_modified=np.fromiter((_last_modified(r) for _, r in rows), np.uint32, count),
+            extra=constant_column(-1, count, np.int32),
+            locations=locations,
+            etags=etags,
+            inline=inline,
+        )
+
+    @classmethod
+    def empty(cls, axes: int, id_size: int = 12) -> Self:
+        """A table without references."""
+        return cls.of(axes, {}, id_size)
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    def __eq__(self, other: object) -> bool:
+        """Equal references; how texts are numbered or bytes are packed does not matter."""
+        if not isinstance(other, ChunkTable):
+            return NotImplemented
+        return self.coordinates.shape == other.coordinates.shape and all(
+            np.array_equal(mine, theirs)
+            for mine, theirs in zip(_plain(self), _plain(other), strict=True)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        counts = {kind.name.lower(): int(np.sum(self.kind == kind)) for kind in ChunkKind}
+        parts = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
+        return f"ChunkTable({self.axes} axes, {len(self)} references: {parts or 'none'})"
+
+    @property
+    def axes(self) -> int:
+        """How many axes the array has."""
+        return int(self.coordinates.shape[1])
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held; broadcast columns count for what they hold."""
+        columns = (getattr(self, name) for name in _ROW_COLUMNS)
+        held = sum(column.nbytes if 0 not in column.strides else 0 for column in columns)
+        return held + self.locations.nbytes + self.etags.nbytes + self.inline.nbytes
+
+    # Looking things up
+
+    def table(self) -> Self:
+        """Itself; a manifest's encoded references have the same method and decode."""
+        return self
+
+    def find(self, wanted: Sequence[int]) -> ChunkRef | None:
+        """The reference of one chunk, by binary search."""
+        if len(wanted) != self.axes:
+            return None
+        row = coords_.find_row(self.coordinates, wanted)
+        return None if row is None else self.ref(row)
+
+    def locate(self, wanted: Coordinates) -> Rows:
+        """The row of each wanted coordinate, or -1, in one vectorised call."""
+        return coords_.locate(self.coordinates, wanted)
+
+    def ref(self, row: int) -> ChunkRef:
+        """One row as a value."""
+        offset, length = int(self.offset[row]), int(self.length[row])
+        if self.kind[row] == ChunkKind.NATIVE:
+            return NativeRef(ChunkId(self.chunk_id[row].tobytes()), offset, length)
+        if self.kind[row] == ChunkKind.INLINE:
+            return InlineRef(self.inline[offset : offset + length].tobytes())
+        checksum: Checksum | None = None
+        if self.etag[row] >= 0:
+            checksum = ETag(self.etags[self.etag[row]])
+        elif self.last_modified[row]:
+            checksum = LastModified(int(self.last_modified[row]))
+        return VirtualRef(self.locations[self.location[row]], offset, length, checksum)
+
+    def refs(self) -> dict[tuple[int, ...], ChunkRef]:
+        """All rows as values, for people and small tables."""
+        keys = map(tuple, self.coordinates.tolist())
+        return {key: self.ref(row) for row, key in enumerate(keys)}
+
+    def extents(self) -> Extents:
+        """The smallest box that holds all coordinates; there must be one."""
+        return coords_.bounding_box(self.coordinates)
+
+    def distinct_chunk_ids(self) -> NDArray[np.uint8]:
+        """The ids of native chunks, each once, sorted, as rows of bytes."""
+        ids = self.chunk_id[self.kind == ChunkKind.NATIVE]
+        size = ids.shape[1]
+        items = np.unique(np.ascontiguousarray(ids).view(f"S{size}"))
+        return items.view(np.uint8).reshape(-1, size)
+
+    # Making other tables
+
+    def take(self, rows: Rows | NDArray[np.bool_] | slice) -> Self:
+        """The table of these rows, which must ascend."""
+        return replace(self, **{name: getattr(self, name)[rows] for name in _ROW_COLUMNS})
+
+    def select(self, extents: Extents) -> Self:
+        """The references inside a box."""
+        return self.take(coords_.rows_inside(self.coordinates, extents))
+
+    def remove(self, unwanted: Coordinates) -> Self:
+        """Without the references at these coordinates."""
+        keep = np.ones(len(self), np.bool_)
+        rows = self.locate(unwanted)
+        keep[rows[rows >= 0]] = False
+        return self.take(keep)
+
+    def merge(self, newer: "ChunkTable") -> "ChunkTable":
+        """These references with newer ones laid over them."""
+        if not len(newer):
+            return self
+        if not len(self):
+            return newer
+        return concatenate([self.remove(newer.coordinates), newer])
+
+    def split(self, edges: Sequence[Sequence[int]]) -> dict[tuple[int, ...], Self]:
+        """Cut along edges (for each axis `0, s, 2s, …`); only cells that hold references appear."""
+        if not len(self):
+            return {}
+        cells = np.empty((len(self), self.axes), np.uint32)
+        for axis, axis_edges in enumerate(edges):
+            inner = np.asarray(axis_edges[1:-1], np.uint64)
+            cells[:, axis] = np.searchsorted(inner, self.coordinates[:, axis], side="right")
+        (keys,) = coords_.order_keys(cells)
+        order = np.argsort(keys, kind="stable")
+        _, starts = np.unique(keys[order], return_index=True)
+        pieces = np.split(order, starts[1:])
+        return {tuple(cells[piece[0]].tolist()): self.take(piece) for piece in pieces}
+
+    def sort(self) -> "ChunkTable":
+        """In order of coordinates; of rows with equal coordinates the last one stays."""
+        if coords_.is_strictly_sorted(self.coordinates):
+            return self
+        order = coords_.sort_order(self.coordinates)
+        ordered = self.coordinates[order]
+        last = np.ones(len(order), np.bool_)
+        last[:-1] = np.any(ordered[1:] != ordered[:-1], axis=1)
+        return self.take(order[last])
+
+    def compact(self) -> Self:
+        """The same references without texts and inline bytes that no row uses."""
+        locations, location = _used(self.locations, self.location)
+        etags, etag = _used(self.etags, self.etag)
+        inline_rows = self.kind == ChunkKind.INLINE
+        offset = self.offset
+        inline = self.inline
+        if inline.size:
+            starts, lengths = offset[inline_rows].astype(np.int64), self.length[inline_rows]
+            inline, where = ragged.pack(inline, starts, lengths.astype(np.int64))
+            offset = offset.copy()
+            offset[inline_rows] = where[:-1]
+        return replace(
+            self, locations=locations, location=location, etags=etags, etag=etag, inline=inline,
+            offset=offset,
+        )  # fmt: skip
+
+
+_ROW_COLUMNS = (
+    "coordinates", "kind", "offset", "length", "chunk_id", "location", "etag", "last_modified",
+    "extra",
+)  # fmt: skip
+assert set(_ROW_COLUMNS) < {column.name for column in fields(ChunkTable)}
+
+_KIND_OF = {
+    NativeRef: ChunkKind.NATIVE,
+    VirtualRef: ChunkKind.VIRTUAL,
+    InlineRef: ChunkKind.INLINE,
+}
+
+
+def concatenate(tables: Iterable[ChunkTable]) -> ChunkTable:
+    """One sorted table of several; where a coordinate stands twice the later table wins."""
+    tables = list(tables)
+    if len(tables) == 1:
+        return tables[0]
+    locations, location_numbers = unite(table.locations for table in tables)
+    etags, etag_numbers = unite(table.etags for table in tables)
+    inline_starts = ragged.offsets_of(np.array([table.inline.size for table in tables], np.int64))
+    extras: list[bytes] = []
+    parts: list[dict[str, NDArray[Any]]] = []
+    for number, table in enumerate(tables):
+        columns = {name: getattr(table, name) for name in _ROW_COLUMNS}
+        columns["location"] = _renumber(table.location, location_numbers[number])
+        columns["etag"] = _renumber(table.etag, etag_numbers[number])
+        if inline_starts[number]:
+            shift = np.where(table.kind == ChunkKind.INLINE, inline_starts[number], 0)
+            columns["offset"] = table.offset + shift.astype(np.uint64)
+        if extras and table.extras:
+            columns["extra"] = np.where(table.extra >= 0, table.extra + len(extras), -1)
+        extras += table.extras
+        parts.append(columns)
+    joined: dict[str, Any] = {name: _join([part[name] for part in parts]) for name in _ROW_COLUMNS}
+    return ChunkTable(
+        **joined,
+        locations=locations,
+        etags=etags,
+        inline=np.concatenate([table.inline for table in tables]),
+        extras=tuple(extras),
+    ).sort()
+
+
+def _join(columns: list[NDArray[Any]]) -> NDArray[Any]:
+    """Concatenate; columns that all say the same stay a broadcast."""
+    first = columns[0]
+    if all(column.strides[0] == 0 and len(column) for column in columns):
+        value = first[0]
+        if all(np.array_equal(column[0], value) for column in columns):
+            count = sum(len(column) for column in columns)
+            return np.broadcast_to(value, (count, *first.shape[1:]))
+    return np.concatenate(columns)
+
+
+def _renumber(codes: NDArray[np.int32], numbers: ragged.Integers) -> NDArray[np.int32]:
+    if codes.strides[0] == 0 and len(codes) and codes[0] < 0:
+        return codes
+    # A last number stands in for -1, "no text", which indexes from the end.
+    return np.append(numbers, -1).astype(np.int32)[codes]
+
+
+def _used(texts: Strings, codes: NDArray[np.int32]) -> tuple[Strings, NDArray[np.int32]]:
+    used = np.zeros(len(texts), np.bool_)
+    used[codes[codes >= 0]] = True
+    if used.all():
+        return texts, codes
+    numbers = np.full(len(texts), -1, np.int64)
+    numbers[used] = np.arange(np.sum(used))
+    return texts.take(np.flatnonzero(used)), _renumber(codes, numbers)
+
+
+def _plain(table: ChunkTable) -> list[NDArray[Any]]:
+    """Columns that are equal if and only if the references are."""
+    texts = [np.array([*strings, None], object)[codes] for strings, codes in
+             ((table.locations, table.location), (table.etags, table.etag))]  # fmt: skip
+    extra = np.array([*table.extras, None], object)[table.extra]
+    inline_rows = table.kind == ChunkKind.INLINE
+    lengths = table.length[inline_rows].astype(np.int64)
+    inline, _ = ragged.pack(table.inline, table.offset[inline_rows].astype(np.int64), lengths)
+    offset = np.where(inline_rows, 0, table.offset)
+    return [
+        table.coordinates, table.kind, offset, table.length, table.chunk_id, table.last_modified,
+        *texts, extra, inline,
+    ]  # fmt: skip
+
+
+def _number(texts: list[str | None]) -> tuple[Strings, NDArray[np.int32]]:
+    number_of: dict[str, int] = {}
+    codes = [-1 if t is None else number_of.setdefault(t, len(number_of)) for t in texts]
+    return Strings.of(number_of), np.array(codes, np.int32)
+
+
+def _pack_inline(datas: list[bytes]) -> tuple[ragged.Bytes, ragged.Integers]:
+    lengths = np.fromiter(map(len, datas), np.int64, len(datas))
+    return np.frombuffer(b"".join(datas), np.uint8), ragged.offsets_of(lengths)
+
+
+def _etag(ref: ChunkRef) -> str | None:
+    if isinstance(ref, VirtualRef) and isinstance(ref.checksum, ETag):
+        return ref.checksum.value
+    return None
+
+
+def _last_modified(ref: ChunkRef) -> int:
+    if isinstance(ref, VirtualRef) and isinstance(ref.checksum, LastModified):
+        return ref.checksum.seconds
+    return 0

@@ -1,0 +1,110 @@
+"""Chunk coordinates in bulk: matrices of uint32 with a row for each chunk and a column an axis.
+
+Everything here is a set operation on whole columns. Rows compare lexicographically, which is the
+order of references in a manifest.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Coordinates = NDArray[np.uint32]
+Rows = NDArray[np.intp]
+Keys = NDArray[Any]
+"""Numbers, or bytes where the grid has too many cells for numbers."""
+
+Extents = tuple[tuple[int, int], ...]
+"""A box of chunk coordinates: `(from, to)` for each axis, `to` exclusive. Empty: everything."""
+
+
+def order_keys(*blocks: Coordinates) -> list[Keys]:
+    """For each block one sortable key a row, comparable among all the blocks."""
+    axes = blocks[0].shape[1]
+    largest = [
+        int(max(b[:, axis].max() for b in blocks if len(b))) if any(map(len, blocks)) else 0
+        for axis in range(axes)
+    ]
+    cells = 1
+    for value in largest:
+        cells *= value + 1
+    if cells <= 2**64:
+        return [_linear_keys(block, largest) for block in blocks]
+    return [_byte_keys(block) for block in blocks]
+
+
+def _linear_keys(block: Coordinates, largest: Sequence[int]) -> NDArray[np.uint64]:
+    keys = np.zeros(len(block), np.uint64)
+    for axis, value in enumerate(largest):
+        keys *= np.uint64(value + 1)
+        keys += block[:, axis]
+    return keys
+
+
+def _byte_keys(block: Coordinates) -> NDArray[np.bytes_]:
+    big_endian = np.ascontiguousarray(block.astype(">u4"))
+    return big_endian.view(f"S{4 * block.shape[1]}").ravel()
+
+
+def is_strictly_sorted(coordinates: Coordinates) -> bool:
+    """Whether each row is greater than the one before, so that no row stands twice."""
+    if len(coordinates) < 2:
+        return True
+    if coordinates.shape[1] == 0:
+        return False
+    (keys,) = order_keys(coordinates)
+    return bool(np.all(keys[1:] > keys[:-1]))
+
+
+def sort_order(coordinates: Coordinates) -> Rows:
+    """The rows' numbers in lexicographic order; equal rows keep their order."""
+    (keys,) = order_keys(coordinates)
+    return np.argsort(keys, kind="stable")
+
+
+def locate(sorted_coordinates: Coordinates, wanted: Coordinates) -> Rows:
+    """The row of each wanted coordinate, or -1."""
+    if len(sorted_coordinates) == 0 or len(wanted) == 0:
+        return np.full(len(wanted), -1, np.intp)
+    keys, wanted_keys = order_keys(sorted_coordinates, wanted)
+    rows = np.searchsorted(keys, wanted_keys)
+    np.minimum(rows, len(keys) - 1, out=rows)
+    rows[keys[rows] != wanted_keys] = -1
+    return rows
+
+
+def find_row(sorted_coordinates: Coordinates, wanted: Sequence[int]) -> int | None:
+    """The row of one coordinate, by binary search an axis at a time."""
+    low, high = 0, len(sorted_coordinates)
+    for axis, value in enumerate(wanted):
+        if not 0 <= value < 2**32:
+            return None
+        column = sorted_coordinates[low:high, axis]
+        key = np.uint32(value)
+        low, high = (
+            low + int(np.searchsorted(column, key)),
+            low + int(np.searchsorted(column, key, side="right")),
+        )
+    return low if low < high else None
+
+
+def contains(extents: Extents, wanted: Sequence[int]) -> bool:
+    """Whether one coordinate lies in a box."""
+    return all(start <= value < stop for value, (start, stop) in zip(wanted, extents, strict=False))
+
+
+def rows_inside(coordinates: Coordinates, extents: Extents) -> NDArray[np.bool_]:
+    """Which rows lie in a box."""
+    inside = np.ones(len(coordinates), np.bool_)
+    for axis, (start, stop) in enumerate(extents):
+        column = coordinates[:, axis]
+        inside &= (column >= start) & (column < stop)
+    return inside
+
+
+def bounding_box(coordinates: Coordinates) -> Extents:
+    """The smallest box that holds all rows, of which there must be one."""
+    low = coordinates.min(axis=0).tolist()
+    high = coordinates.max(axis=0).tolist()
+    return tuple((start, stop + 1) for start, stop in zip(low, high, strict=True))

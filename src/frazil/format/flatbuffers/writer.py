@@ -1,0 +1,315 @@
+"""Writing FlatBuffers a column at a time, from the end of the file to its start.
+
+An offset in a FlatBuffer points forward, so what is pointed to is written first and lies behind. The
+writer therefore prepends: a *place* is a distance from the end of the file, known as soon as a part
+is written. All tables of a call that have the same fields share one vtable and one stride; a million
+of them are a handful of array assignments.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from frazil.errors import InvalidInputError
+from frazil.format import ragged
+from frazil.format.flatbuffers.reader import FILE_IDENTIFIER
+from frazil.format.ragged import Bytes, Integers
+
+LARGEST_FILE = 2**31 - 1
+ABSENT = -1
+"""The place of something that is not there."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Number:
+    """A field of integers, one for each table."""
+
+    slot: int
+    values: NDArray[np.integer]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Struct:
+    """A field of fixed-size bytes: a matrix with a row for each table."""
+
+    slot: int
+    rows: Bytes
+    alignment: int = 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Link:
+    """A field that points to something written before: its places, ABSENT where the field is not."""
+
+    slot: int
+    places: Integers
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Attached:
+    """A vector field that has as many items in every table: it lies right behind its table.
+
+    Items are one or more uint32; a row has those of all items of a table.
+    """
+
+    slot: int
+    rows: NDArray[np.uint32]
+    words_per_item: int = 1
+
+
+Field = Number | Struct | Link | Attached
+
+
+class Writer:
+    """Collects parts of a file, last part first."""
+
+    __slots__ = ("_parts", "size", "what")
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self.size = 0
+        self._parts: list[bytes | Bytes] = []
+
+    def prepend(self, data: bytes | Bytes, alignment: int = 4) -> int:
+        """Write a part before all others so that its start is aligned; returns its place."""
+        padding = -(self.size + len(data)) % alignment
+        if padding:
+            # Behind the part, so that the part starts where it is aligned.
+            self._parts.append(bytes(padding))
+        self._parts.append(data)
+        self.size += padding + len(data)
+        if self.size > LARGEST_FILE:
+            raise InvalidInputError(
+                f"{self.what}: larger than the 2 GiB that FlatBuffers allow: split it"
+            )
+        return self.size
+
+    def finish(self, root: int) -> Bytes:
+        """The whole file, whose root table is at this place."""
+        size = -(-(self.size + 8) // 8) * 8
+        head = np.zeros(size - self.size, np.uint8)
+        head[:4] = np.array([size - root], "<u4").view(np.uint8)
+        head[4:8] = np.frombuffer(FILE_IDENTIFIER, np.uint8)
+        return np.concatenate([head, *(_as_bytes(part) for part in reversed(self._parts))])
+
+    # Vectors
+
+    def byte_vectors(self, items: Sequence[bytes]) -> Integers:
+        """A vector of bytes for each item; texts are written this way too, with their final zero."""
+        lengths = np.fromiter(map(len, items), np.int64, len(items))
+        blob = np.frombuffer(b"".join(items), np.uint8)
+        return self.packed_vectors(blob, ragged.offsets_of(lengths))
+
+    def packed_vectors(self, blob: Bytes, offsets: Integers) -> Integers:
+        """The same for items that lie behind each other in a blob."""
+        lengths = np.diff(offsets)
+        strides = (lengths + 8) & ~3  # the length, the bytes, a zero, rounded up
+        starts = ragged.offsets_of(strides)
+        block = np.zeros(int(starts[-1]), np.uint8)
+        if lengths.size:
+            ragged.windows(block, "<u4")[starts[:-1]] = lengths
+            ragged.scatter(block, starts[:-1] + 4, blob, offsets[:-1], lengths)
+        return self.prepend(block) - starts[:-1]
+
+    def struct_vector(self, rows: Bytes, alignment: int = 4) -> int:
+        """One vector of structs, the rows of a matrix."""
+        count = np.array([len(rows)], "<u4").view(np.uint8)
+        # The items must be aligned, not the count before them.
+        self._align_behind(rows.size, alignment)
+        return self.prepend(np.concatenate([count, rows.ravel()]))
+
+    def link_vector(self, places: Integers) -> int:
+        """One vector of offsets to these places."""
+        count = places.size
+        end = self.size + -self.size % 4
+        own = end + 4 * np.arange(count, 0, -1)
+        block = np.empty(count + 1, "<u4")
+        block[0] = count
+        block[1:] = own - places
+        return self.prepend(block.view(np.uint8))
+
+    def link_vectors(self, places: Integers, counts: Sequence[int]) -> Integers:
+        """Vectors of offsets, the places being those of all vectors behind each other."""
+        ends = np.cumsum(np.asarray(counts, np.int64)).tolist()
+        return np.array(
+            [
+                self.link_vector(places[end - count : end])
+                for count, end in zip(counts, ends, strict=True)
+            ],
+            np.int64,
+        )
+
+    def texts(self, texts: Sequence[str | None]) -> Integers:
+        """A string for each text, ABSENT for None."""
+        places = self.byte_vectors([(text or "").encode() for text in texts])
+        places[[text is None for text in texts]] = ABSENT
+        return places
+
+    def text(self, text: str | None) -> Integers:
+        """One string, as `Link` takes it."""
+        return self.texts([text])
+
+    def optional_bytes(self, datas: Sequence[bytes | None]) -> Integers:
+        """A vector of bytes for each item, ABSENT for None."""
+        places = self.byte_vectors([data or b"" for data in datas])
+        places[[data is None for data in datas]] = ABSENT
+        return places
+
+    # Tables
+
+    def table(self, *fields: Field) -> int:
+        """One table."""
+        return int(self.tables(1, *fields)[0])
+
+    def tables(self, count: int, *fields: Field) -> Integers:
+        """Tables of one kind; fields of which all places are ABSENT are left out."""
+        if not count:
+            return np.empty(0, np.int64)
+        fields = tuple(field for field in fields if not _is_absent(field))
+        links = [field for field in fields if isinstance(field, Link)]
+        missing = np.zeros(count, np.int64)
+        for bit, link in enumerate(links):
+            missing |= (link.places == ABSENT).astype(np.int64) << bit
+        if not missing.any():
+            return self._uniform_tables(count, fields)
+        places = np.empty(count, np.int64)
+        for pattern in np.unique(missing).tolist():
+            rows = np.flatnonzero(missing == pattern)
+            gone = {id(link) for bit, link in enumerate(links) if pattern >> bit & 1}
+            there = tuple(_take(field, rows) for field in fields if id(field) not in gone)
+            places[rows] = self._uniform_tables(rows.size, there)
+        return places
+
+    def _uniform_tables(self, count: int, fields: tuple[Field, ...]) -> Integers:
+        layout = _Layout.of(fields)
+        stride = layout.stride
+        self._align_behind(count * stride, layout.alignment)
+        places = self.size + stride * np.arange(count, 0, -1, dtype=np.int64)
+        rows = np.zeros((count, stride), np.uint8)
+        for field, at in zip(fields, layout.positions, strict=True):
+            _fill(rows, field, at, places, layout)
+        vtable_place = self.size + count * stride + len(layout.vtable)
+        _column(rows, "<i4", 0)[:] = vtable_place - places
+        self.prepend(rows.reshape(-1), layout.alignment)
+        self.prepend(layout.vtable, 2)
+        return places
+
+    def _align_behind(self, size: int, alignment: int) -> None:
+        padding = -(self.size + size) % alignment
+        if padding:
+            self.prepend(bytes(padding), 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """Where fields lie in a table, and how far apart tables are."""
+
+    positions: list[int]
+    attached_at: int
+    stride: int
+    alignment: int
+    vtable: bytes
+
+    @classmethod
+    def of(cls, fields: tuple[Field, ...]) -> "_Layout":
+        sizes = [_size_and_alignment(field) for field in fields]
+        alignment = max([4, *(align for _, align in sizes)])
+        positions = [0] * len(fields)
+        end = 4
+        for index in _packing_order(sizes, alignment):
+            size, align = sizes[index]
+            end += -end % align
+            positions[index] = end
+            end += size
+        slots = [0] * (max((field.slot for field in fields), default=-1) + 1)
+        for field, position in zip(fields, positions, strict=True):
+            slots[field.slot] = position
+        vtable = np.array([4 + 2 * len(slots), end, *slots], "<u2").tobytes()
+        attached_at = end + -end % 4
+        attached = sum(4 + 4 * f.rows.shape[1] for f in fields if isinstance(f, Attached))
+        stride = attached_at + attached
+        return cls(positions, attached_at, stride + -stride % alignment, alignment, vtable)
+
+
+def _packing_order(sizes: list[tuple[int, int]], alignment: int) -> list[int]:
+    """Widest first, but for one narrow field that fills the gap behind a table's first 4 bytes."""
+    order = sorted(range(len(sizes)), key=lambda index: -sizes[index][1])
+    filler = next((index for index in order if sizes[index] == (4, 4)), None)
+    if alignment == 8 and filler is not None:
+        order.remove(filler)
+        order.insert(0, filler)
+    return order
+
+
+def _size_and_alignment(field: Field) -> tuple[int, int]:
+    match field:
+        case Link() | Attached():
+            return 4, 4
+        case Number():
+            return field.values.dtype.itemsize, field.values.dtype.itemsize
+        case Struct():
+            return field.rows.shape[1], field.alignment
+
+
+def _fill(rows: Bytes, field: Field, at: int, places: Integers, layout: _Layout) -> None:
+    match field:
+        case Struct():
+            rows[:, at : at + field.rows.shape[1]] = field.rows
+        case Link():
+            _column(rows, "<u4", at)[:] = places - at - field.places
+        case Number():
+            _column(rows, field.values.dtype.newbyteorder("<"), at)[:] = field.values
+        case Attached():
+            start, words = layout.attached_at, field.rows.shape[1]
+            _column(rows, "<u4", at)[:] = start - at
+            _column(rows, "<u4", start)[:] = words // field.words_per_item
+            for word in range(words):
+                _column(rows, "<u4", start + 4 + 4 * word)[:] = field.rows[:, word]
+
+
+def _column(rows: Bytes, dtype: DTypeLike, at: int) -> NDArray[Any]:
+    """The values at one distance from the start of each row."""
+    return np.ndarray((len(rows),), dtype, rows, at, (rows.shape[1],))
+
+
+def _is_absent(field: Field) -> bool:
+    return isinstance(field, Link) and bool(np.all(field.places == ABSENT))
+
+
+def _take(field: Field, rows: Integers) -> Field:
+    match field:
+        case Link():
+            return Link(field.slot, field.places[rows])
+        case Number():
+            return Number(field.slot, field.values[rows])
+        case Attached():
+            return Attached(field.slot, field.rows[rows], field.words_per_item)
+        case Struct():
+            return Struct(field.slot, field.rows[rows], field.alignment)
+
+
+def one(place: int) -> Integers:
+    """The place of one thing, as `Link` takes it."""
+    return np.array([place], np.int64)
+
+
+def row(data: bytes) -> Bytes:
+    """The bytes of one struct, as `Struct` takes them."""
+    return np.frombuffer(data, np.uint8)[None]
+
+
+def rows(datas: Sequence[bytes], size: int) -> Bytes:
+    """The bytes of one struct a table."""
+    return np.frombuffer(b"".join(datas), np.uint8).reshape(len(datas), size)
+
+
+def numbers(values: Iterable[int], dtype: str) -> NDArray[Any]:
+    """Integers, as `Number` takes them."""
+    return np.array(list(values), dtype)
+
+
+def _as_bytes(part: bytes | Bytes) -> Bytes:
+    return np.frombuffer(part, np.uint8) if isinstance(part, bytes) else part

@@ -1,0 +1,150 @@
+"""The envelope of binary metadata files: a header of 39 bytes, then a payload, usually zstd.
+
+====== ====== =======================================================================
+offset bytes  what
+====== ====== =======================================================================
+0      12     magic: ``ICE🧊CHUNK`` in UTF-8
+12     24     name of the writing implementation, padded with spaces
+36     1      specification version
+37     1      file type
+38     1      compression of what follows: 0 none, 1 zstd
+====== ====== =======================================================================
+
+Rules kept here: files are always written with zstd, because the official reader refuses the
+uncompressed form that the specification allows; and nothing is decompressed to more than a size that
+an honest file of that length could have.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Self
+
+import zstandard
+
+from frazil.errors import FormatError, InvalidInputError
+
+MAGIC = "ICE🧊CHUNK".encode()
+HEADER_SIZE = 39
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+DEFAULT_LEVEL = 3
+
+_NAME = slice(12, 36)
+
+# FlatBuffers can't be larger, and no metadata worth the name compresses a thousandfold.
+_LARGEST_PAYLOAD = 2**31 - 1
+_LARGEST_RATIO = 1024
+_ALWAYS_ALLOWED = 16 * 2**20
+
+
+class FileType(IntEnum):
+    """What a file is, as its header says."""
+
+    SNAPSHOT = 1
+    MANIFEST = 2
+    ATTRIBUTES = 3
+    TRANSACTION_LOG = 4
+    CHUNK = 5
+    REPO_INFO = 6
+
+    @property
+    def label(self) -> str:
+        """How errors and `inspect` call it: `transaction-log`."""
+        return self.name.lower().replace("_", "-")
+
+
+class Compression(IntEnum):
+    """How a payload is compressed."""
+
+    NONE = 0
+    ZSTD = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What the first 39 bytes of a file say."""
+
+    implementation: str
+    spec_version: int
+    file_type: FileType
+    compression: Compression = Compression.ZSTD
+
+    def __post_init__(self) -> None:
+        if len(self.implementation.encode()) > 24:
+            raise InvalidInputError(f"implementation name {self.implementation!r} is over 24 bytes")
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """Read the header at the start of a file."""
+        if len(data) < HEADER_SIZE:
+            raise FormatError(f"header: {len(data)} bytes, {HEADER_SIZE} are needed")
+        if data[:12] != MAGIC:
+            raise FormatError("header: the file does not start with Icechunk's magic bytes")
+        spec_version, file_type, compression = data[36:39]
+        try:
+            return cls(
+                implementation=data[_NAME].decode().rstrip(" \0"),
+                spec_version=spec_version,
+                file_type=FileType(file_type),
+                compression=Compression(compression),
+            )
+        except ValueError as error:
+            raise FormatError(f"header: {error}", kind="invalid-file-format") from error
+
+    def encode(self) -> bytes:
+        """The 39 bytes."""
+        name = self.implementation.encode().ljust(24)
+        return MAGIC + name + bytes((self.spec_version, self.file_type, self.compression))
+
+
+def has_header(data: bytes) -> bool:
+    """Whether a file starts with the magic bytes."""
+    return data[:12] == MAGIC
+
+
+def decode_file(data: bytes, expected: FileType) -> tuple[Header, bytes]:
+    """Split a file into its header and its decompressed payload, which must be of the expected type."""
+    header = Header.decode(data)
+    if header.file_type is not expected:
+        raise FormatError(
+            f"{expected.label} file: the header says that it is a {header.file_type.label}"
+        )
+    if header.compression is Compression.NONE:
+        return header, bytes(data[HEADER_SIZE:])
+    return header, decompress(memoryview(data)[HEADER_SIZE:], f"{expected.label} file")
+
+
+def encode_file(header: Header, payload: bytes | memoryview, level: int = DEFAULT_LEVEL) -> bytes:
+    """Put a header before a payload and compress the payload."""
+    return header.encode() + zstandard.ZstdCompressor(level=level).compress(payload)
+
+
+def decompress(data: bytes | memoryview, what: str) -> bytes:
+    """Decompress one zstd frame, with or without a declared content size."""
+    limit = min(_LARGEST_PAYLOAD, max(_ALWAYS_ALLOWED, _LARGEST_RATIO * len(data)))
+    try:
+        size = zstandard.get_frame_parameters(bytes(data[:18])).content_size
+        if size == zstandard.CONTENTSIZE_UNKNOWN:
+            return _decompress_stream(data, limit, what)
+        if size > limit:
+            raise FormatError(f"{what}: {len(data)} compressed bytes claim to be {size}")
+        return zstandard.ZstdDecompressor().decompress(data, allow_extra_data=False)
+    except (zstandard.ZstdError, MemoryError) as error:
+        raise FormatError(f"{what}: the zstd frame is damaged: {error}") from error
+
+
+def _decompress_stream(data: bytes | memoryview, limit: int, what: str) -> bytes:
+    # A zstd block of 4 bytes can stand for 128 KiB: small steps keep a bomb's overshoot small.
+    step = max(256, limit >> 15)
+    decompressor = zstandard.ZstdDecompressor().decompressobj()
+    parts: list[bytes] = []
+    total = 0
+    for start in range(0, len(data), step):
+        if decompressor.eof:
+            raise FormatError(f"{what}: there are bytes behind the zstd frame")
+        parts.append(decompressor.decompress(data[start : start + step]))
+        total += len(parts[-1])
+        if total > limit:
+            raise FormatError(f"{what}: {len(data)} compressed bytes become more than {limit}")
+    if not decompressor.eof or decompressor.unused_data:
+        raise FormatError(f"{what}: the zstd frame does not end where the file ends")
+    return b"".join(parts)

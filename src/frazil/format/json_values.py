@@ -1,0 +1,27 @@
+"""JSON values as Python holds them, and reading them from bytes that may be hostile."""
+
+import json
+from typing import Any
+
+from frazil.errors import FormatError
+
+JsonValue = Any
+"""None, bool, int, float, str, list or dict with str keys; checked where a value enters."""
+
+
+def decode_json(data: bytes, what: str) -> JsonValue:
+    """Parse strict JSON: no NaN or Infinity, no duplicate surprises, no endless nesting."""
+    try:
+        return json.loads(data, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{what}: not JSON: {error}") from error
+
+
+def encode_json(value: JsonValue) -> bytes:
+    """Compact UTF-8 JSON in the order of the keys as given."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.encode()
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a JSON value")

@@ -1,0 +1,57 @@
+"""Ref files of the generations before V2: a branch or a tag in a small JSON file of its own."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from frazil.errors import FormatError, InvalidInputError
+from frazil.format.ids import SnapshotId
+from frazil.format.json_values import JsonValue, decode_json, encode_json
+from frazil.format.times import Nanoseconds, decode_rfc3339, encode_rfc3339
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """What a ref file says; only the draft generation has a time and properties."""
+
+    snapshot_id: SnapshotId
+    timestamp: Nanoseconds | None = None
+    properties: Mapping[str, JsonValue] = field(default_factory=dict)
+
+
+def decode_ref(data: bytes) -> Ref:
+    """Read a ref file of any generation."""
+    tree = decode_json(data, "ref file")
+    if not isinstance(tree, dict) or "snapshot" not in tree:
+        raise FormatError("ref file: there is no 'snapshot' in it")
+    timestamp, properties = tree.get("timestamp"), tree.get("properties", {})
+    if not isinstance(properties, dict) or not isinstance(timestamp, str | None):
+        raise FormatError("ref file: 'timestamp' or 'properties' is of the wrong type")
+    return Ref(
+        snapshot_id=_decode_id(tree["snapshot"]),
+        timestamp=None if timestamp is None else decode_rfc3339(timestamp),
+        properties=properties,
+    )
+
+
+def encode_ref(ref: Ref) -> bytes:
+    """Write a ref file of the alpha and V1 generations, or of the draft if it has a time."""
+    if ref.timestamp is None:
+        return encode_json({"snapshot": str(ref.snapshot_id)})
+    return encode_json(
+        {
+            "snapshot": list(ref.snapshot_id),
+            "timestamp": encode_rfc3339(ref.timestamp),
+            "properties": dict(ref.properties),
+        }
+    )
+
+
+def _decode_id(value: JsonValue) -> SnapshotId:
+    try:
+        if isinstance(value, str):
+            return SnapshotId.parse(value)
+        if isinstance(value, list) and all(type(item) is int for item in value):
+            return SnapshotId(bytes(value))
+    except (InvalidInputError, ValueError) as error:
+        raise FormatError(f"ref file: {error}") from error
+    raise FormatError(f"ref file: {value!r} is no snapshot id")

@@ -1,0 +1,204 @@
+"""The repo info of a V2 repository: its refs, its snapshots, its state and its log of operations."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+from frazil.format.ids import SnapshotId
+from frazil.format.metadata import NO_METADATA, Metadata, Value
+from frazil.format.times import Nanoseconds
+
+
+class Availability(IntEnum):
+    """Who may use the repository."""
+
+    ONLINE = 0
+    READ_ONLY = 1
+    OFFLINE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class RepoStatus:
+    """Availability, since when, and why it is limited."""
+
+    availability: Availability = Availability.ONLINE
+    set_at: Nanoseconds = 0
+    limited_availability_reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotInfo:
+    """A snapshot as the repo info lists it."""
+
+    id: SnapshotId
+    parent_id: SnapshotId | None
+    flushed_at: Nanoseconds
+    message: str
+    metadata: Metadata = NO_METADATA
+    pruned_ancestor_tx_logs: tuple[SnapshotId, ...] = ()
+    """Logs of expired ancestors, oldest first, that belong before this snapshot's own (since 2.1)."""
+
+
+# What happened, one class an operation. Field names are the specification's.
+
+
+@dataclass(frozen=True, slots=True)
+class RepoInitialized:
+    """The repository was created."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepoMigrated:
+    """The repository came from an older generation."""
+
+    from_version: int
+    to_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChanged:
+    """The saved configuration was replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataChanged:
+    """The repository's metadata was replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class TagCreated:
+    """A tag was made."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class TagDeleted:
+    """A tag was removed; its name stays taken."""
+
+    name: str
+    previous_snap_id: SnapshotId
+
+
+@dataclass(frozen=True, slots=True)
+class BranchCreated:
+    """A branch was made."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class BranchDeleted:
+    """A branch was removed."""
+
+    name: str
+    previous_snap_id: SnapshotId
+
+
+@dataclass(frozen=True, slots=True)
+class BranchReset:
+    """A branch was pointed at another snapshot."""
+
+    name: str
+    previous_snap_id: SnapshotId
+
+
+@dataclass(frozen=True, slots=True)
+class NewCommit:
+    """A branch got a new snapshot."""
+
+    branch: str
+    new_snap_id: SnapshotId
+
+
+@dataclass(frozen=True, slots=True)
+class CommitAmended:
+    """A branch's tip was replaced."""
+
+    branch: str
+    previous_snap_id: SnapshotId
+    new_snap_id: SnapshotId
+
+
+@dataclass(frozen=True, slots=True)
+class NewDetachedSnapshot:
+    """A snapshot was flushed that no ref points to."""
+
+    new_snap_id: SnapshotId
+
+
+@dataclass(frozen=True, slots=True)
+class GCRan:
+    """Garbage was collected."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpirationRan:
+    """Old snapshots were released."""
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureFlagChanged:
+    """A flag was set, or with None returned to its default."""
+
+    id: int
+    new_value: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class RepoStatusChanged:
+    """The availability was changed."""
+
+    status: RepoStatus
+
+
+UpdateType = (
+    RepoInitialized
+    | RepoMigrated
+    | ConfigChanged
+    | MetadataChanged
+    | TagCreated
+    | TagDeleted
+    | BranchCreated
+    | BranchDeleted
+    | BranchReset
+    | NewCommit
+    | CommitAmended
+    | NewDetachedSnapshot
+    | GCRan
+    | ExpirationRan
+    | FeatureFlagChanged
+    | RepoStatusChanged
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """An entry of the ops log."""
+
+    kind: UpdateType
+    updated_at: Nanoseconds
+    backup_path: str | None = None
+    """The repo info as it was before the *next* update, without the `overwritten/` prefix."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepoInfo:
+    """All of a V2 repository that changes."""
+
+    branches: Mapping[str, SnapshotId]
+    tags: Mapping[str, SnapshotId]
+    deleted_tags: frozenset[str]
+    snapshots: Mapping[SnapshotId, SnapshotInfo]
+    status: RepoStatus
+    latest_updates: tuple[Update, ...]
+    """Newest first."""
+    metadata: Metadata = NO_METADATA
+    repo_before_updates: str | None = None
+    """The backup that holds the ops log before `latest_updates`."""
+    config: Value | None = None
+    """The saved configuration, a tree of plain values."""
+    enabled_feature_flags: tuple[int, ...] | None = None
+    disabled_feature_flags: tuple[int, ...] | None = None
+    spec_version: int = 2
+    extra: bytes | None = None

@@ -1,0 +1,122 @@
+"""Decoding manifests: references stay in the file until one is searched or all are wanted."""
+
+import struct
+from collections.abc import Sequence
+
+import numpy as np
+
+from frazil.format.chunks import (
+    ChunkRef,
+    ChunkTable,
+    ETag,
+    InlineRef,
+    LastModified,
+    NativeRef,
+    VirtualRef,
+)
+from frazil.format.flatbuffers.columns import Source, Tables
+from frazil.format.flatbuffers.reader import Buffer, Table
+from frazil.format.ids import ChunkId, ManifestId, NodeId
+from frazil.format.manifest import Manifest
+from frazil.format.v2.chunk_columns import decode_table
+from frazil.format.v2.locations import Decompressor, decompress_locations
+from frazil.format.v2.schema import ArrayManifestSlot, ChunkRefSlot, ManifestSlot
+
+_WHAT = "manifest"
+
+
+def decode_manifest_payload(payload: bytes) -> Manifest:
+    """Read a manifest's FlatBuffer; references stay encoded until they are asked for."""
+    root = Buffer(payload, _WHAT).root()
+    dictionary = root.find_data(ManifestSlot.LOCATION_DICTIONARY)
+    arrays: dict[NodeId, EncodedRefs] = {}
+    extras: dict[NodeId, bytes] = {}
+    for table in root.tables(ManifestSlot.ARRAYS):
+        node_id = NodeId(table.struct(ArrayManifestSlot.NODE_ID, 8, "an array's node id"))
+        arrays[node_id] = EncodedRefs(table, dictionary)
+        extra = table.find_data(ArrayManifestSlot.EXTRA)
+        if extra is not None:
+            extras[node_id] = extra
+    return Manifest(
+        id=ManifestId(root.struct(ManifestSlot.ID, 12, "the id")),
+        arrays=arrays,
+        extra=root.find_data(ManifestSlot.EXTRA),
+        array_extras=extras,
+    )
+
+
+class EncodedRefs:
+    """The references of one array in a manifest file."""
+
+    __slots__ = ("_buffer", "_count", "_dictionary", "_start")
+
+    def __init__(self, array: Table, dictionary: bytes | None) -> None:
+        self._buffer = array.buffer
+        self._dictionary = dictionary
+        position = array.buffer.follow(array.field(ArrayManifestSlot.REFS, "an array's references"))
+        self._start, self._count = array.buffer.vector(position, 4)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __eq__(self, other: object) -> bool:
+        table = getattr(other, "table", None)
+        return bool(table is not None and self.table() == table())
+
+    __hash__ = None  # type: ignore[assignment]
+
+    # One reference
+
+    def find(self, wanted: Sequence[int]) -> ChunkRef | None:
+        """The reference of one chunk, by binary search in the file."""
+        # Steps of this search are few, but a long-lived manifest is searched without end.
+        buffer = Buffer(self._buffer.data, _WHAT)
+        key = tuple(wanted)
+        low, high = 0, self._count
+        while low < high:
+            middle = (low + high) // 2
+            table = Table(buffer, buffer.follow(self._start + 4 * middle))
+            index = _index_of(table, len(key))
+            if index == key:
+                return self._decode_ref(table)
+            if index < key:
+                low = middle + 1
+            else:
+                high = middle
+        return None
+
+    def _decode_ref(self, table: Table) -> ChunkRef:
+        offset = table.number(ChunkRefSlot.OFFSET, "Q")
+        length = table.number(ChunkRefSlot.LENGTH, "Q")
+        chunk_id = table.find_struct(ChunkRefSlot.CHUNK_ID, 12)
+        if chunk_id is not None:
+            return NativeRef(ChunkId(chunk_id), offset, length)
+        location = self._find_location(table)
+        if location is None:
+            return InlineRef(table.data(ChunkRefSlot.INLINE, "a chunk's place"))
+        etag = table.find_text(ChunkRefSlot.CHECKSUM_ETAG)
+        seconds = table.number(ChunkRefSlot.CHECKSUM_LAST_MODIFIED, "I")
+        checksum = LastModified(seconds) if seconds else None
+        return VirtualRef(location, offset, length, checksum if etag is None else ETag(etag))
+
+    def _find_location(self, table: Table) -> str | None:
+        frame = table.find_data(ChunkRefSlot.COMPRESSED_LOCATION)
+        if frame is None:
+            return table.find_text(ChunkRefSlot.LOCATION)
+        return decompress_locations(Decompressor(self._dictionary, _WHAT), [frame])[0]
+
+    # All references
+
+    def table(self) -> ChunkTable:
+        """All references as columns, sorted, whatever the order in the file."""
+        source = Source(np.frombuffer(self._buffer.data, np.uint8), _WHAT)
+        positions = self._start + 4 * np.arange(self._count, dtype=np.int64)
+        return decode_table(Tables(source, source.follow(positions)), self._dictionary)
+
+
+def _index_of(table: Table, axes: int) -> tuple[int, ...]:
+    buffer = table.buffer
+    start, count = buffer.vector(buffer.follow(table.field(ChunkRefSlot.INDEX, "an index")), 4)
+    if count != axes:
+        raise buffer.damaged(f"a coordinate of {count} axes where {axes} were asked for")
+    return struct.unpack_from(f"<{axes}I", buffer.data, start)
