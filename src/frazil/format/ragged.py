@@ -13,6 +13,9 @@ from numpy.typing import DTypeLike, NDArray
 Bytes = NDArray[np.uint8]
 Integers = NDArray[np.int64]
 
+Part = bytes | Bytes
+"""A piece of a file that is written piece by piece."""
+
 # Odd multipliers of a multilinear hash; collisions are looked for, so any will do.
 _MULTIPLIERS = np.arange(1, 257, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) | np.uint64(1)
 

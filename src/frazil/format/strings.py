@@ -1,6 +1,7 @@
 """A column of distinct texts: one blob of UTF-8 and offsets into it."""
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import Self
 
 import numpy as np
@@ -33,7 +34,7 @@ class Strings:
         return self.encoded(number).decode()
 
     def __iter__(self) -> Iterator[str]:
-        return (self[number] for number in range(len(self)))
+        return map(bytes.decode, self.encoded_list())
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Strings):
@@ -54,6 +55,11 @@ class Strings:
     def nbytes(self) -> int:
         """Memory held."""
         return self.blob.nbytes + self.offsets.nbytes
+
+    def encoded_list(self) -> list[bytes]:
+        """All texts as UTF-8."""
+        data, ends = self.blob.tobytes(), self.offsets.tolist()
+        return [data[start:end] for start, end in pairwise(ends)]
 
     def encoded(self, number: int) -> bytes:
         """One text as UTF-8."""

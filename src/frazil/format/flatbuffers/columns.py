@@ -7,13 +7,14 @@ layouts are mixed.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from frazil.errors import FormatError
 from frazil.format import ragged
+from frazil.format.flatbuffers.reader import Buffer
 from frazil.format.ragged import Bytes, Integers
 
 
@@ -21,8 +22,20 @@ from frazil.format.ragged import Bytes, Integers
 class Source:
     """The bytes of a file as a column, with what it is called in errors."""
 
-    data: Bytes
+    payload: bytes
     what: str
+    data: Bytes
+
+    @classmethod
+    def of(cls, buffer: Buffer) -> Self:
+        """The same bytes as a reader's."""
+        return cls(buffer.data, buffer.what, np.frombuffer(buffer.data, np.uint8))
+
+    def pieces(self, starts: Integers, lengths: Integers) -> list[bytes]:
+        """Copies of some bytes, one by one."""
+        payload = self.payload
+        ends = (starts + lengths).tolist()
+        return [payload[start:end] for start, end in zip(starts.tolist(), ends, strict=True)]
 
     def damaged(self, why: str) -> FormatError:
         """The error to raise."""

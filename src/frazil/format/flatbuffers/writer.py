@@ -16,7 +16,7 @@ from numpy.typing import DTypeLike, NDArray
 from frazil.errors import InvalidInputError
 from frazil.format import ragged
 from frazil.format.flatbuffers.reader import FILE_IDENTIFIER
-from frazil.format.ragged import Bytes, Integers
+from frazil.format.ragged import Bytes, Integers, Part
 
 LARGEST_FILE = 2**31 - 1
 ABSENT = -1
@@ -71,9 +71,9 @@ class Writer:
     def __init__(self, what: str) -> None:
         self.what = what
         self.size = 0
-        self._parts: list[bytes | Bytes] = []
+        self._parts: list[Part] = []
 
-    def prepend(self, data: bytes | Bytes, alignment: int = 4) -> int:
+    def prepend(self, data: Part, alignment: int = 4) -> int:
         """Write a part before all others so that its start is aligned; returns its place."""
         padding = -(self.size + len(data)) % alignment
         if padding:
@@ -87,13 +87,13 @@ class Writer:
             )
         return self.size
 
-    def finish(self, root: int) -> Bytes:
-        """The whole file, whose root table is at this place."""
+    def finish(self, root: int) -> list[Part]:
+        """The parts of the whole file in their order; its root table is at this place."""
         size = -(-(self.size + 8) // 8) * 8
         head = np.zeros(size - self.size, np.uint8)
         head[:4] = np.array([size - root], "<u4").view(np.uint8)
         head[4:8] = np.frombuffer(FILE_IDENTIFIER, np.uint8)
-        return np.concatenate([head, *(_as_bytes(part) for part in reversed(self._parts))])
+        return [head, *reversed(self._parts)]
 
     # Vectors
 
@@ -309,7 +309,3 @@ def rows(datas: Sequence[bytes], size: int) -> Bytes:
 def numbers(values: Iterable[int], dtype: str) -> NDArray[Any]:
     """Integers, as `Number` takes them."""
     return np.array(list(values), dtype)
-
-
-def _as_bytes(part: bytes | Bytes) -> Bytes:
-    return np.frombuffer(part, np.uint8) if isinstance(part, bytes) else part

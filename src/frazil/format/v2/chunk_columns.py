@@ -77,21 +77,20 @@ def _decode_locations(
     tables: Tables, kind: Bytes, dictionary: bytes | None
 ) -> tuple[Codes, Strings]:
     source = tables.source
-    frames = _only(tables, ChunkRefSlot.COMPRESSED_LOCATION, kind)
+    compressed = _only(tables, ChunkRefSlot.COMPRESSED_LOCATION, kind)
     plain = _only(tables, ChunkRefSlot.LOCATION, kind)
-    plain[frames >= 0] = -1
-    if not np.any(frames >= 0):
+    plain[compressed >= 0] = -1
+    if not np.any(compressed >= 0):
         return _decode_texts(source, plain)
-    frame_code, starts, lengths = _distinct_present_vectors(source, frames)
-    data = memoryview(source.data)
-    pieces = zip(starts.tolist(), (starts + lengths).tolist(), strict=True)
-    decompressor = Decompressor(dictionary, source.what)
-    decoded = decompress_locations(decompressor, [bytes(data[s:e]) for s, e in pieces])
+    frame_code, starts, lengths = _distinct_present_vectors(source, compressed)
+    frames = source.pieces(starts, lengths)
+    decoded = decompress_locations(Decompressor(dictionary, source.what), frames)
     plain_code, texts = _decode_texts(source, plain)
+    if not len(texts):
+        return frame_code, decoded
     locations, (numbers, plain_numbers) = unite([decoded, texts])
     code = np.append(numbers, -1)[frame_code]
-    if len(texts):
-        code = np.where(plain_code >= 0, np.append(plain_numbers, -1)[plain_code], code)
+    code = np.where(plain_code >= 0, np.append(plain_numbers, -1)[plain_code], code)
     return code.astype(np.int32), locations
 
 
@@ -115,9 +114,7 @@ def _decode_extras(tables: Tables) -> tuple[Codes, tuple[bytes, ...]]:
     if not np.any(positions >= 0):
         return constant_column(-1, len(tables), np.int32), ()
     code, starts, lengths = _distinct_present_vectors(tables.source, positions)
-    data = tables.source.data
-    pieces = zip(starts.tolist(), (starts + lengths).tolist(), strict=True)
-    return code, tuple(data[start:end].tobytes() for start, end in pieces)
+    return code, tuple(tables.source.pieces(starts, lengths))
 
 
 def _only(tables: Tables, slot: int, kind: Bytes) -> Integers:

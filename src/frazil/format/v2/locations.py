@@ -41,7 +41,7 @@ def compress_locations(
     locations: Strings, options: LocationCompression
 ) -> CompressedLocations | None:
     """Compress distinct locations, or None where no dictionary can be made of them."""
-    items = [locations.encoded(number) for number in range(len(locations))]
+    items = locations.encoded_list()
     dictionary = _train(items, options)
     if dictionary is None:
         return None

@@ -109,7 +109,7 @@ class EncodedRefs:
 
     def table(self) -> ChunkTable:
         """All references as columns, sorted, whatever the order in the file."""
-        source = Source(np.frombuffer(self._buffer.data, np.uint8), _WHAT)
+        source = Source.of(self._buffer)
         positions = self._start + 4 * np.arange(self._count, dtype=np.int64)
         return decode_table(Tables(source, source.follow(positions)), self._dictionary)
 

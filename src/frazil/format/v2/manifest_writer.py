@@ -27,7 +27,7 @@ from frazil.format.flatbuffers.writer import (
 )
 from frazil.format.ids import NodeId
 from frazil.format.manifest import Manifest
-from frazil.format.ragged import Bytes, Integers
+from frazil.format.ragged import Integers, Part
 from frazil.format.strings import Strings, unite
 from frazil.format.v2.locations import LocationCompression, compress_locations
 from frazil.format.v2.schema import ArrayManifestSlot, ChunkRefSlot, ManifestSlot
@@ -36,7 +36,9 @@ _LARGEST_APPARENT_SIZE = 2**31
 """The official reader stops at this many bytes visited, shared ones counted each time."""
 
 
-def encode_manifest_payload(manifest: Manifest, compression: LocationCompression | None) -> Bytes:
+def encode_manifest_payload(
+    manifest: Manifest, compression: LocationCompression | None
+) -> list[Part]:
     """The FlatBuffer of a manifest; raises InvalidInputError where it would be too large to read.
 
     Without compression locations stay as they are, as V1 must have them.

@@ -19,7 +19,7 @@ from frazil.format.flatbuffers.writer import (
 )
 from frazil.format.ids import SnapshotId
 from frazil.format.metadata import Encoding, Value
-from frazil.format.ragged import Bytes, Integers
+from frazil.format.ragged import Integers, Part
 from frazil.format.repo_info import RepoInfo, SnapshotInfo
 from frazil.format.times import from_microseconds, to_microseconds
 from frazil.format.v2.metadata_items import decode_metadata, write_metadata
@@ -108,7 +108,7 @@ def _decode_flags(root: Table, slot: int) -> tuple[int, ...] | None:
     return struct.unpack_from(f"<{count}H", root.buffer.data, start)
 
 
-def encode_repo_info_payload(info: RepoInfo) -> Bytes:
+def encode_repo_info_payload(info: RepoInfo) -> list[Part]:
     """The FlatBuffer of a repo info."""
     writer = Writer("repo info")
     order = sorted(info.snapshots)

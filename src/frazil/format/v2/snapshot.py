@@ -21,7 +21,7 @@ from frazil.format.flatbuffers.writer import (
 )
 from frazil.format.ids import ManifestId, NodeId, SnapshotId
 from frazil.format.paths import byte_order, find_path_problem
-from frazil.format.ragged import Bytes, Integers
+from frazil.format.ragged import Integers, Part
 from frazil.format.snapshot import (
     ArrayData,
     Dimension,
@@ -140,7 +140,7 @@ def _decode_manifest_ref(table: Table) -> ManifestRef:
     )
 
 
-def encode_snapshot_payload(snapshot: Snapshot, spec_version: int) -> Bytes:
+def encode_snapshot_payload(snapshot: Snapshot, spec_version: int) -> list[Part]:
     """The FlatBuffer of a snapshot, in the form of V1 or of V2."""
     if len(snapshot.id) != 12:
         raise InvalidInputError("snapshot: it needs an id of 12 bytes")

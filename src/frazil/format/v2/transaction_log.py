@@ -22,7 +22,7 @@ from frazil.format.flatbuffers.writer import (
 )
 from frazil.format.ids import NodeId, SnapshotId
 from frazil.format.paths import segment_order
-from frazil.format.ragged import Bytes, Integers
+from frazil.format.ragged import Bytes, Integers, Part
 from frazil.format.transaction_log import Move, NodeType, TransactionLog
 from frazil.format.v2.schema import MoveSlot, TransactionLogSlot, UpdatedChunksSlot
 
@@ -57,7 +57,7 @@ def decode_transaction_log_payload(payload: bytes) -> TransactionLog:
 def _decode_coordinates(array: Table) -> Coordinates:
     buffer = array.buffer
     start, count = buffer.vector(buffer.follow(array.field(UpdatedChunksSlot.CHUNKS, "chunks")), 4)
-    source = Source(np.frombuffer(buffer.data, np.uint8), buffer.what)
+    source = Source.of(buffer)
     tables = Tables(source, source.follow(start + 4 * np.arange(count, dtype=np.int64)))
     vectors = tables.targets(0)
     if np.any(vectors < 0):
@@ -81,7 +81,7 @@ def _decode_move(table: Table) -> Move:
     )
 
 
-def encode_transaction_log_payload(log: TransactionLog, spec_version: int) -> Bytes:
+def encode_transaction_log_payload(log: TransactionLog, spec_version: int) -> list[Part]:
     """The FlatBuffer of a transaction log; V1 has no moves."""
     if spec_version == 1 and log.moves:
         raise InvalidInputError("transaction log: V1 can't record moves")
