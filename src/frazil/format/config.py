@@ -66,6 +66,14 @@ _Loader.add_multi_constructor("!", _Loader.construct_choice)
 class _Dumper(yaml.SafeDumper):
     """Turns the known maps of one key into tags."""
 
+    event: Any  # of the emitter, which has no types
+
+    def choose_scalar_style(self) -> str:
+        style: str = super().choose_scalar_style()  # type: ignore[no-untyped-call]
+        # A number behind a tag would be quoted, and so become a text.
+        is_tagged_number = self.event.tag and self.event.style is None
+        return "" if is_tagged_number and style == "'" else style
+
 
 def _represent_map(dumper: _Dumper, tree: dict[str, JsonValue]) -> yaml.Node:
     if len(tree) == 1:
@@ -73,6 +81,8 @@ def _represent_map(dumper: _Dumper, tree: dict[str, JsonValue]) -> yaml.Node:
         if name in _CHOICES:
             node = dumper.represent_data(value)
             node.tag = f"!{name}"
+            if isinstance(value, str) and isinstance(node, yaml.ScalarNode):
+                node.style = "'"
             return node
     return dumper.represent_dict(tree)
 

@@ -7,6 +7,7 @@ shared or cyclic vectors can't expand without end.
 
 import struct
 from collections.abc import Callable
+from typing import Any
 
 from flatbuffers import flexbuffers
 
@@ -37,7 +38,26 @@ def encode_flexbuffers(value: JsonValue) -> bytes:
     problem = _find_problem(value, 0)
     if problem:
         raise InvalidInputError(f"value can't be stored: {problem}", kind="bad-metadata")
-    return bytes(flexbuffers.Dumps(value))
+    builder = flexbuffers.Builder()
+    _add(builder, value)
+    return bytes(builder.Finish())
+
+
+def _add(builder: Any, value: JsonValue) -> None:
+    """The builder's own `Add` takes no integer beyond the signed ones."""
+    if isinstance(value, dict):
+        with builder.Map():
+            for key, item in value.items():
+                builder.Key(key)
+                _add(builder, item)
+    elif isinstance(value, list):
+        with builder.Vector():
+            for item in value:
+                _add(builder, item)
+    elif isinstance(value, int) and value >= 2**63:
+        builder.UInt(value)
+    else:
+        builder.Add(value)
 
 
 def decode_flexbuffers(data: bytes) -> JsonValue:

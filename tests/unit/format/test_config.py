@@ -1,0 +1,99 @@
+from pathlib import Path
+
+import pytest
+
+from frazil.errors import FormatError
+from frazil.format.config import decode_config_yaml, encode_config_yaml
+from tests.generations import REPOSITORY_NAMES
+
+CONFIG = b"""\
+inline_chunk_threshold_bytes: 12
+compression:
+  algorithm: zstd
+  level: 3
+virtual_chunk_containers:
+  s3://bucket/:
+    name: null
+    url_prefix: s3://bucket/
+    store: !s3
+      region: us-east-1
+      anonymous: true
+  file:///data/:
+    name: data
+    url_prefix: file:///data/
+    store: !local_file_system '/data'
+manifest:
+  preload:
+    preload_if: !and
+    - !name_matches
+      regex: ^x$
+    - !num_refs
+      from: !Included 2
+      to: Unbounded
+  splitting:
+    split_sizes:
+    - - !or
+        - any_array
+      - - condition: !Axis 0
+          num_chunks: 10
+        - condition: !DimensionName time
+          num_chunks: 3
+        - condition: Any
+          num_chunks: 1
+"""
+
+
+def test_choices_become_maps_of_one_key() -> None:
+    tree = decode_config_yaml(CONFIG)
+
+    containers = tree["virtual_chunk_containers"]
+    assert containers["s3://bucket/"]["store"] == {"s3": {"region": "us-east-1", "anonymous": True}}
+    assert containers["file:///data/"]["store"] == {"local_file_system": "/data"}
+    preload_if = tree["manifest"]["preload"]["preload_if"]
+    assert preload_if == {
+        "and": [
+            {"name_matches": {"regex": "^x$"}},
+            {"num_refs": {"from": {"Included": 2}, "to": "Unbounded"}},
+        ]
+    }
+    ((condition, sizes),) = tree["manifest"]["splitting"]["split_sizes"]
+    assert condition == {"or": ["any_array"]}
+    assert [size["condition"] for size in sizes] == [
+        {"Axis": 0},
+        {"DimensionName": "time"},
+        "Any",
+    ]
+
+
+def test_what_is_written_reads_the_same() -> None:
+    tree = decode_config_yaml(CONFIG)
+
+    data = encode_config_yaml(tree)
+
+    assert decode_config_yaml(data) == tree
+    assert b"!s3" in data
+
+
+@pytest.mark.parametrize("name", [name for name in REPOSITORY_NAMES if name.startswith("v1")])
+def test_configurations_of_real_repositories_survive(generations: Path, name: str) -> None:
+    path = generations / name / "repo" / "config.yaml"
+    if not path.exists():
+        assert "split" not in name, "these repositories have a configuration"
+        return
+    tree = decode_config_yaml(path.read_bytes())
+
+    assert tree
+    assert decode_config_yaml(encode_config_yaml(tree)) == tree
+
+
+def test_an_empty_file_is_an_empty_configuration() -> None:
+    assert decode_config_yaml(b"") == {}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"- 1", b"a: [", b"\xff\xfe\x00", b"a: &x [1]\nb: *x", b"a: !!python/object:os.system x"],
+)
+def test_a_damaged_or_hostile_file_is_a_format_error(data: bytes) -> None:
+    with pytest.raises(FormatError, match=r"config\.yaml"):
+        decode_config_yaml(data)

@@ -1,0 +1,56 @@
+import pickle
+
+import pytest
+
+from frazil.errors import FormatError, InvalidInputError
+from frazil.format.metadata import Encoding, Metadata, Value
+
+TREE = {
+    "null": None,
+    "flag": True,
+    "small": 3,
+    "large": 2**64 - 1,
+    "negative": -(2**63),
+    "half": 1.5,
+    "tenth": 0.1,
+    "text": "glaçon ❄",
+    "list": [1, "a", None, [2.5, []]],
+    "map": {"deeper": {"x": 1}, "empty": {}},
+}
+
+
+@pytest.mark.parametrize("encoding", Encoding)
+def test_values_survive_both_encodings(encoding: Encoding) -> None:
+    data = Value(TREE).encode(encoding)
+
+    assert Value.encoded(encoding, data).get() == TREE
+
+
+def test_a_value_that_nobody_asks_for_keeps_its_bytes() -> None:
+    damaged = Value.encoded(Encoding.FLEXBUFFERS, b"\xff\xff\xff")
+
+    assert damaged.encode(Encoding.FLEXBUFFERS) == b"\xff\xff\xff"
+    with pytest.raises(FormatError, match="FlexBuffers"):
+        damaged.get()
+
+
+@pytest.mark.parametrize("encoding", Encoding)
+def test_what_is_no_json_value_is_refused(encoding: Encoding) -> None:
+    for value in ({1, 2}, object(), 2**64, {"deep": [b"bytes", object()]}):
+        with pytest.raises(InvalidInputError) as caught:
+            Value(value).encode(encoding)
+        assert caught.value.kind == "bad-metadata"
+
+
+def test_a_key_that_flexbuffers_would_cut_short_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="can't be a key"):
+        Value({"a\0b": 1}).encode(Encoding.FLEXBUFFERS)
+
+
+def test_metadata_is_a_mapping_that_is_written_in_the_order_of_its_names() -> None:
+    metadata = Metadata({"b": 1, "é": 2, "a": [3]})
+
+    assert dict(metadata) == {"b": 1, "é": 2, "a": [3]}
+    assert [name for name, _ in metadata.encode(Encoding.MESSAGEPACK)] == ["a", "b", "é"]
+    assert metadata == Metadata({"a": [3], "b": 1, "é": 2})
+    assert pickle.loads(pickle.dumps(metadata)) == metadata
