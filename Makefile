@@ -4,7 +4,7 @@
 RUN := .venv/bin/python -m
 WORKERS ?= 2
 CODE := src tests $(wildcard benchmarks) scripts/environment
-BENCHMARKS := $(wildcard benchmarks/*.py)
+BENCHMARKS := $(basename $(notdir $(wildcard benchmarks/*.py)))
 FAST_LANES := $(wildcard tests/unit tests/property)
 
 .DEFAULT_GOAL := help
@@ -50,7 +50,7 @@ fuzz: environment ## decode 200,000 damaged files (CI runs a few seconds' worth)
 
 .PHONY: bench
 bench: environment ## print the numbers of every benchmark
-	@set -e; for benchmark in $(BENCHMARKS); do PYTHONPATH=. .venv/bin/python $$benchmark; done
+	@set -e; for benchmark in $(BENCHMARKS); do .venv/bin/python -m benchmarks.$$benchmark; done
 
 .PHONY: clean
 clean: ## remove environments, caches and builds

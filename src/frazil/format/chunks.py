@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from frazil.errors import FormatError
 from frazil.format import coordinates as coords_
 from frazil.format import ragged
 from frazil.format.coordinates import Coordinates, Extents, Rows
@@ -185,6 +186,14 @@ class ChunkTable:
     def table(self) -> Self:
         """Itself; a manifest's encoded references have the same method and decode."""
         return self
+
+    def with_axes(self, axes: int) -> Self:
+        """Itself, if it is for an array of so many axes."""
+        if self.axes == axes:
+            return self
+        if len(self):
+            raise FormatError(f"manifest: references of {self.axes} axes in an array of {axes}")
+        return self.empty(axes)
 
     def find(self, wanted: Sequence[int]) -> ChunkRef | None:
         """The reference of one chunk, by binary search."""

@@ -19,6 +19,9 @@ class ChunkRefs(Protocol):
     def table(self) -> ChunkTable:
         """All of them as columns."""
 
+    def with_axes(self, axes: int) -> ChunkTable:
+        """All of them as columns, for an array of so many axes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
@@ -34,6 +37,11 @@ class Manifest:
         """The reference of one chunk of one array."""
         refs = self.arrays.get(node_id)
         return None if refs is None else refs.find(wanted)
+
+    def table(self, node_id: NodeId, axes: int) -> ChunkTable:
+        """The references of one array, which has so many axes; empty where there are none."""
+        refs = self.arrays.get(node_id)
+        return ChunkTable.empty(axes) if refs is None else refs.with_axes(axes)
 
     def tables(self) -> dict[NodeId, ChunkTable]:
         """All references, decoded."""

@@ -113,6 +113,10 @@ class EncodedRefs:
         positions = self._start + 4 * np.arange(self._count, dtype=np.int64)
         return decode_table(Tables(source, source.follow(positions)), self._dictionary)
 
+    def with_axes(self, axes: int) -> ChunkTable:
+        """All references as columns, if they are for an array of so many axes."""
+        return self.table().with_axes(axes)
+
 
 def _index_of(table: Table, axes: int) -> tuple[int, ...]:
     buffer = table.buffer
