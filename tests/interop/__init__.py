@@ -1,0 +1,1 @@
+"""The official library beside ours: each reads what the other wrote."""
