@@ -1,0 +1,212 @@
+"""zarr.json taken apart and put together, for the generations before V1, which store its pieces.
+
+Rule kept here: what can't be put together again is refused when it is taken apart. A missing codec
+configuration, missing attributes, dimension names and storage transformers are told from empty ones;
+missing and null are the same.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from frazil.errors import FormatError
+from frazil.format.checked import (
+    MOST_AXES,
+    UINT64_MAX,
+    as_int,
+    as_json_map,
+    as_list,
+    as_map,
+    as_text,
+    refused,
+    show,
+)
+from frazil.format.fill_values import get_fill_form
+from frazil.format.json_values import JsonValue, decode_json, encode_json
+
+CHUNK_KEY_ENCODINGS: Mapping[str, JsonValue] = {
+    "Slash": {"name": "default", "configuration": {"separator": "/"}},
+    "Dot": {"name": "default", "configuration": {"separator": "."}},
+    "Default": {"name": "default"},
+}
+"""By the name of the variant that stands for each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """A codec or a storage transformer."""
+
+    name: str
+    configuration: dict[str, JsonValue] | None
+
+    def to_json(self) -> JsonValue:
+        """As it stands in zarr.json."""
+        if self.configuration is None:
+            return {"name": self.name}
+        return {"name": self.name, "configuration": self.configuration}
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMetadata:
+    """The pieces of a group's zarr.json."""
+
+    attributes: dict[str, JsonValue] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayMetadata:
+    """The pieces of an array's zarr.json."""
+
+    attributes: dict[str, JsonValue] | None
+    shape: tuple[int, ...]
+    data_type: str
+    chunk_shape: tuple[int, ...]
+    chunk_key_encoding: str
+    """A key of `CHUNK_KEY_ENCODINGS`."""
+    fill_value: JsonValue
+    """In plain form, see `fill_values`."""
+    codecs: tuple[Extension, ...]
+    storage_transformers: tuple[Extension, ...] | None
+    dimension_names: tuple[str | None, ...] | None
+
+    def __post_init__(self) -> None:
+        axes = len(self.shape)
+        if len(self.chunk_shape) != axes:
+            raise FormatError(f"chunk_shape: {len(self.chunk_shape)} axes for a shape of {axes}")
+        if self.dimension_names is not None and len(self.dimension_names) != axes:
+            raise FormatError(f"dimension_names: {len(self.dimension_names)} for {axes} axes")
+        if self.chunk_key_encoding not in CHUNK_KEY_ENCODINGS:
+            raise FormatError(f"chunk_key_encoding: {show(self.chunk_key_encoding)} is not known")
+
+
+ZarrMetadata = GroupMetadata | ArrayMetadata
+
+
+def encode_zarr_json(metadata: ZarrMetadata) -> bytes:
+    """Put zarr.json together, as the alpha releases handed it to Zarr."""
+    if isinstance(metadata, GroupMetadata):
+        return encode_json(
+            {"zarr_format": 3, "node_type": "group", "attributes": metadata.attributes}
+        )
+    document = {
+        "zarr_format": 3,
+        "node_type": "array",
+        "attributes": metadata.attributes,
+        "shape": metadata.shape,
+        "data_type": metadata.data_type,
+        "chunk_grid": {
+            "name": "regular",
+            "configuration": {"chunk_shape": metadata.chunk_shape},
+        },
+        "chunk_key_encoding": CHUNK_KEY_ENCODINGS[metadata.chunk_key_encoding],
+        "fill_value": metadata.fill_value,
+        "codecs": [codec.to_json() for codec in metadata.codecs],
+    }
+    if metadata.storage_transformers is not None:
+        document["storage_transformers"] = [t.to_json() for t in metadata.storage_transformers]
+    document["dimension_names"] = metadata.dimension_names
+    return encode_json(document)
+
+
+def decode_zarr_json(data: bytes) -> ZarrMetadata:
+    """Take zarr.json apart; InvalidInputError says what in it the older generations can't hold."""
+    with refused("zarr.json"):
+        document = as_map("zarr.json", decode_json(data, "zarr.json"))
+        if document.get("zarr_format") != 3:
+            raise FormatError(f"zarr_format: {show(document.get('zarr_format'))} is not 3")
+        node_type = document.get("node_type")
+        if node_type == "group":
+            _refuse_others(document, _GROUP_MEMBERS)
+            return GroupMetadata(check_attributes(document.get("attributes")))
+        if node_type == "array":
+            _refuse_others(document, _ARRAY_MEMBERS)
+            return _decode_array(document)
+        raise FormatError(f"node_type: {show(node_type)} is neither group nor array")
+
+
+_GROUP_MEMBERS = frozenset({"zarr_format", "node_type", "attributes"})
+_ARRAY_MEMBERS = _GROUP_MEMBERS | {
+    "shape", "data_type", "chunk_grid", "chunk_key_encoding", "fill_value", "codecs",
+    "storage_transformers", "dimension_names",
+}  # fmt: skip
+
+
+def _refuse_others(members: Mapping[str, object], known: frozenset[str]) -> None:
+    if others := sorted(members.keys() - known):
+        raise FormatError(f"there is no place for {', '.join(map(show, others))}")
+
+
+def _decode_array(document: Mapping[str, object]) -> ArrayMetadata:
+    data_type = as_text("data_type", document.get("data_type"))
+    return ArrayMetadata(
+        attributes=check_attributes(document.get("attributes")),
+        shape=check_lengths("shape", document.get("shape")),
+        data_type=data_type,
+        chunk_shape=_decode_chunk_grid(document.get("chunk_grid")),
+        chunk_key_encoding=_decode_chunk_key_encoding(document.get("chunk_key_encoding")),
+        fill_value=get_fill_form(data_type).check(document.get("fill_value")),
+        codecs=_decode_extensions("codecs", document.get("codecs")),
+        storage_transformers=_decode_storage_transformers(document.get("storage_transformers")),
+        dimension_names=check_dimension_names(document.get("dimension_names")),
+    )
+
+
+def _decode_chunk_grid(value: object) -> tuple[int, ...]:
+    grid = as_map("chunk_grid", value)
+    _refuse_others(grid, frozenset({"name", "configuration"}))
+    if grid.get("name") != "regular":
+        raise FormatError(f"chunk_grid: {show(grid.get('name'))} is not regular")
+    configuration = as_map("chunk_grid", grid.get("configuration"))
+    _refuse_others(configuration, frozenset({"chunk_shape"}))
+    return check_lengths("chunk_shape", configuration.get("chunk_shape"))
+
+
+def _decode_chunk_key_encoding(value: object) -> str:
+    for name, encoding in CHUNK_KEY_ENCODINGS.items():
+        if value == encoding:
+            return name
+    raise FormatError(f"chunk_key_encoding: there is no place for {show(value)}")
+
+
+def _decode_storage_transformers(value: object) -> tuple[Extension, ...] | None:
+    return None if value is None else _decode_extensions("storage_transformers", value)
+
+
+def _decode_extensions(what: str, value: object) -> tuple[Extension, ...]:
+    extensions = []
+    for item in as_list(what, value):
+        members = as_map(what, item)
+        _refuse_others(members, frozenset({"name", "configuration"}))
+        extensions.append(check_extension(what, members.get("name"), members.get("configuration")))
+    return tuple(extensions)
+
+
+# Checks of single pieces, for whoever reads them from somewhere else than zarr.json
+
+
+def check_attributes(value: object) -> dict[str, JsonValue] | None:
+    """User attributes, or None."""
+    return None if value is None else as_json_map("attributes", value)
+
+
+def check_extension(what: str, name: object, configuration: object) -> Extension:
+    """A codec or a storage transformer; `what` says which."""
+    return Extension(
+        name=as_text(what, name),
+        configuration=None if configuration is None else as_json_map(what, configuration),
+    )
+
+
+def check_lengths(what: str, value: object) -> tuple[int, ...]:
+    """A shape."""
+    items = as_list(what, value)
+    if len(items) > MOST_AXES:
+        raise FormatError(f"{what}: {len(items)} axes, {MOST_AXES} are the most")
+    return tuple(as_int(what, item, 0, UINT64_MAX) for item in items)
+
+
+def check_dimension_names(value: object) -> tuple[str | None, ...] | None:
+    """A name or None for each axis, or None for all of them."""
+    if value is None:
+        return None
+    names = as_list("dimension_names", value)
+    return tuple(None if name is None else as_text("dimension_names", name) for name in names)
