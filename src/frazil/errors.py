@@ -15,6 +15,14 @@
     ├── InvalidInputError         correct the call (also a ValueError)
     ├── SessionStateError         use another kind of session, or call in another order
     ├── StorageError              look at the storage, perhaps try again
+    │   ├── ObjectNotFoundError
+    │   ├── ObjectExistsError
+    │   ├── VersionMismatchError      read again, decide again
+    │   ├── ObjectRangeError
+    │   ├── PermissionDeniedError     look at the credentials
+    │   ├── ThrottledError            wait
+    │   ├── StorageTimeoutError       wait longer
+    │   └── UnsafeStorageError        commit to another storage
     ├── FormatError               restore or repair the named file
     └── InternalError             report a bug
 
@@ -143,6 +151,54 @@ class StorageError(IcechunkError):
     """The storage failed or is set up wrongly; often passing."""
 
     default_kind = "storage-other"
+
+
+class ObjectNotFoundError(StorageError):
+    """There is no object of this key."""
+
+    default_kind = "object-not-found"
+
+
+class ObjectExistsError(StorageError):
+    """An object that was to be created exists."""
+
+    default_kind = "object-store"
+
+
+class VersionMismatchError(StorageError):
+    """An object that was to be replaced is no longer the one that was read."""
+
+    default_kind = "object-store"
+
+
+class ObjectRangeError(StorageError):
+    """An object does not have the bytes that were asked for."""
+
+    default_kind = "invalid-object-size"
+
+
+class PermissionDeniedError(StorageError):
+    """The storage refuses these credentials, or there are none."""
+
+    default_kind = "object-store"
+
+
+class ThrottledError(StorageError):
+    """The storage stays overloaded or broken after all tries."""
+
+    default_kind = "throttled"
+
+
+class StorageTimeoutError(StorageError):
+    """The storage did not answer in the time it was given."""
+
+    default_kind = "object-store"
+
+
+class UnsafeStorageError(StorageError):
+    """The storage can't do what a commit needs to be safe."""
+
+    default_kind = "storage-config"
 
 
 class FormatError(IcechunkError):

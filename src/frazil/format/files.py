@@ -1,0 +1,167 @@
+"""Whole metadata files of every generation: bytes to a value of the model and back.
+
+Decoding looks at the file alone. What it looks at, in this order: the header, if there is one; then
+the payload, because V1 and late alphas share a version number and differ in what follows it. Never
+the name of the writing program: development builds carried that of the release before.
+"""
+
+from dataclasses import dataclass, field
+
+from frazil.errors import FormatError, InvalidInputError
+from frazil.format import alpha, draft
+from frazil.format.dialect import Decoded, Dialect
+from frazil.format.header import (
+    DEFAULT_LEVEL,
+    ZSTD_MAGIC,
+    FileType,
+    Header,
+    decode_file,
+    encode_file,
+    has_header,
+)
+from frazil.format.ids import SnapshotId
+from frazil.format.manifest import Manifest
+from frazil.format.ragged import Part
+from frazil.format.repo_info import RepoInfo
+from frazil.format.snapshot import Snapshot
+from frazil.format.transaction_log import TransactionLog
+from frazil.format.v2.locations import LocationCompression
+from frazil.format.v2.manifest_reader import decode_manifest_payload
+from frazil.format.v2.manifest_writer import encode_manifest_payload
+from frazil.format.v2.repo_info import decode_repo_info_payload, encode_repo_info_payload
+from frazil.format.v2.snapshot import decode_snapshot_payload, encode_snapshot_payload
+from frazil.format.v2.transaction_log import (
+    decode_transaction_log_payload,
+    encode_transaction_log_payload,
+)
+from frazil.version import __version__
+
+IMPLEMENTATION = f"frazil-{__version__}"
+
+_FLATBUFFERS = {1: Dialect.V1, 2: Dialect.V2}
+_SPEC_VERSIONS = {dialect: version for version, dialect in _FLATBUFFERS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class EncodingOptions:
+    """How files are written."""
+
+    implementation: str = IMPLEMENTATION
+    compression_level: int = DEFAULT_LEVEL
+    location_compression: LocationCompression | None = field(default_factory=LocationCompression)
+    """For the locations of virtual chunks in V2 manifests; None leaves them as they are."""
+
+
+DEFAULT_OPTIONS = EncodingOptions()
+
+
+def decode_snapshot(data: bytes) -> Decoded[Snapshot]:
+    """Read a snapshot file."""
+    if data[:1] == b"{":
+        return draft.decode_snapshot(data)
+    header, payload = _open(data, FileType.SNAPSHOT)
+    if header is None or alpha.is_messagepack_payload(payload):
+        return alpha.decode_snapshot_payload(payload, header)
+    dialect = _dialect_of(header)
+    return Decoded(decode_snapshot_payload(payload, header.spec_version), dialect, header)
+
+
+def decode_manifest(data: bytes) -> Decoded[Manifest]:
+    """Read a manifest file; V1 and V2 references stay encoded until they are asked for."""
+    if data[:1] == b"{":
+        return draft.decode_manifest(data)
+    if data[:4] == ZSTD_MAGIC:
+        return alpha.decode_manifest(data)
+    header, payload = _open(data, FileType.MANIFEST)
+    if header is None or alpha.is_messagepack_payload(payload):
+        return alpha.decode_manifest_payload(payload, header)
+    dialect = _dialect_of(header)
+    return Decoded(decode_manifest_payload(payload), dialect, header)
+
+
+def decode_transaction_log(data: bytes, snapshot_id: SnapshotId) -> Decoded[TransactionLog]:
+    """Read a transaction log file; alpha files don't say which snapshot they belong to."""
+    header, payload = _open(data, FileType.TRANSACTION_LOG)
+    if header is None or alpha.is_messagepack_payload(payload):
+        return alpha.decode_transaction_log_payload(payload, header, snapshot_id)
+    dialect = _dialect_of(header)
+    return Decoded(decode_transaction_log_payload(payload), dialect, header)
+
+
+def decode_repo_info(data: bytes) -> Decoded[RepoInfo]:
+    """Read a repo info file."""
+    header, payload = decode_file(data, FileType.REPO_INFO)
+    dialect = _dialect_of(header)
+    return Decoded(decode_repo_info_payload(payload), dialect, header)
+
+
+def encode_snapshot(
+    snapshot: Snapshot, dialect: Dialect, options: EncodingOptions = DEFAULT_OPTIONS
+) -> bytes:
+    """Write a snapshot file."""
+    if version := _SPEC_VERSIONS.get(dialect):
+        payload = encode_snapshot_payload(snapshot, version)
+        return _close(payload, FileType.SNAPSHOT, version, options)
+    if dialect is Dialect.DRAFT:
+        return draft.encode_snapshot(snapshot)
+    return alpha.encode_snapshot(
+        snapshot, dialect, options.implementation, options.compression_level
+    )
+
+
+def encode_manifest(
+    manifest: Manifest, dialect: Dialect, options: EncodingOptions = DEFAULT_OPTIONS
+) -> bytes:
+    """Write a manifest file; raises InvalidInputError where no reader could hold it."""
+    if version := _SPEC_VERSIONS.get(dialect):
+        compression = options.location_compression if dialect is Dialect.V2 else None
+        payload = encode_manifest_payload(manifest, compression)
+        return _close(payload, FileType.MANIFEST, version, options)
+    if dialect is Dialect.DRAFT:
+        return draft.encode_manifest(manifest)
+    return alpha.encode_manifest(
+        manifest, dialect, options.implementation, options.compression_level
+    )
+
+
+def encode_transaction_log(
+    log: TransactionLog, dialect: Dialect, options: EncodingOptions = DEFAULT_OPTIONS
+) -> bytes:
+    """Write a transaction log file; the draft and the first alphas have none."""
+    if version := _SPEC_VERSIONS.get(dialect):
+        payload = encode_transaction_log_payload(log, version)
+        return _close(payload, FileType.TRANSACTION_LOG, version, options)
+    if dialect in (Dialect.DRAFT, Dialect.ALPHA_A):
+        raise InvalidInputError(f"transaction log: the {dialect.value} generation has none")
+    return alpha.encode_transaction_log(
+        log, dialect, options.implementation, options.compression_level
+    )
+
+
+def encode_repo_info(info: RepoInfo, options: EncodingOptions = DEFAULT_OPTIONS) -> bytes:
+    """Write a repo info file; only V2 has one."""
+    return _close(encode_repo_info_payload(info), FileType.REPO_INFO, 2, options)
+
+
+def _open(data: bytes, file_type: FileType) -> tuple[Header | None, bytes]:
+    """The header, if there is one, and the payload, decompressed."""
+    if has_header(data):
+        return decode_file(data, file_type)
+    return None, data
+
+
+def _close(
+    payload: list[Part], file_type: FileType, version: int, options: EncodingOptions
+) -> bytes:
+    header = Header(options.implementation, version, file_type)
+    return encode_file(header, payload, options.compression_level)
+
+
+def _dialect_of(header: Header) -> Dialect:
+    dialect = _FLATBUFFERS.get(header.spec_version)
+    if dialect is None:
+        raise FormatError(
+            f"{header.file_type.label} file: specification version {header.spec_version} is unknown",
+            kind="unsupported-spec-version",
+        )
+    return dialect

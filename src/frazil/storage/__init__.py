@@ -1,0 +1,1 @@
+"""Where objects are kept: verbs of one interface, served by memory, a disk, or an object store."""

@@ -1,0 +1,234 @@
+"""What every storage can do: the verbs that the format needs, and no more.
+
+Rules that every storage keeps, and that `frazil.testing.storage_contract` tests:
+
+- An object is whole or absent; a reader never sees a part of a write.
+- `create` has one winner, `replace` swaps only the version that was read. If the answer to either got
+  lost, the storage finds out what happened before it says anything.
+- Objects other than those replaced are written once and never changed.
+- Keys are relative, with `/` between segments. Errors are those of `frazil.errors`, name the key, and
+  hold no secret.
+- A storage can be pickled and opens its connections where it is used.
+"""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from frazil.errors import InvalidInputError, ObjectRangeError
+
+Buffer = bytes | bytearray | memoryview
+"""What can be written; what is read is at least a read-only buffer of bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ByteRange:
+    """Bytes from `start` up to, not including, `end`; all of them must exist."""
+
+    start: int
+    end: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start <= self.end:
+            raise InvalidInputError(f"{self} is no range", kind="invalid-byte-range")
+
+
+@dataclass(frozen=True, slots=True)
+class ByteOffset:
+    """Bytes from `start` to the end of the object."""
+
+    start: int
+
+    def __post_init__(self) -> None:
+        if self.start < 0:
+            raise InvalidInputError(f"{self} is no range", kind="invalid-byte-range")
+
+
+@dataclass(frozen=True, slots=True)
+class ByteSuffix:
+    """The last `length` bytes, or the whole object if it is shorter."""
+
+    length: int
+
+    def __post_init__(self) -> None:
+        if self.length < 0:
+            raise InvalidInputError(f"{self} is no range", kind="invalid-byte-range")
+
+
+Range = ByteRange | ByteOffset | ByteSuffix
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What an object was when it was read or written; only its own storage understands it."""
+
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class Versioned:
+    """An object's bytes with their version."""
+
+    data: Buffer
+    version: Version
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    """An object as a storage lists it."""
+
+    key: str
+    size_bytes: int
+    created_at: datetime
+    """By the storage's clock, in UTC."""
+
+
+@dataclass(frozen=True, slots=True)
+class PutOptions:
+    """What to say about an object when it is written; storages ignore what they have no place for."""
+
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    content_type: str | None = None
+    storage_class: str | None = None
+
+
+NO_OPTIONS = PutOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteReport:
+    """What `delete_many` did. Keys that were not there count as deleted."""
+
+    deleted: int
+    failed: Mapping[str, str]
+    """Keys that could not be deleted, with the reason."""
+
+
+def validate_key(key: str) -> str:
+    """The key itself, if it is one."""
+    segments = key.split("/")
+    if "" in segments or "." in segments or ".." in segments or "\0" in key:
+        raise InvalidInputError(f"{key!r} is no storage key", kind="bad-key-prefix")
+    return key
+
+
+class Storage(ABC):
+    """Objects by key."""
+
+    concurrency = 16
+    """How many requests `get_many` has under way at once."""
+
+    @property
+    def can_create_safely(self) -> bool:
+        """Whether `create` has one winner."""
+        return True
+
+    @property
+    def can_replace_safely(self) -> bool:
+        """Whether `replace` swaps only the version that was read."""
+        return True
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether nothing can be written."""
+        return False
+
+    # Reading
+
+    @abstractmethod
+    def get(self, key: str, range: Range | None = None) -> Buffer:
+        """An object's bytes, or some of them.
+
+        Raises ObjectNotFoundError, and ObjectRangeError if it does not have all of a `ByteRange`.
+        """
+
+    @abstractmethod
+    def get_versioned(self, key: str) -> Versioned:
+        """An object's bytes with the version that `replace` takes."""
+
+    @abstractmethod
+    def head(self, key: str) -> ObjectInfo:
+        """What a storage knows of an object without reading it."""
+
+    @abstractmethod
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        """All objects whose keys start with the prefix, as the storage finds them, in no order.
+
+        A prefix ends in the middle of a segment or with `/`; the empty one lists everything.
+        """
+
+    def list_sorted(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        """The same in the order of the keys' bytes."""
+        return iter(sorted(self.list(prefix), key=lambda info: info.key.encode()))
+
+    def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[Buffer]:
+        """Several ranges of one object."""
+        return self.get_many([(key, range) for range in ranges])
+
+    def get_many(self, requests: Sequence[tuple[str, Range | None]]) -> list[Buffer]:
+        """Several objects or ranges, requested at once."""
+        if len(requests) < 2:
+            return [self.get(key, range) for key, range in requests]
+        with ThreadPoolExecutor(min(self.concurrency, len(requests))) as pool:
+            return list(pool.map(lambda request: self.get(*request), requests))
+
+    async def get_async(self, key: str, range: Range | None = None) -> Buffer:
+        """`get` for an event loop."""
+        return await asyncio.to_thread(self.get, key, range)
+
+    # Writing
+
+    @abstractmethod
+    def put(self, key: str, data: Buffer, options: PutOptions = NO_OPTIONS) -> None:
+        """Write an object; one that exists is replaced whole."""
+
+    @abstractmethod
+    def create(self, key: str, data: Buffer, options: PutOptions = NO_OPTIONS) -> Version:
+        """Write an object that does not exist; raises ObjectExistsError if it does."""
+
+    @abstractmethod
+    def replace(
+        self, key: str, data: Buffer, version: Version, options: PutOptions = NO_OPTIONS
+    ) -> Version:
+        """Write an object in place of a version of it; raises VersionMismatchError if that is gone."""
+
+    @abstractmethod
+    def copy(self, source: str, target: str, version: Version | None = None) -> None:
+        """Copy an object; with a version, only if it still has that."""
+
+    @abstractmethod
+    def delete_many(self, keys: Iterable[str]) -> DeleteReport:
+        """Delete objects; those that do not exist are no failure."""
+
+    def flush(self) -> None:
+        """Make everything that was put durable; `create` and `replace` do it by themselves."""
+
+    async def put_async(self, key: str, data: Buffer, options: PutOptions = NO_OPTIONS) -> None:
+        """`put` for an event loop."""
+        await asyncio.to_thread(self.put, key, data, options)
+
+
+def slice_range(data: Buffer, range: Range | None, key: str) -> Buffer:
+    """The bytes of a range, for storages that hold whole objects in memory."""
+    start, end = resolve_range(range, len(data), key)
+    return memoryview(data)[start:end] if range is not None else data
+
+
+def resolve_range(range: Range | None, size: int, key: str) -> tuple[int, int]:
+    """Where a range starts and ends in an object of a size."""
+    match range:
+        case None:
+            return 0, size
+        case ByteRange(start, end):
+            if end > size:
+                raise ObjectRangeError(f"{key!r} has {size} bytes, not {start}..{end}")
+            return start, end
+        case ByteOffset(start):
+            if start > size:
+                raise ObjectRangeError(f"{key!r} has {size} bytes, none from {start} on")
+            return start, size
+        case ByteSuffix(length):
+            return max(0, size - length), size

@@ -1,0 +1,142 @@
+"""Objects in this process's memory, for tests and scratch work."""
+
+import threading
+import weakref
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import count
+
+from frazil.errors import (
+    ObjectExistsError,
+    ObjectNotFoundError,
+    StorageError,
+    VersionMismatchError,
+)
+from frazil.storage.interface import (
+    NO_OPTIONS,
+    Buffer,
+    DeleteReport,
+    ObjectInfo,
+    PutOptions,
+    Range,
+    Storage,
+    Version,
+    Versioned,
+    slice_range,
+    validate_key,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Object:
+    data: bytes
+    version: Version
+    created_at: datetime
+
+
+class MemoryStorage(Storage):
+    """Objects in a dictionary.
+
+    Pickled, it names itself: unpickled in the same process it is the same storage, elsewhere it is
+    an error, because its objects did not travel.
+    """
+
+    def __init__(self) -> None:
+        self._objects: dict[str, _Object] = {}
+        self._lock = threading.Lock()
+        self._versions = count(1)
+        self._number = next(_NUMBERS)
+        _STORAGES[self._number] = self
+
+    def __repr__(self) -> str:
+        return f"<frazil.Storage: memory, {len(self._objects)} objects>"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_find_storage, (self._number,))
+
+    def get(self, key: str, range: Range | None = None) -> Buffer:
+        return slice_range(self._object(key).data, range, key)
+
+    async def get_async(self, key: str, range: Range | None = None) -> Buffer:
+        return self.get(key, range)
+
+    def get_many(self, requests: "list[tuple[str, Range | None]]") -> list[Buffer]:  # type: ignore[override]
+        return [self.get(key, range) for key, range in requests]
+
+    def get_versioned(self, key: str) -> Versioned:
+        found = self._object(key)
+        return Versioned(found.data, found.version)
+
+    def head(self, key: str) -> ObjectInfo:
+        return _describe(key, self._object(key))
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        with self._lock:
+            found = [item for item in self._objects.items() if item[0].startswith(prefix)]
+        return (_describe(key, value) for key, value in found)
+
+    def put(self, key: str, data: Buffer, options: PutOptions = NO_OPTIONS) -> None:
+        with self._lock:
+            self._write(key, data)
+
+    async def put_async(self, key: str, data: Buffer, options: PutOptions = NO_OPTIONS) -> None:
+        self.put(key, data, options)
+
+    def create(self, key: str, data: Buffer, options: PutOptions = NO_OPTIONS) -> Version:
+        with self._lock:
+            if key in self._objects:
+                raise ObjectExistsError(f"{key!r} exists")
+            return self._write(key, data)
+
+    def replace(
+        self, key: str, data: Buffer, version: Version, options: PutOptions = NO_OPTIONS
+    ) -> Version:
+        with self._lock:
+            self._require(key, version)
+            return self._write(key, data)
+
+    def copy(self, source: str, target: str, version: Version | None = None) -> None:
+        with self._lock:
+            if version is not None:
+                self._require(source, version)
+            found = self._objects.get(source)
+            if found is None:
+                raise ObjectNotFoundError(f"there is no object {source!r}")
+            self._write(target, found.data)
+
+    def delete_many(self, keys: Iterable[str]) -> DeleteReport:
+        with self._lock:
+            deleted = [self._objects.pop(validate_key(key), None) for key in keys]
+        return DeleteReport(len(deleted), {})
+
+    def _object(self, key: str) -> _Object:
+        found = self._objects.get(validate_key(key))
+        if found is None:
+            raise ObjectNotFoundError(f"there is no object {key!r}")
+        return found
+
+    def _require(self, key: str, version: Version) -> None:
+        found = self._objects.get(key)
+        if found is None or found.version != version:
+            raise VersionMismatchError(f"{key!r} is no longer what was read")
+
+    def _write(self, key: str, data: Buffer) -> Version:
+        version = Version(str(next(self._versions)))
+        self._objects[validate_key(key)] = _Object(bytes(data), version, datetime.now(UTC))
+        return version
+
+
+_NUMBERS = count(1)
+_STORAGES: "weakref.WeakValueDictionary[int, MemoryStorage]" = weakref.WeakValueDictionary()
+
+
+def _find_storage(number: int) -> MemoryStorage:
+    storage = _STORAGES.get(number)
+    if storage is None:
+        raise StorageError("a memory storage can't leave the process that made it")
+    return storage
+
+
+def _describe(key: str, value: _Object) -> ObjectInfo:
+    return ObjectInfo(key, len(value.data), value.created_at)
