@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 from frazil.format.chunks import ChunkRef, ChunkTable
 from frazil.format.config import encode_config_yaml
@@ -244,15 +245,20 @@ class RepositoryFiles:
 
     def _write_refs(self, contents: Contents) -> None:
         for name, snapshot_id in contents.branches.items():
-            self.put(f"refs/branch.{name}/ref.json", encode_ref(Ref(snapshot_id)))
+            self.put(f"refs/branch.{_file_name(name)}/ref.json", encode_ref(Ref(snapshot_id)))
         for name, snapshot_id in contents.tags.items():
-            self.put(f"refs/tag.{name}/ref.json", encode_ref(Ref(snapshot_id)))
+            self.put(f"refs/tag.{_file_name(name)}/ref.json", encode_ref(Ref(snapshot_id)))
         for name in contents.deleted_tags:
-            first = contents.snapshots[0].id
-            self.put(f"refs/tag.{name}/ref.json", encode_ref(Ref(first)))
-            self.put(f"refs/tag.{name}/ref.json.deleted", b"")
+            directory = f"refs/tag.{_file_name(name)}"
+            self.put(f"{directory}/ref.json", encode_ref(Ref(contents.snapshots[0].id)))
+            self.put(f"{directory}/ref.json.deleted", b"")
         if contents.config is not None:
             self.put("config.yaml", encode_config_yaml(contents.config))
+
+
+def _file_name(ref_name: str) -> str:
+    """How the official library spells the name of a ref in the name of a file on a local disk."""
+    return "".join(letter if letter.isascii() else quote(letter) for letter in ref_name)
 
 
 def make_repo_info(contents: Contents) -> RepoInfo:

@@ -198,13 +198,11 @@ def _describe_latest_update(update: Update) -> Description:
 
 
 def _describe_status_as_text(status: RepoStatus) -> Description:
-    description = {
+    return {
         "availability": "Online" if status.availability is Availability.ONLINE else "ReadOnly",
+        "limited_availability_reason": status.limited_availability_reason,
         "set_at": encode_rfc3339(status.set_at),
     }
-    if status.limited_availability_reason is not None:
-        description["limited_availability_reason"] = status.limited_availability_reason
-    return description
 
 
 def describe_updates(updates: Iterable[Update]) -> list[Description]:

@@ -41,6 +41,7 @@ CALLS: dict[str, Callable[..., Any]] = {
         reading.inspect_transaction_log,
         reading.inspect_repo_info,
         writing.write_random_repository,
+        writing.write_group,
     )
 }
 

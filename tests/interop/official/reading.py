@@ -99,11 +99,10 @@ def _plain(value: Any) -> Any:
         return value
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+    if not type(value).__name__.endswith(("Config", "Settings", "Container")):
+        return repr(value)
     attributes = {name: getattr(value, name) for name in dir(value) if not name.startswith("_")}
-    tree = {name: _plain(item) for name, item in attributes.items() if not callable(item)}
-    return tree or repr(value)
+    return {name: _plain(item) for name, item in attributes.items() if not callable(item)}
 
 
 def read_state(repository: icechunk.Repository) -> dict[str, Any]:
