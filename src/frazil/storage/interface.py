@@ -12,6 +12,7 @@ Rules that every storage keeps, and that `frazil.testing.storage_contract` tests
 """
 
 import asyncio
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -97,6 +98,9 @@ class PutOptions:
 
 NO_OPTIONS = PutOptions()
 
+# An empty segment, one that means a folder itself or its parent, or a zero byte.
+_BAD_KEY = re.compile(r"(?:^|/)\.{0,2}(?:/|$)|\0")
+
 
 @dataclass(frozen=True, slots=True)
 class DeleteReport:
@@ -109,8 +113,7 @@ class DeleteReport:
 
 def validate_key(key: str) -> str:
     """The key itself, if it is one."""
-    segments = key.split("/")
-    if "" in segments or "." in segments or ".." in segments or "\0" in key:
+    if _BAD_KEY.search(key):
         raise InvalidInputError(f"{key!r} is no storage key", kind="bad-key-prefix")
     return key
 
@@ -164,16 +167,16 @@ class Storage(ABC):
         """The same in the order of the keys' bytes."""
         return iter(sorted(self.list(prefix), key=lambda info: info.key.encode()))
 
-    def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[Buffer]:
+    def get_ranges(self, key: str, ranges: Sequence[Range]) -> Sequence[Buffer]:
         """Several ranges of one object."""
         return self.get_many([(key, range) for range in ranges])
 
-    def get_many(self, requests: Sequence[tuple[str, Range | None]]) -> list[Buffer]:
+    def get_many(self, requests: Sequence[tuple[str, Range | None]]) -> Sequence[Buffer]:
         """Several objects or ranges, requested at once."""
         if len(requests) < 2:
             return [self.get(key, range) for key, range in requests]
         with ThreadPoolExecutor(min(self.concurrency, len(requests))) as pool:
-            return list(pool.map(lambda request: self.get(*request), requests))
+            return tuple(pool.map(lambda request: self.get(*request), requests))
 
     async def get_async(self, key: str, range: Range | None = None) -> Buffer:
         """`get` for an event loop."""
@@ -203,7 +206,7 @@ class Storage(ABC):
     def delete_many(self, keys: Iterable[str]) -> DeleteReport:
         """Delete objects; those that do not exist are no failure."""
 
-    def flush(self) -> None:
+    def flush(self) -> None:  # noqa: B027 (most storages have nothing to do)
         """Make everything that was put durable; `create` and `replace` do it by themselves."""
 
     async def put_async(self, key: str, data: Buffer, options: PutOptions = NO_OPTIONS) -> None:

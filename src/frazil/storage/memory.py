@@ -1,8 +1,9 @@
 """Objects in this process's memory, for tests and scratch work."""
 
+import os
 import threading
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
@@ -46,14 +47,14 @@ class MemoryStorage(Storage):
         self._objects: dict[str, _Object] = {}
         self._lock = threading.Lock()
         self._versions = count(1)
-        self._number = next(_NUMBERS)
-        _STORAGES[self._number] = self
+        self._name = (os.getpid(), next(_NUMBERS))
+        _STORAGES[self._name] = self
 
     def __repr__(self) -> str:
         return f"<frazil.Storage: memory, {len(self._objects)} objects>"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_find_storage, (self._number,))
+        return (_find_storage, self._name)
 
     def get(self, key: str, range: Range | None = None) -> Buffer:
         return slice_range(self._object(key).data, range, key)
@@ -61,7 +62,7 @@ class MemoryStorage(Storage):
     async def get_async(self, key: str, range: Range | None = None) -> Buffer:
         return self.get(key, range)
 
-    def get_many(self, requests: "list[tuple[str, Range | None]]") -> list[Buffer]:  # type: ignore[override]
+    def get_many(self, requests: Sequence[tuple[str, Range | None]]) -> Sequence[Buffer]:
         return [self.get(key, range) for key, range in requests]
 
     def get_versioned(self, key: str) -> Versioned:
@@ -128,12 +129,14 @@ class MemoryStorage(Storage):
 
 
 _NUMBERS = count(1)
-_STORAGES: "weakref.WeakValueDictionary[int, MemoryStorage]" = weakref.WeakValueDictionary()
+_STORAGES: "weakref.WeakValueDictionary[tuple[int, int], MemoryStorage]"
+_STORAGES = weakref.WeakValueDictionary()
 
 
-def _find_storage(number: int) -> MemoryStorage:
-    storage = _STORAGES.get(number)
-    if storage is None:
+def _find_storage(process: int, number: int) -> MemoryStorage:
+    storage = _STORAGES.get((process, number))
+    # A forked process has a copy of the storage, which is another one.
+    if storage is None or process != os.getpid():
         raise StorageError("a memory storage can't leave the process that made it")
     return storage
 

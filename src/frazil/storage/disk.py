@@ -1,0 +1,265 @@
+"""What a POSIX file system can do safely, in a few functions.
+
+- Bytes are written to a temporary file in the same directory and then put in place whole: by `link`,
+  which fails if the name is taken, or by `rename`, which replaces.
+- Temporary files are named `<name>#<digits>`. The official library hides such names when it lists a
+  folder, and so do we; what a killed process leaves is invisible and harmless.
+- Locks are kernel locks on a file of their own, `<name>#00`. They die with their holder; the file
+  stays, and is hidden in the same way.
+"""
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import functools
+import os
+import random
+import re
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+
+from frazil.errors import StorageTimeoutError
+
+Writable = bytes | bytearray | memoryview
+
+_HIDDEN = re.compile(r"#\d+$", re.ASCII)
+_LOCK_SUFFIX = "#00"
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
+_LARGEST_READ = 0x7FFF_F000
+_NOT_SUPPORTED = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP)
+
+
+def is_hidden(name: str) -> bool:
+    """Whether a file is a temporary one or a lock."""
+    return _HIDDEN.search(name) is not None
+
+
+def is_leftover(name: str) -> bool:
+    """Whether a file is a temporary one, which only a killed process leaves."""
+    return is_hidden(name) and not name.endswith(_LOCK_SUFFIX)
+
+
+# Reading
+
+
+def read_at(descriptor: int, start: int, size: int) -> bytes:
+    """Some bytes of an open file; fewer only where it ends."""
+    data = os.pread(descriptor, min(size, _LARGEST_READ), start)
+    if len(data) == size or not data:
+        return data
+    parts = [data]
+    done = len(data)
+    while done < size and parts[-1]:
+        parts.append(os.pread(descriptor, min(size - done, _LARGEST_READ), start + done))
+        done += len(parts[-1])
+    return b"".join(parts)
+
+
+def read_file(path: str) -> bytes:
+    """All bytes of a file."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return read_at(descriptor, 0, os.fstat(descriptor).st_size)
+    finally:
+        os.close(descriptor)
+
+
+# Writing
+
+
+def write_temporary(path: str, data: Writable, *, durable: bool) -> str:
+    """Write bytes to a temporary file beside a path; returns its name."""
+    temporary = f"{path}#{random.getrandbits(62) | 1 << 62}"
+    descriptor = _make_directories(
+        path, lambda: os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    )
+    try:
+        _write_all(descriptor, data)
+        if durable:
+            sync_descriptor(descriptor)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    finally:
+        os.close(descriptor)
+    return temporary
+
+
+def put_in_place(path: str, data: Writable, *, durable: bool = False) -> None:
+    """Write a file whole, in place of one that may exist."""
+    temporary = write_temporary(path, data, durable=durable)
+    try:
+        os.rename(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def put_if_absent(path: str, data: Writable, *, durable: bool = False) -> bool:
+    """Write a file whole unless one exists; whether it did. One of several writers wins."""
+    if _NAMELESS is not None:
+        try:
+            return _link_nameless(path, data, durable=durable)
+        except OSError as error:
+            if error.errno not in (*_NOT_SUPPORTED, errno.EISDIR, errno.ENOENT):
+                raise
+    temporary = write_temporary(path, data, durable=durable)
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    finally:
+        os.unlink(temporary)
+    return True
+
+
+_NAMELESS: int | None = getattr(os, "O_TMPFILE", None)
+
+
+def _link_nameless(path: str, data: Writable, *, durable: bool) -> bool:
+    """A file without a name leaves nothing behind if its writer dies."""
+    assert _NAMELESS is not None
+    flags = _NAMELESS | os.O_WRONLY | os.O_CLOEXEC
+    directory = os.path.dirname(path)
+    descriptor = _make_directories(path, lambda: os.open(directory, flags, 0o666))
+    try:
+        _write_all(descriptor, data)
+        if durable:
+            sync_descriptor(descriptor)
+        os.link(f"/proc/self/fd/{descriptor}", path, follow_symlinks=True)
+    except FileExistsError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def exchange(first: str, second: str) -> bool:
+    """Swap two files in one step; False where the system can't."""
+    function = _renameat2()
+    if function is None:
+        return False
+    paths = os.fsencode(first), os.fsencode(second)
+    if function(_AT_FDCWD, paths[0], _AT_FDCWD, paths[1], _RENAME_EXCHANGE) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in _NOT_SUPPORTED:
+        return False
+    raise OSError(number, os.strerror(number), first, None, second)
+
+
+@functools.cache
+def _renameat2() -> Callable[..., int] | None:
+    if not sys.platform.startswith("linux"):
+        return None
+    function = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if function is not None:
+        function.argtypes = (
+            ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint,
+        )  # fmt: skip
+    return function
+
+
+def _write_all(descriptor: int, data: Writable) -> None:
+    view = memoryview(data).cast("B")
+    done = os.write(descriptor, view)
+    while done < len(view):
+        done += os.write(descriptor, view[done:])
+
+
+def _make_directories(path: str, opening: Callable[[], int]) -> int:
+    """Open something beside a path, whose directories are made if they are missing."""
+    try:
+        return opening()
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        return opening()
+
+
+# Durability
+
+
+def sync_descriptor(descriptor: int) -> None:
+    """Bring an open file's bytes to the disk itself."""
+    full = getattr(fcntl, "F_FULLFSYNC", None)  # macOS: fsync stops at the drive's own memory
+    if full is not None:
+        fcntl.fcntl(descriptor, full)
+    else:
+        os.fsync(descriptor)
+
+
+def sync_directory(path: str) -> None:
+    """Bring a directory's names to the disk itself."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_files(paths: Iterable[str], root: str) -> None:
+    """Bring files, their names and the names of their directories below a root to the disk."""
+    directories = set()
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):  # replaced or deleted since
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                sync_descriptor(descriptor)
+            finally:
+                os.close(descriptor)
+        directory = os.path.dirname(path)
+        while directory not in directories and len(directory) >= len(root):
+            directories.add(directory)
+            directory = os.path.dirname(directory)
+    for directory in directories:
+        with contextlib.suppress(FileNotFoundError):
+            sync_directory(directory)
+
+
+def sync_file_system(root: str) -> bool:
+    """Bring everything written to a file system to its disk; False where the system can't."""
+    function = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+    if function is None:
+        return False
+    descriptor = os.open(root, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if function(descriptor) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), root)
+    finally:
+        os.close(descriptor)
+    return True
+
+
+# Locking
+
+
+@contextlib.contextmanager
+def locked(path: str, timeout_seconds: float) -> Iterator[None]:
+    """Hold the lock of a path against every thread and process that asks for it here."""
+    descriptor = os.open(f"{path}{_LOCK_SUFFIX}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        _wait_for_lock(descriptor, path, timeout_seconds)
+        yield
+    finally:
+        os.close(descriptor)  # gives the lock back
+
+
+def _wait_for_lock(descriptor: int, path: str, timeout_seconds: float) -> None:
+    deadline = time.monotonic() + timeout_seconds
+    pause = 0.0001
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise StorageTimeoutError(
+                    f"{os.path.basename(path)!r} has been locked by others for {timeout_seconds} s"
+                ) from None
+            time.sleep(random.uniform(0, pause))
+            pause = min(pause * 2, 0.005)
+        else:
+            return

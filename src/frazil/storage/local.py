@@ -1,0 +1,292 @@
+"""Objects on a disk, safe to commit to from many processes.
+
+- An object is written beside its place and put there whole; a reader sees the old one or the new one.
+- `create` is atomic between all processes and machines that share a POSIX file system.
+- `replace` compares and swaps under a kernel lock that every Frazil process honours. Where the system
+  can exchange two files in one step, a write that another program slipped in between is noticed and
+  put back.
+- Before anything is created or replaced, everything that this storage has put is brought to the disk,
+  so a commit that is there names nothing that is not.
+"""
+
+import contextlib
+import hashlib
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
+from enum import Enum
+
+from frazil.errors import (
+    ObjectExistsError,
+    ObjectNotFoundError,
+    PermissionDeniedError,
+    StorageError,
+    VersionMismatchError,
+)
+from frazil.storage import disk
+from frazil.storage.interface import (
+    NO_OPTIONS,
+    Buffer,
+    DeleteReport,
+    ObjectInfo,
+    PutOptions,
+    Range,
+    Storage,
+    Version,
+    Versioned,
+    resolve_range,
+    validate_key,
+)
+
+_FEW_FILES = 64
+"""Up to so many files are synced one by one; for more it is cheaper to sync the file system."""
+
+
+class Durability(Enum):
+    """What survives when the machine loses power."""
+
+    SAFE = "safe"
+    """Every commit, with everything it names."""
+    NONE = "none"
+    """What the system has written by then; fast, for scratch work."""
+
+
+class LocalStorage(Storage):
+    """Objects as files below a folder."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        durability: Durability = Durability.SAFE,
+        lock_timeout_seconds: float = 60,
+    ) -> None:
+        self._root = os.path.abspath(path)
+        self._durability = durability
+        self._lock_timeout_seconds = lock_timeout_seconds
+        self._unsynced: set[str] = set()
+        self._unsynced_lock = threading.Lock()
+
+    @property
+    def path(self) -> str:
+        """The folder."""
+        return self._root
+
+    def __repr__(self) -> str:
+        return f"<frazil.Storage: local filesystem, {self._root}>"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_restore, (self._root, self._durability, self._lock_timeout_seconds))
+
+    # Reading
+
+    def get(self, key: str, range: Range | None = None) -> Buffer:
+        try:
+            descriptor = os.open(self._path(key), os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise _translate(error, key) from error
+        try:
+            start, end = resolve_range(range, os.fstat(descriptor).st_size, key)
+            return disk.read_at(descriptor, start, end - start)
+        except OSError as error:
+            raise _translate(error, key) from error
+        finally:
+            os.close(descriptor)
+
+    async def get_async(self, key: str, range: Range | None = None) -> Buffer:
+        # A disk answers sooner than a thread would start.
+        return self.get(key, range)
+
+    def get_versioned(self, key: str) -> Versioned:
+        data = self.get(key)
+        return Versioned(data, _version_of(data))
+
+    def head(self, key: str) -> ObjectInfo:
+        try:
+            status = os.stat(self._path(key))
+        except OSError as error:
+            raise _translate(error, key) from error
+        return _describe(key, status)
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        return self._walk("", prefix, _is_visible)
+
+    def list_sorted(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        return self._walk("", prefix, _is_visible, in_order=True)
+
+    def list_leftovers(self) -> Iterator[ObjectInfo]:
+        """Temporary files that killed processes left, for garbage collection to delete."""
+        return self._walk("", "", disk.is_leftover)
+
+    # Writing
+
+    def put(self, key: str, data: Buffer, options: PutOptions = NO_OPTIONS) -> None:
+        path = self._path(key)
+        try:
+            disk.put_in_place(path, data)
+        except OSError as error:
+            raise _translate(error, key) from error
+        if self._is_durable:
+            with self._unsynced_lock:
+                self._unsynced.add(path)
+
+    async def put_async(self, key: str, data: Buffer, options: PutOptions = NO_OPTIONS) -> None:
+        self.put(key, data, options)
+
+    def create(self, key: str, data: Buffer, options: PutOptions = NO_OPTIONS) -> Version:
+        path = self._path(key)
+        self.flush()
+        try:
+            is_ours = disk.put_if_absent(path, data, durable=self._is_durable)
+            if is_ours:
+                self._sync_name(path)
+        except OSError as error:
+            raise _translate(error, key) from error
+        if not is_ours:
+            raise ObjectExistsError(f"{key!r} exists")
+        return _version_of(data)
+
+    def replace(
+        self, key: str, data: Buffer, version: Version, options: PutOptions = NO_OPTIONS
+    ) -> Version:
+        path = self._path(key)
+        self.flush()
+        try:
+            # Written before the lock is taken, so that it is held for as short as can be.
+            staged = disk.write_temporary(path, data, durable=self._is_durable)
+            try:
+                self._swap(staged, path, key, version, _version_of(data))
+            except BaseException:
+                _unlink(staged)
+                raise
+            self._sync_name(path)
+        except OSError as error:
+            raise _translate(error, key) from error
+        return _version_of(data)
+
+    def copy(self, source: str, target: str, version: Version | None = None) -> None:
+        data = self.get(source)
+        if version is not None and _version_of(data) != version:
+            raise VersionMismatchError(f"{source!r} is no longer what was read")
+        self.put(target, data)
+
+    def delete_many(self, keys: Iterable[str]) -> DeleteReport:
+        deleted = 0
+        failed: dict[str, str] = {}
+        for key in keys:
+            try:
+                _unlink(self._path(key))
+                deleted += 1
+            except OSError as error:
+                failed[key] = error.strerror or str(error)
+        return DeleteReport(deleted, failed)
+
+    def flush(self) -> None:
+        with self._unsynced_lock:
+            paths, self._unsynced = self._unsynced, set()
+        if not paths:
+            return
+        try:
+            if len(paths) <= _FEW_FILES or not disk.sync_file_system(self._root):
+                disk.sync_files(paths, self._root)
+        except OSError as error:
+            with self._unsynced_lock:
+                self._unsynced |= paths
+            raise StorageError(f"flush: {error.strerror}", kind="io") from error
+
+    # How
+
+    @property
+    def _is_durable(self) -> bool:
+        return self._durability is Durability.SAFE
+
+    def _path(self, key: str) -> str:
+        return f"{self._root}/{validate_key(key)}"
+
+    def _swap(self, staged: str, path: str, key: str, expected: Version, ours: Version) -> None:
+        """Put a staged file in the place of the expected version, or raise and change nothing."""
+        try:
+            with disk.locked(path, self._lock_timeout_seconds):
+                if _version_of(disk.read_file(path)) != expected:
+                    raise VersionMismatchError(f"{key!r} is no longer what was read")
+                if not disk.exchange(staged, path):
+                    os.rename(staged, path)
+                    return
+                if _version_of(disk.read_file(staged)) != expected:
+                    _put_back(staged, path, ours)
+                    raise VersionMismatchError(f"{key!r} was replaced by another program meanwhile")
+                os.unlink(staged)
+        except FileNotFoundError:
+            raise VersionMismatchError(f"{key!r} is gone") from None
+
+    def _sync_name(self, path: str) -> None:
+        if self._is_durable:
+            disk.sync_directory(os.path.dirname(path))
+
+    def _walk(
+        self, folder: str, prefix: str, wanted: Callable[[str], bool], *, in_order: bool = False
+    ) -> Iterator[ObjectInfo]:
+        """Files below a folder (empty, or ending with `/`) whose keys start with the prefix."""
+        try:
+            entries = os.scandir(f"{self._root}/{folder}")
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            raise _translate(error, folder) from error
+        with entries:
+            for entry in sorted(entries, key=_key_order) if in_order else entries:
+                key = folder + entry.name
+                if entry.is_dir(follow_symlinks=False):
+                    nested = f"{key}/"
+                    if nested.startswith(prefix) or prefix.startswith(nested):
+                        yield from self._walk(nested, prefix, wanted, in_order=in_order)
+                elif key.startswith(prefix) and wanted(entry.name):
+                    try:
+                        status = entry.stat()
+                    except FileNotFoundError:  # deleted meanwhile
+                        continue
+                    yield _describe(key, status)
+
+
+def _key_order(entry: os.DirEntry[str]) -> bytes:
+    """Names as they stand in keys: what is in a folder comes after its `/`."""
+    return os.fsencode(f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name)
+
+
+def _is_visible(name: str) -> bool:
+    return not disk.is_hidden(name)
+
+
+def _restore(root: str, durability: Durability, lock_timeout_seconds: float) -> LocalStorage:
+    return LocalStorage(root, durability=durability, lock_timeout_seconds=lock_timeout_seconds)
+
+
+def _describe(key: str, status: os.stat_result) -> ObjectInfo:
+    return ObjectInfo(key, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
+
+
+def _version_of(data: Buffer) -> Version:
+    # Of the content, because inode, size and time of a file can all repeat.
+    return Version(hashlib.blake2b(data, digest_size=20).hexdigest())
+
+
+def _put_back(staged: str, path: str, ours: Version) -> None:
+    """Undo an exchange that took away another program's write."""
+    disk.exchange(staged, path)
+    if _version_of(disk.read_file(staged)) != ours:
+        # It wrote once more between the two exchanges: its newest write must stay.
+        disk.exchange(staged, path)
+
+
+def _unlink(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+def _translate(error: OSError, key: str) -> StorageError:
+    if isinstance(error, FileNotFoundError | IsADirectoryError | NotADirectoryError):
+        return ObjectNotFoundError(f"there is no object {key!r}")
+    if isinstance(error, PermissionError):
+        return PermissionDeniedError(f"{key!r}: {error.strerror}")
+    return StorageError(f"{key!r}: {error.strerror or error}", kind="io")
