@@ -5,6 +5,8 @@ tree: where YAML marks a choice with a tag (`store: !s3 {…}`), FlexBuffers has
 it is always the map of one key. What the keys mean is for the layers above.
 """
 
+import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,7 +27,7 @@ def decode_config_yaml(data: bytes) -> dict[str, JsonValue]:
     """Read a `config.yaml`."""
     try:
         tree = yaml.load(data, _Loader)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         raise FormatError(f"config.yaml: {error}", kind="config-deserialization") from error
     if tree is None:
         return {}
@@ -36,8 +38,26 @@ def decode_config_yaml(data: bytes) -> dict[str, JsonValue]:
 
 def encode_config_yaml(config: Mapping[str, JsonValue]) -> bytes:
     """Write a `config.yaml`."""
-    text: str = yaml.dump(dict(config), Dumper=_Dumper, sort_keys=False, allow_unicode=True)
+    text: str = yaml.dump(
+        dict(config), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_ENDLESS
+    )
     return text.encode()
+
+
+_ENDLESS = 2**31
+_CORE = "tag:yaml.org,2002:"
+
+# What a plain scalar is to YAML 1.2 and to the writers of these files, with the characters that it can
+# start with. PyYAML follows YAML 1.1, where dates, `no`, `1:30` and `1_000` are no texts.
+_PLAIN_SCALARS = {
+    "null": (r"(~|null|Null|NULL|)\Z", ["~", "n", "N", ""]),
+    "bool": (r"(true|True|TRUE|false|False|FALSE)\Z", list("tTfF")),
+    "int": (r"([-+]?(0|[1-9][0-9]*)|0x[0-9a-fA-F]+|0o[0-7]+)\Z", list("-+0123456789")),
+    "float": (
+        r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z",
+        list("-+.0123456789"),
+    ),
+}
 
 
 class _Loader(yaml.SafeLoader):
@@ -48,6 +68,18 @@ class _Loader(yaml.SafeLoader):
             raise yaml.YAMLError("aliases are not allowed")
         return super().compose_node(parent, index)
 
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, JsonValue]:
+        tree = super().construct_mapping(node, deep)
+        for key in tree:
+            if not isinstance(key, str):
+                raise yaml.YAMLError(f"{key!r} can't be a key")
+        return tree
+
+    def construct_scalar(self, node: Any) -> str:
+        text = str(super().construct_scalar(node))
+        text.encode()  # an escape can spell half of a surrogate pair, which is no text
+        return text
+
     def construct_choice(self, suffix: str, node: yaml.Node) -> dict[str, JsonValue]:
         if isinstance(node, yaml.MappingNode):
             return {suffix: self.construct_mapping(node, deep=True)}
@@ -57,9 +89,36 @@ class _Loader(yaml.SafeLoader):
         if isinstance(node, yaml.ScalarNode) and node.style is None:
             tag = self.resolve(yaml.ScalarNode, node.value, (True, False))  # type: ignore[no-untyped-call]
             return {suffix: self.construct_object(yaml.ScalarNode(tag, node.value))}
-        return {suffix: node.value}
+        return {suffix: self.construct_scalar(node)}
 
 
+def _construct_bool(loader: _Loader, node: yaml.Node) -> bool:
+    text = loader.construct_scalar(node).lower()
+    if text not in ("true", "false"):
+        raise yaml.YAMLError(f"{text!r} is no boolean")
+    return text == "true"
+
+
+def _construct_int(loader: _Loader, node: yaml.Node) -> int:
+    return int(loader.construct_scalar(node), 0)
+
+
+def _construct_float(loader: _Loader, node: yaml.Node) -> float:
+    number = float(loader.construct_scalar(node))
+    if not math.isfinite(number):
+        raise yaml.YAMLError(f"{number} is no JSON value")
+    return number
+
+
+_Loader.yaml_constructors = {
+    f"{_CORE}null": lambda _loader, _node: None,
+    f"{_CORE}bool": _construct_bool,
+    f"{_CORE}int": _construct_int,
+    f"{_CORE}float": _construct_float,
+    **{f"{_CORE}{kind}": yaml.SafeLoader.yaml_constructors[f"{_CORE}{kind}"]
+       for kind in ("str", "seq", "map")},
+    None: yaml.SafeLoader.yaml_constructors[None],
+}  # fmt: skip
 _Loader.add_multi_constructor("!", _Loader.construct_choice)
 
 
@@ -68,23 +127,40 @@ class _Dumper(yaml.SafeDumper):
 
     event: Any  # of the emitter, which has no types
 
+    def ignore_aliases(self, _: Any) -> bool:
+        return True
+
     def choose_scalar_style(self) -> str:
-        style: str = super().choose_scalar_style()  # type: ignore[no-untyped-call]
+        style: str = super().choose_scalar_style()
         # A number behind a tag would be quoted, and so become a text.
-        is_tagged_number = self.event.tag and self.event.style is None
-        return "" if is_tagged_number and style == "'" else style
+        is_choice = (self.event.tag or "").startswith("!")
+        return "" if is_choice and self.event.style is None else style
+
+
+_Loader.yaml_implicit_resolvers = {}
+for _kind, (_pattern, _first) in _PLAIN_SCALARS.items():
+    for _class in (_Loader, _Dumper):
+        _class.add_implicit_resolver(f"{_CORE}{_kind}", re.compile(_pattern), _first)
 
 
 def _represent_map(dumper: _Dumper, tree: dict[str, JsonValue]) -> yaml.Node:
     if len(tree) == 1:
         ((name, value),) = tree.items()
         if name in _CHOICES:
-            node = dumper.represent_data(value)
+            # A node has one tag: a choice can't be the content of another.
+            is_map = isinstance(value, dict)
+            node = dumper.represent_dict(value) if is_map else dumper.represent_data(value)
             node.tag = f"!{name}"
             if isinstance(value, str) and isinstance(node, yaml.ScalarNode):
-                node.style = "'"
+                node.style = node.style or "'"
             return node
     return dumper.represent_dict(tree)
 
 
+def _represent_text(dumper: _Dumper, text: str) -> yaml.Node:
+    # Only double quotes keep every character; the emitter breaks lines in the others.
+    return dumper.represent_scalar(f"{_CORE}str", text, style=None if text.isprintable() else '"')
+
+
 _Dumper.add_representer(dict, _represent_map)
+_Dumper.add_representer(str, _represent_text)

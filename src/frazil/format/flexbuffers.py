@@ -15,6 +15,7 @@ from frazil.errors import FormatError, InvalidInputError
 from frazil.format.json_values import JsonValue
 
 _MAX_DEPTH = 64
+_LARGEST_SINGLE = float.fromhex("0x1.fffffep+127")
 
 _NULL, _INT, _UINT, _FLOAT, _KEY, _STRING = range(6)
 _INDIRECT = {6: _INT, 7: _UINT, 8: _FLOAT}
@@ -44,11 +45,11 @@ def encode_flexbuffers(value: JsonValue) -> bytes:
 
 
 def _add(builder: Any, value: JsonValue) -> None:
-    """The builder's own `Add` takes no integer beyond the signed ones."""
+    """The builder's own `Add` takes no unsigned integers, large floats or keys beyond ASCII."""
     if isinstance(value, dict):
         with builder.Map():
             for key, item in value.items():
-                builder.Key(key)
+                builder.Key(key.encode())
                 _add(builder, item)
     elif isinstance(value, list):
         with builder.Vector():
@@ -56,6 +57,8 @@ def _add(builder: Any, value: JsonValue) -> None:
                 _add(builder, item)
     elif isinstance(value, int) and value >= 2**63:
         builder.UInt(value)
+    elif isinstance(value, float) and abs(value) > _LARGEST_SINGLE:
+        builder.Float(value, 8)
     else:
         builder.Add(value)
 
@@ -186,8 +189,10 @@ def _damaged(why: str) -> FormatError:
 def _find_problem(value: JsonValue, depth: int) -> str | None:
     if depth > _MAX_DEPTH:
         return "it is nested too deeply"
-    if value is None or isinstance(value, (bool, float, str)):
+    if value is None or isinstance(value, (bool, float)):
         return None
+    if isinstance(value, str):
+        return None if _is_encodable(value) else f"{value!r} is not text that UTF-8 can hold"
     if isinstance(value, int):
         fits = -(2**63) <= value < 2**64
         return None if fits else f"the integer {value} needs more than 64 bits"
@@ -196,9 +201,14 @@ def _find_problem(value: JsonValue, depth: int) -> str | None:
         return next(filter(None, problems), None)
     if isinstance(value, dict):
         for key, item in value.items():
-            if not isinstance(key, str) or "\0" in key:
+            if not isinstance(key, str) or "\0" in key or not _is_encodable(key):
                 return f"{key!r} can't be a key"
             if problem := _find_problem(item, depth + 1):
                 return problem
         return None
     return f"{type(value).__name__} is no JSON type"
+
+
+def _is_encodable(text: str) -> bool:
+    # Python's texts can hold halves of surrogate pairs.
+    return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)
