@@ -104,7 +104,7 @@ def put_if_absent(path: str, data: Writable, *, durable: bool = False) -> bool:
         try:
             return _link_nameless(path, data, durable=durable)
         except OSError as error:
-            if error.errno not in (*_NOT_SUPPORTED, errno.EISDIR, errno.ENOENT):
+            if error.errno not in (*_NOT_SUPPORTED, errno.EISDIR, errno.ENOENT, errno.EXDEV):
                 raise
     temporary = write_temporary(path, data, durable=durable)
     try:
@@ -129,7 +129,8 @@ def _link_nameless(path: str, data: Writable, *, durable: bool) -> bool:
         _write_all(descriptor, data)
         if durable:
             sync_descriptor(descriptor)
-        os.link(f"/proc/self/fd/{descriptor}", path, follow_symlinks=True)
+        # Python follows the link in /proc only if it is given a descriptor to start from.
+        os.link(f"/proc/self/fd/{descriptor}", path, src_dir_fd=descriptor, follow_symlinks=True)
     except FileExistsError:
         return False
     finally:
