@@ -123,24 +123,21 @@ class Writer:
 
     def link_vector(self, places: Integers) -> int:
         """One vector of offsets to these places."""
-        count = places.size
-        end = self.size + -self.size % 4
-        own = end + 4 * np.arange(count, 0, -1)
-        block = np.empty(count + 1, "<u4")
-        block[0] = count
-        block[1:] = own - places
-        return self.prepend(block.view(np.uint8))
+        return int(self.link_vectors(places, [places.size])[0])
 
     def link_vectors(self, places: Integers, counts: Sequence[int]) -> Integers:
         """Vectors of offsets, the places being those of all vectors behind each other."""
-        ends = np.cumsum(np.asarray(counts, np.int64)).tolist()
-        return np.array(
-            [
-                self.link_vector(places[end - count : end])
-                for count, end in zip(counts, ends, strict=True)
-            ],
-            np.int64,
-        )
+        lengths = np.asarray(counts, np.int64)
+        starts = ragged.offsets_of(lengths + 1)
+        words = int(starts[-1])
+        is_link = np.ones(words, np.bool_)
+        is_link[starts[:-1]] = False
+        links = np.flatnonzero(is_link)
+        end = self.size + -self.size % 4
+        block = np.empty(words, "<u4")
+        block[starts[:-1]] = lengths
+        block[links] = end + 4 * (words - links) - places
+        return self.prepend(block.view(np.uint8)) - 4 * starts[:-1]
 
     def texts(self, texts: Sequence[str | None]) -> Integers:
         """A string for each text, ABSENT for None."""

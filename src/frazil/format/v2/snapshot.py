@@ -19,19 +19,19 @@ from frazil.format.flatbuffers.writer import (
     row,
     rows,
 )
-from frazil.format.ids import ManifestId, NodeId, SnapshotId
-from frazil.format.paths import byte_order, find_path_problem
+from frazil.format.ids import ManifestId, SnapshotId
+from frazil.format.paths import byte_order
 from frazil.format.ragged import Integers, Part
 from frazil.format.snapshot import (
     ArrayData,
     Dimension,
     ManifestFileInfo,
-    ManifestRef,
     Node,
     Snapshot,
 )
 from frazil.format.times import from_microseconds, to_microseconds
 from frazil.format.v2.metadata_items import decode_metadata, encoding_of, write_metadata
+from frazil.format.v2.nodes import DIMENSION_V1, decode_nodes
 from frazil.format.v2.schema import (
     ArraySlot,
     DimensionSlot,
@@ -42,8 +42,6 @@ from frazil.format.v2.schema import (
     SnapshotSlot,
 )
 
-_EXTENT = struct.Struct("<II")
-_DIMENSION_V1 = struct.Struct("<QQ")
 _MANIFEST_FILE_V1 = struct.Struct("<12s4xQI4x")
 
 
@@ -51,19 +49,13 @@ def decode_snapshot_payload(payload: bytes, spec_version: int) -> Snapshot:
     """Read a snapshot's FlatBuffer."""
     root = Buffer(payload, "snapshot").root()
     parent_id = root.find_struct(SnapshotSlot.PARENT_ID, 12)
-    nodes: dict[str, Node] = {}
-    for table in root.tables(SnapshotSlot.NODES):
-        node = _decode_node(table)
-        if node.path in nodes:
-            raise root.buffer.damaged(f"node {node.path!r} is there twice")
-        nodes[node.path] = node
     return Snapshot(
         id=SnapshotId(root.struct(SnapshotSlot.ID, 12, "the id")),
         parent_id=None if parent_id is None else SnapshotId(parent_id),
         flushed_at=from_microseconds(root.number(SnapshotSlot.FLUSHED_AT, "Q")),
         message=root.text(SnapshotSlot.MESSAGE, "the message"),
         metadata=decode_metadata(root, SnapshotSlot.METADATA, encoding_of(spec_version)),
-        nodes=nodes,
+        nodes=decode_nodes(root, SnapshotSlot.NODES),
         manifest_files=_decode_manifest_files(root),
         extra=root.find_data(SnapshotSlot.EXTRA),
     )
@@ -83,60 +75,6 @@ def _decode_manifest_files(root: Table) -> tuple[ManifestFileInfo, ...]:
             extra=table.find_data(ManifestFileSlot.EXTRA),
         )
         for table in root.tables(SnapshotSlot.MANIFEST_FILES_V2)
-    )
-
-
-def _decode_node(table: Table) -> Node:
-    path = table.text(NodeSlot.PATH, "a node's path")
-    if problem := find_path_problem(path):
-        raise table.buffer.damaged(f"{path!r} is no node path: {problem}")
-    data_type = table.number(NodeSlot.DATA_TYPE, "B")
-    if data_type not in (NodeDataType.ARRAY, NodeDataType.GROUP):
-        raise table.buffer.damaged(f"node {path!r} is of the unknown type {data_type}")
-    array = None
-    if data_type == NodeDataType.ARRAY:
-        array = _decode_array(table.table(NodeSlot.DATA, f"the array at {path!r}"))
-    return Node(
-        id=NodeId(table.struct(NodeSlot.ID, 8, f"the id of node {path!r}")),
-        path=path,
-        user_data=table.data(NodeSlot.USER_DATA, f"the metadata of node {path!r}"),
-        array=array,
-        extra=table.find_data(NodeSlot.EXTRA),
-    )
-
-
-def _decode_array(table: Table) -> ArrayData:
-    names = None
-    if table.find(ArraySlot.DIMENSION_NAMES) is not None:
-        # An empty name means no name, as in the official reader.
-        names = tuple(name.find_text(0) or None for name in table.tables(ArraySlot.DIMENSION_NAMES))
-    return ArrayData(
-        shape=_decode_shape(table),
-        dimension_names=names,
-        manifests=tuple(map(_decode_manifest_ref, table.tables(ArraySlot.MANIFESTS))),
-    )
-
-
-def _decode_shape(table: Table) -> tuple[Dimension, ...]:
-    if table.find(ArraySlot.SHAPE_V2) is not None:
-        return tuple(
-            Dimension(
-                dimension.number(DimensionSlot.ARRAY_LENGTH, "Q"),
-                dimension.number(DimensionSlot.NUM_CHUNKS, "I"),
-            )
-            for dimension in table.tables(ArraySlot.SHAPE_V2)
-        )
-    pairs = map(_DIMENSION_V1.unpack, table.structs(ArraySlot.SHAPE, _DIMENSION_V1.size))
-    return tuple(
-        Dimension(length, -(-length // chunk) if chunk else 0, chunk) for length, chunk in pairs
-    )
-
-
-def _decode_manifest_ref(table: Table) -> ManifestRef:
-    extents = table.structs(ManifestRefSlot.EXTENTS, _EXTENT.size)
-    return ManifestRef(
-        id=ManifestId(table.struct(ManifestRefSlot.OBJECT_ID, 12, "a manifest's id")),
-        extents=tuple(map(_EXTENT.unpack, extents)),
     )
 
 
@@ -239,7 +177,7 @@ def _pack_dimension(dimension: Dimension) -> bytes:
     chunk_length = dimension.chunk_length
     if chunk_length is None:
         chunk_length = -(-length // chunks) if chunks else 0
-    return _DIMENSION_V1.pack(length, chunk_length)
+    return DIMENSION_V1.pack(length, chunk_length)
 
 
 def _write_dimension_names(writer: Writer, arrays: Sequence[ArrayData]) -> Integers:
