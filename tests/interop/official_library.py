@@ -100,6 +100,11 @@ class OfficialLibrary:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the child is still there."""
+        return self._process.poll() is None
+
     def call(self, name: str, **args: Any) -> Any:
         """What the child's function of this name answers; see `official/calls.py`."""
         line = self._exchange(encode_line({"call": name, "args": args}))

@@ -36,6 +36,7 @@ CALLS: dict[str, Callable[..., Any]] = {
         reading.read_chunk_refs,
         reading.read_locations,
         reading.read_array,
+        reading.read_contents,
         reading.inspect_snapshot,
         reading.inspect_manifest,
         reading.inspect_transaction_log,

@@ -1,21 +1,15 @@
 """What the official library says about a repository, as plain values."""
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+import json
+from typing import Any
 
 import icechunk
 import numpy as np
 import zarr
 from zarr.core.buffer import default_buffer_prototype
 
-T = TypeVar("T")
-
 _KINDS = {int(getattr(icechunk.ChunkType, name)): name for name in ("native", "virtual", "inline")}
-
-
-def _run(coroutine: Coroutine[Any, Any, T]) -> T:
-    return asyncio.run(coroutine)
 
 
 # Refs and history
@@ -127,82 +121,118 @@ def _status(status: icechunk.RepoStatus) -> dict[str, Any]:
 
 def read_keys(repository: icechunk.Repository, snapshot_id: str, prefix: str = "") -> list[str]:
     """Every key of the store below a prefix."""
-    store = repository.readonly_session(snapshot_id=snapshot_id).store
-
-    async def collect() -> list[str]:
-        return [key async for key in store.list_prefix(prefix)]
-
-    return sorted(_run(collect()))
+    return asyncio.run(_keys(_store(repository, snapshot_id), prefix))
 
 
 def read_values(
     repository: icechunk.Repository, snapshot_id: str, keys: list[str]
 ) -> dict[str, bytes | None]:
     """The bytes behind keys of the store."""
-    store = repository.readonly_session(snapshot_id=snapshot_id).store
-
-    async def collect() -> dict[str, bytes | None]:
-        prototype = default_buffer_prototype()
-        found = {key: await store.get(key, prototype) for key in keys}
-        return {key: None if value is None else value.to_bytes() for key, value in found.items()}
-
-    return _run(collect())
+    return asyncio.run(_values(_store(repository, snapshot_id), keys))
 
 
 def read_nodes(repository: icechunk.Repository, snapshot_id: str) -> dict[str, bytes]:
     """The metadata of every node, found by listing and then asked for one by one."""
-    keys = [key for key in read_keys(repository, snapshot_id) if _is_metadata(key)]
-    values = read_values(repository, snapshot_id, keys)
-    return {_path_of(key): value for key, value in values.items() if value is not None}
-
-
-def _is_metadata(key: str) -> bool:
-    return key == "zarr.json" or key.endswith("/zarr.json")
-
-
-def _path_of(key: str) -> str:
-    return "/" + key.removesuffix("zarr.json").rstrip("/")
+    return asyncio.run(_nodes(_store(repository, snapshot_id)))
 
 
 def read_chunk_refs(
     repository: icechunk.Repository, snapshot_id: str, path: str
 ) -> list[dict[str, Any]]:
-    """Every reference of an array, in order of coordinates."""
-    store = repository.readonly_session(snapshot_id=snapshot_id).store
-
-    async def collect() -> list[dict[str, Any]]:
-        refs = []
-        async for coords, kinds, places, offsets, lengths, inlined in store.array_chunk_iterator(
-            path
-        ):
-            columns = (coords.tolist(), kinds.tolist(), places, offsets.tolist(), lengths.tolist())
-            for row, (coord, kind, place, offset, length) in enumerate(zip(*columns, strict=True)):
-                refs.append(
-                    {
-                        "coordinates": coord,
-                        "kind": _KINDS[kind],
-                        "place": place,
-                        "offset": offset,
-                        "length": length,
-                        "inline": inlined.get(row),
-                    }
-                )
-        return refs
-
-    return sorted(_run(collect()), key=lambda ref: ref["coordinates"])
-
-
-def read_locations(repository: icechunk.Repository, snapshot_id: str) -> list[str]:
-    """The locations of all virtual chunks, as they are stored."""
-    session = repository.readonly_session(snapshot_id=snapshot_id)
-    return sorted(session.all_virtual_chunk_locations())
+    """Every reference of an array, in order of coordinates; relative locations made absolute."""
+    return asyncio.run(_chunk_refs(_store(repository, snapshot_id), path))
 
 
 def read_array(repository: icechunk.Repository, snapshot_id: str, path: str) -> dict[str, Any]:
     """An array's values: little-endian bytes in C order, or a list of texts."""
-    store = repository.readonly_session(snapshot_id=snapshot_id).store
-    array = zarr.open_array(store, path=path, mode="r")
-    values = np.asarray(array[...])
+    return _array(_store(repository, snapshot_id), path)
+
+
+def read_locations(repository: icechunk.Repository, snapshot_id: str) -> list[str]:
+    """The locations of all virtual chunks, relative ones made absolute."""
+    session = repository.readonly_session(snapshot_id=snapshot_id)
+    return sorted(session.all_virtual_chunk_locations())
+
+
+def read_contents(
+    repository: icechunk.Repository, snapshot_id: str, unreadable: list[str]
+) -> dict[str, dict[str, Any]]:
+    """Every node with its metadata; arrays with references, and values unless they are unreadable."""
+    store = _store(repository, snapshot_id)
+    contents = asyncio.run(_contents(store, unreadable))
+    for path, node in contents.items():
+        if "chunks" in node:
+            node["array"] = _array(store, path)
+    return contents
+
+
+def _store(repository: icechunk.Repository, snapshot_id: str) -> icechunk.IcechunkStore:
+    return repository.readonly_session(snapshot_id=snapshot_id).store
+
+
+async def _contents(
+    store: icechunk.IcechunkStore, unreadable: list[str]
+) -> dict[str, dict[str, Any]]:
+    contents: dict[str, dict[str, Any]] = {}
+    for path, metadata in (await _nodes(store)).items():
+        contents[path] = {"metadata": metadata}
+        if json.loads(metadata)["node_type"] == "array":
+            refs = await _chunk_refs(store, path)
+            contents[path]["refs"] = refs
+            if path not in unreadable:
+                keys = [_chunk_key(path, ref["coordinates"]) for ref in refs]
+                contents[path]["chunks"] = await _values(store, keys)
+    return contents
+
+
+def _chunk_key(path: str, coordinates: list[int]) -> str:
+    return "/".join([path.lstrip("/"), "c", *map(str, coordinates)])
+
+
+async def _keys(store: icechunk.IcechunkStore, prefix: str) -> list[str]:
+    return sorted([key async for key in store.list_prefix(prefix)])
+
+
+async def _values(store: icechunk.IcechunkStore, keys: list[str]) -> dict[str, bytes | None]:
+    prototype = default_buffer_prototype()
+    found = await asyncio.gather(*(store.get(key, prototype) for key in keys))
+    values = (None if value is None else value.to_bytes() for value in found)
+    return dict(zip(keys, values, strict=True))
+
+
+async def _nodes(store: icechunk.IcechunkStore) -> dict[str, bytes]:
+    suffix = "zarr.json"
+    keys = [key for key in await _keys(store, "") if f"/{key}".endswith(f"/{suffix}")]
+    values = await _values(store, keys)
+    return {
+        "/" + key.removesuffix(suffix).rstrip("/"): value
+        for key, value in values.items()
+        if value is not None
+    }
+
+
+async def _chunk_refs(store: icechunk.IcechunkStore, path: str) -> list[dict[str, Any]]:
+    refs = []
+    async for coords, kinds, places, offsets, lengths, inlined in store.array_chunk_iterator(path):
+        columns = (coords.tolist(), kinds.tolist(), places, offsets.tolist(), lengths.tolist())
+        refs += [
+            {
+                "coordinates": coordinates,
+                "kind": _KINDS[kind],
+                "place": place,
+                "offset": offset,
+                "length": length,
+                "inline": inlined.get(row),
+            }
+            for row, (coordinates, kind, place, offset, length) in enumerate(
+                zip(*columns, strict=True)
+            )
+        ]
+    return sorted(refs, key=lambda ref: ref["coordinates"])
+
+
+def _array(store: icechunk.IcechunkStore, path: str) -> dict[str, Any]:
+    values = np.asarray(zarr.open_array(store, path=path, mode="r")[...])
     if values.dtype.kind in "TUO":
         return {"shape": list(values.shape), "texts": values.tolist()}
     little = values.astype(values.dtype.newbyteorder("<"), order="C")

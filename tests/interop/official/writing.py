@@ -58,7 +58,7 @@ def _create(
     config.set_virtual_chunk_container(icechunk.VirtualChunkContainer(prefix, store, name="local"))
     splits: Any = {
         icechunk.ManifestSplitCondition.AnyArray(): {
-            icechunk.ManifestSplitDimCondition.Any(): chance.choice((1, 2, 3, 100))
+            icechunk.ManifestSplitDimCondition.Any(): chance.choice((2, 3, 100))
         }
     }
     config.manifest = icechunk.ManifestConfig(
