@@ -165,7 +165,10 @@ def _renameat2() -> Callable[..., int] | None:
 
 
 def _write_all(descriptor: int, data: Writable) -> None:
-    view = memoryview(data).cast("B")
+    view = memoryview(data)
+    if view.nbytes == 0:  # a view with a length of zero can't be cast
+        return
+    view = view.cast("B")
     done = os.write(descriptor, view)
     while done < len(view):
         done += os.write(descriptor, view[done:])

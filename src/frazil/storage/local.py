@@ -12,6 +12,7 @@
 import contextlib
 import hashlib
 import os
+import stat
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
@@ -107,6 +108,8 @@ class LocalStorage(Storage):
             status = os.stat(self._path(key))
         except OSError as error:
             raise _translate(error, key) from error
+        if stat.S_ISDIR(status.st_mode):
+            raise ObjectNotFoundError(f"there is no object {key!r}")
         return _describe(key, status)
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:

@@ -99,11 +99,9 @@ class MemoryStorage(Storage):
 
     def copy(self, source: str, target: str, version: Version | None = None) -> None:
         with self._lock:
+            found = self._object(source)
             if version is not None:
                 self._require(source, version)
-            found = self._objects.get(source)
-            if found is None:
-                raise ObjectNotFoundError(f"there is no object {source!r}")
             self._write(target, found.data)
 
     def delete_many(self, keys: Iterable[str]) -> DeleteReport:
@@ -118,7 +116,7 @@ class MemoryStorage(Storage):
         return found
 
     def _require(self, key: str, version: Version) -> None:
-        found = self._objects.get(key)
+        found = self._objects.get(validate_key(key))
         if found is None or found.version != version:
             raise VersionMismatchError(f"{key!r} is no longer what was read")
 

@@ -1,0 +1,1 @@
+"""What tests of Frazil, and of programs that use it, can rest on."""
