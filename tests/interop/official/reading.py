@@ -244,19 +244,19 @@ def _array(store: icechunk.IcechunkStore, path: str) -> dict[str, Any]:
 
 def inspect_snapshot(repository: icechunk.Repository, snapshot_id: str) -> dict[str, Any]:
     """A snapshot file."""
-    return repository.inspect_snapshot(snapshot_id)
+    return dict(repository.inspect_snapshot(snapshot_id))
 
 
 def inspect_manifest(repository: icechunk.Repository, manifest_id: str) -> dict[str, Any]:
     """A manifest file."""
-    return repository.inspect_manifest(manifest_id)
+    return dict(repository.inspect_manifest(manifest_id))
 
 
 def inspect_transaction_log(repository: icechunk.Repository, snapshot_id: str) -> dict[str, Any]:
     """A transaction log, together with those of pruned ancestors."""
-    return repository.inspect_transaction_log(snapshot_id)
+    return dict(repository.inspect_transaction_log(snapshot_id))
 
 
 def inspect_repo_info(repository: icechunk.Repository) -> dict[str, Any]:
     """The repo info file."""
-    return repository.inspect_repo_info()
+    return dict(repository.inspect_repo_info())
