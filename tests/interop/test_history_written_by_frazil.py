@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from frazil.format.chunks import InlineRef
 from frazil.format.dialect import Dialect
 from frazil.format.ids import NodeId, SnapshotId
 from frazil.format.snapshot import Node, Snapshot, nodes_by_path
@@ -20,9 +21,11 @@ from tests.interop.building import (
     make_array,
     make_group,
     make_id,
+    make_manifest,
     make_repo_info,
     make_snapshot,
     make_snapshot_info,
+    manifest_ref,
 )
 from tests.interop.descriptions import (
     describe_ancestor,
@@ -355,3 +358,28 @@ def test_the_official_library_commits_on_top_of_what_frazil_wrote(
     assert ancestry[0]["id"] == new_id
     assert ancestry[1:] == describe_line(line)
     assert set(repository.call("read_nodes", snapshot_id=new_id)) == {"/", "/added ☃"}
+
+
+def test_extra_bytes_in_all_files_are_passed_over(
+    files_v2: RepositoryFiles, official: OfficialLibrary
+) -> None:
+    manifest = make_manifest("extra", {"/array": {(0,): InlineRef(b"ab")}})
+    listed = replace(files_v2.write_manifest(manifest), extra=b"of a manifest file")
+    array = make_array("/array", [2], [2], manifests=[manifest_ref(manifest, "/array")])
+    nodes = [replace(node, extra=b"of a node") for node in (make_group("/"), array)]
+    commit = replace(make_snapshot("extra", FIRST_SNAPSHOT, nodes, [listed]), extra=b"of it all")
+    log = TransactionLog(commit.id, new_arrays=ids_of("/array"), extra=b"of a log")
+    contents = Contents([FIRST_SNAPSHOT, commit], {"main": commit.id}, logs=[log])
+
+    files_v2.write(contents)
+    files_v2.write_repo_info(replace(make_repo_info(contents), extra=b"of the repo info"))
+
+    repository = official.open(files_v2.root)
+    id_ = str(commit.id)
+    inspected = repository.call("inspect_snapshot", snapshot_id=id_)
+    assert describe_snapshot(commit).items() <= inspected.items()
+    assert read_log(repository, commit.id) == describe_transaction_log(log)
+    assert repository.call("read_array", snapshot_id=id_, path="array")["data"] == b"ab"
+    assert repository.call("read_ancestry", branch="main") == describe_line(
+        [FIRST_SNAPSHOT, commit]
+    )

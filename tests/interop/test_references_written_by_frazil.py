@@ -417,7 +417,7 @@ def test_arrays_in_one_manifest_share_compressed_locations(
 # Fields for extensions
 
 
-def test_extra_bytes_of_every_table_are_passed_over(
+def test_extra_bytes_in_a_manifest_are_passed_over(
     files_v2: RepositoryFiles, official: OfficialLibrary
 ) -> None:
     refs: Refs = {(n,): InlineRef(bytes([n])) for n in range(5)}
