@@ -18,7 +18,7 @@ import random
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from frazil.errors import StorageTimeoutError
 
@@ -204,9 +204,8 @@ def sync_directory(path: str) -> None:
         os.close(descriptor)
 
 
-def sync_files(paths: Iterable[str], root: str) -> None:
-    """Bring files, their names and the names of their directories below a root to the disk."""
-    directories = set()
+def sync_files(paths: Collection[str], root: str) -> None:
+    """Bring files, their names and the names of their directories up to a root to the disk."""
     for path in paths:
         with contextlib.suppress(FileNotFoundError):  # replaced or deleted since
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -214,6 +213,13 @@ def sync_files(paths: Iterable[str], root: str) -> None:
                 sync_descriptor(descriptor)
             finally:
                 os.close(descriptor)
+    sync_directories(paths, root)
+
+
+def sync_directories(paths: Iterable[str], root: str) -> None:
+    """Bring the names of files and of their directories up to a root to the disk."""
+    directories = set()
+    for path in paths:
         directory = os.path.dirname(path)
         while directory not in directories and len(directory) >= len(root):
             directories.add(directory)
@@ -221,6 +227,9 @@ def sync_files(paths: Iterable[str], root: str) -> None:
     for directory in directories:
         with contextlib.suppress(FileNotFoundError):
             sync_directory(directory)
+    # The root may be new, too; that its own folder can't be opened is no fault of the files.
+    with contextlib.suppress(PermissionError):
+        sync_directory(os.path.dirname(root))
 
 
 def sync_file_system(root: str) -> bool:

@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from enum import Enum
 
 from frazil.errors import (
+    InvalidInputError,
     ObjectExistsError,
     ObjectNotFoundError,
     PermissionDeniedError,
@@ -129,7 +130,7 @@ class LocalStorage(Storage):
         try:
             disk.put_in_place(path, data)
         except OSError as error:
-            raise _translate(error, key) from error
+            raise _translate_write(error, key) from error
         if self._is_durable:
             with self._unsynced_lock:
                 self._unsynced.add(path)
@@ -139,13 +140,16 @@ class LocalStorage(Storage):
 
     def create(self, key: str, data: Buffer, options: PutOptions = NO_OPTIONS) -> Version:
         path = self._path(key)
+        # Who comes too late need not write anything to find out.
+        if os.path.lexists(path):
+            raise ObjectExistsError(f"{key!r} exists")
         self.flush()
         try:
             is_ours = disk.put_if_absent(path, data, durable=self._is_durable)
-            if is_ours:
-                self._sync_name(path)
+            if is_ours and self._is_durable:
+                disk.sync_directories([path], self._root)
         except OSError as error:
-            raise _translate(error, key) from error
+            raise _translate_write(error, key) from error
         if not is_ours:
             raise ObjectExistsError(f"{key!r} exists")
         return _version_of(data)
@@ -154,19 +158,25 @@ class LocalStorage(Storage):
         self, key: str, data: Buffer, version: Version, options: PutOptions = NO_OPTIONS
     ) -> Version:
         path = self._path(key)
-        self.flush()
+        ours = _version_of(data)
         try:
+            # Who comes too late need not write anything to find out.
+            _require(path, key, version)
+            self.flush()
             # Written before the lock is taken, so that it is held for as short as can be.
             staged = disk.write_temporary(path, data, durable=self._is_durable)
             try:
-                self._swap(staged, path, key, version, _version_of(data))
+                self._swap(staged, path, key, version, ours)
             except BaseException:
                 _unlink(staged)
                 raise
-            self._sync_name(path)
+            if self._is_durable:
+                disk.sync_directory(os.path.dirname(path))
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            raise VersionMismatchError(f"{key!r} is gone") from None
         except OSError as error:
-            raise _translate(error, key) from error
-        return _version_of(data)
+            raise _translate_write(error, key) from error
+        return ours
 
     def copy(self, source: str, target: str, version: Version | None = None) -> None:
         data = self.get(source)
@@ -179,7 +189,9 @@ class LocalStorage(Storage):
         failed: dict[str, str] = {}
         for key in keys:
             try:
-                _unlink(self._path(key))
+                _unlink(self._deletable_path(key))
+                deleted += 1
+            except NotADirectoryError:
                 deleted += 1
             except OSError as error:
                 failed[key] = error.strerror or str(error)
@@ -205,27 +217,28 @@ class LocalStorage(Storage):
         return self._durability is Durability.SAFE
 
     def _path(self, key: str) -> str:
+        if "#" in key and disk.is_hidden(key):
+            raise InvalidInputError(
+                f"{key!r} is the name of a temporary file", kind="bad-key-prefix"
+            )
         return f"{self._root}/{validate_key(key)}"
+
+    def _deletable_path(self, key: str) -> str:
+        # What is left of a killed process may be deleted, but never a lock: one process would hold
+        # the deleted one, and another the one made after it.
+        return f"{self._root}/{validate_key(key)}" if disk.is_leftover(key) else self._path(key)
 
     def _swap(self, staged: str, path: str, key: str, expected: Version, ours: Version) -> None:
         """Put a staged file in the place of the expected version, or raise and change nothing."""
-        try:
-            with disk.locked(path, self._lock_timeout_seconds):
-                if _version_of(disk.read_file(path)) != expected:
-                    raise VersionMismatchError(f"{key!r} is no longer what was read")
-                if not disk.exchange(staged, path):
-                    os.rename(staged, path)
-                    return
-                if _version_of(disk.read_file(staged)) != expected:
-                    _put_back(staged, path, ours)
-                    raise VersionMismatchError(f"{key!r} was replaced by another program meanwhile")
-                os.unlink(staged)
-        except FileNotFoundError:
-            raise VersionMismatchError(f"{key!r} is gone") from None
-
-    def _sync_name(self, path: str) -> None:
-        if self._is_durable:
-            disk.sync_directory(os.path.dirname(path))
+        with disk.locked(path, self._lock_timeout_seconds):
+            _require(path, key, expected)
+            if not disk.exchange(staged, path):
+                os.rename(staged, path)
+                return
+            if _version_of(disk.read_file(staged)) != expected:
+                _put_back(staged, path, ours)
+                raise VersionMismatchError(f"{key!r} was replaced by another program meanwhile")
+            os.unlink(staged)
 
     def _walk(
         self, folder: str, prefix: str, wanted: Callable[[str], bool], *, in_order: bool = False
@@ -274,12 +287,21 @@ def _version_of(data: Buffer) -> Version:
     return Version(hashlib.blake2b(data, digest_size=20).hexdigest())
 
 
+def _require(path: str, key: str, version: Version) -> None:
+    if _version_of(disk.read_file(path)) != version:
+        raise VersionMismatchError(f"{key!r} is no longer what was read")
+
+
 def _put_back(staged: str, path: str, ours: Version) -> None:
     """Undo an exchange that took away another program's write."""
-    disk.exchange(staged, path)
-    if _version_of(disk.read_file(staged)) != ours:
-        # It wrote once more between the two exchanges: its newest write must stay.
+    placed = ours
+    while True:
+        taken = _version_of(disk.read_file(staged))
         disk.exchange(staged, path)
+        if _version_of(disk.read_file(staged)) == placed:
+            return
+        # It wrote once more between two exchanges: its newest write must stay.
+        placed = taken
 
 
 def _unlink(path: str) -> None:
@@ -293,3 +315,10 @@ def _translate(error: OSError, key: str) -> StorageError:
     if isinstance(error, PermissionError):
         return PermissionDeniedError(f"{key!r}: {error.strerror}")
     return StorageError(f"{key!r}: {error.strerror or error}", kind="io")
+
+
+def _translate_write(error: OSError, key: str) -> StorageError:
+    """The same for a write, which fails where an object stands in a folder's place or the reverse."""
+    if isinstance(error, IsADirectoryError | NotADirectoryError | FileExistsError):
+        return StorageError(f"{key!r}: {error.strerror}", kind="io")
+    return _translate(error, key)

@@ -10,7 +10,6 @@ from frazil.errors import (
     InvalidInputError,
     ObjectExistsError,
     ObjectNotFoundError,
-    ReadOnlyError,
     VersionMismatchError,
 )
 from frazil.storage.interface import Buffer, PutOptions, Storage, Version
@@ -42,26 +41,6 @@ METADATA = PutOptions(metadata={"written-by": "a test"}, content_type="applicati
 
 class WritingContract(Promises):
     """What a storage does for those who write."""
-
-    def test_it_says_what_it_promises(self, storage: Storage) -> None:
-        assert storage.is_read_only == self.is_read_only
-        if not self.is_read_only:
-            assert storage.can_create_safely == self.has_conditional_writes
-            assert storage.can_replace_safely == self.has_conditional_writes
-
-    def test_a_storage_that_only_reads_refuses_every_write_and_no_other_does(
-        self, storage: Storage, writer: Storage
-    ) -> None:
-        writer.put("object", b"old")
-
-        if self.is_read_only:
-            for write in WRITES.values():
-                with pytest.raises(ReadOnlyError):
-                    write(storage, "object")
-        else:
-            storage.put("object", b"old")
-
-        assert bytes(storage.get("object")) == b"old"
 
     # put
 
