@@ -1,0 +1,1 @@
+"""Storages over other storages: counted, slowed, faulty, closed to writers, moved to a folder."""
