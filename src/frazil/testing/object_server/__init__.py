@@ -1,0 +1,43 @@
+"""An object store inside the test's process: S3 and GCS, with exact conditions and faults on demand.
+
+::
+
+    with ObjectServer() as server:
+        storage = s3_storage(bucket="bucket", prefix="p", endpoint_url=server.url, allow_http=True, …)
+        server.inject([Rule(LoseAnswer(), method="PUT", count=1)])
+"""
+
+from frazil.testing.object_server.bucket import Bucket, Conditions, StoredObject
+from frazil.testing.object_server.exchange import Request
+from frazil.testing.object_server.faults import (
+    CONFLICT,
+    SLOW_DOWN,
+    Delay,
+    DoAndRefuse,
+    DropConnection,
+    Fault,
+    LoseAnswer,
+    Refuse,
+    Rule,
+    Truncate,
+)
+from frazil.testing.object_server.server import ObjectServer, ServerOptions
+
+__all__ = [
+    "CONFLICT",
+    "SLOW_DOWN",
+    "Bucket",
+    "Conditions",
+    "Delay",
+    "DoAndRefuse",
+    "DropConnection",
+    "Fault",
+    "LoseAnswer",
+    "ObjectServer",
+    "Refuse",
+    "Request",
+    "Rule",
+    "ServerOptions",
+    "StoredObject",
+    "Truncate",
+]
