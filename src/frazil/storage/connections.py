@@ -1,0 +1,276 @@
+"""Which store, where in it, and as whom: frozen, picklable, opened where it is used."""
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, cast
+from urllib.parse import urlsplit, urlunsplit
+
+from obstore.store import AzureStore, GCSStore, HTTPStore, ObjectStore, S3Store
+
+from frazil.credentials import AnyAzureCredential, AnyGcsCredential, AnyS3Credential
+from frazil.storage.authorization import (
+    authorize_azure,
+    authorize_gcs,
+    authorize_s3,
+    find_secrets,
+)
+from frazil.storage.client import DEFAULT_SILENCE_SECONDS, ClientPlan, Headers
+from frazil.storage.settings import StorageSettings
+from frazil.storage.store_config import ChecksumAlgorithm, S3Options
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What a kind of store can do."""
+
+    is_read_only: bool = False
+    has_suffix_ranges: bool = True
+    can_list: bool = True
+    delete_batch_size: int = 1000
+    settings: StorageSettings = field(default_factory=StorageSettings)
+    """What holds here unless the user says otherwise."""
+
+
+class Connection(Protocol):
+    """A store that can be opened; each client of it, with a plan of its own."""
+
+    @property
+    def traits(self) -> Traits: ...
+
+    @property
+    def headers(self) -> Headers: ...
+
+    @property
+    def silence_seconds(self) -> float | None: ...
+
+    def describe(self) -> str:
+        """One line for people, without secrets."""
+
+    def find_secrets(self) -> tuple[str, ...]:
+        """What must not be told."""
+
+    def open(self, plan: ClientPlan) -> ObjectStore:
+        """A client, connected when it is first used."""
+
+    def resolve(self) -> "Connection":
+        """The connection to open in the end; one that redirects finds out which."""
+
+
+@dataclass(frozen=True, slots=True)
+class S3Connection:
+    """A bucket of S3, or of what speaks like it."""
+
+    bucket: str
+    prefix: str
+    options: S3Options
+    credentials: AnyS3Credential
+    headers: Headers = field(default_factory=Headers)
+    kind: str = "S3"
+    traits: Traits = field(default_factory=Traits)
+
+    @property
+    def silence_seconds(self) -> float | None:
+        return _silence(self.options.network_stream_timeout_seconds)
+
+    def describe(self) -> str:
+        return f"{self.kind}, bucket {self.bucket!r}, prefix {self.prefix!r}"
+
+    def find_secrets(self) -> tuple[str, ...]:
+        return (*find_secrets(self.credentials), *self.headers.secrets)
+
+    def resolve(self) -> "S3Connection":
+        return self
+
+    def open(self, plan: ClientPlan) -> ObjectStore:
+        options = self.options
+        endpoint, is_virtual_hosted = address_bucket(options, self.bucket)
+        config: dict[str, Any] = {"virtual_hosted_style_request": is_virtual_hosted}
+        if endpoint is not None:
+            config["endpoint"] = endpoint
+        if options.region is not None:
+            config["region"] = options.region
+        if options.requester_pays:
+            config["request_payer"] = True
+        if options.checksum_algorithm in _CHECKSUMS:
+            config["checksum_algorithm"] = _CHECKSUMS[options.checksum_algorithm]
+        authorization = authorize_s3(self.credentials, is_anonymous=options.anonymous)
+        return S3Store(
+            self.bucket,
+            prefix=self.prefix or None,
+            config=cast("Any", {**config, **authorization.config}),
+            client_options=cast("Any", {**plan.options, "allow_http": options.allow_http}),
+            retry_config=cast("Any", plan.retries),
+            credential_provider=cast("Any", authorization.provider),
+        )
+
+
+# The others are not computed by obstore, and not needed: every body is signed with its SHA-256.
+_CHECKSUMS = {ChecksumAlgorithm.Sha256: "sha256", ChecksumAlgorithm.Crc64Nvme: "crc64nvme"}
+
+
+def address_bucket(options: S3Options, bucket: str) -> tuple[str | None, bool]:
+    """The endpoint to speak to, and whether it is the bucket's own.
+
+    As Amazon's clients do: the bucket is a part of the host's name unless that can't be.
+    """
+    url = options.endpoint_url
+    if options.force_path_style or "." in bucket:
+        return url, False
+    if url is None:
+        return None, True
+    parts = urlsplit(url)
+    if _is_address(parts.hostname or "") or parts.hostname == "localhost":
+        return url, False
+    return urlunsplit(parts._replace(netloc=f"{bucket}.{parts.netloc}")), True
+
+
+def normalize_prefix(prefix: str | None) -> str:
+    """A prefix without slashes at its ends."""
+    return (prefix or "").strip("/")
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class GcsConnection:
+    """A bucket of Google Cloud Storage."""
+
+    bucket: str
+    prefix: str
+    credentials: AnyGcsCredential
+    config: Mapping[str, str] = field(default_factory=dict, repr=False)
+    headers: Headers = field(default_factory=Headers)
+    # Objects are deleted one by one here, several at once.
+    traits: Traits = field(default_factory=lambda: Traits(delete_batch_size=100))
+    silence_seconds: float | None = DEFAULT_SILENCE_SECONDS
+
+    def describe(self) -> str:
+        return f"Google Cloud Storage, bucket {self.bucket!r}, prefix {self.prefix!r}"
+
+    def find_secrets(self) -> tuple[str, ...]:
+        return (
+            *find_secrets(self.credentials),
+            *self.headers.secrets,
+            *_secret_options(self.config),
+        )
+
+    def resolve(self) -> "GcsConnection":
+        return self
+
+    def open(self, plan: ClientPlan) -> ObjectStore:
+        authorization = authorize_gcs(self.credentials)
+        config, client = split_options(self.config)
+        return GCSStore(
+            self.bucket,
+            prefix=self.prefix or None,
+            config=cast("Any", {**config, **authorization.config}),
+            client_options=cast("Any", {**plan.options, **client}),
+            retry_config=cast("Any", plan.retries),
+            credential_provider=cast("Any", authorization.provider),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AzureConnection:
+    """A container of Azure Blob Storage."""
+
+    account: str
+    container: str
+    prefix: str
+    credentials: AnyAzureCredential
+    config: Mapping[str, str] = field(default_factory=dict, repr=False)
+    headers: Headers = field(default_factory=Headers)
+    traits: Traits = field(
+        default_factory=lambda: Traits(has_suffix_ranges=False, delete_batch_size=256)
+    )
+    silence_seconds: float | None = DEFAULT_SILENCE_SECONDS
+
+    def describe(self) -> str:
+        return (
+            f"Azure, account {self.account!r}, container {self.container!r}, prefix {self.prefix!r}"
+        )
+
+    def find_secrets(self) -> tuple[str, ...]:
+        return (*find_secrets(self.credentials), *_secret_options(self.config))
+
+    def resolve(self) -> "AzureConnection":
+        return self
+
+    def open(self, plan: ClientPlan) -> ObjectStore:
+        authorization = authorize_azure(self.credentials)
+        config, client = split_options(self.config)
+        return AzureStore(
+            self.container,
+            prefix=self.prefix or None,
+            config=cast("Any", {"account_name": self.account, **config, **authorization.config}),
+            client_options=cast("Any", {**plan.options, **client}),
+            retry_config=cast("Any", plan.retries),
+            credential_provider=cast("Any", authorization.provider),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class HttpConnection:
+    """A directory of a web server, to read from."""
+
+    base_url: str
+    config: Mapping[str, str] = field(default_factory=dict, repr=False)
+    headers: Headers = field(default_factory=Headers)
+    traits: Traits = field(default_factory=lambda: Traits(is_read_only=True, can_list=False))
+    silence_seconds: float | None = DEFAULT_SILENCE_SECONDS
+
+    def describe(self) -> str:
+        parts = urlsplit(self.base_url)
+        host = parts.netloc.rpartition("@")[2]
+        return f"HTTP, {urlunsplit((parts.scheme, host, parts.path, '', ''))}"
+
+    def find_secrets(self) -> tuple[str, ...]:
+        parts = urlsplit(self.base_url)
+        return (*self.headers.secrets, parts.password or "", parts.query)
+
+    def resolve(self) -> "HttpConnection":
+        return self
+
+    def open(self, plan: ClientPlan) -> ObjectStore:
+        is_plain = self.base_url.startswith("http://")
+        options = {"allow_http": is_plain, **plan.options, **self.config}
+        return HTTPStore(
+            self.base_url,
+            client_options=cast("Any", options),
+            retry_config=cast("Any", plan.retries),
+        )
+
+
+_CLIENT_OPTIONS = frozenset(
+    (
+        "allow_http", "allow_invalid_certificates", "connect_timeout", "default_content_type",
+        "http1_only", "http2_keep_alive_interval", "http2_keep_alive_timeout",
+        "http2_keep_alive_while_idle", "http2_only", "pool_idle_timeout", "pool_max_idle_per_host",
+        "proxy_ca_certificate", "proxy_excludes", "proxy_url", "randomize_addresses",
+        "read_timeout", "root_certificate", "timeout", "user_agent",
+    )
+)  # fmt: skip
+
+
+def split_options(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Options of the store, and options of its client, which users give in one."""
+    client = {name: value for name, value in options.items() if name in _CLIENT_OPTIONS}
+    return {name: value for name, value in options.items() if name not in client}, client
+
+
+def _secret_options(options: Mapping[str, str]) -> tuple[str, ...]:
+    words = ("key", "secret", "token", "sas", "password")
+    return tuple(v for name, v in options.items() if any(word in name.lower() for word in words))
+
+
+def _silence(seconds: int | None) -> float | None:
+    if seconds is None:
+        return DEFAULT_SILENCE_SECONDS
+    return None if seconds == 0 else float(seconds)

@@ -1,0 +1,249 @@
+"""Objects in S3, Google Cloud Storage, Azure, or behind a web server.
+
+The verbs of the interface; how each is asked of a store is in `store_reading`, `conditional`,
+`lost_answers` and `store_deleting`.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import obstore
+
+from frazil.errors import ReadOnlyError, StorageError, VersionMismatchError
+from frazil.storage.client import Purpose
+from frazil.storage.clients import Clients
+from frazil.storage.conditional import Create, Quotes, Replace, Upload, encode_version
+from frazil.storage.connections import Connection
+from frazil.storage.interface import (
+    NO_OPTIONS,
+    Buffer,
+    ByteRange,
+    DeleteReport,
+    ObjectInfo,
+    PutOptions,
+    Range,
+    Storage,
+    Version,
+    Versioned,
+    resolve_range,
+    validate_key,
+)
+from frazil.storage.lost_answers import WRITE_ID, settle
+from frazil.storage.read_plan import plan_reads
+from frazil.storage.settings import StorageSettings, merge_settings, resolve_settings
+from frazil.storage.store_deleting import delete_many
+from frazil.storage.store_errors import Diagnosis
+from frazil.storage.store_reading import Reader
+
+_LISTED_AT_ONCE = 1000
+
+
+class ObjectStorage(Storage):
+    """A store that is opened on first use, in each process anew.
+
+    Pickled, it is the description it was made of.
+    """
+
+    def __init__(self, connection: Connection, settings: StorageSettings | None = None) -> None:
+        self._connection = connection
+        self._settings = merge_settings(connection.traits.settings, settings)
+        self._effective = resolve_settings(self._settings)
+        self._clients = Clients(connection, self._effective)
+        self._reader = Reader(self._clients, self._effective)
+        self._quotes = Quotes()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self._connection, self._settings))
+
+    def __repr__(self) -> str:
+        return f"<frazil.Storage: {self._connection.describe()}>"
+
+    @property
+    def can_create_safely(self) -> bool:
+        return self._effective.uses_conditional_create and not self.is_read_only
+
+    @property
+    def can_replace_safely(self) -> bool:
+        return self._effective.uses_conditional_update and not self.is_read_only
+
+    @property
+    def is_read_only(self) -> bool:
+        return self._connection.traits.is_read_only
+
+    def default_settings(self) -> StorageSettings:
+        return merge_settings(StorageSettings(), self._connection.traits.settings)
+
+    def with_settings(self, settings: StorageSettings) -> "ObjectStorage":
+        return ObjectStorage(self._connection, merge_settings(self._settings, settings))
+
+    # Reading
+
+    def get(self, key: str, range: Range | None = None) -> Buffer:
+        return self._reader.get(validate_key(key), range)
+
+    async def get_async(self, key: str, range: Range | None = None) -> Buffer:
+        return await self._reader.get_async(validate_key(key), range)
+
+    def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[Buffer]:
+        validate_key(key)
+        exact = self._resolve_ranges(key, ranges)
+        planned = plan_reads(exact)
+        found = self.get_many([(key, ByteRange(read.start, read.end)) for read in planned])
+        data: list[Buffer] = [b""] * len(exact)
+        for read, whole in zip(planned, found, strict=True):
+            view = memoryview(whole)
+            for member in read.members:
+                start, end = exact[member].start, exact[member].end
+                data[member] = view[start - read.start : end - read.start]
+        return data
+
+    def _resolve_ranges(self, key: str, ranges: Sequence[Range]) -> list[ByteRange]:
+        exact = [each for each in ranges if isinstance(each, ByteRange)]
+        if len(exact) == len(ranges):
+            return exact
+        size = self.head(key).size_bytes
+        return [ByteRange(*resolve_range(each, size, key)) for each in ranges]
+
+    def get_many(self, requests: Sequence[tuple[str, Range | None]]) -> Sequence[Buffer]:
+        for key, _ in requests:
+            validate_key(key)
+        return super().get_many(requests)
+
+    def get_versioned(self, key: str) -> Versioned:
+        data, meta, _ = self._reader.get_with_meta(validate_key(key))
+        return Versioned(data, encode_version(meta))
+
+    def head(self, key: str) -> ObjectInfo:
+        return self._reader.head(validate_key(key))
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        if not self._connection.traits.can_list:
+            raise StorageError(f"{self!r} can't list its objects")
+        # obstore's prefixes end where a segment does, so the last one is looked for here.
+        folder = prefix.rpartition("/")[0]
+        pages = self._open_list(folder)
+        while (page := self._next_page(pages, prefix)) is not None:
+            for each in page:
+                if each["path"].startswith(prefix):
+                    yield ObjectInfo(each["path"], each["size"], each["last_modified"])
+
+    def _open_list(self, folder: str) -> Any:
+        outcome = self._clients.attempt(
+            Purpose.READ,
+            lambda store: obstore.list(store, folder or None, chunk_size=_LISTED_AT_ONCE),
+        )
+        if isinstance(outcome, Diagnosis):
+            raise outcome.to_error("list", folder)
+        return outcome
+
+    def _next_page(self, pages: Any, prefix: str) -> "Sequence[Mapping[str, Any]] | None":
+        outcome = self._clients.attempt(Purpose.READ, lambda _: next(pages, None))
+        if isinstance(outcome, Diagnosis):
+            raise outcome.to_error("list", prefix)
+        return outcome
+
+    # Writing
+
+    def put(self, key: str, data: Buffer, options: PutOptions = NO_OPTIONS) -> None:
+        self._put(validate_key(key), data, self._attributes(options))
+
+    async def put_async(self, key: str, data: Buffer, options: PutOptions = NO_OPTIONS) -> None:
+        self._require_writable()
+        flat = flatten(data)
+        attributes = self._attributes(options)
+        how = self._upload_options(len(flat))
+        validate_key(key)
+        outcome = await self._clients.attempt_async(
+            Purpose.WRITE,
+            lambda store: obstore.put_async(store, key, flat, attributes=attributes, **how),
+            size_bytes=how["chunk_size"] if how["use_multipart"] else len(flat),
+            places=how["max_concurrency"] if how["use_multipart"] else 1,
+        )
+        if isinstance(outcome, Diagnosis):
+            raise outcome.to_error("write", key)
+
+    def create(self, key: str, data: Buffer, options: PutOptions = NO_OPTIONS) -> Version:
+        upload = self._upload(key, data, options)
+        if not self._effective.uses_conditional_create:
+            return self._put(key, upload.data, dict(upload.attributes))
+        return settle(Create(upload), self._effective)
+
+    def replace(
+        self, key: str, data: Buffer, version: Version, options: PutOptions = NO_OPTIONS
+    ) -> Version:
+        upload = self._upload(key, data, options)
+        if not self._effective.uses_conditional_update:
+            return self._put(key, upload.data, dict(upload.attributes))
+        return settle(Replace(upload, version, self._quotes), self._effective)
+
+    def copy(self, source: str, target: str, version: Version | None = None) -> None:
+        self._require_writable()
+        validate_key(source)
+        validate_key(target)
+        if version is not None:
+            self._copy_version(source, target, version)
+            return
+        outcome = self._clients.attempt(
+            Purpose.WRITE, lambda store: obstore.copy(store, source, target)
+        )
+        if isinstance(outcome, Diagnosis):
+            raise outcome.to_error("copy", source)
+
+    def _copy_version(self, source: str, target: str, version: Version) -> None:
+        # obstore can't make a copy depend on a version, so the bytes that had it are written.
+        data, meta, attributes = self._reader.get_with_meta(source)
+        if encode_version(meta) != version:
+            raise VersionMismatchError(f"{source!r} is no longer what was read")
+        attributes.pop(WRITE_ID, None)
+        self._put(target, data, attributes)
+
+    def delete_many(self, keys: Iterable[str]) -> DeleteReport:
+        self._require_writable()
+        return delete_many(self._clients, keys, self.concurrency)
+
+    def _put(self, key: str, data: Buffer, attributes: dict[str, str]) -> Version:
+        self._require_writable()
+        flat = flatten(data)
+        how = self._upload_options(len(flat))
+        outcome = self._clients.attempt(
+            Purpose.WRITE,
+            lambda store: obstore.put(store, key, flat, attributes=attributes, **how),
+            size_bytes=how["chunk_size"] if how["use_multipart"] else len(flat),
+            places=how["max_concurrency"] if how["use_multipart"] else 1,
+        )
+        if isinstance(outcome, Diagnosis):
+            raise outcome.to_error("write", key)
+        return encode_version(outcome)
+
+    def _upload(self, key: str, data: Buffer, options: PutOptions) -> Upload:
+        self._require_writable()
+        attributes = self._attributes(options)
+        uses_metadata = self._effective.uses_metadata
+        return Upload(self._clients, validate_key(key), flatten(data), attributes, uses_metadata)
+
+    def _upload_options(self, size_bytes: int) -> dict[str, Any]:
+        settings = self._effective
+        return {
+            "use_multipart": size_bytes >= settings.minimum_size_for_multipart_upload,
+            # Amazon takes no part below five mebibytes but the last, and no more than 10,000.
+            "chunk_size": max(5 << 20, settings.ideal_concurrent_request_size, size_bytes // 9_000),
+            "max_concurrency": settings.max_concurrent_requests_for_object,
+        }
+
+    def _attributes(self, options: PutOptions) -> dict[str, str]:
+        attributes = dict(options.metadata) if self._effective.uses_metadata else {}
+        if options.content_type is not None:
+            attributes["Content-Type"] = options.content_type
+        if storage_class := options.storage_class or self._effective.storage_class:
+            attributes["Storage-Class"] = storage_class
+        return attributes
+
+    def _require_writable(self) -> None:
+        if self.is_read_only:
+            raise ReadOnlyError(f"{self!r} only reads", kind="read-only-storage")
+
+
+def flatten(data: Buffer) -> Buffer:
+    """The bytes of a buffer in one dimension, as obstore takes them."""
+    view = memoryview(data)
+    return view.cast("B") if view.nbytes else b""

@@ -1,0 +1,163 @@
+"""Which store, as configurations name it: for virtual chunks, and the options of S3."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from frazil.storage.rendering import Rendered, indent, public_name, render_call, render_lines
+
+
+class ChecksumAlgorithm(Enum):
+    """How the bodies of writes to S3 are summed up."""
+
+    Crc32 = 0
+    Crc32c = 1
+    Crc64Nvme = 2
+    Sha1 = 3
+    Sha256 = 4
+
+
+class ChunkType(Enum):
+    """How a chunk is kept; here because users import it from here."""
+
+    uninitialized = 0
+    native = 1
+    virtual = 2
+    inline = 3
+
+
+@dataclass(slots=True, repr=False)
+class S3Options(Rendered):
+    """How to reach S3, or what speaks like it."""
+
+    region: str | None = None
+    endpoint_url: str | None = None
+    allow_http: bool = False
+    anonymous: bool = False
+    force_path_style: bool = False
+    network_stream_timeout_seconds: int | None = None
+    """The longest silence; 0 for ever, None for what the storage thinks right."""
+    requester_pays: bool = False
+    checksum_algorithm: ChecksumAlgorithm | None = None
+
+
+class _Variant:
+    """One kind of store; shows itself as the call that makes it, with secrets covered."""
+
+    __slots__ = ()
+
+    def _arguments(self) -> tuple[object, ...]:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        arguments = ", ".join(render_call(each) for each in self._arguments())
+        return f"{public_name(self)}({arguments})"
+
+    def __str__(self) -> str:
+        lines = [f"<{public_name(self)}>"]
+        for each in self._arguments():
+            lines += (
+                render_lines(each).splitlines()[1:] if isinstance(each, Rendered) else [str(each)]
+            )
+        return indent("\n".join(lines)).replace("\n    ", "\n") + "\n"
+
+
+class ObjectStoreConfig:
+    """The kinds of stores; an alternative each."""
+
+    @dataclass(frozen=True, slots=True, repr=False)
+    class InMemory(_Variant):
+        """The memory of this process."""
+
+        def _arguments(self) -> tuple[object, ...]:
+            return ()
+
+    @dataclass(frozen=True, slots=True, repr=False)
+    class LocalFileSystem(_Variant):
+        """A directory."""
+
+        path: str
+
+        def _arguments(self) -> tuple[object, ...]:
+            return (self.path,)
+
+    @dataclass(frozen=True, slots=True, repr=False)
+    class S3Compatible(_Variant):
+        """What speaks like S3."""
+
+        options: S3Options
+
+        def _arguments(self) -> tuple[object, ...]:
+            return (self.options,)
+
+    @dataclass(frozen=True, slots=True, repr=False)
+    class S3(_Variant):
+        """S3 of Amazon."""
+
+        options: S3Options
+
+        def _arguments(self) -> tuple[object, ...]:
+            return (self.options,)
+
+    @dataclass(frozen=True, slots=True, repr=False)
+    class Gcs(_Variant):
+        """Google Cloud Storage, with obstore's options."""
+
+        opts: Mapping[str, str] | None = None
+
+        def _arguments(self) -> tuple[object, ...]:
+            return (cover(self.opts),)
+
+    @dataclass(frozen=True, slots=True, repr=False)
+    class Azure(_Variant):
+        """Azure Blob Storage, with obstore's options."""
+
+        opts: Mapping[str, str] | None = None
+
+        def _arguments(self) -> tuple[object, ...]:
+            return (cover(self.opts),)
+
+    @dataclass(frozen=True, slots=True, repr=False)
+    class Tigris(_Variant):
+        """Tigris."""
+
+        opts: S3Options
+
+        def _arguments(self) -> tuple[object, ...]:
+            return (self.opts,)
+
+    @dataclass(frozen=True, slots=True, repr=False)
+    class Http(_Variant):
+        """A web server, with options of its client and headers for every request."""
+
+        opts: Mapping[str, str] | None = None
+        headers: Mapping[str, str] | None = None
+
+        def _arguments(self) -> tuple[object, ...]:
+            # A header may well be an authorization, so no value of one is shown.
+            covered = None if self.headers is None else dict.fromkeys(self.headers, "****")
+            return (cover(self.opts), covered)
+
+
+AnyObjectStoreConfig = (
+    ObjectStoreConfig.InMemory
+    | ObjectStoreConfig.LocalFileSystem
+    | ObjectStoreConfig.S3
+    | ObjectStoreConfig.S3Compatible
+    | ObjectStoreConfig.Gcs
+    | ObjectStoreConfig.Azure
+    | ObjectStoreConfig.Tigris
+    | ObjectStoreConfig.Http
+)
+
+_SECRET_PARTS = ("key", "secret", "token", "password", "sas", "credential")
+
+
+def cover(options: Mapping[str, str] | None) -> dict[str, str] | None:
+    """Options fit to be shown: values whose names sound like secrets are covered."""
+    if options is None:
+        return None
+    return {
+        name: "****" if any(part in name.lower() for part in _SECRET_PARTS) else value
+        for name, value in options.items()
+    }

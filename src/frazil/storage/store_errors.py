@@ -1,0 +1,153 @@
+"""What a store's failure means: obstore's errors, translated once.
+
+No translated error is chained to the one it comes from, whose text may hold a signed address.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from obstore.exceptions import (
+    AlreadyExistsError,
+    NotSupportedError,
+    PreconditionError,
+    UnauthenticatedError,
+)
+from obstore.exceptions import PermissionDeniedError as ForbiddenError
+
+from frazil.errors import (
+    ObjectNotFoundError,
+    PermissionDeniedError,
+    StorageError,
+    StorageTimeoutError,
+    ThrottledError,
+    UnsafeStorageError,
+)
+
+
+class Failure(Enum):
+    """Why a request failed, as far as the next step depends on it."""
+
+    ABSENT = "absent"
+    CONDITION = "condition"
+    """The store says that what was required does not hold."""
+    CONFLICT = "conflict"
+    """Something else was happening to the object; nothing is known."""
+    FORBIDDEN = "forbidden"
+    RANGE = "range"
+    UNSUPPORTED = "unsupported"
+    TIMEOUT = "timeout"
+    UNAVAILABLE = "unavailable"
+    OTHER = "other"
+
+    @property
+    def leaves_doubt(self) -> bool:
+        """Whether a write that failed so may have happened."""
+        return self in (Failure.TIMEOUT, Failure.UNAVAILABLE)
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """A failure with what to tell about it, which holds no secret."""
+
+    failure: Failure
+    text: str
+    tries: int
+
+    def to_error(self, action: str, key: str) -> StorageError:
+        """The error to raise for something that was tried with a key."""
+        tries = f" after {self.tries} tries" if self.tries > 1 else ""
+        message = f"can't {action} {key!r}{tries}: {self.text}"
+        if self.failure is Failure.ABSENT and not self._is_of_the_bucket():
+            return ObjectNotFoundError(f"there is no object {key!r}")
+        return _ERRORS.get(self.failure, StorageError)(message)
+
+    def _is_of_the_bucket(self) -> bool:
+        return any(code in self.text for code in ("NoSuchBucket", "ContainerNotFound"))
+
+
+_ERRORS: dict[Failure, type[StorageError]] = {
+    Failure.FORBIDDEN: PermissionDeniedError,
+    Failure.TIMEOUT: StorageTimeoutError,
+    Failure.UNAVAILABLE: ThrottledError,
+    Failure.CONFLICT: ThrottledError,
+    Failure.UNSUPPORTED: UnsafeStorageError,
+}
+
+_BY_STATUS = {
+    404: Failure.ABSENT,
+    409: Failure.CONFLICT,
+    412: Failure.CONDITION,
+    401: Failure.FORBIDDEN,
+    403: Failure.FORBIDDEN,
+    408: Failure.TIMEOUT,
+    416: Failure.RANGE,
+    429: Failure.UNAVAILABLE,
+    501: Failure.UNSUPPORTED,
+}
+
+_BY_TYPE = (
+    (FileNotFoundError, Failure.ABSENT),
+    (PreconditionError, Failure.CONDITION),
+    (AlreadyExistsError, Failure.CONDITION),
+    (ForbiddenError, Failure.FORBIDDEN),
+    (UnauthenticatedError, Failure.FORBIDDEN),
+    (NotSupportedError, Failure.OTHER),
+    (NotImplementedError, Failure.OTHER),
+)
+
+
+def diagnose(error: Exception, secrets: Iterable[str] = ()) -> Diagnosis:
+    """What an error of obstore's means. Its text is all there is to tell many of them apart."""
+    whole = str(error)
+    text = redact(whole.partition("\n\nDebug source:")[0].strip(), secrets)
+    retries = re.search(r"after (\d+) retries", text)
+    tries = 1 + (int(retries[1]) if retries else 0)
+    return Diagnosis(_classify(error, whole), text, tries)
+
+
+def _classify(error: Exception, whole: str) -> Failure:
+    found = re.search(r"status code: (\d{3})", whole)
+    if found is not None:
+        status = int(found[1])
+        if status in _BY_STATUS and not _is_missing_for_update(error, status):
+            # Azure says 409 where others say 412: its code tells that the object is there.
+            if status == 409 and "BlobAlreadyExists" in whole:
+                return Failure.CONDITION
+            return _BY_STATUS[status]
+        if status >= 500:
+            return Failure.UNAVAILABLE
+    for kind, failure in _BY_TYPE:
+        if isinstance(error, kind):
+            return failure
+    if "TimedOut" in whole or "timed out" in whole:
+        return Failure.TIMEOUT
+    if "HTTP error" in whole or "error sending request" in whole:
+        return Failure.UNAVAILABLE
+    return Failure.OTHER
+
+
+def _is_missing_for_update(error: Exception, status: int) -> bool:
+    # S3 answers a replacement of nothing with 404, which obstore knows to be a failed condition.
+    return status == 404 and isinstance(error, PreconditionError)
+
+
+_SECRET_PATTERNS = (
+    (
+        re.compile(r"(?i)([?&](?:sig|x-amz-[a-z-]+|x-goog-[a-z-]+|token|signature)=)[^&\s\"']+"),
+        r"\1****",
+    ),
+    (re.compile(r"(?i)(bearer\s+)[^\s\"',]+"), r"\1****"),
+    (re.compile(r"(://)[^/@\s:]+:[^/@\s]+@"), r"\1****@"),
+)
+
+
+def redact(text: str, secrets: Iterable[str] = ()) -> str:
+    """A text without secrets: those that are known, and what looks like one."""
+    for secret in secrets:
+        if len(secret) > 3:
+            text = text.replace(secret, "****")
+    for pattern, replacement in _SECRET_PATTERNS:
+        text = pattern.sub(replacement, text)
+    return text
