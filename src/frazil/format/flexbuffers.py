@@ -15,6 +15,7 @@ from frazil.errors import FormatError, InvalidInputError
 from frazil.format.json_values import JsonValue
 
 _MAX_DEPTH = 64
+_HONEST_SHARES = 16  # writers may share texts
 _LARGEST_SINGLE = float.fromhex("0x1.fffffep+127")
 
 _NULL, _INT, _UINT, _FLOAT, _KEY, _STRING = range(6)
@@ -74,7 +75,7 @@ class _Decoder:
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._keys: dict[int, str] = {}
-        # Every element of an honest buffer takes at least a byte of it.
+        # Every element of an honest buffer takes at least a byte of it, and so does every letter.
         self._left = len(data)
 
     def root(self) -> JsonValue:
@@ -87,9 +88,9 @@ class _Decoder:
         return self._value(len(data) - 2 - width, width, packed, 0)
 
     def _value(self, at: int, parent_width: int, packed: int, depth: int) -> JsonValue:
-        self._left -= 1
-        if self._left < 0 or depth > _MAX_DEPTH:
-            raise _damaged("values refer to each other without end")
+        self._spend(1)
+        if depth > _MAX_DEPTH:
+            raise _damaged("values are nested too deeply")
         kind, width = packed >> 2, 1 << (packed & 3)
         if kind == _NULL:
             return None
@@ -149,13 +150,14 @@ class _Decoder:
             end = self._data.find(b"\0", start)
             if end < 0:
                 raise _damaged("a key has no end")
+            self._spend(end - start)
             key = self._keys[start] = self._text(start, end)
         return key
 
     def _string(self, start: int, width: int) -> str:
         length = self._number(start - width, width, _UINT)
-        self._left -= length // 64
         self._check(start, length)
+        self._spend(length // _HONEST_SHARES)
         return self._text(start, start + length)
 
     def _text(self, start: int, end: int) -> str:
@@ -176,6 +178,11 @@ class _Decoder:
             raise _damaged(f"a float is {width} bytes wide")
         value: int = number.unpack_from(self._data, at)[0]
         return value
+
+    def _spend(self, size: int) -> None:
+        self._left -= size
+        if self._left < 0:
+            raise _damaged("values refer to each other without end")
 
     def _check(self, start: int, size: int) -> None:
         if start < 0 or start + size > len(self._data):

@@ -10,11 +10,14 @@ JsonValue = Any
 
 
 def decode_json(data: bytes, what: str) -> JsonValue:
-    """Parse strict JSON: no NaN or Infinity, no duplicate surprises, no endless nesting."""
+    """Parse strict JSON of which everything can be written again: finite numbers, whole texts."""
     try:
-        return json.loads(data, parse_constant=_refuse_constant)
+        tree = json.loads(data, parse_constant=_refuse_constant)
+        # A number like 1e999 or half of a surrogate pair is found by writing the tree.
+        encode_json(tree)
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{what}: not JSON: {error}") from error
+    return tree
 
 
 def encode_json(value: JsonValue) -> bytes:

@@ -12,6 +12,7 @@ import msgpack
 from frazil.errors import FormatError, InvalidInputError
 from frazil.format.flexbuffers import decode_flexbuffers, encode_flexbuffers
 from frazil.format.json_values import JsonValue
+from frazil.format.messagepack import unpack_messagepack
 
 
 class Encoding(Enum):
@@ -104,8 +105,8 @@ NO_METADATA = Metadata()
 def decode_messagepack(data: bytes) -> JsonValue:
     """Decode MessagePack that holds a JSON value."""
     try:
-        return msgpack.unpackb(data, ext_hook=_refuse_extension)
-    except (ValueError, TypeError, RecursionError, MemoryError) as error:
+        return unpack_messagepack(data)
+    except ValueError as error:
         raise FormatError(f"MessagePack value: {error}") from error
 
 
@@ -115,10 +116,6 @@ def encode_messagepack(value: JsonValue) -> bytes:
         return bytes(msgpack.packb(value, strict_types=True))
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise InvalidInputError(f"value can't be stored: {error}", kind="bad-metadata") from error
-
-
-def _refuse_extension(code: int, _: bytes) -> None:
-    raise ValueError(f"extension type {code} is no JSON type")
 
 
 _DECODERS = {

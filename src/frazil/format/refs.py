@@ -28,7 +28,7 @@ def decode_ref(data: bytes) -> Ref:
         raise FormatError("ref file: 'timestamp' or 'properties' is of the wrong type")
     return Ref(
         snapshot_id=_decode_id(tree["snapshot"]),
-        timestamp=None if timestamp is None else decode_rfc3339(timestamp),
+        timestamp=None if timestamp is None else _decode_time(timestamp),
         properties=properties,
     )
 
@@ -44,6 +44,13 @@ def encode_ref(ref: Ref) -> bytes:
             "properties": dict(ref.properties),
         }
     )
+
+
+def _decode_time(text: str) -> Nanoseconds:
+    try:
+        return decode_rfc3339(text)
+    except FormatError as error:
+        raise FormatError(f"ref file: {error}") from error
 
 
 def _decode_id(value: JsonValue) -> SnapshotId:

@@ -1,8 +1,7 @@
 """MessagePack as the alpha releases wrote it, to and from trees of tuples, dicts and plain values.
 
 Rust's serialiser wrote structs as arrays, integers in their shortest form and floats in the size of
-their type. Nothing is built from a payload before it is known that the payload holds as many items
-as its headers claim: nested claims could otherwise ask for memory far beyond the file's size.
+their type.
 """
 
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from typing import Any
 import msgpack
 
 from frazil.errors import FormatError, InvalidInputError
+from frazil.format.messagepack import unpack_messagepack
 
 
 class Single(float):
@@ -28,33 +28,9 @@ def is_messagepack_payload(payload: bytes) -> bool:
 def unpack(payload: bytes) -> Any:
     """Decode a whole payload; arrays become tuples, so that they can be keys of maps."""
     try:
-        _check_claims(payload)
-        return msgpack.unpackb(
-            payload, use_list=False, strict_map_key=False, ext_hook=_refuse_extension
-        )
-    except (
-        ValueError,
-        TypeError,  # a map as the key of a map
-        RecursionError,
-        MemoryError,
-        msgpack.UnpackException,
-    ) as error:
-        raise FormatError(f"not MessagePack: {error or type(error).__name__}") from error
-
-
-def _check_claims(payload: bytes) -> None:
-    unpacker = msgpack.Unpacker(None, max_buffer_size=max(len(payload), 1))
-    unpacker.feed(payload)
-    try:
-        unpacker.skip()
-    except msgpack.OutOfData as error:
-        raise ValueError("the payload is shorter than it claims") from error
-    if unpacker.tell() != len(payload):
-        raise ValueError(f"{len(payload) - unpacker.tell()} bytes are left over")
-
-
-def _refuse_extension(code: int, _: bytes) -> None:
-    raise ValueError(f"extension type {code} is not used here")
+        return unpack_messagepack(payload, use_list=False, strict_map_key=False)
+    except ValueError as error:
+        raise FormatError(f"not MessagePack: {error}") from error
 
 
 def pack(tree: object) -> bytes:

@@ -4,6 +4,9 @@ Tables with the same vtable have their fields at the same distances. So the tabl
 grouped by vtable (files have few), each group's bytes are gathered into the rows of one matrix, and
 a field is a slice of its columns. It makes no difference how tables lie in the file or how kinds and
 layouts are mixed.
+
+What is gathered counts as work of the buffer, as `reader` has it: bytes that are referred to over and
+over are read no more than a few times.
 """
 
 from dataclasses import dataclass
@@ -17,29 +20,36 @@ from frazil.format import ragged
 from frazil.format.flatbuffers.reader import Buffer
 from frazil.format.ragged import Bytes, Integers
 
+# All combinations of an honest table's fields are far fewer.
+_MOST_LAYOUTS = 2**12
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The bytes of a file as a column, with what it is called in errors."""
+    """The bytes of a reader's buffer as a column."""
 
-    payload: bytes
-    what: str
+    buffer: Buffer
     data: Bytes
 
     @classmethod
     def of(cls, buffer: Buffer) -> Self:
         """The same bytes as a reader's."""
-        return cls(buffer.data, buffer.what, np.frombuffer(buffer.data, np.uint8))
+        return cls(buffer, np.frombuffer(buffer.data, np.uint8))
+
+    @property
+    def what(self) -> str:
+        """What the file is called in errors."""
+        return self.buffer.what
 
     def pieces(self, starts: Integers, lengths: Integers) -> list[bytes]:
         """Copies of some bytes, one by one."""
-        payload = self.payload
+        payload = self.buffer.data
         ends = (starts + lengths).tolist()
         return [payload[start:end] for start, end in zip(starts.tolist(), ends, strict=True)]
 
     def damaged(self, why: str) -> FormatError:
         """The error to raise."""
-        return FormatError(f"{self.what}: {why}")
+        return self.buffer.damaged(why)
 
     def check(self, positions: Integers, sizes: Integers | int) -> None:
         """Refuse positions whose bytes are not all inside the file."""
@@ -74,9 +84,7 @@ class Source:
         count = int(counts[0])
         if np.any(counts != count):
             raise self.damaged("coordinates of one array have different numbers of axes")
-        # Each row is distinct in an honest file, so together they are smaller than it.
-        if positions.size * count * dtype.itemsize > self.data.size:
-            raise self.damaged("its coordinates lie on top of each other")
+        self.buffer.spend(positions.size * count * dtype.itemsize)
         rows = ragged.gather(self.data, positions + 4, count * dtype.itemsize)
         return rows.view(dtype).reshape(positions.size, count)
 
@@ -162,15 +170,24 @@ def _group(source: Source, positions: Integers) -> list[_Group]:
     vtables = positions - source.items(positions, "<i4").astype(np.int64)
     if vtables.min() == vtables.max():
         return [_read_group(source, positions, slice(None), int(vtables[0]))]
-    order = np.argsort(vtables, kind="stable")
-    distinct, starts = np.unique(vtables[order], return_index=True)
-    if distinct.size > 2**16:
-        # All combinations of fields are far fewer; without this bound a file could ask for a group
-        # of one for each of its tables.
-        raise source.damaged(f"{distinct.size} different vtables")
+    layouts = _number_layouts(source, vtables)
+    order = np.argsort(layouts, kind="stable")
+    _, starts = np.unique(layouts[order], return_index=True)
     pieces = np.split(order, starts[1:])
-    pairs = zip(distinct.tolist(), pieces, strict=True)
-    return [_read_group(source, positions, np.sort(rows), vtable) for vtable, rows in pairs]
+    return [_read_group(source, positions, rows, int(vtables[rows[0]])) for rows in pieces]
+
+
+def _number_layouts(source: Source, vtables: Integers) -> NDArray[np.int16]:
+    """For each table the number of its layout: equal vtables at different places are the same."""
+    first, by_place = ragged.distinct_numbers(vtables)
+    places = vtables[first]
+    sizes = source.items(places, "<u2").astype(np.int64)
+    source.check(places, sizes)
+    source.buffer.spend(int(sizes.sum()))
+    rows, by_content = ragged.distinct(source.data, places, sizes)
+    if rows.size > _MOST_LAYOUTS:
+        raise source.damaged(f"tables of {rows.size} different layouts")
+    return by_content[by_place].astype(np.int16)  # sorted in linear time
 
 
 def _read_group(source: Source, positions: Integers, rows: Integers | slice, vtable: int) -> _Group:
@@ -180,7 +197,5 @@ def _read_group(source: Source, positions: Integers, rows: Integers | slice, vta
     slots = source.items(np.arange(vtable + 4, vtable + size, 2), "<u2").astype(np.int64)
     members = positions[rows]
     source.check(members, table_size)
-    # A table takes some dozen bytes; one of many kilobytes, referred to over and over, is a trap.
-    if members.size * table_size > 4 * source.data.size + 4096:
-        raise source.damaged("its tables lie on top of each other")
+    source.buffer.spend(members.size * table_size)
     return _Group(rows, ragged.gather(source.data, members, table_size), slots)

@@ -20,6 +20,8 @@ FILE_IDENTIFIER = b"Ichk"
 
 # Honest writers may share a string or two; nobody honest refers to the same bytes eight times over.
 _WORK_PER_BYTE = 8
+# A slot becomes a Python integer, which is larger than its two bytes and dearer to make.
+_WORK_PER_VTABLE_BYTE = 8
 _ALWAYS_ALLOWED = 4096
 
 
@@ -58,7 +60,7 @@ class Buffer:
         """A copy of some bytes."""
         if position < 0 or position + size > len(self.data):
             raise self._outside(position, size)
-        self._spend(size)
+        self.spend(size)
         return self.data[position : position + size]
 
     def vector(self, position: int, item_size: int) -> tuple[int, int]:
@@ -66,12 +68,12 @@ class Buffer:
         count = self.u32(position)
         if position + 4 + count * item_size > len(self.data):
             raise self._outside(position + 4, count * item_size)
-        self._spend(4 + count * item_size)
+        self.spend(4 + count * item_size)
         return position + 4, count
 
     def vtable(self, table: int) -> tuple[int, ...]:
         """Where a table's fields are: for each slot the distance from the table, 0 if it is absent."""
-        self._spend(4)
+        self.spend(4)
         try:
             start = table - _I32.unpack_from(self.data, table)[0]
             known = self._vtables.get(start)
@@ -84,6 +86,7 @@ class Buffer:
             raise self.damaged(f"the vtable of the table at {table} is damaged")
         if table + table_size > len(self.data):
             raise self._outside(table, table_size)
+        self.spend(size * _WORK_PER_VTABLE_BYTE)
         slots = struct.unpack_from(f"<{size // 2 - 2}H", self.data, start + 4)
         if slots and max(slots) >= table_size:
             raise self.damaged(f"the table at {table} has a field outside itself")
@@ -95,7 +98,8 @@ class Buffer:
         size: int = _U16.unpack_from(self.data, vtable + 2)[0]
         return size
 
-    def _spend(self, size: int) -> None:
+    def spend(self, size: int) -> None:
+        """Count some bytes as read; refuse the file when they are too many together."""
         self._work_left -= size
         if self._work_left < 0:
             raise self.damaged("its parts refer to each other without end")

@@ -1,0 +1,118 @@
+"""Decoding a file completely, and what may come of it."""
+
+import re
+import time
+import tracemalloc
+import warnings
+from collections.abc import Callable
+from itertools import islice
+
+from frazil.errors import FormatError
+from frazil.format.config import decode_config_yaml
+from frazil.format.files import (
+    decode_manifest,
+    decode_repo_info,
+    decode_snapshot,
+    decode_transaction_log,
+)
+from frazil.format.flexbuffers import decode_flexbuffers
+from frazil.format.ids import SnapshotId
+from frazil.format.manifest import Manifest
+from frazil.format.metadata import decode_messagepack
+from frazil.format.refs import decode_ref
+from tests.fuzz import corpus
+
+LONGEST_SECONDS = 2.0
+_NAMED_KIND = re.compile(
+    "(snapshot|manifest|transaction-log|repo-info)( file)?: |(alpha|draft) [a-z -]+: |header: "
+    "|FlexBuffers value: |MessagePack value: |ref file: |config.yaml: "
+)
+_SNAPSHOT_ID = SnapshotId(bytes(12))
+
+
+class MisbehaviourError(Exception):
+    """Something else than a value or a proper FormatError came of a file."""
+
+
+def decode_completely(kind: str, data: bytes) -> bool:
+    """Whether the file could be decoded; False where it was refused as it should be."""
+    started = time.process_time()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            _DECODERS[kind](data)
+        accepted = True
+    except FormatError as error:
+        if not _NAMED_KIND.match(str(error)):
+            raise MisbehaviourError(f"the message does not name the file: {error}") from error
+        accepted = False
+    except Exception as error:
+        raise MisbehaviourError(f"{type(error).__name__}: {error}") from error
+    seconds = time.process_time() - started
+    if seconds > LONGEST_SECONDS:
+        raise MisbehaviourError(f"it took {seconds:.1f} seconds")
+    return accepted
+
+
+def decode_within_memory(kind: str, data: bytes) -> bool:
+    """The same, with the largest amount of memory measured, which takes a few times as long."""
+    tracemalloc.start()
+    try:
+        accepted = decode_completely(kind, data)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    allowed = 64 * 2**20 + 64 * len(data)
+    if peak > allowed:
+        raise MisbehaviourError(
+            f"{peak} bytes of memory for a file of {len(data)}, {allowed} allowed"
+        )
+    return accepted
+
+
+def _decode_snapshot(data: bytes) -> None:
+    snapshot = decode_snapshot(data).value
+    dict(snapshot.metadata)
+    dict(snapshot.nodes)
+
+
+def _decode_manifest(data: bytes) -> None:
+    manifest = decode_manifest(data).value
+    _search_blindly(manifest)
+    for node_id, table in manifest.tables().items():
+        for index in islice(table.refs(), 4):
+            manifest.find(node_id, index)
+
+
+def _search_blindly(manifest: Manifest) -> None:
+    """Search without having seen the columns, as readers of one chunk do."""
+    for refs in islice(manifest.arrays.values(), 4):
+        for axes in range(4):
+            try:
+                refs.find((1,) * axes)
+            except FormatError:
+                continue
+
+
+def _decode_transaction_log(data: bytes) -> None:
+    decode_transaction_log(data, _SNAPSHOT_ID)
+
+
+def _decode_repo_info(data: bytes) -> None:
+    info = decode_repo_info(data).value
+    for metadata in (info.metadata, *(s.metadata for s in info.snapshots.values())):
+        dict(metadata)
+    if info.config is not None:
+        info.config.get()
+
+
+_DECODERS: dict[str, Callable[[bytes], object]] = {
+    corpus.SNAPSHOT: _decode_snapshot,
+    corpus.MANIFEST: _decode_manifest,
+    corpus.TRANSACTION_LOG: _decode_transaction_log,
+    corpus.REPO_INFO: _decode_repo_info,
+    corpus.REF: decode_ref,
+    corpus.CONFIG: decode_config_yaml,
+    corpus.FLEXBUFFERS: decode_flexbuffers,
+    corpus.MESSAGEPACK: decode_messagepack,
+}
