@@ -1,9 +1,10 @@
-"""The local disk keeps the contract, with and without its durability."""
+"""The local disk keeps the contract: with its durability, without it, and on lesser file systems."""
 
 from pathlib import Path
 
 import pytest
 
+from frazil.storage import disk
 from frazil.storage.interface import Storage
 from frazil.storage.local import Durability, LocalStorage
 from frazil.testing.storage_contract import StorageContract
@@ -20,4 +21,16 @@ class TestLocalStorage(StorageContract):
 class TestLocalStorageWithoutDurability(StorageContract):
     @pytest.fixture
     def storage(self, tmp_path: Path) -> Storage:
+        return LocalStorage(tmp_path / "objects", durability=Durability.NONE)
+
+
+class TestLocalStorageWithoutNamelessFilesAndExchange(StorageContract):
+    """As on macOS, and on file systems that have neither."""
+
+    race_rounds = 300
+
+    @pytest.fixture
+    def storage(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Storage:
+        monkeypatch.setattr(disk, "_NAMELESS", None)
+        monkeypatch.setattr(disk, "exchange", lambda *_: False)
         return LocalStorage(tmp_path / "objects", durability=Durability.NONE)

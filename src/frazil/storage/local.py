@@ -10,10 +10,11 @@
 """
 
 import contextlib
+import errno
 import hashlib
 import os
 import stat
-import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from enum import Enum
@@ -45,6 +46,10 @@ _FEW_FILES = 64
 """Up to so many files are synced one by one; for more it is cheaper to sync the file system."""
 
 
+_LOSSES = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
+"""Errors of a sync after which Linux drops what it could not write; the next sync would succeed."""
+
+
 class Durability(Enum):
     """What survives when the machine loses power."""
 
@@ -67,8 +72,9 @@ class LocalStorage(Storage):
         self._root = os.path.abspath(path)
         self._durability = durability
         self._lock_timeout_seconds = lock_timeout_seconds
-        self._unsynced: set[str] = set()
-        self._unsynced_lock = threading.Lock()
+        # Appending and taking need no lock, which a forked process could find locked for ever.
+        self._unsynced: deque[str] = deque()
+        self._loss: str | None = None
 
     @property
     def path(self) -> str:
@@ -132,8 +138,7 @@ class LocalStorage(Storage):
         except OSError as error:
             raise _translate_write(error, key) from error
         if self._is_durable:
-            with self._unsynced_lock:
-                self._unsynced.add(path)
+            self._unsynced.append(path)
 
     async def put_async(self, key: str, data: Buffer, options: PutOptions = NO_OPTIONS) -> None:
         self.put(key, data, options)
@@ -198,16 +203,20 @@ class LocalStorage(Storage):
         return DeleteReport(deleted, failed)
 
     def flush(self) -> None:
-        with self._unsynced_lock:
-            paths, self._unsynced = self._unsynced, set()
+        if self._loss is not None:
+            raise StorageError(
+                f"objects may be lost since the disk failed: {self._loss}", kind="io"
+            )
+        paths = self._take_unsynced()
         if not paths:
             return
         try:
             if len(paths) <= _FEW_FILES or not disk.sync_file_system(self._root):
                 disk.sync_files(paths, self._root)
         except OSError as error:
-            with self._unsynced_lock:
-                self._unsynced |= paths
+            self._unsynced.extend(paths)
+            if error.errno in _LOSSES:
+                self._loss = error.strerror
             raise StorageError(f"flush: {error.strerror}", kind="io") from error
 
     # How
@@ -215,6 +224,13 @@ class LocalStorage(Storage):
     @property
     def _is_durable(self) -> bool:
         return self._durability is Durability.SAFE
+
+    def _take_unsynced(self) -> set[str]:
+        paths = set()
+        with contextlib.suppress(IndexError):
+            while True:
+                paths.add(self._unsynced.popleft())
+        return paths
 
     def _path(self, key: str) -> str:
         if "#" in key and disk.is_hidden(key):

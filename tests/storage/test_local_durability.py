@@ -1,0 +1,238 @@
+"""When the local disk is told to keep what was written: before it is named, and not more often."""
+
+import errno
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from frazil.errors import ObjectNotFoundError, StorageError
+from frazil.storage import disk
+from frazil.storage.local import Durability, LocalStorage
+
+
+@dataclass
+class Events:
+    """What was synced and published, in order; files by inode, since they change their names."""
+
+    seen: list[tuple[str, object]] = field(default_factory=list)
+
+    def record(self, name: str, what: Callable[..., object], then: Callable[..., Any]) -> Any:
+        """A function that notes that it was called."""
+
+        def recorded(*args: Any, **options: Any) -> Any:
+            self.seen.append((name, what(*args)))
+            return then(*args, **options)
+
+        return recorded
+
+    def take(self) -> list[tuple[str, object]]:
+        """What was seen since the last time."""
+        seen, self.seen = self.seen, []
+        return seen
+
+
+@pytest.fixture
+def events(monkeypatch: pytest.MonkeyPatch) -> Events:
+    events = Events()
+    for function, name, what in (
+        ("sync_descriptor", "file", lambda descriptor: os.fstat(descriptor).st_ino),
+        ("sync_directory", "directory", lambda path: path),
+        ("sync_file_system", "file system", lambda path: path),
+        ("exchange", "publish", lambda _, path: path),
+    ):
+        recorded = events.record(name, what, getattr(disk, function))
+        monkeypatch.setattr(disk, function, recorded)
+    for function in ("link", "rename"):
+        recorded = events.record("publish", lambda _, path: path, getattr(os, function))
+        monkeypatch.setattr(os, function, recorded)
+    return events
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "objects"
+
+
+def _inode(path: Path) -> int:
+    return path.stat().st_ino
+
+
+def test_a_created_object_is_synced_before_it_has_its_name_and_its_folders_after(
+    root: Path, events: Events
+) -> None:
+    LocalStorage(root).create("refs/main/ref.json", b"data")
+
+    path = root / "refs/main/ref.json"
+    seen = events.take()
+    assert seen[:2] == [("file", _inode(path)), ("publish", str(path))]
+    folders = [path.parent, path.parent.parent, root, root.parent]
+    assert sorted(seen[2:]) == sorted(("directory", str(folder)) for folder in folders)
+
+
+@pytest.mark.parametrize("has_exchange", [True, False])
+def test_a_replacement_is_synced_before_it_is_in_place_and_its_folder_after(
+    root: Path, events: Events, monkeypatch: pytest.MonkeyPatch, has_exchange: bool
+) -> None:
+    storage = LocalStorage(root)
+    version = storage.create("repo", b"first")
+    if not has_exchange:
+        monkeypatch.setattr(disk, "exchange", lambda *_: False)
+    events.take()
+
+    storage.replace("repo", b"second", version)
+
+    assert events.take() == [
+        ("file", _inode(root / "repo")),
+        ("publish", str(root / "repo")),
+        ("directory", str(root)),
+    ]
+
+
+def test_objects_that_are_put_wait_for_the_commit_that_names_them(
+    root: Path, events: Events
+) -> None:
+    storage = LocalStorage(root)
+    for number in range(3):
+        storage.put(f"chunks/{number}", b"data")
+    storage.put("chunks/0", b"again")
+    assert {name for name, _ in events.take()} == {"publish"}
+
+    storage.create("repo", b"names them")
+
+    seen = events.take()
+    published = seen.index(("publish", str(root / "repo")))
+    files = {what for name, what in seen[:published] if name == "file"}
+    assert files == {_inode(root / "chunks" / str(number)) for number in range(3)} | {
+        _inode(root / "repo")
+    }
+    for folder in (root / "chunks", root):
+        assert ("directory", str(folder)) in seen[:published]
+
+
+def test_a_replacement_flushes_what_was_put_before(root: Path, events: Events) -> None:
+    storage = LocalStorage(root)
+    version = storage.create("repo", b"first")
+    storage.put("chunks/0", b"data")
+    events.take()
+
+    storage.replace("repo", b"second", version)
+
+    seen = events.take()
+    published = seen.index(("publish", str(root / "repo")))
+    assert ("file", _inode(root / "chunks/0")) in seen[:published]
+    assert ("directory", str(root / "chunks")) in seen[:published]
+
+
+def test_nothing_is_synced_twice(root: Path, events: Events) -> None:
+    storage = LocalStorage(root)
+    storage.put("chunks/0", b"data")
+    storage.flush()
+    assert events.take()
+
+    storage.flush()
+
+    assert events.take() == []
+
+
+def test_many_objects_are_synced_with_the_whole_file_system(root: Path, events: Events) -> None:
+    storage = LocalStorage(root)
+    for number in range(65):
+        storage.put(f"chunks/{number}", b"data")
+    events.take()
+
+    storage.flush()
+
+    assert events.take() == [("file system", str(root))]
+
+
+def test_up_to_64_objects_are_synced_one_by_one(root: Path, events: Events) -> None:
+    storage = LocalStorage(root)
+    for number in range(64):
+        storage.put(f"chunks/{number}", b"data")
+    events.take()
+
+    storage.flush()
+
+    names = [name for name, _ in events.take()]
+    assert names.count("file") == 64
+    assert "file system" not in names
+
+
+def test_many_objects_are_synced_one_by_one_where_the_system_can_not_do_it_at_once(
+    root: Path, events: Events, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk, "sync_file_system", lambda _: False)
+    storage = LocalStorage(root)
+    for number in range(100):
+        storage.put(f"chunks/{number}", b"data")
+    events.take()
+
+    storage.flush()
+
+    assert [name for name, _ in events.take()].count("file") == 100
+
+
+def test_without_durability_nothing_is_synced(root: Path, events: Events) -> None:
+    storage = LocalStorage(root, durability=Durability.NONE)
+    for number in range(65):
+        storage.put(f"chunks/{number}", b"data")
+    version = storage.create("repo", b"first")
+    storage.replace("repo", b"second", version)
+    storage.flush()
+
+    assert {name for name, _ in events.take()} == {"publish"}
+
+
+def test_a_sync_that_could_not_begin_is_tried_again(
+    root: Path, events: Events, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = LocalStorage(root)
+    storage.put("chunks/0", b"data")
+    _fail_to_create(storage, monkeypatch, OSError(errno.EMFILE, "Too many open files"))
+    events.take()
+
+    storage.create("repo", b"names it")
+
+    assert ("file", _inode(root / "chunks/0")) in events.take()
+
+
+def test_after_a_sync_that_lost_something_nothing_is_committed(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The system forgets what it could not write, and the next sync would know nothing of it.
+    storage = LocalStorage(root)
+    version = storage.create("repo", b"first")
+    storage.put("chunks/0", b"data")
+    _fail_to_create(storage, monkeypatch, OSError(errno.EIO, "Input/output error"))
+
+    with pytest.raises(StorageError, match="objects may be lost since the disk failed"):
+        storage.create("another", b"names it")
+    with pytest.raises(StorageError, match="Input/output error"):
+        storage.replace("repo", b"names it", version)
+    assert bytes(storage.get("repo")) == b"first"
+
+
+def _fail_to_create(storage: LocalStorage, monkeypatch: pytest.MonkeyPatch, error: OSError) -> None:
+    def refuse(_: int) -> None:
+        raise error
+
+    with monkeypatch.context() as patches:
+        patches.setattr(disk, "sync_descriptor", refuse)
+        with pytest.raises(StorageError, match=str(error.strerror)):
+            storage.create("new", b"names it")
+    with pytest.raises(ObjectNotFoundError):
+        storage.get("new")
+
+
+def test_a_deleted_object_needs_no_sync(root: Path, events: Events) -> None:
+    storage = LocalStorage(root)
+    storage.put("chunks/0", b"data")
+    storage.delete_many(["chunks/0"])
+
+    storage.flush()
+
+    assert "file" not in {name for name, _ in events.take()}
