@@ -15,7 +15,7 @@ help: ## show this list
 
 .PHONY: environment
 environment: ## make or renew .venv, which every other target does by itself
-	@scripts/environment .venv --groups dev interop
+	@scripts/environment .venv --groups dev interop servers
 
 .PHONY: test
 test: environment ## run all tests

@@ -27,6 +27,8 @@ class Traits:
     is_read_only: bool = False
     has_suffix_ranges: bool = True
     can_list: bool = True
+    has_plain_metadata_names: bool = False
+    """Whether the names in an object's metadata must be like those of variables."""
     delete_batch_size: int = 1000
     settings: StorageSettings = field(default_factory=StorageSettings)
     """What holds here unless the user says otherwise."""
@@ -188,7 +190,9 @@ class AzureConnection:
     config: Mapping[str, str] = field(default_factory=dict, repr=False)
     headers: Headers = field(default_factory=Headers)
     traits: Traits = field(
-        default_factory=lambda: Traits(has_suffix_ranges=False, delete_batch_size=256)
+        default_factory=lambda: Traits(
+            has_suffix_ranges=False, has_plain_metadata_names=True, delete_batch_size=256
+        )
     )
     silence_seconds: float | None = DEFAULT_SILENCE_SECONDS
 

@@ -4,6 +4,7 @@ The verbs of the interface; how each is asked of a store is in `store_reading`, 
 `lost_answers` and `store_deleting`.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -232,6 +233,8 @@ class ObjectStorage(Storage):
 
     def _attributes(self, options: PutOptions) -> dict[str, str]:
         attributes = dict(options.metadata) if self._effective.uses_metadata else {}
+        if self._connection.traits.has_plain_metadata_names:
+            attributes = {re.sub(r"\W", "_", name): text for name, text in attributes.items()}
         if options.content_type is not None:
             attributes["Content-Type"] = options.content_type
         if storage_class := options.storage_class or self._effective.storage_class:

@@ -121,6 +121,9 @@ def _classify(error: Exception, whole: str) -> Failure:
     for kind, failure in _BY_TYPE:
         if isinstance(error, kind):
             return failure
+    if "Wanted range starting at" in whole or "CONTENT_RANGE" in whole:
+        # obstore's own finding, where a server answers with nothing instead of 416.
+        return Failure.RANGE
     if "TimedOut" in whole or "timed out" in whole:
         return Failure.TIMEOUT
     if "HTTP error" in whole or "error sending request" in whole:
