@@ -26,7 +26,8 @@ def test_another_time_zone_is_turned_into_utc() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "2024-01-01", "2024-13-01T00:00:00Z", "2024-01-01T00:00:00", "٢024-01-01T00:00:00Z"]
+    "text",
+    ["", "2024-01-01", "2024-13-01T00:00:00Z", "2024-01-01T00:00:00", "٢024-01-01T00:00:00Z"],
 )
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(FormatError, match="RFC 3339"):
