@@ -18,6 +18,7 @@ from frazil.format.v2.schema import (
     UpdatedChunksSlot,
 )
 from tests.fuzz import corpus
+from tests.fuzz.assembly import Assembly
 from tests.fuzz.mutations import rle_bomb
 from tests.fuzz.target import decode_within_memory
 
@@ -28,42 +29,8 @@ HEADERS = {
 }
 
 
-class Assembly:
-    """A FlatBuffer put together by hand; what is pointed to must be laid out after what points."""
-
-    def __init__(self) -> None:
-        self.data = bytearray(struct.pack("<I4s", 0, b"Ichk"))
-
-    def put(self, data: bytes) -> int:
-        """Append aligned bytes; returns their position."""
-        self.data += bytes(-len(self.data) % 4)
-        self.data += data
-        return len(self.data) - len(data)
-
-    def vtable(self, table_size: int, slots: dict[int, int]) -> int:
-        """A vtable with fields at these distances."""
-        distances = [slots.get(slot, 0) for slot in range(max(slots, default=-1) + 1)]
-        size = 4 + 2 * len(distances)
-        return self.put(struct.pack(f"<HH{len(distances)}H", size, table_size, *distances))
-
-    def table(self, vtable: int, body: bytes) -> int:
-        """A table whose fields lie in the body."""
-        position = self.put(bytes(4) + body)
-        struct.pack_into("<i", self.data, position, position - vtable)
-        return position
-
-    def vector(self, count: int, item_size: int = 4) -> int:
-        """A vector of zeros."""
-        return self.put(struct.pack("<I", count) + bytes(count * item_size))
-
-    def point(self, position: int, target: int) -> None:
-        """Make the word at a position point to a later one."""
-        struct.pack_into("<I", self.data, position, target - position)
-
-    def file(self, kind: str, root: int) -> bytes:
-        """The whole file with its header."""
-        self.point(0, root)
-        return encode_file(Header("by hand", 2, HEADERS[kind]), [bytes(self.data)])
+def file_of(kind: str, assembly: Assembly, root: int) -> bytes:
+    return encode_file(Header("by hand", 2, HEADERS[kind]), [assembly.payload(root)])
 
 
 def manifest_of_arrays_that_share(slot: int, size: int, arrays: int) -> bytes:
@@ -84,7 +51,7 @@ def manifest_of_arrays_that_share(slot: int, size: int, arrays: int) -> bytes:
     for number, table in enumerate(tables):
         file.point(vector + 4 + 4 * number, table)
         file.point(table + 12, refs)
-    return file.file(corpus.MANIFEST, root)
+    return file_of(corpus.MANIFEST, file, root)
 
 
 def log_of_arrays_that_share_coordinates(axes: int, arrays: int) -> bytes:
@@ -104,7 +71,7 @@ def log_of_arrays_that_share_coordinates(axes: int, arrays: int) -> bytes:
     for number, table in enumerate(tables):
         file.point(vector + 4 + 4 * number, table)
         file.point(table + 12, chunks)
-    return file.file(corpus.TRANSACTION_LOG, root)
+    return file_of(corpus.TRANSACTION_LOG, file, root)
 
 
 def snapshot_of_nodes_with_vtables_of_their_own(nodes: int) -> bytes:
@@ -122,7 +89,7 @@ def snapshot_of_nodes_with_vtables_of_their_own(nodes: int) -> bytes:
     for number, table in enumerate(tables):
         file.point(vector + 4 + 4 * number, table)
     file.put(bytes(30_004))
-    return file.file(corpus.SNAPSHOT, root)
+    return file_of(corpus.SNAPSHOT, file, root)
 
 
 def manifest_of_references_with_vtables_of_their_own(refs: int, table_size: int) -> bytes:
@@ -144,7 +111,7 @@ def manifest_of_references_with_vtables_of_their_own(refs: int, table_size: int)
     for number, vtable in enumerate(vtables):
         file.point(vector + 4 + 4 * number, file.table(vtable, bytes(4)))
     file.put(bytes(table_size))
-    return file.file(corpus.MANIFEST, root)
+    return file_of(corpus.MANIFEST, file, root)
 
 
 def manifest_of_references_to_one_wide_vtable(refs: int) -> bytes:
@@ -163,7 +130,7 @@ def manifest_of_references_to_one_wide_vtable(refs: int) -> bytes:
     for number in range(refs):
         file.point(vector + 4 + 4 * number, file.table(vtables + 4 * number, b""))
     file.put(bytes(30_004))
-    return file.file(corpus.MANIFEST, root)
+    return file_of(corpus.MANIFEST, file, root)
 
 
 def flexbuffers_of_keys_inside_each_other(keys: int) -> bytes:

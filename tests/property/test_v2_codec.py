@@ -3,6 +3,7 @@
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -33,6 +34,7 @@ from frazil.format.snapshot import Snapshot
 from frazil.format.v2.locations import LocationCompression
 from frazil.format.v2.manifest_reader import decode_manifest_payload
 from frazil.format.v2.manifest_writer import encode_manifest_payload
+from frazil.format.v2.nodes import EncodedNodes
 from frazil.format.v2.repo_info import encode_repo_info_payload
 from frazil.format.v2.schema import (
     ArrayManifestSlot,
@@ -142,6 +144,20 @@ many_virtual_refs = st.lists(
     max_size=30,
     unique_by=lambda ref: ref.location,
 )
+
+
+@few_examples
+@given(v2.snapshots(2))
+def test_nodes_decoded_one_by_one_are_those_decoded_together(snapshot: Snapshot) -> None:
+    payload = b"".join(map(bytes, encode_snapshot_payload(snapshot, 2)))
+
+    with patch("frazil.format.v2.nodes._FEW_NODES", -1):
+        one_by_one = decode_snapshot_payload(payload, 2).nodes
+
+    assert isinstance(one_by_one, EncodedNodes)
+    assert list(one_by_one) == list(decode_snapshot_payload(payload, 2).nodes)
+    assert one_by_one == snapshot.nodes
+    assert "/absent" not in one_by_one
 
 
 # The order that readers search by

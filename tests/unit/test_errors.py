@@ -1,0 +1,61 @@
+import copy
+import pickle
+
+import pytest
+
+from frazil import errors
+from frazil.errors import IcechunkError
+
+CLASSES = [
+    value
+    for value in vars(errors).values()
+    if isinstance(value, type) and issubclass(value, IcechunkError)
+]
+
+# What a class asks for, or may be given, besides the message.
+DETAILS: dict[str, dict[str, object]] = {
+    "ConflictError": {"expected_parent": "A", "actual_parent": None},
+    "RebaseFailedError": {"snapshot": "B", "conflicts": ("first", "second")},
+}
+
+
+def test_every_exception_is_in_the_tree_of_the_docstring() -> None:
+    assert errors.__doc__ is not None
+
+    for cls in CLASSES:
+        assert f" {cls.__name__} " in f" {errors.__doc__} ".replace("\n", " ")
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("again", [lambda e: pickle.loads(pickle.dumps(e)), copy.copy])
+def test_an_exception_survives_being_pickled(cls: type[IcechunkError], again: object) -> None:
+    details = DETAILS.get(cls.__name__, {})
+    error = cls('it\'s "broken"', kind="a-kind", **details)
+    assert callable(again)
+
+    restored = again(error)
+
+    assert type(restored) is cls
+    assert str(restored) == restored.message == 'it\'s "broken"'
+    assert restored.kind == "a-kind"
+    assert restored.args == error.args
+    assert vars(restored) == vars(error)
+    for name, value in details.items():
+        kept = getattr(restored, name)
+        assert (tuple(kept) if isinstance(kept, list) else kept) == value
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+def test_an_exception_has_the_kind_of_its_class_unless_told(cls: type[IcechunkError]) -> None:
+    error = cls("message", **DETAILS.get(cls.__name__, {}))  # type: ignore[arg-type]
+
+    assert error.kind == cls.default_kind
+
+
+def test_errors_are_also_what_python_code_would_catch() -> None:
+    assert issubclass(errors.NotFoundError, KeyError)
+    assert issubclass(errors.InvalidInputError, ValueError)
+
+
+def test_a_missing_key_shows_its_message_without_quotes() -> None:
+    assert str(errors.NodeNotFoundError("no node '/a'")) == "no node '/a'"
