@@ -14,6 +14,7 @@ import errno
 import hashlib
 import os
 import stat
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
@@ -31,6 +32,7 @@ from frazil.storage import disk
 from frazil.storage.interface import (
     NO_OPTIONS,
     Buffer,
+    ByteRange,
     DeleteReport,
     ObjectInfo,
     PutOptions,
@@ -45,6 +47,11 @@ from frazil.storage.interface import (
 _FEW_FILES = 64
 """Up to so many files are synced one by one; for more it is cheaper to sync the file system."""
 
+
+_UNMEASURED_BYTES = 1 << 26
+"""Up to so many bytes are read without asking first whether an object has them."""
+
+_READING = os.O_RDONLY | os.O_CLOEXEC
 
 _LOSSES = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
 """Errors of a sync after which Linux drops what it could not write; the next sync would succeed."""
@@ -74,6 +81,7 @@ class LocalStorage(Storage):
         self._lock_timeout_seconds = lock_timeout_seconds
         # Appending and taking need no lock, which a forked process could find locked for ever.
         self._unsynced: deque[str] = deque()
+        self._flushing = (os.getpid(), threading.Lock())
         self._loss: str | None = None
 
     @property
@@ -90,11 +98,17 @@ class LocalStorage(Storage):
     # Reading
 
     def get(self, key: str, range: Range | None = None) -> Buffer:
+        path = self._path(key)
         try:
-            descriptor = os.open(self._path(key), os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(path, _READING)
         except OSError as error:
             raise _translate(error, key) from error
         try:
+            if type(range) is ByteRange and 0 < range.end - range.start <= _UNMEASURED_BYTES:
+                # If all of it is there, the size of the object need not be known.
+                data = os.pread(descriptor, range.end - range.start, range.start)
+                if len(data) == range.end - range.start:
+                    return data
             start, end = resolve_range(range, os.fstat(descriptor).st_size, key)
             return disk.read_at(descriptor, start, end - start)
         except OSError as error:
@@ -207,7 +221,18 @@ class LocalStorage(Storage):
             raise StorageError(
                 f"objects may be lost since the disk failed: {self._loss}", kind="io"
             )
-        paths = self._take_unsynced()
+        # Another thread may be syncing what this one's commit names: wait for it.
+        with self._flush_lock():
+            self._sync(self._take_unsynced())
+
+    # How
+
+    def _flush_lock(self) -> threading.Lock:
+        if self._flushing[0] != os.getpid():  # a forked process may have got it locked
+            self._flushing = (os.getpid(), threading.Lock())
+        return self._flushing[1]
+
+    def _sync(self, paths: set[str]) -> None:
         if not paths:
             return
         try:
@@ -218,8 +243,6 @@ class LocalStorage(Storage):
             if error.errno in _LOSSES:
                 self._loss = error.strerror
             raise StorageError(f"flush: {error.strerror}", kind="io") from error
-
-    # How
 
     @property
     def _is_durable(self) -> bool:
