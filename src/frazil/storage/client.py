@@ -28,6 +28,8 @@ class Purpose(Enum):
     WRITE = "write"
     CONDITIONAL_WRITE = "conditional write"
     """Never tried again by the client: each answer must be seen to know what happened."""
+    SINGLE_DELETE = "single delete"
+    """Without the request for many at once, which not every store knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,7 @@ class ClientPlan:
 
     options: Mapping[str, Any]
     retries: Mapping[str, Any]
+    purpose: Purpose = Purpose.READ
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +103,7 @@ def plan_client(
     options["timeout"] = timedelta(seconds=_NO_DEADLINE_SECONDS if deadline is None else deadline)
     if chosen := headers.read if is_read else headers.write:
         options["default_headers"] = dict(chosen)
-    return ClientPlan(options, _plan_retries(settings, purpose))
+    return ClientPlan(options, _plan_retries(settings, purpose), purpose)
 
 
 def _plan_retries(settings: EffectiveSettings, purpose: Purpose) -> dict[str, Any]:

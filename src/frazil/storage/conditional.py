@@ -105,8 +105,8 @@ class Create:
     def is_still_possible(self, found: Found | None) -> bool:
         return found is None
 
-    def refuse(self) -> StorageError:
-        return ObjectExistsError(f"{self.upload.key!r} exists")
+    def refuse(self, is_in_doubt: bool) -> StorageError:
+        return ObjectExistsError(f"{self.upload.key!r} exists{_doubt(is_in_doubt)}")
 
     def fail(self, diagnosis: Diagnosis) -> StorageError:
         return self.upload.fail(diagnosis)
@@ -127,7 +127,7 @@ class Replace:
     def put(self) -> Version | Diagnosis:
         condition = decode_version(self.expected)
         if condition is None:
-            raise self.refuse()
+            raise self.refuse(is_in_doubt=False)
         if self.quotes.are_refused:
             return self.upload.put(_unquote(condition))
         outcome = self.upload.put(condition)
@@ -150,8 +150,10 @@ class Replace:
     def is_still_possible(self, found: Found | None) -> bool:
         return found is not None and found.version == self.expected
 
-    def refuse(self) -> StorageError:
-        return VersionMismatchError(f"{self.upload.key!r} is no longer what was read")
+    def refuse(self, is_in_doubt: bool) -> StorageError:
+        return VersionMismatchError(
+            f"{self.upload.key!r} is no longer what was read{_doubt(is_in_doubt)}"
+        )
 
     def fail(self, diagnosis: Diagnosis) -> StorageError:
         return self.upload.fail(diagnosis)
@@ -163,6 +165,10 @@ class Quotes:
 
     are_accepted: bool = False
     are_refused: bool = False
+
+
+def _doubt(is_in_doubt: bool) -> str:
+    return "; this write may have been there in between" if is_in_doubt else ""
 
 
 def _unquote(condition: dict[str, str]) -> dict[str, str]:

@@ -15,7 +15,7 @@ from frazil.storage.authorization import (
     authorize_s3,
     find_secrets,
 )
-from frazil.storage.client import DEFAULT_SILENCE_SECONDS, ClientPlan, Headers
+from frazil.storage.client import DEFAULT_SILENCE_SECONDS, ClientPlan, Headers, Purpose
 from frazil.storage.settings import StorageSettings
 from frazil.storage.store_config import ChecksumAlgorithm, S3Options
 
@@ -92,6 +92,8 @@ class S3Connection:
             config["endpoint"] = endpoint
         if options.region is not None:
             config["region"] = options.region
+        if plan.purpose is Purpose.SINGLE_DELETE:
+            config["disable_bulk_delete"] = True
         if options.requester_pays:
             config["request_payer"] = True
         if options.checksum_algorithm in _CHECKSUMS:

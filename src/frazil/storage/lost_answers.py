@@ -47,8 +47,11 @@ class ConditionalWrite(Protocol):
     def is_still_possible(self, found: Found | None) -> bool:
         """Whether the condition can hold, seeing what is there."""
 
-    def refuse(self) -> StorageError:
-        """The error that says that the condition does not hold."""
+    def refuse(self, is_in_doubt: bool) -> StorageError:
+        """The error that says that the condition does not hold.
+
+        In doubt, an earlier try may have held, its object being replaced again since.
+        """
 
     def fail(self, diagnosis: Diagnosis) -> StorageError:
         """The error for any other failure."""
@@ -68,7 +71,7 @@ def settle(
         if isinstance(outcome, Version):
             return outcome
         if outcome.failure is Failure.CONDITION and not is_in_doubt:
-            raise write.refuse()
+            raise write.refuse(is_in_doubt)
         last = Diagnosis(outcome.failure, outcome.text, tries)
         is_in_doubt |= outcome.failure.leaves_doubt
         is_last = tries == settings.max_tries or time.monotonic() > deadline
@@ -78,7 +81,7 @@ def settle(
             if found is not None and found.is_ours:
                 return found.version
             if not write.is_still_possible(found):
-                raise write.refuse()
+                raise write.refuse(is_in_doubt)
         elif not outcome.failure.leaves_doubt:
             raise write.fail(outcome)
         if is_last:

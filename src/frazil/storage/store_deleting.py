@@ -40,7 +40,7 @@ def _delete_batch(clients: Clients, batch: Sequence[str], concurrency: int) -> d
 
 def _delete_one(clients: Clients, key: str) -> str:
     """Why an object could not be deleted, or nothing."""
-    outcome = clients.attempt(Purpose.WRITE, lambda store: obstore.delete(store, key))
+    outcome = clients.attempt(Purpose.SINGLE_DELETE, lambda store: obstore.delete(store, key))
     if isinstance(outcome, Diagnosis) and outcome.failure is not Failure.ABSENT:
         return str(outcome.to_error("delete", key))
     return ""

@@ -1,0 +1,191 @@
+"""How object stores are used: every request counted, parts of large objects, headers, forks."""
+
+import asyncio
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pytest
+
+from frazil.storage import (
+    ByteRange,
+    PutOptions,
+    Storage,
+    StorageConcurrencySettings,
+    StorageSettings,
+    s3_storage,
+    set_max_concurrent_requests,
+)
+from frazil.storage.limit import DEFAULT_MAX_CONCURRENT_REQUESTS
+from frazil.testing.object_server import Delay, ObjectServer, Rule
+from tests.storage.object_stores import make_gcs, make_s3
+
+
+@pytest.fixture
+def server() -> Iterator[ObjectServer]:
+    with ObjectServer() as running:
+        yield running
+
+
+@pytest.fixture
+def four_at_once() -> Iterator[None]:
+    set_max_concurrent_requests(4)
+    yield
+    set_max_concurrent_requests(DEFAULT_MAX_CONCURRENT_REQUESTS)
+
+
+@pytest.mark.usefixtures("four_at_once")
+def test_no_more_requests_are_under_way_than_allowed_of_whatever_kind(server: ObjectServer) -> None:
+    storage = make_s3(server.url)
+    storage.put("object", b"data")
+    server.inject([Rule(Delay(0.01))])
+
+    async def read_and_write() -> None:
+        reads = (storage.get_async("object") for _ in range(20))
+        writes = (storage.put_async(f"written/{number}", b"") for number in range(20))
+        await asyncio.gather(*reads, *writes)
+
+    with ThreadPoolExecutor(24) as pool:
+        work: list[Future[object]] = [pool.submit(storage.get, "object") for _ in range(20)]
+        work += [pool.submit(list, storage.list()) for _ in range(5)]
+        work += [pool.submit(storage.create, f"created/{n}", b"") for n in range(10)]
+        work += [pool.submit(lambda: asyncio.run(read_and_write())) for _ in range(2)]
+        for each in work:
+            each.result(60)
+
+    assert server.most_at_once == 4
+
+
+def test_a_large_object_is_written_and_read_in_parts(server: ObjectServer) -> None:
+    settings = StorageSettings(
+        concurrency=StorageConcurrencySettings(4, 5 << 20),
+        minimum_size_for_multipart_upload=6 << 20,
+    )
+    data = os.urandom(16 << 20)
+    for make in (make_s3, make_gcs):
+        storage = make(server.url, settings=settings)
+        server.requests.clear()
+
+        storage.put("large", data, PutOptions({"name": "value"}, "text/plain"))
+        assert bytes(storage.get("large", ByteRange(5, len(data)))) == data[5:]
+        assert bytes(asyncio.run(_get(storage, "large", ByteRange(5, len(data))))) == data[5:]
+
+        methods = [request.method for request in server.requests]
+        assert methods == ["POST", "PUT", "PUT", "PUT", "PUT", "POST", *["GET"] * 6]
+        stored = server.buckets["bucket"].get("folder/repository/large")
+        assert stored.description.metadata == {"name": "value"}
+
+
+async def _get(storage: Storage, key: str, range: ByteRange) -> bytes:
+    return bytes(await storage.get_async(key, range))
+
+
+def test_near_ranges_of_an_object_are_one_request_and_far_ones_several(
+    server: ObjectServer,
+) -> None:
+    storage = make_s3(server.url)
+    data = os.urandom(5 << 20)
+    storage.put("object", data)
+    server.requests.clear()
+    near = [ByteRange(start, start + 10) for start in range(0, 1000, 100)]
+    far = [ByteRange(start << 20, (start << 20) + 10) for start in range(0, 5, 2)]
+
+    found = storage.get_ranges("object", near)
+    assert len(server.requests) == 1
+    assert [bytes(each) for each in found] == [data[each.start : each.end] for each in near]
+
+    storage.get_ranges("object", far)
+    assert len(server.requests) == 4
+
+
+def test_what_is_said_about_an_object_arrives(server: ObjectServer) -> None:
+    for make in (make_s3, make_gcs):
+        storage = make(server.url, settings=StorageSettings(storage_class="STANDARD_IA"))
+        storage.put("put", b"", PutOptions({"icspecver": "2"}, "application/json", "GLACIER_IR"))
+        storage.create("created", b"", PutOptions({"icspecver": "2"}))
+
+        bucket = server.buckets["bucket"]
+        put = bucket.get("folder/repository/put").description
+        created = bucket.get("folder/repository/created").description
+        assert put.metadata == {"icspecver": "2"}
+        assert put.headers == {"content-type": "application/json", "storage-class": "GLACIER_IR"}
+        assert created.metadata.keys() == {"icspecver", "icechunkwriteid"}
+        assert created.headers["storage-class"] == "STANDARD_IA"
+        storage.delete_many(["put", "created"])
+
+
+def test_headers_go_out_with_the_requests_they_are_for(server: ObjectServer) -> None:
+    storage = s3_storage(
+        bucket="bucket",
+        prefix=None,
+        endpoint_url=server.url,
+        allow_http=True,
+        anonymous=True,
+        headers={"x-all": "all", "x-one": "all"},
+        read_headers={"x-one": "read"},
+        write_headers={"x-one": "write"},
+    )
+    storage.put("object", b"")
+    storage.create("created", b"")
+    storage.get("object")
+
+    sent = [(each.headers["x-all"], each.headers["x-one"]) for each in server.requests]
+    assert sent == [("all", "write"), ("all", "write"), ("all", "read")]
+    assert all("authorization" not in each.headers for each in server.requests)
+    assert all(each.headers["user-agent"].startswith("frazil/") for each in server.requests)
+
+
+FORK_AFTER_USE = """
+import os, pickle, sys
+storage = pickle.load(sys.stdin.buffer)
+if "{when}" == "after":
+    storage.get("object")
+if os.fork() == 0:
+    try:
+        answer = bytes(storage.get("object")).decode()
+    except Exception as error:
+        answer = f"{{type(error).__name__}}: {{error}}"
+    print(answer, flush=True)
+    os._exit(0)
+os.wait()
+print("parent:", bytes(storage.get("object")).decode())
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system can't fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_fork_before_the_first_use_is_fine_and_after_it_is_told(server: ObjectServer) -> None:
+    storage = make_s3(server.url)
+    storage.put("object", b"data")
+
+    answers = {
+        when: subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", FORK_AFTER_USE.format(when=when)],
+            input=pickle.dumps(storage),
+            capture_output=True,
+            timeout=60,
+            check=True,
+        ).stdout.decode()
+        for when in ("before", "after")
+    }
+
+    assert answers["before"] == "data\nparent: data\n"
+    assert answers["after"].startswith("StorageError: this process was forked")
+    assert "spawn" in answers["after"]
+    assert answers["after"].endswith("parent: data\n")
+
+
+def test_importing_storages_starts_nothing() -> None:
+    code = """
+import threading, sys
+before = threading.active_count()
+import frazil.storage, frazil.credentials
+storage = frazil.storage.s3_storage(bucket="b", prefix="p", from_env=True)
+assert threading.active_count() == before == 1
+assert "zarr" not in sys.modules
+assert "asyncio.events" not in sys.modules or __import__("asyncio")._get_running_loop() is None
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
