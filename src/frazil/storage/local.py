@@ -16,7 +16,7 @@ import os
 import stat
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from enum import Enum
 
@@ -47,6 +47,9 @@ from frazil.storage.interface import (
 _FEW_FILES = 64
 """Up to so many files are synced one by one; for more it is cheaper to sync the file system."""
 
+
+_LARGE_BYTES = 1 << 17
+"""Objects from this size on are worth a thread."""
 
 _UNMEASURED_BYTES = 1 << 26
 """Up to so many bytes are read without asking first whether an object has them."""
@@ -119,6 +122,15 @@ class LocalStorage(Storage):
     async def get_async(self, key: str, range: Range | None = None) -> Buffer:
         # A disk answers sooner than a thread would start.
         return self.get(key, range)
+
+    def get_many(self, requests: Sequence[tuple[str, Range | None]]) -> Sequence[Buffer]:
+        # Small objects are read sooner than threads would start, and large ones by several threads.
+        found: list[Buffer] = []
+        for key, range in requests:
+            found.append(self.get(key, range))
+            if len(found[-1]) >= _LARGE_BYTES:
+                break
+        return [*found, *super().get_many(requests[len(found) :])]
 
     def get_versioned(self, key: str) -> Versioned:
         data = self.get(key)
