@@ -2,7 +2,9 @@
 
 import errno
 import os
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -236,3 +238,30 @@ def test_a_deleted_object_needs_no_sync(root: Path, events: Events) -> None:
     storage.flush()
 
     assert "file" not in {name for name, _ in events.take()}
+
+
+def test_a_commit_waits_for_a_sync_that_another_thread_has_begun(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = LocalStorage(root)
+    storage.put("chunks/a", b"chunk")
+    has_begun, may_go_on = threading.Event(), threading.Event()
+    sync = disk.sync_files
+
+    def slow_sync(paths: Collection[str], folder: str) -> None:
+        has_begun.set()
+        assert may_go_on.wait(10)
+        sync(paths, folder)
+
+    monkeypatch.setattr(disk, "sync_files", slow_sync)
+    with ThreadPoolExecutor(2) as pool:
+        flushing = pool.submit(storage.flush)
+        assert has_begun.wait(10)
+        committing = pool.submit(storage.create, "repo", b"names the chunk")
+        assert not wait([committing], timeout=0.2).done
+        assert not (root / "repo").exists()
+        may_go_on.set()
+        committing.result(10)
+        flushing.result(10)
+
+    assert (root / "repo").exists()
