@@ -65,6 +65,8 @@ class ForeignWriter:
         match ref:
             case NativeRef():
                 fields.append(self._struct(ChunkRefSlot.CHUNK_ID, ref.chunk_id))
+                # Means nothing for a native chunk.
+                fields.append(self._uint32(ChunkRefSlot.CHECKSUM_LAST_MODIFIED, len(index)))
             case InlineRef():
                 fields.append(self._offset(ChunkRefSlot.INLINE, self._bytes(ref.data)))
             case VirtualRef():

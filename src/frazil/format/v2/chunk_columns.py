@@ -35,7 +35,7 @@ def decode_table(tables: Tables, dictionary: bytes | None) -> ChunkTable:
         chunk_id=tables.structs(ChunkRefSlot.CHUNK_ID, 12),
         location=location,
         etag=etag,
-        last_modified=_decode_last_modified(tables, etag),
+        last_modified=_decode_last_modified(tables, kind, etag),
         extra=extra,
         locations=locations,
         etags=etags,
@@ -104,11 +104,11 @@ def _decode_texts(source: Source, positions: Integers) -> tuple[Codes, Strings]:
     return code, Strings(*ragged.pack(source.data, starts, lengths)).validate(source.what)
 
 
-def _decode_last_modified(tables: Tables, etag: Codes) -> NDArray[np.uint32]:
-    """A reference has at most one checksum: the etag, where there are two."""
+def _decode_last_modified(tables: Tables, kind: Bytes, etag: Codes) -> NDArray[np.uint32]:
+    """A virtual reference has at most one checksum, the etag where there are two; others have none."""
     column = tables.numbers(ChunkRefSlot.CHECKSUM_LAST_MODIFIED, "<u4")
-    both = (column != 0) & (etag >= 0)
-    return np.where(both, np.uint32(0), column) if both.any() else column
+    void = (column != 0) & ((etag >= 0) | (kind != ChunkKind.VIRTUAL))
+    return np.where(void, np.uint32(0), column) if void.any() else column
 
 
 def _decode_extras(tables: Tables) -> tuple[Codes, tuple[bytes, ...]]:

@@ -21,7 +21,7 @@ from frazil.format.flatbuffers.writer import (
     rows,
 )
 from frazil.format.ids import NodeId, SnapshotId
-from frazil.format.paths import segment_order
+from frazil.format.paths import find_path_problem, segment_order
 from frazil.format.ragged import Bytes, Integers, Part
 from frazil.format.transaction_log import Move, NodeType, TransactionLog
 from frazil.format.v2.schema import MoveSlot, TransactionLogSlot, UpdatedChunksSlot
@@ -74,11 +74,18 @@ def _decode_move(table: Table) -> Move:
     if node_type not in (NodeType.GROUP, NodeType.ARRAY):
         raise table.buffer.damaged(f"a moved node is of the unknown type {node_type}")
     return Move(
-        from_path=table.text(MoveSlot.FROM, "the source of a move"),
-        to_path=table.text(MoveSlot.TO, "the target of a move"),
+        from_path=_decode_path(table, MoveSlot.FROM, "the source of a move"),
+        to_path=_decode_path(table, MoveSlot.TO, "the target of a move"),
         node_id=None if node_id is None else NodeId(node_id),
         node_type=NodeType(node_type),
     )
+
+
+def _decode_path(table: Table, slot: int, name: str) -> str:
+    path = table.text(slot, name)
+    if problem := find_path_problem(path):
+        raise table.buffer.damaged(f"{name}, {path!r}, is no node path: {problem}")
+    return path
 
 
 def encode_transaction_log_payload(log: TransactionLog, spec_version: int) -> list[Part]:
