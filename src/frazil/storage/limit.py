@@ -30,6 +30,10 @@ class RequestLimit:
         self._waiting: deque[_Waiter] = deque()
         self._lock = threading.Lock()
 
+    def count_free(self) -> int:
+        """How many places nobody holds now."""
+        return self._free
+
     @contextmanager
     def take(self, count: int = 1) -> Iterator[None]:
         """Hold places, waiting for them in this thread."""

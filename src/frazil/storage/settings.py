@@ -5,7 +5,8 @@ be None, which leaves the choice to the storage. `EffectiveSettings` is what a s
 with every choice made.
 """
 
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from copy import deepcopy
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, TypeVar
 
 from frazil.storage.rendering import Rendered, effective
@@ -120,23 +121,20 @@ _Settings = TypeVar("_Settings", bound=Rendered)
 
 
 def merge_settings(below: _Settings, above: _Settings | None) -> _Settings:
-    """Settings in which `above` wins wherever it says something."""
-    if above is None:
-        return below
-    merged: _Settings = _merge(below, above)
+    """Settings in which `above` wins wherever it says something; a copy through and through."""
+    merged = deepcopy(below)
+    if above is not None:
+        _overlay(merged, above)
     return merged
 
 
-def _merge(below: Any, above: Any) -> Any:
-    # A new value, inner ones too: changing one in place must not change another.
-    chosen = {}
+def _overlay(target: Any, above: Any) -> None:
     for each in fields(above):
-        lower, upper = getattr(below, each.name), getattr(above, each.name)
-        if is_dataclass(upper):
-            chosen[each.name] = replace(upper) if lower is None else _merge(lower, upper)  # type: ignore[type-var]
-        else:
-            chosen[each.name] = lower if upper is None else upper
-    return replace(below, **chosen)
+        upper, lower = getattr(above, each.name), getattr(target, each.name)
+        if is_dataclass(upper) and lower is not None:
+            _overlay(lower, upper)
+        elif upper is not None:
+            setattr(target, each.name, deepcopy(upper))
 
 
 def _effective(settings: Any, name: str) -> Any:
