@@ -16,6 +16,7 @@ from frazil.testing.object_server.bucket import (
     Description,
     Refusal,
     StoredObject,
+    is_same_tag,
 )
 from frazil.testing.object_server.exchange import XML, Request, Response
 from frazil.testing.object_server.listing import list_objects, spell_time
@@ -118,9 +119,10 @@ def _object_headers(stored: StoredObject) -> dict[str, str]:
 def _get(bucket: Bucket, request: Request) -> Response:
     stored = bucket.get(request.key)
     headers = _object_headers(stored)
-    if request.headers.get("if-none-match") in (stored.e_tag, "*"):
+    unwanted = request.headers.get("if-none-match", "")
+    if unwanted == "*" or is_same_tag(unwanted, stored.e_tag):
         return Response(304, headers)
-    if request.headers.get("if-match", stored.e_tag) != stored.e_tag:
+    if not is_same_tag(request.headers.get("if-match", stored.e_tag), stored.e_tag):
         raise Refusal(412, "PreconditionFailed")
     wanted = request.headers.get("range")
     if wanted is None:

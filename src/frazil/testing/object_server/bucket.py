@@ -110,7 +110,7 @@ class Bucket:
 
     def copy(self, source: "Bucket", key: str, target: str, if_match: str | None) -> StoredObject:
         found = source.get(key)
-        if if_match is not None and if_match != found.e_tag:
+        if if_match is not None and not is_same_tag(if_match, found.e_tag):
             raise Refusal(412, "PreconditionFailed")
         return self.put(target, found.data, found.description)
 
@@ -155,15 +155,19 @@ class Bucket:
         if condition.e_tag is not None:
             if found is None:
                 raise Refusal(404, "NoSuchKey")
-            is_literal = self._conditions is Conditions.LITERAL
-            expected = found.e_tag.strip('"') if is_literal else found.e_tag
-            given = condition.e_tag if is_literal else f'"{condition.e_tag.strip(chr(34))}"'
-            if given != expected:
+            if self._conditions is Conditions.LITERAL and condition.e_tag.startswith('"'):
+                raise Refusal(412, "PreconditionFailed")
+            if not is_same_tag(condition.e_tag, found.e_tag):
                 raise Refusal(412, "PreconditionFailed")
         if condition.generation is not None:
             generation = 0 if found is None else found.generation
             if generation != condition.generation:
                 raise Refusal(412, "PreconditionFailed")
+
+
+def is_same_tag(given: str, e_tag: str) -> bool:
+    """Whether two ETags are equal; S3 takes them with and without quotes, and clients send both."""
+    return given.strip('"') == e_tag.strip('"')
 
 
 def _hash(data: bytes) -> str:
