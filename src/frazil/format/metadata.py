@@ -11,8 +11,7 @@ import msgpack
 
 from frazil.errors import FormatError, InvalidInputError
 from frazil.format.flexbuffers import decode_flexbuffers, encode_flexbuffers
-from frazil.format.json_values import JsonValue
-from frazil.format.messagepack import unpack_messagepack
+from frazil.format.json_values import JsonValue, unpack_messagepack
 
 
 class Encoding(Enum):

@@ -11,7 +11,7 @@ from typing import Any
 import msgpack
 
 from frazil.errors import FormatError, InvalidInputError
-from frazil.format.messagepack import unpack_messagepack
+from frazil.format.json_values import unpack_messagepack
 
 
 class Single(float):
