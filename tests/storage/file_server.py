@@ -16,7 +16,7 @@ def serve_files(folder: Path) -> Iterator[str]:
     class Handler(_FileHandler):
         root = folder
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = _Server(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
@@ -25,6 +25,10 @@ def serve_files(folder: Path) -> Iterator[str]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 128
 
 
 class _FileHandler(BaseHTTPRequestHandler):

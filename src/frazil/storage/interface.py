@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from frazil.errors import InvalidInputError, ObjectRangeError
+from frazil.storage.settings import StorageSettings
 
 Buffer = bytes | bytearray | memoryview
 """What can be written; what is read is at least a read-only buffer of bytes."""
@@ -143,6 +144,14 @@ class Storage(ABC):
         """Whether nothing can be written."""
         return False
 
+    def default_settings(self) -> StorageSettings:
+        """What holds here unless the user says otherwise."""
+        return StorageSettings()
+
+    def with_settings(self, settings: StorageSettings) -> "Storage":
+        """The same storage, used as settings say; one that makes no requests has no use for them."""
+        return self
+
     # Reading
 
     @abstractmethod
@@ -166,6 +175,15 @@ class Storage(ABC):
 
         A prefix ends in the middle of a segment or with `/`; the empty one lists everything.
         """
+
+    def list_objects_metadata(
+        self,
+        settings: StorageSettings | None = None,
+        prefix: str | None = None,
+    ) -> "Sequence[ObjectInfo]":
+        """All objects whose keys start with the prefix, as users of Icechunk ask for them."""
+        storage = self if settings is None else self.with_settings(settings)
+        return tuple(storage.list(prefix or ""))
 
     def list_sorted(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """The same in the order of the keys' bytes."""
