@@ -52,7 +52,7 @@ class Clients:
     ) -> _Result | Diagnosis:
         """`attempt` for an event loop."""
         store = self._open(purpose, size_bytes)
-        async with process_limit().take_async(places):
+        async with process_limit().take(places):
             try:
                 return await call(store)
             except Exception as error:

@@ -9,8 +9,7 @@ import contextlib
 import os
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from typing import TypeVar
 
 from frazil.errors import InvalidInputError
 
@@ -18,7 +17,7 @@ DEFAULT_MAX_CONCURRENT_REQUESTS = 256
 
 
 class RequestLimit:
-    """Places for requests; `take` and `take_async` hold some of them for a while."""
+    """Places for requests: `with limit.take():`, or `async with` in an event loop."""
 
     def __init__(self, places: int) -> None:
         if places < 1:
@@ -34,49 +33,27 @@ class RequestLimit:
         """How many places nobody holds now."""
         return self._free
 
-    @contextmanager
-    def take(self, count: int = 1) -> Iterator[None]:
-        """Hold places, waiting for them in this thread."""
-        count = min(count, self.places)
-        waiter = self._enter(count, _wake_thread)
-        if waiter is not None:
-            waiter.lock.acquire()
-        try:
-            yield
-        finally:
-            self._leave(count)
+    def take(self, count: int = 1) -> "_Hold":
+        """Hold places for a while; one who wants more than there are holds all."""
+        return _Hold(self, min(count, self.places))
 
-    @asynccontextmanager
-    async def take_async(self, count: int = 1) -> AsyncIterator[None]:
-        """Hold places, waiting for them without holding up the event loop."""
-        count = min(count, self.places)
-        waiter = self._enter(count, _wake_loop)
-        if waiter is not None:
-            await self._wait(waiter)
-        try:
-            yield
-        finally:
-            self._leave(count)
-
-    def _enter(self, count: int, wake: "Callable[[_Waiter], None]") -> "_Waiter | None":
+    def _enter(self, count: int, kind: "type[_AnyWaiter]") -> "_AnyWaiter | None":
+        """None if there is room at once, or else who waits for it, in the queue already."""
         with self._lock:
             if not self._waiting and count <= self._free:
                 self._free -= count
                 return None
-            waiter = _Waiter(count, wake)
+            waiter = kind(count)
             self._waiting.append(waiter)
             return waiter
 
-    async def _wait(self, waiter: "_Waiter") -> None:
-        try:
-            await waiter.future
-        except asyncio.CancelledError:
-            with self._lock:
-                has_places = waiter not in self._waiting
-                if not has_places:
-                    self._waiting.remove(waiter)
-            self._leave(waiter.count if has_places else 0)
-            raise
+    def _give_up(self, waiter: "_Waiter") -> None:
+        with self._lock:
+            is_queued = waiter in self._waiting
+            if is_queued:
+                self._waiting.remove(waiter)
+        # Behind it may be one that fits; and its own places may have come in this moment.
+        self._leave(0 if is_queued else waiter.count)
 
     def _leave(self, count: int) -> None:
         admitted = []
@@ -87,51 +64,96 @@ class RequestLimit:
                 self._free -= waiter.count
                 admitted.append(waiter)
         for waiter in admitted:
-            waiter.wake(waiter)
+            waiter.wake()
 
 
-class _Waiter:
-    def __init__(self, count: int, wake: "Callable[[_Waiter], None]") -> None:
+class _Hold:
+    """Some places, from entering to leaving."""
+
+    __slots__ = ("_count", "_limit")
+
+    def __init__(self, limit: RequestLimit, count: int) -> None:
+        self._limit = limit
+        self._count = count
+
+    def __enter__(self) -> None:
+        waiter = self._limit._enter(self._count, _ThreadWaiter)
+        if waiter is not None:
+            try:
+                waiter.woken.acquire()
+            except BaseException:
+                self._limit._give_up(waiter)
+                raise
+
+    def __exit__(self, *_: object) -> None:
+        self._limit._leave(self._count)
+
+    async def __aenter__(self) -> None:
+        waiter = self._limit._enter(self._count, _LoopWaiter)
+        if waiter is not None:
+            try:
+                await waiter.woken
+            except BaseException:
+                self._limit._give_up(waiter)
+                raise
+
+    async def __aexit__(self, *_: object) -> None:
+        self._limit._leave(self._count)
+
+
+class _ThreadWaiter:
+    """A thread that waits, for which a lock is the cheapest thing to wait for."""
+
+    __slots__ = ("count", "woken")
+
+    def __init__(self, count: int) -> None:
         self.count = count
-        self.wake = wake
-        self.lock = threading.Lock()
-        if wake is _wake_loop:
-            self.loop = asyncio.get_running_loop()
-            self.future: asyncio.Future[None] = self.loop.create_future()
-        else:
-            self.lock.acquire()
+        self.woken = threading.Lock()
+        self.woken.acquire()
+
+    def wake(self) -> None:
+        self.woken.release()
 
 
-def _wake_thread(waiter: _Waiter) -> None:
-    waiter.lock.release()
+class _LoopWaiter:
+    """A task that waits, woken from any thread."""
+
+    __slots__ = ("_loop", "count", "woken")
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._loop = asyncio.get_running_loop()
+        self.woken = self._loop.create_future()
+
+    def wake(self) -> None:
+        # A loop that was closed has cancelled its tasks, whose places come back that way.
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._finish)
+
+    def _finish(self) -> None:
+        if not self.woken.done():
+            self.woken.set_result(None)
 
 
-def _wake_loop(waiter: _Waiter) -> None:
-    # A loop that was closed has cancelled its waiters, whose places come back that way.
-    with contextlib.suppress(RuntimeError):
-        waiter.loop.call_soon_threadsafe(_finish, waiter.future)
-
-
-def _finish(future: "asyncio.Future[None]") -> None:
-    if not future.done():
-        future.set_result(None)
+_Waiter = _ThreadWaiter | _LoopWaiter
+_AnyWaiter = TypeVar("_AnyWaiter", _ThreadWaiter, _LoopWaiter)
 
 
 class _ProcessLimit:
     """The limit of this process; a forked child starts with one of its own."""
 
     def __init__(self) -> None:
-        self._pid = 0
+        self._process = os.getpid()
         self._limit = RequestLimit(DEFAULT_MAX_CONCURRENT_REQUESTS)
 
     def get(self) -> RequestLimit:
-        if self._pid != os.getpid():
+        if self._process != os.getpid():
             self.set(self._limit.places)
         return self._limit
 
     def set(self, places: int) -> None:
         self._limit = RequestLimit(places)
-        self._pid = os.getpid()
+        self._process = os.getpid()
 
 
 _PROCESS = _ProcessLimit()

@@ -41,7 +41,7 @@ def test_threads_and_event_loops_share_the_places() -> None:
 
     async def work_async(count: int) -> None:
         for _ in range(20):
-            async with limit.take_async(count):
+            async with limit.take(count):
                 gauge.enter(count)
                 await asyncio.sleep(0.0005)
                 gauge.leave(count)
@@ -73,10 +73,10 @@ def test_one_who_wants_many_places_is_not_overtaken_for_ever() -> None:
 
     async def run() -> None:
         async def wait(name: str, count: int) -> None:
-            async with limit.take_async(count):
+            async with limit.take(count):
                 order.append(name)
 
-        async with limit.take_async(1):
+        async with limit.take(1):
             large = asyncio.create_task(wait("large", 2))
             await asyncio.sleep(0)
             small = asyncio.create_task(wait("small", 1))
@@ -93,10 +93,10 @@ def test_a_waiter_that_is_cancelled_holds_up_nobody_and_loses_no_place() -> None
 
     async def run() -> None:
         async def wait() -> None:
-            async with limit.take_async():
+            async with limit.take():
                 pass
 
-        async with limit.take_async():
+        async with limit.take():
             tasks = [asyncio.create_task(wait()) for _ in range(3)]
             await asyncio.sleep(0)
             tasks[0].cancel()
