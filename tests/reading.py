@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from frazil.format.chunks import ChunkRef, InlineRef, NativeRef, VirtualRef
 from frazil.format.dialect import Decoded
 from frazil.format.files import (
     decode_manifest,
@@ -20,6 +19,7 @@ from frazil.format.files import (
 )
 from frazil.format.ids import SnapshotId, decode_sequence
 from frazil.format.manifest import Manifest
+from frazil.format.references import ChunkRef, InlineRef, NativeRef, VirtualRef
 from frazil.format.refs import decode_ref
 from frazil.format.repo_info import RepoInfo, Update
 from frazil.format.snapshot import ArrayData, Node, Snapshot

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.support.measuring import Figures, answer, timed
-from frazil.format.chunks import ChunkKind, ChunkTable, constant_column, no_chunk_ids
+from frazil.format.chunks import ChunkTable, constant_column, no_chunk_ids
 from frazil.format.dialect import Dialect
 from frazil.format.files import (
     decode_manifest,
@@ -18,6 +18,7 @@ from frazil.format.files import (
 from frazil.format.ids import FIRST_SNAPSHOT_ID, ManifestId, NodeId
 from frazil.format.json_values import encode_json
 from frazil.format.manifest import Manifest
+from frazil.format.references import ChunkKind
 from frazil.format.repo_info import RepoInfo, RepoInitialized, RepoStatus, SnapshotInfo, Update
 from frazil.format.snapshot import (
     ArrayData,

@@ -8,15 +8,7 @@ from pathlib import PurePosixPath
 
 import numpy as np
 
-from frazil.format.chunks import (
-    ChunkRef,
-    ChunkTable,
-    ETag,
-    InlineRef,
-    LastModified,
-    NativeRef,
-    VirtualRef,
-)
+from frazil.format.chunks import ChunkTable
 from frazil.format.dialect import Dialect
 from frazil.format.files import (
     decode_repo_info,
@@ -30,6 +22,7 @@ from frazil.format.header import FileType, Header, encode_file
 from frazil.format.ids import ChunkId, ManifestId, NodeId, SnapshotId
 from frazil.format.manifest import Manifest
 from frazil.format.metadata import Metadata, encode_messagepack
+from frazil.format.references import ChunkRef, ETag, InlineRef, LastModified, NativeRef, VirtualRef
 from frazil.format.repo_info import RepoInfo, SnapshotInfo
 from frazil.format.snapshot import (
     ArrayData,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from frazil.format.chunks import ChunkRef, ChunkTable
+from frazil.format.chunks import ChunkTable
 from frazil.format.config import encode_config_yaml
 from frazil.format.dialect import Dialect
 from frazil.format.files import (
@@ -30,6 +30,7 @@ from frazil.format.ids import (
 from frazil.format.json_values import JsonValue
 from frazil.format.manifest import Manifest
 from frazil.format.metadata import Metadata, Value
+from frazil.format.references import ChunkRef
 from frazil.format.refs import Ref, encode_ref
 from frazil.format.repo_info import (
     NewCommit,

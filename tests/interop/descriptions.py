@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
-from frazil.format.chunks import ChunkKind, ChunkRef, ChunkTable, InlineRef, NativeRef
+from frazil.format.chunks import ChunkTable
 from frazil.format.header import Header
 from frazil.format.manifest import Manifest
+from frazil.format.references import ChunkKind, ChunkRef, InlineRef, NativeRef
 from frazil.format.repo_info import (
     Availability,
     FeatureFlagChanged,

@@ -6,7 +6,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from frazil.format.chunks import ChunkRef, InlineRef, NativeRef
 from frazil.format.config import decode_config_yaml
 from frazil.format.dialect import Decoded
 from frazil.format.files import (
@@ -17,6 +16,7 @@ from frazil.format.files import (
 )
 from frazil.format.ids import ManifestId, NodeId, SnapshotId
 from frazil.format.manifest import Manifest
+from frazil.format.references import ChunkRef, InlineRef, NativeRef
 from frazil.format.refs import decode_ref
 from frazil.format.repo_info import RepoInfo, SnapshotInfo, Update
 from frazil.format.snapshot import Snapshot

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from frazil.format.chunks import ChunkRef, InlineRef
 from frazil.format.dialect import Dialect
 from frazil.format.files import IMPLEMENTATION
+from frazil.format.references import ChunkRef, InlineRef
 from frazil.format.snapshot import Node, Snapshot
 from tests.interop.building import (
     DIALECTS,

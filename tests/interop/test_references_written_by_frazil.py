@@ -9,7 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from frazil.format.chunks import (
+from frazil.format.dialect import Dialect
+from frazil.format.files import EncodingOptions
+from frazil.format.ids import ChunkId, NodeId
+from frazil.format.manifest import Manifest
+from frazil.format.references import (
     Checksum,
     ChunkRef,
     ETag,
@@ -18,10 +22,6 @@ from frazil.format.chunks import (
     NativeRef,
     VirtualRef,
 )
-from frazil.format.dialect import Dialect
-from frazil.format.files import EncodingOptions
-from frazil.format.ids import ChunkId, NodeId
-from frazil.format.manifest import Manifest
 from frazil.format.snapshot import Node
 from tests.interop.building import (
     DIALECTS,

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from frazil.format import coordinates as coords_
 from frazil.format import ragged
-from frazil.format.chunks import ChunkRef, ChunkTable, NativeRef, concatenate
+from frazil.format.chunks import ChunkTable, concatenate
 from frazil.format.coordinates import Coordinates
 from frazil.format.ids import ManifestId, NodeId
 from frazil.format.manifest import Manifest
+from frazil.format.references import ChunkRef, NativeRef
 from frazil.format.strings import Strings, unite
 from frazil.format.v2.locations import LocationCompression
 from frazil.format.v2.manifest_reader import decode_manifest_payload

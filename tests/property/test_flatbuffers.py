@@ -13,15 +13,7 @@ from flatbuffers.table import Table as PackageTable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.format.chunks import (
-    ChunkRef,
-    ChunkTable,
-    ETag,
-    InlineRef,
-    LastModified,
-    NativeRef,
-    VirtualRef,
-)
+from frazil.format.chunks import ChunkTable
 from frazil.format.flatbuffers.columns import Source, Tables
 from frazil.format.flatbuffers.reader import Buffer, Table
 from frazil.format.flatbuffers.writer import (
@@ -38,6 +30,7 @@ from frazil.format.flatbuffers.writer import (
 )
 from frazil.format.ids import ChunkId, ManifestId, NodeId
 from frazil.format.manifest import Manifest
+from frazil.format.references import ChunkRef, ETag, InlineRef, LastModified, NativeRef, VirtualRef
 from frazil.format.v2.manifest_writer import encode_manifest_payload
 from frazil.format.v2.schema import ArrayManifestSlot, ChunkRefSlot, ManifestSlot
 from tests.strategies import v2

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frazil.format.chunks import ChunkRef, ChunkTable
+from frazil.format.chunks import ChunkTable
 from frazil.format.dialect import Dialect
 from frazil.format.files import (
     EncodingOptions,
@@ -29,6 +29,7 @@ from frazil.format.manifest import Manifest
 from frazil.format.metadata import NO_METADATA
 from frazil.format.paths import byte_order, segment_order
 from frazil.format.ragged import Part
+from frazil.format.references import ChunkRef
 from frazil.format.repo_info import RepoInfo
 from frazil.format.snapshot import Snapshot
 from frazil.format.v2.locations import LocationCompression

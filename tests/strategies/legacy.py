@@ -7,21 +7,14 @@ import numpy as np
 from hypothesis import strategies as st
 
 from frazil.format.alpha.layouts import LAYOUTS
-from frazil.format.chunks import (
-    ChunkRef,
-    ChunkTable,
-    ETag,
-    InlineRef,
-    LastModified,
-    NativeRef,
-    VirtualRef,
-)
+from frazil.format.chunks import ChunkTable
 from frazil.format.dialect import Dialect
 from frazil.format.fill_values import DATA_TYPES, NON_FINITE
 from frazil.format.ids import ChunkId, ManifestId, NodeId, SnapshotId
 from frazil.format.manifest import Manifest
 from frazil.format.metadata import Metadata
 from frazil.format.paths import segment_order
+from frazil.format.references import ChunkRef, ETag, InlineRef, LastModified, NativeRef, VirtualRef
 from frazil.format.snapshot import (
     ArrayData,
     Dimension,

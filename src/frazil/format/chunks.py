@@ -1,4 +1,4 @@
-"""Chunk references: one as a value, and all of an array's as a table of columns.
+"""The chunk references of an array as a table of columns.
 
 A `ChunkTable` is a struct of arrays with a row for each reference, sorted by coordinate, no
 coordinate twice. Every operation works on whole columns; a row becomes a Python object only when a
@@ -8,7 +8,6 @@ broadcast view and takes no memory.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from enum import IntEnum
 from typing import Any, Self
 
 import numpy as np
@@ -19,61 +18,17 @@ from frazil.format import coordinates as coords_
 from frazil.format import ragged
 from frazil.format.coordinates import Coordinates, Extents, Rows
 from frazil.format.ids import ChunkId
+from frazil.format.references import (
+    Checksum,
+    ChunkKind,
+    ChunkRef,
+    ETag,
+    InlineRef,
+    LastModified,
+    NativeRef,
+    VirtualRef,
+)
 from frazil.format.strings import NO_STRINGS, Strings, unite
-
-
-class ChunkKind(IntEnum):
-    """Where the bytes of a chunk are; the numbers are those of Icechunk's `ChunkType`."""
-
-    NATIVE = 1
-    VIRTUAL = 2
-    INLINE = 3
-
-
-@dataclass(frozen=True, slots=True)
-class ETag:
-    """A virtual chunk's source must still have this entity tag."""
-
-    value: str
-
-
-@dataclass(frozen=True, slots=True)
-class LastModified:
-    """A virtual chunk's source must not be newer than this, in seconds since 1970."""
-
-    seconds: int
-
-
-Checksum = ETag | LastModified
-
-
-@dataclass(frozen=True, slots=True)
-class NativeRef:
-    """A chunk in a file of the repository."""
-
-    chunk_id: ChunkId
-    offset: int
-    length: int
-
-
-@dataclass(frozen=True, slots=True)
-class VirtualRef:
-    """A chunk in a file outside the repository."""
-
-    location: str
-    offset: int
-    length: int
-    checksum: Checksum | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class InlineRef:
-    """A chunk whose bytes are in the manifest itself."""
-
-    data: bytes
-
-
-ChunkRef = NativeRef | VirtualRef | InlineRef
 
 
 def constant_column(value: int, count: int, dtype: type[np.generic]) -> NDArray[Any]:

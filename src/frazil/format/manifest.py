@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from frazil.format.chunks import ChunkRef, ChunkTable
+from frazil.format.chunks import ChunkTable
 from frazil.format.ids import ManifestId, NodeId
+from frazil.format.references import ChunkRef
 
 
 class ChunkRefs(Protocol):

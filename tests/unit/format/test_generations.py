@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from frazil.format.chunks import ChunkRef, ETag, LastModified, VirtualRef
 from frazil.format.dialect import Dialect
 from frazil.format.ids import NodeId, ObjectId
+from frazil.format.references import ChunkRef, ETag, LastModified, VirtualRef
 from frazil.format.repo_info import RepoStatus, Update
 from frazil.format.times import decode_rfc3339, to_microseconds
 from tests.generations import REPOSITORY_NAMES

@@ -21,10 +21,10 @@ from frazil.format.checked import (
     as_variant,
     show,
 )
-from frazil.format.chunks import Checksum, ETag, LastModified, VirtualRef
 from frazil.format.coordinates import Extents
 from frazil.format.fill_values import DATA_TYPES, NON_FINITE
 from frazil.format.ids import ChunkId, ManifestId, NodeId, ObjectId, SnapshotId, decode_base32
+from frazil.format.references import Checksum, ETag, LastModified, VirtualRef
 from frazil.format.snapshot import ManifestRef
 from frazil.format.trees.form import Id, TreeForm, make_id, write_node_number
 

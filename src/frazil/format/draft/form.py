@@ -14,9 +14,9 @@ from frazil.format.checked import (
     as_text,
     show,
 )
-from frazil.format.chunks import VirtualRef
 from frazil.format.fill_values import DATA_TYPES
 from frazil.format.ids import ChunkId, ManifestId, NodeId, SnapshotId
+from frazil.format.references import VirtualRef
 from frazil.format.snapshot import ManifestRef
 from frazil.format.trees.form import Id, TreeForm, make_id, write_node_number
 

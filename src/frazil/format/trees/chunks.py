@@ -12,9 +12,10 @@ from operator import itemgetter
 
 from frazil.errors import FormatError, InvalidInputError
 from frazil.format.checked import UINT64_MAX, as_int, as_variant, refused, show
-from frazil.format.chunks import ChunkRef, ChunkTable, InlineRef, NativeRef, VirtualRef
+from frazil.format.chunks import ChunkTable
 from frazil.format.ids import ChunkId, NodeId
 from frazil.format.manifest import ChunkRefs, Manifest
+from frazil.format.references import ChunkRef, InlineRef, NativeRef, VirtualRef
 from frazil.format.trees.form import TreeForm
 
 _REF_FIELDS = ("id", "offset", "length")

@@ -6,8 +6,8 @@ from typing import TypeVar
 
 from frazil.errors import FormatError, InvalidInputError
 from frazil.format.checked import show
-from frazil.format.chunks import VirtualRef
 from frazil.format.ids import ChunkId, ManifestId, NodeId, SnapshotId
+from frazil.format.references import VirtualRef
 from frazil.format.snapshot import ManifestRef
 
 Id = TypeVar("Id", SnapshotId, ManifestId, ChunkId)

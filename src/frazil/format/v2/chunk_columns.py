@@ -4,9 +4,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frazil.format import ragged
-from frazil.format.chunks import ChunkKind, ChunkTable, constant_column
+from frazil.format.chunks import ChunkTable, constant_column
 from frazil.format.flatbuffers.columns import Source, Tables
 from frazil.format.ragged import Bytes, Integers
+from frazil.format.references import ChunkKind
 from frazil.format.strings import NO_STRINGS, Strings, unite
 from frazil.format.v2.locations import Decompressor, decompress_locations
 from frazil.format.v2.schema import ChunkRefSlot

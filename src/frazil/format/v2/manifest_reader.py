@@ -5,19 +5,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from frazil.format.chunks import (
-    ChunkRef,
-    ChunkTable,
-    ETag,
-    InlineRef,
-    LastModified,
-    NativeRef,
-    VirtualRef,
-)
+from frazil.format.chunks import ChunkTable
 from frazil.format.flatbuffers.columns import Source, Tables
 from frazil.format.flatbuffers.reader import Buffer, Table
 from frazil.format.ids import ChunkId, ManifestId, NodeId
 from frazil.format.manifest import Manifest
+from frazil.format.references import ChunkRef, ETag, InlineRef, LastModified, NativeRef, VirtualRef
 from frazil.format.v2.chunk_columns import decode_table
 from frazil.format.v2.locations import Decompressor, decompress_locations
 from frazil.format.v2.schema import ArrayManifestSlot, ChunkRefSlot, ManifestSlot

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from frazil.errors import InvalidInputError
 from frazil.format import ragged
-from frazil.format.chunks import ChunkKind, ChunkTable
+from frazil.format.chunks import ChunkTable
 from frazil.format.flatbuffers.writer import (
     ABSENT,
     Attached,
@@ -28,6 +28,7 @@ from frazil.format.flatbuffers.writer import (
 from frazil.format.ids import NodeId
 from frazil.format.manifest import Manifest
 from frazil.format.ragged import Integers, Part
+from frazil.format.references import ChunkKind
 from frazil.format.strings import Strings, unite
 from frazil.format.v2.locations import LocationCompression, compress_locations
 from frazil.format.v2.schema import ArrayManifestSlot, ChunkRefSlot, ManifestSlot

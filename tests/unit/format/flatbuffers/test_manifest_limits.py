@@ -2,10 +2,11 @@ import numpy as np
 import pytest
 
 from frazil.errors import InvalidInputError
-from frazil.format.chunks import ChunkKind, ChunkTable, constant_column, no_chunk_ids
+from frazil.format.chunks import ChunkTable, constant_column, no_chunk_ids
 from frazil.format.flatbuffers import writer as writer_module
 from frazil.format.ids import ManifestId, NodeId
 from frazil.format.manifest import Manifest
+from frazil.format.references import ChunkKind
 from frazil.format.strings import Strings
 from frazil.format.v2.manifest_writer import encode_manifest_payload
 

@@ -1,8 +1,9 @@
 """References whose number of axes is not their array's."""
 
-from frazil.format.chunks import ChunkTable, InlineRef
+from frazil.format.chunks import ChunkTable
 from frazil.format.ids import NodeId
 from frazil.format.manifest import Manifest
+from frazil.format.references import InlineRef
 from frazil.format.trees.chunks import RankedRefs, gather_rows
 
 NODE = NodeId.from_number(1)
