@@ -6,8 +6,10 @@ is written. All tables of a call that have the same fields share one vtable and 
 of them are a handful of array assignments.
 """
 
+import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,10 @@ from frazil.format.ragged import Bytes, Integers, Part
 LARGEST_FILE = 2**31 - 1
 ABSENT = -1
 """The place of something that is not there."""
+
+_LENGTH = struct.Struct("<I")
+_ENDINGS = [bytes(4), bytes(3), bytes(2), bytes(1)]
+"""The final zero of a byte vector with what rounds it up, by the last two bits of its length."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,15 +105,15 @@ class Writer:
 
     def byte_vectors(self, items: Sequence[bytes]) -> Integers:
         """A vector of bytes for each item; texts are written this way too, with their final zero."""
+        pieces = ((_LENGTH.pack(len(i)), i, _ENDINGS[len(i) & 3]) for i in items)
         lengths = np.fromiter(map(len, items), np.int64, len(items))
-        blob = np.frombuffer(b"".join(items), np.uint8)
-        return self.packed_vectors(blob, ragged.offsets_of(lengths))
+        starts = ragged.offsets_of(_stride(lengths))
+        return self.prepend(b"".join(chain.from_iterable(pieces))) - starts[:-1]
 
     def packed_vectors(self, blob: Bytes, offsets: Integers) -> Integers:
         """The same for items that lie behind each other in a blob."""
         lengths = np.diff(offsets)
-        strides = (lengths + 8) & ~3  # the length, the bytes, a zero, rounded up
-        starts = ragged.offsets_of(strides)
+        starts = ragged.offsets_of(_stride(lengths))
         block = np.zeros(int(starts[-1]), np.uint8)
         if lengths.size:
             ragged.windows(block, "<u4")[starts[:-1]] = lengths
@@ -141,9 +147,7 @@ class Writer:
 
     def texts(self, texts: Sequence[str | None]) -> Integers:
         """A string for each text, ABSENT for None."""
-        places = self.byte_vectors([(text or "").encode() for text in texts])
-        places[[text is None for text in texts]] = ABSENT
-        return places
+        return self.optional_bytes([None if text is None else text.encode() for text in texts])
 
     def text(self, text: str | None) -> Integers:
         """One string, as `Link` takes it."""
@@ -151,8 +155,10 @@ class Writer:
 
     def optional_bytes(self, datas: Sequence[bytes | None]) -> Integers:
         """A vector of bytes for each item, ABSENT for None."""
-        places = self.byte_vectors([data or b"" for data in datas])
-        places[[data is None for data in datas]] = ABSENT
+        places = np.full(len(datas), ABSENT, np.int64)
+        present = [number for number, data in enumerate(datas) if data is not None]
+        if present:
+            places[present] = self.byte_vectors([data for data in datas if data is not None])
         return places
 
     # Tables
@@ -286,6 +292,11 @@ def _take(field: Field, rows: Integers) -> Field:
             return Attached(field.slot, field.rows[rows], field.words_per_item)
         case Struct():
             return Struct(field.slot, field.rows[rows], field.alignment)
+
+
+def _stride(lengths: Integers) -> Integers:
+    """How much byte vectors take: the count, the bytes, a zero, rounded up."""
+    return (lengths + 8) & ~3
 
 
 def one(place: int) -> Integers:
