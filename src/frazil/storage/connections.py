@@ -116,13 +116,12 @@ _CHECKSUMS = {ChecksumAlgorithm.Sha256: "sha256", ChecksumAlgorithm.Crc64Nvme: "
 def address_bucket(options: S3Options, bucket: str) -> tuple[str | None, bool]:
     """The endpoint to speak to, and whether it is the bucket's own.
 
-    As Amazon's clients do: the bucket is a part of the host's name unless that can't be.
+    As Amazon's clients do with an endpoint of one's own: the bucket is a part of the host's name unless
+    that can't be. Where none is given, the environment may name one, which has to stay as it is.
     """
     url = options.endpoint_url
-    if options.force_path_style or "." in bucket:
+    if url is None or options.force_path_style or "." in bucket:
         return url, False
-    if url is None:
-        return None, True
     parts = urlsplit(url)
     if _is_address(parts.hostname or "") or parts.hostname == "localhost":
         return url, False

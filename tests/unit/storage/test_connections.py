@@ -36,9 +36,9 @@ ANONYMOUS = s3_anonymous_credentials()
 @pytest.mark.parametrize(
     ("options", "bucket", "expected"),
     [
-        (S3Options(), "b", (None, True)),
+        (S3Options(), "b", (None, False)),
         (S3Options(force_path_style=True), "b", (None, False)),
-        (S3Options(), "dotted.bucket", (None, False)),
+        (S3Options(endpoint_url="https://h"), "dotted.bucket", ("https://h", False)),
         (S3Options(endpoint_url="https://host"), "b", ("https://b.host", True)),
         (
             S3Options(endpoint_url="https://host", force_path_style=True),
