@@ -15,9 +15,11 @@ from frazil.errors import (
     StorageTimeoutError,
     ThrottledError,
 )
+from frazil.storage import s3_storage
 from frazil.storage.interface import ByteRange, Storage
 from frazil.storage.local import Durability, LocalStorage
 from frazil.storage.memory import MemoryStorage
+from frazil.storage.settings import MEMORY_DEFAULTS, StorageSettings
 from frazil.storage.wrappers.counting import CountingStorage
 from frazil.storage.wrappers.faults import Fault, FaultyStorage, RandomFaults, ScriptedFaults
 from frazil.storage.wrappers.forwarding import Verb
@@ -322,3 +324,15 @@ def test_objects_of_a_folder_are_written_below_it() -> None:
 def test_a_folder_is_named_like_an_object(folder: str) -> None:
     with pytest.raises(InvalidInputError):
         PrefixedStorage(MemoryStorage(), folder)
+
+
+def test_settings_pass_through_a_wrapper_to_the_storage_that_uses_them() -> None:
+    inner = s3_storage(bucket="bucket", prefix="prefix", anonymous=True)
+    storage = CountingStorage(inner)
+
+    changed = storage.with_settings(StorageSettings(unsafe_use_conditional_update=False))
+
+    assert storage.can_replace_safely
+    assert not changed.can_replace_safely
+    assert isinstance(changed, CountingStorage)
+    assert CountingStorage(MemoryStorage()).default_settings() == MEMORY_DEFAULTS

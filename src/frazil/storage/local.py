@@ -43,6 +43,7 @@ from frazil.storage.interface import (
     resolve_range,
     validate_key,
 )
+from frazil.storage.settings import LOCAL_DEFAULTS, StorageSettings
 
 _FEW_FILES = 64
 """Up to so many files are synced one by one; for more it is cheaper to sync the file system."""
@@ -97,6 +98,9 @@ class LocalStorage(Storage):
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_restore, (self._root, self._durability, self._lock_timeout_seconds))
+
+    def default_settings(self) -> StorageSettings:
+        return LOCAL_DEFAULTS
 
     # Reading
 

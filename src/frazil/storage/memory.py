@@ -27,6 +27,7 @@ from frazil.storage.interface import (
     slice_range,
     validate_key,
 )
+from frazil.storage.settings import MEMORY_DEFAULTS, StorageSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,9 @@ class MemoryStorage(Storage):
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_find_storage, self._name)
+
+    def default_settings(self) -> StorageSettings:
+        return MEMORY_DEFAULTS
 
     def get(self, key: str, range: Range | None = None) -> Buffer:
         return slice_range(self._object(key).data, range, key)

@@ -7,6 +7,7 @@ wait before it and what to do with its answer.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol, TypeVar
@@ -22,6 +23,7 @@ from frazil.storage.interface import (
     Version,
     Versioned,
 )
+from frazil.storage.settings import StorageSettings
 
 T = TypeVar("T")
 
@@ -112,6 +114,17 @@ class ForwardingStorage(Storage):
     @property
     def is_read_only(self) -> bool:
         return self._inner.is_read_only
+
+    def default_settings(self) -> StorageSettings:
+        return self._inner.default_settings()
+
+    def with_settings(self, settings: StorageSettings) -> Storage:
+        inner = self._inner.with_settings(settings)
+        if inner is self._inner:
+            return self
+        wrapped = copy(self)
+        wrapped._inner = inner
+        return wrapped
 
     def _begin(self, request: Request) -> Course:
         """Refuse a request by raising, or say how it goes on."""
