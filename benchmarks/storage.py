@@ -181,7 +181,7 @@ def _print_mixes() -> None:
 
 def compare_s3(rounds: int) -> None:
     """Our storage beside obstore and s3fs."""
-    cases = plan_cases({"read": "get", "write": "put"}, {KIB: 200, MIB: 32, 16 * MIB: 4})
+    cases = plan_cases({"read": "get", "write": "put"}, {KIB: 100, MIB: 16, 16 * MIB: 2})
     s3fs_python = find_s3fs_python()
     with tempfile.TemporaryDirectory() as folder, run_s3_server(Path(folder)) as server:
 

@@ -25,6 +25,7 @@ def read(size: int, at_once: int, operations: int) -> Figures:
                 "ours": lambda number: storage.get(keys[number % len(keys)]),
             },
             operations=operations,
+            size=size,
             at_once=at_once,
         )
 
@@ -44,6 +45,7 @@ def read_range(size: int, at_once: int, operations: int) -> Figures:
                 "ours": lambda number: storage.get(keys[number % len(keys)], wanted),
             },
             operations=operations,
+            size=size,
             at_once=at_once,
         )
 
@@ -61,6 +63,7 @@ def read_many(size: int, at_once: int, operations: int) -> Figures:
                 "ours": lambda _: storage.get_many(requests),
             },
             operations=max(1, operations // at_once),
+            size=size * at_once,
             at_once=1,
         )
     return {side: seconds / at_once for side, seconds in figures.items()}
@@ -82,7 +85,7 @@ def write(size: int, at_once: int, operations: int) -> Figures:
             os.unlink(f"{folder}/plain/{number}")
 
         sides = {"plain": write_plain, "ours": write_ours}
-        return take_turns(sides, operations=operations, at_once=at_once)
+        return take_turns(sides, operations=operations, size=size, at_once=at_once)
 
 
 def commit(size: int, operations: int) -> Figures:
@@ -99,6 +102,7 @@ def commit(size: int, operations: int) -> Figures:
                 "create": lambda _: safe.create(f"new/{os.urandom(8).hex()}", data),
             },
             operations=operations,
+            size=size,
             at_once=1,
         )
 

@@ -7,19 +7,22 @@ from concurrent.futures import ThreadPoolExecutor
 
 from benchmarks.support.measuring import Figures
 
-TURNS = 5
+_TURNS = 5
+_TURNS_BYTES = 1 << 29
 
 
 def take_turns(
-    sides: Mapping[str, Callable[[int], object]], *, operations: int, at_once: int
+    sides: Mapping[str, Callable[[int], object]], *, operations: int, size: int, at_once: int
 ) -> Figures:
-    """Seconds an operation of each side takes, the median of its turns.
+    """Seconds that an operation, on so many bytes, takes each side: the median of its turns.
 
     An operation is given its number. With several at once, as many threads have one under way each.
+    Large ones have fewer turns in a process; there are several processes.
     """
+    turns = max(1, min(_TURNS, _TURNS_BYTES // (operations * size)))
     seconds: dict[str, list[float]] = {side: [] for side in sides}
     with ThreadPoolExecutor(at_once) as pool:
-        for turn in range(TURNS + 1):
+        for turn in range(turns + 1):
             for side, operate in sides.items():
                 start = time.perf_counter()
                 if at_once == 1:
@@ -30,4 +33,4 @@ def take_turns(
                         pass
                 if turn:  # the first one only warms up
                     seconds[side].append((time.perf_counter() - start) / operations)
-    return {side: statistics.median(turns) for side, turns in seconds.items()}
+    return {side: statistics.median(found) for side, found in seconds.items()}

@@ -25,6 +25,7 @@ def read(server: dict[str, str], size: int, at_once: int, operations: int) -> Fi
             "ours": lambda number: ours.get(names[number % OBJECTS]),
         },
         operations=operations,
+        size=size,
         at_once=at_once,
     )
 
@@ -39,6 +40,7 @@ def write(server: dict[str, str], size: int, at_once: int, operations: int) -> F
             "ours": lambda number: ours.put(f"write/ours/{number % OBJECTS}", data),
         },
         operations=operations,
+        size=size,
         at_once=at_once,
     )
 

@@ -19,6 +19,7 @@ def read(server: dict[str, str], size: int, at_once: int, operations: int) -> Fi
     return take_turns(
         {"s3fs": lambda number: files.cat_file(names[number % OBJECTS])},
         operations=operations,
+        size=size,
         at_once=at_once,
     )
 
@@ -34,6 +35,7 @@ def write(server: dict[str, str], size: int, at_once: int, operations: int) -> F
             )
         },
         operations=operations,
+        size=size,
         at_once=at_once,
     )
 
