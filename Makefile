@@ -5,7 +5,7 @@ RUN := .venv/bin/python -m
 WORKERS ?= 2
 CODE := src tests $(wildcard benchmarks) scripts/environment
 BENCHMARKS := $(basename $(notdir $(wildcard benchmarks/*.py)))
-FAST_LANES := $(wildcard tests/unit tests/property)
+FAST_LANES := tests/unit tests/property $(wildcard tests/storage/test_local*.py) tests/storage/test_memory.py
 
 .DEFAULT_GOAL := help
 

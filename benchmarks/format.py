@@ -139,8 +139,8 @@ def main() -> None:
     cases = []
     for references in (size for size in SIZES if size <= options.largest):
         for kind in options.kinds:
-            # The largest take minutes each; their medians need fewer rounds.
-            rounds = options.rounds if references < SIZES[-1] else min(options.rounds, 3)
+            # One round of the largest takes minutes.
+            rounds = options.rounds if references < SIZES[-1] else 1
             cases.append(measure(kind, references, rounds, official_python))
             print(f"measured {references:,} {KINDS[kind]}", file=sys.stderr)
     print_cases(cases)

@@ -9,7 +9,7 @@ import pytest
 
 from frazil.errors import StorageError
 from frazil.storage import LocalStorage, Storage, http_storage, redirect_storage
-from frazil.testing.storage_contract import StorageContract
+from frazil.testing.storage_contract import ReadOnlyStorageContract
 from tests.storage.file_server import serve_files
 
 
@@ -24,8 +24,7 @@ def url(folder: Path) -> Iterator[str]:
         yield address
 
 
-class TestHttp(StorageContract):
-    is_read_only = True
+class TestHttp(ReadOnlyStorageContract):
     can_list = False
     survives_fork = False
 
