@@ -120,7 +120,8 @@ def _used_texts(table: ChunkTable) -> tuple[Strings, Integers, int]:
     used = np.zeros(len(table.locations), np.bool_)
     used[codes] = True
     numbers = np.cumsum(used) - 1
-    return table.locations.take(np.flatnonzero(used)), numbers, codes.size
+    locations = table.locations if used.all() else table.locations.take(np.flatnonzero(used))
+    return locations, numbers, codes.size
 
 
 def _write_array(
