@@ -47,3 +47,16 @@ def test_two_memories_are_two_storages() -> None:
 
     assert [info.key for info in first.list()] == ["object"]
     assert list(second.list()) == []
+
+
+def test_objects_are_listed_as_users_of_icechunk_ask_for_them() -> None:
+    storage = MemoryStorage()
+    storage.put("chunks/a", b"four")
+    storage.put("repo", b"")
+
+    (info,) = storage.list_objects_metadata(prefix="chunks/")
+    with pytest.warns(DeprecationWarning, match="list_objects_metadata"):
+        pairs = storage.list_objects()
+
+    assert (info.key, info.size_bytes) == ("chunks/a", 4)
+    assert sorted(pairs) == [("chunks/a", 4), ("repo", 0)]

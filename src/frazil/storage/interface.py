@@ -13,6 +13,7 @@ Rules that every storage keeps, and that `frazil.testing.storage_contract` tests
 
 import asyncio
 import re
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -184,6 +185,15 @@ class Storage(ABC):
         """All objects whose keys start with the prefix, as users of Icechunk ask for them."""
         storage = self if settings is None else self.with_settings(settings)
         return tuple(storage.list(prefix or ""))
+
+    def list_objects(
+        self, settings: StorageSettings | None = None, prefix: str | None = None
+    ) -> "Sequence[tuple[str, int]]":
+        """Keys and sizes; deprecated by Icechunk in favour of `list_objects_metadata`."""
+        message = "list_objects is deprecated, use list_objects_metadata"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        found = self.list_objects_metadata(settings, prefix)
+        return [(info.key, info.size_bytes) for info in found]
 
     def list_sorted(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """The same in the order of the keys' bytes."""
