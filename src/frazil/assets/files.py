@@ -1,0 +1,222 @@
+"""Snapshots, manifests, transaction logs and chunks of one repository, by id.
+
+Rules kept here: a file is written once, under an id that no file has; what was written is in the
+cache, so that a reader of the next moment needs no request. A pickled `Assets` leaves its caches
+behind.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from frazil.assets.cache import WeightedCache
+from frazil.assets.ids import new_chunk_id
+from frazil.assets.layout import Layout
+from frazil.errors import FormatError, ObjectNotFoundError
+from frazil.format.dialect import Decoded, Dialect
+from frazil.format.files import (
+    EncodingOptions,
+    decode_manifest,
+    decode_snapshot,
+    decode_transaction_log,
+    encode_manifest,
+    encode_snapshot,
+    encode_transaction_log,
+)
+from frazil.format.ids import ChunkId, ManifestId, SnapshotId
+from frazil.format.manifest import Manifest
+from frazil.format.snapshot import ManifestFileInfo, Snapshot
+from frazil.format.transaction_log import TransactionLog
+from frazil.storage.interface import Buffer, ByteRange, PutOptions, Storage
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class AssetOptions:
+    """How files are written and how much of what was read is held in memory."""
+
+    encoding: EncodingOptions = field(default_factory=EncodingOptions)
+    num_snapshot_nodes: int = 500_000
+    num_chunk_refs: int = 15_000_000
+    num_transaction_changes: int = 0
+    num_bytes_chunks: int = 0
+    metadata_storage_class: str | None = None
+    chunks_storage_class: str | None = None
+
+
+class Assets:
+    """The files of one repository, in one dialect."""
+
+    def __init__(
+        self, storage: Storage, dialect: Dialect, options: AssetOptions | None = None
+    ) -> None:
+        self.storage = storage
+        self.dialect = dialect
+        self.options = options or AssetOptions()
+        self.layout = Layout.of(dialect)
+        self._chunk_options = PutOptions(storage_class=self.options.chunks_storage_class)
+        self._make_caches()
+
+    def _make_caches(self) -> None:
+        options = self.options
+        self._snapshots: WeightedCache[SnapshotId, Decoded[Snapshot]] = WeightedCache(
+            options.num_snapshot_nodes, lambda decoded: 1 + len(decoded.value.nodes)
+        )
+        self._manifests: WeightedCache[ManifestId, Decoded[Manifest]] = WeightedCache(
+            options.num_chunk_refs, lambda decoded: 1 + len(decoded.value)
+        )
+        self._logs: WeightedCache[SnapshotId, Decoded[TransactionLog]] = WeightedCache(
+            options.num_transaction_changes, lambda decoded: 1 + _count_changes(decoded.value)
+        )
+        self._chunks: WeightedCache[tuple[ChunkId, int, int], Buffer] = WeightedCache(
+            options.num_bytes_chunks, len
+        )
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"storage": self.storage, "dialect": self.dialect, "options": self.options}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
+    # Reading
+
+    def read_snapshot(self, id: SnapshotId) -> Snapshot:
+        """A snapshot; raises ObjectNotFoundError where there is no such file."""
+        return self.read_snapshot_file(id).value
+
+    def read_snapshot_file(self, id: SnapshotId) -> Decoded[Snapshot]:
+        """A snapshot with its dialect and header."""
+        return self._snapshots.get(id, lambda: self._load_snapshot(id))
+
+    def _load_snapshot(self, id: SnapshotId) -> Decoded[Snapshot]:
+        decoded = self._read(self.layout.snapshot_key(id), decode_snapshot)
+        if decoded.value.id == id:
+            return decoded
+        # The first alphas and the draft keep the first snapshot under a name of its own.
+        return replace(decoded, value=replace(decoded.value, id=id))
+
+    def read_manifest(self, id: ManifestId) -> Manifest:
+        """A manifest; its references stay encoded until they are asked for."""
+        return self.read_manifest_file(id).value
+
+    def read_manifest_file(self, id: ManifestId) -> Decoded[Manifest]:
+        """A manifest with its dialect and header."""
+        return self._manifests.get(
+            id, lambda: self._read(self.layout.manifest_key(id), decode_manifest)
+        )
+
+    def find_cached_manifest(self, id: ManifestId) -> Manifest | None:
+        """A manifest, if it needs no request."""
+        found = self._manifests.find(id)
+        return None if found is None else found.value
+
+    def read_transaction_log(self, id: SnapshotId) -> TransactionLog:
+        """What a commit changed; raises ObjectNotFoundError where no log was kept."""
+        return self.read_transaction_log_file(id).value
+
+    def read_transaction_log_file(self, id: SnapshotId) -> Decoded[TransactionLog]:
+        """The same with its dialect and header."""
+        key = self.layout.find_transaction_log_key(id)
+        if key is None:
+            raise ObjectNotFoundError(f"{self.dialect.value} repositories keep no transaction logs")
+        return self._logs.get(
+            id, lambda: self._read(key, lambda data: decode_transaction_log(data, id))
+        )
+
+    def read_chunk(self, id: ChunkId, start: int, end: int) -> Buffer:
+        """Bytes of a chunk file; raises ObjectRangeError where it has not all of them."""
+        range = ByteRange(start, end)
+        if not self.options.num_bytes_chunks:
+            return self.storage.get(self.layout.chunk_key(id), range)
+        return self._chunks.get(
+            (id, start, end), lambda: self.storage.get(self.layout.chunk_key(id), range)
+        )
+
+    async def read_chunk_async(self, id: ChunkId, start: int, end: int) -> Buffer:
+        """`read_chunk` for an event loop."""
+        found = self._chunks.find((id, start, end)) if self.options.num_bytes_chunks else None
+        if found is None:
+            found = await self.storage.get_async(self.layout.chunk_key(id), ByteRange(start, end))
+            if self.options.num_bytes_chunks:
+                self._chunks.put((id, start, end), found)
+        return found
+
+    def _read(self, key: str, decode: Callable[[bytes], Decoded[T]]) -> Decoded[T]:
+        data = self._get(key)
+        try:
+            return decode(bytes(data))
+        except FormatError as error:
+            raise FormatError(f"{key}: {error.message}", kind=error.kind) from error
+
+    def _get(self, key: str) -> Buffer:
+        first, *others = self.layout.spellings(key)
+        try:
+            return self.storage.get(first)
+        except ObjectNotFoundError:
+            for other in others:
+                try:
+                    return self.storage.get(other)
+                except ObjectNotFoundError:
+                    continue
+            raise
+
+    # Writing
+
+    def write_snapshot(self, snapshot: Snapshot) -> None:
+        """Write a snapshot's file."""
+        data = encode_snapshot(snapshot, self.dialect, self.options.encoding)
+        self.storage.put(self.layout.snapshot_key(snapshot.id), data, self._describe("snapshot"))
+
+    def write_manifest(self, manifest: Manifest, id: ManifestId) -> ManifestFileInfo:
+        """Write a manifest's file; gives what a snapshot records of it."""
+        data = encode_manifest(manifest, self.dialect, self.options.encoding)
+        self.storage.put(self.layout.manifest_key(id), data, self._describe("manifest"))
+        self._manifests.put(id, Decoded(manifest, self.dialect))
+        return ManifestFileInfo(id, len(data), len(manifest))
+
+    def write_transaction_log(self, log: TransactionLog) -> None:
+        """Write the log of a snapshot; nothing in the generations that keep none."""
+        key = self.layout.find_transaction_log_key(log.id)
+        if key is not None:
+            data = encode_transaction_log(log, self.dialect, self.options.encoding)
+            self.storage.put(key, data, self._describe("transaction-log"))
+
+    def write_chunk(self, data: Buffer) -> ChunkId:
+        """Write the bytes of a chunk under a new id."""
+        id = new_chunk_id(self.dialect)
+        self.storage.put(self.layout.chunk_key(id), data, self._chunk_options)
+        return id
+
+    async def write_chunk_async(self, data: Buffer) -> ChunkId:
+        """`write_chunk` for an event loop."""
+        id = new_chunk_id(self.dialect)
+        await self.storage.put_async(self.layout.chunk_key(id), data, self._chunk_options)
+        return id
+
+    def drop_snapshots(self, ids: Iterable[SnapshotId]) -> None:
+        """Forget snapshots whose files are rewritten or gone."""
+        for id in ids:
+            self._snapshots.drop(id)
+
+    def _describe(self, file_type: str) -> PutOptions:
+        """What an object store shows people about a metadata file; nothing reads it."""
+        encoding = self.options.encoding
+        version = "2" if self.dialect is Dialect.V2 else "1"
+        return PutOptions(
+            metadata={
+                "icspecver": version,
+                "icclient": encoding.implementation,
+                "icfiletype": file_type,
+                "iccompalg": "zstd",
+            },
+            storage_class=self.options.metadata_storage_class,
+        )
+
+
+def _count_changes(log: TransactionLog) -> int:
+    nodes = (
+        log.new_groups, log.new_arrays, log.deleted_groups, log.deleted_arrays,
+        log.updated_groups, log.updated_arrays, log.moves,
+    )  # fmt: skip
+    return sum(map(len, nodes)) + sum(map(len, log.updated_chunks.values()))

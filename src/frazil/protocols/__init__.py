@@ -1,0 +1,1 @@
+"""How a branch moves: one commit protocol a generation, behind one interface."""

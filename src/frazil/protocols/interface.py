@@ -1,0 +1,155 @@
+"""How a branch moves, whatever the generation.
+
+One `CommitProtocol` serves one repository. It knows refs, history and the saved configuration, and
+nothing of sessions. Rules that every protocol keeps:
+
+- A commit lands whole or raises ConflictError; of two that race for one tip, one lands.
+- Files that a ref points to were written and made durable before the ref.
+- What a generation has no place for is refused before anything is written.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Set
+from dataclasses import dataclass
+
+from frazil.assets import Assets
+from frazil.errors import FormatError
+from frazil.format.dialect import Dialect
+from frazil.format.ids import SnapshotId
+from frazil.format.json_values import JsonValue
+from frazil.format.repo_info import RepoInfo, RepoStatus, SnapshotInfo, Update
+from frazil.format.snapshot import Snapshot
+
+MAIN = "main"
+"""The branch that every repository has."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpdatePolicy:
+    """How often a lost race for the repo info is run again, and how long its ops log may get."""
+
+    max_tries: int = 100
+    initial_backoff_seconds: float = 0.05
+    max_backoff_seconds: float = 30.0
+    num_updates_per_repo_info_file: int = 1000
+
+
+class CommitProtocol(ABC):
+    """Refs and history of one repository."""
+
+    def __init__(self, assets: Assets) -> None:
+        self.assets = assets
+
+    @property
+    def dialect(self) -> Dialect:
+        """In which files are written."""
+        return self.assets.dialect
+
+    # Refs
+
+    @abstractmethod
+    def list_branches(self) -> Set[str]:
+        """The names of all branches."""
+
+    @abstractmethod
+    def list_tags(self) -> Set[str]:
+        """The names of all tags, without deleted ones."""
+
+    @abstractmethod
+    def lookup_branch(self, name: str) -> SnapshotId:
+        """The tip of a branch; raises RefNotFoundError."""
+
+    @abstractmethod
+    def lookup_tag(self, name: str) -> SnapshotId:
+        """The snapshot of a tag; raises RefNotFoundError, also for a deleted one."""
+
+    @abstractmethod
+    def create_branch(self, name: str, snapshot_id: SnapshotId) -> None:
+        """Raises AlreadyExistsError, SnapshotNotFoundError, InvalidInputError for a bad name."""
+
+    @abstractmethod
+    def delete_branch(self, name: str) -> None:
+        """Raises RefNotFoundError, and SessionStateError for `main`."""
+
+    @abstractmethod
+    def reset_branch(
+        self, name: str, snapshot_id: SnapshotId, expected: SnapshotId | None = None
+    ) -> None:
+        """Point a branch elsewhere; with `expected`, only if its tip is that (else ConflictError)."""
+
+    @abstractmethod
+    def create_tag(self, name: str, snapshot_id: SnapshotId) -> None:
+        """Raises AlreadyExistsError, also for a name that was deleted; SnapshotNotFoundError."""
+
+    @abstractmethod
+    def delete_tag(self, name: str) -> None:
+        """Delete a tag for ever; raises RefNotFoundError."""
+
+    # History
+
+    @abstractmethod
+    def lookup_snapshot(self, id: SnapshotId) -> SnapshotInfo:
+        """What the history says of a snapshot; raises SnapshotNotFoundError."""
+
+    @abstractmethod
+    def ancestry(self, id: SnapshotId) -> Iterator[SnapshotInfo]:
+        """A snapshot and those before it, newest first; raises SnapshotNotFoundError at once."""
+
+    @abstractmethod
+    def commit(self, branch: str, snapshot: Snapshot, parent_id: SnapshotId) -> None:
+        """Make a written snapshot the tip of a branch whose tip is its parent.
+
+        Raises ConflictError if the tip is another one, RefNotFoundError if the branch is gone.
+        """
+
+    def amend(self, branch: str, snapshot: Snapshot, replaced: SnapshotId) -> None:
+        """Make a written snapshot the tip in place of `replaced`, with that one's parent."""
+        raise self.unsupported("amend")
+
+    @abstractmethod
+    def register(self, snapshot: Snapshot, parent_id: SnapshotId) -> None:
+        """Make a written snapshot known without a ref to it, where the generation can."""
+
+    def refuse_unless_writable(self) -> None:  # noqa: B027 (only V2 repositories can be read-only)
+        """Raise ReadOnlyError if the repository as a whole is not to be written to."""
+
+    # Configuration
+
+    @abstractmethod
+    def read_config(self) -> dict[str, JsonValue] | None:
+        """The saved configuration as a tree, if one was saved."""
+
+    @abstractmethod
+    def write_config(self, config: Mapping[str, JsonValue]) -> None:
+        """Save the configuration; raises ConflictError if somebody else did since it was read."""
+
+    # What only V2 has
+
+    def read_repo_info(self) -> RepoInfo:
+        """The whole state of a V2 repository."""
+        raise self.unsupported("repo info")
+
+    def update_metadata(
+        self, change: Callable[[Mapping[str, JsonValue]], Mapping[str, JsonValue]]
+    ) -> Mapping[str, JsonValue]:
+        """Replace the repository's metadata by a function of it; gives the new metadata."""
+        raise self.unsupported("repository metadata")
+
+    def set_status(self, status: RepoStatus) -> None:
+        """Change the availability of the repository."""
+        raise self.unsupported("repository status")
+
+    def set_feature_flag(self, id: int, setting: bool | None) -> None:
+        """Enable or disable a feature, or return it to its default."""
+        raise self.unsupported("feature flags")
+
+    def ops_log(self) -> Iterator[Update]:
+        """All that was done to the repository, newest first."""
+        raise self.unsupported("ops log")
+
+    def unsupported(self, what: str) -> FormatError:
+        """The error that says what this generation does not have."""
+        return FormatError(
+            f"{what}: a repository of the generation {self.dialect.value} has no such thing",
+            kind="unsupported-spec-version",
+        )
