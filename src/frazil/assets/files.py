@@ -166,12 +166,12 @@ class Assets:
     def write_snapshot(self, snapshot: Snapshot) -> None:
         """Write a snapshot's file."""
         data = encode_snapshot(snapshot, self.dialect, self.options.encoding)
-        self.storage.put(self.layout.snapshot_key(snapshot.id), data, self._describe("snapshot"))
+        self.storage.put(self.layout.snapshot_key(snapshot.id), data, self.describe("snapshot"))
 
     def write_manifest(self, manifest: Manifest, id: ManifestId) -> ManifestFileInfo:
         """Write a manifest's file; gives what a snapshot records of it."""
         data = encode_manifest(manifest, self.dialect, self.options.encoding)
-        self.storage.put(self.layout.manifest_key(id), data, self._describe("manifest"))
+        self.storage.put(self.layout.manifest_key(id), data, self.describe("manifest"))
         self._manifests.put(id, Decoded(manifest, self.dialect))
         return ManifestFileInfo(id, len(data), len(manifest))
 
@@ -180,7 +180,7 @@ class Assets:
         key = self.layout.find_transaction_log_key(log.id)
         if key is not None:
             data = encode_transaction_log(log, self.dialect, self.options.encoding)
-            self.storage.put(key, data, self._describe("transaction-log"))
+            self.storage.put(key, data, self.describe("transaction-log"))
 
     def write_chunk(self, data: Buffer) -> ChunkId:
         """Write the bytes of a chunk under a new id."""
@@ -199,7 +199,7 @@ class Assets:
         for id in ids:
             self._snapshots.drop(id)
 
-    def _describe(self, file_type: str) -> PutOptions:
+    def describe(self, file_type: str) -> PutOptions:
         """What an object store shows people about a metadata file; nothing reads it."""
         encoding = self.options.encoding
         version = "2" if self.dialect is Dialect.V2 else "1"

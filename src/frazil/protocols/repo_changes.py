@@ -1,0 +1,228 @@
+"""What each operation makes of a V2 repo info: pure functions, which raise where they must refuse.
+
+The order of the checks is that of the official library, so that a call which is wrong in two ways
+gives the same error.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from frazil.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    FormatError,
+    ReadOnlyError,
+    RefNotFoundError,
+    SessionStateError,
+    SnapshotNotFoundError,
+)
+from frazil.format import repo_info as model
+from frazil.format.ids import SnapshotId
+from frazil.format.json_values import JsonValue
+from frazil.format.metadata import Metadata, Value
+from frazil.format.repo_info import Availability, RepoInfo, RepoStatus, SnapshotInfo, UpdateType
+from frazil.format.times import encode_rfc3339
+from frazil.protocols.feature_flags import CREATE_TAG, DELETE_TAG, refuse_unless_enabled
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A repo info as it shall be, and what to call that in the ops log."""
+
+    info: RepoInfo
+    kind: UpdateType
+
+
+# Looking
+
+
+def refuse_unless_online(info: RepoInfo) -> None:
+    """Raise ReadOnlyError if the repository is not to be written to."""
+    status = info.status
+    if status.availability is not Availability.ONLINE:
+        reason = status.limited_availability_reason or "no reason was given"
+        raise ReadOnlyError(
+            f"the repository is {status.availability.name.lower().replace('_', '-')} "
+            f"since {encode_rfc3339(status.set_at)}: {reason}",
+            kind="read-only-repository",
+        )
+
+
+def snapshot_info(info: RepoInfo, id: SnapshotId) -> SnapshotInfo:
+    """A snapshot of the history; raises SnapshotNotFoundError."""
+    found = info.snapshots.get(id)
+    if found is None:
+        raise SnapshotNotFoundError(f"the repository has no snapshot {id}")
+    return found
+
+
+def branch_tip(info: RepoInfo, name: str) -> SnapshotId:
+    """The tip of a branch; raises RefNotFoundError."""
+    tip = info.branches.get(name)
+    if tip is None:
+        raise RefNotFoundError(f"there is no branch {name!r}")
+    return tip
+
+
+def tagged_snapshot(info: RepoInfo, name: str) -> SnapshotId:
+    """The snapshot of a tag; raises RefNotFoundError."""
+    found = info.tags.get(name)
+    if found is None:
+        raise RefNotFoundError(f"there is no tag {name!r}")
+    return found
+
+
+# Refs
+
+
+def create_branch(info: RepoInfo, name: str, snapshot_id: SnapshotId) -> Change:
+    """Point a new branch at a snapshot."""
+    snapshot_info(info, snapshot_id)
+    if name in info.branches:
+        raise AlreadyExistsError(
+            f"the branch {name!r} exists, at {info.branches[name]}", kind="branch-already-exists"
+        )
+    return Change(_with_branch(info, name, snapshot_id), model.BranchCreated(name))
+
+
+def delete_branch(info: RepoInfo, name: str) -> Change:
+    """Forget a branch."""
+    former = branch_tip(info, name)
+    branches = {each: tip for each, tip in info.branches.items() if each != name}
+    return Change(replace(info, branches=branches), model.BranchDeleted(name, former))
+
+
+def reset_branch(
+    info: RepoInfo, name: str, snapshot_id: SnapshotId, expected: SnapshotId | None
+) -> Change:
+    """Point a branch elsewhere."""
+    if expected is not None:
+        _refuse_unless_tip(info, name, expected, kind="branch-update-conflict")
+    former = branch_tip(info, name)
+    snapshot_info(info, snapshot_id)
+    return Change(_with_branch(info, name, snapshot_id), model.BranchReset(name, former))
+
+
+def create_tag(info: RepoInfo, name: str, snapshot_id: SnapshotId) -> Change:
+    """Give a snapshot a name for ever."""
+    refuse_unless_enabled(info, CREATE_TAG)
+    snapshot_info(info, snapshot_id)
+    if name in info.deleted_tags:
+        raise AlreadyExistsError(
+            f"there was a tag {name!r}, and no other may take its name",
+            kind="tag-previously-deleted",
+        )
+    if name in info.tags:
+        raise AlreadyExistsError(
+            f"the tag {name!r} exists, and tags don't move", kind="tag-already-exists"
+        )
+    tags = {**info.tags, name: snapshot_id}
+    return Change(replace(info, tags=tags), model.TagCreated(name))
+
+
+def delete_tag(info: RepoInfo, name: str) -> Change:
+    """Forget a tag, but not its name."""
+    refuse_unless_enabled(info, DELETE_TAG)
+    former = tagged_snapshot(info, name)
+    tags = {each: tagged for each, tagged in info.tags.items() if each != name}
+    deleted = info.deleted_tags | {name}
+    return Change(replace(info, tags=tags, deleted_tags=deleted), model.TagDeleted(name, former))
+
+
+# Snapshots
+
+
+def commit(info: RepoInfo, branch: str, snapshot: SnapshotInfo, parent_id: SnapshotId) -> Change:
+    """Put a snapshot on top of a branch."""
+    _refuse_unless_tip(info, branch, parent_id, kind="commit-conflict")
+    changed = _with_branch(_with_snapshot(info, snapshot, parent_id), branch, snapshot.id)
+    return Change(changed, model.NewCommit(branch, snapshot.id))
+
+
+def amend(info: RepoInfo, branch: str, snapshot: SnapshotInfo, replaced: SnapshotId) -> Change:
+    """Put a snapshot in the place of a branch's tip, which stays known until it is collected."""
+    _refuse_unless_tip(info, branch, replaced, kind="commit-conflict")
+    former = snapshot_info(info, replaced)
+    if former.parent_id is None:
+        raise SessionStateError(
+            "there is nothing before the first snapshot, so it can't be amended",
+            kind="no-amend-for-initial-commit",
+        )
+    heir = replace(snapshot, pruned_ancestor_tx_logs=former.pruned_ancestor_tx_logs)
+    changed = _with_branch(_with_snapshot(info, heir, former.parent_id), branch, heir.id)
+    return Change(changed, model.CommitAmended(branch, replaced, heir.id))
+
+
+def register(info: RepoInfo, snapshot: SnapshotInfo, parent_id: SnapshotId) -> Change:
+    """Make a snapshot known that no ref points to."""
+    changed = _with_snapshot(info, snapshot, parent_id)
+    return Change(changed, model.NewDetachedSnapshot(snapshot.id))
+
+
+# State
+
+
+def set_config(info: RepoInfo, config: Mapping[str, JsonValue]) -> Change:
+    """Replace the saved configuration."""
+    return Change(replace(info, config=Value(dict(config))), model.ConfigChanged())
+
+
+def change_metadata(
+    info: RepoInfo, change: Callable[[Mapping[str, JsonValue]], Mapping[str, JsonValue]]
+) -> Change:
+    """Replace the repository's metadata by a function of it."""
+    return Change(replace(info, metadata=Metadata(change(info.metadata))), model.MetadataChanged())
+
+
+def set_status(info: RepoInfo, status: RepoStatus) -> Change:
+    """Replace the status; the only change that a read-only repository allows."""
+    return Change(replace(info, status=status), model.RepoStatusChanged(status))
+
+
+def set_feature_flag(info: RepoInfo, id: int, setting: bool | None) -> Change:
+    """Move a flag to the list of its setting; a list that no flag was ever in stays absent."""
+    changed = replace(
+        info,
+        enabled_feature_flags=_with_flag(info.enabled_feature_flags, id, setting is True),
+        disabled_feature_flags=_with_flag(info.disabled_feature_flags, id, setting is False),
+    )
+    return Change(changed, model.FeatureFlagChanged(id, setting))
+
+
+def _with_flag(flags: tuple[int, ...] | None, id: int, is_in: bool) -> tuple[int, ...] | None:
+    if is_in:
+        return tuple(sorted({*(flags or ()), id}))
+    return None if flags is None else tuple(flag for flag in flags if flag != id)
+
+
+def _with_branch(info: RepoInfo, name: str, tip: SnapshotId) -> RepoInfo:
+    return replace(info, branches={**info.branches, name: tip})
+
+
+def _with_snapshot(info: RepoInfo, snapshot: SnapshotInfo, parent_id: SnapshotId) -> RepoInfo:
+    parent = snapshot_info(info, parent_id)
+    if snapshot.id in info.snapshots:
+        raise FormatError(
+            f"the repository has a snapshot {snapshot.id}", kind="duplicate-snapshot-id"
+        )
+    if snapshot.flushed_at <= parent.flushed_at:
+        raise FormatError(
+            f"snapshot {snapshot.id} of {encode_rfc3339(snapshot.flushed_at)} is not later than "
+            f"its parent {parent_id} of {encode_rfc3339(parent.flushed_at)}",
+            kind="snapshot-timestamp",
+        )
+    child = replace(snapshot, parent_id=parent_id)
+    return replace(info, snapshots={**info.snapshots, child.id: child})
+
+
+def _refuse_unless_tip(info: RepoInfo, branch: str, expected: SnapshotId, *, kind: str) -> None:
+    tip = info.branches.get(branch)
+    if tip is None:
+        raise RefNotFoundError(f"there is no branch {branch!r}", kind="branch-not-found")
+    if tip != expected:
+        raise ConflictError(
+            f"the tip of branch {branch!r} is {tip}, not {expected}",
+            expected_parent=str(expected),
+            actual_parent=str(tip),
+            kind=kind,
+        )
