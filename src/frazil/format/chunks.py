@@ -218,17 +218,8 @@ class ChunkTable:
 
     def split(self, edges: Sequence[Sequence[int]]) -> dict[tuple[int, ...], Self]:
         """Cut along edges (for each axis `0, s, 2s, …`); only cells that hold references appear."""
-        if not len(self):
-            return {}
-        cells = np.empty((len(self), self.axes), np.uint32)
-        for axis, axis_edges in enumerate(edges):
-            inner = np.asarray(axis_edges[1:-1], np.uint64)
-            cells[:, axis] = np.searchsorted(inner, self.coordinates[:, axis], side="right")
-        (keys,) = coords_.order_keys(cells)
-        order = np.argsort(keys, kind="stable")
-        _, starts = np.unique(keys[order], return_index=True)
-        pieces = np.split(order, starts[1:])
-        return {tuple(cells[piece[0]].tolist()): self.take(piece) for piece in pieces}
+        rows_of = coords_.split_rows(self.coordinates, edges)
+        return {cell: self.take(rows) for cell, rows in rows_of.items()}
 
     def sort(self) -> "ChunkTable":
         """In order of coordinates; of rows with equal coordinates the last one stays."""

@@ -103,6 +103,23 @@ def rows_inside(coordinates: Coordinates, extents: Extents) -> NDArray[np.bool_]
     return inside
 
 
+def split_rows(
+    coordinates: Coordinates, edges: Sequence[Sequence[int]]
+) -> dict[tuple[int, ...], Rows]:
+    """The rows in each cell between edges (for each axis `0, s, 2s, …`); empty cells don't appear."""
+    if not len(coordinates):
+        return {}
+    cells = np.empty(coordinates.shape, np.uint32)
+    for axis, axis_edges in enumerate(edges):
+        inner = np.asarray(axis_edges[1:-1], np.uint64)
+        cells[:, axis] = np.searchsorted(inner, coordinates[:, axis], side="right")
+    (keys,) = order_keys(cells)
+    order = np.argsort(keys, kind="stable")
+    _, starts = np.unique(keys[order], return_index=True)
+    pieces = np.split(order, starts[1:])
+    return {tuple(cells[piece[0]].tolist()): piece for piece in pieces}
+
+
 def bounding_box(coordinates: Coordinates) -> Extents:
     """The smallest box that holds all rows, of which there must be one."""
     low = coordinates.min(axis=0).tolist()

@@ -1,0 +1,124 @@
+"""Turning a session's changes into a snapshot: manifests, then snapshot and transaction log.
+
+Nothing here moves a branch. What is written has new names, so that it disturbs nobody and may be
+left behind.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from frazil.assets import Assets, new_snapshot_id
+from frazil.engine.changes import ChangeSet, arrays_of, groups_of
+from frazil.engine.manifests import WrittenManifests, write_manifests
+from frazil.engine.splitting import SplitRule
+from frazil.engine.view import View
+from frazil.format.dialect import Dialect
+from frazil.format.ids import ManifestId, NodeId, SnapshotId
+from frazil.format.json_values import JsonValue
+from frazil.format.metadata import Metadata
+from frazil.format.snapshot import ManifestFileInfo, Node, Snapshot, nodes_by_path
+from frazil.format.times import Nanoseconds
+from frazil.format.transaction_log import TransactionLog
+from frazil.format.zarr_metadata import decode_zarr_json
+from frazil.protocols.clock import next_time
+from frazil.protocols.history import next_history, snapshot_parent_id
+
+
+@dataclass(frozen=True, slots=True)
+class CommitText:
+    """What a person says about a commit."""
+
+    message: str
+    metadata: Mapping[str, JsonValue]
+
+
+def write_commit(
+    view: View, text: CommitText, rules: Sequence[SplitRule], *, started_at: Nanoseconds
+) -> tuple[Snapshot, TransactionLog]:
+    """Write all files of a commit but the one that makes it a commit."""
+    manifests = write_manifests(view, rules)
+    snapshot = build_snapshot(view, manifests, text, started_at=started_at)
+    log = build_log(view, snapshot.id)
+    write_files(view.assets, snapshot, log)
+    return snapshot, log
+
+
+def write_files(assets: Assets, snapshot: Snapshot, log: TransactionLog) -> None:
+    """Write a snapshot and its transaction log."""
+    assets.write_snapshot(snapshot)
+    assets.write_transaction_log(log)
+
+
+def build_snapshot(
+    view: View, manifests: WrittenManifests, text: CommitText, *, started_at: Nanoseconds
+) -> Snapshot:
+    """The snapshot that a session's changes make of its base."""
+    dialect, parent = view.assets.dialect, view.snapshot
+    nodes = [_with_manifests(node, manifests) for node in view.nodes()]
+    return Snapshot(
+        id=new_snapshot_id(dialect),
+        parent_id=snapshot_parent_id(parent, dialect),
+        flushed_at=next_time(parent.flushed_at),
+        message=text.message,
+        metadata=Metadata(text.metadata),
+        nodes=nodes_by_path(nodes),
+        manifest_files=_manifest_files(nodes, manifests, parent),
+        history=next_history(parent, dialect, started_at),
+    )
+
+
+def _with_manifests(node: Node, manifests: WrittenManifests) -> Node:
+    refs = manifests.refs.get(node.id)
+    if refs is None or node.array is None:
+        return node
+    return replace(node, array=replace(node.array, manifests=refs))
+
+
+def _manifest_files(
+    nodes: Sequence[Node], manifests: WrittenManifests, parent: Snapshot
+) -> tuple[ManifestFileInfo, ...]:
+    """The files that the nodes point to, by id."""
+    known = {info.id: info for info in parent.manifest_files} | manifests.files
+    used: set[ManifestId] = set()
+    for node in nodes:
+        if node.array is not None:
+            used.update(ref.id for ref in node.array.manifests)
+    return tuple(known.get(id) or ManifestFileInfo(id) for id in sorted(used))
+
+
+def build_log(view: View, snapshot_id: SnapshotId) -> TransactionLog:
+    """What a session changed."""
+    changes = view.changes
+    log = TransactionLog(
+        id=snapshot_id,
+        new_groups=groups_of(changes.created),
+        new_arrays=arrays_of(changes.created),
+        deleted_groups=groups_of(changes.deleted),
+        deleted_arrays=arrays_of(changes.deleted),
+        updated_groups=groups_of(changes.updated),
+        updated_arrays=arrays_of(changes.updated),
+        updated_chunks={id: edits.coordinates() for id, edits in changes.chunks.items()},
+        moves=changes.moves(),
+    )
+    is_alpha = view.assets.dialect not in (Dialect.V1, Dialect.V2)
+    return _tell_attributes_apart(log, changes, view.snapshot) if is_alpha else log
+
+
+def _tell_attributes_apart(
+    log: TransactionLog, changes: ChangeSet, base: Snapshot
+) -> TransactionLog:
+    """The log as the alpha releases keep it: attributes in a list of their own, new nodes in it."""
+    former = {node.id: node for node in base.nodes.values()}
+    attributes, metadata = set(changes.created), set[NodeId]()
+    for id, node in changes.updated.items():
+        old, new = decode_zarr_json(former[id].user_data), decode_zarr_json(node.user_data)
+        if old.attributes != new.attributes:
+            attributes.add(id)
+        if replace(old, attributes=None) != replace(new, attributes=None):
+            metadata.add(id)
+    return replace(
+        log,
+        updated_groups=frozenset(),
+        updated_arrays=frozenset(metadata),
+        updated_attributes=frozenset(attributes),
+    )

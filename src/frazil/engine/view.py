@@ -1,0 +1,180 @@
+"""Nodes and chunk references as one session sees them: a snapshot with the session's edits over it."""
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from functools import cached_property
+
+from frazil.assets import Assets
+from frazil.engine.changes import ChangeSet
+from frazil.engine.keys import Coordinate
+from frazil.engine.lookup import ManifestLookup
+from frazil.errors import InvalidInputError, NodeNotFoundError
+from frazil.format import coordinates as coords_
+from frazil.format.chunks import ChunkTable, concatenate
+from frazil.format.coordinates import Coordinates
+from frazil.format.ids import SnapshotId
+from frazil.format.paths import ROOT
+from frazil.format.references import ChunkRef
+from frazil.format.snapshot import ArrayData, Node, Snapshot
+
+_UNTOUCHED = object()
+
+
+class View:
+    """One snapshot and the changes over it; what is read twice is the same unless it was edited."""
+
+    def __init__(self, assets: Assets, snapshot: Snapshot, changes: ChangeSet) -> None:
+        self.assets = assets
+        self.snapshot = snapshot
+        self.changes = changes
+        self._lookup = ManifestLookup(assets)
+
+    @property
+    def snapshot_id(self) -> SnapshotId:
+        """Of the base."""
+        return self.snapshot.id
+
+    # Nodes
+
+    def find_node(self, path: str) -> Node | None:
+        """The node at a path."""
+        node = self.changes.nodes.get(path, _UNTOUCHED)
+        if node is _UNTOUCHED:
+            return self.snapshot.nodes.get(path)
+        return node  # type: ignore[return-value]
+
+    def get_node(self, path: str) -> Node:
+        """The node at a path; raises NodeNotFoundError."""
+        node = self.find_node(path)
+        if node is None:
+            raise NodeNotFoundError(f"there is no node at {path!r}")
+        return node
+
+    def get_array(self, path: str) -> tuple[Node, ArrayData]:
+        """The array at a path; raises NodeNotFoundError, or InvalidInputError for a group."""
+        node = self.get_node(path)
+        if node.array is None:
+            raise InvalidInputError(f"{path!r} is a group, no array", kind="not-an-array")
+        return node, node.array
+
+    def nodes(self) -> Iterator[Node]:
+        """All nodes, in the order of their paths."""
+        return self.descendants(ROOT)
+
+    def descendants(self, path: str) -> Iterator[Node]:
+        """A node, if there is one, and all below it, in the order of their paths."""
+        own = self.find_node(path)
+        if own is not None:
+            yield own
+        prefix = path if path == ROOT else f"{path}/"
+        base = self._paths[
+            bisect_left(self._paths, prefix) : bisect_left(self._paths, _after(prefix))
+        ]
+        edited = [p for p in self.changes.nodes if p.startswith(prefix)]
+        for each in sorted({*base, *edited}) if edited else base:
+            node = self.find_node(each)
+            if node is not None and each != path:
+                yield node
+
+    def children(self, path: str) -> Iterator[Node]:
+        """The nodes right below one, in the order of their paths."""
+        prefix = path if path == ROOT else f"{path}/"
+        names = set(self._child_paths(prefix))
+        names.update(p for p in self.changes.nodes if _is_child(p, prefix))
+        for child in sorted(names):
+            node = self.find_node(child)
+            if node is not None:
+                yield node
+
+    def _child_paths(self, prefix: str) -> Iterator[str]:
+        """Of the base, skipping what lies below each child."""
+        paths, end = self._paths, _after(prefix)
+        at = bisect_left(paths, prefix)
+        while at < len(paths) and paths[at] < end:
+            path = paths[at]
+            name, slash, _ = path[len(prefix) :].partition("/")
+            if not slash:
+                if name:
+                    yield path
+                at += 1
+            else:
+                at = bisect_left(paths, _after(f"{prefix}{name}/"), at)
+
+    @cached_property
+    def _paths(self) -> list[str]:
+        """Of the base, sorted; the order of characters is that of UTF-8 bytes."""
+        return sorted(self.snapshot.nodes)
+
+    # Chunk references
+
+    def find_chunk(self, node: Node, coordinate: Coordinate) -> ChunkRef | None:
+        """The reference of a chunk; None where there is none, also outside of the grid."""
+        assert node.array is not None
+        if not is_in_grid(node.array, coordinate):
+            return None
+        edits = self.changes.chunks.get(node.id)
+        if edits is not None:
+            found = edits.find(coordinate)
+            if found is not None or edits.contains(coordinate):
+                return found
+        return self._lookup.find(node, coordinate)
+
+    def is_cached(self, node: Node, coordinate: Coordinate) -> bool:
+        """Whether `find_chunk` needs no request."""
+        return self._lookup.is_cached(node, coordinate)
+
+    def base_tables(self, node: Node) -> Iterator[ChunkTable]:
+        """The references of an array in the base, a manifest at a time, inside of today's grid."""
+        assert node.array is not None
+        grid = tuple((0, each.num_chunks) for each in node.array.shape)
+        for ref in node.array.manifests:
+            table = self.assets.read_manifest(ref.id).table(node.id, len(grid))
+            yield table if _is_inside(table, grid) else table.select(grid)
+
+    def tables(self, node: Node) -> Iterator[ChunkTable]:
+        """The references of an array as the session sees them, a manifest at a time, none twice."""
+        assert node.array is not None
+        edits = self.changes.chunks.get(node.id)
+        if edits is None:
+            yield from self.base_tables(node)
+            return
+        written, deleted = edits.settled()
+        for table in self.base_tables(node):
+            yield table.remove(deleted).remove(written.coordinates)
+        yield written.select(tuple((0, each.num_chunks) for each in node.array.shape))
+
+    def table(self, node: Node) -> ChunkTable:
+        """All references of an array, sorted."""
+        assert node.array is not None
+        axes = len(node.array.shape)
+        return concatenate([ChunkTable.empty(axes, self.changes.id_size), *self.tables(node)])
+
+    def coordinates(self, node: Node) -> Iterator[Coordinates]:
+        """The chunks of an array that have a reference, a manifest at a time."""
+        return (table.coordinates for table in self.tables(node))
+
+
+def is_in_grid(array: ArrayData, coordinate: Coordinate) -> bool:
+    """Whether an array has a place for this chunk."""
+    shape = array.shape
+    if len(coordinate) != len(shape):
+        return False
+    for index, dimension in zip(coordinate, shape, strict=True):  # noqa: SIM110 (all() is slower)
+        if index >= dimension.num_chunks:
+            return False
+    return True
+
+
+def _is_inside(table: ChunkTable, grid: coords_.Extents) -> bool:
+    if not len(table) or not grid:
+        return True
+    return all(stop <= limit for (_, stop), (_, limit) in zip(table.extents(), grid, strict=True))
+
+
+def _after(prefix: str) -> str:
+    """The least text greater than all that start with a prefix, which ends with a slash."""
+    return prefix[:-1] + "0"
+
+
+def _is_child(path: str, prefix: str) -> bool:
+    return path.startswith(prefix) and path != prefix and "/" not in path[len(prefix) :]
