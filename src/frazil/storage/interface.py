@@ -145,6 +145,21 @@ class Storage(ABC):
         """Whether nothing can be written."""
         return False
 
+    @property
+    def is_bucket_root(self) -> bool:
+        """Whether it is a whole bucket, where a repository would share its keys with anything."""
+        return False
+
+    @property
+    def has_encoded_names(self) -> bool:
+        """Whether the official library percent-encodes names that become part of a key here."""
+        return True
+
+    @property
+    def is_local(self) -> bool:
+        """Whether a request takes no trip over a network, so that waiting for it is no waste."""
+        return False
+
     def default_settings(self) -> StorageSettings:
         """What holds here unless the user says otherwise."""
         return StorageSettings()

@@ -14,7 +14,7 @@ from frazil.errors import ReadOnlyError, StorageError, VersionMismatchError
 from frazil.storage.client import Purpose
 from frazil.storage.clients import Clients
 from frazil.storage.conditional import Create, Quotes, Replace, Upload, encode_version
-from frazil.storage.connections import Connection
+from frazil.storage.connections import Connection, S3Connection
 from frazil.storage.interface import (
     NO_OPTIONS,
     Buffer,
@@ -70,6 +70,16 @@ class ObjectStorage(Storage):
     @property
     def is_read_only(self) -> bool:
         return self._connection.traits.is_read_only
+
+    @property
+    def is_bucket_root(self) -> bool:
+        # An address that leads elsewhere or to a web server is no bucket that could be written to.
+        return not getattr(self._connection, "prefix", "elsewhere")
+
+    @property
+    def has_encoded_names(self) -> bool:
+        # The official library speaks to S3 without the layer that encodes names elsewhere.
+        return not isinstance(self._connection, S3Connection)
 
     def default_settings(self) -> StorageSettings:
         return merge_settings(StorageSettings(), self._connection.traits.settings)

@@ -108,12 +108,24 @@ class ForwardingStorage(Storage):
         return self._inner.can_create_safely
 
     @property
+    def is_local(self) -> bool:
+        return self._inner.is_local
+
+    @property
     def can_replace_safely(self) -> bool:
         return self._inner.can_replace_safely
 
     @property
     def is_read_only(self) -> bool:
         return self._inner.is_read_only
+
+    @property
+    def is_bucket_root(self) -> bool:
+        return self._inner.is_bucket_root and not self._prefix
+
+    @property
+    def has_encoded_names(self) -> bool:
+        return self._inner.has_encoded_names
 
     def default_settings(self) -> StorageSettings:
         return self._inner.default_settings()
