@@ -1,70 +1,92 @@
-"""How settings show themselves: `repr` can be run, `str` tells what holds where nothing is set."""
+"""Values as text: as the call that makes them, and as a block of lines for people."""
 
 import json
-from collections.abc import Iterator
-from dataclasses import Field, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from enum import Enum
 from typing import Any
 
-
-class Rendered:
-    """A dataclass that shows itself, its name being that of its module's public one."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return render_call(self)
-
-    def __str__(self) -> str:
-        return render_lines(self)
-
-
-def effective(default: object) -> dict[str, object]:
-    """Metadata of a field: what holds as long as it is None."""
-    return {"effective": default}
+from frazil.rendering.items import Shown, public_name
 
 
 def render_call(value: object) -> str:
-    """A value as the call that makes it."""
+    """A value as the expression that makes it."""
     match value:
-        case Rendered():
-            lines = [f"    {name}={indent(render_call(each))}," for name, each in _items(value)]
-            return "\n".join([f"{public_name(value)}(", *lines, ")"])
         case str():
             # In double quotes, as the official library shows text; Python reads it the same.
             return json.dumps(value, ensure_ascii=False)
         case Enum():
-            return f"frazil.storage.{type(value).__name__}.{value.name}"
+            return f"{public_name(value)}.{value.name}"
+        case list():
+            return f"[{', '.join(map(render_call, value))}]"
+        case tuple():
+            comma = "," if len(value) == 1 else ""
+            return f"({', '.join(map(render_call, value))}{comma})"
+        case Mapping() if any(isinstance(each, Shown) for each in value.values()):
+            lines = [f"{render_call(name)}: {render_call(each)}," for name, each in value.items()]
+            return bracket("{", lines, "}")
+        case Mapping():
+            pairs = (f"{render_call(name)}: {render_call(each)}" for name, each in value.items())
+            return f"{{{', '.join(pairs)}}}"
     return repr(value)
 
 
-def render_lines(value: "Rendered") -> str:
-    """A value as a title and one line, or block, for each field."""
+def render_fields_call(value: Any) -> str:
+    """A dataclass as the call that makes it, a line for each field."""
+    lines = [f"{each.name}={render_call(getattr(value, each.name))}," for each in fields(value)]
+    return bracket(f"{public_name(value)}(", lines, ")")
+
+
+def render_short_call(value: Any) -> str:
+    """A dataclass as the call that makes it, in one line."""
+    arguments = (f"{each.name}={render_call(getattr(value, each.name))}" for each in fields(value))
+    return f"{public_name(value)}({', '.join(arguments)})"
+
+
+def render_block(value: Shown) -> str:
+    """A title, and one line, or block, for each item; with a line feed at the end."""
     lines = [f"<{public_name(value)}>"]
-    for field, each in zip(_fields(value), (each for _, each in _items(value)), strict=True):
-        default = field.metadata.get("effective")
-        shown = default if each is None else each
-        if isinstance(shown, Rendered):
-            lines.append(f"{field.name}:\n    {indent(render_lines(shown).rstrip())}")
-        else:
-            suffix = " (default)" if each is None and default is not None else ""
-            lines.append(f"{field.name}: {render_call(shown)}{suffix}")
+    for item in value.shown_items():
+        suffix = " (default)" if item.is_default and not isinstance(item.value, Shown) else ""
+        lines.append(_render_item(item.name, item.value) + suffix)
     return "\n".join(lines) + "\n"
 
 
-def public_name(value: object) -> str:
-    """Where users find a value's type."""
-    return f"frazil.storage.{type(value).__qualname__}"
+def _render_item(name: str, value: object) -> str:
+    match value:
+        case Shown():
+            return nest(f"{name}:", render_block(value))
+        case Mapping() if any(isinstance(each, Shown) for each in value.values()):
+            blocks = (_render_item(key, each) for key, each in value.items())
+            return nest(f"{name}:", "\n".join(blocks))
+    text = render_plain(value)
+    return nest(f"{name}:", text) if "\n" in text else f"{name}: {text}"
+
+
+def render_plain(value: object) -> str:
+    """A value for people to read: text as it is, names without where they come from."""
+    match value:
+        case str():
+            return value
+        case Enum():
+            return value.name
+        case list() | tuple() | Mapping():
+            return render_call(value)
+        case set() | frozenset():
+            return f"{{{', '.join(render_call(each) for each in sorted(value))}}}"
+    return str(value)
+
+
+def nest(title: str, text: str) -> str:
+    """A title with the text below it, moved in."""
+    return f"{title}\n    {indent(text.rstrip())}"
+
+
+def bracket(opening: str, lines: Iterable[str], closing: str) -> str:
+    """Lines moved in between what opens and what closes."""
+    return "\n".join([opening, *(f"    {indent(line)}" for line in lines), closing])
 
 
 def indent(text: str) -> str:
     """All lines but the first, moved in."""
     return text.replace("\n", "\n    ")
-
-
-def _fields(value: Any) -> tuple[Field[Any], ...]:
-    return fields(value)
-
-
-def _items(value: Any) -> Iterator[tuple[str, Any]]:
-    return ((field.name, getattr(value, field.name)) for field in fields(value))

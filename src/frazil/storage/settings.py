@@ -9,7 +9,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, TypeVar
 
-from frazil.storage.rendering import Rendered, effective
+from frazil.rendering import Rendered, effective, effective_value
 
 
 @dataclass(slots=True, repr=False)
@@ -96,20 +96,22 @@ def resolve_settings(settings: StorageSettings) -> EffectiveSettings:
     retries = settings.retries or StorageRetriesSettings()
     timeouts = settings.timeouts or StorageTimeoutSettings()
     return EffectiveSettings(
-        max_concurrent_requests_for_object=_effective(
+        max_concurrent_requests_for_object=effective_value(
             concurrency, "max_concurrent_requests_for_object"
         ),
-        ideal_concurrent_request_size=_effective(concurrency, "ideal_concurrent_request_size"),
-        max_tries=max(1, _effective(retries, "max_tries")),
-        initial_backoff_seconds=_effective(retries, "initial_backoff_ms") / 1000,
-        max_backoff_seconds=_effective(retries, "max_backoff_ms") / 1000,
-        uses_conditional_create=_effective(settings, "unsafe_use_conditional_create"),
-        uses_conditional_update=_effective(settings, "unsafe_use_conditional_update"),
-        uses_metadata=_effective(settings, "unsafe_use_metadata"),
+        ideal_concurrent_request_size=effective_value(concurrency, "ideal_concurrent_request_size"),
+        max_tries=max(1, effective_value(retries, "max_tries")),
+        initial_backoff_seconds=effective_value(retries, "initial_backoff_ms") / 1000,
+        max_backoff_seconds=effective_value(retries, "max_backoff_ms") / 1000,
+        uses_conditional_create=effective_value(settings, "unsafe_use_conditional_create"),
+        uses_conditional_update=effective_value(settings, "unsafe_use_conditional_update"),
+        uses_metadata=effective_value(settings, "unsafe_use_metadata"),
         storage_class=settings.storage_class,
         metadata_storage_class=settings.metadata_storage_class or settings.storage_class,
         chunks_storage_class=settings.chunks_storage_class or settings.storage_class,
-        minimum_size_for_multipart_upload=_effective(settings, "minimum_size_for_multipart_upload"),
+        minimum_size_for_multipart_upload=effective_value(
+            settings, "minimum_size_for_multipart_upload"
+        ),
         connect_timeout_seconds=_seconds(timeouts.connect_timeout_ms),
         read_timeout_seconds=_seconds(timeouts.read_timeout_ms),
         operation_timeout_seconds=_seconds(timeouts.operation_timeout_ms),
@@ -120,28 +122,26 @@ def resolve_settings(settings: StorageSettings) -> EffectiveSettings:
 _Settings = TypeVar("_Settings", bound=Rendered)
 
 
-def merge_settings(below: _Settings, above: _Settings | None) -> _Settings:
-    """Settings in which `above` wins wherever it says something; a copy through and through."""
+def merge_settings(
+    below: _Settings, above: _Settings | None, *, whole: frozenset[str] = frozenset()
+) -> _Settings:
+    """Settings in which `above` wins wherever it says something; a copy through and through.
+
+    Fields named in `whole` are not merged in turn, but taken from above as they are.
+    """
     merged = deepcopy(below)
     if above is not None:
-        _overlay(merged, above)
+        _overlay(merged, above, whole)
     return merged
 
 
-def _overlay(target: Any, above: Any) -> None:
+def _overlay(target: Any, above: Any, whole: frozenset[str]) -> None:
     for each in fields(above):
         upper, lower = getattr(above, each.name), getattr(target, each.name)
-        if is_dataclass(upper) and lower is not None:
-            _overlay(lower, upper)
+        if is_dataclass(upper) and lower is not None and each.name not in whole:
+            _overlay(lower, upper, whole)
         elif upper is not None:
             setattr(target, each.name, deepcopy(upper))
-
-
-def _effective(settings: Any, name: str) -> Any:
-    found = getattr(settings, name)
-    if found is not None:
-        return found
-    return next(each for each in fields(settings) if each.name == name).metadata["effective"]
 
 
 def _seconds(milliseconds: int | None) -> float | None:

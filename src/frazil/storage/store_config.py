@@ -1,10 +1,10 @@
 """Which store, as configurations name it: for virtual chunks, and the options of S3."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from frazil.storage.rendering import Rendered, indent, public_name, render_call, render_lines
+from frazil.rendering import Block, Item, Rendered, public_name, render_call
 
 
 class ChecksumAlgorithm(Enum):
@@ -41,7 +41,7 @@ class S3Options(Rendered):
     checksum_algorithm: ChecksumAlgorithm | None = None
 
 
-class _Variant:
+class _Variant(Block):
     """One kind of store; shows itself as the call that makes it, with secrets covered."""
 
     __slots__ = ()
@@ -49,17 +49,18 @@ class _Variant:
     def _arguments(self) -> tuple[object, ...]:
         raise NotImplementedError
 
+    def shown_items(self) -> Iterator[Item]:
+        """The arguments by name; the options of S3 one by one."""
+        names: tuple[str, ...] = self.__slots__
+        for name, each in zip(names, self._arguments(), strict=True):
+            if isinstance(each, Rendered):
+                yield from each.shown_items()
+            else:
+                yield Item(name, each)
+
     def __repr__(self) -> str:
         arguments = ", ".join(render_call(each) for each in self._arguments())
         return f"{public_name(self)}({arguments})"
-
-    def __str__(self) -> str:
-        lines = [f"<{public_name(self)}>"]
-        for each in self._arguments():
-            lines += (
-                render_lines(each).splitlines()[1:] if isinstance(each, Rendered) else [str(each)]
-            )
-        return indent("\n".join(lines)).replace("\n    ", "\n") + "\n"
 
 
 class ObjectStoreConfig:

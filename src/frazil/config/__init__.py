@@ -1,0 +1,43 @@
+"""The configuration of a repository."""
+
+from frazil.config.attribution import Attribution
+from frazil.config.feature_flags import FeatureFlag
+from frazil.config.logs import initialize_logs, set_logs_filter, shutdown_telemetry
+from frazil.config.manifests import (
+    ManifestConfig,
+    ManifestPreloadConfig,
+    ManifestSplittingConfig,
+    ManifestVirtualChunkLocationCompressionConfig,
+)
+from frazil.config.parts import (
+    CachingConfig,
+    CompressionAlgorithm,
+    CompressionConfig,
+)
+
+# Not in `__all__`, as in the official library; here for its representation to be found.
+from frazil.config.parts import RepoUpdateRetryConfig as RepoUpdateRetryConfig
+from frazil.config.preload_conditions import ManifestPreloadCondition
+from frazil.config.repository import RepositoryConfig
+from frazil.config.split_conditions import ManifestSplitCondition, ManifestSplitDimCondition
+from frazil.storage import ObjectStoreConfig
+
+__all__ = [
+    "Attribution",
+    "CachingConfig",
+    "CompressionAlgorithm",
+    "CompressionConfig",
+    "FeatureFlag",
+    "ManifestConfig",
+    "ManifestPreloadCondition",
+    "ManifestPreloadConfig",
+    "ManifestSplitCondition",
+    "ManifestSplitDimCondition",
+    "ManifestSplittingConfig",
+    "ManifestVirtualChunkLocationCompressionConfig",
+    "ObjectStoreConfig",
+    "RepositoryConfig",
+    "initialize_logs",
+    "set_logs_filter",
+    "shutdown_telemetry",
+]

@@ -1,0 +1,7 @@
+"""Types that signatures name."""
+
+from typing import Literal
+
+CommitMethod = Literal["new_commit", "amend"]
+
+__all__ = ["CommitMethod"]
