@@ -151,7 +151,7 @@ class RepoFile:
         info = record_update(
             change.info,
             change.kind,
-            time_after(newest_time(found.info), now),
+            time_after(newest_time(change.info), now),
             backup=backup,
             num_updates_per_file=self._policy.num_updates_per_repo_info_file,
         )
