@@ -133,3 +133,9 @@ def _object(what: str, value: Any) -> Mapping[str, Any]:
 
 def _bad(problem: str) -> InvalidInputError:
     return InvalidInputError(f"zarr.json: {problem}", kind="bad-metadata")
+
+
+def is_rectilinear(data: bytes) -> bool:
+    """Whether an array's `zarr.json` gives its chunks sizes of their own."""
+    grid = _load(data).get("chunk_grid")
+    return isinstance(grid, dict) and grid.get("name") == "rectilinear"

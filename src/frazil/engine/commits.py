@@ -20,7 +20,7 @@ from frazil.format.snapshot import ManifestFileInfo, Node, Snapshot, nodes_by_pa
 from frazil.format.times import Nanoseconds
 from frazil.format.transaction_log import TransactionLog
 from frazil.format.zarr_metadata import decode_zarr_json
-from frazil.protocols.clock import next_time
+from frazil.protocols.clock import read_clock, time_after
 from frazil.protocols.history import next_history, snapshot_parent_id
 
 
@@ -58,7 +58,7 @@ def build_snapshot(
     return Snapshot(
         id=new_snapshot_id(dialect),
         parent_id=snapshot_parent_id(parent, dialect),
-        flushed_at=next_time(parent.flushed_at),
+        flushed_at=time_after(parent.flushed_at, read_clock()),
         message=text.message,
         metadata=Metadata(text.metadata),
         nodes=nodes_by_path(nodes),

@@ -42,14 +42,14 @@ class ChunkEdits:
     def set_table(self, table: ChunkTable) -> None:
         """Set many references at once."""
         self._settle()
-        self._deleted = _without(self._deleted, table.coordinates)
+        self._deleted = coords_.without(self._deleted, table.coordinates)
         self._written = self._written.merge(table)
 
     def delete_many(self, coordinates: Coordinates) -> None:
         """Delete many references at once."""
         self._settle()
         self._written = self._written.remove(coordinates)
-        self._deleted = _union(self._deleted, coordinates)
+        self._deleted = coords_.unite([self._deleted, coordinates])
 
     def apply(self, newer: "ChunkEdits") -> None:
         """Lay other edits of the same array over these."""
@@ -82,7 +82,7 @@ class ChunkEdits:
     def coordinates(self) -> Coordinates:
         """All chunks that were set or deleted, sorted."""
         written, deleted = self.settled()
-        return _union(written.coordinates, deleted)
+        return coords_.unite([written.coordinates, deleted])
 
     def copy(self) -> "ChunkEdits":
         """Edits that change on their own."""
@@ -103,28 +103,6 @@ class ChunkEdits:
         table = ChunkTable.of(self._axes, refs, self._id_size)
         written = self._written.remove(gone) if len(gone) else self._written
         self._written = written.merge(table)
-        self._deleted = _without(_union(self._deleted, gone), table.coordinates)
+        self._deleted = coords_.without(coords_.unite([self._deleted, gone]), table.coordinates)
         # Last, so that whoever reads meanwhile finds every edit in one place or the other.
         self._recent = {}
-
-
-def _union(first: Coordinates, second: Coordinates) -> Coordinates:
-    """Sorted, each once."""
-    if not len(second):
-        return first
-    both = np.concatenate([first, second]) if len(first) else second
-    if both.shape[1] == 0:
-        return both[:1]
-    ordered = both[coords_.sort_order(both)]
-    keep = np.ones(len(ordered), np.bool_)
-    keep[1:] = np.any(ordered[1:] != ordered[:-1], axis=1)
-    return ordered[keep]
-
-
-def _without(coordinates: Coordinates, unwanted: Coordinates) -> Coordinates:
-    if not len(coordinates) or not len(unwanted):
-        return coordinates
-    rows = coords_.locate(coordinates, unwanted)
-    keep = np.ones(len(coordinates), np.bool_)
-    keep[rows[rows >= 0]] = False
-    return coordinates[keep]

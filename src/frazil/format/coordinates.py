@@ -103,6 +103,28 @@ def rows_inside(coordinates: Coordinates, extents: Extents) -> NDArray[np.bool_]
     return inside
 
 
+def unite(blocks: Sequence[Coordinates]) -> Coordinates:
+    """All rows of all blocks, of which there must be one, sorted, each once."""
+    filled = [block for block in blocks if len(block)] or blocks[:1]
+    rows = filled[0] if len(filled) == 1 else np.concatenate(filled)
+    if is_strictly_sorted(rows):
+        return rows
+    ordered = rows[sort_order(rows)]
+    keep = np.ones(len(ordered), np.bool_)
+    keep[1:] = np.any(ordered[1:] != ordered[:-1], axis=1)
+    return ordered[keep]
+
+
+def without(coordinates: Coordinates, unwanted: Coordinates) -> Coordinates:
+    """Sorted rows less the unwanted ones."""
+    if not len(coordinates) or not len(unwanted):
+        return coordinates
+    rows = locate(coordinates, unwanted)
+    keep = np.ones(len(coordinates), np.bool_)
+    keep[rows[rows >= 0]] = False
+    return coordinates[keep]
+
+
 def split_rows(
     coordinates: Coordinates, edges: Sequence[Sequence[int]]
 ) -> dict[tuple[int, ...], Rows]:

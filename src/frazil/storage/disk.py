@@ -20,7 +20,12 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 
-from frazil.errors import StorageTimeoutError
+from frazil.errors import (
+    ObjectNotFoundError,
+    PermissionDeniedError,
+    StorageError,
+    StorageTimeoutError,
+)
 
 Writable = bytes | bytearray | memoryview
 
@@ -65,6 +70,15 @@ def read_file(path: str) -> bytes:
         return read_at(descriptor, 0, os.fstat(descriptor).st_size)
     finally:
         os.close(descriptor)
+
+
+def translate(error: OSError, key: str) -> StorageError:
+    """What the system's failure to read an object means."""
+    if isinstance(error, FileNotFoundError | IsADirectoryError | NotADirectoryError):
+        return ObjectNotFoundError(f"there is no object {key!r}")
+    if isinstance(error, PermissionError):
+        return PermissionDeniedError(f"{key!r}: {error.strerror}")
+    return StorageError(f"{key!r}: {error.strerror or error}", kind="io")
 
 
 # Writing

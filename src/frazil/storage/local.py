@@ -24,7 +24,6 @@ from frazil.errors import (
     InvalidInputError,
     ObjectExistsError,
     ObjectNotFoundError,
-    PermissionDeniedError,
     StorageError,
     VersionMismatchError,
 )
@@ -99,6 +98,11 @@ class LocalStorage(Storage):
     def __reduce__(self) -> tuple[object, ...]:
         return (_restore, (self._root, self._durability, self._lock_timeout_seconds))
 
+    @property
+    def is_local(self) -> bool:
+        """Yes."""
+        return True
+
     def default_settings(self) -> StorageSettings:
         return LOCAL_DEFAULTS
 
@@ -109,7 +113,7 @@ class LocalStorage(Storage):
         try:
             descriptor = os.open(path, _READING)
         except OSError as error:
-            raise _translate(error, key) from error
+            raise disk.translate(error, key) from error
         try:
             if type(range) is ByteRange and 0 < range.end - range.start <= _UNMEASURED_BYTES:
                 # If all of it is there, the size of the object need not be known.
@@ -119,7 +123,7 @@ class LocalStorage(Storage):
             start, end = resolve_range(range, os.fstat(descriptor).st_size, key)
             return disk.read_at(descriptor, start, end - start)
         except OSError as error:
-            raise _translate(error, key) from error
+            raise disk.translate(error, key) from error
         finally:
             os.close(descriptor)
 
@@ -144,7 +148,7 @@ class LocalStorage(Storage):
         try:
             status = os.stat(self._path(key))
         except OSError as error:
-            raise _translate(error, key) from error
+            raise disk.translate(error, key) from error
         if stat.S_ISDIR(status.st_mode):
             raise ObjectNotFoundError(f"there is no object {key!r}")
         return _describe(key, status)
@@ -304,7 +308,7 @@ class LocalStorage(Storage):
         except (FileNotFoundError, NotADirectoryError):
             return
         except OSError as error:
-            raise _translate(error, folder) from error
+            raise disk.translate(error, folder) from error
         with entries:
             for entry in sorted(entries, key=_key_order) if in_order else entries:
                 key = folder + entry.name
@@ -364,16 +368,8 @@ def _unlink(path: str) -> None:
         os.unlink(path)
 
 
-def _translate(error: OSError, key: str) -> StorageError:
-    if isinstance(error, FileNotFoundError | IsADirectoryError | NotADirectoryError):
-        return ObjectNotFoundError(f"there is no object {key!r}")
-    if isinstance(error, PermissionError):
-        return PermissionDeniedError(f"{key!r}: {error.strerror}")
-    return StorageError(f"{key!r}: {error.strerror or error}", kind="io")
-
-
 def _translate_write(error: OSError, key: str) -> StorageError:
     """The same for a write, which fails where an object stands in a folder's place or the reverse."""
     if isinstance(error, IsADirectoryError | NotADirectoryError | FileExistsError):
         return StorageError(f"{key!r}: {error.strerror}", kind="io")
-    return _translate(error, key)
+    return disk.translate(error, key)

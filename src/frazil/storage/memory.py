@@ -57,6 +57,11 @@ class MemoryStorage(Storage):
     def __reduce__(self) -> tuple[object, ...]:
         return (_find_storage, self._name)
 
+    @property
+    def is_local(self) -> bool:
+        """Yes."""
+        return True
+
     def default_settings(self) -> StorageSettings:
         return MEMORY_DEFAULTS
 

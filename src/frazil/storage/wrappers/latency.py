@@ -20,6 +20,10 @@ class LatencyStorage(ForwardingStorage):
         self._read_seconds = read_seconds
         self._write_seconds = write_seconds
 
+    @property
+    def is_local(self) -> bool:
+        return False
+
     def _begin(self, request: Request) -> Course:
         if request.verb is Verb.FLUSH:  # no message to the storage
             return STRAIGHT_ON

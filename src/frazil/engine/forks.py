@@ -1,0 +1,114 @@
+"""Distributed writing: sessions that are sent elsewhere, written to, and brought back.
+
+A fork starts from what its session has at that moment. Edits that are not committed travel as a
+snapshot that nothing points to, because a fork can't see the memory of the session it came from.
+"""
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from frazil.engine.changes import ChangeSet
+from frazil.engine.commits import CommitText, write_commit
+from frazil.engine.state import SessionState
+from frazil.engine.view import View
+from frazil.errors import ReadOnlyError, SessionStateError
+from frazil.format.ids import NodeId
+from frazil.format.snapshot import Node
+from frazil.states import SessionMode
+
+
+def fork(state: SessionState) -> SessionState:
+    """A session that can be pickled and written to, but not committed."""
+    if state.is_read_only:
+        raise SessionStateError(
+            "a read-only session needs no fork: it can be pickled as it is",
+            kind="cannot-fork-read-only-session",
+        )
+    with state.lock:
+        snapshot = state.view.snapshot
+        if state.changes:
+            rules = state.surroundings.settings.split_sizes
+            snapshot, _ = write_commit(
+                state.view, CommitText("fork", {}), rules, started_at=state.started_at
+            )
+    return SessionState(state.surroundings, snapshot, is_fork=True)
+
+
+def merge(state: SessionState, other: SessionState) -> None:
+    """Take over the changes of a fork; where both set a chunk, the fork's counts."""
+    _refuse_merge(state, other)
+    with state.lock, other.lock:
+        theirs = other.changes
+        _refuse_meeting(state.view, theirs)
+        paths = _paths_of(other.view, theirs.chunks.keys())
+        for node in theirs.deleted.values():
+            _delete(state, node)
+        for node in theirs.created.values():
+            state.changes.create(node)
+        for node in theirs.updated.values():
+            _update(state, node)
+        for id, edits in theirs.chunks.items():
+            node = state.view.get_node(paths[id])
+            state.changes.edit_chunks(node).apply(edits)
+
+
+def _refuse_merge(state: SessionState, other: SessionState) -> None:
+    if state.is_read_only:
+        raise ReadOnlyError("a read-only session can't take over changes")
+    if SessionMode.rearrange in (state.mode, other.mode):
+        raise SessionStateError("rearrange sessions can't be merged", kind="rearrange-session-only")
+    if state.is_fork and not other.is_fork:
+        raise SessionStateError(
+            "a fork can take over the changes of forks only", kind="merge-not-allowed"
+        )
+
+
+def _refuse_meeting(view: View, theirs: ChangeSet) -> None:
+    """Raise where both sides made, changed, or one changed and the other deleted the same node."""
+    ours = view.changes
+    made = [n.path for n in theirs.created.values() if ours.nodes.get(n.path) is not None]
+    if made:
+        raise _failed("several writers created", made)
+    changed = [
+        node.path
+        for id, node in theirs.updated.items()
+        if id in ours.updated and ours.updated[id].user_data != node.user_data
+    ]
+    if changed:
+        raise _failed("several writers updated", changed)
+    touched_there = theirs.updated.keys() | theirs.chunks.keys()
+    gone = [ours.deleted[id].path for id in touched_there & ours.deleted.keys()]
+    touched_here = ours.updated.keys() | ours.chunks.keys()
+    gone += [theirs.deleted[id].path for id in touched_here & theirs.deleted.keys()]
+    if gone:
+        raise _failed("one writer deleted and another one modified", gone)
+
+
+def _failed(what: str, paths: list[str]) -> SessionStateError:
+    return SessionStateError(
+        f"the sessions can't be merged: {what} {', '.join(sorted(paths))}", kind="merge-failed"
+    )
+
+
+def _paths_of(view: View, wanted: Collection[NodeId]) -> dict[NodeId, str]:
+    if not wanted:
+        return {}
+    return {node.id: node.path for node in view.nodes()}
+
+
+def _delete(state: SessionState, node: Node) -> None:
+    mine = state.view.find_node(node.path)
+    if mine is not None and mine.id == node.id:
+        state.changes.delete(mine)
+
+
+def _update(state: SessionState, node: Node) -> None:
+    mine = state.view.get_node(node.path)
+    state.changes.update(with_manifests_of(node, mine))
+
+
+def with_manifests_of(node: Node, other: Node) -> Node:
+    """A node's metadata over the references of the same node elsewhere."""
+    if node.array is None or other.array is None:
+        return node
+    return replace(node, array=replace(node.array, manifests=other.array.manifests))

@@ -1,0 +1,45 @@
+"""Several transaction logs as one."""
+
+from collections.abc import Sequence
+
+from frazil.format import coordinates as coords_
+from frazil.format.coordinates import Coordinates
+from frazil.format.ids import NodeId, SnapshotId
+from frazil.format.paths import segment_order
+from frazil.format.transaction_log import Move, TransactionLog
+
+
+def merge_logs(logs: Sequence[TransactionLog], id: SnapshotId) -> TransactionLog:
+    """All that the logs tell, oldest first; a node may well be new and deleted at once."""
+    return TransactionLog(
+        id=id,
+        new_groups=frozenset().union(*(log.new_groups for log in logs)),
+        new_arrays=frozenset().union(*(log.new_arrays for log in logs)),
+        deleted_groups=frozenset().union(*(log.deleted_groups for log in logs)),
+        deleted_arrays=frozenset().union(*(log.deleted_arrays for log in logs)),
+        updated_groups=frozenset().union(*(log.updated_groups for log in logs)),
+        updated_arrays=frozenset().union(*(log.updated_arrays for log in logs)),
+        updated_chunks=_merge_chunks(logs),
+        updated_attributes=frozenset().union(*(log.updated_attributes for log in logs)),
+        moves=chain_moves([move for log in logs for move in log.moves]),
+    )
+
+
+def _merge_chunks(logs: Sequence[TransactionLog]) -> dict[NodeId, Coordinates]:
+    parts: dict[NodeId, list[Coordinates]] = {}
+    for log in logs:
+        for node_id, coordinates in log.updated_chunks.items():
+            parts.setdefault(node_id, []).append(coordinates)
+    return {node_id: coords_.unite(blocks) for node_id, blocks in parts.items()}
+
+
+def chain_moves(moves: Sequence[Move]) -> tuple[Move, ...]:
+    """Moves one after the other as one move a node, without those that end where they started."""
+    chained: dict[object, Move] = {}
+    for move in moves:
+        key = move.node_id or move.to_path
+        first = chained.get(key)
+        origin = move.from_path if first is None else first.from_path
+        chained[key] = Move(origin, move.to_path, move.node_id, move.node_type)
+    kept = (move for move in chained.values() if move.from_path != move.to_path)
+    return tuple(sorted(kept, key=lambda move: segment_order(move.to_path)))
