@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from frazil.assets import AssetOptions, Assets, Layout
 from frazil.errors import RepositoryNotFoundError, StorageError
-from frazil.format.dialect import Dialect
+from frazil.format.dialect import Decoded, Dialect
 from frazil.format.files import decode_manifest, decode_snapshot, decode_transaction_log
 from frazil.format.ids import SnapshotId
 from frazil.format.refs import Ref
@@ -34,8 +34,8 @@ from frazil.storage.interface import Storage
 _AGES = list(Dialect)
 """Dialects, oldest first."""
 
-_UNSETTLED = frozenset((Dialect.ALPHA_A, Dialect.ALPHA_B))
-"""What a snapshot of a newer dialect can look like, too."""
+_LOOKALIKES = frozenset((Dialect.ALPHA_A, Dialect.ALPHA_B))
+"""What snapshots of newer dialects can look like, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +93,19 @@ def _find_main(storage: Storage, layout: BranchLayout) -> Tip[SequenceFile] | No
 
 
 def _detect_alpha(storage: Storage, tip: SnapshotId) -> Dialect:
-    """The newest dialect among the files of a snapshot."""
+    """The newest dialect among the files of a snapshot, as far as they tell them apart."""
     layout = Layout.of(Dialect.ALPHA_H)
     decoded = decode_snapshot(bytes(storage.get(layout.snapshot_key(tip))))
-    if decoded.dialect not in _UNSETTLED:
+    if not _is_ambiguous(decoded):
         return decoded.dialect
-    seen = {decoded.dialect, *_look_further(storage, layout, tip, decoded.value)}
+    seen = [decoded.dialect, *_look_further(storage, layout, tip, decoded.value)]
     return max(seen, key=_AGES.index)
+
+
+def _is_ambiguous(decoded: Decoded[Snapshot]) -> bool:
+    if decoded.dialect is Dialect.ALPHA_F:
+        return not decoded.value.manifest_files
+    return decoded.dialect in _LOOKALIKES
 
 
 def _look_further(
@@ -111,7 +117,15 @@ def _look_further(
     log = find_object(storage, f"{layout.transactions}/{tip}")
     if log is not None:
         yield decode_transaction_log(bytes(log), tip).dialect
-    for info in snapshot.manifest_files:
-        manifest = find_object(storage, layout.manifest_key(info.id))
+    for key in _manifest_keys(storage, layout, snapshot):
+        manifest = find_object(storage, key)
         if manifest is not None:
             yield decode_manifest(bytes(manifest)).dialect
+
+
+def _manifest_keys(storage: Storage, layout: Layout, snapshot: Snapshot) -> list[str]:
+    """A snapshot's manifests, or if it has none the last one that was written for another."""
+    if snapshot.manifest_files:
+        return [layout.manifest_key(info.id) for info in snapshot.manifest_files]
+    found = list(storage.list(f"{layout.manifests}/"))
+    return [max(found, key=lambda info: info.created_at).key] if found else []
