@@ -46,11 +46,11 @@ def connect_bucket(
                 replace(options, endpoint_url=endpoint), bucket, credential, "Tigris"
             )
         case ObjectStoreConfig.Gcs(opts), None:
-            return GcsConnection(bucket, "", GcsCredentials.Anonymous(), dict(opts or {}))
+            return GcsConnection(bucket, "", GcsCredentials.Anonymous(), _spell(opts))
         case ObjectStoreConfig.Gcs(opts), Credentials.Gcs(given):
-            return GcsConnection(bucket, "", given, dict(opts or {}))
+            return GcsConnection(bucket, "", given, _spell(opts))
         case ObjectStoreConfig.Azure(opts), Credentials.Azure(given):
-            account, rest = _split_account(opts or {})
+            account, rest = _split_account(_spell(opts))
             return AzureConnection(account, bucket, "", given, rest)
     raise mismatch(config, credential)
 
@@ -79,6 +79,14 @@ def _connect_s3(
         # A credential that was given says more than the configuration that anybody may have written.
         given, options = credential.credentials, replace(options, anonymous=False)
     return S3Connection(bucket, "", options, given, _NO_HEADERS, kind)
+
+
+def _spell(opts: Mapping[str, str] | None) -> dict[str, str]:
+    """Options as given; an endpoint without encryption, which nobody names by mistake, is allowed."""
+    given = dict(opts or {})
+    if any(value.startswith("http://") for value in given.values()):
+        given.setdefault("allow_http", "true")
+    return given
 
 
 def _split_account(opts: Mapping[str, str]) -> tuple[str, dict[str, str]]:

@@ -1,0 +1,177 @@
+"""Reading virtual chunks: from containers that the user has authorized, and only unchanged sources."""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+from frazil.credentials import AnyCredential, Credentials
+from frazil.errors import InvalidInputError, StorageError
+from frazil.format.references import Checksum, ETag, LastModified, VirtualRef
+from frazil.storage.foreign import Check, ForeignFiles, ForeignObjects, ForeignStore, Observed
+from frazil.storage.interface import Buffer, ByteRange
+from frazil.storage.store_config import AnyObjectStoreConfig, ObjectStoreConfig
+from frazil.storage.store_connections import connect_bucket, connect_server, mismatch
+from frazil.virtual.containers import VirtualChunkContainer
+from frazil.virtual.locations import Address, absolute_location, find_container, parse_address
+
+_MODIFIED = "virtual-chunk-modified"
+_CALL = "frazil.credentials."
+_EXAMPLES: dict[type, str] = {
+    ObjectStoreConfig.S3: "s3_from_env_credentials()",
+    ObjectStoreConfig.S3Compatible: "s3_from_env_credentials()",
+    ObjectStoreConfig.Tigris: "s3_from_env_credentials()",
+    ObjectStoreConfig.Gcs: "gcs_from_env_credentials()",
+    ObjectStoreConfig.Azure: "azure_from_env_credentials()",
+    ObjectStoreConfig.Http: "HttpAccess",
+    ObjectStoreConfig.LocalFileSystem: "LocalFileSystemAccess",
+}
+
+
+class VirtualChunkAccess:
+    """Bytes of virtual chunks, by container.
+
+    Stores are opened when they are first asked, in each process anew. Pickled, it is what it was made
+    of, credentials included.
+    """
+
+    def __init__(
+        self,
+        containers: Mapping[str, VirtualChunkContainer],
+        authorized: Mapping[str, AnyCredential | None],
+    ) -> None:
+        self._containers = dict(containers)
+        self._authorized = dict(authorized)
+        self._sources: dict[tuple[str, str, str], ForeignObjects] = {}
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (VirtualChunkAccess, (self._containers, self._authorized))
+
+    @property
+    def containers(self) -> Mapping[str, VirtualChunkContainer]:
+        """Containers by their URL prefix."""
+        return self._containers
+
+    @property
+    def authorized_prefixes(self) -> set[str]:
+        """The URL prefixes that the user has authorized, whether or not there is a container."""
+        return set(self._authorized)
+
+    def validate(self) -> None:
+        """Raise StorageError if a credential is of another kind than the store it is for."""
+        for prefix, credential in self._authorized.items():
+            if prefix in self._containers:
+                _open(self._containers[prefix].store, _address_of_prefix(prefix), credential)
+
+    def read(self, ref: VirtualRef, start: int, end: int) -> Buffer:
+        """Bytes of a chunk, counted from its first one.
+
+        Raises InvalidInputError where no container holds the location or it is not authorized, and
+        StorageError where the source can't be read, is too short, or is not what it was.
+        """
+        location, source, key = self._find_source(ref.location)
+        wanted = ByteRange(ref.offset + start, ref.offset + end)
+        with _naming(location):
+            return source.get(key, wanted, _expect(ref.checksum, location))
+
+    async def read_async(self, ref: VirtualRef, start: int, end: int) -> Buffer:
+        """`read` for an event loop."""
+        location, source, key = self._find_source(ref.location)
+        wanted = ByteRange(ref.offset + start, ref.offset + end)
+        with _naming(location):
+            return await source.get_async(key, wanted, _expect(ref.checksum, location))
+
+    def _find_source(self, given: str) -> tuple[str, ForeignObjects, str]:
+        location = absolute_location(self._containers, given)
+        container = find_container(self._containers, location)
+        prefix = container.url_prefix
+        if prefix not in self._authorized:
+            raise _refuse(container)
+        address = parse_address(location)
+        # No lock: making a source costs nothing and opens nothing, and the first one stays.
+        name = (prefix, address.scheme, address.host)
+        source = self._sources.get(name)
+        if source is None:
+            opened = _open(container.store, address, self._authorized[prefix])
+            source = self._sources.setdefault(name, opened)
+        return location, source, address.key
+
+
+def _open(
+    config: AnyObjectStoreConfig, address: Address, credential: AnyCredential | None
+) -> ForeignObjects:
+    match config:
+        case ObjectStoreConfig.LocalFileSystem():
+            if credential is not None and credential != Credentials.LocalFileSystemAccess():
+                raise mismatch(config, credential)
+            return ForeignFiles()
+        case ObjectStoreConfig.Http():
+            base_url = f"{address.scheme}://{address.host}"
+            return ForeignStore(connect_server(config, base_url, credential))
+    return ForeignStore(connect_bucket(config, _find_bucket(address), credential))
+
+
+def _find_bucket(address: Address) -> str:
+    # abfs://container@account/path: what Azure calls a container stands where users stand.
+    return address.host.partition("@")[0]
+
+
+def _address_of_prefix(prefix: str) -> Address:
+    scheme, _, rest = prefix.partition("://")
+    return Address(scheme, rest.partition("/")[0], "")
+
+
+def _expect(checksum: Checksum | None, location: str) -> Check:
+    def check(found: Observed) -> None:
+        problem = _find_change(checksum, found)
+        if problem is not None:
+            raise StorageError(
+                f"{location} is no longer what the reference to it was made for: {problem}",
+                kind=_MODIFIED,
+            )
+
+    return check
+
+
+def _find_change(checksum: Checksum | None, found: Observed) -> str | None:
+    match checksum:
+        case ETag(value) if found.e_tag is None or _strip(found.e_tag) != _strip(value):
+            shown = "none" if found.e_tag is None else _strip(found.e_tag)
+            return f"its etag was to be {_strip(value)}, and is {shown}"
+        case LastModified(seconds) if int(found.modified_at.timestamp()) > seconds:
+            since = datetime.fromtimestamp(seconds, UTC).isoformat()
+            return (
+                f"it was to be unmodified since {since}, and is of {found.modified_at.isoformat()}"
+            )
+    return None
+
+
+def _strip(e_tag: str) -> str:
+    """An etag without its quotes and the mark of a weak one, which some stores and users leave out."""
+    return re.sub(r'^(?:W/)?"(.*)"$', r"\1", e_tag)
+
+
+@contextmanager
+def _naming(location: str) -> Iterator[None]:
+    """Failures inside tell which location could not be read."""
+    try:
+        yield
+    except StorageError as error:
+        if error.kind == _MODIFIED:
+            raise
+        message = f"can't read a virtual chunk of {location}: {error.message}"
+        raise type(error)(message, kind="virtual-chunk-fetch") from error
+
+
+def _refuse(container: VirtualChunkContainer) -> InvalidInputError:
+    prefix = container.url_prefix
+    example = _CALL + _EXAMPLES[type(container.store)]
+    granted = f'{{"{prefix}": {example}}}'
+    if example.endswith(")"):
+        granted = f"{_CALL}containers_credentials({granted})"
+    name = f" {container.name!r}" if container.name else ""
+    return InvalidInputError(
+        f"the virtual chunk container{name} at {prefix} is not authorized: to read its chunks, open "
+        f"the repository with authorize_virtual_chunk_access={granted}",
+        kind="unauthorized-virtual-chunk-container",
+    )

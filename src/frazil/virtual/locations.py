@@ -1,0 +1,148 @@
+"""Where virtual chunks are: URLs, spelled in one way, and the container that each belongs to.
+
+- The scheme of a location is in small letters. What follows is kept as it is for object stores, whose
+  keys may well hold `//`, `.` or `..`; a `file:` URL is normalized as browsers do it.
+- `vcc://name/path` is relative to the container of that name.
+- Whether a location lies below a prefix is decided with `.` and `..` resolved and percent-escapes read,
+  so that no spelling of a location leaves its container.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import quote, unquote
+
+from frazil.errors import InvalidInputError
+from frazil.virtual.containers import VirtualChunkContainer, is_valid_container
+
+Containers = Mapping[str, VirtualChunkContainer]
+"""Containers by their URL prefix, as a configuration holds them."""
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_DOTS = {".": ".", "%2e": ".", "..": "..", ".%2e": "..", "%2e.": "..", "%2e%2e": ".."}
+# What stays as it is in the path and in the query of a normalized `file:` URL.
+_KEPT_IN_PATH = "%/:@!$&'()*+,;=|^[]~"
+_KEPT_IN_QUERY = "%/:@!$&()*+,;=|^[]~{}`?\\"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """What a location says to a store."""
+
+    scheme: str
+    host: str
+    """The bucket, the container of Azure, or the name of a web server."""
+    key: str
+    """The path without the slash at its start, its percent-escapes read."""
+
+
+def normalize_location(location: str) -> str:
+    """A location as references hold it; raises InvalidInputError for what is none."""
+    found = _SCHEME.match(location)
+    if found is None:
+        raise _refuse(location, "it has no scheme")
+    scheme, rest = found[1].lower(), location[found.end() :]
+    if scheme == "file":
+        return _normalize_file(rest)
+    if not rest.startswith("//"):
+        raise _refuse(location, f"'//' must follow {scheme!r}:")
+    host, slash, _ = rest[2:].partition("/")
+    if scheme == "vcc" and not (host and slash):
+        raise InvalidInputError(
+            f"{location!r} names no container, as vcc://name/path does",
+            kind="no-container-for-virtual-chunk",
+        )
+    if not host:
+        raise _refuse(location, "it names no bucket or server")
+    return f"{scheme}:{rest}"
+
+
+def absolute_location(containers: Containers, location: str) -> str:
+    """A normalized location with the prefix of a named container in its name's place."""
+    normal = normalize_location(location)
+    if not normal.startswith("vcc://"):
+        return normal
+    name, _, path = normal.removeprefix("vcc://").partition("/")
+    for container in containers.values():
+        if container.name == name:
+            return normalize_location(container.url_prefix + path)
+    raise InvalidInputError(
+        f"no virtual chunk container is named {name!r}, which {location!r} is relative to",
+        kind="no-container-for-virtual-chunk",
+    )
+
+
+def find_container(containers: Containers, location: str) -> VirtualChunkContainer:
+    """The container whose prefix is the longest above a location; raises InvalidInputError."""
+    wanted = _comparable(absolute_location(containers, location))
+    matching = [
+        container
+        for container in containers.values()
+        if is_valid_container(container)
+        and wanted.startswith(_comparable(normalize_location(container.url_prefix)))
+    ]
+    if matching:
+        return max(matching, key=lambda container: len(container.url_prefix))
+    raise InvalidInputError(
+        f"no virtual chunk container of the configuration holds {location!r}: add one with "
+        "RepositoryConfig.set_virtual_chunk_container",
+        kind="no-container-for-virtual-chunk",
+    )
+
+
+def parse_address(location: str) -> Address:
+    """What an absolute, normalized location says to a store; raises InvalidInputError.
+
+    Keys with empty segments, `.` or `..` can't be asked for, and would leave a folder.
+    """
+    scheme, _, rest = location.partition("://")
+    host, _, path = re.split(r"[?#]", rest, maxsplit=1)[0].partition("/")
+    key = unquote(path, errors="surrogateescape")
+    if any(segment in ("", ".", "..") for segment in key.split("/")) or "\0" in key:
+        raise _refuse(location, f"no store can be asked for the key {key!r}")
+    return Address(scheme, host, key)
+
+
+def _comparable(location: str) -> str:
+    if "/." in location or "%" in location:
+        scheme, _, rest = location.partition("://")
+        host, slash, path = rest.partition("/")
+        location = (
+            f"{scheme}://{host}{slash}{unquote(_resolve_dots(path), errors='surrogateescape')}"
+        )
+    return location
+
+
+def _normalize_file(rest: str) -> str:
+    plain = re.sub(r"[\t\r\n]", "", rest).strip("\0 ")
+    plain, hash_sign, fragment = plain.partition("#")
+    plain, question_mark, query = plain.partition("?")
+    plain = plain.replace("\\", "/")
+    host, path = "", plain.removeprefix("/")
+    if plain.startswith("//"):
+        host, _, path = plain[2:].partition("/")
+    host = "" if host.lower() == "localhost" else host
+    path = quote(_resolve_dots(path), safe=_KEPT_IN_PATH, errors="surrogateescape")
+    query = quote(query, safe=_KEPT_IN_QUERY, errors="surrogateescape")
+    return f"file://{host}/{path}{question_mark}{query}{hash_sign}{fragment}"
+
+
+def _resolve_dots(path: str) -> str:
+    """A path without `.` and `..`, as the URL standard resolves them; escaped ones count."""
+    kept: list[str] = []
+    segments = path.split("/")
+    for segment in segments:
+        match _DOTS.get(segment.lower()):
+            case None:
+                kept.append(segment)
+            case "..":
+                del kept[-1:]
+    if segments[-1].lower() in _DOTS:
+        kept.append("")
+    return "/".join(kept)
+
+
+def _refuse(location: str, reason: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"{location!r} is no location of a virtual chunk: {reason}", kind="invalid-virtual-ref"
+    )
