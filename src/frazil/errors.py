@@ -31,13 +31,42 @@ Rule kept here: every exception survives pickling, because Spark carries them be
 
 from typing import ClassVar
 
+from frazil.error_kinds import ErrorKind
+
+__all__ = [
+    "AlreadyExistsError",
+    "ConflictError",
+    "ErrorKind",
+    "FormatError",
+    "IcechunkError",
+    "InternalError",
+    "InvalidInputError",
+    "NodeNotFoundError",
+    "NotFoundError",
+    "ObjectExistsError",
+    "ObjectNotFoundError",
+    "ObjectRangeError",
+    "PermissionDeniedError",
+    "ReadOnlyError",
+    "RebaseFailedError",
+    "RefNotFoundError",
+    "RepositoryNotFoundError",
+    "SessionStateError",
+    "SnapshotNotFoundError",
+    "StorageError",
+    "StorageTimeoutError",
+    "ThrottledError",
+    "UnsafeStorageError",
+    "VersionMismatchError",
+]
+
 
 class IcechunkError(Exception):
-    """The base of all; `kind` is a stable code for programs, `message` a sentence for people."""
+    """The base of all; `message` is a sentence for people, `kind` an `ErrorKind` for programs."""
 
     default_kind: ClassVar[str] = "unknown"
 
-    def __init__(self, message: str, *, kind: str | None = None) -> None:
+    def __init__(self, message: str, kind: str | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.kind = kind or self.default_kind
@@ -211,3 +240,25 @@ class InternalError(IcechunkError):
     """Something that can't happen has happened."""
 
     default_kind = "unknown"
+
+
+# Tracebacks name the classes that the official library has, too, as users import them.
+for _public in (
+    IcechunkError,
+    ConflictError,
+    RebaseFailedError,
+    NotFoundError,
+    NodeNotFoundError,
+    SnapshotNotFoundError,
+    RefNotFoundError,
+    RepositoryNotFoundError,
+    AlreadyExistsError,
+    ReadOnlyError,
+    InvalidInputError,
+    SessionStateError,
+    StorageError,
+    FormatError,
+    InternalError,
+):
+    _public.__module__ = "frazil"
+del _public

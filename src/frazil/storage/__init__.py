@@ -1,5 +1,6 @@
 """Where objects are kept: verbs of one interface, served by memory, a disk, or an object store."""
 
+from frazil.storage import class_methods as class_methods
 from frazil.storage.constructors import (
     azure_storage,
     gcs_storage,

@@ -15,10 +15,12 @@ import asyncio
 import re
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
+from html import escape
+from typing import ClassVar
 
 from frazil.errors import InvalidInputError, ObjectRangeError
 from frazil.storage.settings import StorageSettings
@@ -127,6 +129,19 @@ def validate_key(key: str) -> str:
 class Storage(ABC):
     """Objects by key."""
 
+    # The official constructors; `frazil.storage.class_methods` provides them.
+    new_in_memory: ClassVar[Callable[..., "Storage"]]
+    new_local_filesystem: ClassVar[Callable[..., "Storage"]]
+    new_s3: ClassVar[Callable[..., "Storage"]]
+    new_s3_object_store: ClassVar[Callable[..., "Storage"]]
+    new_tigris: ClassVar[Callable[..., "Storage"]]
+    new_r2: ClassVar[Callable[..., "Storage"]]
+    new_hf: ClassVar[Callable[..., "Storage"]]
+    new_gcs: ClassVar[Callable[..., "Storage"]]
+    new_azure_blob: ClassVar[Callable[..., "Storage"]]
+    new_http: ClassVar[Callable[..., "Storage"]]
+    new_redirect: ClassVar[Callable[..., "Storage"]]
+
     concurrency = 16
     """How many requests `get_many` has under way at once."""
 
@@ -159,6 +174,9 @@ class Storage(ABC):
     def is_local(self) -> bool:
         """Whether a request takes no trip over a network, so that waiting for it is no waste."""
         return False
+
+    def _repr_html_(self) -> str:
+        return f"<code>{escape(repr(self))}</code>"
 
     def default_settings(self) -> StorageSettings:
         """What holds here unless the user says otherwise."""
