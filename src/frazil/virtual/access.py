@@ -13,7 +13,7 @@ from frazil.storage.interface import Buffer, ByteRange
 from frazil.storage.store_config import AnyObjectStoreConfig, ObjectStoreConfig
 from frazil.storage.store_connections import connect_bucket, connect_server, mismatch
 from frazil.virtual.containers import VirtualChunkContainer
-from frazil.virtual.locations import Address, absolute_location, find_container, parse_address
+from frazil.virtual.locations import Address, index_containers, parse_address
 
 _MODIFIED = "virtual-chunk-modified"
 _CALL = "frazil.credentials."
@@ -42,6 +42,7 @@ class VirtualChunkAccess:
     ) -> None:
         self._containers = dict(containers)
         self._authorized = dict(authorized)
+        self._index = index_containers(self._containers)
         self._sources: dict[tuple[str, str, str], ForeignObjects] = {}
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -82,8 +83,8 @@ class VirtualChunkAccess:
             return await source.get_async(key, wanted, _expect(ref.checksum, location))
 
     def _find_source(self, given: str) -> tuple[str, ForeignObjects, str]:
-        location = absolute_location(self._containers, given)
-        container = find_container(self._containers, location)
+        location = self._index.absolute_location(given)
+        container = self._index.find_container(location)
         prefix = container.url_prefix
         if prefix not in self._authorized:
             raise _refuse(container)

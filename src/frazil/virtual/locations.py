@@ -8,7 +8,7 @@
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
@@ -57,37 +57,60 @@ def normalize_location(location: str) -> str:
     return f"{scheme}:{rest}"
 
 
-def absolute_location(containers: Containers, location: str) -> str:
-    """A normalized location with the prefix of a named container in its name's place."""
-    normal = normalize_location(location)
-    if not normal.startswith("vcc://"):
-        return normal
-    name, _, path = normal.removeprefix("vcc://").partition("/")
-    for container in containers.values():
-        if container.name == name:
-            return normalize_location(container.url_prefix + path)
-    raise InvalidInputError(
-        f"no virtual chunk container is named {name!r}, which {location!r} is relative to",
-        kind="no-container-for-virtual-chunk",
+@dataclass(frozen=True, slots=True)
+class ContainerIndex:
+    """The containers that can be used, ready to be asked about many locations."""
+
+    named: Mapping[str, VirtualChunkContainer]
+    prefixes: Sequence[tuple[str, VirtualChunkContainer]]
+    """Comparable prefixes, the longest first."""
+
+    def absolute_location(self, location: str) -> str:
+        """A normalized location with the prefix of a named container in its name's place."""
+        normal = normalize_location(location)
+        if not normal.startswith("vcc://"):
+            return normal
+        name, _, path = normal.removeprefix("vcc://").partition("/")
+        if name in self.named:
+            return normalize_location(self.named[name].url_prefix + path)
+        raise InvalidInputError(
+            f"no virtual chunk container is named {name!r}, which {location!r} is relative to",
+            kind="no-container-for-virtual-chunk",
+        )
+
+    def find_container(self, location: str) -> VirtualChunkContainer:
+        """The container whose prefix is the longest above a location; raises InvalidInputError."""
+        wanted = _comparable(self.absolute_location(location))
+        for prefix, container in self.prefixes:
+            if wanted.startswith(prefix):
+                return container
+        raise InvalidInputError(
+            f"no virtual chunk container of the configuration holds {location!r}: add one with "
+            "RepositoryConfig.set_virtual_chunk_container",
+            kind="no-container-for-virtual-chunk",
+        )
+
+
+def index_containers(containers: Containers) -> ContainerIndex:
+    """The containers of a configuration, without those that can't be used."""
+    usable = [container for container in containers.values() if is_valid_container(container)]
+    prefixes = [
+        (_comparable(normalize_location(container.url_prefix)), container) for container in usable
+    ]
+    return ContainerIndex(
+        {container.name: container for container in usable if container.name is not None},
+        sorted(prefixes, key=lambda each: -len(each[0])),
     )
+
+
+def absolute_location(containers: Containers, location: str) -> str:
+    """`ContainerIndex.absolute_location`, for one location."""
+    return index_containers(containers).absolute_location(location)
 
 
 def find_container(containers: Containers, location: str) -> VirtualChunkContainer:
-    """The container whose prefix is the longest above a location; raises InvalidInputError."""
-    wanted = _comparable(absolute_location(containers, location))
-    matching = [
-        container
-        for container in containers.values()
-        if is_valid_container(container)
-        and wanted.startswith(_comparable(normalize_location(container.url_prefix)))
-    ]
-    if matching:
-        return max(matching, key=lambda container: len(container.url_prefix))
-    raise InvalidInputError(
-        f"no virtual chunk container of the configuration holds {location!r}: add one with "
-        "RepositoryConfig.set_virtual_chunk_container",
-        kind="no-container-for-virtual-chunk",
-    )
+    """`ContainerIndex.find_container`, for one location."""
+    return index_containers(containers).find_container(location)
 
 
 def parse_address(location: str) -> Address:
