@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from frazil.engine.keys import METADATA, chunk_prefix, metadata_key, prefix_path
 from frazil.engine.state import SessionState
+from frazil.engine.writing import delete_chunks_below, delete_node
 from frazil.format.coordinates import Coordinates
 from frazil.format.paths import ROOT, path_name
 from frazil.format.snapshot import Node
@@ -91,3 +92,13 @@ def _starting_with(
         for axis, index in enumerate(start):
             chosen = chosen[chosen[:, axis] == index]
         yield chosen
+
+
+def delete_below(state: SessionState, prefix: str) -> None:
+    """Delete all keys at and below a path."""
+    path = prefix_path(prefix)
+    array, start = _find_array_above(state, path)
+    if array is not None:
+        delete_chunks_below(state, array.path, start)
+    else:
+        delete_node(state, path)

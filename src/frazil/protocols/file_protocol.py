@@ -1,5 +1,6 @@
 """What the generations before V2 have in common: refs are files, and so is the history."""
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Generic, TypeVar
 
@@ -12,7 +13,7 @@ from frazil.format.repo_info import SnapshotInfo
 from frazil.format.snapshot import Snapshot
 from frazil.protocols.branch_files import BranchFiles, Tip
 from frazil.protocols.config_file import ConfigFile
-from frazil.protocols.interface import MAIN, CommitProtocol
+from frazil.protocols.interface import MAIN, CommitProtocol, UpdatePolicy
 from frazil.protocols.snapshot_infos import describe_snapshot, follow_parents, read_snapshot
 from frazil.protocols.tag_files import TagFiles
 
@@ -38,6 +39,15 @@ class FileProtocol(CommitProtocol, Generic[At]):
         self._branches = branches
         self._tags = tags
         self._config = ConfigFile(assets.storage)
+
+    def reopen(self, assets: Assets, policy: UpdatePolicy) -> "FileProtocol[At]":
+        other = self._on(assets)
+        other._config = self._config
+        return other
+
+    @abstractmethod
+    def _on(self, assets: Assets) -> "FileProtocol[At]":
+        """A protocol of the same kind."""
 
     # Creation
 

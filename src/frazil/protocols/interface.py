@@ -45,6 +45,10 @@ class CommitProtocol(ABC):
         """In which files are written."""
         return self.assets.dialect
 
+    @abstractmethod
+    def reopen(self, assets: Assets, policy: UpdatePolicy) -> "CommitProtocol":
+        """The same repository through other assets; what was read of it need not be read again."""
+
     # Refs
 
     @abstractmethod

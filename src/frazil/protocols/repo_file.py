@@ -73,6 +73,10 @@ class RepoFile:
         # Replaced whole, never changed: a thread sees one that belongs together.
         self._known: _Found | None = None
 
+    def remember(self, other: "RepoFile") -> None:
+        """Take over what another one has read of the same object."""
+        self._known = other._known
+
     def __reduce__(self) -> tuple[object, ...]:
         return (RepoFile, (self._assets, self._policy))
 

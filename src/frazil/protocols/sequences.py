@@ -38,6 +38,9 @@ class SequenceFiles(FileProtocol[SequenceFile]):
         super().__init__(assets, branches, tags, make_ref)
         self._sequences = branches
 
+    def _on(self, assets: Assets) -> "SequenceFiles":
+        return SequenceFiles(assets)
+
     def delete_tag(self, name: str) -> None:
         if self.dialect in _WITHOUT_TOMBSTONES:
             raise self.unsupported("deleted tags")

@@ -81,3 +81,6 @@ class RefFiles(FileProtocol[FileVersion]):
     def __init__(self, assets: Assets) -> None:
         storage = assets.storage
         super().__init__(assets, ReplacedFiles(storage), TagFiles(storage, FOLDERS))
+
+    def _on(self, assets: Assets) -> "RefFiles":
+        return RefFiles(assets)

@@ -33,6 +33,11 @@ class RepoObject(CommitProtocol):
         super().__init__(assets)
         self._file = RepoFile(assets, policy)
 
+    def reopen(self, assets: Assets, policy: UpdatePolicy) -> "RepoObject":
+        other = RepoObject(assets, policy)
+        other._file.remember(self._file)
+        return other
+
     def read_repo_info(self) -> RepoInfo:
         return self._file.read()
 
