@@ -8,6 +8,7 @@ from frazil.format.dialect import Dialect
 from frazil.format.ids import SnapshotId
 from frazil.format.metadata import Metadata
 from frazil.format.snapshot import Snapshot
+from frazil.format.transaction_log import TransactionLog
 from frazil.protocols.clock import read_clock
 from frazil.protocols.history import next_history, snapshot_parent_id
 from frazil.protocols.interface import MAIN, CommitProtocol
@@ -30,12 +31,12 @@ def open_as(storage: Storage, dialect: Dialect) -> CommitProtocol:
     return RefFiles(assets) if dialect is Dialect.V1 else SequenceFiles(assets)
 
 
-def write_snapshot(
+def plan_snapshot(
     repository: CommitProtocol, parent_id: SnapshotId, message: str = "a change"
 ) -> Snapshot:
-    """Write the file of an empty snapshot that no ref points to."""
+    """An empty snapshot on top of another."""
     parent, now = repository.assets.read_snapshot(parent_id), read_clock()
-    snapshot = Snapshot(
+    return Snapshot(
         new_snapshot_id(repository.dialect),
         snapshot_parent_id(parent, repository.dialect),
         now,
@@ -43,7 +44,15 @@ def write_snapshot(
         Metadata({"by": "a test"}),
         history=next_history(parent, repository.dialect, now),
     )
+
+
+def write_snapshot(
+    repository: CommitProtocol, parent_id: SnapshotId, message: str = "a change"
+) -> Snapshot:
+    """Write the files of an empty snapshot that no ref points to."""
+    snapshot = plan_snapshot(repository, parent_id, message)
     repository.assets.write_snapshot(snapshot)
+    repository.assets.write_transaction_log(TransactionLog(snapshot.id))
     return snapshot
 
 
