@@ -43,6 +43,11 @@ class CachingConfig(Rendered):
     num_bytes_attributes: int | None = field(default=None, metadata=effective(0))
     num_bytes_chunks: int | None = field(default=None, metadata=effective(0))
 
+    @staticmethod
+    def default() -> "CachingConfig":
+        """One that sets nothing."""
+        return CachingConfig()
+
 
 @dataclass(slots=True, repr=False)
 class RepoUpdateRetryConfig(Rendered):

@@ -13,7 +13,7 @@ from frazil.storage.interface import Buffer, ByteRange
 from frazil.storage.store_config import AnyObjectStoreConfig, ObjectStoreConfig
 from frazil.storage.store_connections import connect_bucket, connect_server, mismatch
 from frazil.virtual.containers import VirtualChunkContainer
-from frazil.virtual.locations import Address, index_containers, parse_address
+from frazil.virtual.locations import Address, ContainerIndex, index_containers, parse_address
 
 _MODIFIED = "virtual-chunk-modified"
 _CALL = "frazil.credentials."
@@ -52,6 +52,11 @@ class VirtualChunkAccess:
     def containers(self) -> Mapping[str, VirtualChunkContainer]:
         """Containers by their URL prefix."""
         return self._containers
+
+    @property
+    def index(self) -> ContainerIndex:
+        """The containers, ready to be asked about many locations."""
+        return self._index
 
     @property
     def authorized_prefixes(self) -> set[str]:

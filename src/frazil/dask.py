@@ -1,0 +1,100 @@
+"""Dask arrays, written by as many workers as there are: each brings its changes back in its fork.
+
+A stored block is a Zarr array, whose store knows the session that block was written through. Reducing
+the blocks of an array to one value merges those sessions, as a tree, where the workers are.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any, ParamSpec
+
+import dask.array
+import numpy as np
+import zarr
+from dask.array import Array
+from dask.base import compute
+
+from frazil.distributed import extract_session, merge_sessions
+from frazil.session import ForkSession
+
+__all__ = [
+    "computing_meta",
+    "merge_sessions_array_kwargs",
+    "session_merge_reduction",
+    "store_dask",
+]
+
+_Arguments = ParamSpec("_Arguments")
+
+
+def computing_meta(function: Callable[_Arguments, Any]) -> Callable[_Arguments, Any]:
+    """The function, answering a placeholder where Dask only asks what kind of array it returns."""
+
+    @functools.wraps(function)
+    def answer(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> Any:
+        return _meta() if kwargs.get("computing_meta") else function(*args, **kwargs)
+
+    return answer
+
+
+def merge_sessions_array_kwargs(
+    *sessions: Any,
+    axis: Any = None,  # noqa: ARG001
+    keepdims: Any = None,  # noqa: ARG001
+) -> ForkSession:
+    """`merge_sessions` with the arguments that Dask gives to a reduction."""
+    return merge_sessions(*sessions)
+
+
+def store_dask(
+    *,
+    sources: list[Array],
+    targets: "list[zarr.Array[Any]]",
+    regions: list[tuple[slice, ...]] | None = None,
+    split_every: int | None = None,
+    **store_kwargs: Any,
+) -> ForkSession:
+    """Write Dask arrays to Zarr arrays of a fork, now; returns the fork with all changes.
+
+    Merge it into the session that was forked. `split_every` sessions are merged at a time; what is
+    left of the arguments goes to Dask's scheduler.
+    """
+    stored = dask.array.store(
+        sources,
+        targets,  # type: ignore[arg-type]
+        regions=regions,
+        compute=False,
+        return_stored=True,
+        load_stored=False,
+        lock=False,
+    )
+    return session_merge_reduction(stored, split_every=split_every, **store_kwargs)
+
+
+def session_merge_reduction(
+    arrays: Array | list[Array], *, split_every: int | None, **store_kwargs: Any
+) -> ForkSession:
+    """Compute arrays whose blocks are Zarr arrays, and merge the sessions these were written in."""
+    each = arrays if isinstance(arrays, list | tuple) else [arrays]
+    merged = [_reduce(array, split_every) for array in each]
+    return merge_sessions(*compute(*merged, **store_kwargs))  # type: ignore[no-untyped-call]
+
+
+def _reduce(array: Array, split_every: int | None) -> Array:
+    # Arrays have shapes of their own, so each is reduced by itself.
+    reduced: Array = dask.array.reduction(  # type: ignore[no-untyped-call]
+        array,
+        name="merge-sessions",
+        chunk=computing_meta(extract_session),
+        aggregate=computing_meta(merge_sessions_array_kwargs),
+        split_every=split_every,
+        concatenate=False,
+        keepdims=False,
+        dtype=object,
+        meta=_meta(),
+    )
+    return reduced
+
+
+def _meta() -> "np.ndarray[Any, Any]":
+    return np.array([object()], dtype=object)

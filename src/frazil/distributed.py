@@ -1,0 +1,57 @@
+"""What engines that write arrays in many tasks need: the session of an array, and many made one."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import zarr
+
+from frazil.session import ForkSession, Session
+from frazil.store import IcechunkStore
+
+__all__ = ["extract_session", "merge_sessions"]
+
+
+def extract_session(
+    zarray: "zarr.Array[Any]",
+    axis: Any = None,  # noqa: ARG001
+    keepdims: Any = None,  # noqa: ARG001
+) -> Session:
+    """The session that an array is written through; `axis` and `keepdims` are there for engines."""
+    store = zarray.store
+    if not isinstance(store, IcechunkStore):
+        raise TypeError(f"an array in a {type(store).__name__} has no session")
+    return store.session
+
+
+def merge_sessions(
+    *sessions: "ForkSession | list[ForkSession] | list[list[ForkSession]]",
+) -> ForkSession:
+    """The first fork, with the changes of all others merged into it.
+
+    Raises TypeError for sessions that are no forks: into those, forks are merged with `Session.merge`.
+    """
+    # Tasks that share memory share a session, which need not be merged into itself.
+    forks = list({id(fork): fork for fork in map(_require_fork, _flatten(sessions))}.values())
+    if not forks:
+        raise ValueError("there are no sessions to merge")
+    first, *others = forks
+    if others:
+        first.merge(*others)
+    return first
+
+
+def _flatten(nested: Iterable[Any]) -> Iterator[Any]:
+    for each in nested:
+        if isinstance(each, list):
+            yield from _flatten(each)
+        else:
+            yield each
+
+
+def _require_fork(session: object) -> ForkSession:
+    if isinstance(session, ForkSession):
+        return session
+    raise TypeError(
+        f"merge_sessions only accepts ForkSession objects, not a {type(session).__name__}: to merge "
+        "forks into the session they come from, call Session.merge(*forks)"
+    )
