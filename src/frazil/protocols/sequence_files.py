@@ -53,7 +53,8 @@ class SequenceFile:
         match = _NAME.fullmatch(name)
         if match is None:
             return None
-        return cls(folder, decode_sequence(match[1]), len(match[1]))
+        file = cls(folder, decode_sequence(match[1]), len(match[1]))
+        return file if file.key == key else None
 
     @property
     def key(self) -> str:
@@ -128,9 +129,9 @@ class SequencedBranches(BranchFiles[SequenceFile]):
     def _find_files(self, name: str) -> list[SequenceFile]:
         """All files of a branch, oldest first; none if there is no such branch."""
         for folder in self._folders(name):
-            files = sorted(self._list_files(f"{folder}/"), key=lambda file: file.number)
+            files = [file for file in self._list_files(f"{folder}/") if file.folder == folder]
             if files:
-                return files
+                return sorted(files, key=lambda file: file.number)
         return []
 
     def _list_files(self, prefix: str) -> Iterator[SequenceFile]:

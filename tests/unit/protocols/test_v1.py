@@ -1,0 +1,173 @@
+"""What only V1 repositories have: one file a branch, tombstones, `config.yaml`."""
+
+import pytest
+
+from frazil.errors import ConflictError, FormatError
+from frazil.format.dialect import Dialect
+from frazil.protocols.creation import create_repository
+from frazil.protocols.interface import MAIN, CommitProtocol
+from frazil.storage.interface import Storage
+from frazil.storage.memory import MemoryStorage
+from tests.older_repositories import commit, open_as
+
+
+class PlainNames(MemoryStorage):
+    """A storage where the official library leaves names as they are: S3."""
+
+    @property
+    def has_encoded_names(self) -> bool:
+        return False
+
+
+@pytest.fixture
+def repository(storage: Storage) -> CommitProtocol:
+    return create_repository(storage, Dialect.V1)
+
+
+def keys(storage: Storage, prefix: str = "") -> set[str]:
+    return {info.key for info in storage.list(prefix)}
+
+
+# Refs
+
+
+def test_a_commit_replaces_the_file_of_the_branch(
+    storage: Storage, repository: CommitProtocol
+) -> None:
+    tip = commit(repository)
+
+    assert keys(storage, "refs/") == {"refs/branch.main/ref.json"}
+    assert bytes(storage.get("refs/branch.main/ref.json")) == (
+        b'{"snapshot":"%s"}' % str(tip).encode()
+    )
+
+
+def test_a_deleted_tag_keeps_its_file_beside_an_empty_one(
+    storage: Storage, repository: CommitProtocol
+) -> None:
+    repository.create_tag("release", repository.lookup_branch(MAIN))
+
+    repository.delete_tag("release")
+
+    assert keys(storage, "refs/tag") == {
+        "refs/tag.release/ref.json",
+        "refs/tag.release/ref.json.deleted",
+    }
+    assert bytes(storage.get("refs/tag.release/ref.json.deleted")) == b""
+
+
+def test_a_deleted_branch_leaves_no_file(storage: Storage, repository: CommitProtocol) -> None:
+    repository.create_branch("spring", repository.lookup_branch(MAIN))
+
+    repository.delete_branch("spring")
+
+    assert keys(storage, "refs/") == {"refs/branch.main/ref.json"}
+
+
+def test_the_empty_name_is_a_name(storage: Storage, repository: CommitProtocol) -> None:
+    repository.create_branch("", repository.lookup_branch(MAIN))
+    repository.create_tag("", repository.lookup_branch(MAIN))
+
+    assert repository.list_branches() == {MAIN, ""}
+    assert repository.list_tags() == {""}
+    assert "refs/branch./ref.json" in keys(storage)
+
+
+def test_names_are_spelled_as_the_official_library_finds_them(
+    storage: Storage, repository: CommitProtocol
+) -> None:
+    plain = PlainNames()
+    elsewhere = create_repository(plain, Dialect.V1)
+
+    for place in (repository, elsewhere):
+        place.create_branch("é~", place.lookup_branch(MAIN))
+
+    assert "refs/branch.%C3%A9%7E/ref.json" in keys(storage)
+    assert "refs/branch.é~/ref.json" in keys(plain)
+
+
+@pytest.mark.parametrize("spelled", ["é", "%C3%A9"])
+def test_a_branch_in_either_spelling_is_moved_where_it_is(
+    storage: Storage, repository: CommitProtocol, spelled: str
+) -> None:
+    storage.put(f"refs/branch.{spelled}/ref.json", storage.get("refs/branch.main/ref.json"))
+
+    tip = commit(repository, "é")
+
+    assert repository.list_branches() == {MAIN, "é"}
+    assert repository.lookup_branch("é") == tip
+    assert keys(storage, "refs/") == {
+        "refs/branch.main/ref.json",
+        f"refs/branch.{spelled}/ref.json",
+    }
+    repository.delete_branch("é")
+    assert repository.list_branches() == {MAIN}
+
+
+def test_a_tag_in_the_other_spelling_is_taken(storage: Storage, repository: CommitProtocol) -> None:
+    first = repository.lookup_branch(MAIN)
+    storage.put("refs/tag.é/ref.json", storage.get("refs/branch.main/ref.json"))
+
+    with pytest.raises(Exception, match="é"):
+        repository.create_tag("é", first)
+
+    assert repository.list_tags() == {"é"}
+    repository.delete_tag("é")
+    assert repository.list_tags() == set()
+
+
+def test_a_damaged_ref_names_its_file(storage: Storage, repository: CommitProtocol) -> None:
+    storage.put("refs/branch.main/ref.json", b'{"snapshot":"ZZ"}')
+
+    with pytest.raises(FormatError, match=r"refs/branch\.main/ref\.json") as refusal:
+        repository.lookup_branch(MAIN)
+
+    assert refusal.value.kind == "serialization"
+
+
+# Configuration
+
+
+def test_a_configuration_is_saved_and_read_by_others(
+    storage: Storage, repository: CommitProtocol
+) -> None:
+    assert repository.read_config() is None
+
+    repository.write_config({"inline_chunk_threshold_bytes": 12})
+
+    assert open_as(storage, Dialect.V1).read_config() == {"inline_chunk_threshold_bytes": 12}
+    assert keys(storage, "overwritten/") == set()
+
+
+def test_a_configuration_that_is_overwritten_is_kept(
+    storage: Storage, repository: CommitProtocol
+) -> None:
+    repository.write_config({"inline_chunk_threshold_bytes": 12})
+    before = bytes(storage.get("config.yaml"))
+
+    repository.write_config({"inline_chunk_threshold_bytes": 13})
+    open_as(storage, Dialect.V1).write_config({"inline_chunk_threshold_bytes": 14})
+
+    backups = keys(storage, "overwritten/config.yaml.")
+    assert len(backups) == 2
+    assert before in {bytes(storage.get(key)) for key in backups}
+    assert repository.read_config() == {"inline_chunk_threshold_bytes": 14}
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_configuration_that_others_saved_since_is_not_overwritten(
+    storage: Storage, repository: CommitProtocol, is_first: bool
+) -> None:
+    if not is_first:
+        repository.write_config({})
+    ours, theirs = open_as(storage, Dialect.V1), open_as(storage, Dialect.V1)
+    ours.read_config()
+    theirs.read_config()
+    theirs.write_config({"inline_chunk_threshold_bytes": 12})
+
+    with pytest.raises(ConflictError) as refusal:
+        ours.write_config({"inline_chunk_threshold_bytes": 13})
+
+    assert refusal.value.kind == "config-updated"
+    assert ours.read_config() == {"inline_chunk_threshold_bytes": 12}
+    ours.write_config({"inline_chunk_threshold_bytes": 13})
