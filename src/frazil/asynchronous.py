@@ -7,10 +7,11 @@ signature that runs the method in a thread.
 import asyncio
 import functools
 from collections.abc import Callable, Coroutine
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 
 def asynchronous(function: Callable[P, R]) -> Callable[P, Coroutine[Any, Any, R]]:
@@ -24,3 +25,10 @@ def asynchronous(function: Callable[P, R]) -> Callable[P, Coroutine[Any, Any, R]
     in_a_thread.__qualname__ = f"{function.__qualname__}_async"
     in_a_thread.__doc__ = f"{function.__doc__}\n\n(For an event loop.)"
     return in_a_thread
+
+
+def asynchronous_class_method(
+    method: Callable[Concatenate[type[T], P], R],
+) -> "classmethod[T, P, Coroutine[Any, Any, R]]":
+    """The same for a class method."""
+    return classmethod(asynchronous(method.__func__))  # type: ignore[attr-defined]

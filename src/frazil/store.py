@@ -1,9 +1,9 @@
 """Zarr's store over a session."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from zarr.core.sync import SyncMixin
 from frazil.asynchronous import asynchronous
 from frazil.engine import listing, reading, virtual_refs, writing
 from frazil.engine.array_chunks import ChunkBatch, chunk_batches
+from frazil.engine.keys import prefix_path
 from frazil.engine.state import SessionState
 from frazil.engine.stores import StoreOwner
 from frazil.errors import ReadOnlyError
@@ -35,6 +36,14 @@ if TYPE_CHECKING:
 
 __all__ = ["IcechunkStore"]
 
+R = TypeVar("R")
+
+Buffers = list[Buffer | None]
+"""What was read; None where there was nothing."""
+
+FailedChunks = list[tuple[int, ...]] | None
+"""Coordinates of chunks that were not set, if there are any."""
+
 
 class IcechunkStore(Store, SyncMixin, Block):
     """Groups, arrays and chunks of a session, as Zarr asks for them.
@@ -43,7 +52,11 @@ class IcechunkStore(Store, SyncMixin, Block):
     """
 
     def __init__(
-        self, store: StoreOwner, read_only: bool | None = None, *args: Any, **kwargs: Any
+        self,
+        store: StoreOwner,
+        read_only: bool | None = None,
+        *args: Any,  # noqa: ARG002 (others hand them over, and mean nothing by them)
+        **kwargs: Any,  # noqa: ARG002
     ) -> None:
         """Not for users, who get a store from `Session.store`."""
         super().__init__(read_only=store.read_only if read_only is None else read_only)
@@ -146,7 +159,7 @@ class IcechunkStore(Store, SyncMixin, Block):
         self,
         prototype: BufferPrototype,
         key_ranges: Iterable[tuple[str, ByteRequest | None]],
-    ) -> list[Buffer | None]:
+    ) -> Buffers:
         """Several ranges of several keys, in the order in which they were asked for."""
         limit = asyncio.Semaphore(self._state.surroundings.settings.get_partial_values_concurrency)
 
@@ -170,7 +183,9 @@ class IcechunkStore(Store, SyncMixin, Block):
 
     async def is_empty(self, prefix: str) -> bool:
         """Whether there is nothing at or below a path."""
-        return await self._run(lambda state, at: next(listing.list_keys(state, at), None) is None, prefix)
+        return await self._run(
+            lambda state, at: next(listing.list_keys(state, at), None) is None, prefix
+        )
 
     def list(self) -> AsyncIterator[str]:
         """All keys."""
@@ -247,9 +262,7 @@ class IcechunkStore(Store, SyncMixin, Block):
         """
         self._refuse_read_only()
         ref = VirtualRef(location, offset, length, virtual_refs.parse_checksum(checksum))
-        virtual_refs.set_virtual_ref(
-            self._state, key, ref, validate_container=validate_container
-        )
+        virtual_refs.set_virtual_ref(self._state, key, ref, validate_container=validate_container)
 
     set_virtual_ref_async = asynchronous(set_virtual_ref)
 
@@ -259,12 +272,12 @@ class IcechunkStore(Store, SyncMixin, Block):
         chunks: Sequence[VirtualChunkSpec],
         *,
         validate_containers: bool = True,
-    ) -> "list[tuple[int, ...]] | None":
+    ) -> FailedChunks:
         """The same for many chunks; gives those whose location no container holds, which stay unset."""
         self._refuse_read_only()
         return virtual_refs.set_specs(
             self._state,
-            listing.prefix_path(array_path),
+            prefix_path(array_path),
             chunks,
             validate_containers=validate_containers,
         )
@@ -282,7 +295,7 @@ class IcechunkStore(Store, SyncMixin, Block):
         validate_containers: bool = True,
         arr_offset: tuple[int, ...] | None = None,
         checksum: datetime | str | None = None,
-    ) -> "list[tuple[int, ...]] | None":
+    ) -> FailedChunks:
         """The same by columns over a grid in C order, `arr_offset` chunks from the array's first.
 
         An empty location leaves its chunk as it is.
@@ -290,7 +303,7 @@ class IcechunkStore(Store, SyncMixin, Block):
         self._refuse_read_only()
         failed = virtual_refs.set_columns(
             self._state,
-            listing.prefix_path(array_path),
+            prefix_path(array_path),
             virtual_refs.grid_coordinates(chunk_grid_shape, arr_offset, len(locations)),
             locations,
             np.asarray(offsets),
@@ -305,15 +318,15 @@ class IcechunkStore(Store, SyncMixin, Block):
     def array_chunk_iterator(
         self, array_path: str, batch_size: int = 100_000
     ) -> AsyncCloseableIterator[ChunkBatch]:
-        """The chunks of an array by columns: coordinates, kinds, paths, offsets, lengths, inline bytes."""
+        """The chunks of an array: coordinates, kinds, paths, offsets, lengths, inline bytes."""
         batches: Iterator[ChunkBatch] = chunk_batches(
-            self._state, listing.prefix_path(array_path), batch_size
+            self._state, prefix_path(array_path), batch_size
         )
         return AsyncCloseableIterator(batches)
 
     # How
 
-    async def _run(self, function: Any, argument: str) -> Any:
+    async def _run(self, function: Callable[[SessionState, str], R], argument: str) -> R:
         """A function of the session, in a thread if it may have to wait for a network."""
         if self._state.assets.storage.is_local:
             return function(self._state, argument)

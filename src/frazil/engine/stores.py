@@ -15,4 +15,3 @@ class StoreOwner(Protocol):
     @property
     def read_only(self) -> bool:
         """Whether it can't be written to."""
-

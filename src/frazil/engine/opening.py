@@ -1,0 +1,152 @@
+"""Opening and creating repositories: from a storage and a configuration to all that a session needs.
+
+What a user says wins over what was saved with the repository, and that over what the storage asks for.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from frazil.assets import AssetOptions, Assets
+from frazil.config import Attribution, RepositoryConfig
+from frazil.config.effective import EffectiveConfig, resolve_config
+from frazil.config.tree import decode_config, encode_config
+from frazil.credentials import AnyCredential
+from frazil.engine.state import Surroundings
+from frazil.format.dialect import Dialect
+from frazil.format.files import EncodingOptions
+from frazil.format.json_values import JsonValue
+from frazil.protocols.creation import create_repository
+from frazil.protocols.detection import open_protocol
+from frazil.protocols.interface import CommitProtocol, UpdatePolicy
+from frazil.storage.interface import Storage
+from frazil.virtual.access import VirtualChunkAccess
+
+Authorizations = Mapping[str, AnyCredential | None]
+"""Credentials by the prefix of the container that they are for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An open repository, and how it was opened."""
+
+    storage: Storage
+    surroundings: Surroundings
+    authorizations: Authorizations = field(default_factory=dict)
+    attribution: Attribution = field(default_factory=Attribution)
+
+    @property
+    def protocol(self) -> CommitProtocol:
+        """Refs and history."""
+        return self.surroundings.protocol
+
+
+def open_repository(
+    storage: Storage,
+    config: RepositoryConfig | None = None,
+    authorizations: Authorizations | None = None,
+    attribution: Attribution | None = None,
+) -> Opened:
+    """Open the repository in a storage, whatever its generation; raises RepositoryNotFoundError."""
+    protocol = open_protocol(storage)
+    saved = protocol.read_config()
+    merged = _layer(storage, None if saved is None else decode_config(saved), config)
+    return _surround(storage, protocol, merged, authorizations or {}, attribution)
+
+
+def create(
+    storage: Storage,
+    dialect: Dialect,
+    config: RepositoryConfig | None = None,
+    authorizations: Authorizations | None = None,
+    attribution: Attribution | None = None,
+    *,
+    check_clean_root: bool = True,
+) -> Opened:
+    """Make a repository; its configuration is saved if it says anything of its own."""
+    merged = _layer(storage, None, config)
+    says_something = config is not None and config != RepositoryConfig.default()
+    protocol = create_repository(
+        storage,
+        dialect,
+        asset_options(resolve_config(merged)),
+        update_policy(resolve_config(merged)),
+        encode_config(merged) if says_something else None,
+        check_clean_root,
+    )
+    return _surround(storage, protocol, merged, authorizations or {}, attribution)
+
+
+def reopen(
+    opened: Opened,
+    config: RepositoryConfig | None = None,
+    authorizations: Authorizations | None = None,
+) -> Opened:
+    """The same repository with another configuration or other credentials."""
+    before = opened.surroundings.config
+    merged = before if config is None else before.merge(config)
+    chosen = opened.authorizations if authorizations is None else authorizations
+    return _surround(opened.storage, opened.protocol, merged, chosen, opened.attribution)
+
+
+def _layer(
+    storage: Storage, saved: RepositoryConfig | None, given: RepositoryConfig | None
+) -> RepositoryConfig:
+    merged = RepositoryConfig(storage=storage.default_settings())
+    for above in (saved, given):
+        if above is not None:
+            merged = merged.merge(above)
+    return merged
+
+
+def _surround(
+    storage: Storage,
+    protocol: CommitProtocol,
+    config: RepositoryConfig,
+    authorizations: Authorizations,
+    attribution: Attribution | None,
+) -> Opened:
+    settings = resolve_config(config)
+    used = storage.with_settings(settings.storage)
+    assets = Assets(used, protocol.dialect, asset_options(settings))
+    virtual = VirtualChunkAccess(
+        {each.url_prefix: each for each in settings.containers}, dict(authorizations)
+    )
+    virtual.validate()
+    surroundings = Surroundings(
+        protocol.reopen(assets, update_policy(settings)), config, settings, virtual
+    )
+    return Opened(storage, surroundings, dict(authorizations), attribution or Attribution())
+
+
+def asset_options(settings: EffectiveConfig) -> AssetOptions:
+    """How files are written and held."""
+    caching, storage = settings.caching, settings.storage
+    return AssetOptions(
+        encoding=EncodingOptions(
+            compression_level=settings.compression_level,
+            location_compression=settings.location_compression,
+        ),
+        num_snapshot_nodes=caching.num_snapshot_nodes,
+        num_chunk_refs=caching.num_chunk_refs,
+        num_transaction_changes=caching.num_transaction_changes,
+        num_bytes_chunks=caching.num_bytes_chunks,
+        metadata_storage_class=storage.metadata_storage_class or storage.storage_class,
+        chunks_storage_class=storage.chunks_storage_class or storage.storage_class,
+    )
+
+
+def update_policy(settings: EffectiveConfig) -> UpdatePolicy:
+    """How often a lost race is run again."""
+    retries = settings.repo_update_retries
+    return UpdatePolicy(
+        max_tries=retries.max_tries,
+        initial_backoff_seconds=retries.initial_backoff_ms / 1000,
+        max_backoff_seconds=retries.max_backoff_ms / 1000,
+        num_updates_per_repo_info_file=settings.num_updates_per_repo_info_file,
+    )
+
+
+def saved_config(protocol: CommitProtocol) -> RepositoryConfig | None:
+    """The configuration that was saved with a repository."""
+    tree: Mapping[str, JsonValue] | None = protocol.read_config()
+    return None if tree is None else decode_config(dict(tree))

@@ -1,0 +1,6 @@
+"""A repository: sessions, branches, tags, history, state and upkeep of one place in a storage."""
+
+from frazil.repository.legacy import create_legacy
+from frazil.repository.repository import Repository
+
+__all__ = ["Repository", "create_legacy"]
