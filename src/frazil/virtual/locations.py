@@ -20,9 +20,10 @@ Containers = Mapping[str, VirtualChunkContainer]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _DOTS = {".": ".", "%2e": ".", "..": "..", ".%2e": "..", "%2e.": "..", "%2e%2e": ".."}
-# What stays as it is in the path and in the query of a normalized `file:` URL.
+# What stays as it is in the parts of a normalized `file:` URL.
 _KEPT_IN_PATH = "%/:@!$&'()*+,;=|^[]~"
 _KEPT_IN_QUERY = "%/:@!$&()*+,;=|^[]~{}`?\\"
+_KEPT_IN_FRAGMENT = "%/:@!$&'()*+,;=|^[]~{}?#\\"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +145,17 @@ def _normalize_file(rest: str) -> str:
     host, path = "", plain.removeprefix("/")
     if plain.startswith("//"):
         host, _, path = plain[2:].partition("/")
-    host = "" if host.lower() == "localhost" else host
-    path = quote(_resolve_dots(path), safe=_KEPT_IN_PATH, errors="surrogateescape")
-    query = quote(query, safe=_KEPT_IN_QUERY, errors="surrogateescape")
-    return f"file://{host}/{path}{question_mark}{query}{hash_sign}{fragment}"
+    host = "" if host.lower() == "localhost" else host.lower()
+    if not re.fullmatch(r"[a-z0-9._-]*", host):
+        raise _refuse(f"file:{rest}", f"{host!r} is no host")
+    # Slashes at the start of a path mean no more than one does.
+    path = _escape(_resolve_dots(path).lstrip("/"), _KEPT_IN_PATH)
+    query = question_mark + _escape(query, _KEPT_IN_QUERY)
+    return f"file://{host}/{path}{query}{hash_sign}{_escape(fragment, _KEPT_IN_FRAGMENT)}"
+
+
+def _escape(text: str, kept: str) -> str:
+    return quote(text, safe=kept, errors="surrogateescape")
 
 
 def _resolve_dots(path: str) -> str:

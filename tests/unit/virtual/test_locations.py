@@ -55,7 +55,9 @@ def test_a_location_has_one_spelling(given: str, normal: str) -> None:
     assert normalize_location(normal) == normal
 
 
-@pytest.mark.parametrize("given", ["", "plain", "/plain/path", "s3:key", "s3:///key", "http://"])
+@pytest.mark.parametrize(
+    "given", ["", "plain", "/path", "s3:key", "s3:///key", "http://", "file://a|b/c"]
+)
 def test_what_is_no_url_of_an_object_is_refused(given: str) -> None:
     with pytest.raises(InvalidInputError, match="no location of a virtual chunk") as caught:
         normalize_location(given)
