@@ -11,7 +11,6 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
-T = TypeVar("T")
 
 
 def asynchronous(function: Callable[P, R]) -> Callable[P, Coroutine[Any, Any, R]]:
@@ -28,7 +27,7 @@ def asynchronous(function: Callable[P, R]) -> Callable[P, Coroutine[Any, Any, R]
 
 
 def asynchronous_class_method(
-    method: Callable[Concatenate[type[T], P], R],
-) -> "classmethod[T, P, Coroutine[Any, Any, R]]":
+    method: Callable[Concatenate[Any, P], R],
+) -> "classmethod[Any, P, Coroutine[Any, Any, R]]":
     """The same for a class method."""
     return classmethod(asynchronous(method.__func__))  # type: ignore[attr-defined]

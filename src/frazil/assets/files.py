@@ -31,6 +31,10 @@ from frazil.storage.interface import Buffer, ByteRange, PutOptions, Storage
 
 T = TypeVar("T")
 
+_WITHOUT_SIZES = frozenset({Dialect.DRAFT, Dialect.ALPHA_A, Dialect.ALPHA_B, Dialect.ALPHA_C})
+_WITHOUT_COUNTS = _WITHOUT_SIZES | {Dialect.ALPHA_D, Dialect.ALPHA_E, Dialect.ALPHA_F}
+"""What snapshots of the older generations do not record of a manifest file."""
+
 
 @dataclass(frozen=True, slots=True)
 class AssetOptions:
@@ -173,7 +177,11 @@ class Assets:
         data = encode_manifest(manifest, self.dialect, self.options.encoding)
         self.storage.put(self.layout.manifest_key(id), data, self.describe("manifest"))
         self._manifests.put(id, Decoded(manifest, self.dialect))
-        return ManifestFileInfo(id, len(data), len(manifest))
+        return ManifestFileInfo(
+            id,
+            None if self.dialect in _WITHOUT_SIZES else len(data),
+            None if self.dialect in _WITHOUT_COUNTS else len(manifest),
+        )
 
     def write_transaction_log(self, log: TransactionLog) -> None:
         """Write the log of a snapshot; nothing in the generations that keep none."""
