@@ -1,0 +1,39 @@
+"""Old generations in an object store, whose answers get lost."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from frazil.format.dialect import Dialect
+from frazil.protocols.creation import create_repository
+from frazil.protocols.detection import open_protocol
+from frazil.protocols.interface import MAIN
+from frazil.testing.object_server import LoseAnswer, ObjectServer, Rule
+from tests.older_repositories import OLDER, commit, messages
+from tests.storage.object_stores import make_s3
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ObjectServer]:
+    with ObjectServer() as running:
+        yield running
+
+
+@pytest.mark.parametrize("dialect", OLDER)
+def test_refs_and_commits_land_once_though_answers_get_lost(
+    server: ObjectServer, dialect: Dialect
+) -> None:
+    storage = make_s3(server.url, prefix=f"folder/{dialect.value}")
+    server.inject([Rule(LoseAnswer(), method="PUT", probability=0.3)], seed=7)
+    repository = create_repository(storage, dialect)
+
+    for number in range(4):
+        tip = commit(repository, message=f"change {number}")
+        repository.create_branch(f"branch {number}", tip)
+        repository.create_tag(f"tag {number}", tip)
+    repository.delete_branch("branch 0")
+
+    opened = open_protocol(storage)
+    assert messages(opened) == [f"change {number}" for number in (3, 2, 1, 0)]
+    assert opened.list_branches() == {MAIN, *(f"branch {number}" for number in (1, 2, 3))}
+    assert opened.list_tags() == {f"tag {number}" for number in range(4)}
