@@ -105,8 +105,8 @@ def reset_branch(
 
 def create_tag(info: RepoInfo, name: str, snapshot_id: SnapshotId) -> Change:
     """Give a snapshot a name for ever."""
-    refuse_unless_enabled(info, CREATE_TAG)
     snapshot_info(info, snapshot_id)
+    refuse_unless_enabled(info, CREATE_TAG)
     if name in info.deleted_tags:
         raise AlreadyExistsError(
             f"there was a tag {name!r}, and no other may take its name",

@@ -9,7 +9,7 @@ from typing import Any
 
 import icechunk
 
-from tests.interop.official import reading, writing
+from tests.interop.official import configuring, operating, reading, writing
 from tests.interop.official.opening import open_repository
 from tests.interop.official.protocol import decode_line, encode_line
 
@@ -41,8 +41,11 @@ CALLS: dict[str, Callable[..., Any]] = {
         reading.inspect_manifest,
         reading.inspect_transaction_log,
         reading.inspect_repo_info,
+        configuring.write_config,
+        configuring.compare_config,
         writing.write_random_repository,
         writing.write_group,
+        operating.operate,
     )
 }
 

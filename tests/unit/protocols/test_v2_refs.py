@@ -192,7 +192,7 @@ def test_tags_are_not_created_or_deleted_where_that_is_switched_off(
     repository.set_feature_flag(DELETE_TAG.id, False)
 
     with pytest.raises(SessionStateError, match="create_tag") as creation:
-        repository.create_tag("v1", UNKNOWN_ID)
+        repository.create_tag("v1", FIRST)
     with pytest.raises(SessionStateError, match="delete_tag") as deletion:
         repository.delete_tag("v1")
 
