@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from frazil.credentials import AnyCredential, Credentials
 from frazil.errors import InvalidInputError, StorageError
@@ -16,6 +17,7 @@ from frazil.virtual.containers import VirtualChunkContainer
 from frazil.virtual.locations import Address, ContainerIndex, index_containers, parse_address
 
 _MODIFIED = "virtual-chunk-modified"
+_REMEMBERED_LOCATIONS = 4096
 _CALL = "frazil.credentials."
 _EXAMPLES: dict[type, str] = {
     ObjectStoreConfig.S3: "s3_from_env_credentials()",
@@ -44,6 +46,8 @@ class VirtualChunkAccess:
         self._authorized = dict(authorized)
         self._index = index_containers(self._containers)
         self._sources: dict[tuple[str, str, str], ForeignObjects] = {}
+        # A file has many chunks, and finding out where they come from takes as long as a small read.
+        self._find_source = lru_cache(_REMEMBERED_LOCATIONS)(self._locate)
 
     def __reduce__(self) -> tuple[object, ...]:
         return (VirtualChunkAccess, (self._containers, self._authorized))
@@ -87,9 +91,8 @@ class VirtualChunkAccess:
         with _naming(location):
             return await source.get_async(key, wanted, _expect(ref.checksum, location))
 
-    def _find_source(self, given: str) -> tuple[str, ForeignObjects, str]:
-        location = self._index.absolute_location(given)
-        container = self._index.find_container(location)
+    def _locate(self, given: str) -> tuple[str, ForeignObjects, str]:
+        location, container = self._index.locate(given)
         prefix = container.url_prefix
         if prefix not in self._authorized:
             raise _refuse(container)

@@ -81,10 +81,15 @@ class ContainerIndex:
 
     def find_container(self, location: str) -> VirtualChunkContainer:
         """The container whose prefix is the longest above a location; raises InvalidInputError."""
-        wanted = _comparable(self.absolute_location(location))
+        return self.locate(location)[1]
+
+    def locate(self, location: str) -> tuple[str, VirtualChunkContainer]:
+        """The absolute location, with its container."""
+        absolute = self.absolute_location(location)
+        wanted = _comparable(absolute)
         for prefix, container in self.prefixes:
             if wanted.startswith(prefix):
-                return container
+                return absolute, container
         raise InvalidInputError(
             f"no virtual chunk container of the configuration holds {location!r}: add one with "
             "RepositoryConfig.set_virtual_chunk_container",
