@@ -15,7 +15,7 @@ from frazil.config.conditions import (
     render_rule,
     rule_holds,
 )
-from frazil.rendering import Called, public_name
+from frazil.rendering import CalledInOrder, public_name
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -67,7 +67,7 @@ class ManifestSplitDimCondition(ABC):  # noqa: B024 (it names its alternatives, 
     """Which dimension is meant; an alternative each."""
 
     @dataclass(frozen=True, slots=True, repr=False)
-    class Axis(Called):
+    class Axis(CalledInOrder):
         """The dimension of this number, from 0."""
 
         axis: int
@@ -77,7 +77,7 @@ class ManifestSplitDimCondition(ABC):  # noqa: B024 (it names its alternatives, 
             return axis == self.axis
 
     @dataclass(frozen=True, slots=True, repr=False)
-    class DimensionName(Called):
+    class DimensionName(CalledInOrder):
         """The dimensions in whose names the expression is found."""
 
         regex: str
@@ -87,7 +87,7 @@ class ManifestSplitDimCondition(ABC):  # noqa: B024 (it names its alternatives, 
             return dimension_name is not None and has_match(self.regex, dimension_name)
 
     @dataclass(frozen=True, slots=True, repr=False)
-    class Any(Called):
+    class Any(CalledInOrder):
         """Every dimension."""
 
         def matches(self, axis: int, dimension_name: str | None) -> bool:  # noqa: ARG002

@@ -15,6 +15,7 @@ from frazil.rendering.text import (
     render_block,
     render_call,
     render_fields_call,
+    render_ordered_call,
     render_plain,
     render_short_call,
 )
@@ -22,6 +23,7 @@ from frazil.rendering.text import (
 __all__ = [
     "Block",
     "Called",
+    "CalledInOrder",
     "Item",
     "Listed",
     "Rendered",
@@ -82,3 +84,12 @@ class Called:
 
     def __repr__(self) -> str:
         return render_short_call(self)
+
+
+class CalledInOrder:
+    """The same, for one whose arguments have no names for the official library."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return render_ordered_call(self)

@@ -43,6 +43,12 @@ def render_short_call(value: Any) -> str:
     return f"{public_name(value)}({', '.join(arguments)})"
 
 
+def render_ordered_call(value: Any) -> str:
+    """The same, its arguments without their names."""
+    arguments = (render_call(getattr(value, each.name)) for each in fields(value))
+    return f"{public_name(value)}({', '.join(arguments)})"
+
+
 def render_block(value: Shown) -> str:
     """A title, and one line, or block, for each item; with a line feed at the end."""
     lines = [f"<{public_name(value)}>"]
