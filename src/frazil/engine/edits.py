@@ -51,6 +51,12 @@ class ChunkEdits:
         self._written = self._written.remove(coordinates)
         self._deleted = coords_.unite([self._deleted, coordinates])
 
+    def forget(self, coordinates: Coordinates) -> None:
+        """Take edits back, so that the base counts again at these chunks."""
+        self._settle()
+        self._written = self._written.remove(coordinates)
+        self._deleted = coords_.without(self._deleted, coordinates)
+
     def apply(self, newer: "ChunkEdits") -> None:
         """Lay other edits of the same array over these."""
         written, deleted = newer.settled()

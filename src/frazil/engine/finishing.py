@@ -16,7 +16,7 @@ from frazil.states import SessionMode
 
 def commit(state: SessionState, text: CommitText, *, allow_empty: bool = False) -> SnapshotId:
     """Make the session's changes the tip of its branch; raises ConflictError if somebody was first."""
-    branch = _require_branch(state)
+    branch = require_branch(state)
     with state.lock:
         _refuse_nothing(state, allow_empty=allow_empty)
         _refuse_moved_branch(state, branch)
@@ -28,7 +28,7 @@ def commit(state: SessionState, text: CommitText, *, allow_empty: bool = False) 
 
 def amend(state: SessionState, text: CommitText, *, allow_empty: bool = False) -> SnapshotId:
     """Replace the tip of the session's branch by one that has the session's changes as well."""
-    branch = _require_branch(state)
+    branch = require_branch(state)
     protocol = state.surroundings.protocol
     if protocol.dialect is not Dialect.V2:
         raise protocol.unsupported("amend")
@@ -87,7 +87,8 @@ def _write_manifests(state: SessionState) -> WrittenManifests:
     return write_manifests(state.view, state.surroundings.settings.split_sizes)
 
 
-def _require_branch(state: SessionState) -> str:
+def require_branch(state: SessionState) -> str:
+    """The branch that a session commits to; raises SessionStateError where there is none."""
     if state.branch is None:
         raise SessionStateError(
             "a read-only session or a fork can't be committed: merge a fork into the session that"
