@@ -88,6 +88,9 @@ if TYPE_CHECKING:
     from frazil.ops import GCSummary as GCSummary
     from frazil.ops import Update as Update
     from frazil.ops import UpdateType as UpdateType
+    from frazil.repository import Repository as Repository
+    from frazil.session import ForkSession as ForkSession
+    from frazil.session import Session as Session
     from frazil.snapshots import AncestryGraph as AncestryGraph
     from frazil.snapshots import Diff as Diff
     from frazil.snapshots import ManifestFileInfo as ManifestFileInfo
@@ -120,6 +123,7 @@ if TYPE_CHECKING:
     from frazil.storage import s3_storage as s3_storage
     from frazil.storage import s3_store as s3_store
     from frazil.storage import tigris_storage as tigris_storage
+    from frazil.store import IcechunkStore as IcechunkStore
     from frazil.types import CommitMethod as CommitMethod
     from frazil.virtual import VirtualChunkContainer as VirtualChunkContainer
     from frazil.virtual import VirtualChunkSpec as VirtualChunkSpec

@@ -1,12 +1,18 @@
 """What a user gets from `import frazil` alone."""
 
+import ast
 import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
 
+import pytest
+
 import frazil
 from tests.generations import REPOSITORY_NAMES
+
+# What the table names and nobody has written.
+NOT_YET = {"upgrade_icechunk_repository"}
 
 # Prints one line for every promise that the import breaks.
 IMPORT_FRAZIL_AND_COMPLAIN = """
@@ -14,7 +20,7 @@ import sys, threading
 import frazil
 
 engines = {
-    "IPython", "click", "dask", "pandas", "pyarrow", "pyspark", "rich",
+    "IPython", "numpy", "obstore", "zarr", "click", "dask", "pandas", "pyarrow", "pyspark", "rich",
     "starlette", "typer", "uvicorn", "virtualizarr", "xarray",
 }
 for engine in sorted(engines & sys.modules.keys()):
@@ -51,3 +57,34 @@ def test_every_repository_of_the_archive_is_unpacked(generations: Path) -> None:
     assert unpacked == REPOSITORY_NAMES
     assert unpacked
     assert all((generations / name / "repo").is_dir() for name in unpacked)
+
+
+def test_every_name_is_found_where_the_table_says() -> None:
+    assert len(frazil.__all__) == 114
+    for name in frazil.__all__:
+        assert getattr(frazil, name) is not None
+        assert name in dir(frazil)
+
+
+def test_type_checkers_are_told_of_the_same_names() -> None:
+    tree = ast.parse(Path(frazil.__file__).read_text())
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    told = {
+        (alias.name, str(node.module).removeprefix("frazil."))
+        for node in imports
+        for alias in node.names
+        if str(node.module).startswith("frazil.") and alias.name != "__version__"
+    }
+
+    assert told == {(name, home) for name, home in frazil._HOME_OF.items() if name not in NOT_YET}
+
+
+def test_a_name_that_is_none_is_told_so() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        frazil.nothing  # type: ignore[attr-defined]  # noqa: B018 (asking is the test)
+
+
+def test_modules_are_reachable_from_the_package_alone() -> None:
+    code = "import frazil; print(frazil.config.RepositoryConfig(), frazil.storage.S3Options())"
+
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
