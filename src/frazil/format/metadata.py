@@ -48,7 +48,11 @@ class Value:
         """The value's bytes; those it came in, if the encoding is the same."""
         if encoding is self._encoding:
             return self._data
-        return _ENCODERS[encoding](self.get())
+        data = _ENCODERS[encoding](self.get())
+        if self._encoding is None:
+            # Every commit writes the values of all commits before it again.
+            self._data, self._encoding = data, encoding
+        return data
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Value) and self.get() == other.get()

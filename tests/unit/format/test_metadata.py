@@ -54,3 +54,12 @@ def test_metadata_is_a_mapping_that_is_written_in_the_order_of_its_names() -> No
     assert [name for name, _ in metadata.encode(Encoding.MESSAGEPACK)] == ["a", "b", "é"]
     assert metadata == Metadata({"a": [3], "b": 1, "é": 2})
     assert pickle.loads(pickle.dumps(metadata)) == metadata
+
+
+def test_a_value_is_encoded_once() -> None:
+    value = Value({"a": [1, 2]})
+
+    data = value.encode(Encoding.FLEXBUFFERS)
+
+    assert value.encode(Encoding.FLEXBUFFERS) is data
+    assert Value.encoded(Encoding.MESSAGEPACK, value.encode(Encoding.MESSAGEPACK)) == value

@@ -9,8 +9,9 @@ of them are a handful of array assignments.
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -190,7 +191,7 @@ class Writer:
         return places
 
     def _uniform_tables(self, count: int, fields: tuple[Field, ...]) -> Integers:
-        layout = _Layout.of(fields)
+        layout = _lay_out(tuple(map(_shape_of, fields)))
         stride = layout.stride
         self._align_behind(count * stride, layout.alignment)
         places = self.size + stride * np.arange(count, 0, -1, dtype=np.int64)
@@ -198,7 +199,8 @@ class Writer:
         for start in range(0, count, _ROWS_AT_ONCE):
             part = slice(start, start + _ROWS_AT_ONCE)
             for field, at in zip(fields, layout.positions, strict=True):
-                _fill(rows[part], _take(field, part), at, places[part], layout)
+                taken = field if count <= _ROWS_AT_ONCE else _take(field, part)
+                _fill(rows[part], taken, at, places[part], layout)
         vtable_place = self.size + count * stride + len(layout.vtable)
         _column(rows, "<i4", 0)[:] = vtable_place - places
         self.prepend(rows.reshape(-1), layout.alignment)
@@ -211,55 +213,66 @@ class Writer:
             self.prepend(bytes(padding), 1)
 
 
+class _Shape(NamedTuple):
+    """All of a field that its place in a table depends on."""
+
+    slot: int
+    size: int
+    alignment: int
+    attached: int
+    """Bytes that lie behind the table."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Layout:
     """Where fields lie in a table, and how far apart tables are."""
 
-    positions: list[int]
+    positions: tuple[int, ...]
     attached_at: int
     stride: int
     alignment: int
     vtable: bytes
 
-    @classmethod
-    def of(cls, fields: tuple[Field, ...]) -> "_Layout":
-        sizes = [_size_and_alignment(field) for field in fields]
-        alignment = max([4, *(align for _, align in sizes)])
-        positions = [0] * len(fields)
-        end = 4
-        for index in _packing_order(sizes, alignment):
-            size, align = sizes[index]
-            end += -end % align
-            positions[index] = end
-            end += size
-        slots = [0] * (max((field.slot for field in fields), default=-1) + 1)
-        for field, position in zip(fields, positions, strict=True):
-            slots[field.slot] = position
-        vtable = np.array([4 + 2 * len(slots), end, *slots], "<u2").tobytes()
-        attached_at = end + -end % 4
-        attached = sum(4 + 4 * f.rows.shape[1] for f in fields if isinstance(f, Attached))
-        stride = attached_at + attached
-        return cls(positions, attached_at, stride + -stride % alignment, alignment, vtable)
+
+@lru_cache(maxsize=256)
+def _lay_out(shapes: tuple[_Shape, ...]) -> _Layout:
+    # Small files consist of many kinds of tables with few of each, and always of the same kinds.
+    alignment = max([4, *(shape.alignment for shape in shapes)])
+    positions = [0] * len(shapes)
+    end = 4
+    for index in _packing_order(shapes, alignment):
+        end += -end % shapes[index].alignment
+        positions[index] = end
+        end += shapes[index].size
+    slots = [0] * (max((shape.slot for shape in shapes), default=-1) + 1)
+    for shape, position in zip(shapes, positions, strict=True):
+        slots[shape.slot] = position
+    vtable = np.array([4 + 2 * len(slots), end, *slots], "<u2").tobytes()
+    attached_at = end + -end % 4
+    stride = attached_at + sum(shape.attached for shape in shapes)
+    return _Layout(tuple(positions), attached_at, stride + -stride % alignment, alignment, vtable)
 
 
-def _packing_order(sizes: list[tuple[int, int]], alignment: int) -> list[int]:
+def _packing_order(shapes: tuple[_Shape, ...], alignment: int) -> list[int]:
     """Widest first, but for one narrow field that fills the gap behind a table's first 4 bytes."""
-    order = sorted(range(len(sizes)), key=lambda index: -sizes[index][1])
-    filler = next((index for index in order if sizes[index] == (4, 4)), None)
+    order = sorted(range(len(shapes)), key=lambda index: -shapes[index].alignment)
+    filler = next((i for i in order if shapes[i].size == shapes[i].alignment == 4), None)
     if alignment == 8 and filler is not None:
         order.remove(filler)
         order.insert(0, filler)
     return order
 
 
-def _size_and_alignment(field: Field) -> tuple[int, int]:
+def _shape_of(field: Field) -> _Shape:
     match field:
-        case Link() | Attached():
-            return 4, 4
+        case Link():
+            return _Shape(field.slot, 4, 4, 0)
+        case Attached():
+            return _Shape(field.slot, 4, 4, 4 + 4 * field.rows.shape[1])
         case Number():
-            return field.values.dtype.itemsize, field.values.dtype.itemsize
+            return _Shape(field.slot, field.values.dtype.itemsize, field.values.dtype.itemsize, 0)
         case Struct():
-            return field.rows.shape[1], field.alignment
+            return _Shape(field.slot, field.rows.shape[1], field.alignment, 0)
 
 
 def _fill(rows: Bytes, field: Field, at: int, places: Integers, layout: _Layout) -> None:

@@ -138,7 +138,7 @@ def _write_snapshots(
     writer: Writer, snapshots: Sequence[SnapshotInfo], index_of: Mapping[SnapshotId, int]
 ) -> Integers:
     parents = (
-        _NO_PARENT if s.parent_id is None else _index_of(index_of, s.parent_id, f"snapshot {s.id}")
+        _NO_PARENT if s.parent_id is None else _index_of(index_of, s.parent_id, "snapshot", s.id)
         for s in snapshots
     )
     pruned = np.full(len(snapshots), ABSENT, np.int64)
@@ -162,7 +162,7 @@ def _write_refs(
     writer: Writer, refs: Mapping[str, SnapshotId], index_of: Mapping[SnapshotId, int]
 ) -> int:
     names = sorted(refs, key=str.encode)
-    indexes = (_index_of(index_of, refs[name], f"ref {name!r}") for name in names)
+    indexes = (_index_of(index_of, refs[name], "ref", name) for name in names)
     tables = writer.tables(
         len(names),
         Link(RefSlot.NAME, writer.texts(names)),
@@ -182,8 +182,10 @@ def _write_flags(writer: Writer, flags: tuple[int, ...] | None) -> Integers:
     return one(writer.struct_vector(numbers(sorted(flags), "<u2").view(np.uint8).reshape(-1, 2)))
 
 
-def _index_of(index_of: Mapping[SnapshotId, int], id_: SnapshotId, who: str) -> int:
+def _index_of(index_of: Mapping[SnapshotId, int], id_: SnapshotId, what: str, name: object) -> int:
     index = index_of.get(id_)
     if index is None:
-        raise InvalidInputError(f"repo info: {who} points to snapshot {id_}, which is not in it")
+        raise InvalidInputError(
+            f"repo info: {what} {name} points to snapshot {id_}, which is not in it"
+        )
     return index
