@@ -1,5 +1,7 @@
+import ast
 import copy
 import pickle
+from pathlib import Path
 
 import pytest
 
@@ -59,3 +61,28 @@ def test_errors_are_also_what_python_code_would_catch() -> None:
 
 def test_a_missing_key_shows_its_message_without_quotes() -> None:
     assert str(errors.NodeNotFoundError("no node '/a'")) == "no node '/a'"
+
+
+def test_classes_that_users_import_are_named_after_the_package() -> None:
+    assert repr(errors.NodeNotFoundError) == "<class 'frazil.NodeNotFoundError'>"
+    assert pickle.loads(pickle.dumps(errors.NodeNotFoundError)) is errors.NodeNotFoundError
+
+
+def test_every_kind_that_is_raised_is_a_code() -> None:
+    source = Path(errors.__file__).parent
+    found = {
+        each.value.value
+        for file in source.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Call) and "Error" in ast.unparse(node.func)
+        for each in node.keywords
+        if each.arg == "kind" and isinstance(each.value, ast.Constant)
+    }
+
+    assert len(found) > 10
+    assert found | {cls.default_kind for cls in CLASSES} <= set(errors.ErrorKind)
+
+
+def test_a_code_is_a_text() -> None:
+    assert str(errors.ErrorKind.CHUNK_NOT_FOUND) == "chunk-not-found"
+    assert len(errors.ErrorKind) == 100

@@ -30,7 +30,7 @@ class AncestryGraph:
                 row.snapshot.id[:SHORT_ID_LENGTH],
                 _names_of(row.snapshot.id, branches or {}),
                 _names_of(row.snapshot.id, tags or {}),
-                row.snapshot.message.partition("\n")[0],
+                _first_line(row.snapshot.message),
             )
             for row in self._rows
         ]
@@ -44,6 +44,12 @@ class AncestryGraph:
 
     def _repr_svg_(self) -> str:
         return render_svg(self._rows, self._labels, has_colours=self._has_colours)
+
+
+def _first_line(message: str) -> str:
+    """What fits beside a snapshot; nothing in it can move a cursor or break a drawing."""
+    line = message.partition("\n")[0]
+    return "".join(each if each.isprintable() else " " for each in line)
 
 
 def _names_of(snapshot_id: str, refs: Mapping[str, str]) -> tuple[str, ...]:

@@ -88,3 +88,10 @@ def test_a_drawing_has_a_circle_for_each_snapshot_and_a_line_to_each_parent() ->
     names = [element.tag.rpartition("}")[2] for element in root]
     assert (names.count("circle"), names.count("path"), names.count("text")) == (8, 7, 8)
     assert any((element.text or "").endswith("<b>&") for element in root)
+
+
+def test_a_message_cannot_draw_by_itself() -> None:
+    graph = AncestryGraph([snapshot("A", None, 0, "\x1b[2Jgone\x00")], plain=True)
+
+    assert str(graph) == "● AAAAAAAA  [2Jgone\n"
+    ElementTree.fromstring(graph._repr_svg_())
