@@ -125,7 +125,7 @@ class CommitProtocol(ABC):
 
     @abstractmethod
     def write_config(self, config: Mapping[str, JsonValue]) -> None:
-        """Save the configuration; raises ConflictError if somebody else did since it was read."""
+        """Save it; before V2, ConflictError if somebody else did since it was read."""
 
     # What only V2 has
 
