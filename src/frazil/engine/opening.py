@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from frazil.assets import AssetOptions, Assets
 from frazil.config import Attribution, RepositoryConfig
-from frazil.config.effective import EffectiveConfig, resolve_config
+from frazil.config.effective import EffectiveConfig, close_prefix, resolve_config
+from frazil.config.repository import merge_configs
 from frazil.config.tree import decode_config, encode_config
 from frazil.credentials import AnyCredential
 from frazil.engine.state import Surroundings
@@ -92,10 +93,10 @@ def _layer(
     storage: Storage, saved: RepositoryConfig | None, given: RepositoryConfig | None
 ) -> RepositoryConfig:
     merged = RepositoryConfig(storage=storage.default_settings())
-    for above in (saved, given):
-        if above is not None:
-            merged = merged.merge(above)
-    return merged
+    if saved is not None:
+        # Old repositories have containers saved that no release accepts any more.
+        merged = merge_configs(merged, saved)
+    return merged if given is None else merged.merge(given)
 
 
 def _surround(
@@ -109,7 +110,8 @@ def _surround(
     used = storage.with_settings(settings.storage)
     assets = Assets(used, protocol.dialect, asset_options(settings))
     virtual = VirtualChunkAccess(
-        {each.url_prefix: each for each in settings.containers}, dict(authorizations)
+        {each.url_prefix: each for each in settings.containers},
+        {close_prefix(prefix): each for prefix, each in authorizations.items()},
     )
     virtual.validate()
     surroundings = Surroundings(
