@@ -110,6 +110,10 @@ class Assets:
             id, lambda: self._read(self.layout.manifest_key(id), decode_manifest)
         )
 
+    def read_manifest_data(self, id: ManifestId) -> bytes:
+        """A manifest's file as it is, for those who want to know how it was written."""
+        return bytes(self._get(self.layout.manifest_key(id)))
+
     def find_cached_manifest(self, id: ManifestId) -> Manifest | None:
         """A manifest, if it needs no request."""
         found = self._manifests.find(id)

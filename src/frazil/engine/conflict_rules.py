@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from frazil.conflicts import Conflict, ConflictType
 from frazil.engine.changes import ChangeSet, arrays_of, groups_of
+from frazil.engine.log_merging import updated_nodes
 from frazil.format import coordinates as coords_
 from frazil.format.coordinates import Coordinates
 from frazil.format.ids import NodeId
@@ -42,9 +43,8 @@ class Theirs:
 
     @property
     def updated(self) -> frozenset[NodeId]:
-        """Nodes whose metadata was set; the alphas list attributes apart, and new nodes with them."""
-        attributes = self.log.updated_attributes - self.log.new_groups - self.log.new_arrays
-        return self.log.updated_groups | self.log.updated_arrays | attributes
+        """Nodes whose metadata was set."""
+        return updated_nodes(self.log)
 
     def is_gone(self, node: Node) -> bool:
         """Whether a node of our base is not there any more."""

@@ -1,4 +1,4 @@
-"""Several transaction logs as one."""
+"""Several transaction logs as one, and what the logs of all generations have in common."""
 
 from collections.abc import Sequence
 
@@ -19,18 +19,25 @@ def merge_logs(logs: Sequence[TransactionLog], id: SnapshotId) -> TransactionLog
         deleted_arrays=frozenset().union(*(log.deleted_arrays for log in logs)),
         updated_groups=frozenset().union(*(log.updated_groups for log in logs)),
         updated_arrays=frozenset().union(*(log.updated_arrays for log in logs)),
-        updated_chunks=_merge_chunks(logs),
+        updated_chunks=merge_chunks(logs),
         updated_attributes=frozenset().union(*(log.updated_attributes for log in logs)),
         moves=chain_moves([move for log in logs for move in log.moves]),
     )
 
 
-def _merge_chunks(logs: Sequence[TransactionLog]) -> dict[NodeId, Coordinates]:
+def merge_chunks(logs: Sequence[TransactionLog]) -> dict[NodeId, Coordinates]:
+    """The chunks that the logs tell of, by array, each once."""
     parts: dict[NodeId, list[Coordinates]] = {}
     for log in logs:
         for node_id, coordinates in log.updated_chunks.items():
             parts.setdefault(node_id, []).append(coordinates)
     return {node_id: coords_.unite(blocks) for node_id, blocks in parts.items()}
+
+
+def updated_nodes(log: TransactionLog) -> frozenset[NodeId]:
+    """Nodes whose metadata was set; the alphas list attributes apart, and new nodes among them."""
+    attributes = log.updated_attributes - log.new_groups - log.new_arrays
+    return log.updated_groups | log.updated_arrays | attributes
 
 
 def chain_moves(moves: Sequence[Move]) -> tuple[Move, ...]:

@@ -16,6 +16,7 @@ from frazil.format.header import (
     FileType,
     Header,
     decode_file,
+    decompress,
     encode_file,
     has_header,
 )
@@ -26,7 +27,11 @@ from frazil.format.repo_info import RepoInfo
 from frazil.format.snapshot import Snapshot
 from frazil.format.transaction_log import TransactionLog
 from frazil.format.v2.locations import LocationCompression
-from frazil.format.v2.manifest_reader import decode_manifest_payload
+from frazil.format.v2.manifest_reader import (
+    LocationEncoding,
+    decode_manifest_payload,
+    read_location_encoding,
+)
 from frazil.format.v2.manifest_writer import encode_manifest_payload
 from frazil.format.v2.repo_info import decode_repo_info_payload, encode_repo_info_payload
 from frazil.format.v2.snapshot import decode_snapshot_payload, encode_snapshot_payload
@@ -77,6 +82,16 @@ def decode_manifest(data: bytes) -> Decoded[Manifest]:
         return alpha.decode_manifest_payload(payload, header)
     dialect = _dialect_of(header)
     return Decoded(decode_manifest_payload(payload), dialect, header)
+
+
+def inspect_manifest_payload(data: bytes) -> tuple[int, LocationEncoding]:
+    """The size of a manifest file's payload, decompressed, and how it keeps locations."""
+    if data[:4] == ZSTD_MAGIC:
+        return len(decompress(data, "manifest file")), LocationEncoding()
+    header, payload = _open(data, FileType.MANIFEST)
+    if header is None or alpha.is_messagepack_payload(payload):
+        return len(payload), LocationEncoding()
+    return len(payload), read_location_encoding(payload)
 
 
 def decode_transaction_log(data: bytes, snapshot_id: SnapshotId) -> Decoded[TransactionLog]:

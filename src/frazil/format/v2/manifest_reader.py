@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -36,6 +37,25 @@ def decode_manifest_payload(payload: bytes) -> Manifest:
         extra=root.find_data(ManifestSlot.EXTRA),
         array_extras=extras,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class LocationEncoding:
+    """How the locations of virtual chunks are kept in a manifest."""
+
+    dictionary_size_bytes: int | None = None
+    """None where there is no dictionary."""
+    num_compressed_refs: int = 0
+
+
+def read_location_encoding(payload: bytes) -> LocationEncoding:
+    """How a manifest's FlatBuffer keeps the locations of virtual chunks."""
+    buffer = Buffer(payload, _WHAT)
+    root = buffer.root()
+    dictionary = root.find_data(ManifestSlot.LOCATION_DICTIONARY)
+    arrays = [EncodedRefs(table, dictionary) for table in root.tables(ManifestSlot.ARRAYS)]
+    size = None if dictionary is None else len(dictionary)
+    return LocationEncoding(size, sum(refs.count_compressed_locations() for refs in arrays))
 
 
 class EncodedRefs:
@@ -103,12 +123,19 @@ class EncodedRefs:
 
     def table(self) -> ChunkTable:
         """All references as columns, sorted, whatever the order in the file."""
+        return decode_table(self._tables(), self._dictionary)
+
+    def count_compressed_locations(self) -> int:
+        """How many references have a location that the dictionary compresses."""
+        return int(self._tables().has(ChunkRefSlot.COMPRESSED_LOCATION).sum())
+
+    def _tables(self) -> Tables:
         # The first time counts as work that all arrays of the file do together.
         again = self._is_decoded
         self._is_decoded = True
         source = Source.of(Buffer(self._buffer.data, _WHAT) if again else self._buffer)
         positions = self._start + 4 * np.arange(self._count, dtype=np.int64)
-        return decode_table(Tables(source, source.follow(positions)), self._dictionary)
+        return Tables(source, source.follow(positions))
 
     def with_axes(self, axes: int) -> ChunkTable:
         """All references as columns, if they are for an array of so many axes."""
