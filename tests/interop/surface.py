@@ -125,7 +125,8 @@ def _public_names(module: Any) -> tuple[str, ...]:
 
 def _is_own(module: Any, name: str, value: Any) -> bool:
     is_made_here = getattr(value, "__module__", None) == module.__name__
-    return is_made_here and not name.startswith("_")
+    is_called = inspect.isroutine(value) or inspect.isclass(value)
+    return is_made_here and is_called and not name.startswith("_")
 
 
 _ABSENT = object()
