@@ -42,7 +42,7 @@ def lazily(dataset: xr.Dataset) -> xr.Dataset:
 
 
 def read(session: Session, group: str | None = None) -> xr.Dataset:
-    found: xr.Dataset = xr.open_zarr(session.store, group=group, consolidated=False)
+    found: xr.Dataset = xr.open_zarr(session.store, group=group, consolidated=False, chunks=None)
     return found.load()
 
 
