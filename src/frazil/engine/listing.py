@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from frazil.engine.keys import METADATA, chunk_prefix, metadata_key, prefix_path
 from frazil.engine.state import SessionState
 from frazil.engine.writing import delete_chunks_below, delete_node
@@ -48,11 +50,25 @@ def has_no_keys(state: SessionState, prefix: str = "") -> bool:
 
 def total_size(state: SessionState, prefix: str = "") -> int:
     """The bytes of all keys at and below a path."""
+    path = prefix_path(prefix)
+    array, start = _find_array_above(state, path)
+    if array is not None:
+        return _size_of_chunks(state, array, start)
     total = 0
-    for node in state.view.descendants(prefix_path(prefix)):
+    for node in state.view.descendants(path):
         total += len(node.user_data)
         if node.array is not None:
-            total += sum(int(table.length.sum()) for table in state.view.tables(node))
+            total += _size_of_chunks(state, node, ())
+    return total
+
+
+def _size_of_chunks(state: SessionState, node: Node, start: tuple[int, ...]) -> int:
+    total = 0
+    for table in state.view.tables(node):
+        chosen = np.ones(len(table), np.bool_)
+        for axis, index in enumerate(start):
+            chosen &= table.coordinates[:, axis] == index
+        total += int(table.length[chosen].sum())
     return total
 
 

@@ -1,17 +1,23 @@
 """Finding one chunk's reference in the manifests of an array.
 
-The first look-ups search the manifest's encoded bytes; a manifest that is asked often is worth
-decoding, because then a look-up is a search in an array of numbers.
+The first look-ups search the manifest's encoded bytes. A manifest that is asked often is worth
+decoding: from then on a look-up is a search in a column of numbers.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 
 from frazil.assets import Assets
+from frazil.assets.cache import WeightedCache
 from frazil.engine.keys import Coordinate
 from frazil.format import coordinates as coords_
+from frazil.format.chunk_index import ChunkIndex
 from frazil.format.ids import ManifestId, NodeId
 from frazil.format.references import ChunkRef
 from frazil.format.snapshot import ManifestRef, Node
+
+_WORTH = 256
+"""Decoding a reference with all others takes so much less time than searching for it."""
 
 
 class ManifestLookup:
@@ -19,21 +25,35 @@ class ManifestLookup:
 
     def __init__(self, assets: Assets) -> None:
         self._assets = assets
+        self._asked: Counter[tuple[ManifestId, NodeId]] = Counter()
+        self._indexes: WeightedCache[tuple[ManifestId, NodeId], ChunkIndex] = WeightedCache(
+            assets.options.num_chunk_refs, len
+        )
 
     def find(self, node: Node, coordinate: Coordinate) -> ChunkRef | None:
         """The reference of a chunk in the base snapshot."""
         ref = self._find_manifest(node, coordinate)
         if ref is None:
             return None
-        return self._find_in(ref.id, node.id, coordinate)
+        key = (ref.id, node.id)
+        index = self._indexes.find(key)
+        if index is not None:
+            return index.find(coordinate)
+        refs = self._assets.read_manifest(ref.id).arrays.get(node.id)
+        if refs is None:
+            return None
+        self._asked[key] += 1
+        if self._asked[key] * _WORTH < len(refs):
+            return refs.find(coordinate)
+        table = refs.with_axes(len(coordinate))
+        if ChunkIndex.can_hold(table):
+            self._indexes.put(key, ChunkIndex(table))
+        return table.find(coordinate)
 
     def is_cached(self, node: Node, coordinate: Coordinate) -> bool:
         """Whether `find` needs no request."""
         ref = self._find_manifest(node, coordinate)
         return ref is None or self._assets.find_cached_manifest(ref.id) is not None
-
-    def _find_in(self, id: ManifestId, node_id: NodeId, coordinate: Coordinate) -> ChunkRef | None:
-        return self._assets.read_manifest(id).find(node_id, coordinate)
 
     def _find_manifest(self, node: Node, coordinate: Sequence[int]) -> ManifestRef | None:
         assert node.array is not None

@@ -9,6 +9,8 @@ from typing import ClassVar, Self
 from frazil.errors import InvalidInputError
 
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_PAIRS = [first + second for first in ALPHABET for second in ALPHABET]
+"""By ten bits: every chunk that is read has its id spelled."""
 
 # Crockford's reading rules: case does not matter, and the letters that look like digits are digits.
 _DIGIT_OF = {letter: digit for digit, letter in enumerate(ALPHABET)}
@@ -19,8 +21,9 @@ _DIGIT_OF |= dict.fromkeys("iIlL", 1) | dict.fromkeys("oO", 0)
 def encode_base32(data: bytes) -> str:
     """Spell bytes in base32: upper case, no padding characters, zero bits appended on the right."""
     length = (len(data) * 8 + 4) // 5
-    number = int.from_bytes(data, "big") << (length * 5 - len(data) * 8)
-    return "".join(ALPHABET[number >> shift & 31] for shift in range((length - 1) * 5, -1, -5))
+    bits = (length + 1) // 2 * 10
+    number = int.from_bytes(data, "big") << (bits - len(data) * 8)
+    return "".join([_PAIRS[number >> at & 1023] for at in range(bits - 10, -1, -10)])[:length]
 
 
 def decode_base32(text: str) -> bytes:
