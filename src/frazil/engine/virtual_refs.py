@@ -20,7 +20,7 @@ from frazil.format.references import Checksum, ChunkKind, ETag, LastModified, Vi
 from frazil.format.snapshot import ArrayData, Node
 from frazil.format.strings import Strings
 from frazil.format.times import from_datetime
-from frazil.virtual.locations import find_container, normalize_location
+from frazil.virtual.locations import normalize_location
 from frazil.virtual.specs import VirtualChunkSpec
 
 ChecksumArgument = str | datetime | None
@@ -52,7 +52,7 @@ def set_virtual_ref(
     location = normalize_location(ref.location)
     _refuse_dialect(state, ref.checksum)
     if validate_container:
-        find_container(state.surroundings.virtual.containers, location)
+        state.surroundings.virtual.index.find_container(location)
     refuse_place(state, path, coordinate, ref.length)
     set_ref(state, path, coordinate, VirtualRef(location, ref.offset, ref.length, ref.checksum))
 
@@ -165,9 +165,7 @@ def grid_coordinates(
 
 def _has_container(state: SessionState, location: str) -> bool:
     try:
-        return bool(location) and bool(
-            find_container(state.surroundings.virtual.containers, location)
-        )
+        return bool(location) and bool(state.surroundings.virtual.index.find_container(location))
     except InvalidInputError:
         return False
 

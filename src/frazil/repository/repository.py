@@ -1,6 +1,6 @@
 """The repository as users see it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
 from frazil.asynchronous import asynchronous, asynchronous_class_method
@@ -24,7 +24,7 @@ from frazil.repository.upkeep import Upkeep
 from frazil.states import SpecVersion
 from frazil.storage import Storage, StorageSettings
 
-Credentials = dict[str, AnyCredential | None]
+Credentials = Mapping[str, AnyCredential | None]
 """By the prefix of the container that they are for."""
 
 
