@@ -35,8 +35,10 @@ class ChunkIndex:
         only_native = bool(np.all(table.kind == ChunkKind.NATIVE))
         self._chunk_ids = np.ascontiguousarray(table.chunk_id).tobytes() if only_native else b""
         self._id_size = table.chunk_id.shape[1]
-        self._offsets = memoryview(np.ascontiguousarray(table.offset))
-        self._lengths = memoryview(np.ascontiguousarray(table.length))
+        # Columns may lie anywhere in a file's bytes, and a memoryview reads numbers only where they
+        # lie as in memory.
+        self._offsets = memoryview(np.require(table.offset, np.uint64, ["C", "A"]))
+        self._lengths = memoryview(np.require(table.length, np.uint64, ["C", "A"]))
 
     def __len__(self) -> int:
         return len(self._table)
