@@ -92,7 +92,7 @@ class IcechunkStore(Store, SyncMixin, Block):
 
     def with_read_only(self, read_only: bool = False) -> Store:
         """The same store, to be written to or not."""
-        store = IcechunkStore(self._store, read_only=read_only)
+        store = type(self)(self._store, read_only=read_only)
         store._is_open = False
         return store
 
@@ -222,6 +222,7 @@ class IcechunkStore(Store, SyncMixin, Block):
 
     def delete_sync(self, key: str) -> None:
         """`delete` without an event loop."""
+        self._refuse_read_only()
         writing.delete_key(self._state, key)
 
     async def delete_dir(self, prefix: str) -> None:
@@ -235,6 +236,7 @@ class IcechunkStore(Store, SyncMixin, Block):
 
     def sync_clear(self) -> None:
         """`clear` without an event loop."""
+        self._refuse_read_only()
         writing.clear(self._state)
 
     async def set_partial_values(
@@ -333,8 +335,10 @@ class IcechunkStore(Store, SyncMixin, Block):
         return await asyncio.to_thread(function, self._state, argument)
 
     def _refuse_read_only(self) -> None:
-        if self.read_only or self._state.is_read_only:
+        if self._state.is_read_only:
             raise ReadOnlyError("this store can't be written to", kind="read-only-store")
+        # A read-only store of a writable session is Zarr's idea, and so is the error.
+        self._check_writable()
 
 
 def _range(request: ByteRequest | None) -> Range | None:
@@ -347,7 +351,7 @@ def _range(request: ByteRequest | None) -> Range | None:
             return ByteOffset(offset)
         case SuffixByteRequest(suffix):
             return ByteSuffix(suffix)
-    raise ValueError(f"{request!r} is no range of bytes")
+    raise ValueError(f"Unexpected byte_range, got {request!r}")  # as Zarr's own stores say it
 
 
 def _bytes_of(value: Buffer) -> Any:
