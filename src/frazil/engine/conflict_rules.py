@@ -159,8 +159,16 @@ def _chunk_double_update(ours: Ours, theirs: Theirs) -> Iterator[Clash]:
 
 def _delete_of_updated_array(ours: Ours, theirs: Theirs) -> Iterator[Clash]:
     changed = theirs.updated | theirs.log.updated_chunks.keys()
-    for id in arrays_of(ours.changes.deleted) & changed:
-        yield Clash(ConflictType.DeleteOfUpdatedArray, ours.changes.deleted[id].path, id)
+    for id in arrays_of(ours.changes.deleted):
+        path = ours.changes.deleted[id].path
+        if changed & {id, _find_id(theirs, path)}:
+            yield Clash(ConflictType.DeleteOfUpdatedArray, path, id)
+
+
+def _find_id(theirs: Theirs, path: str) -> NodeId | None:
+    """What is at a path now: they may have put another node in the place of the one we know."""
+    found = theirs.nodes.get(path)
+    return None if found is None else found.id
 
 
 def _delete_of_updated_group(ours: Ours, theirs: Theirs) -> Iterator[Clash]:

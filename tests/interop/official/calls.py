@@ -9,7 +9,7 @@ from typing import Any
 
 import icechunk
 
-from tests.interop.official import configuring, operating, reading, writing
+from tests.interop.official import configuring, operating, reading, rebasing, writing
 from tests.interop.official.opening import open_repository
 from tests.interop.official.protocol import decode_line, encode_line
 
@@ -46,6 +46,8 @@ CALLS: dict[str, Callable[..., Any]] = {
         writing.write_random_repository,
         writing.write_group,
         operating.operate,
+        rebasing.run_rebase,
+        rebasing.commit_with_rebase,
     )
 }
 

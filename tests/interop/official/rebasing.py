@@ -1,0 +1,17 @@
+"""Rebases of the official library."""
+
+from typing import Any
+
+import icechunk
+
+from tests.interop import rebase_scenarios
+
+
+def run_rebase(**scenario: Any) -> dict[str, Any]:
+    """See `rebase_scenarios`."""
+    return rebase_scenarios.run_rebase(icechunk, **scenario)
+
+
+def commit_with_rebase(**scenario: Any) -> dict[str, Any]:
+    """See `rebase_scenarios`."""
+    return rebase_scenarios.commit_with_rebase(icechunk, **scenario)
