@@ -12,7 +12,7 @@ from frazil.format.coordinates import Coordinates
 from frazil.format.ids import ALPHABET
 from frazil.format.references import ChunkKind, InlineRef, NativeRef
 from frazil.storage import ChunkType
-from frazil.virtual.locations import index_containers
+from frazil.virtual.locations import ContainerIndex, index_containers
 
 ChunkBatch = tuple[
     Coordinates,
@@ -25,6 +25,7 @@ ChunkBatch = tuple[
 """Coordinates, kinds, places (a URL, the id of a chunk, or nothing), offsets, lengths, and the bytes
 of inline chunks by their row."""
 
+_RELATIVE = "vcc://"
 _LETTERS = np.frombuffer(ALPHABET.encode(), np.uint8)
 
 
@@ -88,8 +89,17 @@ def _inline_bytes(table: ChunkTable, row: int) -> bytes:
 def _absolute_locations(state: SessionState, table: ChunkTable) -> NDArray[np.object_]:
     """The URLs of a table's locations, by number; each is looked at once."""
     index = index_containers(state.surroundings.virtual.containers)
-    texts = [index.absolute_location(text) for text in table.locations]
+    texts = [_absolute_location(index, text) for text in table.locations]
     return np.array([*texts, ""], object)[:-1]
+
+
+def _absolute_location(index: ContainerIndex, location: str) -> str:
+    """As it was given: to be shown, a location is not spelled anew as it is to be read."""
+    if not location.startswith(_RELATIVE):
+        return location
+    name, _, path = location.removeprefix(_RELATIVE).partition("/")
+    container = index.named.get(name)
+    return index.absolute_location(location) if container is None else container.url_prefix + path
 
 
 def spell_ids(ids: NDArray[np.uint8]) -> list[str]:
