@@ -6,8 +6,10 @@ caller asks for one chunk. A column that says the same for all rows (no checksum
 broadcast view and takes no memory.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import chain
+from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
@@ -68,42 +70,28 @@ class ChunkTable:
     extras: tuple[bytes, ...] = ()
 
     @classmethod
-    def of(cls, axes: int, refs: Mapping[tuple[int, ...], ChunkRef], id_size: int = 12) -> Self:
+    def of(
+        cls, axes: int, refs: Mapping[tuple[int, ...], ChunkRef], id_size: int = 12
+    ) -> "ChunkTable":
         """A table of references given one by one."""
-        rows = sorted(refs.items())
-        locations, location = _number(
-            [r.location if isinstance(r, VirtualRef) else None for _, r in rows]
-        )
-        etags, etag = _number([_etag(ref) for _, ref in rows])
-        inline, where = _pack_inline([r.data if isinstance(r, InlineRef) else b"" for _, r in rows])
-        count = len(rows)
-        chunk_id = np.zeros((count, id_size), np.uint8)
-        offset, length = where[:-1].astype(np.uint64), np.diff(where).astype(np.uint64)
-        for row, (_, ref) in enumerate(rows):
-            if isinstance(ref, InlineRef):
-                continue
-            offset[row], length[row] = ref.offset, ref.length
-            if isinstance(ref, NativeRef):
-                chunk_id[row] = np.frombuffer(ref.chunk_id, np.uint8)
-        return cls(
-            coordinates=np.array([c for c, _ in rows], np.uint32).reshape(count, axes),
-            kind=np.fromiter((_KIND_OF[type(ref)] for _, ref in rows), np.uint8, count),
-            offset=offset,
-            length=length,
-            chunk_id=chunk_id,
-            location=location,
-            etag=etag,
-            last_modified=np.fromiter((_last_modified(r) for _, r in rows), np.uint32, count),
-            extra=constant_column(-1, count, np.int32),
-            locations=locations,
-            etags=etags,
-            inline=inline,
-        )
+        groups: dict[type[ChunkRef], tuple[list[tuple[int, ...]], list[Any]]] = {}
+        for place, ref in refs.items():
+            places, same = groups.setdefault(type(ref), ([], []))
+            places.append(place)
+            same.append(ref)
+        tables = [
+            cls(
+                coordinates=_coordinates_of(axes, places), **_COLUMNS_OF[kind](same, id_size)
+            ).sort()
+            for kind, (places, same) in groups.items()
+        ]
+        return concatenate(tables) if tables else cls.empty(axes, id_size)
 
     @classmethod
     def empty(cls, axes: int, id_size: int = 12) -> Self:
         """A table without references."""
-        return cls.of(axes, {}, id_size)
+        columns = _columns(0, ChunkKind.NATIVE, id_size)
+        return cls(coordinates=np.empty((0, axes), np.uint32), **columns)
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -255,12 +243,6 @@ _ROW_COLUMNS = (
 )  # fmt: skip
 assert set(_ROW_COLUMNS) < {column.name for column in fields(ChunkTable)}
 
-_KIND_OF = {
-    NativeRef: ChunkKind.NATIVE,
-    VirtualRef: ChunkKind.VIRTUAL,
-    InlineRef: ChunkKind.INLINE,
-}
-
 
 def concatenate(tables: Iterable[ChunkTable]) -> ChunkTable:
     """One sorted table of several; where a coordinate stands twice the later table wins."""
@@ -342,18 +324,74 @@ def _number(texts: list[str | None]) -> tuple[Strings, NDArray[np.int32]]:
     return Strings.of(number_of), np.array(codes, np.int32)
 
 
-def _pack_inline(datas: list[bytes]) -> tuple[ragged.Bytes, ragged.Integers]:
-    lengths = np.fromiter(map(len, datas), np.int64, len(datas))
-    return np.frombuffer(b"".join(datas), np.uint8), ragged.offsets_of(lengths)
+def _coordinates_of(axes: int, places: list[tuple[int, ...]]) -> Coordinates:
+    count = len(places)
+    if any(len(place) != axes for place in places):
+        raise ValueError(f"a coordinate has not {axes} axes")
+    return np.fromiter(chain.from_iterable(places), np.uint32, count * axes).reshape(count, axes)
 
 
-def _etag(ref: ChunkRef) -> str | None:
-    if isinstance(ref, VirtualRef) and isinstance(ref.checksum, ETag):
-        return ref.checksum.value
-    return None
+def _columns(count: int, kind: ChunkKind, id_size: int) -> dict[str, Any]:
+    """Columns of references that say no more than their kind."""
+    return {
+        "kind": constant_column(kind, count, np.uint8),
+        "offset": constant_column(0, count, np.uint64),
+        "length": constant_column(0, count, np.uint64),
+        "chunk_id": no_chunk_ids(count, id_size),
+        "location": constant_column(-1, count, np.int32),
+        "etag": constant_column(-1, count, np.int32),
+        "last_modified": constant_column(0, count, np.uint32),
+        "extra": constant_column(-1, count, np.int32),
+    }
 
 
-def _last_modified(ref: ChunkRef) -> int:
-    if isinstance(ref, VirtualRef) and isinstance(ref.checksum, LastModified):
-        return ref.checksum.seconds
-    return 0
+def _numbers(refs: list[Any], name: str) -> NDArray[np.uint64]:
+    return np.fromiter(map(attrgetter(name), refs), np.uint64, len(refs))
+
+
+def _inline_columns(refs: list[InlineRef], id_size: int) -> dict[str, Any]:
+    datas = [ref.data for ref in refs]
+    where = ragged.offsets_of(np.fromiter(map(len, datas), np.int64, len(datas)))
+    return _columns(len(refs), ChunkKind.INLINE, id_size) | {
+        "offset": where[:-1].astype(np.uint64),
+        "length": np.diff(where).astype(np.uint64),
+        "inline": np.frombuffer(b"".join(datas), np.uint8),
+    }
+
+
+def _native_columns(refs: list[NativeRef], id_size: int) -> dict[str, Any]:
+    ids = np.frombuffer(b"".join([ref.chunk_id for ref in refs]), np.uint8)
+    return _columns(len(refs), ChunkKind.NATIVE, id_size) | {
+        "offset": _numbers(refs, "offset"),
+        "length": _numbers(refs, "length"),
+        "chunk_id": ids.reshape(len(refs), id_size),
+    }
+
+
+def _virtual_columns(refs: list[VirtualRef], id_size: int) -> dict[str, Any]:
+    locations, location = _number([ref.location for ref in refs])
+    etags, etag = _number([_etag(ref) for ref in refs])
+    return _columns(len(refs), ChunkKind.VIRTUAL, id_size) | {
+        "offset": _numbers(refs, "offset"),
+        "length": _numbers(refs, "length"),
+        "location": location,
+        "locations": locations,
+        "etag": etag,
+        "etags": etags,
+        "last_modified": np.fromiter(map(_last_modified, refs), np.uint32, len(refs)),
+    }
+
+
+def _etag(ref: VirtualRef) -> str | None:
+    return ref.checksum.value if isinstance(ref.checksum, ETag) else None
+
+
+def _last_modified(ref: VirtualRef) -> int:
+    return ref.checksum.seconds if isinstance(ref.checksum, LastModified) else 0
+
+
+_COLUMNS_OF: dict[type[ChunkRef], Callable[[list[Any], int], dict[str, Any]]] = {
+    InlineRef: _inline_columns,
+    NativeRef: _native_columns,
+    VirtualRef: _virtual_columns,
+}
