@@ -6,6 +6,7 @@ Rules kept here:
   has a new id and counts as both.
 - Deleting a group deletes everything below it.
 - A node keeps its id when it moves.
+- An array that gets another number of axes loses its chunks: their coordinates name nothing any more.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from frazil.engine.edits import ChunkEdits
 from frazil.format.ids import NodeId
 from frazil.format.paths import segment_order
-from frazil.format.snapshot import Node
+from frazil.format.snapshot import ArrayData, Node
 from frazil.format.transaction_log import Move, NodeType
 
 
@@ -47,6 +48,7 @@ class ChangeSet:
 
     def update(self, node: Node) -> None:
         """Give a node other metadata."""
+        self._drop_edits_of_other_axes(node)
         self.nodes[node.path] = node
         if node.id in self.created:
             self.created[node.id] = node
@@ -91,6 +93,11 @@ class ChangeSet:
             edits = self.chunks[node.id] = ChunkEdits(len(node.array.shape), self.id_size)
         return edits
 
+    def _drop_edits_of_other_axes(self, node: Node) -> None:
+        edits = self.chunks.get(node.id)
+        if edits is not None and node.array is not None and edits.axes != len(node.array.shape):
+            del self.chunks[node.id]
+
     def changed_arrays(self) -> Iterator[NodeId]:
         """Arrays whose manifests may have to be written anew."""
         yield from self.chunks
@@ -119,6 +126,13 @@ def groups_of(nodes: Mapping[NodeId, Node]) -> frozenset[NodeId]:
 def arrays_of(nodes: Mapping[NodeId, Node]) -> frozenset[NodeId]:
     """The ids of those that are arrays."""
     return frozenset(id for id, node in nodes.items() if node.array is not None)
+
+
+def with_manifests_of(array: ArrayData, former: ArrayData) -> ArrayData:
+    """An array over the references of another state of it, if they have the same axes."""
+    if len(array.shape) != len(former.shape):
+        return replace(array, manifests=())
+    return replace(array, manifests=former.manifests)
 
 
 def _node_type(node: Node) -> NodeType:

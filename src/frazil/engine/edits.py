@@ -33,6 +33,11 @@ class ChunkEdits:
     def __len__(self) -> int:
         return len(self.coordinates())
 
+    @property
+    def axes(self) -> int:
+        """How many axes the array has."""
+        return self._axes
+
     def set(self, coordinate: Coordinate, ref: ChunkRef | None) -> None:
         """Set a reference, or with None delete it."""
         self._recent[coordinate] = ref

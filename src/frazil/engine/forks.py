@@ -7,7 +7,7 @@ snapshot that nothing points to, because a fork can't see the memory of the sess
 from collections.abc import Collection
 from dataclasses import replace
 
-from frazil.engine.changes import ChangeSet
+from frazil.engine.changes import ChangeSet, with_manifests_of
 from frazil.engine.commits import CommitText, write_commit
 from frazil.engine.state import SessionState
 from frazil.engine.view import View
@@ -104,11 +104,11 @@ def _delete(state: SessionState, node: Node) -> None:
 
 def _update(state: SessionState, node: Node) -> None:
     mine = state.view.get_node(node.path)
-    state.changes.update(with_manifests_of(node, mine))
+    state.changes.update(node_over(node, mine))
 
 
-def with_manifests_of(node: Node, other: Node) -> Node:
+def node_over(node: Node, other: Node) -> Node:
     """A node's metadata over the references of the same node elsewhere."""
     if node.array is None or other.array is None:
         return node
-    return replace(node, array=replace(node.array, manifests=other.array.manifests))
+    return replace(node, array=with_manifests_of(node.array, other.array))

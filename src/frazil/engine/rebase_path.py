@@ -30,7 +30,9 @@ def plan_steps(protocol: CommitProtocol, base: SnapshotId, tip: SnapshotId) -> l
         return []
     steps = find_steps(protocol.ancestry(tip), {base})
     if steps is None:
-        steps = find_steps(protocol.ancestry(tip), _find_history(protocol, base)) or []
+        infos = list(protocol.ancestry(tip))
+        # The first snapshot is empty in every repository: there all histories meet.
+        steps = find_steps(infos, _find_history(protocol, base) | {infos[-1].id}) or []
     return steps[::-1] or [Step(tip, has_log=False)]
 
 
@@ -49,7 +51,7 @@ def find_steps(ancestry: Iterable[SnapshotInfo], known: Set[SnapshotId]) -> list
 
 
 def _find_history(protocol: CommitProtocol, base: SnapshotId) -> set[SnapshotId]:
-    """All that a base builds on; of a base that is forgotten, only the first snapshot is known."""
+    """All that a base builds on, as far as it is known: a base may be forgotten itself."""
     try:
         infos = list(protocol.ancestry(base))
     except SnapshotNotFoundError:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from frazil.engine.changes import ChangeSet
 from frazil.engine.conflict_rules import find_deleted_above
-from frazil.engine.forks import with_manifests_of
+from frazil.engine.forks import node_over
 from frazil.format.snapshot import Node
 
 
@@ -18,9 +18,7 @@ def rebase_changes(changes: ChangeSet, base: Mapping[str, Node]) -> ChangeSet:
     """The same changes over other nodes, which nothing in them contradicts any more."""
     rebased = changes.copy()
     rebased.nodes = dict(_rebase_nodes(changes, base))
-    rebased.updated = {
-        id: with_manifests_of(node, base[node.path]) for id, node in changes.updated.items()
-    }
+    rebased.updated = {id: node_over(node, base[node.path]) for id, node in changes.updated.items()}
     for node in list(_left_hanging(changes, base)):
         rebased.delete(node)
     return rebased
@@ -39,7 +37,7 @@ def _rebase_nodes(
         elif node.id in changes.created:
             yield path, node
         else:
-            yield path, with_manifests_of(node, base[path])
+            yield path, node_over(node, base[path])
 
 
 def _left_hanging(changes: ChangeSet, base: Mapping[str, Node]) -> Iterator[Node]:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from frazil.assets import new_node_id
 from frazil.engine.array_metadata import read_node_metadata
+from frazil.engine.changes import with_manifests_of
 from frazil.engine.keys import ChunkKey, Coordinate, MetadataKey, parse_key
 from frazil.engine.state import SessionState
 from frazil.engine.view import is_in_grid
@@ -68,7 +69,7 @@ def set_metadata(state: SessionState, path: str, data: bytes) -> None:
                 f"at {path!r} is {'a group' if node.array is None else 'an array'} already"
             )
         else:
-            kept = array and node.array and replace(array, manifests=node.array.manifests)
+            kept = array and node.array and with_manifests_of(array, node.array)
             state.changes.update(replace(node, user_data=data, array=kept))
 
 

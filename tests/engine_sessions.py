@@ -1,0 +1,108 @@
+"""Sessions for tests of the engine: repositories in memory, nodes and chunks without Zarr."""
+
+import json
+from collections.abc import Callable
+
+from frazil.engine.commits import CommitText
+from frazil.engine.finishing import commit as commit_session
+from frazil.engine.opening import create
+from frazil.engine.reading import read_key
+from frazil.engine.state import SessionState, Surroundings
+from frazil.engine.writing import delete_node, set_chunk, set_metadata
+from frazil.format.dialect import Dialect
+from frazil.format.ids import SnapshotId
+from frazil.states import SessionMode
+from frazil.storage.memory import MemoryStorage
+
+MAIN = "main"
+
+Change = Callable[[SessionState], None]
+WITH_LOGS = [each for each in Dialect if each not in (Dialect.DRAFT, Dialect.ALPHA_A)]
+WITHOUT_LOGS = [Dialect.DRAFT, Dialect.ALPHA_A]
+
+
+def create_surroundings(dialect: Dialect = Dialect.V2) -> Surroundings:
+    """An empty repository."""
+    return create(MemoryStorage(), dialect).surroundings
+
+
+def open_session(
+    surroundings: Surroundings, mode: SessionMode = SessionMode.writable, branch: str = MAIN
+) -> SessionState:
+    """A session of the tip of a branch."""
+    tip = surroundings.protocol.lookup_branch(branch)
+    snapshot = surroundings.assets.read_snapshot(tip)
+    return SessionState(surroundings, snapshot, mode=mode, branch=branch)
+
+
+def commit(state: SessionState, message: str = "a change") -> SnapshotId:
+    """Commit, even if there is nothing to be committed."""
+    return commit_session(state, CommitText(message, {}), allow_empty=True)
+
+
+def set_group(state: SessionState, path: str, **attributes: object) -> None:
+    """Make a group, or give it other attributes."""
+    document = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
+    set_metadata(state, path, json.dumps(document).encode())
+
+
+def set_array(state: SessionState, path: str, *grid: int, **attributes: object) -> None:
+    """Make an array of so many chunks of one byte along each axis, or give it other attributes."""
+    document = {
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": grid,
+        "data_type": "uint8",
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [1 for _ in grid]}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "fill_value": 0,
+        "codecs": [{"name": "bytes"}],
+        "attributes": attributes,
+    }
+    set_metadata(state, path, json.dumps(document).encode())
+
+
+def write_chunks(state: SessionState, path: str, *indices: int, data: bytes = b"x") -> None:
+    """Write chunks of an array of one axis."""
+    for index in indices:
+        set_chunk(state, path, (index,), data)
+
+
+def delete(state: SessionState, path: str) -> None:
+    """Delete a node and all below it."""
+    delete_node(state, path)
+
+
+def plant(surroundings: Surroundings) -> SnapshotId:
+    """Commit `/g` with the arrays `/g/a` and `/g/b` of eight chunks, and the group `/h`."""
+    state = open_session(surroundings)
+    for path in ("/", "/g", "/g/sub", "/h"):
+        set_group(state, path)
+    for path in ("/g/a", "/g/b"):
+        set_array(state, path, 8)
+        write_chunks(state, path, *range(8), data=b"0")
+    return commit(state, "base")
+
+
+def commit_change(surroundings: Surroundings, *changes: Change) -> SnapshotId:
+    """A commit of somebody else."""
+    state = open_session(surroundings)
+    for change in changes:
+        change(state)
+    return commit(state)
+
+
+def read_chunks(state: SessionState, path: str, count: int = 8) -> str:
+    """The chunks of an array in a row, a dot where there is none."""
+    found = (read_key(state, f"{path[1:]}/c/{index}") for index in range(count))
+    return "".join("." if data is None else bytes(data).decode() for data in found)
+
+
+def paths_of(state: SessionState) -> list[str]:
+    """The nodes that a session sees."""
+    return [node.path for node in state.view.nodes()]
+
+
+def latest(surroundings: Surroundings) -> SessionState:
+    """What is there now."""
+    return open_session(surroundings)
