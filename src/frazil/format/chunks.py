@@ -74,17 +74,11 @@ class ChunkTable:
         cls, axes: int, refs: Mapping[tuple[int, ...], ChunkRef], id_size: int = 12
     ) -> "ChunkTable":
         """A table of references given one by one."""
-        groups: dict[type[ChunkRef], tuple[list[tuple[int, ...]], list[Any]]] = {}
-        for place, ref in refs.items():
-            places, same = groups.setdefault(type(ref), ([], []))
-            places.append(place)
-            same.append(ref)
-        tables = [
-            cls(
-                coordinates=_coordinates_of(axes, places), **_COLUMNS_OF[kind](same, id_size)
-            ).sort()
-            for kind, (places, same) in groups.items()
-        ]
+        tables = []
+        for kind in set(map(type, refs.values())):
+            same = {place: ref for place, ref in refs.items() if type(ref) is kind}
+            columns = _COLUMNS_OF[kind](list(same.values()), id_size)
+            tables.append(cls(coordinates=_coordinates_of(axes, list(same)), **columns).sort())
         return concatenate(tables) if tables else cls.empty(axes, id_size)
 
     @classmethod
@@ -326,7 +320,7 @@ def _number(texts: list[str | None]) -> tuple[Strings, NDArray[np.int32]]:
 
 def _coordinates_of(axes: int, places: list[tuple[int, ...]]) -> Coordinates:
     count = len(places)
-    if any(len(place) != axes for place in places):
+    if set(map(len, places)) - {axes}:
         raise ValueError(f"a coordinate has not {axes} axes")
     return np.fromiter(chain.from_iterable(places), np.uint32, count * axes).reshape(count, axes)
 

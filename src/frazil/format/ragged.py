@@ -5,7 +5,8 @@ fixed-size items over the buffer, so copying or comparing a million of them cost
 operations for every distinct length and no Python object for any string.
 """
 
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -18,6 +19,29 @@ Part = bytes | Bytes
 
 # Odd multipliers of a multilinear hash; collisions are looked for, so any will do.
 _MULTIPLIERS = np.arange(1, 257, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) | np.uint64(1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pieces:
+    """Byte strings in a buffer, where they are."""
+
+    buffer: Bytes
+    starts: Integers
+    lengths: Integers
+
+    def __len__(self) -> int:
+        return self.starts.size
+
+    def take(self, rows: Integers) -> Self:
+        """Some of them."""
+        return replace(self, starts=self.starts[rows], lengths=self.lengths[rows])
+
+    def terminated(self) -> bytes:
+        """A copy of all behind each other, each with a zero at its end."""
+        offsets = offsets_of(self.lengths + 1)
+        copy = np.zeros(int(offsets[-1]), np.uint8)
+        scatter(copy, offsets[:-1], self.buffer, self.starts, self.lengths)
+        return copy.tobytes()
 
 
 def windows(buffer: Bytes, dtype: DTypeLike) -> NDArray[Any]:
@@ -40,6 +64,13 @@ def offsets_of(lengths: Integers) -> Integers:
     offsets = np.zeros(lengths.size + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
+
+
+def runs(starts: Integers, counts: Integers, step: int = 1) -> Integers:
+    """The numbers from each start on, as many as its count, all runs behind each other."""
+    offsets = offsets_of(counts)
+    first = np.repeat(starts - step * offsets[:-1], counts)
+    return first + step * np.arange(int(offsets[-1]), dtype=np.int64)
 
 
 def pack(buffer: Bytes, starts: Integers, lengths: Integers) -> tuple[Bytes, Integers]:

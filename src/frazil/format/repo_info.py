@@ -1,11 +1,13 @@
 """The repo info of a V2 repository: its refs, its snapshots, its state and its log of operations."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import IntEnum
+from typing import Self
 
 from frazil.format.ids import SnapshotId
 from frazil.format.metadata import NO_METADATA, Metadata, Value
+from frazil.format.overlays import with_entries, without_entries
 from frazil.format.times import Nanoseconds
 
 
@@ -191,7 +193,7 @@ class RepoInfo:
     deleted_tags: frozenset[str]
     snapshots: Mapping[SnapshotId, SnapshotInfo]
     status: RepoStatus
-    latest_updates: tuple[Update, ...]
+    latest_updates: Sequence[Update]
     """Newest first."""
     metadata: Metadata = NO_METADATA
     repo_before_updates: str | None = None
@@ -202,3 +204,12 @@ class RepoInfo:
     disabled_feature_flags: tuple[int, ...] | None = None
     spec_version: int = 2
     extra: bytes | None = None
+
+    def with_snapshots(self, *snapshots: SnapshotInfo) -> Self:
+        """With snapshots added, or put in the place of those with their ids; the others are shared."""
+        entries = {snapshot.id: snapshot for snapshot in snapshots}
+        return replace(self, snapshots=with_entries(self.snapshots, entries))
+
+    def without_snapshots(self, ids: Collection[SnapshotId]) -> Self:
+        """Without some snapshots; the others are shared."""
+        return replace(self, snapshots=without_entries(self.snapshots, ids))

@@ -18,7 +18,7 @@ from numpy.typing import DTypeLike, NDArray
 from frazil.errors import FormatError
 from frazil.format import ragged
 from frazil.format.flatbuffers.reader import Buffer
-from frazil.format.ragged import Bytes, Integers
+from frazil.format.ragged import Bytes, Integers, Pieces
 
 # All combinations of an honest table's fields are far fewer.
 _MOST_LAYOUTS = 2**12
@@ -74,6 +74,30 @@ class Source:
         counts = self.items(positions, "<u4").astype(np.int64)
         self.check(positions + 4, counts * item_size)
         return counts
+
+    def links(self, positions: Integers) -> tuple[Integers, Integers]:
+        """What the offsets of vectors point to, all behind each other, and how many each vector has."""
+        counts = self.vectors(positions, 4)
+        self.buffer.spend(4 * int(counts.sum()))
+        return self.follow(ragged.runs(positions + 4, counts, 4)), counts
+
+    def structs(self, positions: Integers, size: int) -> Pieces:
+        """The bytes of vectors of structs; none where a position is negative."""
+        lengths = np.zeros(positions.size, np.int64)
+        present = np.flatnonzero(positions >= 0)
+        lengths[present] = self.vectors(positions[present], size) * size
+        self.buffer.spend(int(lengths.sum()))
+        return Pieces(self.data, positions + 4, lengths)
+
+    def texts(self, positions: Integers, name: str) -> Pieces:
+        """The bytes of strings, which must be UTF-8; none where a position is negative."""
+        pieces = self.structs(positions, 1)
+        try:
+            # A zero ends every character, so all together are UTF-8 only if each one is.
+            pieces.terminated().decode()
+        except UnicodeDecodeError as error:
+            raise self.damaged(f"{name} is not UTF-8: {error}") from error
+        return pieces
 
     def matrix(self, positions: Integers, dtype: DTypeLike) -> NDArray[Any]:
         """Vectors that must all have the same number of items, as the rows of a matrix."""

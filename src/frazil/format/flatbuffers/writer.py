@@ -19,7 +19,7 @@ from numpy.typing import DTypeLike, NDArray
 from frazil.errors import InvalidInputError
 from frazil.format import ragged
 from frazil.format.flatbuffers.reader import FILE_IDENTIFIER
-from frazil.format.ragged import Bytes, Integers, Part
+from frazil.format.ragged import Bytes, Integers, Part, Pieces
 
 LARGEST_FILE = 2**31 - 1
 ABSENT = -1
@@ -116,12 +116,15 @@ class Writer:
 
     def packed_vectors(self, blob: Bytes, offsets: Integers) -> Integers:
         """The same for items that lie behind each other in a blob."""
-        lengths = np.diff(offsets)
-        starts = ragged.offsets_of(_stride(lengths))
+        return self.copies(Pieces(blob, offsets[:-1], np.diff(offsets)))
+
+    def copies(self, pieces: Pieces, item_size: int = 1) -> Integers:
+        """The same for items that lie anywhere in a buffer, each so many bytes of structs."""
+        starts = ragged.offsets_of(_stride(pieces.lengths))
         block = np.zeros(int(starts[-1]), np.uint8)
-        if lengths.size:
-            ragged.windows(block, "<u4")[starts[:-1]] = lengths
-            ragged.scatter(block, starts[:-1] + 4, blob, offsets[:-1], lengths)
+        if len(pieces):
+            ragged.windows(block, "<u4")[starts[:-1]] = pieces.lengths // item_size
+            ragged.scatter(block, starts[:-1] + 4, pieces.buffer, pieces.starts, pieces.lengths)
         return self.prepend(block) - starts[:-1]
 
     def struct_vector(self, rows: Bytes, alignment: int = 4) -> int:
@@ -135,7 +138,7 @@ class Writer:
         """One vector of offsets to these places."""
         return int(self.link_vectors(places, [places.size])[0])
 
-    def link_vectors(self, places: Integers, counts: Sequence[int]) -> Integers:
+    def link_vectors(self, places: Integers, counts: Sequence[int] | Integers) -> Integers:
         """Vectors of offsets, the places being those of all vectors behind each other."""
         lengths = np.asarray(counts, np.int64)
         starts = ragged.offsets_of(lengths + 1)

@@ -14,42 +14,42 @@ from frazil.format.repo_info import Availability, RepoStatus, Update, UpdateType
 from frazil.format.times import from_microseconds, to_microseconds
 from frazil.format.v2.schema import StatusSlot, UpdateSlot
 
-_TEXT, _ID, _BYTE = "text", "id", "byte"
+TEXT, ID, BYTE = "text", "id", "byte"
 
 # The code of each type, and its fields in the order of their slots. Two types have fields of their
 # own kind and stand apart below.
-_TYPES: dict[int, tuple[type[UpdateType], dict[str, str]]] = {
+TYPES: dict[int, tuple[type[UpdateType], dict[str, str]]] = {
     1: (model.RepoInitialized, {}),
-    2: (model.RepoMigrated, {"from_version": _BYTE, "to_version": _BYTE}),
+    2: (model.RepoMigrated, {"from_version": BYTE, "to_version": BYTE}),
     3: (model.ConfigChanged, {}),
     4: (model.MetadataChanged, {}),
-    5: (model.TagCreated, {"name": _TEXT}),
-    6: (model.TagDeleted, {"name": _TEXT, "previous_snap_id": _ID}),
-    7: (model.BranchCreated, {"name": _TEXT}),
-    8: (model.BranchDeleted, {"name": _TEXT, "previous_snap_id": _ID}),
-    9: (model.BranchReset, {"name": _TEXT, "previous_snap_id": _ID}),
-    10: (model.NewCommit, {"branch": _TEXT, "new_snap_id": _ID}),
-    11: (model.CommitAmended, {"branch": _TEXT, "previous_snap_id": _ID, "new_snap_id": _ID}),
-    12: (model.NewDetachedSnapshot, {"new_snap_id": _ID}),
+    5: (model.TagCreated, {"name": TEXT}),
+    6: (model.TagDeleted, {"name": TEXT, "previous_snap_id": ID}),
+    7: (model.BranchCreated, {"name": TEXT}),
+    8: (model.BranchDeleted, {"name": TEXT, "previous_snap_id": ID}),
+    9: (model.BranchReset, {"name": TEXT, "previous_snap_id": ID}),
+    10: (model.NewCommit, {"branch": TEXT, "new_snap_id": ID}),
+    11: (model.CommitAmended, {"branch": TEXT, "previous_snap_id": ID, "new_snap_id": ID}),
+    12: (model.NewDetachedSnapshot, {"new_snap_id": ID}),
     13: (model.GCRan, {}),
     14: (model.ExpirationRan, {}),
 }
 _FEATURE_FLAG_CHANGED, _REPO_STATUS_CHANGED = 15, 16
 _CODES: dict[type[UpdateType], int] = {
-    **{cls: code for code, (cls, _) in _TYPES.items()},
+    **{cls: code for code, (cls, _) in TYPES.items()},
     model.FeatureFlagChanged: _FEATURE_FLAG_CHANGED,
     model.RepoStatusChanged: _REPO_STATUS_CHANGED,
 }
 
 _READ: dict[str, Callable[[Table, int], Any]] = {
-    _TEXT: lambda table, slot: table.text(slot, "a name in the ops log"),
-    _ID: lambda table, slot: SnapshotId(table.struct(slot, 12, "a snapshot id in the ops log")),
-    _BYTE: lambda table, slot: table.number(slot, "B"),
+    TEXT: lambda table, slot: table.text(slot, "a name in the ops log"),
+    ID: lambda table, slot: SnapshotId(table.struct(slot, 12, "a snapshot id in the ops log")),
+    BYTE: lambda table, slot: table.number(slot, "B"),
 }
 _WRITE: dict[str, Callable[[Writer, int, list[Any]], Field]] = {
-    _TEXT: lambda writer, slot, values: Link(slot, writer.texts(values)),
-    _ID: lambda _, slot, values: Struct(slot, rows(values, 12)),
-    _BYTE: lambda _, slot, values: Number(slot, numbers(values, "<u1")),
+    TEXT: lambda writer, slot, values: Link(slot, writer.texts(values)),
+    ID: lambda _, slot, values: Struct(slot, rows(values, 12)),
+    BYTE: lambda _, slot, values: Number(slot, numbers(values, "<u1")),
 }
 
 
@@ -69,9 +69,9 @@ def _decode_type(code: int, table: Table) -> UpdateType:
         return model.FeatureFlagChanged(table.number(0, "H"), new_value)
     if code == _REPO_STATUS_CHANGED:
         return model.RepoStatusChanged(decode_status(table.table(0, "a status in the ops log")))
-    if code not in _TYPES:
+    if code not in TYPES:
         raise table.buffer.damaged(f"the ops log has an update of the unknown type {code}")
-    cls, fields = _TYPES[code]
+    cls, fields = TYPES[code]
     return cls(*(_READ[kind](table, slot) for slot, kind in enumerate(fields.values())))
 
 
@@ -81,7 +81,7 @@ def write_updates(writer: Writer, updates: Sequence[Update]) -> Integers:
     values = np.empty(len(updates), np.int64)
     for code in np.unique(codes).tolist():
         members = np.flatnonzero(codes == code)
-        values[members] = _write_types(writer, code, [updates[i].kind for i in members.tolist()])
+        values[members] = write_types(writer, code, [updates[i].kind for i in members.tolist()])
     return writer.tables(
         len(updates),
         Number(UpdateSlot.TYPE, codes),
@@ -93,7 +93,8 @@ def write_updates(writer: Writer, updates: Sequence[Update]) -> Integers:
     )
 
 
-def _write_types(writer: Writer, code: int, kinds: Sequence[Any]) -> Integers:
+def write_types(writer: Writer, code: int, kinds: Sequence[Any]) -> Integers:
+    """Write what updates of one type did."""
     count = len(kinds)
     if code == _FEATURE_FLAG_CHANGED:
         return writer.tables(
@@ -106,7 +107,7 @@ def _write_types(writer: Writer, code: int, kinds: Sequence[Any]) -> Integers:
         return writer.tables(count, Link(0, write_status(writer, [kind.status for kind in kinds])))
     fields = [
         _WRITE[field_kind](writer, slot, [getattr(kind, name) for kind in kinds])
-        for slot, (name, field_kind) in enumerate(_TYPES[code][1].items())
+        for slot, (name, field_kind) in enumerate(TYPES[code][1].items())
     ]
     return writer.tables(count, *fields)
 
