@@ -3,7 +3,7 @@
 
 RUN := .venv/bin/python -m
 WORKERS ?= 2
-CODE := src tests $(wildcard benchmarks) scripts/environment
+CODE := src tests $(wildcard benchmarks) examples scripts/environment
 BENCHMARKS := $(basename $(notdir $(wildcard benchmarks/*.py)))
 FAST_LANES := tests/unit tests/property $(wildcard tests/storage/test_local*.py) tests/storage/test_memory.py
 
@@ -16,6 +16,10 @@ help: ## show this list
 .PHONY: environment
 environment: ## make or renew .venv, which every other target does by itself
 	@scripts/environment .venv --groups dev interop servers
+
+.PHONY: demo
+demo: environment ## take a tour of what Frazil does, in ./demo-output
+	.venv/bin/python examples/demo.py
 
 .PHONY: test
 test: environment ## run all tests
@@ -54,5 +58,5 @@ bench: environment ## print the numbers of every benchmark
 
 .PHONY: clean
 clean: ## remove environments, caches and builds
-	rm -rf .venv* dist build .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv* demo-output dist build .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     from frazil.ops import Update as Update
     from frazil.ops import UpdateType as UpdateType
     from frazil.repository import Repository as Repository
+    from frazil.repository import create_legacy as create_legacy
     from frazil.session import ForkSession as ForkSession
     from frazil.session import Session as Session
     from frazil.snapshots import AncestryGraph as AncestryGraph
@@ -190,7 +191,7 @@ _HOMES = {
         ForkSession Session
     """,
     "repository": """
-        Repository upgrade_icechunk_repository
+        Repository create_legacy upgrade_icechunk_repository
     """,
 }
 _MODULES = frozenset(
