@@ -8,6 +8,7 @@ out, which also has all those before it.
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from frazil.format.overlays import prepend
 from frazil.format.repo_info import RepoInfo, Update, UpdateType
 from frazil.format.times import Nanoseconds
 
@@ -37,8 +38,8 @@ def record_update(
     num_updates_per_file: int,
 ) -> RepoInfo:
     """The repo info with one more update, where `backup` is what it was before."""
-    overtaken = [replace(update, backup_path=backup) for update in info.latest_updates[:1]]
-    updates = (Update(kind, time), *overtaken, *info.latest_updates[1:])
+    overtaken = (replace(update, backup_path=backup) for update in info.latest_updates[:1])
+    updates = prepend((Update(kind, time), *overtaken), info.latest_updates[1:])
     # Updates that never had a backup, as a migration makes them up, are nowhere else: they stay.
     for index in range(num_updates_per_file, len(updates)):
         left_out = updates[index].backup_path

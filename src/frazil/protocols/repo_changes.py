@@ -211,8 +211,7 @@ def _with_snapshot(info: RepoInfo, snapshot: SnapshotInfo, parent_id: SnapshotId
             f"its parent {parent_id} of {encode_rfc3339(parent.flushed_at)}",
             kind="snapshot-timestamp",
         )
-    child = replace(snapshot, parent_id=parent_id)
-    return replace(info, snapshots={**info.snapshots, child.id: child})
+    return info.with_snapshots(replace(snapshot, parent_id=parent_id))
 
 
 def _refuse_unless_tip(info: RepoInfo, branch: str, expected: SnapshotId, *, kind: str) -> None:

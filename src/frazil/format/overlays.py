@@ -1,0 +1,134 @@
+"""Mappings and sequences that share with others what did not change.
+
+A history of ten thousand snapshots gets one more at every commit. These values say what is new and
+leave the rest where it is; whoever writes them can tell the two apart.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TypeVar, overload
+
+K = TypeVar("K")
+V = TypeVar("V")
+T = TypeVar("T", covariant=True)
+
+
+class Overlaid(Mapping[K, V]):
+    """A mapping of which some entries are hidden, and others added or put in their place.
+
+    `hidden` are keys of `base` only, those that are in `changed` too among them.
+    """
+
+    __slots__ = ("base", "changed", "hidden")
+
+    def __init__(self, base: Mapping[K, V], changed: Mapping[K, V], hidden: frozenset[K]) -> None:
+        self.base = base
+        self.changed = changed
+        self.hidden = hidden
+
+    def __getitem__(self, key: K) -> V:
+        if key in self.changed:
+            return self.changed[key]
+        if key in self.hidden:
+            raise KeyError(key)
+        return self.base[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.changed or (key not in self.hidden and key in self.base)
+
+    def __iter__(self) -> Iterator[K]:
+        yield from (key for key in self.base if key not in self.hidden)
+        yield from self.changed
+
+    def __len__(self) -> int:
+        return len(self.base) - len(self.hidden) + len(self.changed)
+
+    def __repr__(self) -> str:
+        return f"Overlaid({dict(self)!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Overlaid, (self.base, self.changed, self.hidden))
+
+
+def with_entries(mapping: Mapping[K, V], entries: Mapping[K, V]) -> Mapping[K, V]:
+    """The mapping with entries added or put in the place of others; plain where it is plain."""
+    if isinstance(mapping, dict):
+        return {**mapping, **entries}
+    if not isinstance(mapping, Overlaid):
+        mapping = Overlaid(mapping, {}, frozenset())
+    replaced = mapping.hidden.union(key for key in entries if key in mapping.base)
+    return Overlaid(mapping.base, {**mapping.changed, **entries}, replaced)
+
+
+def without_entries(mapping: Mapping[K, V], keys: Collection[K]) -> Mapping[K, V]:
+    """The mapping without some entries; plain where it is plain."""
+    gone = frozenset(keys)
+    if isinstance(mapping, dict):
+        return {key: value for key, value in mapping.items() if key not in gone}
+    if not isinstance(mapping, Overlaid):
+        mapping = Overlaid(mapping, {}, frozenset())
+    kept = {key: value for key, value in mapping.changed.items() if key not in gone}
+    hidden = mapping.hidden.union(key for key in gone if key in mapping.base)
+    return Overlaid(mapping.base, kept, hidden)
+
+
+class FrozenSequence(Sequence[T]):
+    """A sequence that is equal to every sequence of the same items, tuples among them."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, (tuple, FrozenSequence)):
+            return NotImplemented
+        return len(self) == len(other) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}{tuple(self)!r}"
+
+
+class Prepended(FrozenSequence[T]):
+    """Some items before those of another sequence."""
+
+    __slots__ = ("head", "tail")
+
+    def __init__(self, head: tuple[T, ...], tail: Sequence[T]) -> None:
+        self.head = head
+        self.tail = tail
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[T]: ...
+    def __getitem__(self, index: int | slice) -> T | Sequence[T]:
+        numbers = range(len(self))[index]
+        if isinstance(numbers, int):
+            size = len(self.head)
+            return self.head[numbers] if numbers < size else self.tail[numbers - size]
+        if numbers.step != 1:
+            return tuple(self[number] for number in numbers)
+        return self._between(numbers.start, numbers.stop)
+
+    def _between(self, start: int, stop: int) -> Sequence[T]:
+        size = len(self.head)
+        return prepend(self.head[start:stop], self.tail[max(0, start - size) : max(0, stop - size)])
+
+    def __iter__(self) -> Iterator[T]:
+        yield from self.head
+        yield from self.tail
+
+    def __len__(self) -> int:
+        return len(self.head) + len(self.tail)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Prepended, (self.head, self.tail))
+
+
+def prepend(items: tuple[T, ...], sequence: Sequence[T]) -> Sequence[T]:
+    """The sequence with items before its own; plain where it is plain."""
+    if isinstance(sequence, tuple):
+        return (*items, *sequence)
+    if isinstance(sequence, Prepended):
+        return Prepended((*items, *sequence.head), sequence.tail)
+    return Prepended(items, sequence)
