@@ -11,8 +11,10 @@ Rules kept here:
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 from frazil.engine.edits import ChunkEdits
+from frazil.format.dialect import Dialect
 from frazil.format.ids import NodeId
 from frazil.format.paths import segment_order
 from frazil.format.snapshot import ArrayData, Node
@@ -35,6 +37,11 @@ class ChangeSet:
     chunks: dict[NodeId, ChunkEdits] = field(default_factory=dict)
     moved: dict[NodeId, str] = field(default_factory=dict)
     """Where nodes of the base were before they moved."""
+
+    @classmethod
+    def of(cls, dialect: Dialect) -> Self:
+        """No changes, in the form that a dialect asks for."""
+        return cls(id_size=16 if dialect is Dialect.DRAFT else 12)
 
     def __bool__(self) -> bool:
         return bool(self.created or self.updated or self.deleted or self.chunks or self.moves())

@@ -27,10 +27,11 @@ def compare_snapshots(assets: Assets, old: Snapshot, new: Snapshot) -> Diff:
     deleted = [before[key] for key in before.keys() - after.keys()]
     kept = [(before[key], after[key]) for key in after.keys() & before.keys()]
     updated = [node for former, node in kept if former.user_data != node.user_data]
-    views = View(assets, old, ChangeSet()), View(assets, new, ChangeSet())
-    chunks = {node.path: views[1].table(node).coordinates for node in created if node.array}
+    old_view = View(assets, old, ChangeSet.of(assets.dialect))
+    new_view = View(assets, new, ChangeSet.of(assets.dialect))
+    chunks = {node.path: new_view.table(node).coordinates for node in created if node.array}
     chunks |= {
-        node.path: _changed_chunks(views[0].table(former), views[1].table(node))
+        node.path: _changed_chunks(old_view.table(former), new_view.table(node))
         for former, node in kept
         if former.array and node.array
     }

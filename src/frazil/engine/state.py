@@ -70,7 +70,7 @@ class SessionState:
 
     def new_changes(self) -> ChangeSet:
         """No changes, in the form that the dialect asks for."""
-        return ChangeSet(id_size=16 if self.surroundings.dialect is Dialect.DRAFT else 12)
+        return ChangeSet.of(self.surroundings.dialect)
 
     @property
     def changes(self) -> ChangeSet:

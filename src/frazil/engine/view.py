@@ -129,7 +129,8 @@ class View:
         grid = tuple((0, each.num_chunks) for each in node.array.shape)
         for ref in node.array.manifests:
             table = self.assets.read_manifest(ref.id).table(node.id, len(grid))
-            yield table if _is_inside(table, grid) else table.select(grid)
+            if len(table):
+                yield table if _is_inside(table, grid) else table.select(grid)
 
     def tables(self, node: Node) -> Iterator[ChunkTable]:
         """The references of an array as the session sees them, a manifest at a time, none twice."""
