@@ -5,6 +5,7 @@ the way to the manifest.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 import numpy as np
@@ -119,7 +120,8 @@ def _store(state: SessionState, node: Node, table: ChunkTable) -> None:
     if len(table):
         with state.lock:
             current, _ = state.view.get_array(node.path)
-            state.changes.edit_chunks(current).set_table(table)
+            ids = no_chunk_ids(len(table), state.changes.id_size)
+            state.changes.edit_chunks(current).set_table(replace(table, chunk_id=ids))
 
 
 def _table(
