@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from frazil.assets import Assets, new_snapshot_id
 from frazil.engine.changes import ChangeSet, arrays_of, groups_of
-from frazil.engine.manifests import WrittenManifests, write_manifests
+from frazil.engine.manifests import ManifestWriter, WrittenManifests, write_manifests
 from frazil.engine.splitting import SplitRule
 from frazil.engine.view import View
 from frazil.format.dialect import Dialect
@@ -33,10 +33,15 @@ class CommitText:
 
 
 def write_commit(
-    view: View, text: CommitText, rules: Sequence[SplitRule], *, started_at: Nanoseconds
+    view: View,
+    text: CommitText,
+    rules: Sequence[SplitRule],
+    *,
+    started_at: Nanoseconds,
+    write: ManifestWriter = write_manifests,
 ) -> tuple[Snapshot, TransactionLog]:
     """Write all files of a commit but the one that makes it a commit."""
-    manifests = write_manifests(view, rules)
+    manifests = write(view, rules)
     snapshot = build_snapshot(view, manifests, text, started_at=started_at)
     log = build_log(view, snapshot.id)
     write_files(view.assets, snapshot, log)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from frazil.engine.commits import CommitText, build_log, build_snapshot, write_commit, write_files
 from frazil.engine.log_merging import merge_logs
-from frazil.engine.manifests import WrittenManifests, write_manifests
+from frazil.engine.manifests import ManifestWriter, write_manifests
 from frazil.engine.state import SessionState
 from frazil.errors import ConflictError, IcechunkError, SessionStateError
 from frazil.format.dialect import Dialect
@@ -14,19 +14,31 @@ from frazil.format.snapshot import Snapshot
 from frazil.states import SessionMode
 
 
-def commit(state: SessionState, text: CommitText, *, allow_empty: bool = False) -> SnapshotId:
+def commit(
+    state: SessionState,
+    text: CommitText,
+    *,
+    allow_empty: bool = False,
+    write: ManifestWriter = write_manifests,
+) -> SnapshotId:
     """Make the session's changes the tip of its branch; raises ConflictError if somebody was first."""
     branch = require_branch(state)
     with state.lock:
         _refuse_nothing(state, allow_empty=allow_empty)
         _refuse_moved_branch(state, branch)
-        snapshot, _ = _write(state, text)
+        snapshot, _ = _write(state, text, write)
         state.surroundings.protocol.commit(branch, snapshot, state.view.snapshot_id)
         state.finish(snapshot)
     return snapshot.id
 
 
-def amend(state: SessionState, text: CommitText, *, allow_empty: bool = False) -> SnapshotId:
+def amend(
+    state: SessionState,
+    text: CommitText,
+    *,
+    allow_empty: bool = False,
+    write: ManifestWriter = write_manifests,
+) -> SnapshotId:
     """Replace the tip of the session's branch by one that has the session's changes as well."""
     branch = require_branch(state)
     protocol = state.surroundings.protocol
@@ -47,9 +59,8 @@ def amend(state: SessionState, text: CommitText, *, allow_empty: bool = False) -
                 "the last commit moved nodes: only a rearrange session can amend it",
                 kind="rearrange-session-only",
             )
-        snapshot = build_snapshot(
-            state.view, _write_manifests(state), text, started_at=state.started_at
-        )
+        manifests = write(state.view, state.surroundings.settings.split_sizes)
+        snapshot = build_snapshot(state.view, manifests, text, started_at=state.started_at)
         log = merge_logs([former, build_log(state.view, snapshot.id)], snapshot.id)
         write_files(state.assets, snapshot, log)
         protocol.amend(branch, snapshot, replaced)
@@ -78,13 +89,11 @@ def describe(
     return CommitText(message, {**defaults, **(metadata or {})})
 
 
-def _write(state: SessionState, text: CommitText) -> tuple[Snapshot, object]:
+def _write(
+    state: SessionState, text: CommitText, write: ManifestWriter = write_manifests
+) -> tuple[Snapshot, object]:
     rules = state.surroundings.settings.split_sizes
-    return write_commit(state.view, text, rules, started_at=state.started_at)
-
-
-def _write_manifests(state: SessionState) -> WrittenManifests:
-    return write_manifests(state.view, state.surroundings.settings.split_sizes)
+    return write_commit(state.view, text, rules, started_at=state.started_at, write=write)
 
 
 def require_branch(state: SessionState) -> str:

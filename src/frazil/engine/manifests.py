@@ -5,7 +5,7 @@ all arrays; `write_shared_manifest` is for them.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from frazil.assets import Assets, new_manifest_id
@@ -37,6 +37,10 @@ class WrittenManifests:
     """Those that were written."""
 
 
+ManifestWriter = Callable[[View, Sequence[SplitRule]], WrittenManifests]
+"""Which manifests a commit writes: those of changed arrays, or all."""
+
+
 def write_manifests(view: View, rules: Sequence[SplitRule]) -> WrittenManifests:
     """Write the manifests of all arrays that the session changed."""
     if view.assets.dialect in SHARED_MANIFEST_DIALECTS:
@@ -51,13 +55,17 @@ def write_manifests(view: View, rules: Sequence[SplitRule]) -> WrittenManifests:
 
 
 def write_all_manifests(view: View, rules: Sequence[SplitRule]) -> WrittenManifests:
-    """Write the manifests of all arrays anew by today's rules, where the rules ask for it."""
+    """Write the manifests of all arrays anew, one for each cell of today's rules that has chunks."""
     if view.assets.dialect in SHARED_MANIFEST_DIALECTS:
         return write_shared_manifest(view)
     written = WrittenManifests()
     for node in view.nodes():
         if node.array is not None:
-            written.refs[node.id] = _write_array(view, node, rules, written.files)
+            edges = plan_split(node.path, node.array, rules).edges
+            cells = sorted(view.table(node).split(edges).items())
+            written.refs[node.id] = tuple(
+                _write(view.assets, node.id, table, written.files) for _, table in cells
+            )
     return written
 
 

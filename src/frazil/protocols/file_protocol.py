@@ -69,6 +69,10 @@ class FileProtocol(CommitProtocol, Generic[At]):
     def list_tags(self) -> Set[str]:
         return self._tags.list_names()
 
+    def list_deleted_tags(self) -> Mapping[str, SnapshotId]:
+        """The tags that were deleted, whose names stay taken, and where they pointed."""
+        return self._tags.list_deleted()
+
     def lookup_branch(self, name: str) -> SnapshotId:
         return self._require_branch(name).snapshot_id
 

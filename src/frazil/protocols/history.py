@@ -6,7 +6,7 @@ from frazil.format.snapshot import History, HistoryEntry, Snapshot
 from frazil.format.times import Nanoseconds
 
 _WITHOUT_HISTORY = frozenset((Dialect.ALPHA_H, Dialect.V1, Dialect.V2))
-_LONGEST_TEXT = 2**16 - 1
+LONGEST_TEXT = 2**16 - 1
 """As many ancestors as the count of them can count; older ones are in the text of the last."""
 
 
@@ -20,7 +20,7 @@ def next_history(parent: Snapshot, dialect: Dialect, started_at: Nanoseconds) ->
     if not has_history(dialect):
         return None
     entries = (HistoryEntry(parent.id, parent.flushed_at, parent.message), *_ancestors(parent))
-    kept = entries[:_LONGEST_TEXT]
+    kept = entries[:LONGEST_TEXT]
     total = parent.history.total_parents + 1 if parent.history else len(entries)
     return History(total, len(kept), kept, started_at)
 

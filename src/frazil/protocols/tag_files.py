@@ -40,6 +40,20 @@ class TagFiles:
 
     def list_names(self) -> Set[str]:
         """The names of all tags that were not deleted."""
+        names, deleted = self._list()
+        return names - deleted
+
+    def list_deleted(self) -> dict[str, SnapshotId]:
+        """The tags that were deleted, and where they pointed."""
+        names, deleted = self._list()
+        found = {}
+        for name in names & deleted:
+            key = self.require(name)
+            found[name] = decode_ref_file(key, self._storage.get(key)).snapshot_id
+        return found
+
+    def _list(self) -> tuple[set[str], set[str]]:
+        """The names of all tags, deleted or not, and of those that were deleted."""
         names: set[str] = set()
         deleted: set[str] = set()
         for start in self._layout.starts:
@@ -49,7 +63,7 @@ class TagFiles:
                 spelled = self._strip(rest.removesuffix(_TOMBSTONE) if is_deleted else rest)
                 if spelled is not None:
                     (deleted if is_deleted else names).add(self._spelling.read(spelled))
-        return names - deleted
+        return names, deleted
 
     def lookup(self, name: str) -> SnapshotId:
         """The snapshot of a tag; raises RefNotFoundError, also for one that was deleted."""

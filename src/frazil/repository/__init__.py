@@ -2,5 +2,6 @@
 
 from frazil.repository.legacy import create_legacy
 from frazil.repository.repository import Repository
+from frazil.repository.upgrading import upgrade_icechunk_repository
 
-__all__ = ["Repository", "create_legacy"]
+__all__ = ["Repository", "create_legacy", "upgrade_icechunk_repository"]

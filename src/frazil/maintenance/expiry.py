@@ -1,0 +1,88 @@
+"""Which snapshots of a V2 repository expire, and what its repo info is then: pure.
+
+The first snapshot never expires, nor does the tip of `main`. The tips of other refs stay, too, unless
+expired refs shall be deleted. A snapshot that stays and loses its parent continues from the first one.
+"""
+
+from dataclasses import dataclass, replace
+
+from frazil.format.ids import SnapshotId
+from frazil.format.repo_info import RepoInfo, SnapshotInfo
+from frazil.format.times import Nanoseconds
+from frazil.maintenance.parents import Snapshots, ancestors_of, give_parent
+from frazil.protocols.interface import MAIN
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiryPolicy:
+    """What is too old, and whether refs to it go with it."""
+
+    older_than: Nanoseconds
+    deletes_branches: bool = False
+    deletes_tags: bool = False
+
+    def is_expired(self, snapshot: SnapshotInfo) -> bool:
+        """Whether a snapshot is too old."""
+        return snapshot.flushed_at < self.older_than
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiryPlan:
+    """What an expiry does."""
+
+    released: frozenset[SnapshotId]
+    """No longer part of the history."""
+    info: RepoInfo
+    """As it shall be."""
+
+
+def plan_expiry(info: RepoInfo, policy: ExpiryPolicy) -> ExpiryPlan:
+    """What leaves the history of a V2 repository, and what is left of it."""
+    snapshots = info.snapshots
+    candidates = frozenset(
+        id
+        for id, each in snapshots.items()
+        if each.parent_id is not None and policy.is_expired(each)
+    )
+    released = candidates - _protected(info, policy)
+    branches = {
+        name: tip
+        for name, tip in info.branches.items()
+        if name == MAIN or not policy.deletes_branches or tip not in candidates
+    }
+    tags = {
+        name: tip
+        for name, tip in info.tags.items()
+        if not policy.deletes_tags or tip not in candidates
+    }
+    left = replace(
+        info,
+        branches=branches,
+        tags=tags,
+        deleted_tags=info.deleted_tags | (info.tags.keys() - tags.keys()),
+        snapshots={
+            id: _retain(snapshots, each, released)
+            for id, each in snapshots.items()
+            if id not in released
+        },
+    )
+    return ExpiryPlan(released, left)
+
+
+def _protected(info: RepoInfo, policy: ExpiryPolicy) -> set[SnapshotId]:
+    """Snapshots that stay however old they are."""
+    protected = {info.branches[MAIN]}
+    if not policy.deletes_branches:
+        protected.update(info.branches.values())
+    if not policy.deletes_tags:
+        protected.update(info.tags.values())
+    return protected
+
+
+def _retain(
+    snapshots: Snapshots, snapshot: SnapshotInfo, released: frozenset[SnapshotId]
+) -> SnapshotInfo:
+    if snapshot.parent_id not in released:
+        return snapshot
+    *skipped, root = ancestors_of(snapshots, snapshot)
+    return give_parent(snapshot, root.id, skipped)

@@ -1,0 +1,77 @@
+"""Sets of ids as sorted columns: a million of them are a few array operations, not a million objects.
+
+A column holds ids as byte strings of one width. Its items must not be taken out one by one as Python
+bytes: numpy cuts zeros off their ends.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import compress
+
+import numpy as np
+from numpy.typing import NDArray
+
+from frazil.format.ids import ALPHABET
+
+Ids = NDArray[np.bytes_]
+"""Ids of one width, a row each."""
+
+_NO_DIGIT = 255
+_BITS = 5
+_DIGIT_OF = np.full(256, _NO_DIGIT, np.uint8)
+_DIGIT_OF[np.frombuffer(ALPHABET.encode(), np.uint8)] = np.arange(len(ALPHABET))
+
+
+def ids_of(rows: NDArray[np.uint8]) -> Ids:
+    """Rows of bytes as a column."""
+    count, size = rows.shape
+    return np.ascontiguousarray(rows).view(f"S{size}").reshape(count)
+
+
+def column_of(ids: Iterable[bytes], size: int) -> Ids:
+    """Ids given one by one as a column, each once, sorted."""
+    rows = np.frombuffer(b"".join(sorted(set(ids))), np.uint8)
+    return ids_of(rows.reshape(-1, size))
+
+
+def parse_names(names: Sequence[str], size: int) -> tuple[Ids, NDArray[np.bool_]]:
+    """The ids that are spelled by names, and which names spell one as a writer would."""
+    length = (size * 8 + _BITS - 1) // _BITS
+    is_name = np.fromiter((len(n) == length and n.isascii() for n in names), np.bool_, len(names))
+    letters = np.frombuffer("".join(compress(names, is_name)).encode(), np.uint8)
+    digits = _DIGIT_OF[letters].reshape(-1, length)
+    bits = np.unpackbits(digits[:, :, np.newaxis], axis=2)[:, :, 8 - _BITS :]
+    bits = bits.reshape(len(digits), length * _BITS)
+    is_canonical = (digits != _NO_DIGIT).all(axis=1) & ~bits[:, size * 8 :].any(axis=1)
+    is_name[is_name] = is_canonical
+    return ids_of(np.packbits(bits[is_canonical, : size * 8], axis=1)), is_name
+
+
+class IdSet:
+    """A set that grows by sorted columns; it holds each id once, and as few columns as it can."""
+
+    def __init__(self, column: Ids | None = None) -> None:
+        self._runs: list[Ids] = []
+        if column is not None:
+            self.add(column)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._runs))
+
+    def add(self, column: Ids) -> NDArray[np.bool_]:
+        """Take up a column, sorted, no id twice; gives which of its ids are new."""
+        is_new = ~self.contains(column)
+        run = column[is_new]
+        # Each column is at least twice as long as the next, so there are never many to search.
+        while self._runs and len(self._runs[-1]) <= 2 * len(run):
+            run = np.sort(np.concatenate([self._runs.pop(), run]), kind="stable")
+        if len(run):
+            self._runs.append(run)
+        return is_new
+
+    def contains(self, column: Ids) -> NDArray[np.bool_]:
+        """Which ids of a column, in any order, are in the set."""
+        found = np.zeros(len(column), np.bool_)
+        for run in self._runs:
+            at = np.minimum(np.searchsorted(run, column), len(run) - 1)
+            found |= run[at] == column
+        return found

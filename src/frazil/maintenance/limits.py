@@ -1,0 +1,49 @@
+"""How much memory and how many requests an operation on a whole repository may take."""
+
+import os
+from dataclasses import dataclass, fields
+
+MEBIBYTE = 2**20
+_LISTINGS_PER_CORE = 8
+_FEWEST_LISTINGS, _MOST_LISTINGS = 32, 256
+
+
+@dataclass(frozen=True, slots=True)
+class WalkLimits:
+    """Of a walk through all snapshots and manifests."""
+
+    max_snapshots_in_memory: int = 50
+    max_compressed_manifest_mem_bytes: int = 512 * MEBIBYTE
+    max_decoded_manifest_mem_bytes: int = 4096 * MEBIBYTE
+    max_concurrent_manifest_fetches: int = 500
+
+    def __post_init__(self) -> None:
+        _refuse_less_than_one(self)
+
+
+@dataclass(frozen=True, slots=True)
+class SweepLimits:
+    """Of listing and deleting."""
+
+    max_concurrent_deletes: int = 10
+    max_consecutive_delete_failures: int = 50
+    max_concurrent_listings: int | None = None
+    """None for some to each core."""
+
+    def __post_init__(self) -> None:
+        _refuse_less_than_one(self)
+
+    @property
+    def concurrent_listings(self) -> int:
+        """How many listings run at once."""
+        if self.max_concurrent_listings is not None:
+            return self.max_concurrent_listings
+        wanted = _LISTINGS_PER_CORE * (os.cpu_count() or 1)
+        return max(_FEWEST_LISTINGS, min(wanted, _MOST_LISTINGS))
+
+
+def _refuse_less_than_one(limits: "WalkLimits | SweepLimits") -> None:
+    for each in fields(limits):
+        value = getattr(limits, each.name)
+        if value is not None and value < 1:
+            raise ValueError(f"{each.name} is {value}, and must be at least 1")

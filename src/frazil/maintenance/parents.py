@@ -1,0 +1,41 @@
+"""What becomes of a snapshot whose ancestors leave the history."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from frazil.format.ids import SnapshotId
+from frazil.format.repo_info import RepoInfo, SnapshotInfo
+
+Snapshots = Mapping[SnapshotId, SnapshotInfo]
+
+
+def ancestors_of(snapshots: Snapshots, snapshot: SnapshotInfo) -> Iterator[SnapshotInfo]:
+    """Those before a snapshot, the nearest first."""
+    while snapshot.parent_id is not None:
+        snapshot = snapshots[snapshot.parent_id]
+        yield snapshot
+
+
+def give_parent(
+    snapshot: SnapshotInfo, parent_id: SnapshotId | None, skipped: Sequence[SnapshotInfo]
+) -> SnapshotInfo:
+    """A snapshot with another parent; it takes over the logs of the ancestors between, nearest first.
+
+    The logs stay in the order in which they were written, so that a diff across them is still whole.
+    """
+    logs: list[SnapshotId] = []
+    for each in reversed(skipped):
+        logs += [*each.pruned_ancestor_tx_logs, each.id]
+    pruned = (*logs, *snapshot.pruned_ancestor_tx_logs)
+    return replace(snapshot, parent_id=parent_id, pruned_ancestor_tx_logs=pruned)
+
+
+def reachable_snapshots(info: RepoInfo) -> frozenset[SnapshotId]:
+    """All snapshots that a branch or a tag leads to."""
+    found: set[SnapshotId] = set()
+    for tip in (*info.branches.values(), *info.tags.values()):
+        current: SnapshotId | None = tip
+        while current is not None and current not in found:
+            found.add(current)
+            current = info.snapshots[current].parent_id
+    return frozenset(found)

@@ -1,0 +1,55 @@
+"""Writing all manifests anew, by the rules that hold today; a commit in which nothing else changes."""
+
+from collections.abc import Mapping
+
+from frazil.config.condition_tree import SplitSizesShape
+from frazil.config.split_conditions import SplitSizes
+from frazil.engine.finishing import amend, commit, describe
+from frazil.engine.manifests import write_all_manifests
+from frazil.engine.state import SessionState, Surroundings
+from frazil.errors import FormatError
+from frazil.format.dialect import Dialect
+from frazil.format.ids import SnapshotId
+from frazil.format.json_values import JsonValue
+from frazil.states import SessionMode
+from frazil.types import CommitMethod
+
+_RESERVED = "__icechunk"
+"""The key of commit metadata that belongs to the library."""
+
+
+def rewrite_manifests(
+    surroundings: Surroundings,
+    branch: str,
+    message: str,
+    metadata: Mapping[str, JsonValue],
+    commit_method: CommitMethod,
+) -> SnapshotId:
+    """Write the manifests of a branch's tip anew, in a commit on top of it or in its place.
+
+    Raises ValueError for a method that there is not, FormatError for an amend before V2.
+    """
+    if commit_method not in ("new_commit", "amend"):
+        raise ValueError(f"{commit_method!r} is neither 'new_commit' nor 'amend'")
+    is_amend = commit_method == "amend"
+    protocol = surroundings.protocol
+    if is_amend and protocol.dialect is not Dialect.V2:
+        raise FormatError(
+            f"a repository of the generation {protocol.dialect.value} can't amend: use 'new_commit'",
+            kind="unsupported-operation-for-version",
+        )
+    protocol.refuse_unless_writable()
+    tip = surroundings.assets.read_snapshot(protocol.lookup_branch(branch))
+    state = SessionState(surroundings, tip, mode=SessionMode.writable, branch=branch)
+    rules = surroundings.settings.split_sizes
+    text = describe(state, message, record_rules(metadata, rules))
+    finish = amend if is_amend else commit
+    return finish(state, text, allow_empty=True, write=write_all_manifests)
+
+
+def record_rules(metadata: Mapping[str, JsonValue], rules: SplitSizes) -> dict[str, JsonValue]:
+    """Commit metadata that says by which rules manifests were written."""
+    reserved = metadata.get(_RESERVED)
+    tree = {"split_sizes": SplitSizesShape().encode(rules, "splitting")}
+    kept = reserved if isinstance(reserved, dict) else {}
+    return {**metadata, _RESERVED: {**kept, "splitting_config": tree}}

@@ -1,0 +1,102 @@
+"""Going through all manifests of a repository, within limits of memory and of requests.
+
+A manifest is read, reduced to something small where it was read, and let go.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import chain
+from typing import TypeVar
+
+from frazil.assets import Assets
+from frazil.errors import ObjectNotFoundError
+from frazil.format.ids import ManifestId, SnapshotId
+from frazil.format.manifest import Manifest
+from frazil.format.snapshot import ManifestFileInfo, Snapshot
+from frazil.maintenance.batches import in_batches
+from frazil.maintenance.limits import WalkLimits
+from frazil.protocols.history import has_history
+
+T = TypeVar("T")
+
+_DECODED_REF_BYTES = 64
+"""About what a chunk reference takes as columns."""
+
+
+def uncached(assets: Assets) -> Assets:
+    """The same files, read anew each time: a walk would only push out what sessions need."""
+    options = replace(assets.options, num_snapshot_nodes=0, num_chunk_refs=0)
+    return Assets(assets.storage, assets.dialect, options)
+
+
+def find_manifests(
+    assets: Assets, snapshots: Iterable[SnapshotId], limits: WalkLimits
+) -> dict[ManifestId, ManifestFileInfo]:
+    """The manifests of these snapshots, each once; raises ObjectNotFoundError for a lost snapshot."""
+    found: dict[ManifestId, ManifestFileInfo] = {}
+    with _pool(assets, limits.max_snapshots_in_memory) as pool:
+        for batch in in_batches(snapshots, limits.max_snapshots_in_memory):
+            for infos in pool.map(lambda id: _read_manifest_files(assets, id), batch):
+                found.update((info.id, info) for info in infos)
+    return found
+
+
+def map_manifests(
+    assets: Assets,
+    manifests: Iterable[ManifestFileInfo],
+    reduce: Callable[[Manifest], T],
+    limits: WalkLimits,
+) -> Iterator[T]:
+    """What `reduce` makes of each manifest; raises where one can't be read."""
+    with _pool(assets, limits.max_concurrent_manifest_fetches) as pool:
+        for batch in plan_batches(manifests, limits):
+            yield from pool.map(lambda info: reduce(assets.read_manifest(info.id)), batch)
+
+
+def plan_batches(
+    manifests: Iterable[ManifestFileInfo], limits: WalkLimits
+) -> Iterator[list[ManifestFileInfo]]:
+    """Manifests that may be in memory together; one that is too large for the limits is alone."""
+    batch: list[ManifestFileInfo] = []
+    compressed = decoded = 0
+    for info in manifests:
+        compressed += info.size_bytes or 0
+        decoded += (info.num_chunk_refs or 0) * _DECODED_REF_BYTES
+        is_full = (
+            len(batch) == limits.max_concurrent_manifest_fetches
+            or compressed > limits.max_compressed_manifest_mem_bytes
+            or decoded > limits.max_decoded_manifest_mem_bytes
+        )
+        if batch and is_full:
+            yield batch
+            batch = []
+            compressed = info.size_bytes or 0
+            decoded = (info.num_chunk_refs or 0) * _DECODED_REF_BYTES
+        batch.append(info)
+    if batch:
+        yield batch
+
+
+def _read_manifest_files(assets: Assets, id: SnapshotId) -> Sequence[ManifestFileInfo]:
+    try:
+        return manifest_files(assets.read_snapshot(id))
+    except ObjectNotFoundError:
+        # Where the history is a text, it may tell of snapshots whose files were never kept.
+        if has_history(assets.dialect):
+            return ()
+        raise
+
+
+def manifest_files(snapshot: Snapshot) -> Sequence[ManifestFileInfo]:
+    """The manifests that a snapshot lists, and those that only its nodes name, if there are such."""
+    listed = {info.id for info in snapshot.manifest_files}
+    refs = chain.from_iterable(
+        node.array.manifests for node in snapshot.nodes.values() if node.array is not None
+    )
+    unlisted = {ref.id for ref in refs} - listed
+    return (*snapshot.manifest_files, *map(ManifestFileInfo, unlisted))
+
+
+def _pool(assets: Assets, limit: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(min(limit, assets.storage.concurrency))

@@ -1,0 +1,46 @@
+"""Bringing a repository to the newest generation of the format."""
+
+from typing import NoReturn
+
+from frazil.engine import opening
+from frazil.maintenance.migrating import MigrationOptions, migrate_to_v2
+from frazil.repository.repository import Repository
+
+_DEFAULT_CONCURRENCY = 64
+
+
+class _Outdated:
+    """Stands for what a repository object had open before it was migrated."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise RuntimeError(
+            "the repository was migrated: use the object that upgrade_icechunk_repository returned"
+        )
+
+
+def upgrade_icechunk_repository(
+    repo: Repository,
+    *,
+    dry_run: bool,
+    delete_unused_v1_files: bool = True,
+    prefetch_concurrency: int | None = None,
+) -> Repository:
+    """Migrate a V1 repository to V2 while nobody else uses it, and open it anew.
+
+    Only its refs and its saved configuration are rewritten, so it takes seconds unless the history is
+    very long. The given object can't be used afterwards. A dry run changes nothing.
+    """
+    opened = repo._repository
+    concurrency = _DEFAULT_CONCURRENCY if prefetch_concurrency is None else prefetch_concurrency
+    if concurrency < 1:
+        raise ValueError(f"prefetch_concurrency is {concurrency}, and must be at least 1")
+    options = MigrationOptions(
+        dry_run, deletes_old_files=delete_unused_v1_files, max_concurrent_snapshots=concurrency
+    )
+    migrate_to_v2(opened.protocol, options)
+    if dry_run:
+        return Repository(opened)
+    repo._repository = _Outdated()  # type: ignore[assignment]  # whose use is an error
+    return Repository(
+        opening.open_repository(opened.storage, None, opened.authorizations, opened.attribution)
+    )
