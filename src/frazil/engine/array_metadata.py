@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from frazil.errors import FormatError, InvalidInputError
+from frazil.format import draft
 from frazil.format.checked import MOST_AXES, UINT64_MAX
 from frazil.format.dialect import Dialect
 from frazil.format.snapshot import ArrayData, Dimension
-from frazil.format.zarr_metadata import decode_zarr_json
+from frazil.format.zarr_metadata import ArrayMetadata, decode_zarr_json
 
 _LARGEST_COUNT = 2**32 - 1
 
@@ -27,8 +28,14 @@ def read_node_metadata(data: bytes, dialect: Dialect) -> ArrayData | None:
     if node_type not in ("group", "array"):
         raise _bad(f"node_type is {node_type!r}, neither 'group' nor 'array'")
     if dialect not in (Dialect.V1, Dialect.V2):
-        decode_zarr_json(data)
+        _refuse_what_has_no_place(data, dialect)
     return _read_array(document, dialect) if node_type == "array" else None
+
+
+def _refuse_what_has_no_place(data: bytes, dialect: Dialect) -> None:
+    pieces = decode_zarr_json(data)
+    if dialect is Dialect.DRAFT and isinstance(pieces, ArrayMetadata):
+        draft.refuse_data_type(pieces.data_type)
 
 
 def _load(data: bytes) -> Mapping[str, Any]:

@@ -4,7 +4,14 @@ No library wrote such files. Where the draft leaves something open, the modules 
 written and what is read.
 """
 
+from frazil.format.draft.form import refuse_data_type
 from frazil.format.draft.manifest import decode_manifest, encode_manifest
 from frazil.format.draft.snapshot import decode_snapshot, encode_snapshot
 
-__all__ = ["decode_manifest", "decode_snapshot", "encode_manifest", "encode_snapshot"]
+__all__ = [
+    "decode_manifest",
+    "decode_snapshot",
+    "encode_manifest",
+    "encode_snapshot",
+    "refuse_data_type",
+]

@@ -60,10 +60,9 @@ class DraftForm(TreeForm):
         return data_type
 
     def write_data_type(self, data_type: str) -> object:
+        refuse_data_type(data_type)
         if match := _RAW_BITS.fullmatch(data_type):
             return {"rawbits": int(match[1])}
-        if data_type not in _DATA_TYPES:
-            raise InvalidInputError(f"data_type: there is no place for {show(data_type)}")
         return data_type
 
     def read_fill_content(self, value: object) -> object:
@@ -102,6 +101,12 @@ class DraftForm(TreeForm):
 
     def write_manifest_ref(self, ref: ManifestRef, axes: int) -> object:  # noqa: ARG002
         return {"object_id": self.write_id(ref.id), "flags": [], "extents": []}
+
+
+def refuse_data_type(data_type: str) -> None:
+    """Raise InvalidInputError for a type that the draft does not have."""
+    if data_type not in _DATA_TYPES and not _RAW_BITS.fullmatch(data_type):
+        raise InvalidInputError(f"data_type: there is no place for {show(data_type)}")
 
 
 FORM = DraftForm()
