@@ -15,19 +15,19 @@ from hypothesis import strategies as st
 
 from frazil.format.chunks import ChunkTable
 from frazil.format.flatbuffers.columns import Source, Tables
-from frazil.format.flatbuffers.reader import Buffer, Table
-from frazil.format.flatbuffers.writer import (
+from frazil.format.flatbuffers.fields import (
     ABSENT,
     Attached,
     Field,
     Link,
     Number,
     Struct,
-    Writer,
     numbers,
     one,
     rows,
 )
+from frazil.format.flatbuffers.reader import Buffer, Table
+from frazil.format.flatbuffers.writer import Writer
 from frazil.format.ids import ChunkId, ManifestId, NodeId
 from frazil.format.manifest import Manifest
 from frazil.format.references import ChunkRef, ETag, InlineRef, LastModified, NativeRef, VirtualRef

@@ -54,7 +54,7 @@ class FileType(IntEnum):
         return self.name.lower().replace("_", "-")
 
 
-_TABULAR = (FileType.MANIFEST, FileType.TRANSACTION_LOG)
+_TABULAR = (FileType.MANIFEST, FileType.TRANSACTION_LOG, FileType.REPO_INFO)
 
 
 class Compression(IntEnum):

@@ -7,23 +7,28 @@ of them are a handful of array assignments.
 """
 
 import struct
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Sequence
 from itertools import chain
-from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
 
 from frazil.errors import InvalidInputError
 from frazil.format import ragged
+from frazil.format.flatbuffers.fields import (
+    ABSENT,
+    Field,
+    Link,
+    column_at,
+    fill,
+    lay_out,
+    one,
+    pack_row,
+    take_rows,
+)
 from frazil.format.flatbuffers.reader import FILE_IDENTIFIER
 from frazil.format.ragged import Bytes, Integers, Part, Pieces
 
 LARGEST_FILE = 2**31 - 1
-ABSENT = -1
-"""The place of something that is not there."""
 
 _ROWS_AT_ONCE = 1 << 15
 """All columns of so many tables are filled before the next: as much as a processor's cache holds."""
@@ -31,46 +36,6 @@ _ROWS_AT_ONCE = 1 << 15
 _LENGTH = struct.Struct("<I")
 _ENDINGS = [bytes(4), bytes(3), bytes(2), bytes(1)]
 """The final zero of a byte vector with what rounds it up, by the last two bits of its length."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Number:
-    """A field of integers, one for each table."""
-
-    slot: int
-    values: NDArray[np.integer]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Struct:
-    """A field of fixed-size bytes: a matrix with a row for each table."""
-
-    slot: int
-    rows: Bytes
-    alignment: int = 1
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Link:
-    """A field that points to something written before: its places, ABSENT where the field is not."""
-
-    slot: int
-    places: Integers
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Attached:
-    """A vector field that has as many items in every table: it lies right behind its table.
-
-    Items are one or more uint32; a row has those of all items of a table.
-    """
-
-    slot: int
-    rows: NDArray[np.uint32]
-    words_per_item: int = 1
-
-
-Field = Number | Struct | Link | Attached
 
 
 class Writer:
@@ -136,7 +101,11 @@ class Writer:
 
     def link_vector(self, places: Integers) -> int:
         """One vector of offsets to these places."""
-        return int(self.link_vectors(places, [places.size])[0])
+        block = np.empty(places.size + 1, "<u4")
+        block[0] = places.size
+        end = self.size + -self.size % 4
+        block[1:] = np.arange(end + 4 * places.size, end, -4) - places
+        return self.prepend(block.view(np.uint8))
 
     def link_vectors(self, places: Integers, counts: Sequence[int] | Integers) -> Integers:
         """Vectors of offsets, the places being those of all vectors behind each other."""
@@ -175,37 +144,47 @@ class Writer:
         return int(self.tables(1, *fields)[0])
 
     def tables(self, count: int, *fields: Field) -> Integers:
-        """Tables of one kind; fields of which all places are ABSENT are left out."""
+        """Tables of one kind; where a place is ABSENT the table does not have the field."""
         if not count:
             return np.empty(0, np.int64)
-        fields = tuple(field for field in fields if not _is_absent(field))
-        links = [field for field in fields if isinstance(field, Link)]
-        missing = np.zeros(count, np.int64)
-        for bit, link in enumerate(links):
-            missing |= (link.places == ABSENT).astype(np.int64) << bit
-        if not missing.any():
+        sparse = [field for field in fields if isinstance(field, Link) and field.places.min() < 0]
+        if not sparse:
             return self._uniform_tables(count, fields)
+        if all(field.places.max() < 0 for field in sparse):
+            return self._uniform_tables(count, _without(fields, sparse))
+        return self._sparse_tables(count, fields, sparse)
+
+    def _sparse_tables(
+        self, count: int, fields: tuple[Field, ...], sparse: Sequence[Link]
+    ) -> Integers:
+        missing = np.zeros(count, np.int64)
+        for bit, link in enumerate(sparse):
+            missing |= (link.places == ABSENT).astype(np.int64) << bit
         places = np.empty(count, np.int64)
         for pattern in np.unique(missing).tolist():
             rows = np.flatnonzero(missing == pattern)
-            gone = {id(link) for bit, link in enumerate(links) if pattern >> bit & 1}
-            there = tuple(_take(field, rows) for field in fields if id(field) not in gone)
+            gone = [link for bit, link in enumerate(sparse) if pattern >> bit & 1]
+            there = tuple(take_rows(field, rows) for field in _without(fields, gone))
             places[rows] = self._uniform_tables(rows.size, there)
         return places
 
     def _uniform_tables(self, count: int, fields: tuple[Field, ...]) -> Integers:
-        layout = _lay_out(tuple(map(_shape_of, fields)))
+        layout = lay_out(fields)
         stride = layout.stride
         self._align_behind(count * stride, layout.alignment)
+        if count == 1:
+            place = self.size + stride
+            self.prepend(layout.vtable + pack_row(fields, layout, place), 1)
+            return one(place)
         places = self.size + stride * np.arange(count, 0, -1, dtype=np.int64)
         rows = np.zeros((count, stride), np.uint8)
         for start in range(0, count, _ROWS_AT_ONCE):
             part = slice(start, start + _ROWS_AT_ONCE)
             for field, at in zip(fields, layout.positions, strict=True):
-                taken = field if count <= _ROWS_AT_ONCE else _take(field, part)
-                _fill(rows[part], taken, at, places[part], layout)
+                taken = field if count <= _ROWS_AT_ONCE else take_rows(field, part)
+                fill(rows[part], taken, at, places[part], layout)
         vtable_place = self.size + count * stride + len(layout.vtable)
-        _column(rows, "<i4", 0)[:] = vtable_place - places
+        column_at(rows, "<i4", 0)[:] = vtable_place - places
         self.prepend(rows.reshape(-1), layout.alignment)
         self.prepend(layout.vtable, 2)
         return places
@@ -216,125 +195,10 @@ class Writer:
             self.prepend(bytes(padding), 1)
 
 
-class _Shape(NamedTuple):
-    """All of a field that its place in a table depends on."""
-
-    slot: int
-    size: int
-    alignment: int
-    attached: int
-    """Bytes that lie behind the table."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Layout:
-    """Where fields lie in a table, and how far apart tables are."""
-
-    positions: tuple[int, ...]
-    attached_at: int
-    stride: int
-    alignment: int
-    vtable: bytes
-
-
-@lru_cache(maxsize=256)
-def _lay_out(shapes: tuple[_Shape, ...]) -> _Layout:
-    # Small files consist of many kinds of tables with few of each, and always of the same kinds.
-    alignment = max([4, *(shape.alignment for shape in shapes)])
-    positions = [0] * len(shapes)
-    end = 4
-    for index in _packing_order(shapes, alignment):
-        end += -end % shapes[index].alignment
-        positions[index] = end
-        end += shapes[index].size
-    slots = [0] * (max((shape.slot for shape in shapes), default=-1) + 1)
-    for shape, position in zip(shapes, positions, strict=True):
-        slots[shape.slot] = position
-    vtable = np.array([4 + 2 * len(slots), end, *slots], "<u2").tobytes()
-    attached_at = end + -end % 4
-    stride = attached_at + sum(shape.attached for shape in shapes)
-    return _Layout(tuple(positions), attached_at, stride + -stride % alignment, alignment, vtable)
-
-
-def _packing_order(shapes: tuple[_Shape, ...], alignment: int) -> list[int]:
-    """Widest first, but for one narrow field that fills the gap behind a table's first 4 bytes."""
-    order = sorted(range(len(shapes)), key=lambda index: -shapes[index].alignment)
-    filler = next((i for i in order if shapes[i].size == shapes[i].alignment == 4), None)
-    if alignment == 8 and filler is not None:
-        order.remove(filler)
-        order.insert(0, filler)
-    return order
-
-
-def _shape_of(field: Field) -> _Shape:
-    match field:
-        case Link():
-            return _Shape(field.slot, 4, 4, 0)
-        case Attached():
-            return _Shape(field.slot, 4, 4, 4 + 4 * field.rows.shape[1])
-        case Number():
-            return _Shape(field.slot, field.values.dtype.itemsize, field.values.dtype.itemsize, 0)
-        case Struct():
-            return _Shape(field.slot, field.rows.shape[1], field.alignment, 0)
-
-
-def _fill(rows: Bytes, field: Field, at: int, places: Integers, layout: _Layout) -> None:
-    match field:
-        case Struct():
-            rows[:, at : at + field.rows.shape[1]] = field.rows
-        case Link():
-            _column(rows, "<u4", at)[:] = places - at - field.places
-        case Number():
-            _column(rows, field.values.dtype.newbyteorder("<"), at)[:] = field.values
-        case Attached():
-            start, words = layout.attached_at, field.rows.shape[1]
-            _column(rows, "<u4", at)[:] = start - at
-            _column(rows, "<u4", start)[:] = words // field.words_per_item
-            for word in range(words):
-                _column(rows, "<u4", start + 4 + 4 * word)[:] = field.rows[:, word]
-
-
-def _column(rows: Bytes, dtype: DTypeLike, at: int) -> NDArray[Any]:
-    """The values at one distance from the start of each row."""
-    return np.ndarray((len(rows),), dtype, rows, at, (rows.shape[1],))
-
-
-def _is_absent(field: Field) -> bool:
-    return isinstance(field, Link) and bool(np.all(field.places == ABSENT))
-
-
-def _take(field: Field, rows: Integers | slice) -> Field:
-    match field:
-        case Link():
-            return Link(field.slot, field.places[rows])
-        case Number():
-            return Number(field.slot, field.values[rows])
-        case Attached():
-            return Attached(field.slot, field.rows[rows], field.words_per_item)
-        case Struct():
-            return Struct(field.slot, field.rows[rows], field.alignment)
+def _without(fields: tuple[Field, ...], gone: Sequence[Field]) -> tuple[Field, ...]:
+    return tuple(field for field in fields if field not in gone)
 
 
 def _stride(lengths: Integers) -> Integers:
     """How much byte vectors take: the count, the bytes, a zero, rounded up."""
     return (lengths + 8) & ~3
-
-
-def one(place: int) -> Integers:
-    """The place of one thing, as `Link` takes it."""
-    return np.array([place], np.int64)
-
-
-def row(data: bytes) -> Bytes:
-    """The bytes of one struct, as `Struct` takes them."""
-    return np.frombuffer(data, np.uint8)[None]
-
-
-def rows(datas: Sequence[bytes], size: int) -> Bytes:
-    """The bytes of one struct a table."""
-    return np.frombuffer(b"".join(datas), np.uint8).reshape(len(datas), size)
-
-
-def numbers(values: Iterable[int], dtype: str) -> NDArray[Any]:
-    """Integers, as `Number` takes them."""
-    return np.array(list(values), dtype)

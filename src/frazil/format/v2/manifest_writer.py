@@ -14,17 +14,8 @@ from numpy.typing import NDArray
 from frazil.errors import InvalidInputError
 from frazil.format import ragged
 from frazil.format.chunks import ChunkTable
-from frazil.format.flatbuffers.writer import (
-    ABSENT,
-    Attached,
-    Field,
-    Link,
-    Number,
-    Struct,
-    Writer,
-    one,
-    row,
-)
+from frazil.format.flatbuffers.fields import ABSENT, Attached, Field, Link, Number, Struct, one, row
+from frazil.format.flatbuffers.writer import Writer
 from frazil.format.ids import NodeId
 from frazil.format.manifest import Manifest
 from frazil.format.ragged import Integers, Part

@@ -8,8 +8,9 @@ import numpy as np
 from frazil.errors import FormatError
 from frazil.format import ragged
 from frazil.format.flatbuffers.columns import Source, Tables
+from frazil.format.flatbuffers.fields import Link
 from frazil.format.flatbuffers.reader import Table
-from frazil.format.flatbuffers.writer import Link, Writer
+from frazil.format.flatbuffers.writer import Writer
 from frazil.format.metadata import Encoding, Metadata, Value
 from frazil.format.ragged import Integers, Pieces
 from frazil.format.v2.schema import MetadataSlot
@@ -38,6 +39,8 @@ def write_metadata(
     """Write the vectors of several owners; returns their places."""
     encoded = [metadata.encode(encoding) for metadata in all_metadata]
     items = [item for items in encoded for item in items]
+    if not items:
+        return writer.link_vectors(np.empty(0, np.int64), [0] * len(encoded))
     values = writer.byte_vectors([value for _, value in items])
     names = writer.texts([name for name, _ in items])
     tables = writer.tables(

@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from frazil.format.flatbuffers.fields import ABSENT, Link, Number, numbers, one
 from frazil.format.flatbuffers.reader import Buffer, Table
-from frazil.format.flatbuffers.writer import ABSENT, Link, Number, Writer, numbers, one
+from frazil.format.flatbuffers.writer import Writer
 from frazil.format.ids import SnapshotId
 from frazil.format.metadata import Encoding, Value
 from frazil.format.ragged import Integers, Part

@@ -6,19 +6,19 @@ from collections.abc import Sequence
 import numpy as np
 
 from frazil.errors import InvalidInputError
-from frazil.format.flatbuffers.reader import Buffer, Table
-from frazil.format.flatbuffers.writer import (
+from frazil.format.flatbuffers.fields import (
     ABSENT,
     Attached,
     Link,
     Number,
     Struct,
-    Writer,
     numbers,
     one,
     row,
     rows,
 )
+from frazil.format.flatbuffers.reader import Buffer, Table
+from frazil.format.flatbuffers.writer import Writer
 from frazil.format.ids import ManifestId, SnapshotId
 from frazil.format.paths import byte_order
 from frazil.format.ragged import Integers, Part

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frazil.errors import InvalidInputError
-from frazil.format.flatbuffers.writer import ABSENT, Link, Number, Struct, Writer, numbers, rows
+from frazil.format.flatbuffers.fields import ABSENT, Link, Number, Struct, numbers, rows
+from frazil.format.flatbuffers.writer import Writer
 from frazil.format.ids import SnapshotId
 from frazil.format.metadata import Encoding
 from frazil.format.overlays import Overlaid

@@ -7,19 +7,19 @@ import numpy as np
 from frazil.errors import InvalidInputError
 from frazil.format.coordinates import Coordinates, is_strictly_sorted, sort_order
 from frazil.format.flatbuffers.columns import Source, Tables
-from frazil.format.flatbuffers.reader import Buffer, Table
-from frazil.format.flatbuffers.writer import (
+from frazil.format.flatbuffers.fields import (
     ABSENT,
     Attached,
     Link,
     Number,
     Struct,
-    Writer,
     numbers,
     one,
     row,
     rows,
 )
+from frazil.format.flatbuffers.reader import Buffer, Table
+from frazil.format.flatbuffers.writer import Writer
 from frazil.format.ids import NodeId, SnapshotId
 from frazil.format.paths import find_path_problem, segment_order
 from frazil.format.ragged import Bytes, Integers, Part

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frazil.format.flatbuffers.columns import Source, Tables
+from frazil.format.flatbuffers.fields import ABSENT, Field, Link, Number, Struct
 from frazil.format.flatbuffers.reader import Buffer, Table
-from frazil.format.flatbuffers.writer import ABSENT, Field, Link, Number, Struct, Writer
+from frazil.format.flatbuffers.writer import Writer
 from frazil.format.overlays import FrozenSequence, Prepended
 from frazil.format.ragged import Integers, Pieces
 from frazil.format.repo_info import Update, UpdateType

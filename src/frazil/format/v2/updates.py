@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 
 from frazil.format import repo_info as model
+from frazil.format.flatbuffers.fields import Field, Link, Number, Struct, numbers, rows
 from frazil.format.flatbuffers.reader import Table
-from frazil.format.flatbuffers.writer import Field, Link, Number, Struct, Writer, numbers, rows
+from frazil.format.flatbuffers.writer import Writer
 from frazil.format.ids import SnapshotId
 from frazil.format.ragged import Integers
 from frazil.format.repo_info import Availability, RepoStatus, Update, UpdateType

@@ -5,18 +5,18 @@ import pytest
 
 from frazil.errors import InvalidInputError
 from frazil.format.flatbuffers import writer as writer_module
-from frazil.format.flatbuffers.reader import Buffer, Table
-from frazil.format.flatbuffers.writer import (
+from frazil.format.flatbuffers.fields import (
     ABSENT,
     Attached,
     Link,
     Number,
     Struct,
-    Writer,
     numbers,
     one,
     rows,
 )
+from frazil.format.flatbuffers.reader import Buffer, Table
+from frazil.format.flatbuffers.writer import Writer
 from frazil.format.ragged import Integers
 
 
