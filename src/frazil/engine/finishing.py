@@ -6,7 +6,7 @@ from frazil.engine.commits import CommitText, build_log, build_snapshot, write_c
 from frazil.engine.log_merging import merge_logs
 from frazil.engine.manifests import ManifestWriter, write_manifests
 from frazil.engine.state import SessionState
-from frazil.errors import ConflictError, IcechunkError, SessionStateError
+from frazil.errors import ConflictError, IcechunkError, RefNotFoundError, SessionStateError
 from frazil.format.dialect import Dialect
 from frazil.format.ids import SnapshotId
 from frazil.format.json_values import JsonValue
@@ -47,12 +47,12 @@ def amend(
     with state.lock:
         _refuse_nothing(state, allow_empty=allow_empty)
         replaced = state.view.snapshot_id
-        _refuse_moved_branch(state, branch)
         if protocol.lookup_snapshot(replaced).parent_id is None:
             raise SessionStateError(
                 "the first commit of a repository can't be amended",
                 kind="no-amend-for-initial-commit",
             )
+        _refuse_moved_branch(state, branch)
         former = state.assets.read_transaction_log(replaced)
         if former.moves and state.mode is not SessionMode.rearrange:
             raise SessionStateError(
@@ -117,7 +117,10 @@ def _refuse_nothing(state: SessionState, *, allow_empty: bool) -> None:
 
 def _refuse_moved_branch(state: SessionState, branch: str) -> None:
     """A commit that can't land is not worth writing files for."""
-    tip = state.surroundings.protocol.lookup_branch(branch)
+    try:
+        tip = state.surroundings.protocol.lookup_branch(branch)
+    except RefNotFoundError:
+        return  # what a branch that is gone means differs between the generations
     if tip != state.view.snapshot_id:
         raise conflict(branch, state.view.snapshot_id, tip)
 

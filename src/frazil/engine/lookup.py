@@ -12,12 +12,25 @@ from frazil.assets.cache import WeightedCache
 from frazil.engine.keys import Coordinate
 from frazil.format import coordinates as coords_
 from frazil.format.chunk_index import ChunkIndex
+from frazil.format.dialect import Dialect
 from frazil.format.ids import ManifestId, NodeId
 from frazil.format.references import ChunkRef
-from frazil.format.snapshot import ManifestRef, Node
+from frazil.format.snapshot import ArrayData, ManifestRef, Node
 
 _WORTH = 256
 """Decoding a reference with all others takes so much less time than searching for it."""
+
+
+def manifests_of(array: ArrayData, dialect: Dialect) -> Sequence[ManifestRef]:
+    """The manifests that can hold chunks of an array.
+
+    The official library keeps those of an array whose number of axes was changed; none of their
+    chunks has a place any more. Before V1 boxes were not recorded.
+    """
+    if dialect not in (Dialect.V1, Dialect.V2):
+        return array.manifests
+    axes = len(array.shape)
+    return [ref for ref in array.manifests if len(ref.extents) == axes]
 
 
 class ManifestLookup:
@@ -57,7 +70,7 @@ class ManifestLookup:
 
     def _find_manifest(self, node: Node, coordinate: Sequence[int]) -> ManifestRef | None:
         assert node.array is not None
-        for ref in node.array.manifests:
+        for ref in manifests_of(node.array, self._assets.dialect):
             if coords_.contains(ref.extents, coordinate):
                 return ref
         return None

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from frazil.assets import Assets, new_manifest_id
 from frazil.engine.edits import ChunkEdits
+from frazil.engine.lookup import manifests_of
 from frazil.engine.splitting import Cell, SplitGrid, SplitRule, is_inside, plan_split
 from frazil.engine.view import View
 from frazil.format.chunks import ChunkTable, concatenate
@@ -108,7 +109,7 @@ def _plan_parts(view: View, node: Node, grid: SplitGrid) -> Iterator[ManifestRef
     edits = view.changes.chunks.get(node.id) or ChunkEdits(axes, view.changes.id_size)
     written, deleted = _split_edits(edits, grid)
     former: dict[Cell, list[ManifestRef]] = defaultdict(list)
-    for ref in node.array.manifests:
+    for ref in manifests_of(node.array, view.assets.dialect):
         for cell in grid.cells_touching(ref.extents):
             former[cell].append(ref)
     for cell in sorted({*former, *written, *deleted}):

@@ -7,7 +7,7 @@ from functools import cached_property
 from frazil.assets import Assets
 from frazil.engine.changes import ChangeSet
 from frazil.engine.keys import Coordinate
-from frazil.engine.lookup import ManifestLookup
+from frazil.engine.lookup import ManifestLookup, manifests_of
 from frazil.errors import InvalidInputError, NodeNotFoundError
 from frazil.format import coordinates as coords_
 from frazil.format.chunks import ChunkTable, concatenate
@@ -127,7 +127,7 @@ class View:
         """The references of an array in the base, a manifest at a time, inside of today's grid."""
         assert node.array is not None
         grid = tuple((0, each.num_chunks) for each in node.array.shape)
-        for ref in node.array.manifests:
+        for ref in manifests_of(node.array, self.assets.dialect):
             table = self.assets.read_manifest(ref.id).table(node.id, len(grid))
             if len(table):
                 yield table if _is_inside(table, grid) else table.select(grid)
