@@ -29,6 +29,7 @@ from frazil.format.references import VirtualRef
 from frazil.rendering import Block, Item
 from frazil.states import AsyncCloseableIterator
 from frazil.storage.interface import ByteOffset, ByteRange, ByteSuffix, Range
+from frazil.virtual.locations import normalize_location
 from frazil.virtual.specs import VirtualChunkSpec
 
 if TYPE_CHECKING:
@@ -222,7 +223,7 @@ class IcechunkStore(Store, SyncMixin, Block):
 
     def delete_sync(self, key: str) -> None:
         """`delete` without an event loop."""
-        self._refuse_read_only()
+        self._refuse_read_only_copy()
         writing.delete_key(self._state, key)
 
     async def delete_dir(self, prefix: str) -> None:
@@ -236,7 +237,7 @@ class IcechunkStore(Store, SyncMixin, Block):
 
     def sync_clear(self) -> None:
         """`clear` without an event loop."""
-        self._refuse_read_only()
+        self._refuse_read_only_copy()
         writing.clear(self._state)
 
     async def set_partial_values(
@@ -262,6 +263,7 @@ class IcechunkStore(Store, SyncMixin, Block):
         `checksum` is the file's etag, or the time at which it was modified last. With
         `validate_container` a location that no container of the configuration holds is refused.
         """
+        location = normalize_location(location)
         self._refuse_read_only()
         ref = VirtualRef(location, offset, length, virtual_refs.parse_checksum(checksum))
         virtual_refs.set_virtual_ref(self._state, key, ref, validate_container=validate_container)
@@ -337,8 +339,12 @@ class IcechunkStore(Store, SyncMixin, Block):
     def _refuse_read_only(self) -> None:
         if self._state.is_read_only:
             raise ReadOnlyError("this store can't be written to", kind="read-only-store")
+        self._refuse_read_only_copy()
+
+    def _refuse_read_only_copy(self) -> None:
         # A read-only store of a writable session is Zarr's idea, and so is the error.
-        self._check_writable()
+        if not self._state.is_read_only:
+            self._check_writable()
 
 
 def _range(request: ByteRequest | None) -> Range | None:

@@ -5,9 +5,9 @@ otherwise on one that `scripts/environment` provides. Where neither can be had, 
 """
 
 import contextlib
+import select
 import subprocess
 import sys
-import threading
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -117,17 +117,16 @@ class OfficialLibrary:
         requests, answers = self._process.stdin, self._process.stdout
         assert requests is not None
         assert answers is not None
-        deadline = threading.Timer(_ANSWER_TIMEOUT_SECONDS, self._process.kill)
-        deadline.start()
         try:
             requests.write(request)
             requests.flush()
-            line = answers.readline()
         except BrokenPipeError:
-            line = b""
-        finally:
-            deadline.cancel()
-            deadline.join()
+            pass
+        else:
+            is_answered, _, _ = select.select([answers], [], [], _ANSWER_TIMEOUT_SECONDS)
+            if not is_answered:
+                self._process.kill()
+        line = answers.readline()
         if not line:
             raise OfficialLibraryMissing(
                 f"the child process with the official library ended:\n{self._log.read_text()}"

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from frazil.errors import FormatError, InvalidInputError
+from frazil.errors import InvalidInputError
 from frazil.format import draft
 from frazil.format.checked import MOST_AXES, UINT64_MAX
 from frazil.format.dialect import Dialect
@@ -58,10 +58,7 @@ def _read_array(document: Mapping[str, Any], dialect: Dialect) -> ArrayData:
         case "rectilinear" if dialect is Dialect.V2:
             dimensions = _rectilinear(shape, configuration)
         case "rectilinear":
-            raise FormatError(
-                f"chunk_grid: a repository of the generation {dialect.value} has no rectilinear grids",
-                kind="unsupported-spec-version",
-            )
+            raise _bad(f"a repository of the generation {dialect.value} has no rectilinear grids")
         case name:
             raise _bad(f"chunk_grid is {name!r}, neither 'regular' nor 'rectilinear'")
     return ArrayData(dimensions, _names(document.get("dimension_names"), len(shape)))

@@ -66,7 +66,7 @@ def _refuse_merge(state: SessionState, other: SessionState) -> None:
 def _refuse_meeting(view: View, theirs: ChangeSet) -> None:
     """Raise where both sides made, changed, or one changed and the other deleted the same node."""
     ours = view.changes
-    made = [n.path for n in theirs.created.values() if ours.nodes.get(n.path) is not None]
+    made = [n.path for n in theirs.created.values() if _is_another(ours.nodes.get(n.path), n)]
     if made:
         raise _failed("several writers created", made)
     changed = [
@@ -82,6 +82,11 @@ def _refuse_meeting(view: View, theirs: ChangeSet) -> None:
     gone += [theirs.deleted[id].path for id in touched_here & theirs.deleted.keys()]
     if gone:
         raise _failed("one writer deleted and another one modified", gone)
+
+
+def _is_another(ours: Node | None, theirs: Node) -> bool:
+    """Whether two sides made a node at one path; a fork that is merged twice brings the same one."""
+    return ours is not None and (ours.id, ours.user_data) != (theirs.id, theirs.user_data)
 
 
 def _failed(what: str, paths: list[str]) -> SessionStateError:

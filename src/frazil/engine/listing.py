@@ -6,7 +6,7 @@ import numpy as np
 
 from frazil.engine.keys import METADATA, chunk_prefix, metadata_key, prefix_path
 from frazil.engine.state import SessionState
-from frazil.engine.writing import delete_chunks_below, delete_node
+from frazil.engine.writing import delete_chunks_below, delete_nodes_below
 from frazil.format.coordinates import Coordinates
 from frazil.format.paths import ROOT, path_name
 from frazil.format.snapshot import Node
@@ -122,4 +122,4 @@ def delete_below(state: SessionState, prefix: str) -> None:
     if array is not None:
         delete_chunks_below(state, array.path, start)
     else:
-        delete_node(state, path)
+        delete_nodes_below(state, path)

@@ -11,6 +11,7 @@ from frazil.engine.state import SessionState
 from frazil.errors import AlreadyExistsError, InvalidInputError, ReadOnlyError, SessionStateError
 from frazil.format import coordinates as coords_
 from frazil.format.chunks import ChunkTable
+from frazil.format.dialect import Dialect
 from frazil.format.paths import parent_path, validate_path
 from frazil.format.snapshot import Node
 from frazil.states import SessionMode
@@ -23,10 +24,11 @@ def move_node(state: SessionState, from_path: str, to_path: str) -> None:
     """Put a node and all below it elsewhere."""
     validate_path(from_path)
     validate_path(to_path)
-    if state.mode is not SessionMode.rearrange:
-        raise ReadOnlyError("nodes can be moved in a rearrange session only")
+    if state.surroundings.dialect is not Dialect.V2:
+        raise state.surroundings.protocol.unsupported("moves")
     with state.lock:
         _refuse_move(state, from_path, to_path)
+        _refuse_mode(state)
         for node in list(state.view.descendants(from_path)):
             state.changes.move(node, to_path + node.path[len(from_path) :])
 
@@ -55,11 +57,21 @@ def _refuse_move(state: SessionState, from_path: str, to_path: str) -> None:
         )
 
 
+def _refuse_mode(state: SessionState) -> None:
+    if state.mode is SessionMode.readonly:
+        raise ReadOnlyError("nodes can be moved in a rearrange session only, this one is read-only")
+    if state.mode is not SessionMode.rearrange:
+        raise SessionStateError(
+            "nodes can be moved in a rearrange session only, this one is for edits",
+            kind="non-rearrange-session",
+        )
+
+
 def shift_array(state: SessionState, path: str, offset: Sequence[int]) -> None:
     """Move all chunks of an array by so many chunks; those that leave the grid are dropped."""
-    state.refuse_unless_writable()
     with state.lock:
         node, grid = _regular_array(state, path)
+        state.refuse_unless_writable()
         if len(offset) != len(grid):
             raise InvalidInputError(
                 f"{path!r} has {len(grid)} axes, the offset has {len(offset)}",
@@ -136,6 +148,8 @@ def _replace_all(
     places: "np.ndarray[tuple[int, int], np.dtype[np.int64]]",
 ) -> None:
     """Clear all chunks of an array and set those that stay where they now belong."""
+    if not len(table):
+        return
     edits = state.changes.edit_chunks(node)
     moved = replace(table.take(stays), coordinates=places.astype(np.uint32)).sort()
     edits.delete_many(coords_.without(table.coordinates, moved.coordinates))

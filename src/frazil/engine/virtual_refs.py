@@ -44,18 +44,18 @@ def parse_checksum(checksum: ChecksumArgument) -> Checksum | None:
 def set_virtual_ref(
     state: SessionState, key: str, ref: VirtualRef, *, validate_container: bool
 ) -> None:
-    """Set where a chunk is."""
+    """Set where a chunk is; its location is normalized already."""
     match parse_key(key):
         case ChunkKey(path, coordinate):
             pass
         case _:
             raise SessionStateError(f"{key!r} is no key of a chunk", kind="not-allowed")
-    location = normalize_location(ref.location)
+    location = ref.location
     _refuse_dialect(state, ref.checksum)
     if validate_container:
         state.surroundings.virtual.index.find_container(location)
     refuse_place(state, path, coordinate, ref.length)
-    set_ref(state, path, coordinate, VirtualRef(location, ref.offset, ref.length, ref.checksum))
+    set_ref(state, path, coordinate, ref)
 
 
 def set_specs(
@@ -63,6 +63,8 @@ def set_specs(
 ) -> list[Coordinate] | None:
     """Set many references; gives those whose location no container holds, which are not set."""
     state.refuse_unless_writable()
+    for location in {spec.location for spec in specs}:
+        normalize_location(location)
     _, array = state.view.get_array(path)
     for spec in specs:
         if len(spec.index) != len(array.shape):
@@ -109,8 +111,8 @@ def set_columns(
         [not validate_containers or _has_container(state, each) for each in texts], np.bool_
     )
     given = np.array([bool(each) for each in texts], np.bool_)[codes] if texts else codes > 0
-    _refuse_outside(path, array, coordinates[given], lengths[given])
     kept = given & has_container[codes] if texts else given
+    _refuse_places(path, array, coordinates[kept], lengths[kept])
     table = _table(coordinates[kept], codes[kept], texts, offsets[kept], lengths[kept], checksum)
     _store(state, node, table)
     return [tuple(each) for each in coordinates[given & ~kept].tolist()]
@@ -172,20 +174,23 @@ def _has_container(state: SessionState, location: str) -> bool:
         return False
 
 
-def _refuse_outside(
+def _refuse_places(
     path: str, array: ArrayData, coordinates: NDArray[np.int64], lengths: NDArray[np.uint64]
 ) -> None:
+    """Refuse the first chunk that has no bytes or no place."""
     grid = np.array([each.num_chunks for each in array.shape], np.int64)
     if coordinates.shape[1:] != grid.shape:
-        raise _no_place(path, array, tuple(coordinates[0].tolist()) if len(coordinates) else ())
+        raise _no_place(path, array, *map(tuple, coordinates[:1].tolist()))
     outside = np.any((coordinates < 0) | (coordinates >= grid), axis=1)
-    if np.any(outside):
-        raise _no_place(path, array, *map(tuple, coordinates[outside][:10].tolist()))
-    empty = coordinates[lengths == 0]
-    if len(empty):
+    bad = np.flatnonzero(outside | (lengths == 0))
+    if not len(bad):
+        return
+    first: Coordinate = tuple(coordinates[bad[0]].tolist())
+    if lengths[bad[0]] == 0:
         raise InvalidInputError(
-            f"chunks {empty[:10].tolist()} of {path!r} have no bytes", kind="zero-length-chunk"
+            f"chunk {list(first)} of {path!r} has no bytes", kind="zero-length-chunk"
         )
+    raise _no_place(path, array, first)
 
 
 def _no_place(path: str, array: ArrayData, *places: Coordinate) -> InvalidInputError:

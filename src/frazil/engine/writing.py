@@ -56,8 +56,8 @@ def second_format(key: str) -> SessionStateError:
 
 def set_metadata(state: SessionState, path: str, data: bytes) -> None:
     """Make a node, or give one other metadata; the same metadata is no change."""
-    state.refuse_unless_writable()
     array = read_node_metadata(data, state.surroundings.dialect)
+    state.refuse_unless_writable()
     with state.lock:
         node = state.view.find_node(path)
         if node is None:
@@ -74,7 +74,18 @@ def set_metadata(state: SessionState, path: str, data: bytes) -> None:
 
 
 def delete_node(state: SessionState, path: str) -> None:
-    """Delete a node and all below it; nothing where there is none."""
+    """Delete an array, or a group and all below it; nothing where there is no node."""
+    state.refuse_unless_writable()
+    with state.lock:
+        node = state.view.find_node(path)
+        if node is not None and node.array is not None:
+            state.changes.delete(node)
+        elif node is not None:
+            delete_nodes_below(state, path)
+
+
+def delete_nodes_below(state: SessionState, path: str) -> None:
+    """Delete all nodes at and below a path, where there need not be one."""
     state.refuse_unless_writable()
     with state.lock:
         for node in list(state.view.descendants(path)):
@@ -103,12 +114,13 @@ def set_chunk(state: SessionState, path: str, coordinate: Coordinate, data: Buff
 def refuse_place(state: SessionState, path: str, coordinate: Coordinate, size: int) -> None:
     """Refuse a chunk that has no place, or no bytes, before anything is written."""
     state.refuse_unless_writable()
-    node = _array_with_place(state, path, coordinate)
+    state.view.get_array(path)
     if not size:
         raise InvalidInputError(
-            f"chunk {list(coordinate)} of {node.path!r} has no bytes, which can't be a whole chunk",
+            f"chunk {list(coordinate)} of {path!r} has no bytes, which can't be a whole chunk",
             kind="zero-length-chunk",
         )
+    _array_with_place(state, path, coordinate)
 
 
 def set_ref(state: SessionState, path: str, coordinate: Coordinate, ref: ChunkRef | None) -> None:
@@ -173,4 +185,4 @@ def delete_chunks_below(state: SessionState, path: str, start: Coordinate) -> No
 
 def clear(state: SessionState) -> None:
     """Delete everything."""
-    delete_node(state, "/")
+    delete_nodes_below(state, "/")

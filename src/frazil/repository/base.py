@@ -22,14 +22,22 @@ class RepositoryPart:
 
     def _resolve(self, branch: str | None, tag: str | None, snapshot_id: str | None) -> SnapshotId:
         """The snapshot that one of three ways names; raises ValueError unless it is just one."""
+        refuse_unless_one(branch, tag, snapshot_id)
         match (branch, tag, snapshot_id):
             case (str(), None, None):
                 return self._protocol.lookup_branch(branch)
             case (None, str(), None):
                 return self._protocol.lookup_tag(tag)
-            case (None, None, str()):
-                return self._protocol.lookup_snapshot(parse_snapshot_id(snapshot_id)).id
+        assert snapshot_id is not None
+        return self._protocol.lookup_snapshot(parse_snapshot_id(snapshot_id)).id
+
+
+def refuse_unless_one(branch: str | None, tag: str | None, snapshot_id: str | None) -> None:
+    """Raise ValueError unless just one way to name a snapshot is taken, InvalidInputError for no id."""
+    if sum(each is not None for each in (branch, tag, snapshot_id)) != 1:
         raise ValueError("give one of branch, tag and snapshot_id")
+    if snapshot_id is not None:
+        parse_snapshot_id(snapshot_id)
 
 
 def parse_snapshot_id(text: str) -> SnapshotId:

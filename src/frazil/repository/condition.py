@@ -5,6 +5,7 @@ from typing import Any
 from frazil.asynchronous import asynchronous
 from frazil.config import FeatureFlag, RepositoryConfig
 from frazil.config.tree import encode_config
+from frazil.format.dialect import Dialect
 from frazil.protocols import feature_flags as flags
 from frazil.repository.base import RepositoryPart
 from frazil.states import RepoStatus, public_status, stored_status
@@ -88,6 +89,8 @@ class Condition(RepositoryPart):
 
     def set_feature_flag(self, name: str, setting: bool | None) -> None:
         """Switch a feature on or off, or with None let the default hold."""
+        if self._protocol.dialect is not Dialect.V2:
+            raise self._protocol.unsupported("feature flags")
         self._protocol.set_feature_flag(flags.feature_flag_named(name).id, setting)
 
     set_feature_flag_async = asynchronous(set_feature_flag)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from frazil.asynchronous import asynchronous
 from frazil.engine import diffing, inspecting
 from frazil.ops import Update, public_update
-from frazil.repository.base import RepositoryPart, parse_snapshot_id
+from frazil.repository.base import RepositoryPart, parse_snapshot_id, refuse_unless_one
 from frazil.snapshots import AncestryGraph, Diff, ManifestFileInfo, SnapshotInfo
 from frazil.snapshots.infos import public_snapshot_info
 from frazil.states import AsyncCloseableIterator
@@ -92,6 +92,7 @@ class History(RepositoryPart):
         to_snapshot_id: str | None = None,
     ) -> Diff:
         """What changed from a snapshot to a later one."""
+        refuse_unless_one(to_branch, to_tag, to_snapshot_id)
         start = self._resolve(from_branch, from_tag, from_snapshot_id)
         end = self._resolve(to_branch, to_tag, to_snapshot_id)
         return diffing.diff(self._protocol, start, end)

@@ -9,6 +9,7 @@ from typing import Any
 
 import icechunk
 
+from tests.interop.machine import serving
 from tests.interop.official import configuring, operating, reading, rebasing, writing
 from tests.interop.official.opening import open_repository
 from tests.interop.official.protocol import decode_line, encode_line
@@ -48,6 +49,9 @@ CALLS: dict[str, Callable[..., Any]] = {
         operating.operate,
         rebasing.run_rebase,
         rebasing.commit_with_rebase,
+        serving.start_machine,
+        serving.run_step,
+        serving.stop_machine,
     )
 }
 

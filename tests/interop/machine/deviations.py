@@ -1,0 +1,152 @@
+"""Where Frazil means to differ from the official library 2.3.0, and why.
+
+A deviation says which pair of outcomes of one step it allows. A program ends where one library changed
+something and the other did not.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tests.interop.machine.outcomes import Outcome
+from tests.interop.machine.steps import Merge, OnRepository, OnSession, OnStore, Open, Step
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """A difference that is meant."""
+
+    reason: str
+    allows: Callable[[Step, Outcome, Outcome], bool]
+    leaves_the_same: bool = True
+    """Whether a program can go on, because neither library changed anything."""
+
+
+def find_deviation(step: Step, official: Outcome, frazil: Outcome) -> Deviation | None:
+    """Why a difference is meant, if it is."""
+    return next((each for each in DEVIATIONS if each.allows(step, official, frazil)), None)
+
+
+def _is_listing_of_no_node(step: Step, official: Outcome, frazil: Outcome) -> bool:
+    if _calls(step, "list_prefix", "getsize_prefix"):
+        return _is_error(official, "bad-key-prefix") and frazil[0] == "value"
+    if _calls(step, "list_dir"):
+        return official[:2] == ["value", []] and frazil[:2] != ["value", []]
+    return _calls(step, "is_empty") and (official[:2], frazil[:2]) == (
+        ["value", True],
+        ["value", False],
+    )
+
+
+def _is_deleting_below_no_node(step: Step, official: Outcome, frazil: Outcome) -> bool:
+    return _calls(step, "delete_dir") and official[0] == frazil[0] == "value" and official != frazil
+
+
+def _is_deleting_nothing(step: Step, official: Outcome, frazil: Outcome) -> bool:
+    is_refused = _is_error(frazil, "read-only-session")
+    return _calls(step, "delete", "clear") and official[0] == "value" and is_refused
+
+
+def _is_chunk_of_empty_array(step: Step, official: Outcome, frazil: Outcome) -> bool:
+    is_refused = _is_error(frazil, "invalid-chunk-index")
+    return isinstance(step, OnStore) and official[0] == "value" and is_refused
+
+
+def _is_half_of_bulk(step: Step, official: Outcome, frazil: Outcome) -> bool:
+    is_bulk = _calls(step, "set_virtual_refs", "set_virtual_refs_arr")
+    refusals = ("invalid-chunk-index", "zero-length-chunk")
+    return is_bulk and frazil[0] == "error" and any(_is_error(official, each) for each in refusals)
+
+
+def _is_bulk_of_bad_locations(step: Step, official: Outcome, frazil: Outcome) -> bool:
+    is_bulk = _calls(step, "set_virtual_refs", "set_virtual_refs_arr")
+    return is_bulk and _is_error(official, "invalid-virtual-ref") and frazil[0] == "error"
+
+
+def _lists_edits_twice(step: Step, official: Outcome, frazil: Outcome) -> bool:
+    is_listing = isinstance(step, OnSession) and step.method == "chunk_coordinates"
+    return (
+        is_listing
+        and official[0] == frazil[0] == "value"
+        and official[2]["has_uncommitted_changes"]
+    )
+
+
+def _is_nonsense_for_an_id(step: Step, official: Outcome, frazil: Outcome) -> bool:
+    is_inspection = isinstance(step, OnRepository) and step.method.startswith("inspect_")
+    return is_inspection and _is_error(official, "unknown") and frazil[1][0] == "InvalidInputError"
+
+
+def _is_other_word_for_branch(step: Step, official: Outcome, frazil: Outcome) -> bool:
+    is_session = isinstance(step, Open) and "as_of" in step.arguments
+    return (
+        is_session
+        and _is_error(official, "branch-not-found")
+        and _is_error(frazil, "ref-not-found")
+    )
+
+
+def _is_merging_what_has_ended(step: Step, official: Outcome, frazil: Outcome) -> bool:
+    is_refused = _is_error(frazil, "merge-not-allowed")
+    return isinstance(step, Merge) and official[0] == "value" and is_refused
+
+
+def _calls(step: Step, *methods: str) -> bool:
+    return isinstance(step, OnStore) and step.method in methods
+
+
+def _is_error(outcome: Outcome, kind: str) -> bool:
+    return outcome[0] == "error" and bool(outcome[2] == kind)
+
+
+DEVIATIONS = (
+    Deviation(
+        "The official library refuses to list below a prefix that is no node, such as `x/c`. Zarr asks"
+        " for such prefixes and expects the keys below them. So do `list_dir` and `is_empty`.",
+        _is_listing_of_no_node,
+    ),
+    Deviation(
+        "The official library deletes nothing below a prefix that is no node, such as `x/c` or a root"
+        " without metadata. Zarr expects that nothing is left there.",
+        _is_deleting_below_no_node,
+        leaves_the_same=False,
+    ),
+    Deviation(
+        "In a read-only session the official library lets keys be deleted that are not there. Zarr"
+        " wants read-only stores to refuse all of it.",
+        _is_deleting_nothing,
+    ),
+    Deviation(
+        "The official library keeps those of many virtual references that come before one that it"
+        " refuses. Frazil sets all or none.",
+        _is_half_of_bulk,
+        leaves_the_same=False,
+    ),
+    Deviation(
+        "The official library looks at the locations of many virtual references before it finds that"
+        " the session is read-only, or the array missing. Both refuse.",
+        _is_bulk_of_bad_locations,
+    ),
+    Deviation(
+        "The official library lists chunks of changed arrays twice, and deleted ones still.",
+        _lists_edits_twice,
+    ),
+    Deviation(
+        "The official library has no error of its own for inspecting what is no id.",
+        _is_nonsense_for_an_id,
+    ),
+    Deviation(
+        "A fork of the official library takes the changes of a session that has ended, which has none.",
+        _is_merging_what_has_ended,
+    ),
+    Deviation(
+        "The official library has two codes for a branch that there is not, the second one for sessions"
+        " as of some time.",
+        _is_other_word_for_branch,
+    ),
+    Deviation(
+        "The official library accepts the first chunk of an axis that has none, and loses it when it"
+        " commits.",
+        _is_chunk_of_empty_array,
+        leaves_the_same=False,
+    ),
+)

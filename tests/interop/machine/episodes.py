@@ -1,0 +1,155 @@
+"""Random pieces of programs that belong together: a session from start to end, forks, two writers."""
+
+from functools import cache
+from typing import Any
+
+from hypothesis import strategies as st
+
+from tests.interop.machine.edits import (
+    chunk_sets,
+    deletes,
+    metadata_sets,
+    on_session,
+    paths,
+    sets,
+    usual_nodes,
+    virtual,
+)
+from tests.interop.machine.readings import reads
+from tests.interop.machine.steps import Build, Fork, Member, Merge, OnSession, OnStore, Open, Step
+
+Episode = list[Step]
+
+FORKS = ("1", "2")
+
+slots = st.sampled_from(("a", "b"))
+players = st.integers(0, 1)
+branches = st.sampled_from(("main", "main", "main", "dev", "none"))
+messages = st.sampled_from(("first", "other", ""))
+metadata: st.SearchStrategy[Any] = st.sampled_from(
+    (None, {}, {"k": 1}, {"k": [1, "two", None, {"x": 0.5}], "l": True})
+)
+solvers = st.sampled_from(
+    (
+        Build("ConflictDetector"),
+        *(
+            Build("BasicConflictSolver", {"on_chunk_conflict": Member("VersionSelection", name)})
+            for name in ("UseOurs", "UseTheirs", "Fail")
+        ),
+        Build("BasicConflictSolver", {"fail_on_delete_of_updated_array": True}),
+        Build("BasicConflictSolver", {"fail_on_delete_of_updated_group": True}),
+    )
+)
+
+
+@cache
+def edits(slot: str) -> st.SearchStrategy[Step]:
+    """Mostly writing, some deleting, some looking."""
+    return st.one_of(
+        *[sets(slot)] * 5, deletes(slot), virtual(slot), reads(slot), reads(slot), shifts(slot)
+    )
+
+
+@cache
+def shifts(slot: str) -> st.SearchStrategy[Step]:
+    """Moving the chunks of an array of one axis."""
+    return on_session(
+        slot,
+        "shift_array",
+        array_path=st.sampled_from(("/x", "/g/x", "/g", "/no/x")),
+        chunk_offset=st.sampled_from(([0], [1], [-1], [2], [-9])),
+    )
+
+
+@cache
+def endings(slot: str) -> st.SearchStrategy[Step]:
+    """Commit, mostly."""
+    text = {"message": messages, "metadata": metadata}
+    commit = on_session(slot, "commit", **text, allow_empty=st.booleans())
+    return st.one_of(
+        commit,
+        commit,
+        on_session(slot, "commit", message=messages, rebase_with=solvers),
+        on_session(slot, "amend", **text, allow_empty=st.booleans()),
+        on_session(slot, "flush", **text),
+        on_session(slot, "rebase", solver=solvers),
+    )
+
+
+@cache
+def openings(slot: str, method: str = "writable_session") -> st.SearchStrategy[Step]:
+    """A new session, mostly of `main`."""
+    return st.builds(
+        lambda branch, by: Open(slot, method, {"branch": branch}, by), branches, players
+    )
+
+
+def set_key(slot: str, key: str, data: bytes) -> Step:
+    """Set one key."""
+    return OnStore(slot, "set", {"key": key, "value": data})
+
+
+@st.composite
+def skeletons(draw: st.DrawFn) -> Episode:
+    """A commit that gives later steps something to meet."""
+    nodes = [*draw(usual_nodes), *draw(st.lists(metadata_sets, max_size=2))]
+    chunks = draw(st.lists(chunk_sets, max_size=8))
+    start = Open("a", "writable_session", {"branch": "main"}, draw(players))
+    body = [set_key("a", key, data) for key, data in (*nodes, *chunks)]
+    return [start, *body, OnSession("a", "commit", {"message": "skeleton", "allow_empty": True})]
+
+
+@st.composite
+def writers(draw: st.DrawFn) -> Episode:
+    """A session from its start to its end."""
+    slot = draw(slots)
+    body = draw(st.lists(edits(slot), min_size=1, max_size=6))
+    return [draw(openings(slot)), *body, draw(endings(slot))]
+
+
+@st.composite
+def rivals(draw: st.DrawFn) -> Episode:
+    """Two sessions of one branch; the second one to commit has to look at what the first one did."""
+    branch = {"branch": "main"}
+    starts = [Open(slot, "writable_session", branch, draw(players)) for slot in ("a", "b")]
+    first = draw(st.lists(edits("a"), min_size=1, max_size=3))
+    second = draw(st.lists(edits("b"), min_size=1, max_size=3))
+    end = OnSession("a", "commit", {"message": "first", "allow_empty": True})
+    return [*starts, *first, *second, end, *draw(st.lists(endings("b"), min_size=1, max_size=2))]
+
+
+@st.composite
+def distributed(draw: st.DrawFn) -> Episode:
+    """A session whose forks are written to and merged, in any order and number."""
+    slot = draw(slots)
+    forks = [slot + number for number in FORKS]
+    body: Episode = [draw(openings(slot)), *draw(st.lists(edits(slot), max_size=3))]
+    for fork in forks:
+        body.append(Fork(slot, fork, draw(st.booleans())))
+        body += draw(st.lists(edits(fork), max_size=3))
+    body += draw(st.lists(merges(slot), max_size=3))
+    return [*body, *draw(st.lists(edits(slot), max_size=2)), draw(endings(slot))]
+
+
+@st.composite
+def merges(draw: st.DrawFn, slot: str) -> Step:
+    """Of forks into their session, or into one another; rarely of what can't be merged."""
+    family = [slot, *(slot + number for number in FORKS)]
+    into = draw(st.sampled_from((slot, slot, slot, *family)))
+    others = draw(
+        st.lists(st.sampled_from([each for each in family if each != into]), min_size=1, max_size=2)
+    )
+    return Merge(into, tuple(others))
+
+
+@st.composite
+def rearrangers(draw: st.DrawFn) -> Episode:
+    """A session that moves nodes, and sometimes tries what it can't."""
+    slot = draw(slots)
+    places = st.one_of(paths, st.sampled_from(("new", "g/new", "no/new", "x/new"))).map(
+        lambda path: f"/{path}"
+    )
+    moves = on_session(slot, "move", from_path=places, to_path=places)
+    steps = st.one_of(*[moves] * 6, reads(slot), sets(slot))
+    body = draw(st.lists(steps, min_size=1, max_size=6))
+    return [draw(openings(slot, "rearrange_session")), *body, draw(endings(slot))]
