@@ -70,7 +70,8 @@ class View:
         base = self._paths[
             bisect_left(self._paths, prefix) : bisect_left(self._paths, _after(prefix))
         ]
-        edited = [p for p in self.changes.nodes if p.startswith(prefix)]
+        # Of a copy, because others may go on to make nodes.
+        edited = [p for p in list(self.changes.nodes) if p.startswith(prefix)]
         for each in sorted({*base, *edited}) if edited else base:
             node = self.find_node(each)
             if node is not None and each != path:
@@ -80,7 +81,7 @@ class View:
         """The nodes right below one, in the order of their paths."""
         prefix = path if path == ROOT else f"{path}/"
         names = set(self._child_paths(prefix))
-        names.update(p for p in self.changes.nodes if _is_child(p, prefix))
+        names.update(p for p in list(self.changes.nodes) if _is_child(p, prefix))
         for child in sorted(names):
             node = self.find_node(child)
             if node is not None:
@@ -114,9 +115,9 @@ class View:
             return None
         edits = self.changes.chunks.get(node.id)
         if edits is not None:
-            found = edits.find(coordinate)
-            if found is not None or edits.contains(coordinate):
-                return found
+            found = edits.get(coordinate, _UNTOUCHED)
+            if found is not _UNTOUCHED:
+                return found  # type: ignore[return-value]
         return self._lookup.find(node, coordinate)
 
     def is_cached(self, node: Node, coordinate: Coordinate) -> bool:
