@@ -36,6 +36,10 @@ test-oldest: environment ## run the fast tests on the oldest Python found, unles
 		.venv-oldest/bin/python -m pytest -n $(WORKERS) $(FAST_LANES); \
 	fi
 
+.PHONY: test-deep
+test-deep: environment ## run races, crashes and random sessions far longer than `test` does
+	FRAZIL_DEEP=1 $(RUN) pytest -n $(WORKERS) tests/faults tests/property
+
 .PHONY: check
 check: environment ## formatting, lint, types, layers
 	$(RUN) ruff format --check $(CODE)

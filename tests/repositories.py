@@ -11,6 +11,7 @@ from frazil import Repository, Session
 from frazil.config import ManifestSplittingConfig, RepositoryConfig
 from frazil.config.manifests import ManifestConfig
 from frazil.config.split_conditions import ManifestSplitCondition, ManifestSplitDimCondition
+from frazil.format.ids import ManifestId, NodeId
 from frazil.format.references import NativeRef
 from frazil.storage.interface import Storage
 from frazil.storage.memory import MemoryStorage
@@ -64,18 +65,23 @@ def _named_files(repository: Repository) -> Iterator[str]:
     tips = [protocol.lookup_branch(name) for name in protocol.list_branches()]
     tips += [protocol.lookup_tag(name) for name in protocol.list_tags()]
     known = {info.id: info for tip in tips for info in protocol.ancestry(tip)}
+    tables: set[tuple[ManifestId, NodeId, int]] = set()
     for id, info in known.items():
         yield layout.snapshot_key(id)
         log_key = layout.find_transaction_log_key(id)
         # The first snapshot of the generations before V2 has none.
         if log_key is not None and info.parent_id is not None:
             yield log_key
-        view = repository.readonly_session(snapshot_id=str(id)).state.view
-        yield from (layout.manifest_key(file.id) for file in view.snapshot.manifest_files)
-        for node in view.nodes():
-            if node.array is None:
-                continue
-            yield from (layout.manifest_key(ref.id) for ref in node.array.manifests)
-            for ref in view.table(node).refs().values():
-                if isinstance(ref, NativeRef):
-                    yield layout.chunk_key(ref.chunk_id)
+        snapshot = protocol.assets.read_snapshot(id)
+        yield from (layout.manifest_key(file.id) for file in snapshot.manifest_files)
+        tables |= {
+            (ref.id, node.id, len(node.array.shape))
+            for node in snapshot.nodes.values()
+            if node.array is not None
+            for ref in node.array.manifests
+        }
+    for manifest_id, node_id, axes in tables:
+        yield layout.manifest_key(manifest_id)
+        refs = protocol.assets.read_manifest(manifest_id).table(node_id, axes).refs()
+        chunk_ids = (ref.chunk_id for ref in refs.values() if isinstance(ref, NativeRef))
+        yield from map(layout.chunk_key, chunk_ids)
