@@ -90,6 +90,7 @@ if TYPE_CHECKING:
     from frazil.ops import UpdateType as UpdateType
     from frazil.repository import Repository as Repository
     from frazil.repository import create_legacy as create_legacy
+    from frazil.repository import upgrade_icechunk_repository as upgrade_icechunk_repository
     from frazil.session import ForkSession as ForkSession
     from frazil.session import Session as Session
     from frazil.snapshots import AncestryGraph as AncestryGraph

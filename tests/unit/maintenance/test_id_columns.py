@@ -1,0 +1,65 @@
+"""Sets of ids as columns are the sets that Python would make of them."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frazil.format.ids import ChunkId, encode_base32
+from frazil.maintenance.id_columns import IdSet, column_of, parse_names
+
+# Few values in few places, so that ids repeat and end in zeros, which numpy likes to cut off.
+ids = st.lists(st.sampled_from(b"\0\1\xff"), min_size=12, max_size=12).map(bytes)
+id_sets = st.sets(ids, max_size=30)
+
+
+def items(column: np.ndarray[tuple[int], np.dtype[np.bytes_]]) -> list[bytes]:
+    return [each.tobytes() for each in column.view(np.uint8).reshape(-1, column.itemsize)]
+
+
+@given(id_sets)
+def test_a_column_has_each_id_once_in_order(some: set[bytes]) -> None:
+    assert items(column_of([*some, *some], 12)) == sorted(some)
+
+
+@given(st.lists(id_sets, max_size=6), id_sets)
+def test_a_set_that_grows_knows_all_that_it_was_given(
+    columns: list[set[bytes]], wanted: set[bytes]
+) -> None:
+    known, expected = IdSet(), set[bytes]()
+
+    for column in columns:
+        is_new = known.add(column_of(column, 12))
+        assert is_new.tolist() == [each not in expected for each in sorted(column)]
+        expected |= column
+
+    assert len(known) == len(expected)
+    found = known.contains(column_of(wanted, 12))
+    assert found.tolist() == [each in expected for each in sorted(wanted)]
+
+
+@given(st.lists(ids, max_size=20))
+def test_names_are_read_as_the_ids_that_they_spell(some: list[bytes]) -> None:
+    column, is_name = parse_names([encode_base32(each) for each in some], 12)
+
+    assert is_name.all()
+    assert items(column) == some
+
+
+def test_names_of_the_draft_are_longer() -> None:
+    id = bytes(range(16))
+
+    column, is_name = parse_names([encode_base32(id), encode_base32(id[:12])], 16)
+
+    assert is_name.tolist() == [True, False]
+    assert items(column) == [id]
+
+
+def test_only_the_spelling_of_a_writer_counts() -> None:
+    id = ChunkId(b"\x52" * 12)
+    name = str(id)
+    others = [name.lower(), f"{name[:-1]}1", f"{name}0", name[:-1], "", "☃" * 20, f"{name[:-1]}U"]
+
+    column, is_name = parse_names([*others, name, "junk"], 12)
+
+    assert is_name.tolist() == [False] * len(others) + [True, False]
+    assert items(column) == [bytes(id)]

@@ -1,0 +1,94 @@
+"""How many bytes chunks have: each once, inline ones wherever they are."""
+
+import asyncio
+
+import numpy as np
+import pytest
+
+from frazil import Repository
+from frazil.format.chunks import ChunkTable
+from frazil.format.ids import ChunkId
+from frazil.format.references import ChunkRef, InlineRef, NativeRef, VirtualRef
+from frazil.maintenance.id_columns import IdSet
+from frazil.maintenance.statistics import measure_table
+from frazil.states import ChunkStorageStats
+from tests.repositories import create
+from tests.unit.maintenance.repositories import write, write_chunk
+
+IDS = [ChunkId(bytes([number]) * 12) for number in range(3)]
+
+
+def measure(*refs: ChunkRef) -> tuple[int, int, int]:
+    sizes = measure_table(ChunkTable.of(1, {(at,): ref for at, ref in enumerate(refs)}))
+    native, virtual = sizes.native.count_new(IdSet()), sizes.virtual.count_new(IdSet())
+    return native, virtual, sizes.inlined_bytes
+
+
+def test_a_native_chunk_counts_once_by_its_id() -> None:
+    refs = [NativeRef(IDS[0], 0, 5), NativeRef(IDS[1], 0, 7), NativeRef(IDS[0], 0, 5)]
+
+    assert measure(*refs) == (12, 0, 0)
+
+
+def test_a_virtual_chunk_counts_once_by_its_place() -> None:
+    refs = [
+        VirtualRef("s3://bucket/a", 0, 10),
+        VirtualRef("s3://bucket/a", 0, 10),
+        VirtualRef("s3://bucket/a", 1, 10),
+        VirtualRef("s3://bucket/a", 0, 11),
+        VirtualRef("s3://bucket/b", 0, 10),
+    ]
+
+    assert measure(*refs) == (0, 41, 0)
+
+
+def test_an_inline_chunk_counts_each_time() -> None:
+    assert measure(InlineRef(b"same"), InlineRef(b"same")) == (0, 0, 8)
+
+
+def test_an_array_without_chunks_has_no_bytes() -> None:
+    assert measure() == (0, 0, 0)
+
+
+def test_what_is_known_does_not_count_again() -> None:
+    table = ChunkTable.of(1, {(0,): NativeRef(IDS[0], 0, 5)})
+    known = IdSet()
+
+    assert [measure_table(table).native.count_new(known) for _ in range(2)] == [5, 0]
+    assert isinstance(np.sum(measure_table(table).native.lengths), np.uint64)
+
+
+def test_all_that_refs_lead_to_is_measured(repository: Repository) -> None:
+    first = write(repository, 1)
+    write_chunk(repository, 0, 2)
+    sizes = {info.key: info.size_bytes for info in repository.storage.list("chunks/")}
+
+    assert repository.chunk_storage_stats() == ChunkStorageStats(sum(sizes.values()), 0, 0)
+
+    repository.reset_branch("main", first)
+    assert repository.chunk_storage_stats().native_bytes == 4 * next(iter(sizes.values()))
+
+
+def test_inline_chunks_are_measured_in_every_manifest() -> None:
+    repository = create()
+    write(repository, 1)
+    once = repository.chunk_storage_stats().inlined_bytes
+
+    write_chunk(repository, 0, 2)
+
+    assert repository.chunk_storage_stats() == ChunkStorageStats(0, 0, 2 * once)
+    assert once > 0
+
+
+def test_the_old_name_warns(repository: Repository) -> None:
+    write(repository, 1)
+
+    with pytest.warns(DeprecationWarning, match="chunk_storage_stats"):
+        total = repository.total_chunks_storage()
+
+    assert total == asyncio.run(repository.chunk_storage_stats_async()).native_bytes
+
+
+def test_limits_of_nothing_are_refused(repository: Repository) -> None:
+    with pytest.raises(ValueError, match="max_snapshots_in_memory"):
+        repository.chunk_storage_stats(max_snapshots_in_memory=0)
