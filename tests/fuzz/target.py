@@ -14,6 +14,7 @@ from frazil.format.files import (
     decode_repo_info,
     decode_snapshot,
     decode_transaction_log,
+    encode_repo_info,
 )
 from frazil.format.flexbuffers import decode_flexbuffers
 from frazil.format.ids import SnapshotId
@@ -104,6 +105,10 @@ def _decode_repo_info(data: bytes) -> None:
         dict(metadata)
     if info.config is not None:
         info.config.get()
+    tuple(info.latest_updates)
+    # Whoever commits copies what he never looked at: from a file that nobody has touched, too.
+    encode_repo_info(info)
+    encode_repo_info(decode_repo_info(data).value)
 
 
 _DECODERS: dict[str, Callable[[bytes], object]] = {

@@ -13,6 +13,8 @@ from frazil.format.v2.schema import (
     ArrayManifestSlot,
     ChunkRefSlot,
     ManifestSlot,
+    RepoSlot,
+    SnapshotInfoSlot,
     SnapshotSlot,
     TransactionLogSlot,
     UpdatedChunksSlot,
@@ -26,6 +28,7 @@ HEADERS = {
     corpus.SNAPSHOT: FileType.SNAPSHOT,
     corpus.MANIFEST: FileType.MANIFEST,
     corpus.TRANSACTION_LOG: FileType.TRANSACTION_LOG,
+    corpus.REPO_INFO: FileType.REPO_INFO,
 }
 
 
@@ -133,6 +136,29 @@ def manifest_of_references_to_one_wide_vtable(refs: int) -> bytes:
     return file_of(corpus.MANIFEST, file, root)
 
 
+def repo_info_of_snapshots_that_share(slot: int, item_size: int, size: int) -> bytes:
+    """Snapshots with one and the same vector of many items."""
+    file = Assembly()
+    root_vtable = file.vtable(12, {RepoSlot.SNAPSHOTS: 4, RepoSlot.STATUS: 8})
+    slots: dict[int, int] = {SnapshotInfoSlot.ID: 4, SnapshotInfoSlot.PARENT_OFFSET: 16}
+    vtable = file.vtable(28, {**slots, SnapshotInfoSlot.MESSAGE: 20, slot: 24})
+    status_vtable = file.vtable(4, {})
+    root = file.table(root_vtable, bytes(8))
+    snapshots = file.vector(5_000)
+    file.point(root + 4, snapshots)
+    tables = [
+        file.table(vtable, number.to_bytes(12, "big") + struct.pack("<iII", -1, 0, 0))
+        for number in range(5_000)
+    ]
+    message, shared = file.vector(0), file.vector(size, item_size)
+    file.point(root + 8, file.table(status_vtable, b""))
+    for number, table in enumerate(tables):
+        file.point(snapshots + 4 + 4 * number, table)
+        file.point(table + 20, message)
+        file.point(table + 24, shared)
+    return file_of(corpus.REPO_INFO, file, root)
+
+
 def flexbuffers_of_keys_inside_each_other(keys: int) -> bytes:
     """A map whose keys start one byte after the other in the same long text."""
     text = b"a" * keys + b"\0"
@@ -180,6 +206,18 @@ CRAFTED = {
     "references have wide vtables on top of each other": (
         corpus.MANIFEST,
         manifest_of_references_to_one_wide_vtable(60_000),
+    ),
+    "snapshots share a message": (
+        corpus.REPO_INFO,
+        repo_info_of_snapshots_that_share(SnapshotInfoSlot.MESSAGE, 1, 500_000),
+    ),
+    "snapshots share metadata": (
+        corpus.REPO_INFO,
+        repo_info_of_snapshots_that_share(SnapshotInfoSlot.METADATA, 4, 100_000),
+    ),
+    "snapshots share logs of expired ancestors": (
+        corpus.REPO_INFO,
+        repo_info_of_snapshots_that_share(SnapshotInfoSlot.PRUNED_ANCESTOR_TX_LOGS, 12, 5_000),
     ),
     "keys lie inside each other": (
         corpus.FLEXBUFFERS,

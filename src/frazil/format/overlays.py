@@ -71,6 +71,13 @@ def without_entries(mapping: Mapping[K, V], keys: Collection[K]) -> Mapping[K, V
     return Overlaid(mapping.base, kept, hidden)
 
 
+def count_loose(mapping: Mapping[K, V]) -> int:
+    """How many entries a mapping holds by itself, and does not share."""
+    if isinstance(mapping, Overlaid):
+        return len(mapping.changed)
+    return len(mapping) if isinstance(mapping, dict) else 0
+
+
 class FrozenSequence(Sequence[T]):
     """A sequence that is equal to every sequence of the same items, tuples among them."""
 

@@ -25,6 +25,7 @@ from frazil.errors import (
 )
 from frazil.format.files import decode_repo_info, encode_repo_info
 from frazil.format.ids import encode_base32
+from frazil.format.overlays import count_loose
 from frazil.format.repo_info import RepoInfo, Update
 from frazil.format.times import Nanoseconds
 from frazil.protocols.backoff import plan_pauses
@@ -42,6 +43,9 @@ from frazil.storage.interface import PutOptions, Version
 
 REPO = "repo"
 """The key of the object."""
+
+MOST_LOOSE_SNAPSHOTS = 256
+"""So many snapshots are written one by one in the time it takes to read a long history."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +178,7 @@ class RepoFile:
             if self._may_have_landed(attempt):
                 return True
             raise
-        self._known = _Found(version, attempt.info)
+        self._known = _Found(version, _settle(attempt.info, data))
         return True
 
     def _may_have_landed(self, attempt: _Attempt) -> bool:
@@ -201,6 +205,11 @@ class RepoFile:
 def already_created() -> ConflictError:
     """The error of whoever comes second to create a repository."""
     return ConflictError("a repository was created here in the meantime", kind="repo-info-updated")
+
+
+def _settle(info: RepoInfo, data: bytes) -> RepoInfo:
+    """What was written, read back where it holds more by itself than is cheap to write again."""
+    return _decode(REPO, data) if count_loose(info.snapshots) > MOST_LOOSE_SNAPSHOTS else info
 
 
 def _decode(key: str, data: bytes) -> RepoInfo:
