@@ -9,9 +9,12 @@ import pytest
 
 from frazil.format import repo_info as model
 from frazil.format.dialect import Dialect
+from frazil.format.files import decode_repo_info
 from frazil.format.ids import SnapshotId
 from frazil.format.metadata import Metadata
 from frazil.format.repo_info import Availability, RepoInfo, RepoStatus, Update, UpdateType
+from frazil.format.transaction_log import TransactionLog
+from frazil.format.v2.snapshot_infos import EncodedSnapshots
 from tests.interop.building import (
     FIRST_SNAPSHOT,
     START,
@@ -189,3 +192,35 @@ def test_many_snapshots_and_refs_are_read(
     files.write_repo_info(info)
 
     assert inspect(official.open(files.root)) == describe_repo_info(info)
+
+
+def test_a_history_that_was_read_and_copied_in_columns_is_read(
+    files: RepositoryFiles, official: OfficialLibrary
+) -> None:
+    line = [FIRST_SNAPSHOT]
+    for number in range(3000):
+        metadata = {"n": number, "é": [str(number)], "who": {"x": None}} if number % 3 else {}
+        line.append(make_snapshot(f"commit {number} ☃", line[-1], [], metadata=metadata))
+    info = make_repo_info(Contents(line, {"main": line[-1].id}, {"half": line[1500].id}))
+    kept = replace(
+        info.snapshots[line[20].id],
+        parent_id=line[10].id,
+        pruned_ancestor_tx_logs=tuple(snapshot.id for snapshot in line[11:20]),
+    )
+    files.write_repo_info(info.with_snapshots(kept))
+
+    # What is known only as columns, changed in some rows.
+    known = decode_repo_info((files.root / "repo").read_bytes()).value
+    tip = replace(known.snapshots[line[-1].id], message="another tip", metadata=Metadata({"a": 1}))
+    copied = known.without_snapshots([s.id for s in line[11:20]]).with_snapshots(tip)
+    files.write_repo_info(copied)
+    for snapshot in line[9:21]:
+        files.write_transaction_log(TransactionLog(snapshot.id))
+
+    repository = official.open(files.root)
+    composite = repository.call("inspect_transaction_log", snapshot_id=str(kept.id))
+    assert isinstance(known.snapshots, EncodedSnapshots)
+    assert inspect(repository) == describe_repo_info(copied)
+    assert composite["synthetic_composite"]["merged_pruned_ancestor_tx_logs"] == [
+        str(snapshot.id) for snapshot in line[11:20]
+    ]

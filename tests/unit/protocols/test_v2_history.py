@@ -16,6 +16,8 @@ from frazil.errors import (
 from frazil.format import repo_info as model
 from frazil.format.ids import FIRST_SNAPSHOT_ID as FIRST
 from frazil.format.ids import SnapshotId
+from frazil.format.overlays import count_loose
+from frazil.protocols import repo_file
 from frazil.protocols.interface import MAIN
 from frazil.protocols.repo_changes import Change
 from frazil.protocols.v2 import RepoObject
@@ -154,6 +156,20 @@ def test_a_snapshot_is_committed_once(repository: RepoObject) -> None:
     assert refusal.value.kind == "duplicate-snapshot-id"
 
 
+def test_a_history_that_grows_long_in_one_process_is_what_others_read(
+    repository: RepoObject, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(repo_file, "MOST_LOOSE_SNAPSHOTS", 20)
+
+    for number in range(50):
+        commit(repository, message=f"commit {number}")
+
+    info = repository.read_repo_info()
+    assert count_loose(info.snapshots) <= 20
+    assert messages(repository) == [f"commit {number}" for number in reversed(range(50))]
+    assert info == open_repository(storage).read_repo_info()
+
+
 # Amending and registering
 
 
@@ -175,9 +191,7 @@ def test_an_amended_commit_inherits_the_logs_of_expired_ancestors(repository: Re
 
     def prune(info: model.RepoInfo) -> Change:
         entry = replace(info.snapshots[tip], pruned_ancestor_tx_logs=pruned)
-        return Change(
-            replace(info, snapshots={**info.snapshots, tip: entry}), model.ExpirationRan()
-        )
+        return Change(info.with_snapshots(entry), model.ExpirationRan())
 
     repository.update(prune)
     snapshot = write_snapshot(repository, tip)
