@@ -112,9 +112,10 @@ class Session(Block):
 
     def discard_changes(self) -> None:
         """Forget everything that was changed."""
-        if self._session.is_read_only:
-            raise ReadOnlyError("a read-only session has no changes to discard")
-        self._session.rest_on(self._session.view.snapshot)
+        with self._session.lock:
+            if self._session.is_read_only:
+                raise ReadOnlyError("a read-only session has no changes to discard")
+            self._session.rest_on(self._session.view.snapshot)
 
     def move(self, from_path: str, to_path: str) -> None:
         """Give a node and all below it another path; needs a rearrange session, copies nothing."""

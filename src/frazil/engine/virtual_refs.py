@@ -121,6 +121,7 @@ def set_columns(
 def _store(state: SessionState, node: Node, table: ChunkTable) -> None:
     if len(table):
         with state.lock:
+            state.refuse_unless_writable()
             current, _ = state.view.get_array(node.path)
             ids = no_chunk_ids(len(table), state.changes.id_size)
             state.changes.edit_chunks(current).set_table(replace(table, chunk_id=ids))

@@ -57,8 +57,8 @@ def second_format(key: str) -> SessionStateError:
 def set_metadata(state: SessionState, path: str, data: bytes) -> None:
     """Make a node, or give one other metadata; the same metadata is no change."""
     array = read_node_metadata(data, state.surroundings.dialect)
-    state.refuse_unless_writable()
     with state.lock:
+        state.refuse_unless_writable()
         node = state.view.find_node(path)
         if node is None:
             state.changes.create(Node(_next_node_id(state), path, data, array))
@@ -75,8 +75,8 @@ def set_metadata(state: SessionState, path: str, data: bytes) -> None:
 
 def delete_node(state: SessionState, path: str) -> None:
     """Delete an array, or a group and all below it; nothing where there is no node."""
-    state.refuse_unless_writable()
     with state.lock:
+        state.refuse_unless_writable()
         node = state.view.find_node(path)
         if node is not None and node.array is not None:
             state.changes.delete(node)
@@ -86,8 +86,8 @@ def delete_node(state: SessionState, path: str) -> None:
 
 def delete_nodes_below(state: SessionState, path: str) -> None:
     """Delete all nodes at and below a path, where there need not be one."""
-    state.refuse_unless_writable()
     with state.lock:
+        state.refuse_unless_writable()
         for node in list(state.view.descendants(path)):
             state.changes.delete(node)
 
@@ -126,14 +126,16 @@ def refuse_place(state: SessionState, path: str, coordinate: Coordinate, size: i
 def set_ref(state: SessionState, path: str, coordinate: Coordinate, ref: ChunkRef | None) -> None:
     """Set where a chunk is, or with None that there is none."""
     with state.lock:
+        # Others may have committed the session while the chunk was written.
+        state.refuse_unless_writable()
         node = _array_with_place(state, path, coordinate)
         state.changes.edit_chunks(node).set(coordinate, ref)
 
 
 def delete_chunk(state: SessionState, path: str, coordinate: Coordinate) -> None:
     """Delete a chunk; nothing where there is no place for one."""
-    state.refuse_unless_writable()
     with state.lock:
+        state.refuse_unless_writable()
         node = state.view.find_node(path)
         if node is not None and node.array is not None and is_in_grid(node.array, coordinate):
             state.changes.edit_chunks(node).set(coordinate, None)
@@ -172,8 +174,8 @@ def delete_key(state: SessionState, key: str) -> None:
 
 def delete_chunks_below(state: SessionState, path: str, start: Coordinate) -> None:
     """Delete the chunks of an array whose coordinates start so."""
-    state.refuse_unless_writable()
     with state.lock:
+        state.refuse_unless_writable()
         node, _ = state.view.get_array(path)
         for coordinates in list(state.view.coordinates(node)):
             chosen = coordinates

@@ -1,6 +1,7 @@
 """Many threads and many tasks at once on one store, and sessions that do not see each other."""
 
 import asyncio
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -8,8 +9,8 @@ import pytest
 import zarr
 from zarr.core.buffer import cpu, default_buffer_prototype
 
-from frazil import Repository, Session
-from frazil.storage.interface import Storage
+from frazil import ReadOnlyError, Repository, Session
+from frazil.storage.interface import NO_OPTIONS, Buffer, PutOptions, Storage
 from frazil.storage.memory import MemoryStorage
 from frazil.storage.wrappers.latency import LatencyStorage
 from tests.repositories import create, keys_of, split_every, values_of
@@ -120,6 +121,38 @@ def test_listing_and_reading_go_on_while_others_write(session: Session) -> None:
 
     assert max(seen) <= CHUNKS
     check(session)
+
+
+class HeldUp(MemoryStorage):
+    """Chunks are held up on their way until they are let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_come, self.may_go = threading.Event(), threading.Event()
+
+    def put(self, key: str, data: Buffer, options: PutOptions = NO_OPTIONS) -> None:
+        if key.startswith("chunks/"):
+            self.has_come.set()
+            self.may_go.wait(timeout=60)
+        super().put(key, data, options)
+
+
+def test_a_chunk_that_comes_after_the_commit_is_refused_not_lost() -> None:
+    storage = HeldUp()
+    repository = create(storage)
+    session = repository.writable_session("main")
+    zarr.create_array(session.store, name="a", shape=(2,), chunks=(1,), dtype="u1")
+    chunk = cpu.Buffer.from_bytes(bytes(1000))
+
+    with ThreadPoolExecutor(1) as threads:
+        writing = threads.submit(session.store.set_sync, "a/c/0", chunk)
+        storage.has_come.wait(timeout=60)
+        session.commit("without the chunk")
+        storage.may_go.set()
+
+        with pytest.raises(ReadOnlyError):
+            writing.result()
+    assert not session.has_uncommitted_changes
 
 
 def test_readers_share_one_session_between_threads(session: Session) -> None:
