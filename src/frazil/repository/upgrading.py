@@ -28,7 +28,8 @@ def upgrade_icechunk_repository(
     """Migrate a V1 repository to V2 while nobody else uses it, and open it anew.
 
     Only its refs and its saved configuration are rewritten, so it takes seconds unless the history is
-    very long. The given object can't be used afterwards. A dry run changes nothing.
+    very long. The given object can't be used afterwards; the new one has the saved configuration and
+    is authorized to read no containers. A dry run changes nothing.
     """
     opened = repo._repository
     concurrency = _DEFAULT_CONCURRENCY if prefetch_concurrency is None else prefetch_concurrency
@@ -38,9 +39,6 @@ def upgrade_icechunk_repository(
         dry_run, deletes_old_files=delete_unused_v1_files, max_concurrent_snapshots=concurrency
     )
     migrate_to_v2(opened.protocol, options)
-    if dry_run:
-        return Repository(opened)
-    repo._repository = _Outdated()  # type: ignore[assignment]  # whose use is an error
-    return Repository(
-        opening.open_repository(opened.storage, None, opened.authorizations, opened.attribution)
-    )
+    if not dry_run:
+        repo._repository = _Outdated()  # type: ignore[assignment]  # whose use is an error
+    return Repository(opening.open_repository(opened.storage, attribution=opened.attribution))

@@ -10,7 +10,14 @@ from typing import Any
 import icechunk
 
 from tests.interop.machine import serving
-from tests.interop.official import configuring, operating, reading, rebasing, writing
+from tests.interop.official import (
+    configuring,
+    maintaining,
+    operating,
+    reading,
+    rebasing,
+    writing,
+)
 from tests.interop.official.opening import open_repository
 from tests.interop.official.protocol import decode_line, encode_line
 
@@ -49,6 +56,10 @@ CALLS: dict[str, Callable[..., Any]] = {
         operating.operate,
         rebasing.run_rebase,
         rebasing.commit_with_rebase,
+        maintaining.write_history,
+        maintaining.maintain,
+        maintaining.describe_history,
+        maintaining.commit_again,
         serving.start_machine,
         serving.run_step,
         serving.stop_machine,
