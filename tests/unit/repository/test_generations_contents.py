@@ -96,7 +96,7 @@ def check_chunks(session: Session, path: str, chunks: dict[str, Metadata | None]
 
 
 @pytest.mark.parametrize("name", FULLY_KNOWN_NAMES)
-def test_nodes_and_their_metadata(generations: Path, name: str) -> None:
+def test_its_nodes_and_their_metadata_are_those_expected(generations: Path, name: str) -> None:
     expected = read_expectations(generations / name)
     repository = open_known(generations / name)
 
@@ -114,7 +114,7 @@ def test_nodes_and_their_metadata(generations: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FULLY_KNOWN_NAMES)
-def test_values_and_chunks(generations: Path, name: str) -> None:
+def test_its_values_and_chunks_are_those_expected(generations: Path, name: str) -> None:
     expected = read_expectations(generations / name)
     repository = open_known(generations / name)
 
@@ -128,7 +128,7 @@ def test_values_and_chunks(generations: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FULLY_KNOWN_NAMES)
-def test_virtual_references(generations: Path, name: str) -> None:
+def test_its_virtual_references_are_those_expected(generations: Path, name: str) -> None:
     expected = read_expectations(generations / name)
     repository = open_known(generations / name)
     id = expected.get("virtual_refs_in", expected["branches"]["main"])

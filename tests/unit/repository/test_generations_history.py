@@ -29,7 +29,7 @@ def moment(text: str) -> datetime:
 
 
 @pytest.mark.parametrize("name", REPOSITORY_NAMES)
-def test_generation(generations: Path, name: str) -> None:
+def test_its_generation_is_recognised(generations: Path, name: str) -> None:
     repository = open_known(generations / name)
 
     known = {"v1": SpecVersion.v1, "v2": SpecVersion.v2, "draft": SpecVersion.draft}
@@ -39,7 +39,7 @@ def test_generation(generations: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", REPOSITORY_NAMES)
-def test_branches_and_tags(generations: Path, name: str) -> None:
+def test_its_branches_and_tags_are_those_expected(generations: Path, name: str) -> None:
     expected = read_expectations(generations / name)
     repository = open_known(generations / name)
 
@@ -57,7 +57,7 @@ def test_branches_and_tags(generations: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FULLY_KNOWN_NAMES)
-def test_history(generations: Path, name: str) -> None:
+def test_its_history_is_the_one_expected(generations: Path, name: str) -> None:
     expected = read_expectations(generations / name)
     repository = open_known(generations / name)
 
@@ -75,7 +75,7 @@ def test_history(generations: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FULLY_KNOWN_NAMES)
-def test_history_for_an_event_loop(generations: Path, name: str) -> None:
+def test_its_history_is_the_same_for_an_event_loop(generations: Path, name: str) -> None:
     expected = read_expectations(generations / name)
     repository = open_known(generations / name)
 
@@ -99,7 +99,7 @@ def describe(diff: frazil.Diff) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", [name for name in FULLY_KNOWN_NAMES if name.startswith("v")])
-def test_what_each_commit_changed(generations: Path, name: str) -> None:
+def test_each_commit_changed_what_is_expected(generations: Path, name: str) -> None:
     expected = read_expectations(generations / name)
     repository = open_known(generations / name)
 
@@ -117,7 +117,7 @@ def test_what_each_commit_changed(generations: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", V2_STATE_NAMES)
-def test_state_of_the_repository(generations: Path, name: str) -> None:
+def test_its_metadata_and_flags_are_those_expected(generations: Path, name: str) -> None:
     known = read_expectations(generations / name)["v2"]
     repository = open_known(generations / name)
 
@@ -133,7 +133,7 @@ def test_state_of_the_repository(generations: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in V2_STATE_NAMES if name != "v2-2.0.0a3"])
-def test_availability(generations: Path, name: str) -> None:
+def test_its_availability_is_the_one_expected(generations: Path, name: str) -> None:
     known = read_expectations(generations / name)["v2"]["status"]
 
     status = open_known(generations / name).status
@@ -144,7 +144,7 @@ def test_availability(generations: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", V2_STATE_NAMES)
-def test_log_of_operations(generations: Path, name: str) -> None:
+def test_its_log_of_operations_is_the_one_expected(generations: Path, name: str) -> None:
     known = read_expectations(generations / name)["v2"]["ops_log"]
     repository = open_known(generations / name)
 

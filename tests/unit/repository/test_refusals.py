@@ -64,7 +64,7 @@ def refuses(
 
 
 @pytest.mark.parametrize("dialect", OLDER)
-def test_grids_of_many_sizes(dialect: Dialect) -> None:
+def test_grids_of_many_sizes_are_refused_before_v2(dialect: Dialect) -> None:
     repository = make(dialect)
     session = repository.writable_session("main")
 
@@ -78,7 +78,7 @@ def test_grids_of_many_sizes(dialect: Dialect) -> None:
     assert not session.has_uncommitted_changes
 
 
-def test_grids_of_many_sizes_are_for_v2() -> None:
+def test_grids_of_many_sizes_are_held_by_v2() -> None:
     session = make(Dialect.V2).writable_session("main")
 
     set_metadata(session, {**ARRAY, "chunk_grid": RECTILINEAR}, "uneven")
@@ -88,7 +88,7 @@ def test_grids_of_many_sizes_are_for_v2() -> None:
     assert [each.num_chunks for each in array.shape] == [2]
 
 
-def test_the_draft_has_no_texts() -> None:
+def test_arrays_of_text_are_refused_by_the_draft() -> None:
     repository = make(Dialect.DRAFT)
     session = repository.writable_session("main")
     words = {**ARRAY, "data_type": "string", "fill_value": "", "codecs": [{"name": "vlen-utf8"}]}
@@ -110,7 +110,7 @@ def test_the_draft_has_no_texts() -> None:
         ("fill_value", 40_000),
     ],
 )
-def test_metadata_without_a_place(dialect: Dialect, member: str, value: Any) -> None:
+def test_metadata_without_a_place_is_refused(dialect: Dialect, member: str, value: Any) -> None:
     repository = make(dialect)
     session = repository.writable_session("main")
 
@@ -126,7 +126,9 @@ def test_metadata_without_a_place(dialect: Dialect, member: str, value: Any) -> 
 
 @pytest.mark.parametrize("checksum", ["an-etag", datetime(2024, 1, 1, tzinfo=UTC)])
 @pytest.mark.parametrize("dialect", WITHOUT_CHECKSUMS)
-def test_checksums_of_virtual_chunks(dialect: Dialect, checksum: str | datetime) -> None:
+def test_checksums_of_virtual_chunks_are_refused_by_the_first_alphas(
+    dialect: Dialect, checksum: str | datetime
+) -> None:
     repository = make(dialect)
     session = repository.writable_session("main")
 
@@ -152,7 +154,7 @@ def set_virtual(session: Session, checksum: str | datetime | None) -> None:
 
 
 @pytest.mark.parametrize("dialect", OLDER)
-def test_virtual_chunks_without_a_checksum_are_for_all(dialect: Dialect) -> None:
+def test_virtual_chunks_without_a_checksum_are_held_by_all(dialect: Dialect) -> None:
     repository = make(dialect)
     session = repository.writable_session("main")
 
@@ -164,7 +166,7 @@ def test_virtual_chunks_without_a_checksum_are_for_all(dialect: Dialect) -> None
 
 
 @pytest.mark.parametrize("dialect", OLDER)
-def test_moves_amendments_and_the_state_of_v2(dialect: Dialect) -> None:
+def test_moves_amendments_and_state_are_refused_before_v2(dialect: Dialect) -> None:
     repository = make(dialect)
     session = repository.writable_session("main")
     set_metadata(session, {**ARRAY, "shape": [5]})
@@ -183,7 +185,7 @@ def test_moves_amendments_and_the_state_of_v2(dialect: Dialect) -> None:
 
 
 @pytest.mark.parametrize("dialect", WITHOUT_CONFIG)
-def test_saved_configurations(dialect: Dialect) -> None:
+def test_saved_configurations_are_refused_by_the_first_alphas(dialect: Dialect) -> None:
     repository = make(dialect)
 
     refuses(repository, repository.save_config, FormatError, "no such thing")
