@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         ManifestVirtualChunkLocationCompressionConfig as ManifestVirtualChunkLocationCompressionConfig,
     )
     from frazil.config import RepositoryConfig as RepositoryConfig
+    from frazil.config import RetentionPolicy as RetentionPolicy
     from frazil.config import initialize_logs as initialize_logs
     from frazil.config import set_logs_filter as set_logs_filter
     from frazil.config import shutdown_telemetry as shutdown_telemetry
@@ -85,6 +86,7 @@ if TYPE_CHECKING:
     from frazil.errors import SessionStateError as SessionStateError
     from frazil.errors import SnapshotNotFoundError as SnapshotNotFoundError
     from frazil.errors import StorageError as StorageError
+    from frazil.ops import ExpirySummary as ExpirySummary
     from frazil.ops import GCSummary as GCSummary
     from frazil.ops import Update as Update
     from frazil.ops import UpdateType as UpdateType
@@ -167,7 +169,7 @@ _HOMES = {
         VersionSelection
     """,
     "ops": """
-        GCSummary Update UpdateType
+        ExpirySummary GCSummary Update UpdateType
     """,
     "snapshots": """
         AncestryGraph Diff ManifestFileInfo SnapshotInfo
@@ -179,8 +181,8 @@ _HOMES = {
         Attribution CachingConfig CompressionAlgorithm CompressionConfig FeatureFlag
         ManifestConfig ManifestPreloadCondition ManifestPreloadConfig ManifestSplitCondition
         ManifestSplitDimCondition ManifestSplittingConfig
-        ManifestVirtualChunkLocationCompressionConfig RepositoryConfig initialize_logs
-        set_logs_filter shutdown_telemetry
+        ManifestVirtualChunkLocationCompressionConfig RepositoryConfig RetentionPolicy
+        initialize_logs set_logs_filter shutdown_telemetry
     """,
     "about": """
         print_debug_info spec_version supported_spec_versions user_agent

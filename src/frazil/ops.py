@@ -1,4 +1,4 @@
-"""The log of operations, as users read it, and what a garbage collection reports."""
+"""The log of operations, as users read it, and what expiry and garbage collection report."""
 
 from abc import ABC
 from dataclasses import dataclass, field, fields
@@ -11,7 +11,7 @@ from frazil.format.times import to_datetime
 from frazil.rendering import Called, Listed
 from frazil.states import RepoStatus, public_status
 
-__all__ = ["GCSummary", "Update", "UpdateType"]
+__all__ = ["ExpirySummary", "GCSummary", "Update", "UpdateType"]
 
 
 class UpdateType(ABC):  # noqa: B024 (it names its alternatives, and is never made)
@@ -143,6 +143,14 @@ def _public(detail: object) -> object:
         case repo_info.RepoStatus():
             return public_status(detail)
     return detail
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ExpirySummary(Listed):
+    """Which snapshots an expiry released, or would release, and how many are left."""
+
+    released_snapshots: set[str] = field(hash=False)
+    kept_snapshots: int
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -19,6 +19,7 @@ from frazil.config.parts import (
 from frazil.config.parts import RepoUpdateRetryConfig as RepoUpdateRetryConfig
 from frazil.config.preload_conditions import ManifestPreloadCondition
 from frazil.config.repository import RepositoryConfig
+from frazil.config.retention import RetentionPolicy
 from frazil.config.split_conditions import ManifestSplitCondition, ManifestSplitDimCondition
 from frazil.storage import ObjectStoreConfig
 
@@ -37,6 +38,7 @@ __all__ = [
     "ManifestVirtualChunkLocationCompressionConfig",
     "ObjectStoreConfig",
     "RepositoryConfig",
+    "RetentionPolicy",
     "initialize_logs",
     "set_logs_filter",
     "shutdown_telemetry",

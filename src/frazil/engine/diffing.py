@@ -55,7 +55,7 @@ def diff(protocol: CommitProtocol, from_id: SnapshotId, to_id: SnapshotId) -> Di
     Logs of expired commits that are gone are left out.
     """
     protocol.lookup_snapshot(from_id)
-    infos = _commits_between(protocol, from_id, to_id)
+    infos = commits_between(protocol, from_id, to_id)
     assets = protocol.assets
     old, new = read_snapshot(assets, from_id), read_snapshot(assets, to_id)
     if assets.layout.transactions is None:
@@ -86,10 +86,10 @@ def describe_logs(logs: list[TransactionLog], nodes: Mapping[NodeId, Node]) -> D
     )
 
 
-def _commits_between(
+def commits_between(
     protocol: CommitProtocol, from_id: SnapshotId, to_id: SnapshotId
 ) -> list[SnapshotInfo]:
-    """The commits after a snapshot, newest first."""
+    """The commits after a snapshot, newest first; raises InvalidInputError unless it is an ancestor."""
     infos: list[SnapshotInfo] = []
     for info in protocol.ancestry(to_id):
         if info.id == from_id and infos:

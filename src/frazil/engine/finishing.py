@@ -118,7 +118,7 @@ def _refuse_nothing(state: SessionState, *, allow_empty: bool) -> None:
 def _refuse_moved_branch(state: SessionState, branch: str) -> None:
     """A commit that can't land is not worth writing files for."""
     try:
-        tip = state.surroundings.protocol.lookup_branch(branch)
+        tip = state.surroundings.protocol.lookup_branch_to_change(branch)
     except RefNotFoundError:
         return  # what a branch that is gone means differs between the generations
     if tip != state.view.snapshot_id:

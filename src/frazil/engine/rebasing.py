@@ -5,7 +5,7 @@ or the session stays where it is. So a rebase that fails may have passed some co
 one goes on from there.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from frazil.conflicts import ConflictSolver
@@ -85,7 +85,7 @@ def _pass(state: SessionState, step: Step, solver: ConflictSolver) -> None:
         clashes = find_clashes(describe_ours(changes, state.view.snapshot.nodes), theirs)
         given_up = plan_solution(clashes, solver)
         if given_up is None:
-            raise _failed(step.snapshot_id, clashes)
+            raise failed(step.snapshot_id, clashes)
         for id, coordinates in given_up.items():
             changes.chunks[id].forget(coordinates)
     state.rest_on(snapshot, rebase_changes(changes, snapshot.nodes))
@@ -107,7 +107,8 @@ def _read_logs(state: SessionState, step: Step) -> Iterator[TransactionLog]:
         yield TransactionLog(step.snapshot_id)
 
 
-def _failed(id: SnapshotId, clashes: list[Clash]) -> RebaseFailedError:
+def failed(id: SnapshotId, clashes: Sequence[Clash]) -> RebaseFailedError:
+    """The error that tells all conflicts with a commit."""
     count = "1 conflict" if len(clashes) == 1 else f"{len(clashes)} conflicts"
     return RebaseFailedError(
         f"the rebase failed on snapshot {id}: {count} found",

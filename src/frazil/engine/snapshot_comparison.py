@@ -31,7 +31,7 @@ def compare_snapshots(assets: Assets, old: Snapshot, new: Snapshot) -> Diff:
     new_view = View(assets, new, ChangeSet.of(assets.dialect))
     chunks = {node.path: new_view.table(node).coordinates for node in created if node.array}
     chunks |= {
-        node.path: _changed_chunks(old_view.table(former), new_view.table(node))
+        node.path: changed_chunks(old_view.table(former), new_view.table(node))
         for former, node in kept
         if former.array and node.array
     }
@@ -61,7 +61,7 @@ def list_chunks(chunks: Mapping[str, Coordinates]) -> dict[str, list[list[int]]]
     return {path: chunks[path].tolist() for path in sorted(chunks)}
 
 
-def _changed_chunks(old: ChunkTable, new: ChunkTable) -> Coordinates:
+def changed_chunks(old: ChunkTable, new: ChunkTable) -> Coordinates:
     """Where references were added, replaced or removed."""
     if old.axes != new.axes:
         return new.coordinates

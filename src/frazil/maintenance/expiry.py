@@ -1,7 +1,8 @@
 """Which snapshots of a V2 repository expire, and what its repo info is then: pure.
 
-The first snapshot never expires, nor does the tip of `main`. The tips of other refs stay, too, unless
-expired refs shall be deleted. A snapshot that stays and loses its parent continues from the first one.
+The first snapshot never expires, nor do the tips of `main` and of protected branches. The tips of other
+refs stay, too, unless expired refs shall be deleted. A snapshot that stays and loses its parent
+continues from the first one.
 """
 
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ from frazil.format.repo_info import RepoInfo, SnapshotInfo
 from frazil.format.times import Nanoseconds
 from frazil.maintenance.parents import Snapshots, ancestors_of, give_parent
 from frazil.protocols.interface import MAIN
+from frazil.protocols.protection import read_protected
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +40,17 @@ class ExpiryPlan:
 
 def plan_expiry(info: RepoInfo, policy: ExpiryPolicy) -> ExpiryPlan:
     """What leaves the history of a V2 repository, and what is left of it."""
-    snapshots = info.snapshots
     candidates = frozenset(
         id
-        for id, each in snapshots.items()
+        for id, each in info.snapshots.items()
         if each.parent_id is not None and policy.is_expired(each)
     )
     released = candidates - _protected(info, policy)
+    lasting = _lasting(info)
     branches = {
         name: tip
         for name, tip in info.branches.items()
-        if name == MAIN or not policy.deletes_branches or tip not in candidates
+        if name in lasting or not policy.deletes_branches or tip not in candidates
     }
     tags = {
         name: tip
@@ -60,23 +62,33 @@ def plan_expiry(info: RepoInfo, policy: ExpiryPolicy) -> ExpiryPlan:
         branches=branches,
         tags=tags,
         deleted_tags=info.deleted_tags | (info.tags.keys() - tags.keys()),
-        snapshots={
-            id: _retain(snapshots, each, released)
-            for id, each in snapshots.items()
-            if id not in released
-        },
     )
-    return ExpiryPlan(released, left)
+    return ExpiryPlan(released, release(left, released))
+
+
+def release(info: RepoInfo, released: frozenset[SnapshotId]) -> RepoInfo:
+    """A repo info without some snapshots; those that lose their parent continue from the first."""
+    left = {
+        id: _retain(info.snapshots, each, released)
+        for id, each in info.snapshots.items()
+        if id not in released
+    }
+    return replace(info, snapshots=left)
 
 
 def _protected(info: RepoInfo, policy: ExpiryPolicy) -> set[SnapshotId]:
     """Snapshots that stay however old they are."""
-    protected = {info.branches[MAIN]}
+    protected = {info.branches[name] for name in _lasting(info) & info.branches.keys()}
     if not policy.deletes_branches:
         protected.update(info.branches.values())
     if not policy.deletes_tags:
         protected.update(info.tags.values())
     return protected
+
+
+def _lasting(info: RepoInfo) -> set[str]:
+    """Branches that no expiry deletes."""
+    return {MAIN, *read_protected(info.metadata)}
 
 
 def _retain(

@@ -13,7 +13,7 @@ from frazil.format.repo_info import SnapshotInfo
 from frazil.format.snapshot import Snapshot
 from frazil.protocols.branch_files import BranchFiles, Tip
 from frazil.protocols.config_file import ConfigFile
-from frazil.protocols.interface import MAIN, CommitProtocol, UpdatePolicy
+from frazil.protocols.interface import MAIN, CommitProtocol, Replaced, UpdatePolicy
 from frazil.protocols.snapshot_infos import describe_snapshot, follow_parents, read_snapshot
 from frazil.protocols.tag_files import TagFiles
 
@@ -131,6 +131,9 @@ class FileProtocol(CommitProtocol, Generic[At]):
                 expected_parent=str(parent_id),
                 actual_parent=actual,
             )
+
+    def squash(self, branch: str, snapshot: Snapshot, replaced: Replaced) -> None:
+        self.reset_branch(branch, snapshot.id, replaced.tip)
 
     def register(self, snapshot: Snapshot, parent_id: SnapshotId) -> None:
         """Nothing to do: a snapshot's file is all that is known of it."""

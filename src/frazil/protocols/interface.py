@@ -34,6 +34,17 @@ class UpdatePolicy:
     num_updates_per_repo_info_file: int = 1000
 
 
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """The commits of a branch that one takes the place of."""
+
+    since: SnapshotId
+    """The commit before them."""
+    tip: SnapshotId
+    lost_logs: tuple[SnapshotId, ...] = ()
+    """What expired commits among them changed is known no more."""
+
+
 class CommitProtocol(ABC):
     """Refs and history of one repository."""
 
@@ -81,6 +92,17 @@ class CommitProtocol(ABC):
     ) -> None:
         """Point a branch elsewhere; with `expected`, only if its tip is that (else ConflictError)."""
 
+    def advance_branch(self, name: str, snapshot_id: SnapshotId, expected: SnapshotId) -> None:
+        """Move a branch, also a protected one, on to a snapshot that builds on `expected`, its tip.
+
+        That it does is for the caller to know. Raises ConflictError if the tip is another one.
+        """
+        self.reset_branch(name, snapshot_id, expected)
+
+    def lookup_branch_to_change(self, name: str) -> SnapshotId:
+        """The tip of a branch; raises RefNotFoundError, and ReadOnlyError for a protected branch."""
+        return self.lookup_branch(name)
+
     @abstractmethod
     def create_tag(self, name: str, snapshot_id: SnapshotId) -> None:
         """Raises AlreadyExistsError, also for a name that was deleted; SnapshotNotFoundError."""
@@ -111,6 +133,13 @@ class CommitProtocol(ABC):
         raise self.unsupported("amend")
 
     @abstractmethod
+    def squash(self, branch: str, snapshot: Snapshot, replaced: Replaced) -> None:
+        """Make a written snapshot the tip in place of the commits that it has all changes of.
+
+        Raises ConflictError if the tip is another one.
+        """
+
+    @abstractmethod
     def register(self, snapshot: Snapshot, parent_id: SnapshotId) -> None:
         """Make a written snapshot known without a ref to it, where the generation can."""
 
@@ -138,6 +167,14 @@ class CommitProtocol(ABC):
     ) -> Mapping[str, JsonValue]:
         """Replace the repository's metadata by a function of it; gives the new metadata."""
         raise self.unsupported("repository metadata")
+
+    def protect_branch(self, name: str, by: str | None) -> None:
+        """Let a branch move by `advance_branch` only; raises RefNotFoundError."""
+        raise self.unsupported("protected branches")
+
+    def unprotect_branch(self, name: str) -> None:
+        """Let a branch move in any way again; raises RefNotFoundError if it is not protected."""
+        raise self.unsupported("protected branches")
 
     def set_status(self, status: RepoStatus) -> None:
         """Change the availability of the repository."""

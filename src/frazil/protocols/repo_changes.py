@@ -23,6 +23,7 @@ from frazil.format.metadata import Metadata, Value
 from frazil.format.repo_info import Availability, RepoInfo, RepoStatus, SnapshotInfo, UpdateType
 from frazil.format.times import encode_rfc3339
 from frazil.protocols.feature_flags import CREATE_TAG, DELETE_TAG, refuse_unless_enabled
+from frazil.protocols.protection import refuse_protected, with_protection, without_protection
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,7 @@ def create_branch(info: RepoInfo, name: str, snapshot_id: SnapshotId) -> Change:
 def delete_branch(info: RepoInfo, name: str) -> Change:
     """Forget a branch."""
     former = branch_tip(info, name)
+    refuse_protected(info.metadata, name)
     branches = {each: tip for each, tip in info.branches.items() if each != name}
     return Change(replace(info, branches=branches), model.BranchDeleted(name, former))
 
@@ -96,6 +98,14 @@ def reset_branch(
     info: RepoInfo, name: str, snapshot_id: SnapshotId, expected: SnapshotId | None
 ) -> Change:
     """Point a branch elsewhere."""
+    refuse_protected(info.metadata, name)
+    return advance_branch(info, name, snapshot_id, expected)
+
+
+def advance_branch(
+    info: RepoInfo, name: str, snapshot_id: SnapshotId, expected: SnapshotId | None
+) -> Change:
+    """Point a branch elsewhere, even if it is protected."""
     if expected is not None:
         _refuse_unless_tip(info, name, expected, kind="branch-update-conflict")
     former = branch_tip(info, name)
@@ -134,6 +144,7 @@ def delete_tag(info: RepoInfo, name: str) -> Change:
 
 def commit(info: RepoInfo, branch: str, snapshot: SnapshotInfo, parent_id: SnapshotId) -> Change:
     """Put a snapshot on top of a branch."""
+    refuse_protected(info.metadata, branch)
     _refuse_unless_tip(info, branch, parent_id, kind="commit-conflict")
     changed = _with_branch(_with_snapshot(info, snapshot, parent_id), branch, snapshot.id)
     return Change(changed, model.NewCommit(branch, snapshot.id))
@@ -141,6 +152,7 @@ def commit(info: RepoInfo, branch: str, snapshot: SnapshotInfo, parent_id: Snaps
 
 def amend(info: RepoInfo, branch: str, snapshot: SnapshotInfo, replaced: SnapshotId) -> Change:
     """Put a snapshot in the place of a branch's tip, which stays known until it is collected."""
+    refuse_protected(info.metadata, branch)
     _refuse_unless_tip(info, branch, replaced, kind="commit-conflict")
     former = snapshot_info(info, replaced)
     if former.parent_id is None:
@@ -151,6 +163,16 @@ def amend(info: RepoInfo, branch: str, snapshot: SnapshotInfo, replaced: Snapsho
     heir = replace(snapshot, pruned_ancestor_tx_logs=former.pruned_ancestor_tx_logs)
     changed = _with_branch(_with_snapshot(info, heir, former.parent_id), branch, heir.id)
     return Change(changed, model.CommitAmended(branch, replaced, heir.id))
+
+
+def squash(
+    info: RepoInfo, branch: str, snapshot: SnapshotInfo, parent_id: SnapshotId, tip: SnapshotId
+) -> Change:
+    """Put a snapshot on top of an ancestor of a branch's tip, in the place of all that follow it."""
+    refuse_protected(info.metadata, branch)
+    _refuse_unless_tip(info, branch, tip, kind="branch-update-conflict")
+    changed = _with_branch(_with_snapshot(info, snapshot, parent_id), branch, snapshot.id)
+    return Change(changed, model.CommitAmended(branch, tip, snapshot.id))
 
 
 def register(info: RepoInfo, snapshot: SnapshotInfo, parent_id: SnapshotId) -> Change:
@@ -172,6 +194,17 @@ def change_metadata(
 ) -> Change:
     """Replace the repository's metadata by a function of it."""
     return Change(replace(info, metadata=Metadata(change(info.metadata))), model.MetadataChanged())
+
+
+def protect_branch(info: RepoInfo, name: str, by: str | None) -> Change:
+    """Let a branch move by fast-forward only."""
+    branch_tip(info, name)
+    return change_metadata(info, lambda before: with_protection(before, name, by))
+
+
+def unprotect_branch(info: RepoInfo, name: str) -> Change:
+    """Let a branch move in any way again."""
+    return change_metadata(info, lambda before: without_protection(before, name))
 
 
 def set_status(info: RepoInfo, status: RepoStatus) -> Change:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Set
 from copy import deepcopy
+from dataclasses import replace
 from functools import partial
 
 from frazil.assets import Assets
@@ -20,7 +21,8 @@ from frazil.format.snapshot import Snapshot
 from frazil.format.transaction_log import TransactionLog
 from frazil.protocols import repo_changes
 from frazil.protocols.clock import MICROSECOND, read_clock
-from frazil.protocols.interface import MAIN, CommitProtocol, UpdatePolicy
+from frazil.protocols.interface import MAIN, CommitProtocol, Replaced, UpdatePolicy
+from frazil.protocols.protection import refuse_protected
 from frazil.protocols.ref_names import validate_name
 from frazil.protocols.repo_changes import Change
 from frazil.protocols.repo_file import RepoFile, already_created
@@ -82,6 +84,20 @@ class RepoObject(CommitProtocol):
     ) -> None:
         self.update(lambda info: repo_changes.reset_branch(info, name, snapshot_id, expected))
 
+    def advance_branch(self, name: str, snapshot_id: SnapshotId, expected: SnapshotId) -> None:
+        self.update(lambda info: repo_changes.advance_branch(info, name, snapshot_id, expected))
+
+    def lookup_branch_to_change(self, name: str) -> SnapshotId:
+        info = self._file.read()
+        refuse_protected(info.metadata, name)
+        return repo_changes.branch_tip(info, name)
+
+    def protect_branch(self, name: str, by: str | None) -> None:
+        self.update(lambda info: repo_changes.protect_branch(info, name, by))
+
+    def unprotect_branch(self, name: str) -> None:
+        self.update(lambda info: repo_changes.unprotect_branch(info, name))
+
     def create_tag(self, name: str, snapshot_id: SnapshotId) -> None:
         validate_name(name)
         self.update(lambda info: repo_changes.create_tag(info, name, snapshot_id))
@@ -105,6 +121,11 @@ class RepoObject(CommitProtocol):
     def amend(self, branch: str, snapshot: Snapshot, replaced: SnapshotId) -> None:
         entry = _describe(snapshot)
         self.update(lambda info: repo_changes.amend(info, branch, entry, replaced))
+
+    def squash(self, branch: str, snapshot: Snapshot, replaced: Replaced) -> None:
+        entry = replace(_describe(snapshot), pruned_ancestor_tx_logs=replaced.lost_logs)
+        since, tip = replaced.since, replaced.tip
+        self.update(lambda info: repo_changes.squash(info, branch, entry, since, tip))
 
     def register(self, snapshot: Snapshot, parent_id: SnapshotId) -> None:
         entry = _describe(snapshot)

@@ -7,6 +7,7 @@ from frazil.config import FeatureFlag, RepositoryConfig
 from frazil.config.tree import encode_config
 from frazil.format.dialect import Dialect
 from frazil.protocols import feature_flags as flags
+from frazil.protocols.reserved_metadata import keep_reserved
 from frazil.repository.base import RepositoryPart
 from frazil.states import RepoStatus, public_status, stored_status
 
@@ -37,8 +38,8 @@ class Condition(RepositoryPart):
         return self.get_metadata()
 
     def set_metadata(self, metadata: dict[str, Any]) -> None:
-        """Replace what users keep about the repository."""
-        self._protocol.update_metadata(lambda _: metadata)
+        """Replace what users keep about the repository; what Frazil keeps there stays."""
+        self._protocol.update_metadata(lambda before: keep_reserved(before, metadata))
 
     set_metadata_async = asynchronous(set_metadata)
 

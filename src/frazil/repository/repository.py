@@ -15,6 +15,7 @@ from frazil.protocols.detection import detect_dialect, open_protocol
 from frazil.rendering import Block, Item
 from frazil.repository.authorizing import warn_of_none
 from frazil.repository.condition import Condition
+from frazil.repository.editing import Editing
 from frazil.repository.generations import generation_of, parse_spec_version
 from frazil.repository.history import History
 from frazil.repository.inspection import Inspection
@@ -28,7 +29,7 @@ Credentials = Mapping[str, AnyCredential | None]
 """By the prefix of the container that they are for."""
 
 
-class Repository(Sessions, Refs, History, Condition, Inspection, Upkeep, Block):
+class Repository(Sessions, Refs, History, Condition, Inspection, Upkeep, Editing, Block):
     """A repository of any generation of the format."""
 
     def __init__(self, repository: Opened) -> None:
