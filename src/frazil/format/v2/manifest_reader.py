@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from frazil.format.chunks import ChunkTable
+from frazil.format.coordinates import is_strictly_sorted
 from frazil.format.flatbuffers.columns import Source, Tables
 from frazil.format.flatbuffers.reader import Buffer, Table
 from frazil.format.ids import ChunkId, ManifestId, NodeId
@@ -124,6 +125,12 @@ class EncodedRefs:
     def table(self) -> ChunkTable:
         """All references as columns, sorted, whatever the order in the file."""
         return decode_table(self._tables(), self._dictionary)
+
+    def is_in_order(self) -> bool:
+        """Whether the file has them in the order of their coordinates, none twice: `find` needs it."""
+        tables = self._tables()
+        targets = tables.targets(ChunkRefSlot.INDEX)
+        return is_strictly_sorted(tables.source.matrix(targets, "<u4"))
 
     def count_compressed_locations(self) -> int:
         """How many references have a location that the dictionary compresses."""

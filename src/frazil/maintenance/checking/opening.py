@@ -1,0 +1,73 @@
+"""Checking the repository in a storage, also one that does not open."""
+
+from frazil.assets import Assets
+from frazil.config.effective import resolve_config
+from frazil.config.tree import decode_config
+from frazil.errors import FormatError, IcechunkError, ObjectNotFoundError, RepositoryNotFoundError
+from frazil.format.dialect import Dialect
+from frazil.format.files import decode_snapshot
+from frazil.maintenance.checking.performing import CheckOptions, check_repository
+from frazil.maintenance.checking.problems import Repair, error
+from frazil.maintenance.checking.report import CheckReport, Counts
+from frazil.maintenance.checking.restoring import list_backups
+from frazil.protocols.detection import open_protocol
+from frazil.protocols.interface import CommitProtocol, UpdatePolicy
+from frazil.protocols.reading import find_object
+from frazil.protocols.repo_file import REPO
+from frazil.protocols.sequences import SequenceFiles
+from frazil.protocols.v2 import RepoObject
+from frazil.storage.interface import Storage
+from frazil.virtual.access import VirtualChunkAccess
+
+_AGES = list(Dialect)
+
+
+def check_storage(storage: Storage, options: CheckOptions | None = None) -> CheckReport:
+    """Check the repository in a storage; raises RepositoryNotFoundError where nothing is left of one.
+
+    No virtual chunk container is authorized: `Repository.check` knows those that are.
+    """
+    try:
+        protocol = open_anyway(storage)
+    except RepositoryNotFoundError:
+        if next(list_backups(storage), None) is None:
+            raise
+        problem = error(REPO, "it is gone, and backups of it are there", Repair.RESTORE_REPO)
+        return CheckReport(Dialect.V2.value, (problem,), Counts())
+    return check_repository(protocol, _find_access(protocol), options or CheckOptions())
+
+
+def open_anyway(storage: Storage) -> CommitProtocol:
+    """The protocol of a repository, some of whose files may be damaged."""
+    try:
+        return open_protocol(storage)
+    except (FormatError, ObjectNotFoundError):
+        if find_object(storage, REPO) is not None:
+            return RepoObject(Assets(storage, Dialect.V2), UpdatePolicy())
+        # Only the files of the older generations tell which one it is, and one of them did not.
+        return SequenceFiles(Assets(storage, _guess_dialect(storage)))
+
+
+def _guess_dialect(storage: Storage) -> Dialect:
+    if any(True for _ in storage.list("r/")):
+        return Dialect.DRAFT
+    found = [_find_dialect(storage, info.key) for info in storage.list("snapshots/")]
+    known = [each for each in found if each is not None]
+    return max(known, key=_AGES.index, default=Dialect.ALPHA_H)
+
+
+def _find_dialect(storage: Storage, key: str) -> Dialect | None:
+    try:
+        return decode_snapshot(bytes(storage.get(key))).dialect
+    except (FormatError, ObjectNotFoundError):
+        return None
+
+
+def _find_access(protocol: CommitProtocol) -> VirtualChunkAccess:
+    """Access to the containers of the saved configuration, as far as that can be read."""
+    try:
+        saved = protocol.read_config()
+        containers = () if saved is None else resolve_config(decode_config(saved)).containers
+    except (IcechunkError, ValueError, TypeError):
+        containers = ()
+    return VirtualChunkAccess({each.url_prefix: each for each in containers}, {})

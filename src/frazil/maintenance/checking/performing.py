@@ -1,0 +1,165 @@
+"""Performing a check: reads and lists, and lets pure functions decide."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import chain
+
+from frazil.assets import Assets
+from frazil.format.dialect import Dialect
+from frazil.maintenance.checking.base import Base, UnreadableRepoError, read_base
+from frazil.maintenance.checking.history import Links, check_links
+from frazil.maintenance.checking.inventory import Inventory, take_inventory
+from frazil.maintenance.checking.leftovers import check_leftovers, list_leftovers
+from frazil.maintenance.checking.log_walking import check_logs
+from frazil.maintenance.checking.manifest_walking import ManifestCheck
+from frazil.maintenance.checking.ops_log import check_ops_log
+from frazil.maintenance.checking.orphans import Used, count_orphans, tell_orphans
+from frazil.maintenance.checking.problems import Problem, Problems, Severity, error, note
+from frazil.maintenance.checking.repo_info import find_page_size
+from frazil.maintenance.checking.report import CheckReport, Counts
+from frazil.maintenance.checking.virtual import check_source
+from frazil.maintenance.checking.walking import (
+    Gathered,
+    check_snapshots,
+    choose_snapshots,
+    read_links,
+)
+from frazil.maintenance.limits import WalkLimits
+from frazil.maintenance.walking import uncached
+from frazil.protocols.interface import CommitProtocol
+from frazil.virtual.access import VirtualChunkAccess
+from frazil.virtual.locations import ContainerIndex
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOptions:
+    """How far a check goes."""
+
+    branch: str | None = None
+    """Only this one, and what it leads to; None for all."""
+    decodes_chunks: bool = False
+    """Whether every native chunk is read and decoded."""
+    asks_sources: bool = False
+    """Whether the files that virtual chunks are in are asked for."""
+    limits: WalkLimits = field(default_factory=WalkLimits)
+
+
+def check_repository(
+    protocol: CommitProtocol, virtual: VirtualChunkAccess, options: CheckOptions
+) -> CheckReport:
+    """Look at all that a repository consists of; nothing is written.
+
+    Others may commit meanwhile. Where they collect garbage, files may go that were still to be read.
+    """
+    assets = uncached(protocol.assets)
+    try:
+        base = read_base(protocol, assets)
+    except UnreadableRepoError as failure:
+        return CheckReport(assets.dialect.value, (failure.problem,), Counts())
+    with ThreadPoolExecutor(assets.storage.concurrency) as pool:
+        return _Check(assets, virtual, options, base, pool).run()
+
+
+class _Check:
+    """One check, and what it has found so far."""
+
+    def __init__(
+        self,
+        assets: Assets,
+        virtual: VirtualChunkAccess,
+        options: CheckOptions,
+        base: Base,
+        pool: ThreadPoolExecutor,
+    ) -> None:
+        self.assets = assets
+        self.virtual = virtual
+        self.options = options
+        self.base = base
+        self.pool = pool
+        self.inventory: Inventory = take_inventory(assets)
+        self.links: Links = base.links or read_links(pool, assets, self.inventory.snapshots)
+        self.chosen = choose_snapshots(base, self.links, options.branch)
+        self.gathered = Gathered()
+
+    def run(self) -> CheckReport:
+        """All stages, each with what those before it have gathered."""
+        problems = [*self.base.problems, *self._check_refs()]
+        problems += check_links({id: self.links[id] for id in self.chosen if id in self.links})
+        problems += self._check_state()
+        problems += self._check_snapshots()
+        manifests = ManifestCheck(self.assets, self.inventory, self.gathered, self._containers())
+        problems += manifests.check(
+            self.pool, self.options.limits, decodes_chunks=self.options.decodes_chunks
+        )
+        problems += check_logs(
+            self.pool, self.assets, self.base, self.links, self.gathered.dialects, self.inventory
+        )
+        if self.options.asks_sources:
+            problems += self._ask_sources(manifests)
+        problems += check_leftovers(list_leftovers(self.assets.storage), datetime.now(UTC))
+        return self._report(problems, manifests)
+
+    def _containers(self) -> ContainerIndex | None:
+        return self.virtual.index if self.base.has_usable_config else None
+
+    def _check_refs(self) -> Problems:
+        branch = self.options.branch
+        if branch is not None and not self.chosen:
+            yield error("", f"there is no branch {branch!r} that leads anywhere")
+        for tip in self.base.refs.deleted_tags:
+            if self.inventory.snapshots.find_size(tip.snapshot_id) is None:
+                yield note(tip.key, f"{tip} pointed to {tip.snapshot_id}, which is gone")
+
+    def _check_state(self) -> Problems:
+        if self.assets.dialect is not Dialect.V2:
+            return
+        size = find_page_size(self.base.config)
+        yield from check_ops_log(self.base.ops_log, self.inventory.others, size)
+
+    def _check_snapshots(self) -> Problems:
+        for found in check_snapshots(
+            self.pool, self.assets, self.base, self.chosen, self.inventory.snapshots
+        ):
+            if isinstance(found, Problem):
+                self.gathered.has_all = False
+                yield found
+            else:
+                self.gathered.take(found, self.assets.layout.snapshot_key(found.id))
+                yield from found.problems
+
+    def _ask_sources(self, manifests: ManifestCheck) -> Iterator[Problem]:
+        sources = list(manifests.sources.items())
+        answers = self.pool.map(lambda each: check_source(self.virtual, *each), sources)
+        yield from dict.fromkeys(answer for answer in answers if answer is not None)
+
+    def _report(self, problems: list[Problem], manifests: ManifestCheck) -> CheckReport:
+        is_whole = self.options.branch is None and self.gathered.has_all and manifests.has_all
+        orphans = count_orphans(self.inventory, self._used(manifests)) if is_whole else ()
+        told = (*problems, *tell_orphans(orphans, self.assets.layout))
+        order = list(Severity)
+        return CheckReport(
+            self.assets.dialect.value,
+            tuple(sorted(told, key=lambda each: order.index(each.severity))),
+            self._counts() + manifests.counts,
+            orphans,
+            is_whole,
+        )
+
+    def _used(self, manifests: ManifestCheck) -> Used:
+        logs = set(self.chosen)
+        for info in self.base.listed.values():
+            logs.update(info.pruned_ancestor_tx_logs)
+        named = chain(self.gathered.uses, self.gathered.facts)
+        backups = self.base.ops_log.backups()
+        return Used(self.chosen.keys(), logs, set(named), manifests.chunk_ids, backups)
+
+    def _counts(self) -> Counts:
+        refs = self.base.refs
+        return Counts(
+            branches=len(refs.branches),
+            tags=len(refs.tags),
+            snapshots=len(self.gathered.dialects),
+            nodes=self.gathered.num_nodes,
+        )

@@ -1,0 +1,40 @@
+"""Whether a repository is whole, and making it so again."""
+
+from frazil.asynchronous import asynchronous
+from frazil.maintenance.checking import (
+    CheckOptions,
+    CheckReport,
+    RepairReport,
+    check_repository,
+    repair_repository,
+)
+from frazil.repository.base import RepositoryPart
+
+
+class Health(RepositoryPart):
+    """Check and repair."""
+
+    def check(
+        self, *, branch: str | None = None, deep: bool = False, virtual: bool = False
+    ) -> CheckReport:
+        """Look at all files of the repository, and tell everything that is wrong.
+
+        With a branch, only at what it leads to. `deep` reads and decodes every native chunk as well,
+        `virtual` asks for every file that virtual chunks are in, of the containers that are authorized.
+        Nothing is written. `frazil.maintenance.checking.check_storage` does it for a repository that
+        can't be opened.
+        """
+        options = CheckOptions(branch, decodes_chunks=deep, asks_sources=virtual)
+        return check_repository(self._protocol, self._surroundings.virtual, options)
+
+    check_async = asynchronous(check)
+
+    def repair(self, report: CheckReport, *, dry_run: bool = False) -> RepairReport:
+        """Repair what a report names a repair for, and takes no guess; a dry run writes nothing.
+
+        Nothing that a branch or a tag leads to is ever deleted. A repository that can't be opened is
+        brought back by `frazil.maintenance.checking.restore_repo`, from the backups of `repo`.
+        """
+        return repair_repository(self._protocol, report, dry_run=dry_run)
+
+    repair_async = asynchronous(repair)
