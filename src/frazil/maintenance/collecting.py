@@ -173,8 +173,7 @@ def _list_logs(
 def _list(
     assets: Assets, folder: Folder, kept: IdSet, options: CollectionOptions
 ) -> Iterable[ObjectInfo]:
-    concurrency = options.sweep.concurrent_listings
-    return list_garbage(assets.storage, folder, kept, options.cutoff, concurrency)
+    return list_garbage(assets.storage, folder, kept, options.cutoff)
 
 
 def _metadata_folder(assets: Assets, name: str) -> Folder:

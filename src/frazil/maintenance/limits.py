@@ -1,11 +1,8 @@
 """How much memory and how many requests an operation on a whole repository may take."""
 
-import os
 from dataclasses import dataclass, fields
 
 MEBIBYTE = 2**20
-_LISTINGS_PER_CORE = 8
-_FEWEST_LISTINGS, _MOST_LISTINGS = 32, 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,18 +25,10 @@ class SweepLimits:
     max_concurrent_deletes: int = 10
     max_consecutive_delete_failures: int = 50
     max_concurrent_listings: int | None = None
-    """None for some to each core."""
+    """Whatever it is: a kind of files is one listing, and the kinds come one after the other."""
 
     def __post_init__(self) -> None:
         _refuse_less_than_one(self)
-
-    @property
-    def concurrent_listings(self) -> int:
-        """How many listings run at once."""
-        if self.max_concurrent_listings is not None:
-            return self.max_concurrent_listings
-        wanted = _LISTINGS_PER_CORE * (os.cpu_count() or 1)
-        return max(_FEWEST_LISTINGS, min(wanted, _MOST_LISTINGS))
 
 
 def _refuse_less_than_one(limits: "WalkLimits | SweepLimits") -> None:

@@ -1,13 +1,11 @@
 """Finding garbage in the listings of a storage, and nothing that is not named as a writer names it."""
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import compress
 
-from frazil.format.ids import ALPHABET
-from frazil.maintenance.batches import in_batches
+from frazil.maintenance.batches import in_batches, read_ahead
 from frazil.maintenance.garbage import is_older
 from frazil.maintenance.id_columns import IdSet, parse_names
 from frazil.storage.interface import ObjectInfo, Storage
@@ -33,20 +31,15 @@ class Folder:
 
 
 def list_garbage(
-    storage: Storage, folder: Folder, kept: IdSet, cutoff: datetime, concurrency: int
+    storage: Storage, folder: Folder, kept: IdSet, cutoff: datetime
 ) -> Iterator[ObjectInfo]:
-    """Files of a folder from before the cutoff whose ids are not to be kept."""
-    with ThreadPoolExecutor(concurrency) as pool:
-        found = pool.map(
-            lambda prefix: [
-                garbage
-                for batch in in_batches(_list_old(storage, prefix, cutoff), _COMPARED_AT_ONCE)
-                for garbage in select_garbage(batch, folder, kept)
-            ],
-            plan_prefixes(storage, folder),
-        )
-        for part in found:
-            yield from part
+    """Files of a folder from before the cutoff whose ids are not to be kept.
+
+    They are listed as they are asked for, some ahead, so that any number takes little memory.
+    """
+    old = (info for info in storage.list(f"{folder.name}/") if is_older(info.created_at, cutoff))
+    for batch in read_ahead(in_batches(old, _COMPARED_AT_ONCE)):
+        yield from select_garbage(batch, folder, kept)
 
 
 def select_garbage(files: Sequence[ObjectInfo], folder: Folder, kept: IdSet) -> list[ObjectInfo]:
@@ -56,12 +49,6 @@ def select_garbage(files: Sequence[ObjectInfo], folder: Folder, kept: IdSet) -> 
     return list(compress(named, ~kept.contains(ids)))
 
 
-def plan_prefixes(storage: Storage, folder: Folder) -> list[str]:
-    """What to list: a folder whole, or where each request takes a trip, by its ids' first letters."""
-    if storage.is_local:
-        return [f"{folder.name}/"]
-    return [f"{folder.name}/{letter}" for letter in ALPHABET]
-
-
-def _list_old(storage: Storage, prefix: str, cutoff: datetime) -> Iterator[ObjectInfo]:
-    return (info for info in storage.list(prefix) if is_older(info.created_at, cutoff))
+def plan_prefixes(_storage: Storage, folder: Folder) -> list[str]:
+    """What to list for a folder: all of it at once, as no storage finds parts of a name faster."""
+    return [f"{folder.name}/"]

@@ -9,7 +9,7 @@ from frazil.format.snapshot import (
     Snapshot,
     nodes_by_path,
 )
-from frazil.maintenance.limits import SweepLimits, WalkLimits
+from frazil.maintenance.limits import WalkLimits
 from frazil.maintenance.walking import manifest_files, plan_batches
 
 
@@ -61,8 +61,3 @@ def test_manifests_that_only_nodes_name_count_as_well() -> None:
     )  # fmt: skip
 
     assert {info.id for info in manifest_files(snapshot)} == {ref.id for ref in refs}
-
-
-def test_listings_run_at_once_by_the_number_of_cores() -> None:
-    assert 32 <= SweepLimits().concurrent_listings <= 256
-    assert SweepLimits(max_concurrent_listings=3).concurrent_listings == 3
