@@ -17,6 +17,7 @@ from frazil.repository.authorizing import warn_of_none
 from frazil.repository.condition import Condition
 from frazil.repository.editing import Editing
 from frazil.repository.generations import generation_of, parse_spec_version
+from frazil.repository.health import Health
 from frazil.repository.history import History
 from frazil.repository.inspection import Inspection
 from frazil.repository.refs import Refs
@@ -29,7 +30,7 @@ Credentials = Mapping[str, AnyCredential | None]
 """By the prefix of the container that they are for."""
 
 
-class Repository(Sessions, Refs, History, Condition, Inspection, Upkeep, Editing, Block):
+class Repository(Sessions, Refs, History, Condition, Inspection, Upkeep, Editing, Health, Block):
     """A repository of any generation of the format."""
 
     def __init__(self, repository: Opened) -> None:
