@@ -44,8 +44,8 @@ from frazil.storage.interface import PutOptions, Version
 REPO = "repo"
 """The key of the object."""
 
-MOST_LOOSE_SNAPSHOTS = 256
-"""So many snapshots are written one by one in the time it takes to read a long history."""
+MOST_LOOSE_SNAPSHOTS = 64
+"""More are not written one by one at every update: reading all of them back once costs less."""
 
 
 @dataclass(frozen=True, slots=True)
