@@ -10,6 +10,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
+import frazil
+from frazil import Attribution, Repository
 from frazil.storage import (
     ByteRange,
     PutOptions,
@@ -189,3 +191,16 @@ assert "zarr" not in sys.modules
 assert "asyncio.events" not in sys.modules or __import__("asyncio")._get_running_loop() is None
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_the_requests_of_a_repository_say_who_asks(server: ObjectServer) -> None:
+    labels = Attribution(client="nightly/2", workload="ingest", principal="weather service")
+    repository = Repository.create(make_s3(server.url), attribution=labels)
+    server.requests.clear()
+
+    pickle.loads(pickle.dumps(repository.readonly_session("main"))).store.session.status()
+    repository.list_branches()
+
+    agents = {each.headers["user-agent"] for each in server.requests}
+    says = "nightly/2 (workload=ingest; principal=weather service)"
+    assert agents == {f"frazil/{frazil.__version__} {says}"}

@@ -30,6 +30,13 @@ class Attribution(Rendered):
         _check("workload", self.workload, _LABEL)
         _check("principal", self.principal, _LABEL)
 
+    @property
+    def user_agent(self) -> str:
+        """The labels as a header has them; empty if there are none."""
+        labels = {"workload": self.workload, "principal": self.principal}
+        named = "; ".join(f"{name}={label}" for name, label in labels.items() if label is not None)
+        return " ".join(filter(None, (self.client, named and f"({named})")))
+
 
 def _check(name: str, label: str | None, allowed: re.Pattern[str]) -> None:
     if label is None:

@@ -107,7 +107,8 @@ def _surround(
     attribution: Attribution | None,
 ) -> Opened:
     settings = resolve_config(config)
-    used = storage.with_settings(settings.storage)
+    labels = attribution or Attribution()
+    used = storage.with_settings(settings.storage).with_user_agent(labels.user_agent)
     assets = Assets(used, protocol.dialect, asset_options(settings))
     virtual = VirtualChunkAccess(
         {each.url_prefix: each for each in settings.containers},
@@ -117,7 +118,7 @@ def _surround(
     surroundings = Surroundings(
         protocol.reopen(assets, update_policy(settings)), config, settings, virtual
     )
-    return Opened(storage, surroundings, dict(authorizations), attribution or Attribution())
+    return Opened(storage, surroundings, dict(authorizations), labels)
 
 
 def asset_options(settings: EffectiveConfig) -> AssetOptions:

@@ -83,10 +83,11 @@ def plan_client(
     writes: SizeClass,
     headers: Headers,
     silence_seconds: float | None,
+    user_agent: str = "",
 ) -> ClientPlan:
     """The client for a purpose. `silence_seconds` None waits for ever."""
     is_read = purpose is Purpose.READ
-    options: dict[str, Any] = {"user_agent": f"frazil/{__version__}"}
+    options: dict[str, Any] = {"user_agent": f"frazil/{__version__} {user_agent}".rstrip()}
     if settings.connect_timeout_seconds is not None:
         options["connect_timeout"] = timedelta(seconds=settings.connect_timeout_seconds)
     if settings.read_timeout_seconds is not None:

@@ -19,7 +19,10 @@ _Result = TypeVar("_Result")
 class Clients:
     """What requests go through. `attempt` returns what happened; it does not raise it."""
 
-    def __init__(self, connection: Connection, settings: EffectiveSettings) -> None:
+    def __init__(
+        self, connection: Connection, settings: EffectiveSettings, user_agent: str = ""
+    ) -> None:
+        self._user_agent = user_agent
         self._connection = connection
         self._settings = settings
         self._resolved: Connection | None = None
@@ -78,7 +81,12 @@ class Clients:
     def _open_anew(self, purpose: Purpose, writes: SizeClass) -> ObjectStore:
         connection = self.connection
         plan = plan_client(
-            self._settings, purpose, writes, connection.headers, connection.silence_seconds
+            self._settings,
+            purpose,
+            writes,
+            connection.headers,
+            connection.silence_seconds,
+            self._user_agent,
         )
         try:
             return connection.open(plan)

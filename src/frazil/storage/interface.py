@@ -186,6 +186,10 @@ class Storage(ABC):
         """The same storage, used as settings say; one that makes no requests has no use for them."""
         return self
 
+    def with_user_agent(self, addition: str) -> "Storage":
+        """The same storage, whose requests, if it makes any, say more about who asks."""
+        return self
+
     # Reading
 
     @abstractmethod

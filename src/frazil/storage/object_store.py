@@ -45,16 +45,22 @@ class ObjectStorage(Storage):
     Pickled, it is the description it was made of.
     """
 
-    def __init__(self, connection: Connection, settings: StorageSettings | None = None) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        settings: StorageSettings | None = None,
+        user_agent: str = "",
+    ) -> None:
+        self._user_agent = user_agent
         self._connection = connection
         self._settings = merge_settings(connection.traits.settings, settings)
         self._effective = resolve_settings(self._settings)
-        self._clients = Clients(connection, self._effective)
+        self._clients = Clients(connection, self._effective, user_agent)
         self._reader = Reader(self._clients, self._effective)
         self._quotes = Quotes()
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (type(self), (self._connection, self._settings))
+        return (type(self), (self._connection, self._settings, self._user_agent))
 
     def __repr__(self) -> str:
         return f"<frazil.Storage: {self._connection.describe()}>"
@@ -85,7 +91,11 @@ class ObjectStorage(Storage):
         return merge_settings(StorageSettings(), self._connection.traits.settings)
 
     def with_settings(self, settings: StorageSettings) -> "ObjectStorage":
-        return ObjectStorage(self._connection, merge_settings(self._settings, settings))
+        merged = merge_settings(self._settings, settings)
+        return ObjectStorage(self._connection, merged, self._user_agent)
+
+    def with_user_agent(self, addition: str) -> "ObjectStorage":
+        return ObjectStorage(self._connection, self._settings, addition)
 
     # Reading
 
