@@ -40,10 +40,10 @@ def amend(
     write: ManifestWriter = write_manifests,
 ) -> SnapshotId:
     """Replace the tip of the session's branch by one that has the session's changes as well."""
-    branch = require_branch(state)
     protocol = state.surroundings.protocol
     if protocol.dialect is not Dialect.V2:
         raise protocol.unsupported("amend")
+    branch = require_branch(state)
     with state.lock:
         _refuse_nothing(state, allow_empty=allow_empty)
         replaced = state.view.snapshot_id

@@ -17,6 +17,17 @@ class Difference(AssertionError):  # noqa: N818 - it says what it is
         super().__init__(f"{step}\nofficial: {shown[0]}\n{world}: {shown[1]}")
         self.step, self.official, self.world, self.outcome = step, official, world, outcome
 
+    @property
+    def signature(self) -> tuple[object, ...]:
+        """What stays the same when a program gets shorter and fails for the same reason."""
+        method = getattr(self.step, "method", None)
+        return (type(self.step), method, *map(_short, (self.official, self.outcome)))
+
+
+def _short(outcome: Outcome) -> tuple[object, ...]:
+    is_error = outcome[0] == "error"
+    return ("error", outcome[1][0], outcome[2]) if is_error else (outcome[0],)
+
 
 def agree(official: Outcome, other: Outcome) -> bool:
     """Whether the outcomes are equal; who handles the official library's error has to catch ours."""

@@ -121,6 +121,9 @@ PROGRAMS: dict[str, list[Step]] = {
         OnRepository("diff", {"from_branch": "none", "to_snapshot_id": "no id"}),
         OnRepository("diff", {"from_branch": "none", "to_branch": "main"}),
     ],
+    "a repository without amends refuses them of sessions that have ended, too": [
+        writable(), commit(), OnSession("a", "amend", {"message": "message"}),
+    ],
     "a rectilinear grid is metadata that V1 can't have": [
         writable(), put("x/zarr.json", documents.rectilinear((4,), [[1, 3]])), commit(),
     ],

@@ -20,6 +20,7 @@ from tests.interop.official import (
 )
 from tests.interop.official.opening import open_repository
 from tests.interop.official.protocol import decode_line, encode_line
+from tests.interop.rich import serving as rich
 
 
 def read_versions() -> dict[str, str]:
@@ -63,6 +64,8 @@ CALLS: dict[str, Callable[..., Any]] = {
         serving.start_machine,
         serving.run_step,
         serving.stop_machine,
+        rich.write_rich_repository,
+        rich.read_rich_repository,
     )
 }
 
