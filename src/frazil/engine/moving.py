@@ -91,9 +91,9 @@ def reindex_array(
     Without `backward` a place that nothing moves to keeps what it has; with it, a place whose origin
     has no chunk is cleared.
     """
-    state.refuse_unless_writable()
     with state.lock:
         node, grid = _regular_array(state, path)
+        state.refuse_unless_writable()
         table = state.view.table(node)
         edits = {}
         for row, old in enumerate(map(tuple, table.coordinates.tolist())):

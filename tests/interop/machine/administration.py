@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.interop.machine.edits import chunk_sets, metadata_sets
-from tests.interop.machine.episodes import branches, metadata, players
+from tests.interop.machine.episodes import branches, messages, metadata, players
 from tests.interop.machine.steps import (
     Build,
     Member,
@@ -26,6 +26,9 @@ known_snapshots = st.integers(0, 6).map(Snapshot)
 snapshots: st.SearchStrategy[Any] = st.one_of(
     *[known_snapshots] * 6, st.sampled_from(("ZZZZZZZZZZZZZZZZZZZ0", "no id"))
 )
+HOUR = 3_600_000_000
+"""In microseconds."""
+
 names = st.sampled_from(("main", "dev", "dev", "other/name", ""))
 
 
@@ -80,7 +83,7 @@ def history() -> st.SearchStrategy[Step]:
     )  # fmt: skip
 
 
-def readonly_sessions() -> st.SearchStrategy[Step]:
+def readonly_sessions() -> st.SearchStrategy[Open]:
     """Of refs and snapshots, and of a branch at a time."""
     moments = st.builds(WrittenAt, known_snapshots, st.sampled_from((-1, 0, 1)))
     slots = st.sampled_from(("r", "s"))
@@ -115,6 +118,25 @@ def condition() -> st.SearchStrategy[Step]:
         on_repository("set_status", status=statuses),
         on_repository("set_status", status=statuses),
         on_repository("set_feature_flag", name=flags, setting=st.sampled_from((True, False, None))),
+    )
+
+
+def upkeep() -> st.SearchStrategy[Step]:
+    """Expiry, garbage, manifests; what is collected is all that can be, or nothing."""
+    moments = st.builds(WrittenAt, known_snapshots, st.sampled_from((0, 1)))
+    cutoffs = st.builds(WrittenAt, known_snapshots, st.sampled_from((-HOUR, HOUR)))
+    method = st.sampled_from(("new_commit", "new_commit", "amend"))
+    return st.one_of(
+        on_repository(
+            "expire_snapshots",
+            older_than=moments,
+            delete_expired_branches=st.booleans(),
+            delete_expired_tags=st.booleans(),
+        ),
+        on_repository("garbage_collect", delete_object_older_than=cutoffs, dry_run=st.booleans()),
+        on_repository("garbage_collect", delete_object_older_than=cutoffs),
+        on_repository("rewrite_manifests", message=messages, branch=branches, commit_method=method),
+        on_repository("chunk_storage_stats"),
     )
 
 

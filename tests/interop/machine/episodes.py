@@ -16,7 +16,17 @@ from tests.interop.machine.edits import (
     virtual,
 )
 from tests.interop.machine.readings import reads
-from tests.interop.machine.steps import Build, Fork, Member, Merge, OnSession, OnStore, Open, Step
+from tests.interop.machine.steps import (
+    Build,
+    Fork,
+    Member,
+    Merge,
+    Moved,
+    OnSession,
+    OnStore,
+    Open,
+    Step,
+)
 
 Episode = list[Step]
 
@@ -46,7 +56,12 @@ solvers = st.sampled_from(
 def edits(slot: str) -> st.SearchStrategy[Step]:
     """Mostly writing, some deleting, some looking."""
     return st.one_of(
-        *[sets(slot)] * 5, deletes(slot), virtual(slot), reads(slot), reads(slot), shifts(slot)
+        *[sets(slot)] * 5,
+        deletes(slot),
+        virtual(slot),
+        reads(slot),
+        reads(slot),
+        st.one_of(shifts(slot), reindexings(slot)),
     )
 
 
@@ -58,6 +73,19 @@ def shifts(slot: str) -> st.SearchStrategy[Step]:
         "shift_array",
         array_path=st.sampled_from(("/x", "/g/x", "/g", "/no/x")),
         chunk_offset=st.sampled_from(([0], [1], [-1], [2], [-9])),
+    )
+
+
+@cache
+def reindexings(slot: str) -> st.SearchStrategy[Step]:
+    """The same with functions, some of which lead out of the grid."""
+    functions = st.builds(Moved, st.integers(-2, 2), st.sampled_from((2, 4, 4, 9)))
+    return on_session(
+        slot,
+        "reindex_array",
+        array_path=st.sampled_from(("/x", "/g/x", "/g")),
+        forward=functions,
+        backward=st.one_of(st.none(), functions),
     )
 
 

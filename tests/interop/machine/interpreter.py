@@ -162,13 +162,20 @@ class Machine:
                 return getattr(getattr(self._library, name), member)
             case steps.Range(name, numbers):
                 return getattr(zarr_store, name)(*numbers)
+            case steps.Moved(by, num_chunks):
+                return lambda index: _moved(list(index), by, num_chunks)
             case steps.Column(numbers):
                 return np.array(numbers, np.uint64)
-            case list():
-                return [self._resolve(each) for each in value]
+            case list() | tuple():
+                return type(value)(self._resolve(each) for each in value)
             case str():
                 return value.replace("{files}", str(self._files))
         return value
+
+
+def _moved(index: list[int], by: int, num_chunks: int) -> list[int] | None:
+    place = index[0] + by
+    return [place] if 0 <= place < num_chunks else None
 
 
 async def _gather(items: AsyncIterator[Any]) -> list[Any]:

@@ -17,6 +17,11 @@ _FIELDS = {
     "Update": ("kind", "updated_at", "backup_path"),
     "FeatureFlag": ("id", "name", "default_enabled", "setting", "enabled"),
     "RepoStatus": ("availability", "set_at", "limited_availability_reason"),
+    "ChunkStorageStats": ("native_bytes", "virtual_bytes", "inlined_bytes"),
+    "GCSummary": (
+        "chunks_deleted", "manifests_deleted", "snapshots_deleted", "attributes_deleted",
+        "transaction_logs_deleted", "objects_failed_to_delete", "skipped_phases",
+    ),
     "Conflict": ("conflict_type", "path", "conflicted_chunks"),
     "Session": ("read_only", "mode", "snapshot_id", "branch", "has_uncommitted_changes"),
 }  # fmt: skip
@@ -33,6 +38,8 @@ _UPDATES: dict[str, tuple[str, ...]] = {
     "NewCommit": ("branch", "new_snap_id"),
     "CommitAmended": ("branch", "previous_snap_id", "new_snap_id"),
     "NewDetachedSnapshot": ("new_snap_id",),
+    "GCRan": (),
+    "ExpirationRan": (),
     "FeatureFlagChanged": ("id", "new_value"),
     "RepoStatusChanged": ("status",),
 }

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from tests.interop.machine import administration, episodes
 from tests.interop.machine.episodes import Episode
 from tests.interop.machine.lockstep import Program
-from tests.interop.machine.readings import reads
-from tests.interop.machine.steps import Step
+from tests.interop.machine.steps import Open, Step
 
 
 def _alone(step: st.SearchStrategy[Step]) -> st.SearchStrategy[Episode]:
@@ -17,8 +16,8 @@ def _alone(step: st.SearchStrategy[Step]) -> st.SearchStrategy[Episode]:
 
 @st.composite
 def _looks_back(draw: st.DrawFn) -> Episode:
-    opening = draw(administration.readonly_sessions())
-    return [opening, *draw(st.lists(reads(opening.slot), max_size=3))]  # type: ignore[union-attr]
+    opening: Open = draw(administration.readonly_sessions())
+    return [opening, *draw(st.lists(episodes.edits(opening.slot), max_size=3))]
 
 
 EPISODES: dict[str, list[st.SearchStrategy[Episode]]] = {
@@ -35,6 +34,14 @@ EPISODES: dict[str, list[st.SearchStrategy[Episode]]] = {
         _alone(administration.configuration()),
         _looks_back(),
         episodes.writers(),
+    ],
+    "upkeep": [
+        _alone(administration.upkeep()),
+        _alone(administration.upkeep()),
+        _alone(administration.refs()),
+        _alone(administration.configuration()),
+        episodes.writers(),
+        _looks_back(),
     ],
 }
 """By what a program likes."""

@@ -31,6 +31,11 @@ def reads(slot: str) -> st.SearchStrategy[Step]:
         on_store(slot, "get", key=any_key),
         on_store(slot, "get", key=chunk_keys, byte_range=chunk_ranges),
         on_store(slot, "get", key=paths.map(metadata_key), byte_range=ranges),
+        on_store(
+            slot,
+            "get_partial_values",
+            key_ranges=st.lists(st.tuples(chunk_keys, st.none() | chunk_ranges), max_size=3),
+        ),
         on_store(slot, "exists", key=any_key),
         on_store(slot, "getsize", key=any_key),
         on_store(slot, "list"),

@@ -69,6 +69,14 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
+class Moved:
+    """A function that moves chunks of an array of one axis, those that stay in its grid."""
+
+    by: int
+    num_chunks: int
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """A configuration: what is inline, and in how many chunks manifests are split along each axis."""
 

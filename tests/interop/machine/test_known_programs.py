@@ -9,6 +9,7 @@ from tests.interop.machine.steps import (
     Column,
     Fork,
     Merge,
+    Moved,
     OnRepository,
     OnSession,
     OnStore,
@@ -93,6 +94,29 @@ PROGRAMS: dict[str, list[Step]] = {
     "shifting looks for the array before it asks whether it may": [
         writable(), put("g/zarr.json", GROUP), commit(),
         OnSession("a", "shift_array", {"array_path": "/g", "chunk_offset": [1]}),
+    ],
+    "reindexing looks for the array before it asks whether it may": [
+        writable(),
+        put("g/zarr.json", GROUP),
+        commit(),
+        OnSession("a", "reindex_array", {"array_path": "/g", "forward": Moved(1, 4)}),
+    ],
+    "reindexing leaves what nothing moves to, unless it is told where chunks come from": [
+        writable(),
+        put("x/zarr.json", ARRAY),
+        put("x/c/0", b"abc"),
+        put("x/c/1", b"twenty bytes of data"),
+        commit(),
+        writable(),
+        OnSession("a", "reindex_array", {"array_path": "/x", "forward": Moved(1, 4)}),
+        commit(),
+        writable(),
+        OnSession(
+            "a",
+            "reindex_array",
+            {"array_path": "/x", "forward": Moved(1, 4), "backward": Moved(-1, 4)},
+        ),
+        commit(),
     ],
     "a fork can be merged twice": [
         writable(), Fork("a", "a1"), put("x/zarr.json", ARRAY, "a1"), put("x/c/0", b"abc", "a1"),

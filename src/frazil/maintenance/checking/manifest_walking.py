@@ -46,27 +46,25 @@ class ManifestCheck:
     inventory: Inventory
     gathered: Gathered
     containers: ContainerIndex | None
+    collects_sources: bool
     chunk_ids: IdSet = field(default_factory=IdSet)
     sources: dict[Source, Need] = field(default_factory=dict)
     counts: Counts = field(default_factory=Counts)
     has_all: bool = True
 
-    def check(
-        self, pool: ThreadPoolExecutor, limits: WalkLimits, *, decodes_chunks: bool
-    ) -> Problems:
+    def check(self, pool: ThreadPoolExecutor, limits: WalkLimits) -> Problems:
         """Look at all manifests, and at their chunks if these are to be decoded."""
         for batch in plan_batches(self._plan(), limits):
             present = [info.id for info in batch if info.size_bytes is not None]
             yield from (self._missing(info.id) for info in batch if info.size_bytes is None)
-            read = pool.map(lambda id: self._read(id, decodes_chunks=decodes_chunks), present)
-            for outcome in read:
+            for outcome in pool.map(self._read, present):
                 if isinstance(outcome, Failed):
                     self.has_all = False
                     yield outcome.problem
                 else:
                     yield from self._take(outcome.findings)
                     yield from self._decode(pool, outcome.tables)
-        self.counts += Counts(native_chunks=len(self.chunk_ids))
+        self.counts += Counts(native_chunks=len(self.chunk_ids), virtual_sources=len(self.sources))
 
     def _plan(self) -> Iterator[ManifestFileInfo]:
         """All manifests with the sizes that they really have; None where there is no file."""
@@ -82,25 +80,29 @@ class ManifestCheck:
         path = next(iter(uses.values()), None)
         return error(key, f"there is no such file, and {owner} refers to it", path=path)
 
-    def _read(self, id: ManifestId, *, decodes_chunks: bool) -> ReadManifest | Failed:
+    def _read(self, id: ManifestId) -> ReadManifest | Failed:
         key, uses = self.assets.layout.manifest_key(id), self.gathered.uses.get(id, {})
         around = Surroundings(
             self.assets.dialect,
             self.inventory.chunks,
             self.assets.layout.chunks,
             self.containers,
+            self.collects_sources,
         )
 
         def check(data: bytes) -> ReadManifest:
             findings = check_manifest_file(data, id, key, uses, around)
-            return ReadManifest(findings, self._tables(data, id) if decodes_chunks else ())
+            return ReadManifest(findings, self._tables(data, id))
 
         return read_or_fail(self.assets, key, check)
 
     def _tables(self, data: bytes, id: ManifestId) -> tuple[DecodedTable, ...]:
+        """The tables of the arrays that are to be decoded."""
+        if not self.gathered.keeps_arrays:
+            return ()
         manifest = decode_manifest(data).value
-        wanted = {use.node_id: self.gathered.arrays[id, use.node_id]
-                  for use in self.gathered.uses.get(id, ())}  # fmt: skip
+        arrays = self.gathered.arrays
+        wanted = {use.node_id: arrays[id, use.node_id] for use in self.gathered.uses.get(id, ())}
         return tuple(
             (array, manifest.table(node_id, len(array.num_chunks)))
             for node_id, array in wanted.items()

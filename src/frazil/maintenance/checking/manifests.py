@@ -1,7 +1,7 @@
 """Manifest files: pure checks of one, against what snapshots expect of it and what is there."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
@@ -9,9 +9,9 @@ import numpy as np
 from frazil.errors import FormatError
 from frazil.format.chunks import ChunkTable
 from frazil.format.coordinates import Extents, bounding_box, rows_inside
-from frazil.format.dialect import Decoded, Dialect
+from frazil.format.dialect import Dialect
 from frazil.format.files import decode_manifest
-from frazil.format.ids import ManifestId
+from frazil.format.ids import ManifestId, NodeId
 from frazil.format.manifest import Manifest
 from frazil.format.references import ChunkKind
 from frazil.format.v2.manifest_reader import EncodedRefs
@@ -36,6 +36,7 @@ class Surroundings:
     chunk_folder: str
     containers: ContainerIndex | None
     """None where the configuration can't be read."""
+    collects_sources: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +58,7 @@ def check_manifest_file(
 ) -> ManifestFindings:
     """Look at a manifest file; raises FormatError for a damaged one."""
     decoded = decode_manifest(data)
-    manifest = decoded.value
+    manifest = _decode_refs(decoded.value)
     tables = [
         (table, Place(key, path, around.chunk_folder))
         for path, table in _read_tables(manifest, uses)
@@ -65,8 +66,8 @@ def check_manifest_file(
     problems = chain(
         check_header(decoded.header, key, around.dialect),
         _check_identity(manifest, id, key),
-        _check_order(manifest, uses, key),
-        _check_uses(decoded, uses, key),
+        _check_order(decoded.value, uses, key),
+        _check_uses(manifest, uses, key),
         *(_check_table(table, place, around) for table, place in tables),
     )
     return ManifestFindings(
@@ -74,10 +75,19 @@ def check_manifest_file(
         len(data),
         len(manifest),
         distinct_chunk_ids(manifest),
-        collect_sources(tables),
+        collect_sources(tables) if around.collects_sources else {},
         sum((_count(table) for table in manifest.tables().values()), Counts(manifests=1)),
         tuple(problems),
     )
+
+
+def _decode_refs(manifest: Manifest) -> Manifest:
+    """The same with its references decoded, which is worth doing once."""
+    arrays = {
+        id: refs.table() if isinstance(refs, EncodedRefs) else refs
+        for id, refs in manifest.arrays.items()
+    }
+    return replace(manifest, arrays=arrays)
 
 
 def _read_tables(manifest: Manifest, uses: Mapping[Use, str]) -> Iterator[tuple[str, ChunkTable]]:
@@ -90,9 +100,9 @@ def _read_tables(manifest: Manifest, uses: Mapping[Use, str]) -> Iterator[tuple[
             yield path, table if table.axes == axes else _of_axes(manifest, node_id, axes)
 
 
-def _of_axes(manifest: Manifest, node_id: object, axes: int) -> ChunkTable:
+def _of_axes(manifest: Manifest, node_id: NodeId, axes: int) -> ChunkTable:
     try:
-        return manifest.table(node_id, axes)  # type: ignore[arg-type]
+        return manifest.table(node_id, axes)
     except FormatError:
         return ChunkTable.empty(axes)
 
@@ -119,11 +129,11 @@ def _check_order(manifest: Manifest, uses: Mapping[Use, str], key: str) -> Probl
             yield error(key, what, path=paths.get(id))
 
 
-def _check_uses(decoded: Decoded[Manifest], uses: Mapping[Use, str], key: str) -> Problems:
+def _check_uses(manifest: Manifest, uses: Mapping[Use, str], key: str) -> Problems:
     for use, path in uses.items():
         if use.extents is None:
             continue
-        refs = decoded.value.arrays.get(use.node_id)
+        refs = manifest.arrays.get(use.node_id)
         if refs is None or not len(refs):
             yield error(key, "it has no references of this array", path=path)
             continue

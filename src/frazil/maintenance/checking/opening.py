@@ -53,6 +53,9 @@ def _guess_dialect(storage: Storage) -> Dialect:
         return Dialect.DRAFT
     found = [_find_dialect(storage, info.key) for info in storage.list("snapshots/")]
     known = [each for each in found if each is not None]
+    if any(True for _ in storage.list("transactions/")):
+        # Snapshots of the first alphas, which had no logs, look like those that followed.
+        known.append(Dialect.ALPHA_B)
     return max(known, key=_AGES.index, default=Dialect.ALPHA_H)
 
 

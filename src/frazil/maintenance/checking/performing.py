@@ -81,7 +81,7 @@ class _Check:
         self.inventory: Inventory = take_inventory(assets)
         self.links: Links = base.links or read_links(pool, assets, self.inventory.snapshots)
         self.chosen = choose_snapshots(base, self.links, options.branch)
-        self.gathered = Gathered()
+        self.gathered = Gathered(options.decodes_chunks)
 
     def run(self) -> CheckReport:
         """All stages, each with what those before it have gathered."""
@@ -89,10 +89,14 @@ class _Check:
         problems += check_links({id: self.links[id] for id in self.chosen if id in self.links})
         problems += self._check_state()
         problems += self._check_snapshots()
-        manifests = ManifestCheck(self.assets, self.inventory, self.gathered, self._containers())
-        problems += manifests.check(
-            self.pool, self.options.limits, decodes_chunks=self.options.decodes_chunks
+        manifests = ManifestCheck(
+            self.assets,
+            self.inventory,
+            self.gathered,
+            self._containers(),
+            self.options.asks_sources,
         )
+        problems += manifests.check(self.pool, self.options.limits)
         problems += check_logs(
             self.pool, self.assets, self.base, self.links, self.gathered.dialects, self.inventory
         )
@@ -130,7 +134,7 @@ class _Check:
                 yield from found.problems
 
     def _ask_sources(self, manifests: ManifestCheck) -> Iterator[Problem]:
-        sources = list(manifests.sources.items())
+        sources = sorted(manifests.sources.items(), key=lambda each: each[0].location)
         answers = self.pool.map(lambda each: check_source(self.virtual, *each), sources)
         yield from dict.fromkeys(answer for answer in answers if answer is not None)
 

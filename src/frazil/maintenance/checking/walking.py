@@ -34,6 +34,8 @@ FileFacts = tuple[int | None, int | None]
 class Gathered:
     """What the snapshots of a repository refer to."""
 
+    keeps_arrays: bool = False
+    """Whether chunks are to be decoded."""
     dialects: dict[SnapshotId, Dialect] = field(default_factory=dict)
     """Of the snapshots that could be read."""
     uses: dict[ManifestId, dict[Use, str]] = field(default_factory=dict)
@@ -50,7 +52,7 @@ class Gathered:
         self.num_nodes += findings.num_nodes
         for id, uses in findings.uses.items():
             self.uses.setdefault(id, {}).update(uses)
-            for use in uses:
+            for use in uses if self.keeps_arrays else ():
                 self.arrays[id, use.node_id] = findings.arrays[use.node_id]
         for info in findings.files:
             facts = self.facts.setdefault(info.id, {})

@@ -1,0 +1,507 @@
+"""Damages of snapshots, manifests, transaction logs and chunks, in every generation that has them."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from frazil import Repository
+from frazil.format.dialect import Dialect
+from frazil.format.flatbuffers.fields import rows
+from frazil.format.ids import ChunkId, ManifestId, NodeId, SnapshotId
+from frazil.format.manifest import Manifest
+from frazil.format.references import InlineRef, NativeRef
+from frazil.format.snapshot import ArrayData, ManifestRef, Node, Snapshot
+from frazil.format.v2 import snapshot as snapshot_encoding
+from frazil.format.v2 import transaction_log as log_encoding
+from frazil.maintenance.checking import Repair, Severity, check_storage
+from tests.damages import (
+    ALL_DIALECTS,
+    NATIVE,
+    SMALL,
+    ancestor,
+    chunk_keys,
+    create_sample,
+    cut,
+    delete,
+    find_only,
+    flip,
+    log_key,
+    manifest_key,
+    manifest_of,
+    read_node,
+    reopen,
+    rewrite_log,
+    rewrite_manifest,
+    rewrite_node,
+    rewrite_snapshot,
+    snapshot_key,
+    tip,
+    what_matters,
+    with_refs,
+)
+
+WITH_LOGS = [each for each in ALL_DIALECTS if each not in (Dialect.DRAFT, Dialect.ALPHA_A)]
+WITH_EXTENTS = [Dialect.ALPHA_G, Dialect.ALPHA_H, Dialect.V1, Dialect.V2]
+FLATBUFFERS = [Dialect.V1, Dialect.V2]
+
+
+def _id_size(dialect: Dialect) -> int:
+    return 16 if dialect is Dialect.DRAFT else 12
+
+
+# Files
+
+
+@pytest.mark.parametrize("dialect", ALL_DIALECTS)
+def test_a_truncated_manifest_is_found(dialect: Dialect) -> None:
+    repository = create_sample(dialect)
+    damaged = manifest_key(repository, NATIVE)
+    cut(repository, damaged)
+
+    problem = find_only(repository)
+
+    assert problem.object == damaged
+    assert "can't be read" in problem.what
+    assert not check_storage(repository.storage).has_counted_orphans
+
+
+@pytest.mark.parametrize("dialect", FLATBUFFERS)
+def test_a_flipped_byte_in_a_snapshot_is_found(dialect: Dialect) -> None:
+    repository = create_sample(dialect)
+    damaged = snapshot_key(repository, ancestor(repository, 1))
+    flip(repository, damaged, 45)
+
+    problems = what_matters(reopen(repository).check())
+
+    assert problems[0].object == damaged
+    assert problems[0].severity is Severity.ERROR
+
+
+@pytest.mark.parametrize("dialect", ALL_DIALECTS)
+def test_a_missing_manifest_is_found(dialect: Dialect) -> None:
+    repository = create_sample(dialect)
+    gone = manifest_key(repository, SMALL)
+    delete(repository, gone)
+
+    problem = find_only(repository)
+
+    assert problem.object == gone
+    assert "there is no such file" in problem.what
+    assert problem.path is not None
+
+
+@pytest.mark.parametrize("dialect", ALL_DIALECTS)
+def test_a_missing_chunk_is_found_with_its_place(dialect: Dialect) -> None:
+    repository = create_sample(dialect)
+    node, array = read_node(repository, NATIVE)
+    table = repository._protocol.assets.read_manifest(array.manifests[0].id).table(node.id, 2)
+    gone = table.ref(2)
+    assert isinstance(gone, NativeRef)
+    key = repository._protocol.assets.layout.chunk_key(gone.chunk_id)
+    delete(repository, key)
+
+    found = what_matters(reopen(repository).check())
+
+    # One for each manifest that refers to it: the one before the second commit does as well.
+    assert {(each.object, each.path, each.coordinate) for each in found} == {(key, NATIVE, (2, 0))}
+    assert len({each.what for each in found}) == len(found)
+
+
+@pytest.mark.parametrize("dialect", ALL_DIALECTS)
+def test_a_chunk_that_is_too_short_is_found(dialect: Dialect) -> None:
+    repository = create_sample(dialect)
+    key = chunk_keys(repository)[0]
+    cut(repository, key, 999)
+
+    found = what_matters(reopen(repository).check())
+
+    assert {each.object for each in found} == {key}
+    assert "it has 999 bytes" in found[0].what
+
+
+def test_many_missing_chunks_are_summed_up() -> None:
+    repository = create_sample()
+    node, _ = read_node(repository, NATIVE)
+    refs = {(0, n): NativeRef(ChunkId(bytes([n]) * 12), 0, 5) for n in range(1)}
+    refs |= {(n, 0): NativeRef(ChunkId(bytes([n + 1]) * 12), 0, 5) for n in range(50)}
+    rewrite_manifest(repository, NATIVE, lambda manifest: with_refs(manifest, node, refs))
+
+    found = [each for each in reopen(repository).check().errors if "no such file" in each.what]
+
+    assert len(found) == 20
+
+
+@pytest.mark.parametrize("dialect", [Dialect.V1, Dialect.V2, Dialect.ALPHA_H])
+def test_the_size_of_a_manifest_file_is_the_one_that_snapshots_have(dialect: Dialect) -> None:
+    repository = create_sample(dialect)
+    id = manifest_of(repository, SMALL)
+
+    def tell_less(snapshot: Snapshot) -> Snapshot:
+        files = [
+            replace(each, size_bytes=1) if each.id == id else each
+            for each in snapshot.manifest_files
+        ]
+        return replace(snapshot, manifest_files=tuple(files))
+
+    rewrite_snapshot(repository, tip(repository), tell_less)
+
+    problem = find_only(repository)
+
+    assert problem.object == snapshot_key(repository, tip(repository))
+    assert "has 1 bytes" in problem.what
+
+
+@pytest.mark.parametrize("dialect", [Dialect.V1, Dialect.V2, Dialect.ALPHA_G])
+def test_the_number_of_references_is_the_one_that_snapshots_have(dialect: Dialect) -> None:
+    repository = create_sample(dialect)
+    id = manifest_of(repository, SMALL)
+
+    def tell_more(snapshot: Snapshot) -> Snapshot:
+        files = [
+            replace(each, num_chunk_refs=99) if each.id == id else each
+            for each in snapshot.manifest_files
+        ]
+        return replace(snapshot, manifest_files=tuple(files))
+
+    rewrite_snapshot(repository, tip(repository), tell_more)
+
+    assert "has 99 references" in find_only(repository).what
+
+
+def test_a_manifest_that_a_snapshot_does_not_list_is_found() -> None:
+    repository = create_sample()
+    id = manifest_of(repository, SMALL)
+    rewrite_snapshot(
+        repository,
+        tip(repository),
+        lambda snapshot: replace(
+            snapshot, manifest_files=tuple(f for f in snapshot.manifest_files if f.id != id)
+        ),
+    )
+
+    problem = find_only(repository)
+
+    assert problem.path == SMALL
+    assert "not in the list of manifest files" in problem.what
+
+
+# Ids and orders
+
+
+@pytest.mark.parametrize("dialect", [Dialect.V1, Dialect.V2, Dialect.ALPHA_H])
+def test_two_manifests_that_were_swapped_are_found(dialect: Dialect) -> None:
+    repository = create_sample(dialect)
+    rewrite_manifest(
+        repository, SMALL, lambda manifest: replace(manifest, id=ManifestId(b"someone else"))
+    )
+
+    problem = find_only(repository)
+
+    assert problem.object == manifest_key(repository, SMALL)
+    assert str(ManifestId(b"someone else")) in problem.what
+
+
+@pytest.mark.parametrize("dialect", [Dialect.V1, Dialect.V2, Dialect.ALPHA_F, Dialect.ALPHA_H])
+def test_a_snapshot_under_the_name_of_another_is_found(dialect: Dialect) -> None:
+    repository = create_sample(dialect)
+    newest = tip(repository)
+    rewrite_snapshot(
+        repository, newest, lambda snapshot: replace(snapshot, id=SnapshotId(b"someone else"))
+    )
+
+    problem = find_only(repository)
+
+    assert problem.object == snapshot_key(repository, newest)
+    assert str(SnapshotId(b"someone else")) in problem.what
+
+
+def test_nodes_that_are_not_in_order_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    repository = create_sample()
+    monkeypatch.setattr(snapshot_encoding, "byte_order", lambda path: [-ord(c) for c in path])
+    rewrite_snapshot(repository, tip(repository), lambda snapshot: snapshot)
+
+    problem = find_only(repository)
+
+    assert problem.object == snapshot_key(repository, tip(repository))
+    assert "the nodes are not in order" in problem.what
+
+
+@pytest.mark.parametrize("dialect", FLATBUFFERS)
+def test_references_that_are_not_in_order_are_found(dialect: Dialect) -> None:
+    repository = create_sample(dialect)
+    node, _ = read_node(repository, NATIVE)
+
+    def turn_round(manifest: Manifest) -> Manifest:
+        table = manifest.table(node.id, 2).take(slice(None, None, -1))
+        return replace(manifest, arrays={node.id: table})
+
+    rewrite_manifest(repository, NATIVE, turn_round)
+
+    problem = find_only(repository)
+
+    assert (problem.object, problem.path) == (manifest_key(repository, NATIVE), NATIVE)
+    assert "the references are not in order" in problem.what
+
+
+def test_two_nodes_of_one_id_are_found() -> None:
+    repository = create_sample()
+
+    def repeat(snapshot: Snapshot) -> Snapshot:
+        root = snapshot.nodes["/"]
+        copy = replace(snapshot.nodes["/group"], id=root.id)
+        return replace(snapshot, nodes={**snapshot.nodes, "/group": copy})
+
+    rewrite_snapshot(repository, tip(repository), repeat)
+
+    assert "have one id" in find_only(repository).what
+
+
+# Nodes
+
+
+def test_a_zarr_json_that_can_not_be_parsed_is_found() -> None:
+    repository = create_sample()
+    rewrite_node(repository, SMALL, lambda node, _: replace(node, user_data=b'{"node_type": '))
+
+    problem = find_only(repository)
+
+    assert problem.path == SMALL
+    assert "it is no JSON" in problem.what
+
+
+def _change_document(node: Node, **changes: object) -> Node:
+    document = json.loads(node.user_data) | changes
+    return replace(node, user_data=json.dumps(document).encode())
+
+
+@pytest.mark.parametrize("dialect", FLATBUFFERS)
+def test_a_shape_that_is_not_that_of_zarr_json_is_found(dialect: Dialect) -> None:
+    repository = create_sample(dialect)
+    rewrite_node(repository, SMALL, lambda node, _: _change_document(node, shape=[5]))
+
+    assert "the shape is [5] by zarr.json, [6] by the snapshot" in find_only(repository).what
+
+
+def test_a_number_of_chunks_that_is_wrong_is_found() -> None:
+    repository = create_sample()
+
+    def widen(node: Node, array: ArrayData) -> Node:
+        shape = tuple(replace(each, num_chunks=7) for each in array.shape)
+        return replace(node, array=replace(array, shape=shape))
+
+    rewrite_node(repository, SMALL, widen)
+
+    assert "the number of chunks is [3] by zarr.json, [7]" in find_only(repository).what
+
+
+def test_names_of_dimensions_that_differ_are_found() -> None:
+    repository = create_sample()
+    rewrite_node(repository, SMALL, lambda node, _: _change_document(node, dimension_names=["t"]))
+
+    assert "the dimension names is ['t']" in find_only(repository).what
+
+
+def test_a_group_that_zarr_json_takes_for_an_array_is_found() -> None:
+    repository = create_sample()
+    group = b'{"zarr_format": 3, "node_type": "group"}'
+    rewrite_node(repository, SMALL, lambda node, _: replace(node, user_data=group))
+
+    assert "zarr.json says group, the snapshot array" in find_only(repository).what
+
+
+def test_a_group_that_is_only_implied_is_a_warning() -> None:
+    repository = create_sample()
+    rewrite_snapshot(
+        repository,
+        tip(repository),
+        lambda snapshot: replace(
+            snapshot, nodes={p: node for p, node in snapshot.nodes.items() if p != "/group"}
+        ),
+    )
+
+    problem = find_only(repository)
+
+    assert (problem.severity, problem.path) == (Severity.WARNING, "/group")
+
+
+def test_a_node_in_an_array_is_found() -> None:
+    repository = create_sample()
+
+    def nest(snapshot: Snapshot) -> Snapshot:
+        inner = replace(snapshot.nodes["/group"], path=f"{SMALL}/in", id=NodeId(b"an other"))
+        return replace(snapshot, nodes={**snapshot.nodes, inner.path: inner})
+
+    rewrite_snapshot(repository, tip(repository), nest)
+
+    assert "which is an array" in find_only(repository).what
+
+
+# Extents
+
+
+def _change_extents(repository: Repository, path: str, *extents: tuple[int, int]) -> None:
+    def change(node: Node, array: ArrayData) -> Node:
+        (ref,) = array.manifests
+        return replace(node, array=replace(array, manifests=(replace(ref, extents=extents),)))
+
+    rewrite_node(repository, path, change)
+
+
+@pytest.mark.parametrize("dialect", WITH_EXTENTS)
+def test_a_chunk_outside_of_its_extents_is_found(dialect: Dialect) -> None:
+    repository = create_sample(dialect)
+    _change_extents(repository, SMALL, (0, 2))
+
+    problem = find_only(repository)
+
+    assert (problem.path, problem.coordinate) == (SMALL, (2,))
+    assert "outside of the extents" in problem.what
+
+
+@pytest.mark.parametrize("dialect", WITH_EXTENTS)
+def test_extents_that_are_too_large_are_a_warning(dialect: Dialect) -> None:
+    repository = create_sample(dialect)
+    node, _ = read_node(repository, SMALL)
+    refs = {(0,): InlineRef(b"ab"), (1,): InlineRef(b"cd")}
+    rewrite_manifest(repository, SMALL, lambda manifest: with_refs(manifest, node, refs))
+
+    problem = find_only(repository)
+
+    assert problem.severity is Severity.WARNING
+    assert "larger than its references need" in problem.what
+
+
+@pytest.mark.parametrize("dialect", FLATBUFFERS)
+def test_a_chunk_outside_of_the_grid_is_found(dialect: Dialect) -> None:
+    repository = create_sample(dialect)
+    node, _ = read_node(repository, SMALL)
+    refs = {(n,): InlineRef(b"ab") for n in range(4)}
+    rewrite_manifest(repository, SMALL, lambda manifest: with_refs(manifest, node, refs))
+    _change_extents(repository, SMALL, (0, 4))
+
+    problem = find_only(repository)
+
+    assert (problem.object, problem.path) == (snapshot_key(repository, tip(repository)), SMALL)
+    assert "reach to 4 on an axis of 3 chunks" in problem.what
+
+
+@pytest.mark.parametrize("extents", [((0, 3), (0, 1)), ((2, 2),)])
+def test_extents_that_fit_no_array_are_found(extents: tuple[tuple[int, int], ...]) -> None:
+    repository = create_sample()
+    _change_extents(repository, SMALL, *extents)
+
+    assert what_matters(reopen(repository).check())[0].what.startswith("the extents of manifest")
+
+
+def test_extents_that_overlap_are_found() -> None:
+    repository = create_sample()
+
+    def repeat(node: Node, array: ArrayData) -> Node:
+        (ref,) = array.manifests
+        return replace(node, array=replace(array, manifests=(ref, ref)))
+
+    rewrite_node(repository, SMALL, repeat)
+
+    problem = find_only(repository)
+
+    assert problem.path == SMALL
+    assert "overlap" in problem.what
+
+
+def test_a_manifest_without_references_of_its_array_is_found() -> None:
+    repository = create_sample()
+    wrong = manifest_of(repository, NATIVE)
+
+    def confuse(node: Node, array: ArrayData) -> Node:
+        (ref,) = array.manifests
+        return replace(node, array=replace(array, manifests=(ManifestRef(wrong, ref.extents),)))
+
+    rewrite_node(repository, SMALL, confuse)
+
+    problem = find_only(repository)
+
+    assert (problem.object, problem.path) == (manifest_key(repository, NATIVE), SMALL)
+    assert "no references of this array" in problem.what
+
+
+def test_an_inline_chunk_is_not_empty() -> None:
+    repository = create_sample()
+    node, _ = read_node(repository, SMALL)
+    refs = {(0,): InlineRef(b"ab"), (1,): InlineRef(b""), (2,): InlineRef(b"cd")}
+    rewrite_manifest(repository, SMALL, lambda manifest: with_refs(manifest, node, refs))
+
+    problem = find_only(repository)
+
+    assert (problem.path, problem.coordinate) == (SMALL, (1,))
+    assert "no bytes" in problem.what
+
+
+# Transaction logs
+
+
+@pytest.mark.parametrize("dialect", WITH_LOGS)
+def test_a_missing_log_is_found(dialect: Dialect) -> None:
+    repository = create_sample(dialect)
+    gone = log_key(repository, ancestor(repository, 1))
+    delete(repository, gone)
+
+    problem = find_only(repository)
+
+    assert (problem.object, problem.repair) == (gone, Repair.REBUILD_LOG)
+
+
+@pytest.mark.parametrize("dialect", WITH_LOGS)
+def test_a_damaged_log_is_found(dialect: Dialect) -> None:
+    repository = create_sample(dialect)
+    damaged = log_key(repository, tip(repository))
+    cut(repository, damaged, 20)
+
+    problem = find_only(repository)
+
+    assert (problem.object, problem.repair) == (damaged, Repair.REBUILD_LOG)
+
+
+@pytest.mark.parametrize("dialect", FLATBUFFERS)
+def test_a_log_of_another_snapshot_is_found(dialect: Dialect) -> None:
+    repository = create_sample(dialect)
+    rewrite_log(repository, tip(repository), lambda log: replace(log, id=ancestor(repository, 1)))
+
+    assert "the log in it is that of" in find_only(repository).what
+
+
+def test_a_log_that_is_not_in_order_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    repository = create_sample()
+    first = ancestor(repository, 2)
+    monkeypatch.setattr(log_encoding, "_sorted_ids", lambda ids: rows(sorted(ids)[::-1], 8))
+    rewrite_log(repository, first, lambda log: log)
+
+    found = what_matters(reopen(repository).check())
+
+    assert {(each.object, each.what) for each in found} == {
+        (log_key(repository, first), f"{name} is not in order")
+        for name in ("new_groups", "new_arrays")
+    }
+
+
+# What only the bytes can tell
+
+
+@pytest.mark.parametrize("dialect", ALL_DIALECTS)
+def test_a_chunk_that_does_not_decode_is_found_by_a_deep_check(dialect: Dialect) -> None:
+    repository = create_sample(dialect)
+    node, array = read_node(repository, NATIVE)
+    refs = dict(
+        repository._protocol.assets.read_manifest(array.manifests[0].id).table(node.id, 2).refs()
+    )
+    first = refs[0, 0]
+    assert isinstance(first, NativeRef)
+    refs[0, 0] = replace(first, length=998)
+    size = _id_size(dialect)
+    rewrite_manifest(repository, NATIVE, lambda manifest: with_refs(manifest, node, refs, size))
+
+    assert what_matters(reopen(repository).check()) == []
+    found = what_matters(reopen(repository).check(deep=True))
+
+    assert [(each.path, each.coordinate) for each in found] == [(NATIVE, (0, 0))]
+    assert "can't be decoded" in found[0].what
