@@ -33,6 +33,9 @@ NATIVE, SMALL = "/group/native", "/small"
 
 ALL_DIALECTS = list(Dialect)
 
+Refs = Mapping[tuple[int, ...], ChunkRef]
+"""References of an array, by coordinate."""
+
 
 # Making
 
@@ -224,9 +227,7 @@ def _with_size(info: ManifestFileInfo, size: int, count: int) -> ManifestFileInf
     )
 
 
-def with_refs(
-    manifest: Manifest, node: Node, refs: Mapping[tuple[int, ...], ChunkRef], id_size: int = 12
-) -> Manifest:
+def with_refs(manifest: Manifest, node: Node, refs: Refs, id_size: int = 12) -> Manifest:
     """A manifest with other references of an array."""
     assert node.array is not None
     table = ChunkTable.of(len(node.array.shape), refs, id_size)

@@ -32,7 +32,7 @@ def check_native(table: ChunkTable, chunks: Listed, place: Place) -> Problems:
     found = chunks.locate(ids_of(table.chunk_id[rows]))
     absent = rows[found < 0]
     there, sizes = rows[found >= 0], chunks.sizes[found[found >= 0]]
-    # In Python's integers a sum of two large ones is no small one.
+    # A sum that is smaller than its parts has gone beyond what 64 bits can hold.
     needed = table.offset[there] + table.length[there]
     is_short = (needed > sizes) | (needed < table.offset[there])
     whole = error(place.key, "chunks have no file", path=place.path)

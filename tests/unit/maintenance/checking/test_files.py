@@ -3,9 +3,11 @@
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from frazil import Repository
+from frazil.format.chunks import ChunkTable
 from frazil.format.dialect import Dialect
 from frazil.format.flatbuffers.fields import rows
 from frazil.format.ids import ChunkId, ManifestId, NodeId, SnapshotId
@@ -15,10 +17,14 @@ from frazil.format.snapshot import ArrayData, ManifestRef, Node, Snapshot
 from frazil.format.v2 import snapshot as snapshot_encoding
 from frazil.format.v2 import transaction_log as log_encoding
 from frazil.maintenance.checking import Repair, Severity, check_storage
+from frazil.maintenance.checking.chunks import Place, check_native
+from frazil.maintenance.checking.inventory import Listed
+from frazil.maintenance.id_columns import column_of
 from tests.damages import (
     ALL_DIALECTS,
     NATIVE,
     SMALL,
+    Refs,
     ancestor,
     chunk_keys,
     create_sample,
@@ -121,15 +127,25 @@ def test_a_chunk_that_is_too_short_is_found(dialect: Dialect) -> None:
 
 
 def test_many_missing_chunks_are_summed_up() -> None:
-    repository = create_sample()
-    node, _ = read_node(repository, NATIVE)
-    refs = {(0, n): NativeRef(ChunkId(bytes([n]) * 12), 0, 5) for n in range(1)}
-    refs |= {(n, 0): NativeRef(ChunkId(bytes([n + 1]) * 12), 0, 5) for n in range(50)}
-    rewrite_manifest(repository, NATIVE, lambda manifest: with_refs(manifest, node, refs))
+    refs: Refs = {(n,): NativeRef(ChunkId(bytes([n]) * 12), 0, 5) for n in range(50)}
+    nothing = Listed(np.empty(0, "S12"), np.empty(0, np.uint64))
 
-    found = [each for each in reopen(repository).check().errors if "no such file" in each.what]
+    found = list(
+        check_native(ChunkTable.of(1, refs), nothing, Place("manifests/M", "/a", "chunks"))
+    )
 
-    assert len(found) == 20
+    assert len(found) == 21
+    assert found[-1].what == "30 more: chunks have no file"
+
+
+def test_a_chunk_that_ends_beyond_all_numbers_is_too_short() -> None:
+    id = ChunkId(b"a chunk file")
+    refs: Refs = {(0,): NativeRef(id, 2**64 - 1, 5)}
+    listed = Listed(column_of([id], 12), np.array([100], np.uint64))
+
+    (problem,) = check_native(ChunkTable.of(1, refs), listed, Place("m", "/a", "chunks"))
+
+    assert "it has 100 bytes" in problem.what
 
 
 @pytest.mark.parametrize("dialect", [Dialect.V1, Dialect.V2, Dialect.ALPHA_H])
@@ -363,7 +379,7 @@ def test_a_chunk_outside_of_its_extents_is_found(dialect: Dialect) -> None:
 def test_extents_that_are_too_large_are_a_warning(dialect: Dialect) -> None:
     repository = create_sample(dialect)
     node, _ = read_node(repository, SMALL)
-    refs = {(0,): InlineRef(b"ab"), (1,): InlineRef(b"cd")}
+    refs: Refs = {(0,): InlineRef(b"ab"), (1,): InlineRef(b"cd")}
     rewrite_manifest(repository, SMALL, lambda manifest: with_refs(manifest, node, refs))
 
     problem = find_only(repository)
@@ -376,7 +392,7 @@ def test_extents_that_are_too_large_are_a_warning(dialect: Dialect) -> None:
 def test_a_chunk_outside_of_the_grid_is_found(dialect: Dialect) -> None:
     repository = create_sample(dialect)
     node, _ = read_node(repository, SMALL)
-    refs = {(n,): InlineRef(b"ab") for n in range(4)}
+    refs: Refs = {(n,): InlineRef(b"ab") for n in range(4)}
     rewrite_manifest(repository, SMALL, lambda manifest: with_refs(manifest, node, refs))
     _change_extents(repository, SMALL, (0, 4))
 
@@ -428,7 +444,7 @@ def test_a_manifest_without_references_of_its_array_is_found() -> None:
 def test_an_inline_chunk_is_not_empty() -> None:
     repository = create_sample()
     node, _ = read_node(repository, SMALL)
-    refs = {(0,): InlineRef(b"ab"), (1,): InlineRef(b""), (2,): InlineRef(b"cd")}
+    refs: Refs = {(0,): InlineRef(b"ab"), (1,): InlineRef(b""), (2,): InlineRef(b"cd")}
     rewrite_manifest(repository, SMALL, lambda manifest: with_refs(manifest, node, refs))
 
     problem = find_only(repository)

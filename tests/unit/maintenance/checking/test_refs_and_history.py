@@ -27,10 +27,8 @@ from tests.damages import (
 from tests.older_repositories import SEQUENCED, unknown_id
 
 WITH_PARENTS = [Dialect.ALPHA_H, Dialect.V1]
-FIRST_BRANCH_FILE = {
-    dialect: "r/main/ZZZZZZZ{}.json"
-    if dialect is Dialect.DRAFT
-    else "refs/branch.main/ZZZZZZZ{}.json"
+FIRST_BRANCH_FILE: dict[Dialect, str] = {
+    dialect: f"{'r/' if dialect is Dialect.DRAFT else 'refs/branch.'}main/ZZZZZZZ{{}}.json"
     for dialect in SEQUENCED
 }
 

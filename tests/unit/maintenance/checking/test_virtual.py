@@ -17,7 +17,7 @@ from frazil.maintenance.checking import Problem, Severity
 from frazil.storage.memory import MemoryStorage
 from frazil.storage.store_config import ObjectStoreConfig
 from frazil.virtual.containers import VirtualChunkContainer
-from tests.damages import read_node, rewrite_manifest, what_matters, with_refs
+from tests.damages import Refs, read_node, rewrite_manifest, what_matters, with_refs
 
 PATH = "/virtual"
 CHUNK = 8
@@ -124,7 +124,7 @@ def test_a_container_that_is_not_authorized_is_noted_once(tmp_path: Path) -> Non
 def test_what_is_no_location_is_found(tmp_path: Path) -> None:
     repository = _create(tmp_path)
     node, _ = read_node(repository, PATH)
-    refs = {(n,): VirtualRef("no scheme", 0, 1) for n in range(4)}
+    refs: Refs = {(n,): VirtualRef("no scheme", 0, 1) for n in range(4)}
     rewrite_manifest(repository, PATH, lambda manifest: with_refs(manifest, node, refs))
 
     (problem,) = what_matters(frazil.Repository.open(repository.storage).check())
