@@ -92,9 +92,12 @@ class History:
         self.numbers: Iterator[int] = count()
         self.surroundings = create_surroundings(self.dialect)
         state = open_session(self.surroundings)
-        set_group(state, "/", said=0)
+        nodes: State = {}
+        for path in ("/", "/g", "/h", "/g/a"):
+            self.describe(state, nodes, path, 0)
         id = commit(state)
-        self.versions[id] = Version({"/": Node(next(self.numbers), 0)}, None)
+        self.versions[id] = Version(nodes, None)
+        self.ids = {node.number: state.view.get_node(path).id for path, node in nodes.items()}
         self.surroundings.protocol.create_branch("side", id)
         self.tips = dict.fromkeys(BRANCHES, id)
 
@@ -133,7 +136,7 @@ class History:
     def describe(self, session: SessionState, nodes: State, path: str, said: int) -> None:
         old = nodes.get(path)
         number = next(self.numbers) if old is None else old.number
-        if path in GROUPS:
+        if path not in ARRAYS:
             set_group(session, path, said=said)
             nodes[path] = Node(number, said)
         else:
