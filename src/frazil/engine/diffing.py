@@ -67,11 +67,11 @@ def diff(protocol: CommitProtocol, from_id: SnapshotId, to_id: SnapshotId) -> Di
 
 
 def describe_logs(logs: list[TransactionLog], nodes: Mapping[NodeId, Node]) -> Diff:
-    """All that logs tell about nodes that are known; moves are in the order of the logs."""
+    """All that logs, newest first, tell about nodes that are known; moves keep that order."""
     new = _known(nodes, (log.new_groups | log.new_arrays for log in logs))
     deleted = _known(nodes, (log.deleted_groups | log.deleted_arrays for log in logs))
     updated = _known(nodes, map(updated_nodes, logs))
-    chunks = merge_chunks(logs)
+    chunks = merge_chunks(logs[::-1])
     return Diff(
         new_groups=group_paths(new),
         new_arrays=array_paths(new),

@@ -22,8 +22,8 @@ def commit(
     write: ManifestWriter = write_manifests,
 ) -> SnapshotId:
     """Make the session's changes the tip of its branch; raises ConflictError if somebody was first."""
-    branch = require_branch(state)
     with state.lock:
+        branch = require_branch(state)
         _refuse_nothing(state, allow_empty=allow_empty)
         _refuse_moved_branch(state, branch)
         snapshot, _ = _write(state, text, write)
@@ -43,8 +43,8 @@ def amend(
     protocol = state.surroundings.protocol
     if protocol.dialect is not Dialect.V2:
         raise protocol.unsupported("amend")
-    branch = require_branch(state)
     with state.lock:
+        branch = require_branch(state)
         _refuse_nothing(state, allow_empty=allow_empty)
         replaced = state.view.snapshot_id
         if protocol.lookup_snapshot(replaced).parent_id is None:

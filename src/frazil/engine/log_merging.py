@@ -26,12 +26,20 @@ def merge_logs(logs: Sequence[TransactionLog], id: SnapshotId) -> TransactionLog
 
 
 def merge_chunks(logs: Sequence[TransactionLog]) -> dict[NodeId, Coordinates]:
-    """The chunks that the logs tell of, by array, each once."""
+    """The chunks that the logs, oldest first, tell of, by array, each once.
+
+    Chunks from before an array got another number of axes have no place any more and are left out.
+    """
     parts: dict[NodeId, list[Coordinates]] = {}
     for log in logs:
         for node_id, coordinates in log.updated_chunks.items():
             parts.setdefault(node_id, []).append(coordinates)
-    return {node_id: coords_.unite(blocks) for node_id, blocks in parts.items()}
+    return {node_id: coords_.unite(_of_last_axes(blocks)) for node_id, blocks in parts.items()}
+
+
+def _of_last_axes(blocks: list[Coordinates]) -> list[Coordinates]:
+    axes = blocks[-1].shape[1]
+    return [block for block in blocks if block.shape[1] == axes]
 
 
 def updated_nodes(log: TransactionLog) -> frozenset[NodeId]:

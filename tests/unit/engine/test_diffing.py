@@ -1,5 +1,6 @@
 import pytest
 
+from frazil.engine import writing
 from frazil.engine.diffing import diff, status
 from frazil.engine.moving import move_node
 from frazil.engine.snapshot_comparison import compare_snapshots
@@ -200,3 +201,16 @@ def test_a_session_tells_its_moves() -> None:
     assert status(state) == Diff(
         moved_nodes=[("/g/a", "/h/a"), ("/g", "/k"), ("/g/b", "/k/b"), ("/g/sub", "/k/sub")]
     )
+
+
+def test_chunks_of_former_axes_are_not_told_of(surroundings: Surroundings) -> None:
+    before = surroundings.protocol.lookup_branch("main")
+    commit_change(surroundings, lambda s: write_chunks(s, "/g/a", 7, data=b"old"))
+
+    after = commit_change(
+        surroundings,
+        lambda s: set_array(s, "/g/a", 4, 4),
+        lambda s: writing.set_chunk(s, "/g/a", (1, 2), b"new"),
+    )
+
+    assert diff(surroundings.protocol, before, after).updated_chunks["/g/a"] == [[1, 2]]
