@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 from frazil.engine.array_metadata import read_node_metadata
 from frazil.errors import InvalidInputError
@@ -18,6 +19,10 @@ _WITHOUT_EXTENTS = frozenset(
     }
 )  # fmt: skip
 """Where manifests hold the references of all arrays, and refs to them say nothing of extents."""
+
+
+# Most nodes are the same in one snapshot after the other.
+_read_metadata = lru_cache(10_000)(read_node_metadata)
 
 
 def has_extents(dialect: Dialect) -> bool:
@@ -58,7 +63,7 @@ def check_metadata(node: Node, key: str, dialect: Dialect) -> Problems:
     # Only V1 and V2 keep zarr.json as it was given; V2 knows all grids that there are.
     known = dialect if dialect is Dialect.V1 else Dialect.V2
     try:
-        told = read_node_metadata(node.user_data, known)
+        told = _read_metadata(node.user_data, known)
     except InvalidInputError as failure:
         yield error(key, f"its metadata can't be used: {failure.message}", path=node.path)
         return

@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from frazil.errors import FormatError, ObjectNotFoundError
@@ -11,9 +11,10 @@ from frazil.format.repo_info import RepoInfo
 from frazil.maintenance.checking.problems import Problem, Problems, error, warning
 from frazil.protocols.interface import MAIN
 from frazil.protocols.reading import decode_ref_file
+from frazil.protocols.ref_spelling import RefSpelling
 from frazil.protocols.repo_file import REPO
 from frazil.protocols.sequence_files import SequenceFile
-from frazil.storage.interface import Buffer, Storage
+from frazil.storage.interface import Storage
 
 _ALPHA_BRANCH = re.compile(r"refs/branch[.:](?P<name>[^/]+)")
 _DRAFT_BRANCH = re.compile(r"r/(?P<name>[^/]+)")
@@ -26,14 +27,14 @@ _TOMBSTONE = ".deleted"
 class Tip:
     """A ref, and the snapshot to which it points."""
 
-    what: str
-    """`branch 'main'`."""
+    kind: str
+    name: str
     key: str
     """The object that says so."""
     snapshot_id: SnapshotId
 
     def __str__(self) -> str:
-        return self.what
+        return f"{self.kind} {self.name!r}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class RefFilePlan:
     """Which files say where the refs are: pure, by their keys."""
 
     branches: Mapping[str, Sequence[str]]
-    """The files of each branch, oldest first; in V1 it is one."""
+    """The files of each branch, oldest first; in V1 it is one. Names are as keys spell them."""
     tags: Mapping[str, str]
     deleted_tags: Mapping[str, str]
     problems: tuple[Problem, ...] = ()
@@ -65,8 +66,8 @@ class RefFilePlan:
 def refs_of(info: RepoInfo) -> FoundRefs:
     """The refs of a V2 repository."""
     return FoundRefs(
-        tuple(Tip(f"branch {name!r}", REPO, id) for name, id in info.branches.items()),
-        tuple(Tip(f"tag {name!r}", REPO, id) for name, id in info.tags.items()),
+        tuple(Tip("branch", name, REPO, id) for name, id in info.branches.items()),
+        tuple(Tip("tag", name, REPO, id) for name, id in info.tags.items()),
         problems=tuple(_check_repo_info_refs(info)),
     )
 
@@ -130,13 +131,16 @@ class _Reader:
     """Reads ref files, and remembers what is wrong with them."""
 
     def __init__(self, storage: Storage, problems: list[Problem]) -> None:
-        self._get: Callable[[str], Buffer] = storage.get
+        self._get = storage.get
+        self._spelling = RefSpelling(storage.has_encoded_names)
         self._problems = problems
 
-    def tips(self, what: str, keys: Mapping[str, str]) -> tuple[Tip, ...]:
-        found = {name: self.find(key) for name, key in sorted(keys.items())}
+    def tips(self, kind: str, keys: Mapping[str, str]) -> tuple[Tip, ...]:
+        found = {spelled: self.find(key) for spelled, key in sorted(keys.items())}
         return tuple(
-            Tip(f"{what} {name!r}", keys[name], id) for name, id in found.items() if id is not None
+            Tip(kind, self._spelling.read(spelled), keys[spelled], id)
+            for spelled, id in found.items()
+            if id is not None
         )
 
     def find(self, key: str) -> SnapshotId | None:

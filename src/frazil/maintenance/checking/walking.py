@@ -95,9 +95,9 @@ def _find_link(assets: Assets, id: SnapshotId) -> Link | None:
 def choose_snapshots(base: Base, links: Links, branch: str | None) -> dict[SnapshotId, str]:
     """The snapshots to look at, each with what leads to it."""
     chosen: dict[SnapshotId, str] = {}
-    wanted = f"branch {branch!r}"
-    for tip in base.refs.tips:
-        if branch is not None and tip.what != wanted:
+    tips = base.refs.tips if branch is None else base.refs.branches
+    for tip in tips:
+        if branch not in (None, tip.name):
             continue
         reason = str(tip)
         for id in walk(links, tip.snapshot_id):

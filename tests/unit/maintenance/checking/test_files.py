@@ -10,6 +10,7 @@ from frazil import Repository
 from frazil.format.chunks import ChunkTable
 from frazil.format.dialect import Dialect
 from frazil.format.flatbuffers.fields import rows
+from frazil.format.header import Compression, FileType, decode_file
 from frazil.format.ids import ChunkId, ManifestId, NodeId, SnapshotId
 from frazil.format.manifest import Manifest
 from frazil.format.references import InlineRef, NativeRef
@@ -200,6 +201,41 @@ def test_a_manifest_that_a_snapshot_does_not_list_is_found() -> None:
 
     assert problem.path == SMALL
     assert "not in the list of manifest files" in problem.what
+
+
+# Headers
+
+
+def test_a_file_that_is_not_compressed_is_a_warning() -> None:
+    repository = create_sample()
+    key = log_key(repository, tip(repository))
+    header, payload = decode_file(bytes(repository.storage.get(key)), FileType.TRANSACTION_LOG)
+    plain = replace(header, compression=Compression.NONE)
+    repository.storage.put(key, plain.encode() + payload)
+
+    problem = find_only(repository)
+
+    assert (problem.severity, problem.object) == (Severity.WARNING, key)
+    assert "the official library reads no such file" in problem.what
+
+
+def test_a_file_of_a_later_version_than_its_repository_is_found() -> None:
+    repository = create_sample(Dialect.V1)
+    key = log_key(repository, tip(repository))
+    data = bytearray(repository.storage.get(key))
+    data[36] = 2
+    repository.storage.put(key, bytes(data))
+
+    assert "it is of version 2" in find_only(repository).what
+
+
+@pytest.mark.parametrize("dialect", FLATBUFFERS)
+def test_a_file_of_another_type_is_found(dialect: Dialect) -> None:
+    repository = create_sample(dialect)
+    key = manifest_key(repository, SMALL)
+    repository.storage.put(key, repository.storage.get(log_key(repository, tip(repository))))
+
+    assert "the header says that it is a transaction-log" in find_only(repository).what
 
 
 # Ids and orders

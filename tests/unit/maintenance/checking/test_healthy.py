@@ -2,9 +2,11 @@
 
 import asyncio
 import json
+import threading
 from pathlib import Path
 
 import pytest
+import zarr
 
 import frazil
 from frazil.format.dialect import Dialect
@@ -74,6 +76,36 @@ def test_one_branch_can_be_checked_alone() -> None:
     assert repository.check(branch="dev").problems == ()
     assert not repository.check(branch="main").is_healthy
     assert not repository.check(branch="dev").has_counted_orphans
+
+
+def test_a_branch_is_known_by_its_name_however_its_file_is_spelled(tmp_path: Path) -> None:
+    repository = create_sample(Dialect.V1, LocalStorage(tmp_path))
+    repository.create_branch("été & hiver", repository.lookup_branch("main"))
+
+    assert repository.check(branch="été & hiver").counts.snapshots == 4
+    assert repository.check().counts.branches == 3
+
+
+@pytest.mark.parametrize("dialect", [Dialect.DRAFT, Dialect.ALPHA_H, Dialect.V1, Dialect.V2])
+def test_nothing_seems_wrong_while_others_commit(dialect: Dialect) -> None:
+    repository = create_sample(dialect)
+    is_done = threading.Event()
+
+    def commit() -> None:
+        for number in range(25):
+            session = repository.writable_session("main")
+            zarr.open_array(session.store, path="small")[number % 6] = number
+            session.commit("meanwhile")
+        is_done.set()
+
+    writer = threading.Thread(target=commit)
+    writer.start()
+    reports = [reopen(repository).check()]
+    while not is_done.is_set():
+        reports.append(reopen(repository).check())
+    writer.join()
+
+    assert [each for report in reports for each in what_matters(report)] == []
 
 
 def test_a_branch_that_is_not_there_is_a_problem() -> None:
