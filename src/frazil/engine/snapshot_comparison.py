@@ -13,7 +13,7 @@ from frazil.format import coordinates as coords_
 from frazil.format.chunks import ChunkTable
 from frazil.format.coordinates import Coordinates
 from frazil.format.references import ChunkKind
-from frazil.format.snapshot import Node, Snapshot
+from frazil.format.snapshot import ArrayData, Node, Snapshot
 from frazil.format.strings import Strings, unite
 from frazil.snapshots import Diff
 
@@ -33,7 +33,7 @@ def compare_snapshots(assets: Assets, old: Snapshot, new: Snapshot) -> Diff:
     chunks |= {
         node.path: changed_chunks(old_view.table(former), new_view.table(node))
         for former, node in kept
-        if former.array and node.array
+        if former.array and node.array and _may_differ(former.array, node.array)
     }
     return Diff(
         new_groups=group_paths(created),
@@ -44,6 +44,11 @@ def compare_snapshots(assets: Assets, old: Snapshot, new: Snapshot) -> Diff:
         updated_arrays=array_paths(updated),
         updated_chunks=list_chunks({path: found for path, found in chunks.items() if len(found)}),
     )
+
+
+def _may_differ(old: ArrayData, new: ArrayData) -> bool:
+    """False where the same manifests are read through the same grid."""
+    return (old.manifests, old.shape) != (new.manifests, new.shape)
 
 
 def group_paths(nodes: Iterable[Node]) -> set[str]:

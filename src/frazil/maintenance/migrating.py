@@ -1,7 +1,8 @@
 """Performing a migration: read the old files, write the new object, delete what it stands for.
 
-Nobody else may use the repository meanwhile. Whoever opens it once the new object is there finds a V2
-repository, whatever is left of the old files.
+How that goes for repositories from before V1 is in `frazil.maintenance.legacy`. Nobody else may use
+the repository meanwhile. Whoever opens it once the new object is there finds a V2 repository, whatever
+is left of the old files.
 """
 
 from collections.abc import Iterable
@@ -20,12 +21,15 @@ from frazil.format.dialect import Dialect
 from frazil.format.ids import SnapshotId
 from frazil.format.json_values import JsonValue
 from frazil.format.repo_info import SnapshotInfo
+from frazil.maintenance.legacy.migrating import LegacyMigration, find_places_left
+from frazil.maintenance.legacy.old_files import delete_old_files
 from frazil.maintenance.migration import OldRepository, plan_migration
 from frazil.protocols.clock import read_clock
 from frazil.protocols.config_file import KEY as CONFIG_KEY
 from frazil.protocols.deleting import delete_files
 from frazil.protocols.interface import CommitProtocol, UpdatePolicy
 from frazil.protocols.repo_file import RepoFile
+from frazil.protocols.sequences import SequenceFiles
 from frazil.protocols.snapshot_infos import describe_snapshot, read_snapshot
 from frazil.protocols.v1 import MAIN_KEY, RefFiles
 from frazil.storage.interface import Storage
@@ -43,16 +47,20 @@ class MigrationOptions:
 
 
 def migrate_to_v2(protocol: CommitProtocol, options: MigrationOptions) -> None:
-    """Make a V2 repository of a V1 repository; a dry run only looks whether that can be done.
+    """Make a V2 repository of an older one; a dry run only looks whether that can be done.
 
-    Raises SessionStateError for any other repository, ConflictError if somebody else was faster.
+    Raises SessionStateError for a V2 repository, unless its migration was broken off when only old
+    files were left to be deleted; ConflictError if somebody else was faster.
     """
-    if not isinstance(protocol, RefFiles):
-        raise SessionStateError(
-            f"a repository of the generation {protocol.dialect.value} can't be migrated:"
-            " only one of the generation 1 can",
-            kind="invalid-repository-migration",
-        )
+    if isinstance(protocol, RefFiles):
+        _migrate_v1(protocol, options)
+    elif isinstance(protocol, SequenceFiles):
+        _migrate_legacy(protocol, options)
+    else:
+        _finish(protocol, options)
+
+
+def _migrate_v1(protocol: RefFiles, options: MigrationOptions) -> None:
     info = plan_migration(_read_repository(protocol, options), read_clock())
     if options.is_dry_run:
         return
@@ -62,6 +70,29 @@ def migrate_to_v2(protocol: CommitProtocol, options: MigrationOptions) -> None:
     file.read()
     if options.deletes_old_files:
         _delete_old_files(before.storage)
+
+
+def _migrate_legacy(protocol: SequenceFiles, options: MigrationOptions) -> None:
+    migration = LegacyMigration.of(protocol)
+    config = _read_config(protocol)
+    if options.is_dry_run:
+        migration.check()
+        return
+    migration.perform(config)
+    if options.deletes_old_files:
+        migration.delete_old_files()
+
+
+def _finish(protocol: CommitProtocol, options: MigrationOptions) -> None:
+    storage = protocol.assets.storage
+    places = find_places_left(storage, protocol.read_repo_info())
+    if places is None or not options.deletes_old_files:
+        raise SessionStateError(
+            "a repository of the generation 2 can't be migrated: it is of the newest",
+            kind="invalid-repository-migration",
+        )
+    if not options.is_dry_run:
+        delete_old_files(storage, places)
 
 
 def _read_repository(protocol: RefFiles, options: MigrationOptions) -> OldRepository:
@@ -77,7 +108,7 @@ def _read_repository(protocol: RefFiles, options: MigrationOptions) -> OldReposi
     )
 
 
-def _read_config(protocol: RefFiles) -> dict[str, JsonValue] | None:
+def _read_config(protocol: CommitProtocol) -> dict[str, JsonValue] | None:
     """The saved configuration, with all keys that there are today."""
     tree = protocol.read_config()
     return None if tree is None else encode_config(decode_config(tree))

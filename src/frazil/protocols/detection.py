@@ -5,8 +5,9 @@ unfinished; the file of `main`; the sequence of files of `main`, first that of t
 of the draft.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from frazil.assets import AssetOptions, Assets, Layout
 from frazil.errors import RepositoryNotFoundError, StorageError
@@ -117,15 +118,22 @@ def _look_further(
     log = find_object(storage, f"{layout.transactions}/{tip}")
     if log is not None:
         yield decode_transaction_log(bytes(log), tip).dialect
-    for key in _manifest_keys(storage, layout, snapshot):
-        manifest = find_object(storage, key)
-        if manifest is not None:
-            yield decode_manifest(bytes(manifest)).dialect
-
-
-def _manifest_keys(storage: Storage, layout: Layout, snapshot: Snapshot) -> list[str]:
-    """A snapshot's manifests, or if it has none the last one that was written for another."""
     if snapshot.manifest_files:
-        return [layout.manifest_key(info.id) for info in snapshot.manifest_files]
-    found = list(storage.list(f"{layout.manifests}/"))
-    return [max(found, key=lambda info: info.created_at).key] if found else []
+        keys = [layout.manifest_key(info.id) for info in snapshot.manifest_files]
+        yield from _manifest_dialects(storage, keys)
+    else:
+        yield from islice(_manifest_dialects(storage, _newest_first(storage, layout)), 1)
+
+
+def _manifest_dialects(storage: Storage, keys: Iterable[str]) -> Iterator[Dialect]:
+    for key in keys:
+        manifest = find_object(storage, key)
+        dialect = None if manifest is None else decode_manifest(bytes(manifest)).dialect
+        # Those of V2 were left by a migration that was broken off.
+        if dialect is not None and dialect is not Dialect.V2:
+            yield dialect
+
+
+def _newest_first(storage: Storage, layout: Layout) -> list[str]:
+    found = storage.list(f"{layout.manifests}/")
+    return [info.key for info in sorted(found, key=lambda info: info.created_at, reverse=True)]

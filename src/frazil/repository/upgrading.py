@@ -25,10 +25,14 @@ def upgrade_icechunk_repository(
     delete_unused_v1_files: bool = True,
     prefetch_concurrency: int | None = None,
 ) -> Repository:
-    """Migrate a V1 repository to V2 while nobody else uses it, and open it anew.
+    """Migrate a repository of any older generation to V2 while nobody else uses it, and open it anew.
 
-    Only its refs and its saved configuration are rewritten, so it takes seconds unless the history is
-    very long. The given object can't be used afterwards; the new one has the saved configuration and
+    Of a V1 repository only refs and the saved configuration are rewritten, so it takes seconds unless
+    the history is very long. Of those from before V1 all metadata is: commits get new ids, with the
+    old ones in their metadata. Their chunks stay where they are, but the draft's are copied. Whatever
+    it was, it can be opened if the migration is broken off, and a second call finishes the work.
+
+    The given object can't be used afterwards; the new one has the saved configuration and
     is authorized to read no containers. A dry run changes nothing.
     """
     opened = repo._repository
