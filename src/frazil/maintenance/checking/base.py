@@ -6,7 +6,6 @@ to seems to be missing.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
 
 from frazil.assets import Assets
 from frazil.errors import FormatError, IcechunkError, ObjectNotFoundError
@@ -19,6 +18,7 @@ from frazil.maintenance.checking.ops_log import OpsLog, read_pages
 from frazil.maintenance.checking.problems import Problem, Repair, error
 from frazil.maintenance.checking.refs import (
     FoundRefs,
+    list_ref_files,
     plan_ref_files,
     read_ref_files,
     refs_of,
@@ -63,9 +63,7 @@ def read_base(protocol: CommitProtocol, assets: Assets) -> Base:
     """Read where a check begins; raises UnreadableRepoError."""
     if isinstance(protocol, RepoObject):
         return _read_repo_info(assets.storage)
-    plan = plan_ref_files(
-        info.key for info in chain(assets.storage.list("refs/"), assets.storage.list("r/"))
-    )
+    plan = plan_ref_files(info.key for info in list_ref_files(assets.storage))
     refs = read_ref_files(assets.storage, plan)
     config, problems = _read_config(protocol.read_config, CONFIG_KEY)
     return Base(refs, config=config, problems=(*refs.problems, *problems))

@@ -8,6 +8,7 @@ from frazil.format.dialect import Dialect
 from frazil.format.files import decode_snapshot
 from frazil.maintenance.checking.performing import CheckOptions, check_repository
 from frazil.maintenance.checking.problems import Repair, error
+from frazil.maintenance.checking.refs import list_ref_files, plan_ref_files
 from frazil.maintenance.checking.report import CheckReport, Counts
 from frazil.maintenance.checking.restoring import list_backups
 from frazil.protocols.detection import open_protocol
@@ -15,11 +16,13 @@ from frazil.protocols.interface import CommitProtocol, UpdatePolicy
 from frazil.protocols.reading import find_object
 from frazil.protocols.repo_file import REPO
 from frazil.protocols.sequences import SequenceFiles
+from frazil.protocols.v1 import RefFiles
 from frazil.protocols.v2 import RepoObject
 from frazil.storage.interface import Storage
 from frazil.virtual.access import VirtualChunkAccess
 
 _AGES = list(Dialect)
+_V1_ENDING = "/ref.json"
 
 
 def check_storage(storage: Storage, options: CheckOptions | None = None) -> CheckReport:
@@ -27,23 +30,25 @@ def check_storage(storage: Storage, options: CheckOptions | None = None) -> Chec
 
     No virtual chunk container is authorized: `Repository.check` knows those that are.
     """
-    try:
-        protocol = open_anyway(storage)
-    except RepositoryNotFoundError:
-        if next(list_backups(storage), None) is None:
-            raise
+    if find_object(storage, REPO) is None and next(list_backups(storage), None) is not None:
         problem = error(REPO, "it is gone, and backups of it are there", Repair.RESTORE_REPO)
         return CheckReport(Dialect.V2.value, (problem,), Counts())
+    protocol = open_anyway(storage)
     return check_repository(protocol, _find_access(protocol), options or CheckOptions())
 
 
 def open_anyway(storage: Storage) -> CommitProtocol:
-    """The protocol of a repository, some of whose files may be damaged."""
+    """The protocol of a repository, some of whose files may be damaged or gone."""
     try:
         return open_protocol(storage)
-    except (FormatError, ObjectNotFoundError):
+    except (FormatError, ObjectNotFoundError, RepositoryNotFoundError) as failure:
         if find_object(storage, REPO) is not None:
             return RepoObject(Assets(storage, Dialect.V2), UpdatePolicy())
+        plan = plan_ref_files(info.key for info in list_ref_files(storage))
+        if not plan.branches:
+            raise failure
+        if all(key.endswith(_V1_ENDING) for keys in plan.branches.values() for key in keys):
+            return RefFiles(Assets(storage, Dialect.V1))
         # Only the files of the older generations tell which one it is, and one of them did not.
         return SequenceFiles(Assets(storage, _guess_dialect(storage)))
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain
 
 from frazil.assets import Assets
 from frazil.format.dialect import Dialect
+from frazil.format.files import decode_repo_info
 from frazil.maintenance.checking.base import Base, UnreadableRepoError, read_base
 from frazil.maintenance.checking.history import Links, check_links
 from frazil.maintenance.checking.inventory import Inventory, take_inventory
@@ -17,6 +18,7 @@ from frazil.maintenance.checking.manifest_walking import ManifestCheck
 from frazil.maintenance.checking.ops_log import check_ops_log
 from frazil.maintenance.checking.orphans import Used, count_orphans, tell_orphans
 from frazil.maintenance.checking.problems import Problem, Problems, Severity, error, note
+from frazil.maintenance.checking.reading import Failed, read_files, read_or_fail
 from frazil.maintenance.checking.repo_info import find_page_size
 from frazil.maintenance.checking.report import CheckReport, Counts
 from frazil.maintenance.checking.virtual import check_source
@@ -40,7 +42,7 @@ class CheckOptions:
     branch: str | None = None
     """Only this one, and what it leads to; None for all."""
     decodes_chunks: bool = False
-    """Whether every native chunk is read and decoded."""
+    """Whether every native chunk is read and decoded, and every backup."""
     asks_sources: bool = False
     """Whether the files that virtual chunks are in are asked for."""
     limits: WalkLimits = field(default_factory=WalkLimits)
@@ -121,6 +123,19 @@ class _Check:
             return
         size = find_page_size(self.base.config)
         yield from check_ops_log(self.base.ops_log, self.inventory.others, size)
+        if self.options.decodes_chunks:
+            yield from self._check_backups()
+
+    def _check_backups(self) -> Problems:
+        """Whether the backups that are there could be restored."""
+        pages = {page.key for page in self.base.ops_log.pages}
+        backups = (self.base.ops_log.backups() - pages) & self.inventory.others.keys()
+        for _, outcome in read_files(self.pool, sorted(backups), self._read_backup):
+            if isinstance(outcome, Failed):
+                yield replace(outcome.problem, severity=Severity.WARNING)
+
+    def _read_backup(self, key: str) -> object | Failed:
+        return read_or_fail(self.assets, key, lambda data: decode_repo_info(data).dialect)
 
     def _check_snapshots(self) -> Problems:
         for found in check_snapshots(

@@ -2,8 +2,9 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from frazil.errors import FormatError, ObjectNotFoundError
 from frazil.format.ids import SnapshotId
@@ -14,7 +15,7 @@ from frazil.protocols.reading import decode_ref_file
 from frazil.protocols.ref_spelling import RefSpelling
 from frazil.protocols.repo_file import REPO
 from frazil.protocols.sequence_files import SequenceFile
-from frazil.storage.interface import Storage
+from frazil.storage.interface import ObjectInfo, Storage
 
 _ALPHA_BRANCH = re.compile(r"refs/branch[.:](?P<name>[^/]+)")
 _DRAFT_BRANCH = re.compile(r"r/(?P<name>[^/]+)")
@@ -77,6 +78,11 @@ def _check_repo_info_refs(info: RepoInfo) -> Problems:
         yield error(REPO, f"there is no branch {MAIN!r}, which every repository has")
     for name in sorted(info.deleted_tags & info.tags.keys()):
         yield error(REPO, f"the tag {name!r} was deleted, and is there")
+
+
+def list_ref_files(storage: Storage) -> Iterator[ObjectInfo]:
+    """Whatever lies where the generations before V2 have their refs."""
+    return chain(storage.list("refs/"), storage.list("r/"))
 
 
 def plan_ref_files(keys: Iterable[str]) -> RefFilePlan:

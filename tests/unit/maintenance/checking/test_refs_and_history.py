@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from frazil.assets import new_snapshot_id
+from frazil.errors import RepositoryNotFoundError
 from frazil.format.dialect import Dialect
 from frazil.format.ids import SnapshotId
 from frazil.format.refs import Ref, encode_ref
@@ -76,16 +77,25 @@ def test_a_gap_in_the_sequence_of_a_branch_is_found(dialect: Dialect) -> None:
     assert problem.what.endswith("in its sequence: 1")
 
 
-def test_a_repository_of_files_without_main_is_found() -> None:
+@pytest.mark.parametrize("dialect", [Dialect.DRAFT, Dialect.ALPHA_D, Dialect.V1])
+def test_a_repository_of_files_without_main_is_found(dialect: Dialect) -> None:
+    repository = create_sample(dialect)
+    for info in list(repository.storage.list()):
+        if "main/" in info.key:
+            delete(repository, info.key)
+
+    problem = find_only(repository)
+
+    assert problem.what == "there is no branch 'main', which every repository has"
+
+
+def test_where_nothing_is_left_of_a_repository_nothing_can_be_checked() -> None:
     repository = create_sample(Dialect.V1)
-    delete(repository, "refs/branch.main/ref.json")
+    for info in list(repository.storage.list("refs/")):
+        delete(repository, info.key)
 
-    # Nothing else tells that it is a repository at all: who has it open can ask.
-    problems = what_matters(repository.check())
-
-    assert [each.what for each in problems] == [
-        "there is no branch 'main', which every repository has"
-    ]
+    with pytest.raises(RepositoryNotFoundError):
+        check_storage(repository.storage)
 
 
 @pytest.mark.parametrize("dialect", [each for each in ALL_DIALECTS if each is not Dialect.V2])

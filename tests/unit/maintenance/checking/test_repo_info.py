@@ -194,6 +194,17 @@ def test_a_backup_that_is_gone_is_missed() -> None:
     assert (problem.severity, problem.object) == (Severity.WARNING, gone)
 
 
+def test_a_backup_that_can_not_be_read_is_found_by_a_deep_check() -> None:
+    repository = create_sample()
+    damaged = sorted(info.key for info in repository.storage.list("overwritten/"))[1]
+    cut(repository, damaged)
+
+    (problem,) = what_matters(repository.check(deep=True))
+
+    assert what_matters(repository.check()) == []
+    assert (problem.severity, problem.object) == (Severity.WARNING, damaged)
+
+
 def test_pages_of_the_ops_log_are_followed() -> None:
     config = RepositoryConfig(num_updates_per_repo_info_file=2)
     repository = create_sample().reopen(config)
