@@ -1,6 +1,7 @@
 """What a storage lists, as columns: a million chunk files are two arrays, ids and sizes."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import chain, compress
@@ -8,7 +9,7 @@ from itertools import chain, compress
 import numpy as np
 from numpy.typing import NDArray
 
-from frazil.assets import Assets
+from frazil.assets import Assets, Layout
 from frazil.format.coordinates import Rows
 from frazil.format.dialect import Dialect
 from frazil.maintenance.batches import in_batches
@@ -19,7 +20,7 @@ from frazil.protocols.ops_log import BACKUPS
 from frazil.protocols.repo_file import REPO
 from frazil.storage.interface import ObjectInfo, Storage
 
-_PARSED_AT_ONCE = 10_000
+_SORTED_AT_ONCE = 10_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,46 +69,74 @@ class Inventory:
 
 def take_inventory(assets: Assets) -> Inventory:
     """List a repository's storage, once."""
-    layout, storage = assets.layout, assets.storage
-    size = 16 if assets.dialect is Dialect.DRAFT else 12
-    endings = (layout.ending, *layout.other_endings)
-    logs = layout.transactions
+    storage, size = assets.storage, 16 if assets.dialect is Dialect.DRAFT else 12
+    folders = _folders(assets.layout, size)
+    with ThreadPoolExecutor(storage.concurrency) as pool:
+        parts = pool.map(
+            lambda prefix: [
+                _sort(batch, folders) for batch in in_batches(storage.list(prefix), _SORTED_AT_ONCE)
+            ],
+            _plan_listings(storage, folders),
+        )
+        batches = list(chain.from_iterable(parts))
+    listed = {
+        name: _unite([batch.listed[name] for batch in batches if name in batch.listed], size)
+        for name in folders
+    }
     return Inventory(
         size,
-        _list_folder(storage, Folder(layout.snapshots, size, endings)),
-        _list_folder(storage, Folder(layout.manifests, size, endings)),
-        _columns([], size) if logs is None else _list_folder(storage, Folder(logs, size)),
-        _list_folder(storage, Folder(layout.chunks, size)),
-        {info.key: info for info in _list_others(storage)},
+        listed[assets.layout.snapshots],
+        listed[assets.layout.manifests],
+        listed.get(assets.layout.transactions or "", _unite([], size)),
+        listed[assets.layout.chunks],
+        {info.key: info for batch in batches for info in batch.others},
     )
 
 
-def _list_others(storage: Storage) -> Iterator[ObjectInfo]:
-    prefixes = ("refs/", "r/", f"{BACKUPS}/", CONFIG_KEY, REPO)
-    return chain.from_iterable(map(storage.list, prefixes))
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """Some objects, by the folder that they are in."""
+
+    listed: Mapping[str, Listed]
+    others: Sequence[ObjectInfo]
 
 
-def _list_folder(storage: Storage, folder: Folder) -> Listed:
-    with ThreadPoolExecutor(storage.concurrency) as pool:
-        parts = pool.map(
-            lambda prefix: list(_parse(storage.list(prefix), folder)),
-            plan_prefixes(storage, folder),
-        )
-        return _columns(chain.from_iterable(parts), folder.id_size)
+def _folders(layout: Layout, size: int) -> dict[str, Folder]:
+    endings = (layout.ending, *layout.other_endings)
+    metadata = [Folder(name, size, endings) for name in (layout.snapshots, layout.manifests)]
+    binary = [Folder(name, size) for name in (layout.transactions, layout.chunks) if name]
+    return {folder.name: folder for folder in (*metadata, *binary)}
 
 
-def _parse(files: Iterable[ObjectInfo], folder: Folder) -> Iterator[Listed]:
-    for batch in in_batches(files, _PARSED_AT_ONCE):
-        ids, is_named = parse_names([folder.find_stem(each.key) for each in batch], folder.id_size)
-        sizes = np.fromiter((each.size_bytes for each in batch), np.uint64, len(batch))
-        yield Listed(ids, sizes[is_named], tuple(compress(batch, ~is_named)))
+def _plan_listings(storage: Storage, folders: Mapping[str, Folder]) -> list[str]:
+    """Everything at once, or where each request takes a trip, many parts of it at a time."""
+    if storage.is_local:
+        return [""]
+    parts = chain.from_iterable(plan_prefixes(storage, folder) for folder in folders.values())
+    return [*parts, "refs/", "r/", f"{BACKUPS}/", CONFIG_KEY, REPO]
 
 
-def _columns(parts: Iterable[Listed], id_size: int) -> Listed:
-    found = list(parts)
-    ids = np.concatenate([np.empty(0, f"S{id_size}"), *(each.ids for each in found)])
-    sizes = np.concatenate([np.empty(0, np.uint64), *(each.sizes for each in found)])
+def _sort(objects: Sequence[ObjectInfo], folders: Mapping[str, Folder]) -> _Batch:
+    by_folder: dict[str, list[ObjectInfo]] = defaultdict(list)
+    for each in objects:
+        by_folder[each.key.partition("/")[0]].append(each)
+    listed = {
+        name: _parse(found, folders[name]) for name, found in by_folder.items() if name in folders
+    }
+    others = [each for name, found in by_folder.items() if name not in folders for each in found]
+    return _Batch(listed, others)
+
+
+def _parse(files: Sequence[ObjectInfo], folder: Folder) -> Listed:
+    ids, is_named = parse_names([folder.find_stem(each.key) for each in files], folder.id_size)
+    sizes = np.fromiter((each.size_bytes for each in files), np.uint64, len(files))
+    return Listed(ids, sizes[is_named], tuple(compress(files, ~is_named)))
+
+
+def _unite(parts: Sequence[Listed], id_size: int) -> Listed:
+    ids = np.concatenate([np.empty(0, f"S{id_size}"), *(each.ids for each in parts)])
+    sizes = np.concatenate([np.empty(0, np.uint64), *(each.sizes for each in parts)])
     # A metadata file of the draft may be there under two endings.
     ids, first = np.unique(ids, return_index=True)
-    strangers = tuple(chain.from_iterable(each.strangers for each in found))
+    strangers = tuple(chain.from_iterable(each.strangers for each in parts))
     return Listed(ids, sizes[first], strangers)
