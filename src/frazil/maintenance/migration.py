@@ -1,7 +1,7 @@
-"""From V1 to V2: one new object that says what the refs, the snapshots and the configuration said.
+"""To V2: one new object that says what the refs, the snapshots and the configuration said.
 
-No other file is written. What was done to the repository is made up from what is there, because V1
-keeps no log of it: a ref appears right after the snapshot that it points to.
+Of a V1 repository no other file is written. What was done to the repository is made up from what is there, because no
+older generation keeps a log of it: a ref appears right after the snapshot that it points to.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -63,8 +63,9 @@ class OldRepository:
 
 
 def plan_migration(old: OldRepository, now: Nanoseconds) -> RepoInfo:
-    """The repo info of a V1 repository."""
+    """The repo info of an older repository."""
     past = _spread([Update(RepoInitialized(), old.root.flushed_at), *_invent_updates(old)])
+    # Whatever it was: the official library refuses a log with versions before 1.
     migrated = Update(RepoMigrated(1, 2), time_after(past[-1].updated_at, now))
     return RepoInfo(
         branches=dict(old.branches),
