@@ -16,34 +16,34 @@ from frazil.maintenance.checking.reading import Failed, read_files, read_or_fail
 
 
 @dataclass(frozen=True, slots=True)
+class WantedLog:
+    """What is known of a log before it is read."""
+
+    is_first: bool = False
+    """Whether it is that of a first snapshot."""
+    repair: Repair | None = None
+    """What repairs it, should it be damaged."""
+
+
+@dataclass(frozen=True, slots=True)
 class LogPlan:
     """The logs to read, and what is wrong with those that there are not."""
 
-    present: Mapping[SnapshotId, Repair | None]
-    """With what repairs a damaged one."""
+    present: Mapping[SnapshotId, WantedLog]
     missing: tuple[Problem, ...]
 
 
-def check_logs(
-    pool: ThreadPoolExecutor,
-    assets: Assets,
-    base: Base,
-    links: Links,
-    dialects: Mapping[SnapshotId, Dialect],
-    inventory: Inventory,
-) -> Problems:
-    """The logs of these snapshots, and those that they took over from expired ancestors."""
-    plan = plan_logs(assets, base, links, dialects, inventory)
+def check_logs(pool: ThreadPoolExecutor, assets: Assets, plan: LogPlan) -> Problems:
+    """The logs of a plan."""
     yield from plan.missing
 
     def check(id: SnapshotId) -> tuple[Problem, ...] | Failed:
-        key = _key(assets, id)
-        is_first = id in links and links[id].parent_id is None and id in dialects
+        key, wanted = _key(assets, id), plan.present[id]
         return read_or_fail(
             assets,
             key,
-            lambda data: check_log_file(data, id, key, assets.dialect, is_first=is_first),
-            plan.present[id],
+            lambda data: check_log_file(data, id, key, assets.dialect, is_first=wanted.is_first),
+            wanted.repair,
         )
 
     for _, outcome in read_files(pool, plan.present, check):
@@ -57,10 +57,10 @@ def plan_logs(
     dialects: Mapping[SnapshotId, Dialect],
     inventory: Inventory,
 ) -> LogPlan:
-    """Which logs there should be and which there are."""
+    """The logs of these snapshots, and those that they took over from expired ancestors."""
     if assets.layout.transactions is None:
         return LogPlan({}, ())
-    present: dict[SnapshotId, Repair | None] = {}
+    present: dict[SnapshotId, WantedLog] = {}
     missing: list[Problem] = []
     logs = inventory.transaction_logs
     for id, dialect in dialects.items():
@@ -68,13 +68,13 @@ def plan_logs(
         link = links.get(id)
         is_first = link is not None and link.parent_id is None
         if logs.find_size(id) is not None:
-            present[id] = repair
+            present[id] = WantedLog(is_first, repair)
         elif needs_log(dialect, is_first=is_first):
             what = "there is no such file: rebases and diffs across its snapshot fail"
             missing.append(error(_key(assets, id), what, repair))
     for id, owner in _all_pruned(base, dialects):
         if logs.find_size(id) is not None:
-            present.setdefault(id, None)
+            present.setdefault(id, WantedLog())
         else:
             what = f"there is no such file: rebases and diffs across snapshot {owner} miss changes"
             missing.append(warning(_key(assets, id), what))

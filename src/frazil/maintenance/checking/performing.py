@@ -1,6 +1,6 @@
 """Performing a check: reads and lists, and lets pure functions decide."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -9,11 +9,12 @@ from itertools import chain
 from frazil.assets import Assets
 from frazil.format.dialect import Dialect
 from frazil.format.files import decode_repo_info
+from frazil.format.ids import SnapshotId
 from frazil.maintenance.checking.base import Base, UnreadableRepoError, read_base
 from frazil.maintenance.checking.history import Links, check_links
 from frazil.maintenance.checking.inventory import Inventory, take_inventory
 from frazil.maintenance.checking.leftovers import check_leftovers, list_leftovers
-from frazil.maintenance.checking.log_walking import check_logs
+from frazil.maintenance.checking.log_walking import check_logs, plan_logs
 from frazil.maintenance.checking.manifest_walking import ManifestCheck
 from frazil.maintenance.checking.ops_log import check_ops_log
 from frazil.maintenance.checking.orphans import Used, count_orphans, tell_orphans
@@ -31,8 +32,8 @@ from frazil.maintenance.checking.walking import (
 from frazil.maintenance.limits import WalkLimits
 from frazil.maintenance.walking import uncached
 from frazil.protocols.interface import CommitProtocol
+from frazil.protocols.repo_file import REPO
 from frazil.virtual.access import VirtualChunkAccess
-from frazil.virtual.locations import ContainerIndex
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,29 +62,28 @@ def check_repository(
     except UnreadableRepoError as failure:
         return CheckReport(assets.dialect.value, (failure.problem,), Counts())
     with ThreadPoolExecutor(assets.storage.concurrency) as pool:
-        return _Check(assets, virtual, options, base, pool).run()
+        # Only now: what the refs lead to was there before it was listed.
+        inventory = take_inventory(assets)
+        links = base.links or read_links(pool, assets, inventory.snapshots)
+        chosen = choose_snapshots(base, links, options.branch)
+        gathered = Gathered(options.decodes_chunks)
+        check = _Check(assets, virtual, options, base, pool, inventory, links, chosen, gathered)
+        return check.run()
 
 
+@dataclass(frozen=True, slots=True)
 class _Check:
-    """One check, and what it has found so far."""
+    """One check, and what it has gathered so far."""
 
-    def __init__(
-        self,
-        assets: Assets,
-        virtual: VirtualChunkAccess,
-        options: CheckOptions,
-        base: Base,
-        pool: ThreadPoolExecutor,
-    ) -> None:
-        self.assets = assets
-        self.virtual = virtual
-        self.options = options
-        self.base = base
-        self.pool = pool
-        self.inventory: Inventory = take_inventory(assets)
-        self.links: Links = base.links or read_links(pool, assets, self.inventory.snapshots)
-        self.chosen = choose_snapshots(base, self.links, options.branch)
-        self.gathered = Gathered(options.decodes_chunks)
+    assets: Assets
+    virtual: VirtualChunkAccess
+    options: CheckOptions
+    base: Base
+    pool: ThreadPoolExecutor
+    inventory: Inventory
+    links: Links
+    chosen: Mapping[SnapshotId, str]
+    gathered: Gathered
 
     def run(self) -> CheckReport:
         """All stages, each with what those before it have gathered."""
@@ -91,29 +91,27 @@ class _Check:
         problems += check_links({id: self.links[id] for id in self.chosen if id in self.links})
         problems += self._check_state()
         problems += self._check_snapshots()
-        manifests = ManifestCheck(
-            self.assets,
-            self.inventory,
-            self.gathered,
-            self._containers(),
-            self.options.asks_sources,
-        )
+        manifests = self._manifests()
         problems += manifests.check(self.pool, self.options.limits)
-        problems += check_logs(
-            self.pool, self.assets, self.base, self.links, self.gathered.dialects, self.inventory
-        )
+        logs = plan_logs(self.assets, self.base, self.links, self.gathered.dialects, self.inventory)
+        problems += check_logs(self.pool, self.assets, logs)
         if self.options.asks_sources:
             problems += self._ask_sources(manifests)
         problems += check_leftovers(list_leftovers(self.assets.storage), datetime.now(UTC))
-        return self._report(problems, manifests)
+        counts = self._counts() + Counts(transaction_logs=len(logs.present)) + manifests.counts
+        return self._report(problems, manifests, counts)
 
-    def _containers(self) -> ContainerIndex | None:
-        return self.virtual.index if self.base.has_usable_config else None
+    def _manifests(self) -> ManifestCheck:
+        containers = self.virtual.index if self.base.has_usable_config else None
+        asks_sources = self.options.asks_sources
+        return ManifestCheck(self.assets, self.inventory, self.gathered, containers, asks_sources)
 
     def _check_refs(self) -> Problems:
         branch = self.options.branch
         if branch is not None and not self.chosen:
-            yield error("", f"there is no branch {branch!r} that leads anywhere")
+            yield error(
+                _refs_key(self.assets), f"there is no branch {branch!r} that leads anywhere"
+            )
         for tip in self.base.refs.deleted_tags:
             if self.inventory.snapshots.find_size(tip.snapshot_id) is None:
                 yield note(tip.key, f"{tip} pointed to {tip.snapshot_id}, which is gone")
@@ -153,18 +151,25 @@ class _Check:
         answers = self.pool.map(lambda each: check_source(self.virtual, *each), sources)
         yield from dict.fromkeys(answer for answer in answers if answer is not None)
 
-    def _report(self, problems: list[Problem], manifests: ManifestCheck) -> CheckReport:
-        is_whole = self.options.branch is None and self.gathered.has_all and manifests.has_all
+    def _report(
+        self, problems: list[Problem], manifests: ManifestCheck, counts: Counts
+    ) -> CheckReport:
+        is_whole = self._has_all_refs() and self.gathered.has_all and manifests.has_all
         orphans = count_orphans(self.inventory, self._used(manifests)) if is_whole else ()
         told = (*problems, *tell_orphans(orphans, self.assets.layout))
         order = list(Severity)
         return CheckReport(
             self.assets.dialect.value,
             tuple(sorted(told, key=lambda each: order.index(each.severity))),
-            self._counts() + manifests.counts,
+            counts,
             orphans,
             is_whole,
         )
+
+    def _has_all_refs(self) -> bool:
+        """Whether it is known what every ref leads to."""
+        unread = (each for each in self.base.refs.problems if each.severity is Severity.ERROR)
+        return self.options.branch is None and next(unread, None) is None
 
     def _used(self, manifests: ManifestCheck) -> Used:
         logs = set(self.chosen)
@@ -182,3 +187,10 @@ class _Check:
             snapshots=len(self.gathered.dialects),
             nodes=self.gathered.num_nodes,
         )
+
+
+def _refs_key(assets: Assets) -> str:
+    """Where branches are."""
+    if assets.dialect is Dialect.V2:
+        return REPO
+    return "r/" if assets.dialect is Dialect.DRAFT else "refs/"

@@ -16,6 +16,9 @@ from tests.damages import ALL_DIALECTS, create, create_sample, reopen, what_matt
 from tests.generations import REPOSITORY_NAMES
 from tests.known_repositories import open_known
 
+NUM_LOGS = {Dialect.DRAFT: 0, Dialect.ALPHA_A: 0, Dialect.V2: 4}
+"""Of a sample; the others have none for the first snapshot."""
+
 
 def _is_about_containers(problem: Problem) -> bool:
     return problem.what.startswith("no container of the configuration holds")
@@ -50,6 +53,7 @@ def test_nothing_is_wrong_with_what_frazil_writes(dialect: Dialect) -> None:
     assert report.problems == ()
     assert (report.counts.branches, report.counts.tags, report.counts.snapshots) == (2, 1, 4)
     assert report.counts.native_chunks == 4
+    assert report.counts.transaction_logs == NUM_LOGS.get(dialect, 3)
     assert report.counts.decoded_chunks >= 4
     assert report.orphans == ()
 

@@ -45,6 +45,8 @@ def test_a_v1_ref_of_nonsense_is_found() -> None:
 
     assert problem.object == "refs/branch.dev/ref.json"
     assert "it says no snapshot" in problem.what
+    # What only that branch leads to must not be taken for garbage.
+    assert not repository.check().has_counted_orphans
 
 
 def test_a_v1_main_of_nonsense_is_found() -> None:
