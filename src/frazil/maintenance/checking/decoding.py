@@ -63,7 +63,7 @@ def check_chunk(
         yield error(key, what, path=array.path, coordinate=coordinate)
 
 
-def _open(user_data: bytes, coordinate: tuple[int, ...], data: bytes) -> zarr.Array[Any]:
+def _open(user_data: bytes, coordinate: tuple[int, ...], data: bytes) -> "zarr.Array[Any]":
     """The array with one chunk."""
     buffer = default_buffer_prototype().buffer
     name = "/".join(["c", *map(str, coordinate)])
