@@ -12,19 +12,17 @@ import zarr
 
 import frazil
 from frazil import Repository
-from frazil.errors import FormatError, SessionStateError
 from frazil.format.dialect import Dialect
 from frazil.format.files import decode_transaction_log
 from frazil.format.ids import SnapshotId
 from frazil.format.repo_info import RepoInfo, SnapshotInfo
 from frazil.format.transaction_log import TransactionLog
-from frazil.maintenance.checking import check_storage, repair_repository, restore_repo
+from frazil.maintenance.checking import repair_repository
 from frazil.storage.local import LocalStorage
 from tests.damages import (
     ALL_DIALECTS,
     ancestor,
     chunk_keys,
-    create,
     create_sample,
     cut,
     delete,
@@ -34,7 +32,6 @@ from tests.damages import (
     rewrite_log,
     rewrite_repo,
     tip,
-    what_matters,
 )
 
 WITH_LOGS = [each for each in ALL_DIALECTS if each not in (Dialect.DRAFT, Dialect.ALPHA_A)]
@@ -200,67 +197,6 @@ def test_leftovers_are_removed(tmp_path: Path) -> None:
 
     assert not leftover.exists()
     assert repository.check().problems == ()
-
-
-# The repo object
-
-
-def test_a_damaged_repo_is_restored_from_its_newest_backup() -> None:
-    repository = create_sample()
-    before = repository._protocol.read_repo_info()
-    repository.set_metadata({"the last": "update"})
-    damaged = bytes(repository.storage.get("repo"))[:70]
-    repository.storage.put("repo", damaged)
-
-    restored = restore_repo(repository.storage)
-
-    assert Repository.open(repository.storage)._protocol.read_repo_info() == before
-    assert what_matters(reopen(repository).check()) == []
-    assert restored.damaged is not None
-    assert bytes(repository.storage.get(restored.damaged)) == damaged
-
-
-def test_a_lost_repo_is_restored() -> None:
-    repository = create_sample()
-    delete(repository, "repo")
-
-    restore_repo(repository.storage)
-
-    assert what_matters(reopen(repository).check()) == []
-
-
-def test_backups_that_can_not_be_read_are_passed_over() -> None:
-    repository = create_sample()
-    newest, second, *_ = sorted(info.key for info in repository.storage.list("overwritten/"))
-    cut(repository, newest)
-    cut(repository, "repo")
-
-    assert restore_repo(repository.storage).backup == second
-    assert reopen(repository).check().is_healthy
-
-
-def test_a_repo_that_can_be_read_is_not_restored() -> None:
-    with pytest.raises(SessionStateError, match="can be read"):
-        restore_repo(create_sample().storage)
-
-
-def test_without_backups_there_is_nothing_to_restore_from() -> None:
-    repository = create()
-    cut(repository, "repo")
-
-    with pytest.raises(FormatError, match="none of the backups"):
-        restore_repo(repository.storage)
-
-
-def test_an_open_repository_restores_its_repo_by_a_report() -> None:
-    repository = create_sample()
-    cut(repository, "repo")
-    report = check_storage(repository.storage)
-
-    outcome = repository.repair(report)
-
-    assert len(outcome.repaired) == 1
-    assert reopen(repository).check().is_healthy
 
 
 # All of them

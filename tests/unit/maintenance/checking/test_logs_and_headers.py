@@ -1,0 +1,105 @@
+"""Damages of transaction logs and of headers."""
+
+from dataclasses import replace
+
+import pytest
+
+from frazil.format.dialect import Dialect
+from frazil.format.flatbuffers.fields import rows
+from frazil.format.header import Compression, FileType, decode_file
+from frazil.format.v2 import transaction_log as log_encoding
+from frazil.maintenance.checking import Repair, Severity
+from tests.damages import (
+    ALL_DIALECTS,
+    SMALL,
+    ancestor,
+    create_sample,
+    cut,
+    delete,
+    find_only,
+    log_key,
+    manifest_key,
+    reopen,
+    rewrite_log,
+    tip,
+    what_matters,
+)
+
+WITH_LOGS = [each for each in ALL_DIALECTS if each not in (Dialect.DRAFT, Dialect.ALPHA_A)]
+FLATBUFFERS = [Dialect.V1, Dialect.V2]
+
+
+def test_a_file_that_is_not_compressed_is_a_warning() -> None:
+    repository = create_sample()
+    key = log_key(repository, tip(repository))
+    header, payload = decode_file(bytes(repository.storage.get(key)), FileType.TRANSACTION_LOG)
+    plain = replace(header, compression=Compression.NONE)
+    repository.storage.put(key, plain.encode() + payload)
+
+    problem = find_only(repository)
+
+    assert (problem.severity, problem.object) == (Severity.WARNING, key)
+    assert "the official library reads no such file" in problem.what
+
+
+def test_a_file_of_a_later_version_than_its_repository_is_found() -> None:
+    repository = create_sample(Dialect.V1)
+    key = log_key(repository, tip(repository))
+    data = bytearray(repository.storage.get(key))
+    data[36] = 2
+    repository.storage.put(key, bytes(data))
+
+    assert "it is of version 2" in find_only(repository).what
+
+
+@pytest.mark.parametrize("dialect", FLATBUFFERS)
+def test_a_file_of_another_type_is_found(dialect: Dialect) -> None:
+    repository = create_sample(dialect)
+    key = manifest_key(repository, SMALL)
+    repository.storage.put(key, repository.storage.get(log_key(repository, tip(repository))))
+
+    assert "the header says that it is a transaction-log" in find_only(repository).what
+
+
+@pytest.mark.parametrize("dialect", WITH_LOGS)
+def test_a_missing_log_is_found(dialect: Dialect) -> None:
+    repository = create_sample(dialect)
+    gone = log_key(repository, ancestor(repository, 1))
+    delete(repository, gone)
+
+    problem = find_only(repository)
+
+    assert (problem.object, problem.repair) == (gone, Repair.REBUILD_LOG)
+
+
+@pytest.mark.parametrize("dialect", WITH_LOGS)
+def test_a_damaged_log_is_found(dialect: Dialect) -> None:
+    repository = create_sample(dialect)
+    damaged = log_key(repository, tip(repository))
+    cut(repository, damaged, 20)
+
+    problem = find_only(repository)
+
+    assert (problem.object, problem.repair) == (damaged, Repair.REBUILD_LOG)
+
+
+@pytest.mark.parametrize("dialect", FLATBUFFERS)
+def test_a_log_of_another_snapshot_is_found(dialect: Dialect) -> None:
+    repository = create_sample(dialect)
+    rewrite_log(repository, tip(repository), lambda log: replace(log, id=ancestor(repository, 1)))
+
+    assert "the log in it is that of" in find_only(repository).what
+
+
+def test_a_log_that_is_not_in_order_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    repository = create_sample()
+    first = ancestor(repository, 2)
+    monkeypatch.setattr(log_encoding, "_sorted_ids", lambda ids: rows(sorted(ids)[::-1], 8))
+    rewrite_log(repository, first, lambda log: log)
+
+    found = what_matters(reopen(repository).check())
+
+    assert {(each.object, each.what) for each in found} == {
+        (log_key(repository, first), f"{name} is not in order")
+        for name in ("new_groups", "new_arrays")
+    }
