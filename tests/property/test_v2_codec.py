@@ -258,6 +258,18 @@ def read_numbers(table: Table, slot: int) -> tuple[int, ...]:
     return tuple(np.frombuffer(data, "<u4").tolist())
 
 
+@given(v2.manifests(), st.sampled_from([Dialect.V1, Dialect.V2]))
+def test_native_chunks_are_found_without_decoding_the_rest(
+    manifest: Manifest, dialect: Dialect
+) -> None:
+    decoded = decode_manifest(encode_manifest(manifest, dialect)).value
+
+    for node_id, table in manifest.tables().items():
+        found, expected = decoded.arrays[node_id].natives(), table.natives()
+        assert found.ids.tolist() == expected.ids.tolist()
+        assert found.lengths.tolist() == expected.lengths.tolist()
+
+
 # Other writers' files
 
 

@@ -20,6 +20,7 @@ from frazil.format import coordinates as coords_
 from frazil.format import ragged
 from frazil.format.coordinates import Coordinates, Extents, Rows
 from frazil.format.ids import ChunkId
+from frazil.format.native_chunks import NativeChunks
 from frazil.format.references import (
     Checksum,
     ChunkKind,
@@ -165,6 +166,11 @@ class ChunkTable:
     def extents(self) -> Extents:
         """The smallest box that holds all coordinates; there must be one."""
         return coords_.bounding_box(self.coordinates)
+
+    def natives(self) -> NativeChunks:
+        """What the native references name, in their order."""
+        is_native = self.kind == ChunkKind.NATIVE
+        return NativeChunks(self.chunk_id[is_native], self.length[is_native])
 
     def distinct_chunk_ids(self) -> NDArray[np.uint8]:
         """The ids of native chunks, each once, sorted, as rows of bytes."""

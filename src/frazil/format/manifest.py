@@ -6,6 +6,7 @@ from typing import Protocol
 
 from frazil.format.chunks import ChunkTable
 from frazil.format.ids import ManifestId, NodeId
+from frazil.format.native_chunks import NativeChunks
 from frazil.format.references import ChunkRef
 
 
@@ -22,6 +23,9 @@ class ChunkRefs(Protocol):
 
     def with_axes(self, axes: int) -> ChunkTable:
         """All of them as columns, for an array of so many axes."""
+
+    def natives(self) -> NativeChunks:
+        """What the native ones name, in any order; also where another part of them is damaged."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ A column holds ids as byte strings of one width. Its items must not be taken out
 bytes: numpy cuts zeros off their ends.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import compress
 
 import numpy as np
@@ -15,6 +15,8 @@ from frazil.format.ids import ALPHABET
 Ids = NDArray[np.bytes_]
 """Ids of one width, a row each."""
 
+_MANY = 1 << 16
+"""So many ids are sorted at once: small columns cost more than what is in them."""
 _NO_DIGIT = 255
 _BITS = 5
 _DIGIT_OF = np.full(256, _NO_DIGIT, np.uint8)
@@ -31,6 +33,20 @@ def column_of(ids: Iterable[bytes], size: int) -> Ids:
     """Ids given one by one as a column, each once, sorted."""
     rows = np.frombuffer(b"".join(sorted(set(ids))), np.uint8)
     return ids_of(rows.reshape(-1, size))
+
+
+def unite_columns(columns: Iterable[Ids]) -> Iterator[Ids]:
+    """The ids of many columns in fewer ones, each sorted, no id twice in one."""
+    waiting: list[Ids] = []
+    count = 0
+    for column in columns:
+        waiting.append(column)
+        count += len(column)
+        if count >= _MANY:
+            yield np.unique(np.concatenate(waiting))
+            waiting, count = [], 0
+    if count:
+        yield np.unique(np.concatenate(waiting))
 
 
 def parse_names(names: Sequence[str], size: int) -> tuple[Ids, NDArray[np.bool_]]:

@@ -37,9 +37,10 @@ def list_garbage(
 
     They are listed as they are asked for, some ahead, so that any number takes little memory.
     """
-    old = (info for info in storage.list(f"{folder.name}/") if is_older(info.created_at, cutoff))
-    for batch in read_ahead(in_batches(old, _COMPARED_AT_ONCE)):
-        yield from select_garbage(batch, folder, kept)
+    for batch in read_ahead(in_batches(storage.list(f"{folder.name}/"), _COMPARED_AT_ONCE)):
+        for info in select_garbage(batch, folder, kept):
+            if is_older(info.created_at, cutoff):
+                yield info
 
 
 def select_garbage(files: Sequence[ObjectInfo], folder: Folder, kept: IdSet) -> list[ObjectInfo]:

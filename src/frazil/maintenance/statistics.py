@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frazil.format.chunks import ChunkTable
-from frazil.format.manifest import Manifest
+from frazil.format.manifest import ChunkRefs, Manifest
 from frazil.format.references import ChunkKind
 from frazil.maintenance.id_columns import Ids, IdSet, ids_of
 from frazil.maintenance.limits import WalkLimits
@@ -21,33 +21,63 @@ from frazil.protocols.interface import CommitProtocol
 from frazil.states import ChunkStorageStats
 
 _DIGEST_SIZE = 16
+_COUNTED_AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Chunks by what tells them apart, each once, sorted; and how many bytes each has."""
+    """Chunks by what tells them apart, and how many bytes each has; they may repeat."""
 
     ids: Ids
     lengths: NDArray[np.uint64]
 
-    @classmethod
-    def of(cls, rows: NDArray[np.uint8], lengths: NDArray[np.uint64]) -> "Sizes":
-        """Of rows that may repeat."""
-        ids, first = np.unique(ids_of(rows), return_index=True)
-        return cls(ids, lengths[first])
+    def distinct(self) -> "Sizes":
+        """Each once, sorted."""
+        ids, first = np.unique(self.ids, return_index=True)
+        return Sizes(ids, self.lengths[first])
 
-    def count_new(self, known: IdSet) -> int:
-        """The bytes of those that are not known yet; now they are."""
-        return int(self.lengths[known.add(self.ids)].sum())
+
+class Tally:
+    """Counts the bytes of chunks, each chunk once, many chunks at a time."""
+
+    def __init__(self) -> None:
+        self._known = IdSet()
+        self._waiting: list[Sizes] = []
+        self._count = 0
+        self._bytes = 0
+
+    def add(self, sizes: Sizes) -> None:
+        """Take up some chunks."""
+        if len(sizes.ids):
+            self._waiting.append(sizes)
+            self._count += len(sizes.ids)
+        if self._count >= _COUNTED_AT_ONCE:
+            self._settle()
+
+    def total_bytes(self) -> int:
+        """Of all that were taken up."""
+        self._settle()
+        return self._bytes
+
+    def _settle(self) -> None:
+        if self._waiting:
+            ids = np.concatenate([sizes.ids for sizes in self._waiting])
+            lengths = np.concatenate([sizes.lengths for sizes in self._waiting])
+            sizes = Sizes(ids, lengths).distinct()
+            self._bytes += int(sizes.lengths[self._known.add(sizes.ids)].sum())
+        self._waiting, self._count = [], 0
+
+
+_NOTHING = Sizes(np.empty(0, np.bytes_), np.empty(0, np.uint64))
 
 
 @dataclass(frozen=True, slots=True)
-class ManifestSizes:
+class ArraySizes:
     """Of the chunks of one array in one manifest."""
 
     native: Sizes
-    virtual: Sizes
-    inlined_bytes: int
+    virtual: Sizes = _NOTHING
+    inlined_bytes: int = 0
 
 
 def measure_chunks(protocol: CommitProtocol, limits: WalkLimits) -> ChunkStorageStats:
@@ -55,30 +85,31 @@ def measure_chunks(protocol: CommitProtocol, limits: WalkLimits) -> ChunkStorage
     assets = uncached(protocol.assets)
     snapshots = find_reachable(with_empty_caches(protocol))
     manifests = find_manifests(assets, snapshots, limits).values()
-    natives, virtuals = IdSet(), IdSet()
-    native_bytes = virtual_bytes = inlined_bytes = 0
-    for tables in map_manifests(assets, manifests, measure_manifest, limits):
-        for sizes in tables:
-            native_bytes += sizes.native.count_new(natives)
-            virtual_bytes += sizes.virtual.count_new(virtuals)
+    natives, virtuals = Tally(), Tally()
+    inlined_bytes = 0
+    for arrays in map_manifests(assets, manifests, measure_manifest, limits):
+        for sizes in arrays:
+            natives.add(sizes.native)
+            virtuals.add(sizes.virtual)
             inlined_bytes += sizes.inlined_bytes
-    return ChunkStorageStats(native_bytes, virtual_bytes, inlined_bytes)
+    return ChunkStorageStats(natives.total_bytes(), virtuals.total_bytes(), inlined_bytes)
 
 
-def measure_manifest(manifest: Manifest) -> list[ManifestSizes]:
+def measure_manifest(manifest: Manifest) -> list[ArraySizes]:
     """The sizes of all that a manifest refers to, an entry for each array."""
-    return [measure_table(table) for table in manifest.tables().values()]
+    return [measure_refs(refs) for refs in manifest.arrays.values()]
 
 
-def measure_table(table: ChunkTable) -> ManifestSizes:
-    """The sizes of all that a table refers to."""
-    is_native = table.kind == ChunkKind.NATIVE
-    is_inline = table.kind == ChunkKind.INLINE
-    return ManifestSizes(
-        Sizes.of(table.chunk_id[is_native], table.length[is_native]),
-        _measure_virtual(table.take(table.kind == ChunkKind.VIRTUAL)),
-        int(table.length[is_inline].sum()),
-    )
+def measure_refs(refs: ChunkRefs) -> ArraySizes:
+    """The sizes of all that an array refers to; only where some are not native is all decoded."""
+    natives = refs.natives()
+    native = Sizes(ids_of(natives.ids), natives.lengths)
+    if len(natives) == len(refs):
+        return ArraySizes(native)
+    table = refs.table()
+    virtual = _measure_virtual(table.take(table.kind == ChunkKind.VIRTUAL))
+    inlined_bytes = int(table.length[table.kind == ChunkKind.INLINE].sum())
+    return ArraySizes(native, virtual, inlined_bytes)
 
 
 def _measure_virtual(table: ChunkTable) -> Sizes:
@@ -92,7 +123,7 @@ def _measure_virtual(table: ChunkTable) -> Sizes:
         _as_bytes(table.offset),
         _as_bytes(table.length),
     ]
-    return Sizes.of(np.concatenate(columns, axis=1), table.length)
+    return Sizes(ids_of(np.concatenate(columns, axis=1)), table.length).distinct()
 
 
 def _as_bytes(numbers: NDArray[np.uint64]) -> NDArray[np.uint8]:

@@ -330,7 +330,7 @@ def _key_order(entry: os.DirEntry[str]) -> bytes:
 
 
 def _is_visible(name: str) -> bool:
-    return not disk.is_hidden(name)
+    return "#" not in name or not disk.is_hidden(name)
 
 
 def _restore(root: str, durability: Durability, lock_timeout_seconds: float) -> LocalStorage:

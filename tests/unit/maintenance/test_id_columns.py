@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.format.ids import ChunkId, encode_base32
-from frazil.maintenance.id_columns import IdSet, column_of, parse_names
+from frazil.maintenance.id_columns import IdSet, column_of, parse_names, unite_columns
 
 # Few values in few places, so that ids repeat and end in zeros, which numpy likes to cut off.
 ids = st.lists(st.sampled_from(b"\0\1\xff"), min_size=12, max_size=12).map(bytes)
@@ -19,6 +19,15 @@ def items(column: np.ndarray[tuple[int], np.dtype[np.bytes_]]) -> list[bytes]:
 @given(id_sets)
 def test_a_column_has_each_id_once_in_order(some: set[bytes]) -> None:
     assert items(column_of([*some, *some], 12)) == sorted(some)
+
+
+@given(st.lists(id_sets, max_size=6))
+def test_united_columns_have_all_ids_in_order(columns: list[set[bytes]]) -> None:
+    united = unite_columns(column_of(column, 12) for column in columns)
+
+    found = [each for column in united for each in items(column)]
+
+    assert found == sorted(set[bytes]().union(*columns))
 
 
 @given(st.lists(id_sets, max_size=6), id_sets)

@@ -2,15 +2,13 @@
 
 import asyncio
 
-import numpy as np
 import pytest
 
 from frazil import Repository
 from frazil.format.chunks import ChunkTable
 from frazil.format.ids import ChunkId
 from frazil.format.references import ChunkRef, InlineRef, NativeRef, VirtualRef
-from frazil.maintenance.id_columns import IdSet
-from frazil.maintenance.statistics import measure_table
+from frazil.maintenance.statistics import Tally, measure_refs
 from frazil.states import ChunkStorageStats
 from tests.repositories import create
 from tests.unit.maintenance.repositories import write, write_chunk
@@ -19,9 +17,11 @@ IDS = [ChunkId(bytes([number]) * 12) for number in range(3)]
 
 
 def measure(*refs: ChunkRef) -> tuple[int, int, int]:
-    sizes = measure_table(ChunkTable.of(1, {(at,): ref for at, ref in enumerate(refs)}))
-    native, virtual = sizes.native.count_new(IdSet()), sizes.virtual.count_new(IdSet())
-    return native, virtual, sizes.inlined_bytes
+    sizes = measure_refs(ChunkTable.of(1, {(at,): ref for at, ref in enumerate(refs)}))
+    native, virtual = Tally(), Tally()
+    native.add(sizes.native)
+    virtual.add(sizes.virtual)
+    return native.total_bytes(), virtual.total_bytes(), sizes.inlined_bytes
 
 
 def test_a_native_chunk_counts_once_by_its_id() -> None:
@@ -51,11 +51,15 @@ def test_an_array_without_chunks_has_no_bytes() -> None:
 
 
 def test_what_is_known_does_not_count_again() -> None:
-    table = ChunkTable.of(1, {(0,): NativeRef(IDS[0], 0, 5)})
-    known = IdSet()
+    sizes = measure_refs(ChunkTable.of(1, {(0,): NativeRef(IDS[0], 0, 5)})).native
+    tally = Tally()
 
-    assert [measure_table(table).native.count_new(known) for _ in range(2)] == [5, 0]
-    assert isinstance(np.sum(measure_table(table).native.lengths), np.uint64)
+    totals = []
+    for _ in range(2):
+        tally.add(sizes)
+        totals.append(tally.total_bytes())
+
+    assert totals == [5, 5]
 
 
 def test_all_that_refs_lead_to_is_measured(repository: Repository) -> None:

@@ -10,11 +10,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
+import numpy as np
+
 from frazil.errors import FormatError, InvalidInputError
 from frazil.format.checked import UINT64_MAX, as_int, as_variant, refused, show
 from frazil.format.chunks import ChunkTable
 from frazil.format.ids import ChunkId, NodeId
 from frazil.format.manifest import ChunkRefs, Manifest
+from frazil.format.native_chunks import NativeChunks
 from frazil.format.references import ChunkRef, InlineRef, NativeRef, VirtualRef
 from frazil.format.trees.form import TreeForm
 
@@ -57,6 +60,15 @@ class RankedRefs:
         if not self.tables:
             return ChunkTable.empty(0, self.id_size)
         return max(reversed(self.tables), key=len)
+
+    def natives(self) -> NativeChunks:
+        """What the native ones name, whatever their number of axes: any of them may be the array's."""
+        tables = self.tables or (ChunkTable.empty(0, self.id_size),)
+        parts = [table.natives() for table in tables]
+        return NativeChunks(
+            np.concatenate([part.ids for part in parts]),
+            np.concatenate([part.lengths for part in parts]),
+        )
 
 
 def gather_rows(rows: Iterable[Row], id_size: int) -> dict[NodeId, ChunkRefs]:

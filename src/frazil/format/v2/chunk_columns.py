@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 from frazil.format import ragged
 from frazil.format.chunks import ChunkTable, constant_column
 from frazil.format.flatbuffers.columns import Source, Tables
+from frazil.format.native_chunks import NativeChunks
 from frazil.format.ragged import Bytes, Integers
 from frazil.format.references import ChunkKind
 from frazil.format.strings import NO_STRINGS, Strings, unite
@@ -43,6 +44,16 @@ def decode_table(tables: Tables, dictionary: bytes | None) -> ChunkTable:
         inline=inline,
         extras=extras,
     ).sort()
+
+
+def decode_natives(tables: Tables) -> NativeChunks:
+    """What the native references name, in the order of the file; the others are not looked at."""
+    is_native = tables.has(ChunkRefSlot.CHUNK_ID)
+    ids = tables.structs(ChunkRefSlot.CHUNK_ID, 12)
+    lengths = tables.numbers(ChunkRefSlot.LENGTH, "<u8")
+    if is_native.all():
+        return NativeChunks(ids, lengths)
+    return NativeChunks(ids[is_native], lengths[is_native])
 
 
 def _decode_kinds(tables: Tables) -> Bytes:

@@ -12,8 +12,9 @@ from frazil.format.flatbuffers.columns import Source, Tables
 from frazil.format.flatbuffers.reader import Buffer, Table
 from frazil.format.ids import ChunkId, ManifestId, NodeId
 from frazil.format.manifest import Manifest
+from frazil.format.native_chunks import NativeChunks
 from frazil.format.references import ChunkRef, ETag, InlineRef, LastModified, NativeRef, VirtualRef
-from frazil.format.v2.chunk_columns import decode_table
+from frazil.format.v2.chunk_columns import decode_natives, decode_table
 from frazil.format.v2.locations import Decompressor, decompress_locations
 from frazil.format.v2.schema import ArrayManifestSlot, ChunkRefSlot, ManifestSlot
 
@@ -125,6 +126,10 @@ class EncodedRefs:
     def table(self) -> ChunkTable:
         """All references as columns, sorted, whatever the order in the file."""
         return decode_table(self._tables(), self._dictionary)
+
+    def natives(self) -> NativeChunks:
+        """What the native references name; nothing else is decoded."""
+        return decode_natives(self._tables())
 
     def is_in_order(self) -> bool:
         """Whether the file has them in the order of their coordinates, none twice: `find` needs it."""
