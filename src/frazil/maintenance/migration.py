@@ -1,7 +1,8 @@
 """To V2: one new object that says what the refs, the snapshots and the configuration said.
 
-Of a V1 repository no other file is written. What was done to the repository is made up from what is there, because no
-older generation keeps a log of it: a ref appears right after the snapshot that it points to.
+Of a V1 repository no other file is written. What was done to the repository is made up from what is
+there, because no older generation keeps a log of it: a ref appears right after the snapshot that it
+points to.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -29,8 +29,11 @@ def upgrade_icechunk_repository(
 
     Of a V1 repository only refs and the saved configuration are rewritten, so it takes seconds unless
     the history is very long. Of those from before V1 all metadata is: commits get new ids, with the
-    old ones in their metadata. Their chunks stay where they are, but the draft's are copied. Whatever
-    it was, it can be opened if the migration is broken off, and a second call finishes the work.
+    old ones in their metadata. Their chunks stay where they are, but the draft's are copied.
+
+    Broken off anywhere, it leaves a repository that can be opened, as what it was or as V2. A second
+    call goes on; of a repository from before V1 it also deletes old files that were left. Raises
+    SessionStateError where there is nothing to do.
 
     The given object can't be used afterwards; the new one has the saved configuration and
     is authorized to read no containers. A dry run changes nothing.
