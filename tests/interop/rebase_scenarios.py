@@ -89,6 +89,29 @@ def describe_diff(diff: Any) -> dict[str, Any]:
     return {**nodes, "updated_chunks": chunks, "moved": [list(each) for each in diff.moved_nodes]}
 
 
+def list_conflicts(library: Library, edits: list[list[Step]]) -> list[list[list[list[Any]]]]:
+    """What a detector reports for each edit of ours (outer) on top of each edit of theirs (inner)."""
+    repository = library.Repository.create(library.in_memory_storage())
+    base = _plant(repository)
+    tips = []
+    for number, steps in enumerate(edits):
+        repository.create_branch(f"theirs-{number}", base)
+        tips.append(_commit(repository, steps, f"theirs-{number}"))
+    repository.create_branch("ours", base)
+    return [[_meet(library, repository, base, tip, ours) for tip in tips] for ours in edits]
+
+
+def _meet(
+    library: Library, repository: Any, base: str, tip: str, ours: list[Step]
+) -> list[list[Any]]:
+    repository.reset_branch("ours", base)
+    session = _open(repository, ours, "ours")
+    repository.reset_branch("ours", tip)
+    _take(session, ours)
+    failure = _rebase(library, session, library.ConflictDetector())
+    return [] if failure is None else sorted(failure["conflicts"], key=repr)
+
+
 # The tree that all start from
 
 
@@ -103,13 +126,13 @@ def _plant(repository: Any) -> str:
     return str(session.commit("base"))
 
 
-def _open(repository: Any, steps: list[Step]) -> Any:
+def _open(repository: Any, steps: list[Step], branch: str = "main") -> Any:
     is_move = bool(steps) and steps[0][0] == "move"
-    return (repository.rearrange_session if is_move else repository.writable_session)("main")
+    return (repository.rearrange_session if is_move else repository.writable_session)(branch)
 
 
-def _commit(repository: Any, steps: list[Step]) -> str:
-    session = _open(repository, steps)
+def _commit(repository: Any, steps: list[Step], branch: str = "main") -> str:
+    session = _open(repository, steps, branch)
     _take(session, steps)
     return str(session.commit("theirs", allow_empty=True))
 
@@ -159,6 +182,10 @@ def _delete(session: Any, path: str) -> None:
     asyncio.run(session.store.delete(f"{path}/zarr.json"))
 
 
+def _delete_chunk(session: Any, path: str, row: int) -> None:
+    asyncio.run(session.store.delete(f"{path}/c/{row}/0"))
+
+
 def _move(session: Any, from_path: str, to_path: str) -> None:
     session.move(from_path, to_path)
 
@@ -171,6 +198,7 @@ _CHANGES: dict[str, Any] = {
     "create_group": _create_group,
     "create_array": _create_array,
     "delete": _delete,
+    "delete_chunk": _delete_chunk,
     "move": _move,
 }
 

@@ -56,6 +56,7 @@ CALLS: dict[str, Callable[..., Any]] = {
         writing.write_group,
         operating.operate,
         rebasing.run_rebase,
+        rebasing.list_conflicts,
         rebasing.commit_with_rebase,
         maintaining.write_history,
         maintaining.maintain,
