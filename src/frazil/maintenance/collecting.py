@@ -5,8 +5,9 @@ files of a kind can't be deleted the kinds after it stay, so that no file refers
 """
 
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 
 from frazil.assets import Assets
 from frazil.errors import ConflictError
@@ -18,7 +19,7 @@ from frazil.maintenance.garbage import GarbagePlan, drop_snapshots, plan_garbage
 from frazil.maintenance.id_columns import IdSet, column_of
 from frazil.maintenance.limits import SweepLimits, WalkLimits
 from frazil.maintenance.listing import Folder, list_garbage
-from frazil.maintenance.marking import Marks, mark
+from frazil.maintenance.marking import Marks, mark, mark_more
 from frazil.maintenance.reach import find_reachable, with_empty_caches
 from frazil.maintenance.walking import uncached
 from frazil.ops import GCSummary
@@ -56,6 +57,14 @@ class HistoryMovedError(Exception):
     """Something has come to rest on what was to be dropped."""
 
 
+class HistoryGrewError(Exception):
+    """There are snapshots that nobody has looked at."""
+
+    def __init__(self, info: RepoInfo) -> None:
+        super().__init__(info)
+        self.info = info
+
+
 def collect_garbage(protocol: CommitProtocol, options: CollectionOptions) -> GCSummary:
     """Delete what no branch or tag leads to; a dry run only counts it.
 
@@ -85,9 +94,11 @@ def _retain(protocol: CommitProtocol, old: Files, options: CollectionOptions) ->
     reachable = find_reachable(with_empty_caches(protocol))
     marks = _mark(protocol.assets, reachable, options)
     # A ref to what was garbage when the walk began may have come since.
-    if not (find_reachable(with_empty_caches(protocol)) - reachable).isdisjoint(old):
+    new = find_reachable(with_empty_caches(protocol)) - reachable
+    if not new.isdisjoint(old):
         raise HistoryMovedError
-    return Retained(reachable, reachable, marks)
+    _mark_more(marks, protocol.assets, new, options)
+    return Retained(reachable | new, reachable | new, marks)
 
 
 def _retain_by_repo_info(protocol: RepoObject, old: Files, options: CollectionOptions) -> Retained:
@@ -96,18 +107,41 @@ def _retain_by_repo_info(protocol: RepoObject, old: Files, options: CollectionOp
     if options.is_dry_run:
         after = drop_snapshots(plan.before, plan.dropped)
     else:
-        after = protocol.update(lambda info: _drop(info, plan))
+        after = _drop_in_repo_info(protocol, plan, marks, options)
     return Retained(after.snapshots.keys(), retained_logs(after), marks)
+
+
+def _drop_in_repo_info(
+    protocol: RepoObject, plan: GarbagePlan, marks: Marks, options: CollectionOptions
+) -> RepoInfo:
+    """Let the history forget what goes, once all that is in it then is marked."""
+    for _ in range(_MOST_ATTEMPTS):
+        try:
+            return protocol.update(partial(_drop, plan=plan))
+        except HistoryGrewError as error:
+            new = error.info.snapshots.keys() - plan.before.snapshots.keys()
+            _mark_more(marks, protocol.assets, new, options)
+            plan = replace(plan, before=error.info)
+    raise HistoryMovedError
 
 
 def _drop(info: RepoInfo, plan: GarbagePlan) -> Change:
     if not plan.still_holds(info):
         raise HistoryMovedError
+    # A commit can use chunks of a snapshot that it does not rest on: it was picked or amended from it.
+    if info.snapshots.keys() - plan.before.snapshots.keys():
+        raise HistoryGrewError(info)
     return Change(drop_snapshots(info, plan.dropped), GCRan())
 
 
 def _mark(assets: Assets, snapshots: Iterable[SnapshotId], options: CollectionOptions) -> Marks:
     return mark(uncached(assets), snapshots, options.walk, _id_size(assets))
+
+
+def _mark_more(
+    marks: Marks, assets: Assets, snapshots: Iterable[SnapshotId], options: CollectionOptions
+) -> None:
+    mark_more(marks, uncached(assets), snapshots, options.walk, _id_size(assets))
 
 
 # What goes

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import compress
 
 import numpy as np
 
@@ -25,11 +26,24 @@ def mark(
     assets: Assets, snapshots: Iterable[SnapshotId], limits: WalkLimits, id_size: int
 ) -> Marks:
     """All that these snapshots refer to; raises where one of their files can't be read."""
+    marks = Marks(IdSet(), IdSet())
+    mark_more(marks, assets, snapshots, limits, id_size)
+    return marks
+
+
+def mark_more(
+    marks: Marks,
+    assets: Assets,
+    snapshots: Iterable[SnapshotId],
+    limits: WalkLimits,
+    id_size: int,
+) -> None:
+    """Mark what further snapshots refer to; manifests that are marked already are not read again."""
     found = find_manifests(assets, snapshots, limits)
-    chunks = IdSet()
-    for ids in unite_columns(map_manifests(assets, found.values(), chunk_ids, limits)):
-        chunks.add(ids)
-    return Marks(IdSet(column_of(found, id_size)), chunks)
+    is_new = marks.manifests.add(column_of(found, id_size))
+    new = [found[id] for id in compress(sorted(found), is_new)]
+    for ids in unite_columns(map_manifests(assets, new, chunk_ids, limits)):
+        marks.chunks.add(ids)
 
 
 def distinct_chunk_ids(manifest: Manifest) -> Ids:
