@@ -78,7 +78,7 @@ def _refuse_meeting(view: View, theirs: ChangeSet) -> None:
         raise _failed("several writers updated", changed)
     touched_there = theirs.updated.keys() | theirs.chunks.keys()
     gone = [ours.deleted[id].path for id in touched_there & ours.deleted.keys()]
-    touched_here = ours.updated.keys() | ours.chunks.keys()
+    touched_here = ours.created.keys() | ours.updated.keys() | ours.chunks.keys()
     gone += [theirs.deleted[id].path for id in touched_here & theirs.deleted.keys()]
     if gone:
         raise _failed("one writer deleted and another one modified", gone)

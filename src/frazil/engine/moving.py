@@ -93,7 +93,6 @@ def reindex_array(
     """
     with state.lock:
         node, grid = _regular_array(state, path)
-        state.refuse_unless_writable()
         table = state.view.table(node)
         edits = {}
         for row, old in enumerate(map(tuple, table.coordinates.tolist())):
@@ -101,6 +100,7 @@ def reindex_array(
             if new is not None:
                 edits[new] = table.ref(row)
         cleared = _cleared(table, grid, path, backward) if backward else []
+        state.refuse_unless_writable()
         for place in cleared:
             if place not in edits:
                 state.changes.edit_chunks(node).set(place, None)

@@ -63,30 +63,49 @@ def set_specs(
 ) -> list[Coordinate] | None:
     """Set many references; gives those whose location no container holds, which are not set."""
     state.refuse_unless_writable()
-    for location in {spec.location for spec in specs}:
-        normalize_location(location)
+    texts = {spec.location: normalize_location(spec.location) for spec in specs}
     _, array = state.view.get_array(path)
     for spec in specs:
         if len(spec.index) != len(array.shape):
             raise _no_place(path, array, tuple(spec.index))
-    groups: dict[Checksum | None, list[VirtualChunkSpec]] = {}
-    for spec in specs:
-        checksum = parse_checksum(spec.etag_checksum or spec.last_updated_at_checksum)
-        groups.setdefault(checksum, []).append(spec)
-    failed: list[Coordinate] = []
+    held = {each for each in texts if not validate_containers or _has_container(state, texts[each])}
+    kept = [spec for spec in specs if spec.location in held]
+    _refuse_places(path, array, _places(kept, array), _column([each.length for each in kept]))
+    groups = _by_checksum(kept)
+    for checksum in groups:
+        _refuse_dialect(state, checksum)
     for checksum, group in groups.items():
-        coordinates = np.array([each.index for each in group], np.int64)
-        failed += set_columns(
+        set_columns(
             state,
             path,
-            coordinates.reshape(len(group), len(array.shape)),
+            _places(group, array),
             [each.location for each in group],
-            np.array([each.offset for each in group], np.uint64),
-            np.array([each.length for each in group], np.uint64),
+            _column([each.offset for each in group]),
+            _column([each.length for each in group]),
             checksum=checksum,
-            validate_containers=validate_containers,
+            validate_containers=False,
         )
-    return failed or None
+    return [tuple(spec.index) for spec in specs if spec.location not in held] or None
+
+
+def _by_checksum(
+    specs: Sequence[VirtualChunkSpec],
+) -> dict[Checksum | None, list[VirtualChunkSpec]]:
+    """The references with each checksum; of several for one chunk the last one."""
+    groups: dict[Checksum | None, list[VirtualChunkSpec]] = {}
+    for spec in {tuple(spec.index): spec for spec in specs}.values():
+        checksum = parse_checksum(spec.etag_checksum or spec.last_updated_at_checksum)
+        groups.setdefault(checksum, []).append(spec)
+    return groups
+
+
+def _places(specs: Sequence[VirtualChunkSpec], array: ArrayData) -> NDArray[np.int64]:
+    coordinates = np.array([each.index for each in specs], np.int64)
+    return coordinates.reshape(len(specs), len(array.shape))
+
+
+def _column(numbers: Sequence[int]) -> NDArray[np.uint64]:
+    return np.array(numbers, np.uint64)
 
 
 def set_columns(

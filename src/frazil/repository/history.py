@@ -92,6 +92,7 @@ class History(RepositoryPart):
         to_snapshot_id: str | None = None,
     ) -> Diff:
         """What changed from a snapshot to a later one."""
+        refuse_unless_one(from_branch, from_tag, from_snapshot_id)
         refuse_unless_one(to_branch, to_tag, to_snapshot_id)
         start = self._resolve(from_branch, from_tag, from_snapshot_id)
         end = self._resolve(to_branch, to_tag, to_snapshot_id)

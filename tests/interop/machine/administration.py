@@ -20,11 +20,12 @@ from tests.interop.machine.steps import (
     Transaction,
     WrittenAt,
 )
+from tests.interop.machine.weighting import weighted
 
 tags = st.sampled_from(("t", "u", "t"))
 known_snapshots = st.integers(0, 6).map(Snapshot)
-snapshots: st.SearchStrategy[Any] = st.one_of(
-    *[known_snapshots] * 6, st.sampled_from(("ZZZZZZZZZZZZZZZZZZZ0", "no id"))
+snapshots: st.SearchStrategy[Any] = weighted(
+    (9, known_snapshots), (1, st.sampled_from(("ZZZZZZZZZZZZZZZZZZZ0", "no id")))
 )
 HOUR = 3_600_000_000
 """In microseconds."""
@@ -42,9 +43,10 @@ def on_repository(method: str, **arguments: st.SearchStrategy[Any]) -> st.Search
 
 def refs() -> st.SearchStrategy[Step]:
     """Making, moving, deleting and finding branches and tags."""
+    dev = on_repository("create_branch", branch=st.just("dev"), snapshot_id=known_snapshots)
     return st.one_of(
+        dev,
         on_repository("create_branch", branch=names, snapshot_id=snapshots),
-        on_repository("create_branch", branch=st.just("dev"), snapshot_id=known_snapshots),
         on_repository("delete_branch", branch=names),
         on_repository("reset_branch", branch=names, snapshot_id=snapshots),
         on_repository(
@@ -59,12 +61,13 @@ def refs() -> st.SearchStrategy[Step]:
 
 def _ways(prefix: str = "") -> st.SearchStrategy[dict[str, Any]]:
     """To name a snapshot, none and two of them among it."""
-    one = st.one_of(
-        st.fixed_dictionaries({f"{prefix}branch": branches}),
-        st.fixed_dictionaries({f"{prefix}tag": tags}),
-        *[st.fixed_dictionaries({f"{prefix}snapshot_id": snapshots})] * 3,
+    one = weighted(
+        (1, st.fixed_dictionaries({f"{prefix}branch": branches})),
+        (1, st.fixed_dictionaries({f"{prefix}tag": tags})),
+        (3, st.fixed_dictionaries({f"{prefix}snapshot_id": snapshots})),
     )
-    return st.one_of(*[one] * 8, st.just({}), st.builds(lambda a, b: {**a, **b}, one, one))
+    two = st.builds(lambda a, b: {**a, **b}, one, one)
+    return weighted((10, one), (1, st.just({})), (1, two))
 
 
 def history() -> st.SearchStrategy[Step]:
@@ -78,7 +81,6 @@ def history() -> st.SearchStrategy[Step]:
         on_repository("lookup_snapshot", snapshot_id=snapshots),
         on_repository("inspect_snapshot", snapshot_id=snapshots),
         on_repository("inspect_transaction_log", snapshot_id=snapshots),
-        on_repository("list_manifest_files", snapshot_id=snapshots),
         on_repository("ops_log"),
     )  # fmt: skip
 
@@ -107,7 +109,7 @@ def condition() -> st.SearchStrategy[Step]:
             {"availability": Member("RepoAvailability", member),
              "limited_availability_reason": reason},
         ),
-        st.sampled_from(("online", "online", "read_only")), st.sampled_from((None, "repairs")),
+        st.sampled_from(("online",) * 3 + ("read_only",)), st.sampled_from((None, "repairs")),
     )  # fmt: skip
     flags = st.sampled_from(("move_node", "create_tag", "delete_tag", "no_such_flag"))
     given = metadata.filter(lambda each: each is not None)

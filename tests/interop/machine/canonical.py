@@ -15,7 +15,7 @@ _BY_ITS_WRITER = frozenset({"size_bytes", "written_by", "app_name", "app_version
 _UNORDERED = frozenset({
     "snapshots", "manifests", "manifest_files", "new_groups", "new_arrays", "deleted_groups",
     "deleted_arrays", "updated_groups", "updated_arrays", "updated_chunks", "conflicts",
-    "conflicted_chunks", "chunks",
+    "conflicted_chunks", "chunks", "set",
 })  # fmt: skip
 """Lists that are in the order of ids, or in none."""
 

@@ -9,6 +9,7 @@ from tests.interop.machine.edits import (
     chunk_sets,
     deletes,
     metadata_sets,
+    node_path,
     on_session,
     paths,
     sets,
@@ -27,6 +28,7 @@ from tests.interop.machine.steps import (
     Open,
     Step,
 )
+from tests.interop.machine.weighting import weighted
 
 Episode = list[Step]
 
@@ -34,7 +36,7 @@ FORKS = ("1", "2")
 
 slots = st.sampled_from(("a", "b"))
 players = st.integers(0, 1)
-branches = st.sampled_from(("main", "main", "main", "dev", "none"))
+branches = st.sampled_from(("main",) * 14 + ("dev", "none"))
 messages = st.sampled_from(("first", "other", ""))
 metadata: st.SearchStrategy[Any] = st.sampled_from(
     (None, {}, {"k": 1}, {"k": [1, "two", None, {"x": 0.5}], "l": True})
@@ -55,13 +57,11 @@ solvers = st.sampled_from(
 @cache
 def edits(slot: str) -> st.SearchStrategy[Step]:
     """Mostly writing, some deleting, some looking."""
-    return st.one_of(
-        *[sets(slot)] * 5,
-        deletes(slot),
-        virtual(slot),
-        reads(slot),
-        reads(slot),
-        st.one_of(shifts(slot), reindexings(slot)),
+    return weighted(
+        (10, sets(slot)),
+        (3, deletes(slot)),
+        (3, virtual(slot)),
+        (4, reads(slot)),
     )
 
 
@@ -94,13 +94,12 @@ def endings(slot: str) -> st.SearchStrategy[Step]:
     """Commit, mostly."""
     text = {"message": messages, "metadata": metadata}
     commit = on_session(slot, "commit", **text, allow_empty=st.booleans())
-    return st.one_of(
-        commit,
-        commit,
-        on_session(slot, "commit", message=messages, rebase_with=solvers),
-        on_session(slot, "amend", **text, allow_empty=st.booleans()),
-        on_session(slot, "flush", **text),
-        on_session(slot, "rebase", solver=solvers),
+    return weighted(
+        (4, commit),
+        (3, on_session(slot, "commit", message=messages, rebase_with=solvers)),
+        (2, on_session(slot, "amend", **text, allow_empty=st.booleans())),
+        (1, on_session(slot, "flush", **text)),
+        (1, on_session(slot, "rebase", solver=solvers)),
     )
 
 
@@ -132,6 +131,17 @@ def writers(draw: st.DrawFn) -> Episode:
     """A session from its start to its end."""
     slot = draw(slots)
     body = draw(st.lists(edits(slot), min_size=1, max_size=6))
+    return [draw(openings(slot)), *body, draw(endings(slot))]
+
+
+@st.composite
+def reindexers(draw: st.DrawFn) -> Episode:
+    """Moving chunks first of all: the official library takes deleted ones for chunks, too."""
+    slot = draw(slots)
+    body = [
+        draw(weighted((1, reindexings(slot)), (1, shifts(slot)))),
+        *draw(st.lists(reads(slot), max_size=2)),
+    ]
     return [draw(openings(slot)), *body, draw(endings(slot))]
 
 
@@ -174,10 +184,10 @@ def merges(draw: st.DrawFn, slot: str) -> Step:
 def rearrangers(draw: st.DrawFn) -> Episode:
     """A session that moves nodes, and sometimes tries what it can't."""
     slot = draw(slots)
-    places = st.one_of(paths, st.sampled_from(("new", "g/new", "no/new", "x/new"))).map(
-        lambda path: f"/{path}"
-    )
-    moves = on_session(slot, "move", from_path=places, to_path=places)
-    steps = st.one_of(*[moves] * 6, reads(slot), sets(slot))
+    new = st.sampled_from(("new", "other", "g/new", "new/deeper", "g/other", "no/new", "x/new"))
+    froms = weighted((3, paths), (1, new)).map(node_path)
+    tos = weighted((1, paths), (3, new)).map(node_path)
+    moves = on_session(slot, "move", from_path=froms, to_path=tos)
+    steps = weighted((6, moves), (2, reads(slot)), (1, sets(slot)))
     body = draw(st.lists(steps, min_size=1, max_size=6))
     return [draw(openings(slot, "rearrange_session")), *body, draw(endings(slot))]

@@ -113,6 +113,8 @@ class Machine:
         return sorted(result) if isinstance(result, list) else result
 
     def _on_store(self, slot: str, method: str, arguments: dict[str, Any]) -> Any:
+        if method == "delete_dir" and not self._has_node(slot, arguments["prefix"]):
+            return None  # the official library does nothing there, and Frazil deletes what is below
         if method in _READ_WITH_PROTOTYPE:
             arguments = {"prototype": default_buffer_prototype(), **arguments}
         if "value" in arguments:
@@ -123,6 +125,10 @@ class Machine:
             return chunk_rows(sync(_gather(result)))
         collected = self._collect(result)
         return sorted(collected) if isinstance(result, AsyncIterator) else collected
+
+    def _has_node(self, slot: str, prefix: str) -> bool:
+        key = f"{prefix.strip('/')}/zarr.json".lstrip("/")
+        return bool(sync(self._slots[slot].store.exists(key)))
 
     def _transact(self, step: steps.Transaction) -> Any:
         with self._repository.transaction(step.branch, message="transaction") as store:
@@ -166,8 +172,10 @@ class Machine:
                 return lambda index: _moved(list(index), by, num_chunks)
             case steps.Column(numbers):
                 return np.array(numbers, np.uint64)
-            case list() | tuple():
-                return type(value)(self._resolve(each) for each in value)
+            case list():
+                return [self._resolve(each) for each in value]
+            case (str(key), byte_range):
+                return key, self._resolve(byte_range)
             case str():
                 return value.replace("{files}", str(self._files))
         return value

@@ -32,11 +32,17 @@ def look_at_snapshot(repository: Any, snapshot_id: str) -> dict[str, Any]:
     has_log = int(repository.spec_version) > 1 or snapshot_id != FIRST_SNAPSHOT
     return {
         "snapshot": snapshot,
-        "log": repository.inspect_transaction_log(snapshot_id) if has_log else None,
+        "log": _without_note(repository.inspect_transaction_log(snapshot_id)) if has_log else None,
         "manifests": [repository.inspect_manifest(each) for each in dict.fromkeys(manifests)],
         "manifest_files": repository.list_manifest_files(snapshot_id),
         "contents": sync(_read_all(session.store)),
     }
+
+
+def _without_note(log: dict[str, Any]) -> dict[str, Any]:
+    """A log without what is said to a person about it."""
+    log.get("synthetic_composite", {}).pop("note", None)
+    return log
 
 
 async def _read_all(store: Any) -> dict[str, bytes]:

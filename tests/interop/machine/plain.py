@@ -61,7 +61,7 @@ def to_plain(value: Any) -> Any:
         case dict():
             return {str(key): to_plain(each) for key, each in value.items()}
         case set() | frozenset():
-            return sorted(map(to_plain, value))
+            return {"set": sorted(map(to_plain, value))}
         case tuple() if not value:
             return None  # what some calls of the official library give in its place
         case list() | tuple():

@@ -38,9 +38,9 @@ def commit(slot: str = "a") -> Step:
     return OnSession(slot, "commit", {"message": "message", "allow_empty": True})
 
 
-def spec(index: int, location: str, length: int = 1) -> Build:
-    found = {"index": [index], "location": location, "offset": 0, "length": length}
-    return Build("VirtualChunkSpec", found)
+def spec(index: int, location: str, length: int = 1, etag: str | None = None) -> Build:
+    place = {"location": location, "offset": 0, "length": length}
+    return Build("VirtualChunkSpec", {"index": [index], **place, "etag_checksum": etag})
 
 
 def set_specs(*specs: Build, validate_containers: bool = False) -> Step:
@@ -76,6 +76,14 @@ PROGRAMS: dict[str, list[Step]] = {
     "a reference outside of all containers is not set, wherever its place is": [
         writable(), put("x/zarr.json", ARRAY),
         set_specs(spec(9, "s3://a/b"), spec(0, "s3://a/b", 0), validate_containers=True),
+        commit(),
+    ],
+    "of several virtual references for one chunk the last one counts": [
+        writable(),
+        put("x/zarr.json", ARRAY),
+        set_specs(spec(1, "s3://a/b"), spec(1, "s3://a/c", etag="an etag"), spec(1, "s3://a/d")),
+        set_specs(spec(2, "s3://a/b"), spec(2, "s3://a/c", etag="an etag")),
+        OnStore("a", "array_chunk_iterator", {"array_path": "/x"}),
         commit(),
     ],
     "an empty location in a column leaves its chunk as it is": [
@@ -126,6 +134,14 @@ PROGRAMS: dict[str, list[Step]] = {
         writable(), Fork("a", "a1"), Fork("a", "a2"), put("x/zarr.json", ARRAY, "a1"),
         put("x/zarr.json", ARRAY, "a2"), Merge("a", ("a1",)), Merge("a", ("a2",)), commit(),
     ],
+    "a fork can't delete a node that its session has made": [
+        writable(),
+        put("x/zarr.json", ARRAY),
+        Fork("a", "a1"),
+        delete("x/zarr.json", "a1"),
+        Merge("a", ("a1",)),
+        commit(),
+    ],
     "metadata is looked at before the session is asked": [
         Open("a", "rearrange_session", {"branch": "main"}), put("x/zarr.json", b"{}"),
         put("x/zarr.json", ARRAY),
@@ -142,6 +158,7 @@ PROGRAMS: dict[str, list[Step]] = {
     ],
     "both ends of a diff are looked at before either is looked up": [
         OnRepository("diff", {"from_branch": "none"}),
+        OnRepository("diff", {"from_snapshot_id": "no id"}),
         OnRepository("diff", {"from_branch": "none", "to_snapshot_id": "no id"}),
         OnRepository("diff", {"from_branch": "none", "to_branch": "main"}),
     ],
