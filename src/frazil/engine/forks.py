@@ -76,12 +76,16 @@ def _refuse_meeting(view: View, theirs: ChangeSet) -> None:
     ]
     if changed:
         raise _failed("several writers updated", changed)
-    touched_there = theirs.updated.keys() | theirs.chunks.keys()
-    gone = [ours.deleted[id].path for id in touched_there & ours.deleted.keys()]
-    touched_here = ours.created.keys() | ours.updated.keys() | ours.chunks.keys()
-    gone += [theirs.deleted[id].path for id in touched_here & theirs.deleted.keys()]
+    gone = _deleted_and_touched(ours, theirs) + _deleted_and_touched(theirs, ours)
     if gone:
         raise _failed("one writer deleted and another one modified", gone)
+
+
+def _deleted_and_touched(one: ChangeSet, other: ChangeSet) -> list[str]:
+    """Paths of nodes that one deleted and the other changed, or made anew."""
+    touched = other.updated.keys() | other.chunks.keys()
+    made = {node.path for node in other.created.values()}
+    return [n.path for id, n in one.deleted.items() if id in touched or n.path in made]
 
 
 def _is_another(ours: Node | None, theirs: Node) -> bool:
