@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from tests.interop.machine.outcomes import Outcome, agree
 from tests.interop.machine.steps import Merge, OnRepository, OnSession, OnStore, Open, Step
 
-
 _OVERLOOKED = (
     "New node in invalid group",
     "Delete of updated group",
@@ -192,8 +191,8 @@ DEVIATIONS = (
         leaves_the_same=False,
     ),
     Deviation(
-        "The official library overlooks three conflicts, and loses nodes or leaves some without a group:"
-        " theirs in a group that we delete, ours in one that they delete, and our moves.",
+        "The official library overlooks three conflicts, and loses nodes or leaves some without a"
+        " group: theirs in a group that we delete, ours in one that they delete, and our moves.",
         _overlooks_a_conflict,
         leaves_the_same=False,
     ),
