@@ -13,6 +13,7 @@
     ├── AlreadyExistsError        choose another name
     ├── ReadOnlyError             open a writable session
     ├── InvalidInputError         correct the call (also a ValueError)
+    │   └── InvalidChunksError    correct the named chunks
     ├── SessionStateError         use another kind of session, or call in another order
     ├── StorageError              look at the storage, perhaps try again
     │   ├── ObjectNotFoundError
@@ -29,6 +30,7 @@
 Rule kept here: every exception survives pickling, because Spark carries them between processes.
 """
 
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from frazil.error_kinds import ErrorKind
@@ -40,6 +42,7 @@ __all__ = [
     "FormatError",
     "IcechunkError",
     "InternalError",
+    "InvalidChunksError",
     "InvalidInputError",
     "NodeNotFoundError",
     "NotFoundError",
@@ -168,6 +171,18 @@ class InvalidInputError(IcechunkError, ValueError):
     """An argument, key, index or metadata value that can't be right."""
 
     default_kind = "invalid-key"
+
+
+class InvalidChunksError(InvalidInputError):
+    """Some of many chunks can't be set, and so none was; `coordinates` has those that can't."""
+
+    default_kind = "invalid-chunk-index"
+
+    def __init__(
+        self, message: str, *, coordinates: Iterable[Sequence[int]], kind: str | None = None
+    ) -> None:
+        super().__init__(message, kind=kind)
+        self.coordinates = [tuple(each) for each in coordinates]
 
 
 class SessionStateError(IcechunkError):

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from zarr.abc.store import (
     ByteRequest,
     OffsetByteRequest,
@@ -24,6 +24,7 @@ from frazil.engine.array_chunks import ChunkBatch, chunk_batches
 from frazil.engine.keys import prefix_path
 from frazil.engine.state import SessionState
 from frazil.engine.stores import StoreOwner
+from frazil.engine.virtual_columns import ChecksumColumn, TextColumn, parse_checksum
 from frazil.errors import ReadOnlyError
 from frazil.format.references import VirtualRef
 from frazil.rendering import Block, Item
@@ -265,7 +266,7 @@ class IcechunkStore(Store, SyncMixin, Block):
         """
         location = normalize_location(location)
         self._refuse_read_only()
-        ref = VirtualRef(location, offset, length, virtual_refs.parse_checksum(checksum))
+        ref = VirtualRef(location, offset, length, parse_checksum(checksum))
         virtual_refs.set_virtual_ref(self._state, key, ref, validate_container=validate_container)
 
     set_virtual_ref_async = asynchronous(set_virtual_ref)
@@ -309,15 +310,47 @@ class IcechunkStore(Store, SyncMixin, Block):
             self._state,
             prefix_path(array_path),
             virtual_refs.grid_coordinates(chunk_grid_shape, arr_offset, len(locations)),
-            locations,
+            TextColumn.of(locations),
             np.asarray(offsets),
             np.asarray(lengths),
-            checksum=virtual_refs.parse_checksum(checksum),
+            ChecksumColumn.of(checksum, len(locations)),
             validate_containers=validate_containers,
         )
         return failed or None
 
     set_virtual_refs_arr_async = asynchronous(set_virtual_refs_arr)
+
+    def set_virtual_columns(
+        self,
+        array_path: str,
+        coordinates: ArrayLike,
+        locations: Any,
+        offsets: ArrayLike,
+        lengths: ArrayLike,
+        checksums: Any = None,
+        *,
+        validate_containers: bool = True,
+    ) -> None:
+        """The same by columns, a row a chunk: all are set, or none.
+
+        `coordinates` has a row for each chunk and a column for each axis. `locations` are texts, as
+        a list, an array of numpy or Arrow (best of all dictionary-encoded), or as a pair of codes
+        and the texts they count. `checksums` are etags or times, one for all or one a chunk. Raises
+        InvalidChunksError, which has the coordinates of all chunks that can't be set.
+        """
+        self._refuse_read_only()
+        virtual_refs.set_all_columns(
+            self._state,
+            prefix_path(array_path),
+            coordinates,
+            TextColumn.of(locations),
+            offsets,
+            lengths,
+            checksums,
+            validate_containers=validate_containers,
+        )
+
+    set_virtual_columns_async = asynchronous(set_virtual_columns)
 
     def array_chunk_iterator(
         self, array_path: str, batch_size: int = 100_000

@@ -4,41 +4,33 @@ Each distinct location is looked at once, however many chunks are in it. Referen
 the way to the manifest.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from frazil.engine.keys import ChunkKey, Coordinate, parse_key
 from frazil.engine.state import SessionState
+from frazil.engine.virtual_columns import ChecksumColumn, TextColumn
 from frazil.engine.writing import refuse_place, set_ref
-from frazil.errors import InvalidInputError, SessionStateError
+from frazil.errors import InvalidChunksError, InvalidInputError, SessionStateError
 from frazil.format.chunks import ChunkTable, constant_column, no_chunk_ids
+from frazil.format.coordinates import Coordinates
 from frazil.format.dialect import Dialect
-from frazil.format.references import Checksum, ChunkKind, ETag, LastModified, VirtualRef
-from frazil.format.snapshot import ArrayData, Node
+from frazil.format.references import ChunkKind, VirtualRef
+from frazil.format.snapshot import ArrayData
 from frazil.format.strings import Strings
-from frazil.format.times import from_datetime
 from frazil.virtual.locations import normalize_location
 from frazil.virtual.specs import VirtualChunkSpec
 
-ChecksumArgument = str | datetime | None
-"""An etag, or the time of the last modification."""
+Places = NDArray[np.integer[Any]]
+"""Coordinates of chunks as callers give them: a row a chunk, not yet looked at."""
 
 _WITHOUT_CHECKSUMS = frozenset({Dialect.DRAFT, Dialect.ALPHA_A, Dialect.ALPHA_B})
-
-
-def parse_checksum(checksum: ChecksumArgument) -> Checksum | None:
-    """What users give as a checksum; raises TypeError for a time without a zone."""
-    if isinstance(checksum, str):
-        return ETag(checksum)
-    if checksum is None:
-        return None
-    if checksum.tzinfo is None:
-        raise TypeError("the time of the last modification needs a time zone")
-    return LastModified(from_datetime(checksum) // 10**9)
+_SHOWN = 5
+"""So many coordinates are in a message; the error has all of them."""
 
 
 def set_virtual_ref(
@@ -51,7 +43,7 @@ def set_virtual_ref(
         case _:
             raise SessionStateError(f"{key!r} is no key of a chunk", kind="not-allowed")
     location = ref.location
-    _refuse_dialect(state, ref.checksum)
+    _refuse_dialect(state, has_checksums=ref.checksum is not None)
     if validate_container:
         state.surroundings.virtual.index.find_container(location)
     refuse_place(state, path, coordinate, ref.length)
@@ -67,124 +59,169 @@ def set_specs(
     _, array = state.view.get_array(path)
     for spec in specs:
         if len(spec.index) != len(array.shape):
-            raise _no_place(path, array, tuple(spec.index))
+            raise _no_place(path, array, [tuple(spec.index)])
     held = {each for each in texts if not validate_containers or _has_container(state, texts[each])}
-    kept = [spec for spec in specs if spec.location in held]
-    _refuse_places(path, array, _places(kept, array), _column([each.length for each in kept]))
-    groups = _by_checksum(kept)
-    for checksum in groups:
-        _refuse_dialect(state, checksum)
-    for checksum, group in groups.items():
-        set_columns(
-            state,
-            path,
-            _places(group, array),
-            [each.location for each in group],
-            _column([each.offset for each in group]),
-            _column([each.length for each in group]),
-            checksum=checksum,
-            validate_containers=False,
-        )
+    last = {tuple(spec.index): spec for spec in specs if spec.location in held}
+    kept = list(last.values())
+    set_columns(
+        state,
+        path,
+        np.array(list(last), np.int64).reshape(len(kept), len(array.shape)),
+        TextColumn.of([each.location for each in kept]),
+        np.array([each.offset for each in kept], np.uint64),
+        np.array([each.length for each in kept], np.uint64),
+        _checksums_of(kept),
+        validate_containers=False,
+    )
     return [tuple(spec.index) for spec in specs if spec.location not in held] or None
 
 
-def _by_checksum(
-    specs: Sequence[VirtualChunkSpec],
-) -> dict[Checksum | None, list[VirtualChunkSpec]]:
-    """The references with each checksum; of several for one chunk the last one."""
-    groups: dict[Checksum | None, list[VirtualChunkSpec]] = {}
-    for spec in {tuple(spec.index): spec for spec in specs}.values():
-        checksum = parse_checksum(spec.etag_checksum or spec.last_updated_at_checksum)
-        groups.setdefault(checksum, []).append(spec)
-    return groups
-
-
-def _places(specs: Sequence[VirtualChunkSpec], array: ArrayData) -> NDArray[np.int64]:
-    coordinates = np.array([each.index for each in specs], np.int64)
-    return coordinates.reshape(len(specs), len(array.shape))
-
-
-def _column(numbers: Sequence[int]) -> NDArray[np.uint64]:
-    return np.array(numbers, np.uint64)
+def _checksums_of(specs: Sequence[VirtualChunkSpec]) -> ChecksumColumn:
+    """An etag counts before a time, where both are given."""
+    etags = ChecksumColumn.of([each.etag_checksum for each in specs], len(specs))
+    times = [None if e.etag_checksum else e.last_updated_at_checksum for e in specs]
+    if not any(times):
+        return etags
+    return replace(etags, last_modified=ChecksumColumn.of(times, len(specs)).last_modified)
 
 
 def set_columns(
     state: SessionState,
     path: str,
-    coordinates: NDArray[np.int64],
-    locations: Iterable[str],
+    coordinates: Places,
+    locations: TextColumn,
     offsets: NDArray[np.uint64],
     lengths: NDArray[np.uint64],
+    checksums: ChecksumColumn,
     *,
-    checksum: Checksum | None,
     validate_containers: bool,
 ) -> list[Coordinate]:
-    """The same by columns; an empty location is skipped."""
+    """The same by columns; a row without a location, or with an empty one, is skipped."""
     state.refuse_unless_writable()
-    _refuse_dialect(state, checksum)
-    numbers: dict[str, int] = {}
-    codes = np.fromiter((numbers.setdefault(each, len(numbers)) for each in locations), np.int32)
-    node, array = state.view.get_array(path)
-    texts = [each and normalize_location(each) for each in numbers]
-    has_container = np.array(
-        [not validate_containers or _has_container(state, each) for each in texts], np.bool_
+    texts = [each and normalize_location(each) for each in locations.texts]
+    # The last entry is the one that code -1 finds: a row that has no location.
+    is_given = np.array([*map(bool, texts), False], np.bool_)[locations.codes]
+    is_held = is_given
+    if validate_containers:
+        held = [_has_container(state, each) for each in texts]
+        is_held = np.array([*held, False], np.bool_)[locations.codes]
+    _set_rows(
+        state,
+        path,
+        coordinates,
+        replace(locations, texts=texts),
+        offsets,
+        lengths,
+        checksums,
+        is_held,
     )
-    given = np.array([bool(each) for each in texts], np.bool_)[codes] if texts else codes > 0
-    kept = given & has_container[codes] if texts else given
-    _refuse_places(path, array, coordinates[kept], lengths[kept])
-    table = _table(coordinates[kept], codes[kept], texts, offsets[kept], lengths[kept], checksum)
-    _store(state, node, table)
-    return [tuple(each) for each in coordinates[given & ~kept].tolist()]
+    return list(map(tuple, coordinates[is_given & ~is_held].tolist()))
 
 
-def _store(state: SessionState, node: Node, table: ChunkTable) -> None:
+def _set_rows(
+    state: SessionState,
+    path: str,
+    coordinates: Places,
+    locations: TextColumn,
+    offsets: NDArray[np.uint64],
+    lengths: NDArray[np.uint64],
+    checksums: ChecksumColumn,
+    is_kept: NDArray[np.bool_],
+) -> None:
+    """Set the rows to be kept; texts are normalized."""
+    _refuse_dialect(state, has_checksums=not checksums.is_empty)
+    node, array = state.view.get_array(path)
+    kept: Any = slice(None) if np.all(is_kept) else is_kept
+    places = _refuse_places(path, array, coordinates[kept], lengths[kept])
+    checks = checksums.take(kept)
+    table = ChunkTable(
+        coordinates=places,
+        kind=constant_column(ChunkKind.VIRTUAL, len(places), np.uint8),
+        offset=np.ascontiguousarray(offsets[kept], np.uint64),
+        length=np.ascontiguousarray(lengths[kept], np.uint64),
+        chunk_id=no_chunk_ids(len(places), state.changes.id_size),
+        location=locations.codes[kept],
+        etag=checks.etag,
+        last_modified=checks.last_modified,
+        extra=constant_column(-1, len(places), np.int32),
+        locations=Strings.of(locations.texts),
+        etags=checks.etags,
+    ).sort()
+    if len(table) < len(places):
+        raise _twins(path, places)
     if len(table):
         with state.lock:
             state.refuse_unless_writable()
             current, _ = state.view.get_array(node.path)
-            ids = no_chunk_ids(len(table), state.changes.id_size)
-            state.changes.edit_chunks(current).set_table(replace(table, chunk_id=ids))
+            state.changes.edit_chunks(current).set_table(table)
 
 
-def _table(
-    coordinates: NDArray[np.int64],
-    codes: NDArray[np.int32],
-    texts: Sequence[str],
-    offsets: NDArray[np.uint64],
-    lengths: NDArray[np.uint64],
-    checksum: Checksum | None,
-) -> ChunkTable:
-    count = len(codes)
-    seconds = checksum.seconds if isinstance(checksum, LastModified) else 0
-    etags = Strings.of([checksum.value] if isinstance(checksum, ETag) else [])
-    return ChunkTable(
-        coordinates=np.ascontiguousarray(coordinates, np.uint32),
-        kind=constant_column(ChunkKind.VIRTUAL, count, np.uint8),
-        offset=np.ascontiguousarray(offsets, np.uint64),
-        length=np.ascontiguousarray(lengths, np.uint64),
-        chunk_id=no_chunk_ids(count),
-        location=codes,
-        etag=constant_column(len(etags) - 1, count, np.int32),
-        last_modified=constant_column(seconds, count, np.uint32),
-        extra=constant_column(-1, count, np.int32),
-        locations=Strings.of(texts),
-        etags=etags,
-    ).sort()
+def set_all_columns(
+    state: SessionState,
+    path: str,
+    coordinates: ArrayLike,
+    locations: TextColumn,
+    offsets: ArrayLike,
+    lengths: ArrayLike,
+    checksums: object,
+    *,
+    validate_containers: bool,
+) -> None:
+    """The same for columns of which every row must be good; raises InvalidChunksError."""
+    state.refuse_unless_writable()
+    count = len(locations)
+    _, array = state.view.get_array(path)
+    places = np.asarray(coordinates).reshape(-1, len(array.shape))
+    starts, sizes = np.asarray(offsets), np.asarray(lengths)
+    checks = ChecksumColumn.of(checksums, count)
+    if {count} != {len(places), len(starts), len(sizes), len(checks)}:
+        raise ValueError(
+            f"{count} locations do not go with {len(places)} coordinates, {len(starts)} offsets, "
+            f"{len(sizes)} lengths and {len(checks)} checksums"
+        )
+    if validate_containers:
+        _refuse_homeless(state, path, places, locations)
+    set_columns(state, path, places, locations, starts, sizes, checks, validate_containers=False)
 
 
-def grid_coordinates(
-    grid: Sequence[int], offset: Sequence[int] | None, count: int
-) -> NDArray[np.int64]:
+def _twins(path: str, places: Coordinates) -> InvalidChunksError:
+    distinct, counts = np.unique(places, axis=0, return_counts=True)
+    twins = distinct[counts > 1].tolist()
+    return InvalidChunksError(
+        f"chunks of {path!r} are there more than once: {_show(twins)}",
+        coordinates=twins,
+        kind="invalid-virtual-ref",
+    )
+
+
+def _refuse_homeless(state: SessionState, path: str, places: Places, locations: TextColumn) -> None:
+    """Refuse chunks whose location no container holds."""
+    texts = locations.texts
+    held = [not each or _has_container(state, normalize_location(each)) for each in texts]
+    homeless = places[~np.array([*held, True], np.bool_)[locations.codes]].tolist()
+    if homeless:
+        shown = next(text for text, is_held in zip(texts, held, strict=True) if not is_held)
+        raise InvalidChunksError(
+            f"no virtual chunk container of the configuration holds {shown!r}, where chunks of "
+            f"{path!r} are to be: {_show(homeless)}; add one with "
+            "RepositoryConfig.set_virtual_chunk_container",
+            coordinates=homeless,
+            kind="no-container-for-virtual-chunk",
+        )
+
+
+def grid_coordinates(grid: Sequence[int], offset: Sequence[int] | None, count: int) -> Places:
     """The coordinates of a whole grid in C order, moved by an offset."""
     cells = int(np.prod(grid, dtype=np.int64))
     if cells != count:
         raise ValueError(f"a chunk grid of {cells} chunks does not go with {count} locations")
-    places = np.indices(tuple(grid), np.int64).reshape(len(grid), cells).T
-    if offset is None:
-        return places
-    if len(offset) != len(grid):
+    if offset is not None and len(offset) != len(grid):
         raise ValueError(f"an offset of {len(offset)} axes does not go with a grid of {len(grid)}")
-    return places + np.array(offset, np.int64)
+    starts = np.array([0] * len(grid) if offset is None else offset, np.int64)
+    places = np.empty((*grid, len(grid)), np.int64 if np.any(starts < 0) else np.uint32)
+    for axis, index in enumerate(np.indices(tuple(grid), sparse=True)):
+        places[..., axis] = index + starts[axis]
+    return places.reshape(cells, len(grid))
 
 
 def _has_container(state: SessionState, location: str) -> bool:
@@ -195,35 +232,45 @@ def _has_container(state: SessionState, location: str) -> bool:
 
 
 def _refuse_places(
-    path: str, array: ArrayData, coordinates: NDArray[np.int64], lengths: NDArray[np.uint64]
-) -> None:
-    """Refuse the first chunk that has no bytes or no place."""
+    path: str, array: ArrayData, coordinates: Places, lengths: NDArray[np.uint64]
+) -> Coordinates:
+    """Refuse chunks that have no bytes or no place; gives the coordinates as tables have them."""
     grid = np.array([each.num_chunks for each in array.shape], np.int64)
     if coordinates.shape[1:] != grid.shape:
-        raise _no_place(path, array, *map(tuple, coordinates[:1].tolist()))
-    outside = np.any((coordinates < 0) | (coordinates >= grid), axis=1)
-    bad = np.flatnonzero(outside | (lengths == 0))
-    if not len(bad):
-        return
-    first: Coordinate = tuple(coordinates[bad[0]].tolist())
-    if lengths[bad[0]] == 0:
-        raise InvalidInputError(
-            f"chunk {list(first)} of {path!r} has no bytes", kind="zero-length-chunk"
+        raise _no_place(path, array, coordinates.tolist())
+    lowest, highest = coordinates.min(axis=0, initial=0), coordinates.max(axis=0, initial=0)
+    if len(coordinates) and np.any((lowest < 0) | (highest >= grid)):
+        is_outside = np.any((coordinates < 0) | (coordinates >= grid), axis=1)
+        raise _no_place(path, array, coordinates[is_outside].tolist())
+    is_empty = lengths == 0
+    if np.any(is_empty):
+        found = coordinates[is_empty].tolist()
+        raise InvalidChunksError(
+            f"chunks of {path!r} have no bytes: {_show(found)}",
+            coordinates=found,
+            kind="zero-length-chunk",
         )
-    raise _no_place(path, array, first)
+    return np.ascontiguousarray(coordinates, np.uint32)
 
 
-def _no_place(path: str, array: ArrayData, *places: Coordinate) -> InvalidInputError:
+def _no_place(path: str, array: ArrayData, places: Sequence[Sequence[int]]) -> InvalidChunksError:
     grid = [each.num_chunks for each in array.shape]
-    shown = ", ".join(str(list(each)) for each in places)
-    return InvalidInputError(
-        f"{path!r} has {grid} chunks, and so no chunk {shown}", kind="invalid-chunk-index"
+    return InvalidChunksError(
+        f"{path!r} has {grid} chunks, and so no chunk {_show(places)}",
+        coordinates=places,
+        kind="invalid-chunk-index",
     )
 
 
-def _refuse_dialect(state: SessionState, checksum: Checksum | None) -> None:
+def _show(places: Sequence[Sequence[int]]) -> str:
+    shown = ", ".join(str(list(each)) for each in places[:_SHOWN])
+    more = len(places) - _SHOWN
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def _refuse_dialect(state: SessionState, *, has_checksums: bool) -> None:
     dialect = state.surroundings.dialect
-    if checksum is not None and dialect in _WITHOUT_CHECKSUMS:
+    if has_checksums and dialect in _WITHOUT_CHECKSUMS:
         raise InvalidInputError(
             f"the generation {dialect.value} has no checksums of virtual chunks",
             kind="invalid-virtual-ref",

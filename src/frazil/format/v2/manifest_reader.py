@@ -63,12 +63,13 @@ def read_location_encoding(payload: bytes) -> LocationEncoding:
 class EncodedRefs:
     """The references of one array in a manifest file."""
 
-    __slots__ = ("_buffer", "_count", "_dictionary", "_is_decoded", "_start")
+    __slots__ = ("_box", "_buffer", "_count", "_dictionary", "_is_decoded", "_start")
 
     def __init__(self, array: Table, dictionary: bytes | None) -> None:
         self._buffer = array.buffer
         self._dictionary = dictionary
         self._is_decoded = False
+        self._box: list[tuple[int, int]] | None = None
         position = array.buffer.follow(array.field(ArrayManifestSlot.REFS, "an array's references"))
         self._start, self._count = array.buffer.vector(position, 4)
 
@@ -84,14 +85,14 @@ class EncodedRefs:
     # One reference
 
     def find(self, wanted: Sequence[int]) -> ChunkRef | None:
-        """The reference of one chunk, by binary search in the file."""
+        """The reference of one chunk, by binary search from where it would be in a full box."""
         # Steps of this search are few, but a long-lived manifest is searched without end.
         buffer = Buffer(self._buffer.data, _WHAT)
         key = tuple(wanted)
         low, high = 0, self._count
+        middle = self._guess_row(buffer, key)
         while low < high:
-            middle = (low + high) // 2
-            table = Table(buffer, buffer.follow(self._start + 4 * middle))
+            table = self._table_at(buffer, middle)
             index = _index_of(table, len(key))
             if index == key:
                 return self._decode_ref(table)
@@ -99,7 +100,25 @@ class EncodedRefs:
                 low = middle + 1
             else:
                 high = middle
+            middle = (low + high) // 2
         return None
+
+    def _guess_row(self, buffer: Buffer, key: Sequence[int]) -> int:
+        """Where a chunk would be if there were one for every place between the first and the last."""
+        if not self._count:
+            return 0
+        if self._box is None:
+            first, last = (
+                _index_of(self._table_at(buffer, row), len(key)) for row in (0, self._count - 1)
+            )
+            self._box = [(start, end - start + 1) for start, end in zip(first, last, strict=True)]
+        row = 0
+        for index, (start, size) in zip(key, self._box, strict=False):
+            row = row * size + index - start
+        return min(max(row, 0), self._count - 1)
+
+    def _table_at(self, buffer: Buffer, row: int) -> Table:
+        return Table(buffer, buffer.follow(self._start + 4 * row))
 
     def _decode_ref(self, table: Table) -> ChunkRef:
         offset = table.number(ChunkRefSlot.OFFSET, "Q")
