@@ -21,7 +21,8 @@ from frazil.format.times import Nanoseconds
 from frazil.format.transaction_log import TransactionLog
 from frazil.format.zarr_metadata import decode_zarr_json
 from frazil.protocols.clock import read_clock, time_after
-from frazil.protocols.history import next_history, snapshot_parent_id
+from frazil.protocols.history import snapshot_parent_id
+from frazil.protocols.recorded_history import continue_history
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ def build_snapshot(
         metadata=Metadata(text.metadata),
         nodes=nodes_by_path(nodes),
         manifest_files=_manifest_files(nodes, manifests, parent),
-        history=next_history(parent, dialect, started_at),
+        history=continue_history(view.assets, parent.id, started_at),
     )
 
 

@@ -16,8 +16,9 @@ from frazil.format.repo_info import SnapshotInfo
 from frazil.format.snapshot import Snapshot
 from frazil.format.transaction_log import TransactionLog
 from frazil.protocols.clock import read_clock, time_after
-from frazil.protocols.history import next_history, snapshot_parent_id
+from frazil.protocols.history import snapshot_parent_id
 from frazil.protocols.interface import Replaced
+from frazil.protocols.recorded_history import continue_history
 from frazil.protocols.snapshot_infos import read_snapshot
 
 
@@ -65,7 +66,7 @@ def _build(base: Snapshot, tip: Snapshot, text: CommitText, assets: Assets) -> S
         flushed_at=time_after(tip.flushed_at, now),
         message=text.message,
         metadata=Metadata(text.metadata),
-        history=next_history(base, assets.dialect, now),
+        history=continue_history(assets, base.id, now),
     )
 
 

@@ -20,7 +20,7 @@ from frazil.maintenance.id_columns import IdSet, column_of
 from frazil.maintenance.limits import SweepLimits, WalkLimits
 from frazil.maintenance.listing import Folder, list_garbage
 from frazil.maintenance.marking import Marks, mark, mark_more
-from frazil.maintenance.reach import find_reachable, with_empty_caches
+from frazil.maintenance.reach import find_reachable
 from frazil.maintenance.walking import uncached
 from frazil.ops import GCSummary
 from frazil.protocols.interface import CommitProtocol
@@ -91,10 +91,10 @@ def collect_garbage(protocol: CommitProtocol, options: CollectionOptions) -> GCS
 def _retain(protocol: CommitProtocol, old: Files, options: CollectionOptions) -> Retained:
     if isinstance(protocol, RepoObject):
         return _retain_by_repo_info(protocol, old, options)
-    reachable = find_reachable(with_empty_caches(protocol))
+    reachable = find_reachable(protocol)
     marks = _mark(protocol.assets, reachable, options)
     # A ref to what was garbage when the walk began may have come since.
-    new = find_reachable(with_empty_caches(protocol)) - reachable
+    new = find_reachable(protocol) - reachable
     if not new.isdisjoint(old):
         raise HistoryMovedError
     _mark_more(marks, protocol.assets, new, options)

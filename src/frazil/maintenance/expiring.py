@@ -1,6 +1,6 @@
 """Performing an expiry. No file is deleted: that is what garbage is collected for."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from frazil.assets import Assets
@@ -26,16 +26,16 @@ def expire_snapshots(protocol: CommitProtocol, policy: ExpiryPolicy) -> frozense
     if isinstance(protocol, RepoObject):
         return _expire_in_repo_info(protocol, policy)
     plan = plan_file_expiry(
-        {name: _line(protocol, protocol.lookup_branch(name)) for name in protocol.list_branches()},
-        {name: _line(protocol, protocol.lookup_tag(name)) for name in protocol.list_tags()},
+        _lines(protocol, {name: protocol.lookup_branch(name) for name in protocol.list_branches()}),
+        _lines(protocol, {name: protocol.lookup_tag(name) for name in protocol.list_tags()}),
         policy,
     )
     _expire_in_files(protocol, plan)
     return plan.released
 
 
-def _line(protocol: CommitProtocol, tip: SnapshotId) -> Line:
-    return tuple(protocol.ancestry(tip))
+def _lines(protocol: CommitProtocol, tips: Mapping[str, SnapshotId]) -> dict[str, Line]:
+    return dict(zip(tips, map(tuple, protocol.ancestries(tips.values())), strict=True))
 
 
 def _expire_in_repo_info(protocol: RepoObject, policy: ExpiryPolicy) -> frozenset[SnapshotId]:
@@ -66,7 +66,7 @@ def _shortened(assets: Assets, line: Line) -> Iterator[Decoded[Snapshot]]:
     oldest = len(line) - 2
     newest = 0 if has_history(assets.dialect) else oldest
     for at in range(oldest, newest - 1, -1):
-        decoded = assets.read_snapshot_file(line[at].id)
+        decoded = assets.read_snapshot_file_anew(line[at].id)
         shortened = with_ancestors(decoded.value, line[at + 1 :])
         if shortened != decoded.value:
             yield replace(decoded, value=shortened)

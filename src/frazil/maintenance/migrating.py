@@ -30,7 +30,7 @@ from frazil.protocols.deleting import delete_files
 from frazil.protocols.interface import CommitProtocol, UpdatePolicy
 from frazil.protocols.repo_file import RepoFile
 from frazil.protocols.sequences import SequenceFiles
-from frazil.protocols.snapshot_infos import describe_snapshot, read_snapshot
+from frazil.protocols.snapshot_infos import describe_snapshot, read_snapshot_anew
 from frazil.protocols.v1 import MAIN_KEY, RefFiles
 from frazil.storage.interface import Storage
 
@@ -123,7 +123,7 @@ def _read_history(
     for tip in tips:
         id: SnapshotId | None = tip
         while id is not None and id not in found:
-            found[id] = read.get(id) or describe_snapshot(read_snapshot(assets, id))
+            found[id] = read.get(id) or describe_snapshot(read_snapshot_anew(assets, id))
             id = found[id].parent_id
     return found
 
@@ -139,7 +139,7 @@ def _read_all(assets: Assets, concurrency: int) -> dict[SnapshotId, SnapshotInfo
 
 def _find_info(assets: Assets, name: str) -> SnapshotInfo | None:
     try:
-        return describe_snapshot(assets.read_snapshot(SnapshotId.parse(name)))
+        return describe_snapshot(read_snapshot_anew(assets, SnapshotId.parse(name)))
     except (FormatError, InvalidInputError, ObjectNotFoundError):
         # No ref may lead here, and then it does not matter.
         return None

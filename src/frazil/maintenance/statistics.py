@@ -15,7 +15,7 @@ from frazil.format.manifest import ChunkRefs, Manifest
 from frazil.format.references import ChunkKind
 from frazil.maintenance.id_columns import Ids, IdSet, ids_of
 from frazil.maintenance.limits import WalkLimits
-from frazil.maintenance.reach import find_reachable, with_empty_caches
+from frazil.maintenance.reach import find_reachable
 from frazil.maintenance.walking import find_manifests, map_manifests, uncached
 from frazil.protocols.interface import CommitProtocol
 from frazil.states import ChunkStorageStats
@@ -83,7 +83,7 @@ class ArraySizes:
 def measure_chunks(protocol: CommitProtocol, limits: WalkLimits) -> ChunkStorageStats:
     """The bytes of all chunks that a branch or a tag leads to."""
     assets = uncached(protocol.assets)
-    snapshots = find_reachable(with_empty_caches(protocol))
+    snapshots = find_reachable(protocol)
     manifests = find_manifests(assets, snapshots, limits).values()
     natives, virtuals = Tally(), Tally()
     inlined_bytes = 0

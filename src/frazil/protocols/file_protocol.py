@@ -1,7 +1,8 @@
 """What the generations before V2 have in common: refs are files, and so is the history."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from functools import cache
 from typing import Generic, TypeVar
 
 from frazil.assets import Assets
@@ -14,7 +15,11 @@ from frazil.format.snapshot import Snapshot
 from frazil.protocols.branch_files import BranchFiles, Tip
 from frazil.protocols.config_file import ConfigFile
 from frazil.protocols.interface import MAIN, CommitProtocol, Replaced, UpdatePolicy
-from frazil.protocols.snapshot_infos import describe_snapshot, follow_parents, read_snapshot
+from frazil.protocols.snapshot_infos import (
+    describe_snapshot,
+    follow_parents,
+    read_snapshot_anew,
+)
 from frazil.protocols.tag_files import TagFiles
 
 At = TypeVar("At")
@@ -24,7 +29,8 @@ class FileProtocol(CommitProtocol, Generic[At]):
     """Branches, tags and the configuration in files of their own.
 
     A second branch of a name is a ConflictError, and so is a commit to a branch that is gone: to the
-    official library both are a branch that is not where it was expected.
+    official library both are a branch that is not where it was expected. Where parents matter, and
+    whether a snapshot is there, files are read anew: others rewrite and delete them.
     """
 
     def __init__(
@@ -80,7 +86,7 @@ class FileProtocol(CommitProtocol, Generic[At]):
         return self._tags.lookup(name)
 
     def create_branch(self, name: str, snapshot_id: SnapshotId) -> None:
-        read_snapshot(self.assets, snapshot_id)
+        read_snapshot_anew(self.assets, snapshot_id)
         tip = self._branches.find(name)
         if tip is not None or not self._branches.create(name, snapshot_id):
             raise self._update_conflict(name, None)
@@ -94,14 +100,14 @@ class FileProtocol(CommitProtocol, Generic[At]):
     def reset_branch(
         self, name: str, snapshot_id: SnapshotId, expected: SnapshotId | None = None
     ) -> None:
-        read_snapshot(self.assets, snapshot_id)
+        read_snapshot_anew(self.assets, snapshot_id)
         tip = self._require_branch(name) if expected is None else self._branches.find(name)
         is_expected = tip is not None and expected in (None, tip.snapshot_id)
         if tip is None or not is_expected or not self._branches.move(tip, snapshot_id):
             raise self._update_conflict(name, expected)
 
     def create_tag(self, name: str, snapshot_id: SnapshotId) -> None:
-        read_snapshot(self.assets, snapshot_id)
+        read_snapshot_anew(self.assets, snapshot_id)
         self._tags.create(name, self._make_ref(snapshot_id))
 
     def delete_tag(self, name: str) -> None:
@@ -116,10 +122,14 @@ class FileProtocol(CommitProtocol, Generic[At]):
     # History
 
     def lookup_snapshot(self, id: SnapshotId) -> SnapshotInfo:
-        return describe_snapshot(read_snapshot(self.assets, id))
+        return describe_snapshot(read_snapshot_anew(self.assets, id))
 
     def ancestry(self, id: SnapshotId) -> Iterator[SnapshotInfo]:
-        return follow_parents(self.assets, read_snapshot(self.assets, id))
+        return next(self.ancestries([id]))
+
+    def ancestries(self, ids: Iterable[SnapshotId]) -> Iterator[Iterator[SnapshotInfo]]:
+        lookup = cache(self.lookup_snapshot)
+        return (follow_parents(lookup, lookup(id)) for id in ids)
 
     def commit(self, branch: str, snapshot: Snapshot, parent_id: SnapshotId) -> None:
         tip = self._branches.find(branch)

@@ -9,7 +9,7 @@ nothing of sessions. Rules that every protocol keeps:
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 
 from frazil.assets import Assets
@@ -120,6 +120,10 @@ class CommitProtocol(ABC):
     @abstractmethod
     def ancestry(self, id: SnapshotId) -> Iterator[SnapshotInfo]:
         """A snapshot and those before it, newest first; raises SnapshotNotFoundError at once."""
+
+    def ancestries(self, ids: Iterable[SnapshotId]) -> Iterator[Iterator[SnapshotInfo]]:
+        """The ancestry of each; what they share need not be read again."""
+        return map(self.ancestry, ids)
 
     @abstractmethod
     def commit(self, branch: str, snapshot: Snapshot, parent_id: SnapshotId) -> None:

@@ -14,7 +14,21 @@ from frazil.format.ids import SnapshotId
 from frazil.format.metadata import NO_METADATA
 from frazil.format.repo_info import SnapshotInfo
 from frazil.format.snapshot import History, HistoryEntry, Snapshot
-from frazil.protocols.snapshot_infos import describe_snapshot
+from frazil.format.times import Nanoseconds
+from frazil.protocols.history import has_history, next_history
+from frazil.protocols.snapshot_infos import describe_snapshot, read_snapshot_anew
+
+
+def continue_history(
+    assets: Assets, parent_id: SnapshotId, started_at: Nanoseconds
+) -> History | None:
+    """The history of a snapshot that follows another, by what that one's file tells now.
+
+    None where snapshots hold none. Raises SnapshotNotFoundError.
+    """
+    if not has_history(assets.dialect):
+        return None
+    return next_history(read_snapshot_anew(assets, parent_id), assets.dialect, started_at)
 
 
 class RecordedHistory:
@@ -47,8 +61,10 @@ class RecordedHistory:
         yield HistoryEntry(snapshot.id, snapshot.flushed_at, snapshot.message)
         yield from history.short_term_history
         if history.total_parents > len(history.short_term_history) > 0:
-            # The text ends before the history does: its last snapshot has the next part.
-            last = self._find(history.short_term_history[-1].id)
+            # The text ends before the history does: its last snapshot has the next part, today's.
+            last_id = history.short_term_history[-1].id
+            self._assets.drop_snapshots([last_id])
+            last = self._find(last_id)
             if last is not None and last.history is not None:
                 _, *older = self._entries(last, last.history)
                 yield from older

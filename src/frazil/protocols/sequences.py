@@ -1,6 +1,7 @@
 """The draft and the alphas: a branch moves by a new file that only one writer can create."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 
 from frazil.assets import Assets
 from frazil.format.dialect import Dialect
@@ -8,6 +9,7 @@ from frazil.format.ids import SnapshotId
 from frazil.format.json_values import JsonValue
 from frazil.format.refs import Ref
 from frazil.format.repo_info import SnapshotInfo
+from frazil.format.snapshot import Snapshot
 from frazil.protocols.clock import read_clock
 from frazil.protocols.file_protocol import FileProtocol
 from frazil.protocols.interface import MAIN
@@ -18,7 +20,11 @@ from frazil.protocols.sequence_files import (
     SequencedBranches,
     SequenceFile,
 )
-from frazil.protocols.snapshot_infos import describe_snapshot, follow_parents, read_snapshot
+from frazil.protocols.snapshot_infos import (
+    describe_snapshot,
+    follow_parents,
+    read_snapshot_anew,
+)
 from frazil.protocols.tag_files import ALPHA_FOLDERS, DRAFT_FILES, TagFiles
 
 _WITHOUT_CONFIG = frozenset((Dialect.DRAFT, Dialect.ALPHA_A, Dialect.ALPHA_B))
@@ -49,15 +55,20 @@ class SequenceFiles(FileProtocol[SequenceFile]):
     # History
 
     def lookup_snapshot(self, id: SnapshotId) -> SnapshotInfo:
-        snapshot = read_snapshot(self.assets, id)
+        snapshot = read_snapshot_anew(self.assets, id)
         if snapshot.history is None:
             return describe_snapshot(snapshot)
         return self._recorded_history().describe(snapshot, snapshot.history)
 
-    def ancestry(self, id: SnapshotId) -> Iterator[SnapshotInfo]:
-        snapshot = read_snapshot(self.assets, id)
+    def ancestries(self, ids: Iterable[SnapshotId]) -> Iterator[Iterator[SnapshotInfo]]:
+        lookup = cache(self.lookup_snapshot)
+        return (self._follow(read_snapshot_anew(self.assets, id), lookup) for id in ids)
+
+    def _follow(
+        self, snapshot: Snapshot, lookup: Callable[[SnapshotId], SnapshotInfo]
+    ) -> Iterator[SnapshotInfo]:
         if snapshot.history is None:
-            return follow_parents(self.assets, snapshot)
+            return follow_parents(lookup, describe_snapshot(snapshot))
         return self._recorded_history().follow(snapshot, snapshot.history)
 
     def _recorded_history(self) -> RecordedHistory:

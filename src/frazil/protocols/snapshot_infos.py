@@ -1,6 +1,6 @@
 """What snapshot files say of the history, in the generations that list it nowhere else."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from frazil.assets import Assets
 from frazil.errors import ObjectNotFoundError, SnapshotNotFoundError
@@ -23,6 +23,14 @@ def read_snapshot(assets: Assets, id: SnapshotId) -> Snapshot:
         raise SnapshotFileNotFoundError(f"there is no snapshot {id}") from error
 
 
+def read_snapshot_anew(assets: Assets, id: SnapshotId) -> Snapshot:
+    """A snapshot as its file is now; raises SnapshotFileNotFoundError, also for a collected one."""
+    try:
+        return assets.read_snapshot_file_anew(id).value
+    except ObjectNotFoundError as error:
+        raise SnapshotFileNotFoundError(f"there is no snapshot {id}") from error
+
+
 def describe_snapshot(snapshot: Snapshot) -> SnapshotInfo:
     """A snapshot without its nodes."""
     return SnapshotInfo(
@@ -34,9 +42,11 @@ def describe_snapshot(snapshot: Snapshot) -> SnapshotInfo:
     )
 
 
-def follow_parents(assets: Assets, snapshot: Snapshot) -> Iterator[SnapshotInfo]:
+def follow_parents(
+    lookup: Callable[[SnapshotId], SnapshotInfo], info: SnapshotInfo
+) -> Iterator[SnapshotInfo]:
     """A snapshot and those before it, newest first, each by the parent that its file names."""
-    yield describe_snapshot(snapshot)
-    while snapshot.parent_id is not None:
-        snapshot = read_snapshot(assets, snapshot.parent_id)
-        yield describe_snapshot(snapshot)
+    yield info
+    while info.parent_id is not None:
+        info = lookup(info.parent_id)
+        yield info

@@ -52,7 +52,7 @@ class History(RepositoryPart):
             starts = [parse_snapshot_id(tip) for tip in branches.values()]
         else:
             starts = [self._resolve(branch, tag, snapshot_id)]
-        found = {info.id: info for start in starts for info in self._protocol.ancestry(start)}
+        found = {info.id: info for line in self._protocol.ancestries(starts) for info in line}
         infos = [public_snapshot_info(info) for info in found.values()]
         return AncestryGraph(infos, branches=branches, tags=tags, plain=plain)
 
