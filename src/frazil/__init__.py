@@ -86,6 +86,8 @@ if TYPE_CHECKING:
     from frazil.errors import SessionStateError as SessionStateError
     from frazil.errors import SnapshotNotFoundError as SnapshotNotFoundError
     from frazil.errors import StorageError as StorageError
+    from frazil.opening import open_repository as open_repository
+    from frazil.opening import open_session as open_session
     from frazil.ops import ExpirySummary as ExpirySummary
     from frazil.ops import GCSummary as GCSummary
     from frazil.ops import Update as Update
@@ -126,9 +128,11 @@ if TYPE_CHECKING:
     from frazil.storage import redirect_storage as redirect_storage
     from frazil.storage import s3_storage as s3_storage
     from frazil.storage import s3_store as s3_store
+    from frazil.storage import storage_from_url as storage_from_url
     from frazil.storage import tigris_storage as tigris_storage
     from frazil.store import IcechunkStore as IcechunkStore
     from frazil.types import CommitMethod as CommitMethod
+    from frazil.urls import RepositoryUrl as RepositoryUrl
     from frazil.virtual import VirtualChunkContainer as VirtualChunkContainer
     from frazil.virtual import VirtualChunkSpec as VirtualChunkSpec
 
@@ -145,7 +149,7 @@ _HOMES = {
         StorageConcurrencySettings StorageRetriesSettings StorageSettings
         StorageTimeoutSettings azure_storage gcs_storage gcs_store hf_storage http_storage
         http_store in_memory_storage local_filesystem_storage local_filesystem_store
-        r2_storage redirect_storage s3_storage s3_store tigris_storage
+        r2_storage redirect_storage s3_storage s3_store storage_from_url tigris_storage
     """,
     "credentials": """
         AnyAzureCredential AnyAzureStaticCredential AnyCredential AnyGcsCredential
@@ -196,10 +200,17 @@ _HOMES = {
     "repository": """
         Repository create_legacy upgrade_icechunk_repository
     """,
+    "urls": """
+        RepositoryUrl
+    """,
+    "opening": """
+        open_repository open_session
+    """,
 }
 _MODULES = frozenset(
-    ("config", "conflicts", "credentials", "dask", "distributed", "errors", "ops", "repository",
-     "session", "snapshots", "states", "storage", "store", "testing", "types", "virtual", "xarray")
+    ("config", "conflicts", "credentials", "dask", "distributed", "errors", "opening", "ops",
+     "repository", "session", "snapshots", "states", "storage", "store", "testing", "types", "urls",
+     "virtual", "xarray")
 )  # fmt: skip
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 _ALSO = frozenset(("supported_spec_versions", "upgrade_icechunk_repository"))

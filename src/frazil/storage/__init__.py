@@ -9,6 +9,7 @@ from frazil.storage.constructors import (
     local_filesystem_storage,
     redirect_storage,
 )
+from frazil.storage.from_url import storage_from_url
 from frazil.storage.interface import (
     ByteOffset,
     ByteRange,
@@ -92,5 +93,6 @@ __all__ = [
     "s3_storage",
     "s3_store",
     "set_max_concurrent_requests",
+    "storage_from_url",
     "tigris_storage",
 ]

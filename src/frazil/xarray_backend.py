@@ -1,0 +1,110 @@
+"""Xarray's engine for repositories: `xarray.open_dataset(url, engine="frazil")`.
+
+Xarray loads this module whenever it has to guess an engine, in programs that never meet a repository.
+So it loads nothing of Frazil but URLs until it is asked to open something.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import xarray
+from xarray.backends import BackendEntrypoint, ZarrBackendEntrypoint
+
+import frazil
+from frazil.errors import InvalidInputError
+from frazil.urls import Ref, make_ref, parse_location
+
+if TYPE_CHECKING:
+    from zarr.abc.store import Store
+
+_DECODING = (
+    "mask_and_scale",
+    "decode_times",
+    "concat_characters",
+    "decode_coords",
+    "drop_variables",
+    "use_cftime",
+    "decode_timedelta",
+)
+_VERSION = ("branch", "tag", "snapshot", "snapshot_id", "as_of")
+_ZARR = ZarrBackendEntrypoint()
+_OPENING = ("storage_options", "config", "authorize_virtual_chunk_access")
+
+
+class FrazilBackendEntrypoint(BackendEntrypoint):
+    """Opens a version of a repository: by URL or path, or of a Repository, a Session or its store.
+
+    Beside Xarray's own arguments there are `group`; one of `branch`, `tag` and `snapshot` (or
+    `snapshot_id`), with `as_of` for a branch; and, for URLs and paths, `storage_options` (arguments of
+    `s3_storage` and so on), `config` and `authorize_virtual_chunk_access`.
+    """
+
+    description = "Open Icechunk repositories with Frazil"
+    supports_groups = True
+    open_dataset_parameters = ("filename_or_obj", *_DECODING, "group", *_VERSION, *_OPENING)
+
+    def guess_can_open(self, filename_or_obj: Any) -> bool:
+        """Whether it says by itself that it is a repository."""
+        if isinstance(filename_or_obj, str):
+            return filename_or_obj.startswith(("icechunk://", "icechunk+"))
+        return _is_ours(filename_or_obj)
+
+    def open_dataset(self, filename_or_obj: Any, **options: Any) -> xarray.Dataset:
+        """One group as a dataset."""
+        store: Any = _open_store(filename_or_obj, options)
+        return _ZARR.open_dataset(store, consolidated=False, zarr_format=3, **options)
+
+    def open_datatree(self, filename_or_obj: Any, **options: Any) -> xarray.DataTree:
+        """A group and all below it as a tree."""
+        store: Any = _open_store(filename_or_obj, options)
+        return _ZARR.open_datatree(store, consolidated=False, zarr_format=3, **options)
+
+    def open_groups_as_dict(
+        self, filename_or_obj: Any, **options: Any
+    ) -> dict[str, xarray.Dataset]:
+        """A group and all below it, by their paths."""
+        store: Any = _open_store(filename_or_obj, options)
+        return _ZARR.open_groups_as_dict(store, consolidated=False, zarr_format=3, **options)
+
+
+def _is_ours(object: object) -> bool:
+    # By name first: asking for the classes would load Zarr.
+    if not type(object).__module__.startswith("frazil."):
+        return False
+    return isinstance(object, frazil.Repository | frazil.Session | frazil.IcechunkStore)
+
+
+def _open_store(object: Any, options: dict[str, Any]) -> "Store":
+    """The store to read from; takes out of the options what is not for Zarr's engine."""
+    ref = _take_ref(options)
+    opening = {name: options.pop(name) for name in _OPENING if options.get(name) is not None}
+    if _is_ours(object):
+        return _store_of(object, ref, opening)
+    url = parse_location(object)
+    if ref is not None and url.ref is not None:
+        raise InvalidInputError(f"{url} names a version, and so do the arguments")
+    return frazil.open_session(replace(url, ref=ref or url.ref), **opening).store
+
+
+def _take_ref(options: dict[str, Any]) -> Ref | None:
+    branch, tag, snapshot, snapshot_id, as_of = (options.pop(name, None) for name in _VERSION)
+    if snapshot is not None and snapshot_id is not None:
+        raise InvalidInputError("snapshot and snapshot_id are two words for one thing: give one")
+    return make_ref(branch=branch, tag=tag, snapshot=snapshot or snapshot_id, as_of=as_of)
+
+
+def _store_of(object: Any, ref: Ref | None, opening: Mapping[str, Any]) -> "Store":
+    if opening:
+        raise InvalidInputError(f"{min(opening)} is for URLs and paths: this is open already")
+    if isinstance(object, frazil.Repository):
+        # Loaded here, because it loads Zarr: see above.
+        from frazil.opening import read_version  # noqa: PLC0415
+
+        return read_version(object, ref).store
+    if ref is not None:
+        raise InvalidInputError(
+            "a session reads one version: give its repository to choose another"
+        )
+    store: Store = object.store if isinstance(object, frazil.Session) else object
+    return store
