@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from frazil.assets import Assets, new_manifest_id
 from frazil.engine.edits import ChunkEdits
 from frazil.engine.lookup import manifests_of
-from frazil.engine.splitting import Cell, SplitGrid, SplitRule, is_inside, plan_split
+from frazil.engine.splitting import Cell, SplitGrid, SplitRule, plan_split
 from frazil.engine.view import View
 from frazil.format.chunks import ChunkTable, concatenate
-from frazil.format.coordinates import Coordinates, Extents, rows_inside, split_rows
+from frazil.format.coordinates import Coordinates, Extents, is_inside, rows_inside, split_rows
 from frazil.format.dialect import Dialect
 from frazil.format.ids import ManifestId, NodeId
 from frazil.format.manifest import Manifest

@@ -89,10 +89,3 @@ def plan_split(path: str, array: ArrayData, rules: Sequence[SplitRule]) -> Split
         shape,
         tuple(max(1, size or count) for size, count in zip(sizes, shape, strict=True)),
     )
-
-
-def is_inside(box: Extents, cell: Extents) -> bool:
-    """Whether a box lies in a cell; one without axes, which means everything, only in such a cell."""
-    return len(box) == len(cell) and all(
-        low <= start and stop <= high for (start, stop), (low, high) in zip(box, cell, strict=True)
-    )

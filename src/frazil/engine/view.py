@@ -9,7 +9,6 @@ from frazil.engine.changes import ChangeSet
 from frazil.engine.keys import Coordinate
 from frazil.engine.lookup import ManifestLookup, manifests_of
 from frazil.errors import InvalidInputError, NodeNotFoundError
-from frazil.format import coordinates as coords_
 from frazil.format.chunks import ChunkTable, concatenate
 from frazil.format.coordinates import Coordinates
 from frazil.format.ids import SnapshotId
@@ -131,7 +130,7 @@ class View:
         for ref in manifests_of(node.array, self.assets.dialect):
             table = self.assets.read_manifest(ref.id).table(node.id, len(grid))
             if len(table):
-                yield table if _is_inside(table, grid) else table.select(grid)
+                yield table.select(grid)
 
     def tables(self, node: Node) -> Iterator[ChunkTable]:
         """The references of an array as the session sees them, a manifest at a time, none twice."""
@@ -165,12 +164,6 @@ def is_in_grid(array: ArrayData, coordinate: Coordinate) -> bool:
         if index >= dimension.num_chunks:
             return False
     return True
-
-
-def _is_inside(table: ChunkTable, grid: coords_.Extents) -> bool:
-    if not len(table) or not grid:
-        return True
-    return all(stop <= limit for (_, stop), (_, limit) in zip(table.extents(), grid, strict=True))
 
 
 def _after(prefix: str) -> str:

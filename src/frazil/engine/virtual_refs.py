@@ -4,7 +4,7 @@ Each distinct location is looked at once, however many chunks are in it. Referen
 the way to the manifest.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -98,24 +98,23 @@ def set_columns(
 ) -> list[Coordinate]:
     """The same by columns; a row without a location, or with an empty one, is skipped."""
     state.refuse_unless_writable()
-    texts = [each and normalize_location(each) for each in locations.texts]
-    # The last entry is the one that code -1 finds: a row that has no location.
-    is_given = np.array([*map(bool, texts), False], np.bool_)[locations.codes]
+    normal = _normalize(locations)
+    is_given = _rows_where(map(bool, normal.texts), normal)
     is_held = is_given
     if validate_containers:
-        held = [_has_container(state, each) for each in texts]
-        is_held = np.array([*held, False], np.bool_)[locations.codes]
-    _set_rows(
-        state,
-        path,
-        coordinates,
-        replace(locations, texts=texts),
-        offsets,
-        lengths,
-        checksums,
-        is_held,
-    )
+        is_held = _rows_where((_has_container(state, each) for each in normal.texts), normal)
+    _set_rows(state, path, coordinates, normal, offsets, lengths, checksums, is_held)
     return list(map(tuple, coordinates[is_given & ~is_held].tolist()))
+
+
+def _normalize(locations: TextColumn) -> TextColumn:
+    return replace(locations, texts=[each and normalize_location(each) for each in locations.texts])
+
+
+def _rows_where(flags: Iterable[bool], column: TextColumn) -> NDArray[np.bool_]:
+    """The rows whose text has a flag; a row without a text has none."""
+    # The last entry is the one that code -1 finds.
+    return np.array([*flags, False], np.bool_)[column.codes]
 
 
 def _set_rows(
@@ -172,16 +171,25 @@ def set_all_columns(
     count = len(locations)
     _, array = state.view.get_array(path)
     places = np.asarray(coordinates).reshape(-1, len(array.shape))
-    starts, sizes = np.asarray(offsets), np.asarray(lengths)
+    starts, sizes = _unsigned(offsets, "an offset"), _unsigned(lengths, "a length")
     checks = ChecksumColumn.of(checksums, count)
     if {count} != {len(places), len(starts), len(sizes), len(checks)}:
         raise ValueError(
             f"{count} locations do not go with {len(places)} coordinates, {len(starts)} offsets, "
             f"{len(sizes)} lengths and {len(checks)} checksums"
         )
+    normal = _normalize(locations)
+    is_given = _rows_where(map(bool, normal.texts), normal)
     if validate_containers:
-        _refuse_homeless(state, path, places, locations)
-    set_columns(state, path, places, locations, starts, sizes, checks, validate_containers=False)
+        _refuse_homeless(state, path, places, normal, is_given)
+    _set_rows(state, path, places, normal, starts, sizes, checks, is_given)
+
+
+def _unsigned(values: ArrayLike, what: str) -> NDArray[np.uint64]:
+    column = np.asarray(values)
+    if column.size and column.min() < 0:
+        raise ValueError(f"{what} is negative")
+    return column.astype(np.uint64, copy=False)
 
 
 def _twins(path: str, places: Coordinates) -> InvalidChunksError:
@@ -194,13 +202,19 @@ def _twins(path: str, places: Coordinates) -> InvalidChunksError:
     )
 
 
-def _refuse_homeless(state: SessionState, path: str, places: Places, locations: TextColumn) -> None:
+def _refuse_homeless(
+    state: SessionState,
+    path: str,
+    places: Places,
+    locations: TextColumn,
+    is_given: NDArray[np.bool_],
+) -> None:
     """Refuse chunks whose location no container holds."""
     texts = locations.texts
-    held = [not each or _has_container(state, normalize_location(each)) for each in texts]
-    homeless = places[~np.array([*held, True], np.bool_)[locations.codes]].tolist()
+    held = [_has_container(state, each) for each in texts]
+    homeless = places[is_given & ~_rows_where(held, locations)].tolist()
     if homeless:
-        shown = next(text for text, is_held in zip(texts, held, strict=True) if not is_held)
+        shown = next(text for text, has in zip(texts, held, strict=True) if text and not has)
         raise InvalidChunksError(
             f"no virtual chunk container of the configuration holds {shown!r}, where chunks of "
             f"{path!r} are to be: {_show(homeless)}; add one with "
@@ -224,11 +238,8 @@ def grid_coordinates(grid: Sequence[int], offset: Sequence[int] | None, count: i
     return places.reshape(cells, len(grid))
 
 
-def _has_container(state: SessionState, location: str) -> bool:
-    try:
-        return bool(location) and bool(state.surroundings.virtual.index.find_container(location))
-    except InvalidInputError:
-        return False
+def _has_container(state: SessionState, normal: str) -> bool:
+    return bool(normal) and state.surroundings.virtual.index.has_container(normal)
 
 
 def _refuse_places(

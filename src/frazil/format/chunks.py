@@ -187,6 +187,8 @@ class ChunkTable:
 
     def select(self, extents: Extents) -> Self:
         """The references inside a box."""
+        if len(self) and coords_.is_inside(self.extents(), extents):
+            return self
         return self.take(coords_.rows_inside(self.coordinates, extents))
 
     def remove(self, unwanted: Coordinates) -> Self:

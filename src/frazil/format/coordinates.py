@@ -5,6 +5,7 @@ order of references in a manifest.
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -94,6 +95,13 @@ def contains(extents: Extents, wanted: Sequence[int]) -> bool:
     return all(start <= value < stop for value, (start, stop) in zip(wanted, extents, strict=False))
 
 
+def is_inside(box: Extents, cell: Extents) -> bool:
+    """Whether a box lies in a cell; one without axes, which means everything, only in such a cell."""
+    return len(box) == len(cell) and all(
+        low <= start and stop <= high for (start, stop), (low, high) in zip(box, cell, strict=True)
+    )
+
+
 def rows_inside(coordinates: Coordinates, extents: Extents) -> NDArray[np.bool_]:
     """Which rows lie in a box."""
     inside = np.ones(len(coordinates), np.bool_)
@@ -127,19 +135,34 @@ def without(coordinates: Coordinates, unwanted: Coordinates) -> Coordinates:
 
 def split_rows(
     coordinates: Coordinates, edges: Sequence[Sequence[int]]
-) -> dict[tuple[int, ...], Rows]:
-    """The rows in each cell between edges (for each axis `0, s, 2s, …`); empty cells don't appear."""
+) -> dict[tuple[int, ...], Rows | slice]:
+    """The rows in each cell between edges (for each axis `0, s, 2s, …`); empty cells don't appear.
+
+    Where each cell's rows lie together they are a slice, which costs no copy to take.
+    """
     if not len(coordinates):
         return {}
-    cells = np.empty(coordinates.shape, np.uint32)
+    if all(len(axis_edges) == 2 for axis_edges in edges):
+        return {(0,) * len(edges): slice(None)}
+    cells = np.zeros(coordinates.shape, np.uint32)
     for axis, axis_edges in enumerate(edges):
-        inner = np.asarray(axis_edges[1:-1], np.uint64)
-        cells[:, axis] = np.searchsorted(inner, coordinates[:, axis], side="right")
+        if len(axis_edges) > 2:
+            inner = np.asarray(axis_edges[1:-1], np.uint64)
+            cells[:, axis] = np.searchsorted(inner, coordinates[:, axis], side="right")
     (keys,) = order_keys(cells)
-    order = np.argsort(keys, kind="stable")
-    _, starts = np.unique(keys[order], return_index=True)
-    pieces = np.split(order, starts[1:])
-    return {tuple(cells[piece[0]].tolist()): piece for piece in pieces}
+    pieces: list[Rows] | list[slice]
+    if np.all(keys[1:] >= keys[:-1]):
+        starts = (np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist()
+        pieces = [slice(*ends) for ends in pairwise([0, *starts, len(keys)])]
+        firsts = [0, *starts]
+    else:
+        order = np.argsort(keys, kind="stable")
+        _, cuts = np.unique(keys[order], return_index=True)
+        pieces = np.split(order, cuts[1:])
+        firsts = [int(piece[0]) for piece in pieces]
+    return {
+        tuple(cells[first].tolist()): piece for first, piece in zip(firsts, pieces, strict=True)
+    }
 
 
 def bounding_box(coordinates: Coordinates) -> Extents:

@@ -54,6 +54,9 @@ class FileType(IntEnum):
         return self.name.lower().replace("_", "-")
 
 
+_LARGE = 8 << 20
+_THREADS = 4
+"""So many compress a large payload together."""
 _TABULAR = (FileType.MANIFEST, FileType.TRANSACTION_LOG, FileType.REPO_INFO)
 
 
@@ -131,11 +134,10 @@ def encode_file(header: Header, payload: Sequence[Part], level: int = DEFAULT_LE
 def _parameters(file_type: FileType, level: int, size: int) -> zstandard.ZstdCompressionParameters:
     # In rows of one stride the simplest matcher finds more in less time: manifests become a seventh
     # smaller and are compressed in half the time.
+    options = {"threads": _THREADS} if size >= _LARGE else {}
     if file_type in _TABULAR and level <= DEFAULT_LEVEL:
-        return zstandard.ZstdCompressionParameters.from_level(
-            level, source_size=size, strategy=zstandard.STRATEGY_FAST
-        )
-    return zstandard.ZstdCompressionParameters.from_level(level, source_size=size)
+        options["strategy"] = zstandard.STRATEGY_FAST
+    return zstandard.ZstdCompressionParameters.from_level(level, source_size=size, **options)
 
 
 def decompress(data: bytes | memoryview, what: str) -> bytes:

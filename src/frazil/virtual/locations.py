@@ -68,14 +68,16 @@ class ContainerIndex:
 
     def absolute_location(self, location: str) -> str:
         """A normalized location with the prefix of a named container in its name's place."""
-        normal = normalize_location(location)
+        return self._absolute(normalize_location(location))
+
+    def _absolute(self, normal: str) -> str:
         if not normal.startswith("vcc://"):
             return normal
         name, _, path = normal.removeprefix("vcc://").partition("/")
         if name in self.named:
             return normalize_location(self.named[name].url_prefix + path)
         raise InvalidInputError(
-            f"no virtual chunk container is named {name!r}, which {location!r} is relative to",
+            f"no virtual chunk container is named {name!r}, which {normal!r} is relative to",
             kind="no-container-for-virtual-chunk",
         )
 
@@ -86,15 +88,28 @@ class ContainerIndex:
     def locate(self, location: str) -> tuple[str, VirtualChunkContainer]:
         """The absolute location, with its container."""
         absolute = self.absolute_location(location)
-        wanted = _comparable(absolute)
-        for prefix, container in self.prefixes:
-            if wanted.startswith(prefix):
-                return absolute, container
+        container = self._find(absolute)
+        if container is not None:
+            return absolute, container
         raise InvalidInputError(
             f"no virtual chunk container of the configuration holds {location!r}: add one with "
             "RepositoryConfig.set_virtual_chunk_container",
             kind="no-container-for-virtual-chunk",
         )
+
+    def has_container(self, normal: str) -> bool:
+        """Whether a container holds a location, which is normalized already."""
+        try:
+            return self._find(self._absolute(normal)) is not None
+        except InvalidInputError:
+            return False
+
+    def _find(self, absolute: str) -> VirtualChunkContainer | None:
+        wanted = _comparable(absolute)
+        for prefix, container in self.prefixes:
+            if wanted.startswith(prefix):
+                return container
+        return None
 
 
 def index_containers(containers: Containers) -> ContainerIndex:
