@@ -72,7 +72,8 @@ def pick(world: World, garbage: str) -> None:
 
 ALWAYS = [commit, commit_to_a_new_branch, flush_and_point_to_it, expire]
 WITH_REPO_INFO = [*ALWAYS, amend, take_up, build_on, build_on_and_expire, replace_it, pick]
-CASES = [(Dialect.V2, act) for act in WITH_REPO_INFO] + [
+CASES: list[tuple[Dialect, Act]] = [(dialect, pick) for dialect in (Dialect.V1, Dialect.ALPHA_H)]
+CASES += [(Dialect.V2, act) for act in WITH_REPO_INFO] + [
     (dialect, act)
     for dialect in (Dialect.V1, Dialect.ALPHA_H, Dialect.DRAFT)
     for act in ALWAYS

@@ -15,7 +15,7 @@ from typing import Self
 
 from frazil.engine.edits import ChunkEdits
 from frazil.format.dialect import Dialect
-from frazil.format.ids import NodeId
+from frazil.format.ids import NodeId, SnapshotId
 from frazil.format.paths import segment_order
 from frazil.format.snapshot import ArrayData, Node
 from frazil.format.transaction_log import Move, NodeType
@@ -37,6 +37,8 @@ class ChangeSet:
     chunks: dict[NodeId, ChunkEdits] = field(default_factory=dict)
     moved: dict[NodeId, str] = field(default_factory=dict)
     """Where nodes of the base were before they moved."""
+    sources: set[SnapshotId] = field(default_factory=set)
+    """Snapshots that chunks were taken from: as long as the history has them, nobody deletes these."""
 
     @classmethod
     def of(cls, dialect: Dialect) -> Self:
@@ -122,6 +124,7 @@ class ChangeSet:
             dict(self.deleted),
             {id: edits.copy() for id, edits in self.chunks.items()},
             dict(self.moved),
+            set(self.sources),
         )
 
 

@@ -57,14 +57,15 @@ def cherry_pick(
 
     Raises RebaseFailedError for conflicts that the solver may not decide and for moves,
     SessionStateError if nothing is left to be done or the commit's parent has expired, ReadOnlyError
-    for a protected branch. A commit that lands meanwhile is picked onto in turn.
+    for a protected branch, SnapshotNotFoundError if garbage collection took the commit before this
+    one landed. A commit that lands meanwhile is picked onto in turn.
     """
     protocol = surroundings.protocol
     if surroundings.assets.layout.transactions is None:
         raise protocol.unsupported("cherry-pick")
     protocol.refuse_unless_writable()
     tip = protocol.lookup_branch_to_change(onto)
-    picked = _read(surroundings, id, message)
+    picked = _read_whole(surroundings, id, message)
     for _ in range(_TRIES):
         try:
             return _commit(surroundings, picked, onto, tip, solver)
@@ -118,6 +119,15 @@ def _without_nothing(changes: ChangeSet, nodes: Mapping[str, Node]) -> ChangeSet
     return changes
 
 
+def _read_whole(surroundings: Surroundings, id: SnapshotId, message: str | None) -> Picked:
+    try:
+        return _read(surroundings, id, message)
+    except ObjectNotFoundError:
+        # If the commit is being collected, this says so.
+        surroundings.protocol.lookup_snapshot(id)
+        raise
+
+
 def _read(surroundings: Surroundings, id: SnapshotId, message: str | None) -> Picked:
     assets = surroundings.assets
     info = surroundings.protocol.lookup_snapshot(id)
@@ -132,7 +142,9 @@ def _read(surroundings: Surroundings, id: SnapshotId, message: str | None) -> Pi
     if moved:
         raise failed(id, moved)
     text = CommitText(info.message if message is None else message, _describe(surroundings, info))
-    return Picked(id, parent, read_changes(assets, parent, snapshot, log), text)
+    changes = read_changes(assets, parent, snapshot, log)
+    changes.sources.add(id)
+    return Picked(id, parent, changes, text)
 
 
 def _read_parent(assets: Assets, info: SnapshotInfo) -> Snapshot:

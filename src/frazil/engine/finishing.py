@@ -27,7 +27,7 @@ def commit(
         _refuse_nothing(state, allow_empty=allow_empty)
         _refuse_moved_branch(state, branch)
         snapshot, _ = _write(state, text, write)
-        state.surroundings.protocol.commit(branch, snapshot, state.view.snapshot_id)
+        state.surroundings.protocol.commit(branch, snapshot, state.view.snapshot_id, state.sources)
         state.finish(snapshot)
     return snapshot.id
 
@@ -63,7 +63,7 @@ def amend(
         snapshot = build_snapshot(state.view, manifests, text, started_at=state.started_at)
         log = merge_logs([former, build_log(state.view, snapshot.id)], snapshot.id)
         write_files(state.assets, snapshot, log)
-        protocol.amend(branch, snapshot, replaced)
+        protocol.amend(branch, snapshot, replaced, state.sources)
         state.finish(snapshot)
     return snapshot.id
 
@@ -75,7 +75,7 @@ def flush(state: SessionState, text: CommitText) -> SnapshotId:
     with state.lock:
         parent_id = state.view.snapshot_id
         snapshot, _ = _write(state, text)
-        state.surroundings.protocol.register(snapshot, parent_id)
+        state.surroundings.protocol.register(snapshot, parent_id, state.sources)
         state.assets.storage.flush()
         state.finish(snapshot)
     return snapshot.id

@@ -31,7 +31,9 @@ def fork(state: SessionState) -> SessionState:
             snapshot, _ = write_commit(
                 state.view, CommitText("fork", {}), rules, started_at=state.started_at
             )
-    return SessionState(state.surroundings, snapshot, is_fork=True)
+        forked = SessionState(state.surroundings, snapshot, is_fork=True)
+        forked.origins = state.origins | state.changes.sources
+    return forked
 
 
 def merge(state: SessionState, other: SessionState) -> None:
@@ -47,6 +49,7 @@ def merge(state: SessionState, other: SessionState) -> None:
             state.changes.create(node)
         for node in theirs.updated.values():
             _update(state, node)
+        state.changes.sources |= theirs.sources
         for id, edits in theirs.chunks.items():
             node = state.view.get_node(paths[id])
             state.changes.edit_chunks(node).apply(edits)

@@ -104,6 +104,7 @@ def reindex_array(
         for place in cleared:
             if place not in edits:
                 state.changes.edit_chunks(node).set(place, None)
+        state.changes.sources |= state.origins
         for place, ref in edits.items():
             state.changes.edit_chunks(node).set(place, ref)
 
@@ -150,6 +151,7 @@ def _replace_all(
     """Clear all chunks of an array and set those that stay where they now belong."""
     if not len(table):
         return
+    state.changes.sources |= state.origins
     edits = state.changes.edit_chunks(node)
     moved = replace(table.take(stays), coordinates=places.astype(np.uint32)).sort()
     edits.delete_many(coords_.without(table.coordinates, moved.coordinates))

@@ -6,7 +6,7 @@ not need it.
 """
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
@@ -17,6 +17,7 @@ from frazil.engine.changes import ChangeSet
 from frazil.engine.view import View
 from frazil.errors import ReadOnlyError, SessionStateError
 from frazil.format.dialect import Dialect
+from frazil.format.ids import SnapshotId
 from frazil.format.json_values import JsonValue
 from frazil.format.snapshot import Snapshot
 from frazil.format.times import Nanoseconds
@@ -24,6 +25,8 @@ from frazil.protocols.clock import read_clock
 from frazil.protocols.interface import CommitProtocol
 from frazil.states import SessionMode
 from frazil.virtual.access import VirtualChunkAccess
+
+_SENT = ("surroundings", "mode", "branch", "is_fork", "instance_id", "started_at", "origins")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,8 @@ class SessionState:
         self.instance_id = uuid4().hex
         self.lock = threading.RLock()
         self.started_at: Nanoseconds = read_clock()
+        self.origins = frozenset((snapshot.id,))
+        """Snapshots of the history that have the chunks of the base; that of a fork is in none."""
         self.view = View(surroundings.assets, snapshot, self.new_changes())
 
     def new_changes(self) -> ChangeSet:
@@ -90,6 +95,12 @@ class SessionState:
     def rest_on(self, snapshot: Snapshot, changes: ChangeSet | None = None) -> None:
         """Take another base, with these changes or none over it."""
         self.view = View(self.assets, snapshot, changes or self.new_changes())
+        self.origins = frozenset((snapshot.id,))
+
+    @property
+    def sources(self) -> Set[SnapshotId]:
+        """Snapshots besides the base whose chunks the changes refer to."""
+        return self.changes.sources - {self.view.snapshot_id}
 
     def finish(self, snapshot: Snapshot) -> None:
         """Become a read-only session of a new snapshot."""
@@ -116,11 +127,12 @@ class SessionState:
             "is_fork": self.is_fork,
             "instance_id": self.instance_id,
             "started_at": self.started_at,
+            "origins": self.origins,
         }
 
     def __setstate__(self, state: dict[str, object]) -> None:
         # The snapshot is read where the session is used, not sent there.
-        for name in ("surroundings", "mode", "branch", "is_fork", "instance_id", "started_at"):
+        for name in _SENT:
             setattr(self, name, state[name])
         self.lock = threading.RLock()
         snapshot = self.assets.read_snapshot(state["snapshot"])  # type: ignore[arg-type]

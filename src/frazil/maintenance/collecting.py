@@ -20,7 +20,7 @@ from frazil.maintenance.id_columns import IdSet, column_of
 from frazil.maintenance.limits import SweepLimits, WalkLimits
 from frazil.maintenance.listing import Folder, list_garbage
 from frazil.maintenance.marking import Marks, mark, mark_more
-from frazil.maintenance.reach import find_reachable
+from frazil.maintenance.reach import find_new, find_reachable
 from frazil.maintenance.walking import uncached
 from frazil.ops import GCSummary
 from frazil.protocols.interface import CommitProtocol
@@ -78,7 +78,7 @@ def collect_garbage(protocol: CommitProtocol, options: CollectionOptions) -> GCS
         except HistoryMovedError:
             continue
         protocol.assets.drop_snapshots(old.keys() - retained.snapshots)
-        return _sweep(protocol.assets, old, retained, options)
+        return _sweep(protocol, old, retained, options)
     raise ConflictError(
         f"others built on snapshots that were to be dropped {_MOST_ATTEMPTS} times in a row",
         kind="update-attempts-exhausted",
@@ -94,7 +94,7 @@ def _retain(protocol: CommitProtocol, old: Files, options: CollectionOptions) ->
     reachable = find_reachable(protocol)
     marks = _mark(protocol.assets, reachable, options)
     # A ref to what was garbage when the walk began may have come since.
-    new = find_reachable(protocol) - reachable
+    new = find_new(protocol, reachable)
     if not new.isdisjoint(old):
         raise HistoryMovedError
     _mark_more(marks, protocol.assets, new, options)
@@ -153,7 +153,10 @@ def _list_old_snapshots(assets: Assets, options: CollectionOptions) -> Files:
     return {SnapshotId.parse(folder.find_stem(info.key)): info for info in found}
 
 
-def _sweep(assets: Assets, old: Files, retained: Retained, options: CollectionOptions) -> GCSummary:
+def _sweep(
+    protocol: CommitProtocol, old: Files, retained: Retained, options: CollectionOptions
+) -> GCSummary:
+    assets = protocol.assets
     id_size, layout = _id_size(assets), assets.layout
     snapshots = [info for id, info in old.items() if id not in retained.snapshots]
     manifests = _metadata_folder(assets, layout.manifests)
@@ -168,8 +171,20 @@ def _sweep(assets: Assets, old: Files, retained: Retained, options: CollectionOp
     for kind, garbage in kinds.items():
         if any(each.failed for each in done.values()):
             break
+        if kind == "manifests":
+            _mark_late(protocol, retained, options)
         done[kind] = _delete(assets, garbage, options, kind)
     return _summarize(done, skipped=[kind for kind in kinds if kind not in done])
+
+
+def _mark_late(protocol: CommitProtocol, retained: Retained, options: CollectionOptions) -> None:
+    """Mark what commits use that landed before the snapshots were gone that they took chunks from.
+
+    Later ones find that these are gone, and don't land; those of V2 ask the repo info.
+    """
+    if not isinstance(protocol, RepoObject) and not options.is_dry_run:
+        late = find_new(protocol, retained.snapshots)
+        _mark_more(retained.marks, protocol.assets, late, options)
 
 
 def _delete(

@@ -6,7 +6,12 @@ from functools import cache
 from typing import Generic, TypeVar
 
 from frazil.assets import Assets
-from frazil.errors import ConflictError, RefNotFoundError, SessionStateError
+from frazil.errors import (
+    ConflictError,
+    RefNotFoundError,
+    SessionStateError,
+    SnapshotNotFoundError,
+)
 from frazil.format.ids import SnapshotId
 from frazil.format.json_values import JsonValue
 from frazil.format.refs import Ref
@@ -14,7 +19,14 @@ from frazil.format.repo_info import SnapshotInfo
 from frazil.format.snapshot import Snapshot
 from frazil.protocols.branch_files import BranchFiles, Tip
 from frazil.protocols.config_file import ConfigFile
-from frazil.protocols.interface import MAIN, CommitProtocol, Replaced, UpdatePolicy
+from frazil.protocols.interface import (
+    MAIN,
+    NO_SOURCES,
+    CommitProtocol,
+    Replaced,
+    UpdatePolicy,
+    lost_source,
+)
 from frazil.protocols.snapshot_infos import (
     describe_snapshot,
     follow_parents,
@@ -131,10 +143,27 @@ class FileProtocol(CommitProtocol, Generic[At]):
         lookup = cache(self.lookup_snapshot)
         return (follow_parents(lookup, lookup(id)) for id in ids)
 
-    def commit(self, branch: str, snapshot: Snapshot, parent_id: SnapshotId) -> None:
+    def commit(
+        self,
+        branch: str,
+        snapshot: Snapshot,
+        parent_id: SnapshotId,
+        sources: Set[SnapshotId] = NO_SOURCES,
+    ) -> None:
+        self._refuse_lost(sources)
+        self._move_on(branch, snapshot.id, parent_id)
+        try:
+            # Who collects garbage looks at the branches again after snapshots were deleted: either
+            # this commit is seen then, or it sees now what is gone.
+            self._refuse_lost(sources)
+        except SnapshotNotFoundError:
+            self._move_back(branch, snapshot.id, parent_id)
+            raise
+
+    def _move_on(self, branch: str, id: SnapshotId, parent_id: SnapshotId) -> None:
         tip = self._branches.find(branch)
         is_parent = tip is not None and tip.snapshot_id == parent_id
-        if tip is None or not is_parent or not self._branches.move(tip, snapshot.id):
+        if tip is None or not is_parent or not self._branches.move(tip, id):
             actual = self._find_actual(branch)
             raise ConflictError(
                 f"the tip of {branch!r} is {actual}, not the parent {parent_id}",
@@ -142,11 +171,26 @@ class FileProtocol(CommitProtocol, Generic[At]):
                 actual_parent=actual,
             )
 
+    def _move_back(self, branch: str, id: SnapshotId, parent_id: SnapshotId) -> None:
+        tip = self._branches.find(branch)
+        if tip is not None and tip.snapshot_id == id:
+            self._branches.move(tip, parent_id)
+
+    def _refuse_lost(self, sources: Set[SnapshotId]) -> None:
+        for id in sorted(sources):
+            try:
+                read_snapshot_anew(self.assets, id)
+            except SnapshotNotFoundError as error:
+                raise lost_source(id) from error
+
     def squash(self, branch: str, snapshot: Snapshot, replaced: Replaced) -> None:
         self.reset_branch(branch, snapshot.id, replaced.tip)
 
-    def register(self, snapshot: Snapshot, parent_id: SnapshotId) -> None:
-        """Nothing to do: a snapshot's file is all that is known of it."""
+    def register(
+        self, snapshot: Snapshot, parent_id: SnapshotId, sources: Set[SnapshotId] = NO_SOURCES
+    ) -> None:
+        """Nothing to write: a snapshot's file is all that is known of it."""
+        self._refuse_lost({parent_id, *sources})
 
     # Configuration
 

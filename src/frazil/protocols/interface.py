@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 
 from frazil.assets import Assets
-from frazil.errors import FormatError
+from frazil.errors import FormatError, SnapshotNotFoundError
 from frazil.format.dialect import Dialect
 from frazil.format.ids import SnapshotId
 from frazil.format.json_values import JsonValue
@@ -22,6 +22,8 @@ from frazil.format.snapshot import Snapshot
 
 MAIN = "main"
 """The branch that every repository has."""
+NO_SOURCES: Set[SnapshotId] = frozenset()
+"""Of a commit whose chunks are its parent's or its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +128,26 @@ class CommitProtocol(ABC):
         return map(self.ancestry, ids)
 
     @abstractmethod
-    def commit(self, branch: str, snapshot: Snapshot, parent_id: SnapshotId) -> None:
+    def commit(
+        self,
+        branch: str,
+        snapshot: Snapshot,
+        parent_id: SnapshotId,
+        sources: Set[SnapshotId] = NO_SOURCES,
+    ) -> None:
         """Make a written snapshot the tip of a branch whose tip is its parent.
 
-        Raises ConflictError if the tip is another one, RefNotFoundError if the branch is gone.
+        Raises ConflictError if the tip is another one, RefNotFoundError if the branch is gone,
+        SnapshotNotFoundError if a snapshot whose chunks it took over is: they may be deleted.
         """
 
-    def amend(self, branch: str, snapshot: Snapshot, replaced: SnapshotId) -> None:
+    def amend(
+        self,
+        branch: str,
+        snapshot: Snapshot,
+        replaced: SnapshotId,
+        sources: Set[SnapshotId] = NO_SOURCES,
+    ) -> None:
         """Make a written snapshot the tip in place of `replaced`, with that one's parent."""
         raise self.unsupported("amend")
 
@@ -144,8 +159,13 @@ class CommitProtocol(ABC):
         """
 
     @abstractmethod
-    def register(self, snapshot: Snapshot, parent_id: SnapshotId) -> None:
-        """Make a written snapshot known without a ref to it, where the generation can."""
+    def register(
+        self, snapshot: Snapshot, parent_id: SnapshotId, sources: Set[SnapshotId] = NO_SOURCES
+    ) -> None:
+        """Make a written snapshot known without a ref to it, where the generation can.
+
+        Raises SnapshotNotFoundError if its parent is gone, or one whose chunks it took over.
+        """
 
     def refuse_unless_writable(self) -> None:  # noqa: B027 (only V2 repositories can be read-only)
         """Raise ReadOnlyError if the repository as a whole is not to be written to."""
@@ -198,3 +218,11 @@ class CommitProtocol(ABC):
             f"{what}: a repository of the generation {self.dialect.value} has no such thing",
             kind="unsupported-spec-version",
         )
+
+
+def lost_source(id: SnapshotId) -> SnapshotNotFoundError:
+    """The error that says that chunks of a commit may be deleted at any time, and so it can't land."""
+    return SnapshotNotFoundError(
+        f"nothing was committed: the snapshot {id}, whose chunks were to be used, has expired or was"
+        " collected meanwhile"
+    )

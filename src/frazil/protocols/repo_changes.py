@@ -4,7 +4,7 @@ The order of the checks is that of the official library, so that a call which is
 gives the same error.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, replace
 
 from frazil.errors import (
@@ -23,6 +23,7 @@ from frazil.format.metadata import Metadata, Value
 from frazil.format.repo_info import Availability, RepoInfo, RepoStatus, SnapshotInfo, UpdateType
 from frazil.format.times import encode_rfc3339
 from frazil.protocols.feature_flags import CREATE_TAG, DELETE_TAG, refuse_unless_enabled
+from frazil.protocols.interface import lost_source
 from frazil.protocols.protection import refuse_protected, with_protection, without_protection
 
 
@@ -179,6 +180,20 @@ def register(info: RepoInfo, snapshot: SnapshotInfo, parent_id: SnapshotId) -> C
     """Make a snapshot known that no ref points to."""
     changed = _with_snapshot(info, snapshot, parent_id)
     return Change(changed, model.NewDetachedSnapshot(snapshot.id))
+
+
+def with_sources(
+    info: RepoInfo, change: Callable[[RepoInfo], Change], sources: Set[SnapshotId]
+) -> Change:
+    """A change that adds a snapshot with chunks of others; raises SnapshotNotFoundError.
+
+    Garbage collection keeps the chunks of all snapshots that the history has, and of no others.
+    """
+    changed = change(info)
+    lost = sources - info.snapshots.keys()
+    if lost:
+        raise lost_source(min(lost))
+    return changed
 
 
 # State

@@ -21,7 +21,7 @@ from frazil.format.snapshot import Snapshot
 from frazil.format.transaction_log import TransactionLog
 from frazil.protocols import repo_changes
 from frazil.protocols.clock import MICROSECOND, read_clock
-from frazil.protocols.interface import MAIN, CommitProtocol, Replaced, UpdatePolicy
+from frazil.protocols.interface import MAIN, NO_SOURCES, CommitProtocol, Replaced, UpdatePolicy
 from frazil.protocols.protection import refuse_protected
 from frazil.protocols.ref_names import validate_name
 from frazil.protocols.repo_changes import Change
@@ -114,22 +114,40 @@ class RepoObject(CommitProtocol):
         info = self._file.read()
         return _walk(info.snapshots, repo_changes.snapshot_info(info, id))
 
-    def commit(self, branch: str, snapshot: Snapshot, parent_id: SnapshotId) -> None:
+    def commit(
+        self,
+        branch: str,
+        snapshot: Snapshot,
+        parent_id: SnapshotId,
+        sources: Set[SnapshotId] = NO_SOURCES,
+    ) -> None:
         entry = _describe(snapshot)
-        self.update(lambda info: repo_changes.commit(info, branch, entry, parent_id))
+        self._add(lambda info: repo_changes.commit(info, branch, entry, parent_id), sources)
 
-    def amend(self, branch: str, snapshot: Snapshot, replaced: SnapshotId) -> None:
+    def amend(
+        self,
+        branch: str,
+        snapshot: Snapshot,
+        replaced: SnapshotId,
+        sources: Set[SnapshotId] = NO_SOURCES,
+    ) -> None:
         entry = _describe(snapshot)
-        self.update(lambda info: repo_changes.amend(info, branch, entry, replaced))
+        self._add(lambda info: repo_changes.amend(info, branch, entry, replaced), sources)
 
     def squash(self, branch: str, snapshot: Snapshot, replaced: Replaced) -> None:
         entry = replace(_describe(snapshot), pruned_ancestor_tx_logs=replaced.lost_logs)
         since, tip = replaced.since, replaced.tip
         self.update(lambda info: repo_changes.squash(info, branch, entry, since, tip))
 
-    def register(self, snapshot: Snapshot, parent_id: SnapshotId) -> None:
+    def register(
+        self, snapshot: Snapshot, parent_id: SnapshotId, sources: Set[SnapshotId] = NO_SOURCES
+    ) -> None:
         entry = _describe(snapshot)
-        self.update(lambda info: repo_changes.register(info, entry, parent_id))
+        self._add(lambda info: repo_changes.register(info, entry, parent_id), sources)
+
+    def _add(self, change: Callable[[RepoInfo], Change], sources: Set[SnapshotId]) -> None:
+        """Apply a change that adds a snapshot, unless chunks of it may be deleted."""
+        self.update(lambda info: repo_changes.with_sources(info, change, sources))
 
     # State
 
