@@ -6,10 +6,11 @@ So it loads nothing of Frazil but URLs until it is asked to open something.
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import xarray
 from xarray.backends import BackendEntrypoint, ZarrBackendEntrypoint
+from xarray.backends.common import datatree_from_dict_with_io_cleanup
 
 import frazil
 from frazil.errors import InvalidInputError
@@ -53,19 +54,62 @@ class FrazilBackendEntrypoint(BackendEntrypoint):
     def open_dataset(self, filename_or_obj: Any, **options: Any) -> xarray.Dataset:
         """One group as a dataset."""
         store: Any = _open_store(filename_or_obj, options)
-        return _ZARR.open_dataset(store, consolidated=False, zarr_format=3, **options)
+        dataset = _ZARR.open_dataset(store, consolidated=False, zarr_format=3, **options)
+        return _name_version(dataset, store.session.snapshot_id)
 
     def open_datatree(self, filename_or_obj: Any, **options: Any) -> xarray.DataTree:
         """A group and all below it as a tree."""
-        store: Any = _open_store(filename_or_obj, options)
-        return _ZARR.open_datatree(store, consolidated=False, zarr_format=3, **options)
+        groups = self.open_groups_as_dict(filename_or_obj, **options)
+        return datatree_from_dict_with_io_cleanup(groups)
 
     def open_groups_as_dict(
         self, filename_or_obj: Any, **options: Any
     ) -> dict[str, xarray.Dataset]:
         """A group and all below it, by their paths."""
         store: Any = _open_store(filename_or_obj, options)
-        return _ZARR.open_groups_as_dict(store, consolidated=False, zarr_format=3, **options)
+        groups = _ZARR.open_groups_as_dict(store, consolidated=False, zarr_format=3, **options)
+        version = store.session.snapshot_id
+        return {path: _name_version(dataset, version) for path, dataset in groups.items()}
+
+
+class VersionedVariable(xarray.Variable):
+    """A variable whose Dask arrays are named after the version that they read.
+
+    Xarray names them after what was opened. But the same URL, or the same repository, is another
+    version tomorrow, and of two Dask arrays of one name in a computation only one is computed.
+    """
+
+    __slots__ = ("version",)
+
+    version: str
+
+    def _replace(self, *args: Any, **kwargs: Any) -> Self:
+        replaced = super()._replace(*args, **kwargs)
+        replaced.version = self.version
+        return replaced
+
+    def chunk(self, *args: Any, **options: Any) -> Self:
+        """The variable as a Dask array."""
+        given = dict(options.get("from_array_kwargs") or {})
+        if given.get("name"):
+            given["name"] = f"{given['name']}-{self.version}"
+        return super().chunk(*args, **{**options, "from_array_kwargs": given})
+
+
+def _name_version(dataset: xarray.Dataset, version: str) -> xarray.Dataset:
+    variables = {name: _versioned(each, version) for name, each in dataset.variables.items()}
+    return dataset._replace(variables=variables)
+
+
+def _versioned(variable: xarray.Variable, version: str) -> xarray.Variable:
+    # What belongs to an index is in memory already.
+    if type(variable) is not xarray.Variable:
+        return variable
+    versioned = VersionedVariable(
+        variable.dims, variable._data, variable._attrs, variable._encoding, fastpath=True
+    )
+    versioned.version = version
+    return versioned
 
 
 def _is_ours(object: object) -> bool:

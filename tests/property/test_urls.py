@@ -18,9 +18,9 @@ from frazil.urls import (
     TagRef,
 )
 
-LETTERS = st.characters(exclude_characters="/\x00", exclude_categories=("Cs",))
+LETTERS = st.characters(exclude_characters="/\x00", exclude_categories=["Cs"])
 NAMES = st.text(LETTERS, min_size=1)
-ANY_TEXT = st.text(st.characters(exclude_categories=("Cs",)), min_size=1)
+ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 HOSTS = st.from_regex(r"[a-z0-9][a-z0-9.-]{0,20}", fullmatch=True)
 PATHS = st.lists(NAMES, max_size=3).map("/".join)
 TIMES = st.datetimes(timezones=st.just(UTC), min_value=datetime(1970, 1, 1))

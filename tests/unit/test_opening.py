@@ -1,6 +1,5 @@
 """Repositories and their versions, opened by URL."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -32,7 +31,7 @@ def commit(repository: frazil.Repository, branch: str) -> str:
 
 
 @pytest.fixture
-def url(repository: frazil.Repository, tmp_path: Path) -> Iterator[str]:
+def url(repository: frazil.Repository, tmp_path: Path) -> str:
     assert repository.storage is not None
     return f"file://{tmp_path}"
 

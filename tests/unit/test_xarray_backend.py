@@ -1,5 +1,7 @@
 """Xarray's engine: repositories opened by URL, by path, and as objects."""
 
+import copy
+import pickle
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -134,7 +136,7 @@ def test_a_tree_is_opened(url: str) -> None:
     groups = xr.open_groups(url, branch="dev")
 
     assert sorted(tree.groups) == ["/", "/a", "/a/b"]
-    assert first_of(tree["a/b"].to_dataset(inherit=False)) == 1
+    assert first_of(tree.children["a"].children["b"].to_dataset(inherit=False)) == 1
     assert first_of(guessed.to_dataset()) == 2
     assert sorted(groups) == ["/", "/a", "/a/b"]
     assert first_of(groups["/a/b"]) == 3
@@ -155,13 +157,44 @@ def test_chunks_make_dask_arrays(url: str, repository: frazil.Repository) -> Non
     assert first_of(by_url) == first_of(by_session) == 2
 
 
-def test_versions_of_one_repository_are_told_apart_by_dask(repository: frazil.Repository) -> None:
-    old = open_object(repository.readonly_session(tag="v1"), chunks={})
-    new = open_object(repository.readonly_session("main"), chunks={})
+@pytest.mark.parametrize("kind", ["URL", "path", "repository", "session"])
+def test_dask_tells_apart_what_was_opened_before_and_after_a_commit(
+    repository: frazil.Repository, url: str, kind: str
+) -> None:
+    def open_again() -> xr.Dataset:
+        places = {
+            "URL": url,
+            "path": url.removeprefix("icechunk://"),
+            "repository": repository,
+            "session": repository.readonly_session("main"),
+        }
+        return open_object(places[kind], engine="frazil", chunks={})
+
+    old = open_again()
+    commit(repository, "main", 5)
+    new = open_again()
 
     difference = new.temperature.variable - old.temperature.variable
+    assert (difference.compute() == 30).all()
 
-    assert (difference.compute() == 10).all()
+
+def test_dask_tells_versions_of_a_tree_apart(repository: frazil.Repository, url: str) -> None:
+    old = xr.open_datatree(url, chunks={})
+    commit(repository, "main", 5)
+    new = xr.open_datatree(url, chunks={})
+
+    difference = new.dataset.temperature.variable - old.dataset.temperature.variable
+    assert (difference.compute() == 30).all()
+
+
+def test_what_was_opened_can_be_sent_to_another_process(url: str) -> None:
+    lazy = xr.open_dataset(url)
+    chunked = xr.open_dataset(url, chunks={})
+
+    assert first_of(pickle.loads(pickle.dumps(lazy))) == 2
+    assert first_of(pickle.loads(pickle.dumps(chunked))) == 2
+    assert first_of(copy.deepcopy(lazy)) == 2
+    assert first_of(lazy.chunk(time=3)) == 2
 
 
 def test_decoding_can_be_switched_off(url: str, repository: frazil.Repository) -> None:
