@@ -22,6 +22,7 @@ from frazil.storage import disk
 from frazil.storage.client import Purpose
 from frazil.storage.clients import Clients
 from frazil.storage.connections import Connection
+from frazil.storage.gathering import Gathering
 from frazil.storage.interface import Buffer, ByteRange, resolve_range
 from frazil.storage.settings import StorageSettings, resolve_settings
 from frazil.storage.store_errors import Diagnosis, Failure
@@ -60,6 +61,7 @@ class ForeignStore:
     def __init__(self, connection: Connection) -> None:
         self._settings = resolve_settings(StorageSettings())
         self._clients = Clients(connection, self._settings)
+        self._gathering = Gathering(self._read_async)
 
     def get(self, key: str, range: ByteRange, check: Check) -> Buffer:
         if range.start == range.end:
@@ -73,12 +75,18 @@ class ForeignStore:
     async def get_async(self, key: str, range: ByteRange, check: Check) -> Buffer:
         if range.start == range.end:
             return b""
-        pieces = split_range(range, self._settings)
-        if not pieces:
-            return await self._get_piece_async(key, range, check)
-        return b"".join(
-            await asyncio.gather(*(self._get_piece_async(key, piece, check) for piece in pieces))
-        )
+        data, observed = await self._gathering.get(key, range)
+        for each in observed:
+            check(each)
+        return data
+
+    async def _read_async(self, key: str, range: ByteRange) -> tuple[Buffer, list[Observed]]:
+        """A range, with what the object was each time that a piece of it was read."""
+        observed: list[Observed] = []
+        pieces = split_range(range, self._settings) or [range]
+        read = [self._get_piece_async(key, piece, observed.append) for piece in pieces]
+        parts = await asyncio.gather(*read)
+        return parts[0] if len(parts) == 1 else b"".join(parts), observed
 
     def _get_piece(self, key: str, range: ByteRange, check: Check) -> Buffer:
         outcome = self._clients.attempt(Purpose.READ, lambda store: _fetch(store, key, range))
