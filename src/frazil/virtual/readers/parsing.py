@@ -1,0 +1,97 @@
+"""One group of a source, as VirtualiZarr's parsers find it."""
+
+import importlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from virtualizarr.manifests import ManifestGroup, ManifestStore
+
+from frazil.errors import InvalidInputError
+from frazil.virtual.readers import hdf5
+from frazil.virtual.readers.formats import HDF5, Format
+from frazil.virtual.readers.stores import SourceStores
+
+# What parsers raise for what they can't represent in Zarr.
+_REFUSALS = (ValueError, TypeError, KeyError, NotImplementedError)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ParsedGroup:
+    """What a parser found, and what it could not."""
+
+    store: ManifestStore
+    groups: tuple[str, ...]
+    obstacles: Mapping[str, str] = field(default_factory=dict)
+    """Why the bytes of an array can't be referred to, by its name."""
+    compact: Mapping[str, Any] = field(default_factory=dict)
+    """Values that are part of the header."""
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Shapes of arrays that the parser refused."""
+
+
+def parse_group(stores: SourceStores, url: str, format: Format, group: str) -> ParsedGroup:
+    """The arrays of a group; raises InvalidInputError where the file or the group can't be parsed."""
+    make_parser = _import_parser(format)
+    if format == HDF5:
+        return _parse_hdf5(make_parser, stores, url, group)
+    try:
+        store = make_parser(**({"group": group} if group else {}))(url, stores)
+    except _REFUSALS as error:
+        raise _refuse(url, format, error) from error
+    return ParsedGroup(store, tuple(_root(store).groups))
+
+
+def _parse_hdf5(make_parser: Any, stores: SourceStores, url: str, group: str) -> ParsedGroup:
+    members = hdf5.inspect_group(stores, url, group)
+
+    def parse(without: Iterable[str]) -> ManifestStore:
+        dropped = [*members.groups, *without]
+        parsed: ManifestStore = make_parser(group=group or None, drop_variables=dropped)(
+            url, stores
+        )
+        return parsed
+
+    refused: dict[str, str] = {}
+    try:
+        store = parse(())
+    except _REFUSALS:
+        # It tells not which of the datasets it means, so each is tried alone.
+        for name in members.datasets:
+            try:
+                parse(members.datasets.keys() - {name})
+            except _REFUSALS as error:
+                refused[name] = f"VirtualiZarr can't represent it: {error}"
+        try:
+            store = parse(refused)
+        except _REFUSALS as error:
+            raise _refuse(url, HDF5, error) from error
+    known = {name: each for name, each in members.datasets.items() if name not in refused}
+    return ParsedGroup(
+        store,
+        members.groups,
+        refused | {name: each.obstacle for name, each in known.items() if each.obstacle},
+        {n: each.compact_values for n, each in known.items() if each.compact_values is not None},
+        {name: members.datasets[name].shape for name in refused},
+    )
+
+
+def _import_parser(format: Format) -> Any:
+    module, _, name = format.parser.partition(":")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except ImportError as error:
+        raise InvalidInputError(
+            f"files of the format {format.name} are parsed by {module}, which can't be imported "
+            f"({error}): pip install {format.install}"
+        ) from error
+
+
+def _root(store: ManifestStore) -> ManifestGroup:
+    return store._group
+
+
+def _refuse(url: str, format: Format, error: Exception) -> InvalidInputError:
+    return InvalidInputError(
+        f"{url} can't be parsed as {format.name}: {type(error).__name__}: {error}"
+    )

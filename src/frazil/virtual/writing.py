@@ -1,0 +1,155 @@
+"""A plan, carried out in a session: metadata, values of what was loaded, references in columns."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, Protocol
+
+import zarr
+from zarr.core.buffer import Buffer, default_buffer_prototype
+from zarr.core.metadata import ArrayV3Metadata
+
+from frazil.errors import InvalidInputError
+from frazil.virtual.combining import Plan, Treatment, VariablePlan
+from frazil.virtual.quiet import without_codec_warnings
+from frazil.virtual.sources import ReferenceColumns, Source
+
+
+class VirtualStore(Protocol):
+    """What is asked of a store of Zarr that takes references, besides being one."""
+
+    def set_virtual_columns(
+        self,
+        array_path: str,
+        coordinates: Any,
+        locations: Any,
+        offsets: Any,
+        lengths: Any,
+        checksums: Any = None,
+        *,
+        validate_containers: bool = True,
+    ) -> None: ...
+
+    def set_virtual_ref(
+        self,
+        key: str,
+        location: str,
+        *,
+        offset: int,
+        length: int,
+        checksum: str | datetime | None = None,
+        validate_container: bool = True,
+    ) -> None: ...
+
+    def set_sync(self, key: str, value: Buffer) -> None: ...
+
+
+def write(
+    plan: Plan,
+    store: VirtualStore,
+    sources: Iterable[Source],
+    *,
+    group: str = "",
+    validate_containers: bool = True,
+) -> None:
+    """Make the group of a plan, with all its variables, through the store of a writable session.
+
+    Nothing is committed. Raises InvalidInputError where the plan has problems that stop it or a
+    variable that must be re-encoded, or where a source of the plan is not among `sources`.
+    """
+    plan.refuse_problems()
+    given = {each.header.name: each for each in sources}
+    absent = plan.sources.keys() - given.keys()
+    if absent:
+        raise InvalidInputError(f"sources of the plan are not given: {', '.join(sorted(absent))}")
+    path = group.strip("/")
+    create(plan, store, group=path)
+    for variable in plan.variables.values():
+        if variable.treatment is not Treatment.VIRTUAL:
+            continue
+        for name in plan.sources:
+            columns = plan.columns_of(variable.name, given[name])
+            if columns is not None:
+                set_references(
+                    store,
+                    join(path, variable.name),
+                    columns,
+                    validate_containers=validate_containers,
+                )
+
+
+def create(plan: Plan, store: VirtualStore, *, group: str = "") -> None:
+    """Make the group and its arrays, with the values of those that were loaded."""
+    path = group.strip("/")
+    with without_codec_warnings():
+        create_group(store, path, plan.attributes)
+        for variable in plan.variables.values():
+            array = create_array(store, join(path, variable.name), variable.metadata)
+            _write_values(array, variable)
+
+
+def create_group(store: VirtualStore, path: str, attributes: Mapping[str, Any]) -> None:
+    """Make a group, or add attributes to one that is there."""
+    made = zarr.open_group(_as_zarr(store), path=path, mode="a", zarr_format=3)
+    made.update_attributes(dict(attributes))
+
+
+def create_array(store: VirtualStore, path: str, metadata: Mapping[str, Any]) -> zarr.Array[Any]:
+    """Make an array of its metadata; raises ContainsArrayError where there is one."""
+    node = ArrayV3Metadata.from_dict(dict(metadata))
+    for _, made in zarr.create_hierarchy(store=_as_zarr(store), nodes={path: node}):
+        if isinstance(made, zarr.Array):
+            return made
+    raise InvalidInputError(f"no array was made at {path!r}")
+
+
+def set_references(
+    store: VirtualStore, path: str, columns: ReferenceColumns, *, validate_containers: bool = True
+) -> None:
+    """Set the chunks of an array: references by columns, inline ones by their bytes."""
+    if columns.axes == 0:
+        _set_scalar(store, path, columns, validate_containers=validate_containers)
+    for part, checksums in columns.by_checksum_kind() if columns.axes else ():
+        store.set_virtual_columns(
+            path,
+            part.coordinates,
+            (part.location_codes, part.locations),
+            part.offsets,
+            part.lengths,
+            checksums,
+            validate_containers=validate_containers,
+        )
+    make_buffer = default_buffer_prototype().buffer.from_bytes
+    for place, data in zip(columns.inline_coordinates.tolist(), columns.inline_chunks, strict=True):
+        key = "/".join(["c", *map(str, place)])
+        store.set_sync(join(path, key), make_buffer(data))
+
+
+def _set_scalar(
+    store: VirtualStore, path: str, columns: ReferenceColumns, *, validate_containers: bool
+) -> None:
+    """Set the one chunk of a scalar, whose coordinate has nothing that a column could hold."""
+    for row in range(len(columns)):
+        code = int(columns.location_codes[row])
+        version = columns.versions[code] if columns.versions else None
+        store.set_virtual_ref(
+            join(path, "c"),
+            columns.locations[code],
+            offset=int(columns.offsets[row]),
+            length=int(columns.lengths[row]),
+            checksum=None if version is None else version.checksum,
+            validate_container=validate_containers,
+        )
+
+
+def join(group: str, name: str) -> str:
+    """The path of something in a group."""
+    return f"{group}/{name}" if group else name
+
+
+def _write_values(array: zarr.Array[Any], variable: VariablePlan) -> None:
+    if variable.treatment is Treatment.INLINE and variable.values is not None:
+        array[...] = variable.values
+
+
+def _as_zarr(store: VirtualStore) -> Any:
+    return store
