@@ -1,6 +1,8 @@
 """Whether a repository is whole, and making it so again."""
 
 from frazil.asynchronous import asynchronous
+from frazil.engine.changes import ChangeSet
+from frazil.engine.view import View
 from frazil.maintenance.checking import (
     CheckOptions,
     CheckReport,
@@ -8,11 +10,12 @@ from frazil.maintenance.checking import (
     check_repository,
     repair_repository,
 )
+from frazil.maintenance.doctor import DoctorReport, examine
 from frazil.repository.base import RepositoryPart
 
 
 class Health(RepositoryPart):
-    """Check and repair."""
+    """Check, repair, and what virtual chunks need."""
 
     def check(
         self, *, branch: str | None = None, deep: bool = False, virtual: bool = False
@@ -38,3 +41,15 @@ class Health(RepositoryPart):
         return repair_repository(self._protocol, report, dry_run=dry_run)
 
     repair_async = asynchronous(repair)
+
+    def doctor(self, *, branch: str = "main", probe: bool = True) -> DoctorReport:
+        """Tell which virtual chunk containers can be read, and what to type for the others.
+
+        With `probe` one byte is asked of a file in each container that arrays of the branch use.
+        """
+        assets = self._protocol.assets
+        snapshot = assets.read_snapshot(self._protocol.lookup_branch(branch))
+        view = View(assets, snapshot, ChangeSet.of(assets.dialect))
+        return examine(view, self._surroundings.virtual, probe=probe)
+
+    doctor_async = asynchronous(doctor)

@@ -13,7 +13,7 @@ from frazil.storage.foreign import Check, ForeignFiles, ForeignObjects, ForeignS
 from frazil.storage.interface import Buffer, ByteRange
 from frazil.storage.store_config import AnyObjectStoreConfig, ObjectStoreConfig
 from frazil.storage.store_connections import connect_bucket, connect_server, mismatch
-from frazil.virtual.containers import VirtualChunkContainer
+from frazil.virtual.containers import VirtualChunkContainer, is_public
 from frazil.virtual.locations import Address, ContainerIndex, index_containers, parse_address
 
 _MODIFIED = "virtual-chunk-modified"
@@ -73,6 +73,11 @@ class VirtualChunkAccess:
             if prefix in self._containers:
                 _open(self._containers[prefix].store, _address_of_prefix(prefix), credential)
 
+    def find_refusal(self, prefix: str) -> str | None:
+        """Why chunks of a container can't be read, with what would authorize it; None if they can."""
+        container = self._containers[prefix]
+        return None if self._is_authorized(container) else _refuse(container).message
+
     def read(self, ref: VirtualRef, start: int, end: int) -> Buffer:
         """Bytes of a chunk, counted from its first one.
 
@@ -94,16 +99,19 @@ class VirtualChunkAccess:
     def _locate(self, given: str) -> tuple[str, ForeignObjects, str]:
         location, container = self._index.locate(given)
         prefix = container.url_prefix
-        if prefix not in self._authorized:
+        if not self._is_authorized(container):
             raise _refuse(container)
         address = parse_address(location)
         # No lock: making a source costs nothing and opens nothing, and the first one stays.
         name = (prefix, address.scheme, address.host)
         source = self._sources.get(name)
         if source is None:
-            opened = _open(container.store, address, self._authorized[prefix])
+            opened = _open(container.store, address, self._authorized.get(prefix))
             source = self._sources.setdefault(name, opened)
         return location, source, address.key
+
+    def _is_authorized(self, container: VirtualChunkContainer) -> bool:
+        return container.url_prefix in self._authorized or is_public(container)
 
 
 def _open(

@@ -23,6 +23,7 @@ _SCHEMES: dict[type, frozenset[str]] = {
     ObjectStoreConfig.Azure: frozenset(("abfs", "az", "azure")),
     ObjectStoreConfig.Http: frozenset(("http", "https")),
 }
+_PUBLIC_GCS = {"skip_signature": "true"}
 
 
 @dataclass(slots=True, repr=False)
@@ -49,6 +50,20 @@ def validate_container(container: VirtualChunkContainer) -> VirtualChunkContaine
 def is_valid_container(container: VirtualChunkContainer) -> bool:
     """Whether `validate_container` lets it pass."""
     return _find_problem(container) is None
+
+
+def is_public(container: VirtualChunkContainer) -> bool:
+    """Whether reading it needs nobody's leave.
+
+    It does not where a cloud's own servers are asked without credentials: that tells nobody anything,
+    and reaches nothing that is not everybody's. Other servers may be such as only this machine reaches.
+    """
+    match container.store:
+        case ObjectStoreConfig.S3(options):
+            return options.anonymous and not (options.endpoint_url or options.requester_pays)
+        case ObjectStoreConfig.Gcs(opts):
+            return bool(opts) and {k.lower(): v.lower() for k, v in opts.items()} == _PUBLIC_GCS
+    return False
 
 
 def _find_problem(container: VirtualChunkContainer) -> str | None:

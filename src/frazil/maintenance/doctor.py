@@ -1,0 +1,130 @@
+"""Which virtual chunk containers a repository can be read from, and what to do about the others."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from frazil.engine.view import View
+from frazil.errors import IcechunkError, InvalidInputError
+from frazil.format.references import VirtualRef
+from frazil.rendering import Block, Item
+from frazil.virtual.access import VirtualChunkAccess
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerHealth:
+    """How one container is."""
+
+    url_prefix: str | None
+    """None for locations that no container holds."""
+    name: str | None
+    is_authorized: bool
+    is_reachable: bool | None
+    """None if nothing was asked of it."""
+    example: str | None
+    """A location that chunks are in."""
+    advice: str | None
+    """What to do; None if all is well."""
+
+    @property
+    def is_well(self) -> bool:
+        """Whether chunks of it can be read, as far as was asked."""
+        return self.advice is None
+
+    def __str__(self) -> str:
+        state = "authorized" if self.is_authorized else "not authorized"
+        if self.is_reachable is not None:
+            state += ", reachable" if self.is_reachable else ", not reachable"
+        where = self.url_prefix or "no container"
+        named = f" ({self.name})" if self.name else ""
+        return f"{where}{named}: {state}" + (f"\n  {self.advice}" if self.advice else "")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DoctorReport(Block):
+    """All containers of a repository, those with troubles first."""
+
+    containers: tuple[ContainerHealth, ...]
+
+    @property
+    def is_well(self) -> bool:
+        """Whether every container is."""
+        return all(each.is_well for each in self.containers)
+
+    def shown_items(self) -> Iterator[Item]:
+        """Whether all is well, and each container."""
+        yield Item("well", "yes" if self.is_well else "no")
+        yield Item("containers", "\n".join(map(str, self.containers)) or "none are declared")
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "is_well": self.is_well,
+            "containers": [asdict(each) for each in self.containers],
+        }
+
+
+def examine(view: View, access: VirtualChunkAccess, *, probe: bool) -> DoctorReport:
+    """Look at all containers; with `probe` one byte of a file in each is asked for."""
+    examples = _find_examples(view, access)
+    found = [
+        _examine_container(access, prefix, examples.get(prefix), probe=probe)
+        for prefix in access.containers
+    ]
+    if None in examples:
+        found.append(_examine_stray(access, examples[None]))
+    return DoctorReport(
+        tuple(sorted(found, key=lambda each: (each.is_well, each.url_prefix or "")))
+    )
+
+
+def _find_examples(view: View, access: VirtualChunkAccess) -> Mapping[str | None, str]:
+    """A location for each container that the arrays use; under None one that is in none."""
+    examples: dict[str | None, str] = {}
+    for location in _locations(view):
+        try:
+            examples.setdefault(access.index.find_container(location).url_prefix, location)
+        except InvalidInputError:
+            examples.setdefault(None, location)
+        if len(examples) > len(access.containers):
+            break
+    return examples
+
+
+def _locations(view: View) -> Iterable[str]:
+    for node in view.nodes():
+        if node.array is not None:
+            for table in view.tables(node):
+                yield from table.locations
+
+
+def _examine_container(
+    access: VirtualChunkAccess, prefix: str, example: str | None, *, probe: bool
+) -> ContainerHealth:
+    refusal = access.find_refusal(prefix)
+    is_reachable, advice = None, refusal
+    if refusal is None and probe and example is not None:
+        advice = _probe(access, example)
+        is_reachable = advice is None
+    name = access.containers[prefix].name
+    return ContainerHealth(prefix, name, refusal is None, is_reachable, example, advice)
+
+
+def _examine_stray(access: VirtualChunkAccess, example: str) -> ContainerHealth:
+    try:
+        access.index.find_container(example)
+    except InvalidInputError as error:
+        return ContainerHealth(None, None, False, None, example, error.message)
+    raise AssertionError(f"{example} has a container")
+
+
+def _probe(access: VirtualChunkAccess, location: str) -> str | None:
+    """What happens when a byte of a file is asked for; None if it comes."""
+    try:
+        access.read(VirtualRef(location, 0, 1, None), 0, 1)
+    except IcechunkError as error:
+        return error.message
+    return None
