@@ -2,7 +2,7 @@
 
 The first snapshot never expires, nor do the tips of `main` and of protected branches. The tips of other
 refs stay, too, unless expired refs shall be deleted. A snapshot that stays and loses its parent
-continues from the first one.
+continues from its nearest ancestor that is not too old: from the first one, unless a clock went back.
 """
 
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from frazil.format.ids import SnapshotId
 from frazil.format.repo_info import RepoInfo, SnapshotInfo
 from frazil.format.times import Nanoseconds
-from frazil.maintenance.parents import Snapshots, ancestors_of, give_parent
+from frazil.maintenance.parents import release
 from frazil.protocols.interface import MAIN
 from frazil.protocols.protection import read_protected
 
@@ -63,17 +63,7 @@ def plan_expiry(info: RepoInfo, policy: ExpiryPolicy) -> ExpiryPlan:
         tags=tags,
         deleted_tags=info.deleted_tags | (info.tags.keys() - tags.keys()),
     )
-    return ExpiryPlan(released, release(left, released))
-
-
-def release(info: RepoInfo, released: frozenset[SnapshotId]) -> RepoInfo:
-    """A repo info without some snapshots; those that lose their parent continue from the first."""
-    left = {
-        id: _retain(info.snapshots, each, released)
-        for id, each in info.snapshots.items()
-        if id not in released
-    }
-    return replace(info, snapshots=left)
+    return ExpiryPlan(released, release(left, released, candidates))
 
 
 def _protected(info: RepoInfo, policy: ExpiryPolicy) -> set[SnapshotId]:
@@ -89,12 +79,3 @@ def _protected(info: RepoInfo, policy: ExpiryPolicy) -> set[SnapshotId]:
 def _lasting(info: RepoInfo) -> set[str]:
     """Branches that no expiry deletes."""
     return {MAIN, *read_protected(info.metadata)}
-
-
-def _retain(
-    snapshots: Snapshots, snapshot: SnapshotInfo, released: frozenset[SnapshotId]
-) -> SnapshotInfo:
-    if snapshot.parent_id not in released:
-        return snapshot
-    *skipped, root = ancestors_of(snapshots, snapshot)
-    return give_parent(snapshot, root.id, skipped)

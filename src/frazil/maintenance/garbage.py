@@ -5,12 +5,12 @@ of its storage. The cutoff alone protects what running sessions have written and
 """
 
 from collections.abc import Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from frazil.format.ids import SnapshotId
-from frazil.format.repo_info import RepoInfo, SnapshotInfo
-from frazil.maintenance.parents import ancestors_of, give_parent, reachable_snapshots
+from frazil.format.repo_info import RepoInfo
+from frazil.maintenance.parents import reachable_snapshots, release
 
 _SECOND = timedelta(seconds=1)
 
@@ -57,28 +57,10 @@ def plan_garbage(info: RepoInfo, old: frozenset[SnapshotId]) -> GarbagePlan:
 
 def drop_snapshots(info: RepoInfo, dropped: Set[SnapshotId]) -> RepoInfo:
     """The repo info without some snapshots; who loses a parent gets the nearest ancestor that stays."""
-    return replace(
-        info,
-        snapshots={
-            id: _retain(info, each, dropped)
-            for id, each in info.snapshots.items()
-            if id not in dropped
-        },
-    )
+    return release(info, dropped, dropped)
 
 
 def retained_logs(info: RepoInfo) -> frozenset[SnapshotId]:
     """The snapshots whose transaction logs are needed, also of such as left the history."""
     pruned = (log for each in info.snapshots.values() for log in each.pruned_ancestor_tx_logs)
     return frozenset(info.snapshots) | frozenset(pruned)
-
-
-def _retain(info: RepoInfo, snapshot: SnapshotInfo, dropped: Set[SnapshotId]) -> SnapshotInfo:
-    if snapshot.parent_id not in dropped:
-        return snapshot
-    skipped: list[SnapshotInfo] = []
-    for ancestor in ancestors_of(info.snapshots, snapshot):
-        if ancestor.id not in dropped:
-            return give_parent(snapshot, ancestor.id, skipped)
-        skipped.append(ancestor)
-    return give_parent(snapshot, None, skipped)

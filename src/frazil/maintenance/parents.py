@@ -1,7 +1,8 @@
 """What becomes of a snapshot whose ancestors leave the history."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
+from itertools import takewhile
 
 from frazil.format.ids import SnapshotId
 from frazil.format.repo_info import RepoInfo, SnapshotInfo
@@ -28,6 +29,27 @@ def give_parent(
         logs += [*each.pruned_ancestor_tx_logs, each.id]
     pruned = (*logs, *snapshot.pruned_ancestor_tx_logs)
     return replace(snapshot, parent_id=parent_id, pruned_ancestor_tx_logs=pruned)
+
+
+def pass_over(
+    snapshots: Snapshots, snapshot: SnapshotInfo, passed: Set[SnapshotId]
+) -> SnapshotInfo:
+    """A snapshot that continues from its nearest ancestor that is not passed over."""
+    skipped = list(
+        takewhile(lambda ancestor: ancestor.id in passed, ancestors_of(snapshots, snapshot))
+    )
+    last = skipped[-1] if skipped else snapshot
+    return give_parent(snapshot, last.parent_id, skipped)
+
+
+def release(info: RepoInfo, released: Set[SnapshotId], passed: Set[SnapshotId]) -> RepoInfo:
+    """A repo info without some snapshots; who loses a parent passes over those and perhaps others."""
+    left = {
+        id: each if each.parent_id not in released else pass_over(info.snapshots, each, passed)
+        for id, each in info.snapshots.items()
+        if id not in released
+    }
+    return replace(info, snapshots=left)
 
 
 def reachable_snapshots(info: RepoInfo) -> frozenset[SnapshotId]:

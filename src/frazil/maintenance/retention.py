@@ -1,8 +1,8 @@
 """Which snapshots the policies of branches and tags let go: pure.
 
 A policy goes with a pattern for the names of branches and tags. A ref keeps what any policy that fits
-its name keeps, and everything if none fits. What no ref leads to is not judged here: garbage collection
-knows whether it is old enough.
+its name keeps, and everything if none fits. Who loses a parent continues from the nearest ancestor that
+stays. What no ref leads to is not judged here: garbage collection knows whether it is old enough.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,8 +14,8 @@ from frazil.format.ids import SnapshotId
 from frazil.format.json_values import JsonValue
 from frazil.format.repo_info import RepoInfo, SnapshotInfo
 from frazil.format.times import Nanoseconds
-from frazil.maintenance.expiry import ExpiryPlan, release
-from frazil.maintenance.parents import ancestors_of
+from frazil.maintenance.expiry import ExpiryPlan
+from frazil.maintenance.parents import ancestors_of, release
 from frazil.protocols.reserved_metadata import read_section, with_section
 
 _SECTION = "retention"
@@ -46,7 +46,7 @@ def plan_retention(info: RepoInfo, now: Nanoseconds) -> ExpiryPlan:
         reached.update(each.id for each in line)
         kept.update(_kept_by(_policies_for(policies, name), line, now))
     released = frozenset(reached - kept)
-    return ExpiryPlan(released, release(info, released))
+    return ExpiryPlan(released, release(info, released, released))
 
 
 def _kept_by(

@@ -35,6 +35,12 @@ def line(names: str) -> tuple[SnapshotInfo, ...]:
     return tuple(reversed(made))
 
 
+def line_of(*times: int) -> tuple[SnapshotInfo, ...]:
+    """Snapshots `s0`, `s1`, … written at these seconds, each the parent of the next; newest first."""
+    made = [snapshot(f"s{at}", f"s{at - 1}" if at else None, t) for at, t in enumerate(times)]
+    return tuple(reversed(made))
+
+
 def history(
     snapshots: "tuple[SnapshotInfo, ...] | list[SnapshotInfo]",
     branches: Mapping[str, str],

@@ -6,6 +6,7 @@ from tests.unit.maintenance.histories import (
     history,
     id_of,
     line,
+    line_of,
     names_of,
     parents,
     pruned,
@@ -26,6 +27,14 @@ def test_a_snapshot_of_just_that_time_stays() -> None:
     plan = plan_expiry(history(LINE, {"main": "e"}), ExpiryPolicy(2 * SECOND + 1))
 
     assert names_of(plan.released) == "a b"
+
+
+def test_what_is_not_too_old_stays_in_the_line_also_if_a_clock_went_back() -> None:
+    plan = plan_expiry(history(line_of(0, 5, 1, 2, 5), {"main": "s4"}), ExpiryPolicy(3 * SECOND))
+
+    assert names_of(plan.released) == "s2 s3"
+    assert parents(plan.info) == {"s0": None, "s1": "s0", "s4": "s1"}
+    assert pruned(plan.info, "s4") == "s2 s3"
 
 
 def test_who_continues_from_the_first_snapshot_keeps_the_logs_between() -> None:

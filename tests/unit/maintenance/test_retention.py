@@ -5,16 +5,20 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 import zarr
+from hypothesis import given
+from hypothesis import strategies as st
 
 from frazil import FormatError, Repository, RetentionPolicy
 from frazil.format.metadata import Metadata
 from frazil.format.repo_info import RepoInfo
+from frazil.maintenance.parents import ancestors_of
 from frazil.maintenance.retention import plan_retention, read_policies, with_policies
 from tests.repositories import create
 from tests.unit.maintenance.histories import (
     SECOND,
     history,
     line,
+    line_of,
     names_of,
     parents,
     pruned,
@@ -80,6 +84,39 @@ def test_who_loses_a_parent_goes_on_as_in_every_expiry() -> None:
 
     assert parents(plan.info) == {"root": None, "d": "root", "e": "d"}
     assert (pruned(plan.info, "d"), pruned(plan.info, "e")) == ("a b c", "")
+
+
+def test_who_loses_a_parent_goes_on_from_what_stays_if_a_clock_went_back() -> None:
+    info = with_retention(history(line_of(0, 5, 1, 2, 5), {"main": "s4"}), main=seconds(1))
+
+    plan = plan_retention(info, NOW)
+
+    assert names_of(plan.released) == "s2 s3"
+    assert parents(plan.info) == {"s0": None, "s1": "s0", "s4": "s1"}
+    assert pruned(plan.info, "s4") == "s2 s3"
+
+
+@given(
+    times=st.lists(st.integers(0, 5), min_size=1, max_size=8),
+    keep_last=st.none() | st.integers(1, 4),
+    keep_for=st.none() | st.integers(0, 4),
+    tagged=st.integers(0, 7),
+)
+def test_all_that_a_policy_keeps_stays_in_the_line_whatever_the_clocks_did(
+    times: list[int], keep_last: int | None, keep_for: int | None, tagged: int
+) -> None:
+    policy = RetentionPolicy(keep_last, None if keep_for is None else timedelta(seconds=keep_for))
+    before = line_of(*times)
+    tag = names_of((before[tagged % len(before)].id,))
+    info = history(before, {"main": names_of((before[0].id,))}, {"tag": tag})
+
+    plan = plan_retention(with_retention(info, main=policy, tag=last(1)), NOW)
+
+    tip = plan.info.snapshots[before[0].id]
+    after = [each.id for each in (tip, *ancestors_of(plan.info.snapshots, tip))]
+    for number, each in enumerate(before):
+        if policy.keeps(number, timedelta(seconds=(NOW - each.flushed_at) / SECOND)):
+            assert each.id in after
 
 
 def test_all_policies_that_fit_a_name_are_asked() -> None:
