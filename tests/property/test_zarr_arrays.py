@@ -4,7 +4,6 @@ import os
 from typing import Any
 
 import numpy as np
-import pytest
 import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,9 +13,6 @@ from frazil import IcechunkStore, Repository
 from tests.repositories import create, split_every
 
 EXAMPLES = 2000 if "FRAZIL_DEEP" in os.environ else 12
-
-# Zarr's strategies make arrays of types that its specification does not have yet.
-pytestmark = pytest.mark.filterwarnings("ignore:.*does not have a Zarr V3 specification")
 
 
 def make_store(spec_version: int) -> IcechunkStore:

@@ -22,9 +22,6 @@ from tests.unit.store.any_keys import AnyKeyStore
 EXAMPLES = 500 if "FRAZIL_DEEP" in os.environ else 8
 FEW = settings(max_examples=EXAMPLES, stateful_step_count=30, deadline=None)
 
-# Zarr's strategies make arrays of types that its specification does not have yet.
-pytestmark = pytest.mark.filterwarnings("ignore:.*does not have a Zarr V3 specification")
-
 
 def create_repository(spec_version: int) -> Repository:
     """One whose arrays are spread over many manifests, and whose chunks are of both kinds."""
