@@ -101,6 +101,7 @@ if TYPE_CHECKING:
     from frazil.snapshots import Diff as Diff
     from frazil.snapshots import ManifestFileInfo as ManifestFileInfo
     from frazil.snapshots import SnapshotInfo as SnapshotInfo
+    from frazil.standing_in import stand_in_for_icechunk as stand_in_for_icechunk
     from frazil.states import RepoAvailability as RepoAvailability
     from frazil.states import RepoStatus as RepoStatus
     from frazil.states import SessionMode as SessionMode
@@ -205,6 +206,9 @@ _HOMES = {
     """,
     "opening": """
         open_repository open_session
+    """,
+    "standing_in": """
+        stand_in_for_icechunk
     """,
 }
 _MODULES = frozenset(

@@ -1,0 +1,72 @@
+"""Frazil under the name of the official library; in processes of their own, because it stays."""
+
+import subprocess
+import sys
+
+import pytest
+
+
+def run(code: str) -> str:
+    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return child.stdout.strip()
+
+
+def test_frazil_is_imported_under_the_official_name() -> None:
+    code = """
+import frazil
+frazil.stand_in_for_icechunk()
+frazil.stand_in_for_icechunk()
+
+import icechunk, icechunk.config, icechunk.session
+from icechunk.distributed import merge_sessions
+from icechunk import IcechunkStore, xarray
+
+assert icechunk is frazil
+assert icechunk.session is frazil.session
+assert icechunk.session.ForkSession is frazil.ForkSession
+assert merge_sessions is frazil.distributed.merge_sessions
+assert IcechunkStore is frazil.store.IcechunkStore
+assert xarray is frazil.xarray
+assert frazil.session.__spec__.name == frazil.session.__name__ == "frazil.session"
+print("done")
+"""
+
+    assert run(code) == "done"
+
+
+def test_nothing_is_loaded_before_it_is_imported() -> None:
+    code = """
+import sys, frazil
+frazil.stand_in_for_icechunk()
+import icechunk
+print({"zarr", "xarray", "dask", "numpy"} & sys.modules.keys())
+"""
+
+    assert run(code) == "set()"
+
+
+def test_a_module_that_nobody_has_is_not_found() -> None:
+    code = """
+import frazil
+frazil.stand_in_for_icechunk()
+try:
+    import icechunk.nothing
+except ModuleNotFoundError as error:
+    print(error)
+"""
+
+    assert "icechunk.nothing" in run(code)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="the official library needs Python 3.12")
+def test_it_is_refused_when_the_official_library_is_in_use() -> None:
+    pytest.importorskip("icechunk", reason="the official library is not installed")
+    code = """
+import frazil, icechunk
+try:
+    frazil.stand_in_for_icechunk()
+except RuntimeError as error:
+    print(error)
+"""
+
+    assert "before" in run(code)
