@@ -43,11 +43,6 @@ def list_names(state: SessionState, prefix: str = "") -> Iterator[str]:
         yield path_name(child.path)
 
 
-def has_no_keys(state: SessionState, prefix: str = "") -> bool:
-    """Whether there is nothing at or below a path."""
-    return next(list_keys(state, prefix), None) is None
-
-
 def total_size(state: SessionState, prefix: str = "") -> int:
     """The bytes of all keys at and below a path."""
     path = prefix_path(prefix)

@@ -48,8 +48,3 @@ def select_garbage(files: Sequence[ObjectInfo], folder: Folder, kept: IdSet) -> 
     ids, is_named = parse_names([folder.find_stem(file.key) for file in files], folder.id_size)
     named = compress(files, is_named)
     return list(compress(named, ~kept.contains(ids)))
-
-
-def plan_prefixes(_storage: Storage, folder: Folder) -> list[str]:
-    """What to list for a folder: all of it at once, as no storage finds parts of a name faster."""
-    return [f"{folder.name}/"]

@@ -1,7 +1,7 @@
 """What a storage lists, as columns: a million chunk files are two arrays, ids and sizes."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import chain, compress
@@ -14,7 +14,7 @@ from frazil.format.coordinates import Rows
 from frazil.format.dialect import Dialect
 from frazil.maintenance.batches import in_batches
 from frazil.maintenance.id_columns import Ids, IdSet, column_of, parse_names
-from frazil.maintenance.listing import Folder, plan_prefixes
+from frazil.maintenance.listing import Folder
 from frazil.protocols.config_file import KEY as CONFIG_KEY
 from frazil.protocols.ops_log import BACKUPS
 from frazil.protocols.repo_file import REPO
@@ -108,12 +108,11 @@ def _folders(layout: Layout, size: int) -> dict[str, Folder]:
     return {folder.name: folder for folder in (*metadata, *binary)}
 
 
-def _plan_listings(storage: Storage, folders: Mapping[str, Folder]) -> list[str]:
-    """Everything at once, or where each request takes a trip, many parts of it at a time."""
+def _plan_listings(storage: Storage, folders: Iterable[str]) -> list[str]:
+    """Everything at once, or where each request takes a trip, all folders at a time."""
     if storage.is_local:
         return [""]
-    parts = chain.from_iterable(plan_prefixes(storage, folder) for folder in folders.values())
-    return [*parts, "refs/", "r/", f"{BACKUPS}/", CONFIG_KEY, REPO]
+    return [*(f"{name}/" for name in folders), "refs/", "r/", f"{BACKUPS}/", CONFIG_KEY, REPO]
 
 
 def _sort(objects: Sequence[ObjectInfo], folders: Mapping[str, Folder]) -> _Batch:
