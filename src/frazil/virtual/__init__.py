@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from frazil.virtual.combining import Treatment as Treatment
     from frazil.virtual.combining import VariablePlan as VariablePlan
     from frazil.virtual.combining import combine as combine
+    from frazil.virtual.datasets import manifest_store as manifest_store
+    from frazil.virtual.datasets import read_dataset as read_dataset
+    from frazil.virtual.datasets import write_dataset as write_dataset
     from frazil.virtual.readers import open as open
     from frazil.virtual.sources import ArrayHeader as ArrayHeader
     from frazil.virtual.sources import FileVersion as FileVersion
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 # Where each name lives. The imports above say the same to type checkers.
 _HOMES = {
     "combining": "Plan Problem ProblemKind Report Severity Treatment VariablePlan combine",
+    "datasets": "manifest_store read_dataset write_dataset",
     "readers": "open",
     "sources": "ArrayHeader FileVersion ReferenceColumns Source SourceHeader",
     "writing": "create set_references write",
