@@ -76,8 +76,11 @@ class ChunkTable:
     ) -> "ChunkTable":
         """A table of references given one by one."""
         tables = []
-        for kind in set(map(type, refs.values())):
-            same = {place: ref for place, ref in refs.items() if type(ref) is kind}
+        kinds = set(map(type, refs.values()))
+        for kind in kinds:
+            same = refs
+            if len(kinds) > 1:
+                same = {place: ref for place, ref in refs.items() if type(ref) is kind}
             columns = _COLUMNS_OF[kind](list(same.values()), id_size)
             tables.append(cls(coordinates=_coordinates_of(axes, list(same)), **columns).sort())
         return concatenate(tables) if tables else cls.empty(axes, id_size)

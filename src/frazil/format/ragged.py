@@ -76,6 +76,9 @@ def runs(starts: Integers, counts: Integers, step: int = 1) -> Integers:
 def pack(buffer: Bytes, starts: Integers, lengths: Integers) -> tuple[Bytes, Integers]:
     """Copy strings behind each other into a new buffer; returns it with the offsets."""
     offsets = offsets_of(lengths)
+    if starts.size and np.array_equal(starts - starts[0], offsets[:-1]):
+        first = int(starts[0])
+        return buffer[first : first + int(offsets[-1])].copy(), offsets
     packed = np.empty(int(offsets[-1]), np.uint8)
     scatter(packed, offsets[:-1], buffer, starts, lengths)
     return packed, offsets
