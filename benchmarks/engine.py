@@ -5,8 +5,9 @@
 - *open* is a small repository, opened two hundred times.
 - *first read* is from nothing to the bytes of one chunk of an array of a million references.
 - *exists* and *getsize* are two thousand calls for chunks of that array.
-- *commit* is the commit alone; the chunks were set before. Frazil's brings everything to the disk
-  before the branch moves, the official one leaves that to the operating system.
+- *commit* is the commit alone; the chunks were set before.
+- Frazil's commits bring everything to the disk before the branch moves; the official ones leave that to
+  the operating system, as Frazil's do where it says *unsynced* (`Durability.NONE`).
 - *write* and *read* are whole arrays through Zarr, with the commit; files are in the page cache.
 - Peak memory is by how much the work raised the process's memory.
 """
@@ -26,7 +27,7 @@ from benchmarks.support.measuring import (
 )
 
 WORKLOADS = "benchmarks.support.engine_workloads"
-OURS, OFFICIAL, PLAIN = "frazil", "icechunk", "zarr"
+OURS, UNSYNCED, OFFICIAL, PLAIN = "frazil", "frazil unsynced", "icechunk", "zarr"
 SHAPES = ((4000, 1024), (256, 512 * 1024))
 
 
@@ -44,12 +45,15 @@ class Line:
     def cells(self) -> list[str]:
         """A row of the table: seconds, ratios, memory."""
         found = {library: medians(rounds) for library, rounds in self.rounds.items()}
-        ours, official, plain = found[OURS], found[OFFICIAL], found.get(PLAIN)
+        ours, official = found[OURS], found[OFFICIAL]
+        unsynced, plain = found.get(UNSYNCED), found.get(PLAIN)
         return [
             self.title,
             f"{ours['seconds']:.3f}",
             f"{official['seconds']:.3f}",
             f"{official['seconds'] / ours['seconds']:.1f} ×",
+            "–" if unsynced is None else f"{unsynced['seconds']:.3f}",
+            "–" if unsynced is None else f"{official['seconds'] / unsynced['seconds']:.1f} ×",
             "–" if plain is None else f"{plain['seconds']:.3f}",
             "–" if plain is None else f"{ours['seconds'] / plain['seconds']:.2f} ×",
             f"{ours['peak_bytes'] / 1e6:.0f}",
@@ -58,8 +62,8 @@ class Line:
 
 
 COLUMNS = (
-    "what", "Frazil s", "official s", "faster by", "LocalStore s", "of LocalStore",
-    "peak MB", "official MB",
+    "what", "Frazil s", "official s", "faster by", "unsynced s", "faster by", "LocalStore s",
+    "of LocalStore", "peak MB", "official MB",
 )  # fmt: skip
 
 
@@ -77,7 +81,8 @@ def measure_large(rounds: int, pythons: dict[str, str]) -> Iterator[Line]:
                     where = {"library": library, "folder": folder}
                     run_child(python, WORKLOADS, workload="prepare_large", split=split, **where)
                     for name, line in lines.items():
-                        line.add(library, run_child(python, WORKLOADS, workload=name, **where))
+                        if library != UNSYNCED or name.startswith("commit"):
+                            line.add(library, run_child(python, WORKLOADS, workload=name, **where))
         yield from lines.values()
 
 
@@ -97,9 +102,11 @@ def measure_chunks(rounds: int, pythons: dict[str, str]) -> Iterator[Line]:
                         write.add(
                             library, run_child(python, WORKLOADS, workload="write_chunks", **what)
                         )
-                        read.add(
-                            library, run_child(python, WORKLOADS, workload="read_chunks", **what)
-                        )
+                        if library != UNSYNCED:
+                            read.add(
+                                library,
+                                run_child(python, WORKLOADS, workload="read_chunks", **what),
+                            )
             yield from (write, read)
 
 
@@ -121,7 +128,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     rounds = parser.parse_args().rounds
-    pythons = {OURS: sys.executable, OFFICIAL: find_official_python()}
+    pythons = {OURS: sys.executable, UNSYNCED: sys.executable, OFFICIAL: find_official_python()}
     lines = [
         *measure_large(rounds, pythons),
         measure_small_chunks(rounds, pythons),

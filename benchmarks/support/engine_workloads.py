@@ -28,13 +28,20 @@ CALLS = 2000
 OPENINGS = 200
 
 
+UNSYNCED = "frazil unsynced"
+"""Frazil on a disk that it brings nothing to by itself, as the official library does it."""
+
+
 def _library(name: str) -> Any:
-    library = importlib.import_module(name)
+    library = importlib.import_module(name.removesuffix(" unsynced"))
     assert library.Repository, "what is loaded when it is first used is loaded now"
     return library
 
 
 def _storage(name: str, folder: str) -> Any:
+    if name == UNSYNCED:
+        local = importlib.import_module("frazil.storage.local")
+        return local.LocalStorage(folder, durability=local.Durability.NONE)
     return _library(name).local_filesystem_storage(folder)
 
 
