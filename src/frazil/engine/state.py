@@ -94,8 +94,9 @@ class SessionState:
 
     def rest_on(self, snapshot: Snapshot, changes: ChangeSet | None = None) -> None:
         """Take another base, with these changes or none over it."""
+        if snapshot.id != self.view.snapshot_id:
+            self.origins = frozenset((snapshot.id,))
         self.view = View(self.assets, snapshot, changes or self.new_changes())
-        self.origins = frozenset((snapshot.id,))
 
     @property
     def sources(self) -> Set[SnapshotId]:

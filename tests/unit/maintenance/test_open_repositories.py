@@ -108,6 +108,18 @@ def test_what_was_collected_is_refused(
     assert other.lookup_branch("main") == ids[1]
 
 
+def test_nothing_is_flushed_on_what_was_collected(
+    repository: Repository, other: Repository
+) -> None:
+    ids = fill(repository)
+    session = repository.writable_session("main")
+    other.reset_branch("main", ids[1])
+    other.garbage_collect(later())
+
+    with pytest.raises(SnapshotNotFoundError):
+        session.flush("late")
+
+
 def test_an_upgrade_takes_over_what_is_left() -> None:
     storage = MemoryStorage()
     repository = Repository.create(storage, ALL_NATIVE, spec_version=1)

@@ -51,6 +51,21 @@ def test_forks_write_elsewhere_and_come_back(
     assert values(repository.readonly_session("main")) == [10, 10, 0, 0, 1, 1, 2, 2]
 
 
+def test_forks_move_chunks_of_their_session_after_they_changed_their_mind(
+    repository: Repository, session: frazil.Session
+) -> None:
+    write(session, 0, 10)
+    fork = send(session.fork())
+    write(fork, 0, 11)
+
+    fork.discard_changes()
+    fork.shift_array("/numbers", (1,))
+    session.merge(send(fork))
+    session.commit("moved")
+
+    assert values(repository.readonly_session("main")) == [-1, -1, 10, 10, -1, -1, -1, -1]
+
+
 def test_a_fork_sees_what_its_session_had_and_hides_what_it_does(session: frazil.Session) -> None:
     write(session, 0, 10)
 
