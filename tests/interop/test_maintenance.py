@@ -165,6 +165,22 @@ def test_collecting_now_and_then_goes_on_with_commits_of_the_other(
         assert ours["branches"]["main"]["ancestors"][0][2] == "again 1"
 
 
+def test_a_repository_that_is_open_sees_what_the_other_expires(
+    tmp_path: Path, official: OfficialLibrary, spec_version: int
+) -> None:
+    pair = make_pair(official, tmp_path, spec_version, 3)
+    opened = upkeep_scenarios.open_repository(frazil, str(pair.theirs))
+    before = list(opened.ancestry(branch="main"))
+
+    step: Step = ["expire", pair.moments[-1], False, False]
+    official.call("maintain", path=str(pair.theirs), step=step)
+
+    after = list(opened.ancestry(branch="main"))
+    again = upkeep_scenarios.open_repository(frazil, str(pair.theirs))
+    assert after == list(again.ancestry(branch="main"))
+    assert len(after) < len(before)
+
+
 @pytest.mark.parametrize("num_chunks", [1, 4, 100])
 @pytest.mark.parametrize("commit_method", ["new_commit", "amend"])
 def test_rewritten_manifests(
