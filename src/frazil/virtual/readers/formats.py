@@ -74,7 +74,7 @@ FORMATS = (
     ),
     Format("fits", _PARSERS + "FITSParser", (".fits", ".fit", ".fts"),
            _starts_with(b"SIMPLE  ="), "frazil[virtual] astropy"),
-    Format("grib", "gribberish.kerchunk:GribberishParser", (".grib", ".grib2", ".grb", ".grb2"),
+    Format("grib", "gribberish.virtualizarr:GribberishParser", (".grib", ".grib2", ".grb", ".grb2"),
            _starts_with(b"GRIB"), "gribberish"),
     Format("tiff", "virtual_tiff:VirtualTIFF", (".tif", ".tiff"),
            _starts_with(b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"), "virtual-tiff"),

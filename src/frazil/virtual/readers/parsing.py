@@ -5,9 +5,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from virtualizarr.manifests import ManifestGroup, ManifestStore
+from obstore.exceptions import BaseError
+from virtualizarr.manifests import ManifestStore
 
-from frazil.errors import InvalidInputError
+from frazil.errors import IcechunkError, InvalidInputError
 from frazil.virtual.readers import hdf5
 from frazil.virtual.readers.formats import HDF5, Format
 from frazil.virtual.readers.stores import SourceStores
@@ -32,14 +33,24 @@ class ParsedGroup:
 
 def parse_group(stores: SourceStores, url: str, format: Format, group: str) -> ParsedGroup:
     """The arrays of a group; raises InvalidInputError where the file or the group can't be parsed."""
-    make_parser = _import_parser(format)
-    if format == HDF5:
-        return _parse_hdf5(make_parser, stores, url, group)
     try:
+        make_parser = _import_parser(format)
+        if format == HDF5:
+            return _parse_hdf5(make_parser, stores, url, group)
         store = make_parser(**({"group": group} if group else {}))(url, stores)
-    except _REFUSALS as error:
-        raise _refuse(url, format, error) from error
-    return ParsedGroup(store, tuple(_root(store).groups))
+    except ImportError as error:
+        raise InvalidInputError(
+            f"files of the format {format.name} are parsed by {format.parser}, which can't be "
+            f"imported ({str(error).partition(chr(10))[0]}): pip install {format.install}"
+        ) from error
+    except (IcechunkError, BaseError):
+        raise  # the file is not to blame
+    except Exception as error:
+        # Parsers are others' code, and raise whatever they like for a file they don't understand.
+        raise InvalidInputError(
+            f"{url} can't be parsed as {format.name}: {type(error).__name__}: {error}"
+        ) from error
+    return ParsedGroup(store, tuple(store._group.groups))
 
 
 def _parse_hdf5(make_parser: Any, stores: SourceStores, url: str, group: str) -> ParsedGroup:
@@ -62,10 +73,7 @@ def _parse_hdf5(make_parser: Any, stores: SourceStores, url: str, group: str) ->
                 parse(members.datasets.keys() - {name})
             except _REFUSALS as error:
                 refused[name] = f"VirtualiZarr can't represent it: {error}"
-        try:
-            store = parse(refused)
-        except _REFUSALS as error:
-            raise _refuse(url, HDF5, error) from error
+        store = parse(refused)
     known = {name: each for name, each in members.datasets.items() if name not in refused}
     return ParsedGroup(
         store,
@@ -78,20 +86,4 @@ def _parse_hdf5(make_parser: Any, stores: SourceStores, url: str, group: str) ->
 
 def _import_parser(format: Format) -> Any:
     module, _, name = format.parser.partition(":")
-    try:
-        return getattr(importlib.import_module(module), name)
-    except ImportError as error:
-        raise InvalidInputError(
-            f"files of the format {format.name} are parsed by {module}, which can't be imported "
-            f"({error}): pip install {format.install}"
-        ) from error
-
-
-def _root(store: ManifestStore) -> ManifestGroup:
-    return store._group
-
-
-def _refuse(url: str, format: Format, error: Exception) -> InvalidInputError:
-    return InvalidInputError(
-        f"{url} can't be parsed as {format.name}: {type(error).__name__}: {error}"
-    )
+    return getattr(importlib.import_module(module), name)
