@@ -34,6 +34,8 @@ _LOCK_SUFFIX = "#00"
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 _LARGEST_READ = 0x7FFF_F000
+_SYNC_FILE_RANGE_WRITE = 2
+_WORTH_BEGINNING_BYTES = 1 << 17
 _NOT_SUPPORTED = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP)
 
 
@@ -84,8 +86,11 @@ def translate(error: OSError, key: str) -> StorageError:
 # Writing
 
 
-def write_temporary(path: str, data: Writable, *, durable: bool) -> str:
-    """Write bytes to a temporary file beside a path; returns its name."""
+def write_temporary(path: str, data: Writable, *, durable: bool, soon: bool = False) -> str:
+    """Write bytes to a temporary file beside a path; returns its name.
+
+    With `soon` the disk begins to write at once, and a sync that comes later finds little to do.
+    """
     temporary = f"{path}#{random.getrandbits(62) | 1 << 62}"
     descriptor = _make_directories(
         path, lambda: os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
@@ -94,6 +99,8 @@ def write_temporary(path: str, data: Writable, *, durable: bool) -> str:
         _write_all(descriptor, data)
         if durable:
             sync_descriptor(descriptor)
+        elif soon and len(data) >= _WORTH_BEGINNING_BYTES:
+            begin_sync(descriptor)
     except BaseException:
         os.unlink(temporary)
         raise
@@ -102,9 +109,9 @@ def write_temporary(path: str, data: Writable, *, durable: bool) -> str:
     return temporary
 
 
-def put_in_place(path: str, data: Writable, *, durable: bool = False) -> None:
+def put_in_place(path: str, data: Writable, *, soon: bool) -> None:
     """Write a file whole, in place of one that may exist."""
-    temporary = write_temporary(path, data, durable=durable)
+    temporary = write_temporary(path, data, durable=False, soon=soon)
     try:
         os.rename(temporary, path)
     except BaseException:
@@ -209,6 +216,14 @@ def sync_descriptor(descriptor: int) -> None:
         os.fsync(descriptor)
 
 
+def begin_sync(descriptor: int) -> None:
+    """Let the disk begin to write an open file, without waiting for it, where the system can."""
+    function = _find_function("sync_file_range")
+    if function is not None:
+        # Nothing is promised by it, and so nothing is lost if it fails.
+        function(descriptor, ctypes.c_int64(0), ctypes.c_int64(0), _SYNC_FILE_RANGE_WRITE)
+
+
 def sync_directory(path: str) -> None:
     """Bring a directory's names to the disk itself."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -248,7 +263,7 @@ def sync_directories(paths: Iterable[str], root: str) -> None:
 
 def sync_file_system(root: str) -> bool:
     """Bring everything written to a file system to its disk; False where the system can't."""
-    function = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+    function = _find_function("syncfs")
     if function is None:
         return False
     descriptor = os.open(root, os.O_RDONLY | os.O_CLOEXEC)
@@ -259,6 +274,11 @@ def sync_file_system(root: str) -> bool:
     finally:
         os.close(descriptor)
     return True
+
+
+@functools.cache
+def _find_function(name: str) -> Callable[..., int] | None:
+    return getattr(ctypes.CDLL(None, use_errno=True), name, None)
 
 
 # Locking

@@ -168,7 +168,7 @@ class LocalStorage(Storage):
     def put(self, key: str, data: Buffer, options: PutOptions = NO_OPTIONS) -> None:
         path = self._path(key)
         try:
-            disk.put_in_place(path, data)
+            disk.put_in_place(path, data, soon=self._is_durable)
         except OSError as error:
             raise _translate_write(error, key) from error
         if self._is_durable:
