@@ -87,3 +87,9 @@ def test_a_dataset_of_virtualizarr_is_held_to_its_files_too(tmp_path: Path) -> N
 )
 def test_a_strong_etag_counts_before_the_time(e_tag: str | None, checksum: object) -> None:
     assert FileVersion(e_tag, LONG_AGO, 1).checksum == checksum
+
+
+def test_parts_of_a_second_are_rounded_up() -> None:
+    version = FileVersion(None, LONG_AGO.replace(microsecond=1), 1)
+
+    assert version.checksum == LONG_AGO.replace(second=7)

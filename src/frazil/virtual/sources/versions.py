@@ -1,7 +1,8 @@
 """What a file was when its references were made."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
+from math import ceil
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,10 +15,12 @@ class FileVersion:
 
     @property
     def checksum(self) -> str | datetime:
-        """What a reference is checked by: a strong etag, or else the time.
+        """What a reference is checked by: a strong etag, or else the time, in whole seconds.
 
-        Weak etags never match in a conditional request, and so serve no reader.
+        Weak etags never match in a conditional request, and so serve no reader. References hold whole
+        seconds, and the official library compares them with the time to its last digit: rounded
+        down, they would make every file look changed.
         """
         if self.e_tag is not None and not self.e_tag.startswith("W/"):
             return self.e_tag
-        return self.modified_at
+        return datetime.fromtimestamp(ceil(self.modified_at.timestamp()), UTC)
