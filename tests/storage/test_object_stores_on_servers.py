@@ -23,19 +23,9 @@ from tests.storage.object_stores import (
     make_s3,
     wait_until_writable,
 )
-from tests.storage.servers import ServerMissing, run_azurite, run_seaweedfs, skip_or_fail
+from tests.storage.servers import ServerMissing, run_azurite, skip_or_fail
 
 FOLDERS = count(1)
-
-
-@pytest.fixture(scope="module")
-def seaweedfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    try:
-        with run_seaweedfs(tmp_path_factory.mktemp("seaweedfs"), "bucket") as url:
-            wait_until_writable(make_s3(url))
-            yield url
-    except ServerMissing as missing:
-        skip_or_fail(missing)
 
 
 @pytest.fixture(scope="module")

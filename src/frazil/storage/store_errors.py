@@ -58,7 +58,8 @@ class Diagnosis:
     def to_error(self, action: str, key: str) -> StorageError:
         """The error to raise for something that was tried with a key."""
         tries = f" after {self.tries} tries" if self.tries > 1 else ""
-        message = f"can't {action} {key!r}{tries}: {self.text}"
+        lead = _LEADS.get(self.failure, "")
+        message = f"can't {action} {key!r}{tries}: {lead}{self.text}"
         if self.failure is Failure.ABSENT and not self._is_of_the_bucket():
             return ObjectNotFoundError(f"there is no object {key!r}")
         return _ERRORS.get(self.failure, StorageError)(message)
@@ -74,6 +75,8 @@ _ERRORS: dict[Failure, type[StorageError]] = {
     Failure.CONFLICT: ThrottledError,
     Failure.UNSUPPORTED: UnsafeStorageError,
 }
+
+_LEADS = {Failure.FORBIDDEN: "the storage refuses these credentials, or wants some: "}
 
 _BY_STATUS = {
     404: Failure.ABSENT,
