@@ -5,7 +5,7 @@ cache, so that a reader of the next moment needs no request. A pickled `Assets` 
 behind.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -121,6 +121,18 @@ class Assets:
         """A manifest's file as it is, for those who want to know how it was written."""
         return bytes(self._get(self.layout.manifest_key(id)))
 
+    def read_manifests_data(self, ids: Sequence[ManifestId]) -> list[bytes]:
+        """The same of many manifests, requested at once."""
+        keys = list(map(self.layout.manifest_key, ids))
+        try:
+            return list(map(bytes, self.storage.get_many([(key, None) for key in keys])))
+        except ObjectNotFoundError:
+            return [bytes(self._get(key)) for key in keys]
+
+    def decode_manifest(self, id: ManifestId, data: bytes) -> Manifest:
+        """A manifest from its file."""
+        return self._decode(self.layout.manifest_key(id), data, decode_manifest).value
+
     def find_cached_manifest(self, id: ManifestId) -> Manifest | None:
         """A manifest, if it needs no request."""
         found = self._manifests.find(id)
@@ -158,9 +170,11 @@ class Assets:
         return found
 
     def _read(self, key: str, decode: Callable[[bytes], Decoded[T]]) -> Decoded[T]:
-        data = self._get(key)
+        return self._decode(key, bytes(self._get(key)), decode)
+
+    def _decode(self, key: str, data: bytes, decode: Callable[[bytes], Decoded[T]]) -> Decoded[T]:
         try:
-            return decode(bytes(data))
+            return decode(data)
         except FormatError as error:
             raise FormatError(f"{key}: {error.message}", kind=error.kind) from error
 

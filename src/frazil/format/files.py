@@ -5,7 +5,11 @@ the payload, because V1 and late alphas share a version number and differ in wha
 the name of the writing program: development builds carried that of the release before.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+
+import numpy as np
+from zstandard import ZstdDecompressor
 
 from frazil.errors import FormatError, InvalidInputError
 from frazil.format import alpha, draft
@@ -22,6 +26,7 @@ from frazil.format.header import (
 )
 from frazil.format.ids import SnapshotId
 from frazil.format.manifest import Manifest
+from frazil.format.native_chunks import NativeChunks
 from frazil.format.ragged import Part
 from frazil.format.repo_info import RepoInfo
 from frazil.format.snapshot import Snapshot
@@ -33,6 +38,7 @@ from frazil.format.v2.manifest_reader import (
     read_location_encoding,
 )
 from frazil.format.v2.manifest_writer import encode_manifest_payload
+from frazil.format.v2.native_manifests import find_natives
 from frazil.format.v2.repo_info import decode_repo_info_payload, encode_repo_info_payload
 from frazil.format.v2.snapshot import decode_snapshot_payload, encode_snapshot_payload
 from frazil.format.v2.transaction_log import (
@@ -82,6 +88,29 @@ def decode_manifest(data: bytes) -> Decoded[Manifest]:
         return alpha.decode_manifest_payload(payload, header)
     dialect = _dialect_of(header)
     return Decoded(decode_manifest_payload(payload), dialect, header)
+
+
+def decode_native_manifests(files: Sequence[bytes]) -> tuple[NativeChunks, list[int]]:
+    """The native chunks of those manifest files that have no others, all together.
+
+    Gives also the numbers of the files that `decode_manifest` must read, damaged ones among them.
+    """
+    decompressor = ZstdDecompressor()
+    payloads = [_find_manifest_payload(data, decompressor) for data in files]
+    natives, is_plain = find_natives([payload or b"" for payload in payloads])
+    return natives, np.flatnonzero(~is_plain).tolist()
+
+
+def _find_manifest_payload(data: bytes, decompressor: ZstdDecompressor) -> bytes | None:
+    """The FlatBuffer of a manifest file, if it has one."""
+    if not has_header(data):
+        return None
+    try:
+        header, payload = decode_file(data, FileType.MANIFEST, decompressor)
+    except FormatError:
+        return None
+    is_flatbuffer = header.spec_version in _FLATBUFFERS
+    return payload if is_flatbuffer and not alpha.is_messagepack_payload(payload) else None
 
 
 def inspect_manifest_payload(data: bytes) -> tuple[int, LocationEncoding]:

@@ -18,6 +18,7 @@ an honest file of that length could have.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 from typing import Self
 
 import zstandard
@@ -57,6 +58,9 @@ class FileType(IntEnum):
 _LARGE = 8 << 20
 _THREADS = 4
 """So many compress a large payload together."""
+_KNOWN_HEADERS = 64
+"""Hardly any repository has more different ones."""
+
 _TABULAR = (FileType.MANIFEST, FileType.TRANSACTION_LOG, FileType.REPO_INFO)
 
 
@@ -109,16 +113,27 @@ def has_header(data: bytes) -> bool:
     return data[:12] == MAGIC
 
 
-def decode_file(data: bytes, expected: FileType) -> tuple[Header, bytes]:
-    """Split a file into its header and its decompressed payload, which must be of the expected type."""
-    header = Header.decode(data)
+def decode_file(
+    data: bytes, expected: FileType, decompressor: zstandard.ZstdDecompressor | None = None
+) -> tuple[Header, bytes]:
+    """Split a file into its header and its decompressed payload, which must be of the expected type.
+
+    Who reads many files has them decompressed by one decompressor, but not by several threads at once.
+    """
+    header = _decode_header(data[:HEADER_SIZE])
     if header.file_type is not expected:
         raise FormatError(
             f"{expected.label} file: the header says that it is a {header.file_type.label}"
         )
     if header.compression is Compression.NONE:
         return header, bytes(data[HEADER_SIZE:])
-    return header, decompress(memoryview(data)[HEADER_SIZE:], f"{expected.label} file")
+    what = f"{expected.label} file"
+    return header, decompress(memoryview(data)[HEADER_SIZE:], what, decompressor)
+
+
+@lru_cache(_KNOWN_HEADERS)
+def _decode_header(data: bytes) -> Header:
+    return Header.decode(data)
 
 
 def encode_file(header: Header, payload: Sequence[Part], level: int = DEFAULT_LEVEL) -> bytes:
@@ -140,7 +155,9 @@ def _parameters(file_type: FileType, level: int, size: int) -> zstandard.ZstdCom
     return zstandard.ZstdCompressionParameters.from_level(level, source_size=size, **options)
 
 
-def decompress(data: bytes | memoryview, what: str) -> bytes:
+def decompress(
+    data: bytes | memoryview, what: str, decompressor: zstandard.ZstdDecompressor | None = None
+) -> bytes:
     """Decompress one zstd frame, with or without a declared content size."""
     limit = min(_LARGEST_PAYLOAD, max(_ALWAYS_ALLOWED, _LARGEST_RATIO * len(data)))
     try:
@@ -149,7 +166,8 @@ def decompress(data: bytes | memoryview, what: str) -> bytes:
             return _decompress_stream(data, limit, what)
         if size > limit:
             raise FormatError(f"{what}: {len(data)} compressed bytes claim to be {size}")
-        return zstandard.ZstdDecompressor().decompress(data, allow_extra_data=False)
+        decompressor = decompressor or zstandard.ZstdDecompressor()
+        return decompressor.decompress(data, allow_extra_data=False)
     except (zstandard.ZstdError, MemoryError) as error:
         raise FormatError(f"{what}: the zstd frame is damaged: {error}") from error
 

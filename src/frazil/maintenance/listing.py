@@ -3,14 +3,16 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import compress
+
+import numpy as np
+from numpy.typing import NDArray
 
 from frazil.maintenance.batches import in_batches, read_ahead
 from frazil.maintenance.garbage import is_older
 from frazil.maintenance.id_columns import IdSet, parse_names
 from frazil.storage.interface import ObjectInfo, Storage
 
-_COMPARED_AT_ONCE = 10_000
+_LISTED_AHEAD = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +23,16 @@ class Folder:
     id_size: int
     endings: tuple[str, ...] = ("",)
 
+    def find_stems(self, keys: Sequence[str]) -> list[str]:
+        """The part of each key that may spell an id."""
+        if self.endings == ("",):
+            start = len(self.name) + 1
+            return [key[start:] for key in keys]
+        return list(map(self.find_stem, keys))
+
     def find_stem(self, key: str) -> str:
-        """The part of a key that may spell an id."""
-        name = key.removeprefix(f"{self.name}/")
+        """The same of one key."""
+        name = key[len(self.name) + 1 :]
         for ending in self.endings:
             if ending and name.endswith(ending):
                 return name.removesuffix(ending)
@@ -37,14 +46,15 @@ def list_garbage(
 
     They are listed as they are asked for, some ahead, so that any number takes little memory.
     """
-    for batch in read_ahead(in_batches(storage.list(f"{folder.name}/"), _COMPARED_AT_ONCE)):
-        for info in select_garbage(batch, folder, kept):
+    found = storage.list_chosen(f"{folder.name}/", lambda keys: choose_garbage(keys, folder, kept))
+    for batch in read_ahead(in_batches(found, _LISTED_AHEAD)):
+        for info in batch:
             if is_older(info.created_at, cutoff):
                 yield info
 
 
-def select_garbage(files: Sequence[ObjectInfo], folder: Folder, kept: IdSet) -> list[ObjectInfo]:
-    """The files that are named by an id which is not to be kept."""
-    ids, is_named = parse_names([folder.find_stem(file.key) for file in files], folder.id_size)
-    named = compress(files, is_named)
-    return list(compress(named, ~kept.contains(ids)))
+def choose_garbage(keys: Sequence[str], folder: Folder, kept: IdSet) -> NDArray[np.bool_]:
+    """Which keys are named by an id that is not to be kept."""
+    ids, is_garbage = parse_names(folder.find_stems(keys), folder.id_size)
+    is_garbage[is_garbage] = ~kept.contains(ids)
+    return is_garbage

@@ -11,7 +11,7 @@ from frazil.format.ids import SnapshotId
 from frazil.format.manifest import Manifest
 from frazil.maintenance.id_columns import Ids, IdSet, column_of, ids_of, unite_columns
 from frazil.maintenance.limits import WalkLimits
-from frazil.maintenance.walking import find_manifests, map_manifests
+from frazil.maintenance.walking import Reduction, find_manifests, map_manifests
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def mark_more(
     found = find_manifests(assets, snapshots, limits)
     is_new = marks.manifests.add(column_of(found, id_size))
     new = [found[id] for id in compress(sorted(found), is_new)]
-    for ids in unite_columns(map_manifests(assets, new, chunk_ids, limits)):
+    for ids in unite_columns(map_manifests(assets, new, _CHUNK_IDS, limits)):
         marks.chunks.add(ids)
 
 
@@ -56,3 +56,6 @@ def chunk_ids(manifest: Manifest) -> Ids:
     columns = [ids_of(refs.natives().ids) for refs in manifest.arrays.values()]
     filled = [column for column in columns if len(column)]
     return np.concatenate(filled) if filled else np.empty(0, "S12")
+
+
+_CHUNK_IDS = Reduction[Ids](lambda natives: ids_of(natives.ids), chunk_ids)

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from frazil.format.chunks import ChunkTable
 from frazil.format.manifest import ChunkRefs, Manifest
+from frazil.format.native_chunks import NativeChunks
 from frazil.format.references import ChunkKind
 from frazil.maintenance.id_columns import Ids, IdSet, ids_of
 from frazil.maintenance.limits import WalkLimits
 from frazil.maintenance.reach import find_reachable
-from frazil.maintenance.walking import find_manifests, map_manifests, uncached
+from frazil.maintenance.walking import Reduction, find_manifests, map_manifests, uncached
 from frazil.protocols.interface import CommitProtocol
 from frazil.states import ChunkStorageStats
 
@@ -87,7 +88,7 @@ def measure_chunks(protocol: CommitProtocol, limits: WalkLimits) -> ChunkStorage
     manifests = find_manifests(assets, snapshots, limits).values()
     natives, virtuals = Tally(), Tally()
     inlined_bytes = 0
-    for arrays in map_manifests(assets, manifests, measure_manifest, limits):
+    for arrays in map_manifests(assets, manifests, _SIZES, limits):
         for sizes in arrays:
             natives.add(sizes.native)
             virtuals.add(sizes.virtual)
@@ -98,6 +99,14 @@ def measure_chunks(protocol: CommitProtocol, limits: WalkLimits) -> ChunkStorage
 def measure_manifest(manifest: Manifest) -> list[ArraySizes]:
     """The sizes of all that a manifest refers to, an entry for each array."""
     return [measure_refs(refs) for refs in manifest.arrays.values()]
+
+
+def measure_natives(natives: NativeChunks) -> list[ArraySizes]:
+    """The sizes of native chunks, whatever arrays they are of."""
+    return [ArraySizes(Sizes(ids_of(natives.ids), natives.lengths))]
+
+
+_SIZES = Reduction(measure_natives, measure_manifest)
 
 
 def measure_refs(refs: ChunkRefs) -> ArraySizes:

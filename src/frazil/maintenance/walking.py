@@ -5,23 +5,37 @@ A manifest is read, reduced to something small where it was read, and let go.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from frazil.assets import Assets
 from frazil.errors import ObjectNotFoundError
+from frazil.format.files import decode_native_manifests
 from frazil.format.ids import ManifestId, SnapshotId
 from frazil.format.manifest import Manifest
+from frazil.format.native_chunks import NativeChunks
 from frazil.format.snapshot import ManifestFileInfo, Snapshot
 from frazil.maintenance.batches import in_batches
-from frazil.maintenance.limits import WalkLimits
+from frazil.maintenance.limits import MEBIBYTE, WalkLimits
 from frazil.protocols.history import has_history
 
 T = TypeVar("T")
 
+_TOGETHER_BYTES = 32 * MEBIBYTE
+"""Manifests of about so many bytes are in memory together: more would be no quicker."""
 _DECODED_REF_BYTES = 64
 """About what a chunk reference takes as columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction(Generic[T]):
+    """What becomes of manifests when they are read."""
+
+    of_natives: Callable[[NativeChunks], T]
+    """Of manifests that refer to native chunks only."""
+    of_manifest: Callable[[Manifest], T]
+    """Of one that may refer to others."""
 
 
 def uncached(assets: Assets) -> Assets:
@@ -45,13 +59,22 @@ def find_manifests(
 def map_manifests(
     assets: Assets,
     manifests: Iterable[ManifestFileInfo],
-    reduce: Callable[[Manifest], T],
+    reduction: Reduction[T],
     limits: WalkLimits,
 ) -> Iterator[T]:
-    """What `reduce` makes of each manifest; raises where one can't be read."""
-    with _pool(assets, limits.max_concurrent_manifest_fetches) as pool:
-        for batch in plan_batches(manifests, limits):
-            yield from pool.map(lambda info: reduce(assets.read_manifest(info.id)), batch)
+    """What manifests are reduced to, some alone and some together; raises where one can't be read."""
+    limits = replace(
+        limits,
+        max_decoded_manifest_mem_bytes=min(_TOGETHER_BYTES, limits.max_decoded_manifest_mem_bytes),
+    )
+    for batch in plan_batches(manifests, limits):
+        ids = [info.id for info in batch]
+        files = assets.read_manifests_data(ids)
+        natives, others = decode_native_manifests(files)
+        if len(natives):
+            yield reduction.of_natives(natives)
+        for number in others:
+            yield reduction.of_manifest(assets.decode_manifest(ids[number], files[number]))
 
 
 def plan_batches(

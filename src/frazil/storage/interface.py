@@ -20,10 +20,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from html import escape
-from typing import ClassVar
+from itertools import compress, islice
+from typing import ClassVar, TypeVar
 
 from frazil.errors import InvalidInputError, ObjectRangeError
 from frazil.storage.settings import StorageSettings
+
+T = TypeVar("T")
 
 Buffer = bytes | bytearray | memoryview
 """What can be written; what is read is at least a read-only buffer of bytes."""
@@ -101,6 +104,12 @@ class PutOptions:
 
 
 NO_OPTIONS = PutOptions()
+
+Choice = Callable[[Sequence[str]], Iterable[bool]]
+"""Which of some keys are wanted."""
+
+CHOSEN_AT_ONCE = 10_000
+"""So many keys are looked at together."""
 
 # An empty segment, one that means a folder itself or its parent, or a zero byte.
 _BAD_KEY = re.compile(r"(?:^|/)\.{0,2}(?:/|$)|\0")
@@ -214,6 +223,14 @@ class Storage(ABC):
         A prefix ends in the middle of a segment or with `/`; the empty one lists everything.
         """
 
+    def list_chosen(self, prefix: str, choose: Choice) -> Iterator[ObjectInfo]:
+        """Those of the objects that are chosen by their keys, of which many are looked at together.
+
+        Where a listing has only names, as on a disk, nothing more is asked about the others.
+        """
+        for batch in batches_of(self.list(prefix), CHOSEN_AT_ONCE):
+            yield from compress(batch, choose([info.key for info in batch]))
+
     def list_objects_metadata(
         self,
         settings: StorageSettings | None = None,
@@ -281,6 +298,13 @@ class Storage(ABC):
     async def put_async(self, key: str, data: Buffer, options: PutOptions = NO_OPTIONS) -> None:
         """`put` for an event loop."""
         await asyncio.to_thread(self.put, key, data, options)
+
+
+def batches_of(items: Iterable[T], size: int) -> Iterator["list[T]"]:
+    """The items in lists of a size; the last one may be shorter."""
+    remaining = iter(items)
+    while batch := list(islice(remaining, size)):
+        yield batch
 
 
 def slice_range(data: Buffer, range: Range | None, key: str) -> Buffer:

@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from enum import Enum
+from itertools import compress
 
 from frazil.errors import (
     InvalidInputError,
@@ -29,9 +30,11 @@ from frazil.errors import (
 )
 from frazil.storage import disk
 from frazil.storage.interface import (
+    CHOSEN_AT_ONCE,
     NO_OPTIONS,
     Buffer,
     ByteRange,
+    Choice,
     DeleteReport,
     ObjectInfo,
     PutOptions,
@@ -39,6 +42,7 @@ from frazil.storage.interface import (
     Storage,
     Version,
     Versioned,
+    batches_of,
     resolve_range,
     validate_key,
 )
@@ -156,6 +160,15 @@ class LocalStorage(Storage):
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         return self._walk("", prefix, _is_visible)
 
+    def list_chosen(self, prefix: str, choose: Choice) -> Iterator[ObjectInfo]:
+        for batch in batches_of(self._keys("", prefix), CHOSEN_AT_ONCE):
+            for key in compress(batch, choose(batch)):
+                try:
+                    status = os.stat(f"{self._root}/{key}")
+                except FileNotFoundError:  # deleted meanwhile
+                    continue
+                yield _describe(key, status)
+
     def list_sorted(self, prefix: str = "") -> Iterator[ObjectInfo]:
         return self._walk("", prefix, _is_visible, in_order=True)
 
@@ -228,9 +241,9 @@ class LocalStorage(Storage):
         failed: dict[str, str] = {}
         for key in keys:
             try:
-                _unlink(self._deletable_path(key))
+                os.unlink(self._deletable_path(key))
                 deleted += 1
-            except NotADirectoryError:
+            except (FileNotFoundError, NotADirectoryError):
                 deleted += 1
             except OSError as error:
                 failed[key] = error.strerror or str(error)
@@ -285,7 +298,8 @@ class LocalStorage(Storage):
     def _deletable_path(self, key: str) -> str:
         # What is left of a killed process may be deleted, but never a lock: one process would hold
         # the deleted one, and another the one made after it.
-        return f"{self._root}/{validate_key(key)}" if disk.is_leftover(key) else self._path(key)
+        is_leftover = "#" in key and disk.is_leftover(key)
+        return f"{self._root}/{validate_key(key)}" if is_leftover else self._path(key)
 
     def _swap(self, staged: str, path: str, key: str, expected: Version, ours: Version) -> None:
         """Put a staged file in the place of the expected version, or raise and change nothing."""
@@ -303,25 +317,47 @@ class LocalStorage(Storage):
         self, folder: str, prefix: str, wanted: Callable[[str], bool], *, in_order: bool = False
     ) -> Iterator[ObjectInfo]:
         """Files below a folder (empty, or ending with `/`) whose keys start with the prefix."""
-        try:
-            entries = os.scandir(f"{self._root}/{folder}")
-        except (FileNotFoundError, NotADirectoryError):
-            return
-        except OSError as error:
-            raise disk.translate(error, folder) from error
-        with entries:
+        with self._scan(folder) as entries:
             for entry in sorted(entries, key=_key_order) if in_order else entries:
                 key = folder + entry.name
                 if entry.is_dir(follow_symlinks=False):
-                    nested = f"{key}/"
-                    if nested.startswith(prefix) or prefix.startswith(nested):
-                        yield from self._walk(nested, prefix, wanted, in_order=in_order)
+                    if _may_hold(f"{key}/", prefix):
+                        yield from self._walk(f"{key}/", prefix, wanted, in_order=in_order)
                 elif key.startswith(prefix) and wanted(entry.name):
                     try:
                         status = entry.stat()
                     except FileNotFoundError:  # deleted meanwhile
                         continue
                     yield _describe(key, status)
+
+    def _keys(self, folder: str, prefix: str) -> Iterator[str]:
+        """The keys of the same files, of which nothing is asked."""
+        with self._scan(folder) as entries:
+            for entry in entries:
+                key = folder + entry.name
+                if entry.is_dir(follow_symlinks=False):
+                    if _may_hold(f"{key}/", prefix):
+                        yield from self._keys(f"{key}/", prefix)
+                elif key.startswith(prefix) and _is_visible(key):
+                    yield key
+
+    @contextlib.contextmanager
+    def _scan(self, folder: str) -> Iterator[Iterable[os.DirEntry[str]]]:
+        """What is in a folder; nothing, if there is no such folder."""
+        try:
+            entries = os.scandir(f"{self._root}/{folder}")
+        except (FileNotFoundError, NotADirectoryError):
+            yield ()
+            return
+        except OSError as error:
+            raise disk.translate(error, folder) from error
+        with entries:
+            yield entries
+
+
+def _may_hold(folder: str, prefix: str) -> bool:
+    """Whether keys that start with a prefix can be in a folder."""
+    return folder.startswith(prefix) or prefix.startswith(folder)
 
 
 def _key_order(entry: os.DirEntry[str]) -> bytes:

@@ -41,7 +41,8 @@ class Interrupted(ForwardingStorage):
 
     def _begin(self, request: Request) -> Course:
         act = self._act
-        if request.verb is Verb.GET and request.keys[0].startswith("manifests/") and act:
+        is_read = request.verb in (Verb.GET, Verb.GET_MANY)
+        if is_read and request.keys[0].startswith("manifests/") and act:
             self._act = None
             act()
         return STRAIGHT_ON

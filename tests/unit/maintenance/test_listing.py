@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 import pytest
 
 from frazil.format.ids import ChunkId
-from frazil.maintenance import listing
 from frazil.maintenance.batches import in_batches, read_ahead
 from frazil.maintenance.id_columns import IdSet, column_of
 from frazil.maintenance.listing import Folder, list_garbage
+from frazil.storage import interface
 from frazil.storage.memory import MemoryStorage
 from tests.unit.maintenance.repositories import later
 
@@ -20,7 +20,7 @@ IDS = [ChunkId(bytes([number]) * 12) for number in range(0, 250, 7)]
 
 @pytest.mark.parametrize("compared_at_once", [1, 5, 10_000])
 def test_what_is_not_kept_is_found(monkeypatch: pytest.MonkeyPatch, compared_at_once: int) -> None:
-    monkeypatch.setattr(listing, "_COMPARED_AT_ONCE", compared_at_once)
+    monkeypatch.setattr(interface, "CHOSEN_AT_ONCE", compared_at_once)
     storage = MemoryStorage()
     for id in IDS:
         storage.put(f"chunks/{id}", b"")

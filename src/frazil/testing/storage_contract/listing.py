@@ -52,6 +52,18 @@ class ListingContract(Promises):
         assert _keys(listable, prefix) == expected
         assert [info.key for info in listable.list_sorted(prefix)] == sorted(expected)
 
+    @pytest.mark.parametrize("prefix", ["", "chunks/", "chunks/a", "missing/"])
+    def test_what_is_chosen_is_described_as_in_the_whole_list(
+        self, listable: Storage, writer: Storage, prefix: str
+    ) -> None:
+        for key in KEYS:
+            writer.put(key, b"data")
+
+        chosen = listable.list_chosen(prefix, lambda keys: [key.endswith("b") for key in keys])
+
+        expected = {info for info in listable.list(prefix) if info.key.endswith("b")}
+        assert set(chosen) == expected
+
     def test_a_sorted_list_is_in_the_order_of_the_keys_bytes(
         self, listable: Storage, writer: Storage
     ) -> None:
