@@ -1,7 +1,7 @@
 """What is different in two snapshots, found without transaction logs: nodes by path and id, chunks by
 their references."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from frazil.format.references import ChunkKind
 from frazil.format.snapshot import ArrayData, Node, Snapshot
 from frazil.format.strings import Strings, unite
 from frazil.snapshots import Diff
+from frazil.snapshots.chunk_list import ChunkList
 
 
 def compare_snapshots(assets: Assets, old: Snapshot, new: Snapshot) -> Diff:
@@ -61,9 +62,9 @@ def array_paths(nodes: Iterable[Node]) -> set[str]:
     return {node.path for node in nodes if node.array is not None}
 
 
-def list_chunks(chunks: Mapping[str, Coordinates]) -> dict[str, list[list[int]]]:
+def list_chunks(chunks: Mapping[str, Coordinates]) -> dict[str, Sequence[list[int]]]:
     """Coordinates as users see them, by path, in the order of paths."""
-    return {path: chunks[path].tolist() for path in sorted(chunks)}
+    return {path: ChunkList(chunks[path]) for path in sorted(chunks)}
 
 
 def changed_chunks(old: ChunkTable, new: ChunkTable) -> Coordinates:

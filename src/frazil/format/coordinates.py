@@ -19,6 +19,9 @@ Keys = NDArray[Any]
 Extents = tuple[tuple[int, int], ...]
 """A box of chunk coordinates: `(from, to)` for each axis, `to` exclusive. Empty: everything."""
 
+_COMPARED_AT_ONCE = 1 << 15
+"""So many rows: as much as a processor's cache holds."""
+
 
 def order_keys(*blocks: Coordinates) -> list[Keys]:
     """For each block one sortable key a row, comparable among all the blocks."""
@@ -54,6 +57,11 @@ def is_strictly_sorted(coordinates: Coordinates) -> bool:
         return True
     if coordinates.shape[1] == 0:
         return False
+    starts = range(0, len(coordinates) - 1, _COMPARED_AT_ONCE)
+    return all(_ascends(coordinates[start : start + _COMPARED_AT_ONCE + 1]) for start in starts)
+
+
+def _ascends(coordinates: Coordinates) -> bool:
     (keys,) = order_keys(coordinates)
     return bool(np.all(keys[1:] > keys[:-1]))
 

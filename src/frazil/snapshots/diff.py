@@ -1,6 +1,6 @@
 """What changed between two snapshots, or in a session, as users see it."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from frazil.rendering import Item, field_items, render_html
@@ -20,8 +20,8 @@ class Diff(Shown):
     deleted_arrays: set[str] = field(default_factory=set)
     updated_groups: set[str] = field(default_factory=set)
     updated_arrays: set[str] = field(default_factory=set)
-    updated_chunks: dict[str, list[list[int]]] = field(default_factory=dict)
-    """References that were added, replaced or deleted."""
+    updated_chunks: dict[str, Sequence[list[int]]] = field(default_factory=dict)
+    """References that were added, replaced or deleted; from a repository as `ChunkList`s."""
     moved_nodes: list[tuple[str, str]] = field(default_factory=list)
     """From where, and to where."""
 
@@ -68,7 +68,7 @@ def _render_lines(title: str, lines: Collection[str]) -> str:
     return "".join([f"{title}:\n", *(f"    {line}\n" for line in lines)]) if lines else ""
 
 
-def _chunk_lines(chunks: dict[str, list[list[int]]]) -> list[str]:
+def _chunk_lines(chunks: Mapping[str, Sequence[list[int]]]) -> list[str]:
     lines = []
     for path, coordinates in sorted(chunks.items()):
         shown = ", ".join(map(str, coordinates[:MOST_CHUNKS_SHOWN]))

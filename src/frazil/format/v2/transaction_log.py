@@ -35,6 +35,9 @@ _NODE_SETS = {
     "updated_groups": TransactionLogSlot.UPDATED_GROUPS,
 }
 
+_CHUNKS_AT_ONCE = 1 << 15
+"""So many are read together: as much as a processor's cache holds."""
+
 
 def decode_transaction_log_payload(payload: bytes) -> TransactionLog:
     """Read a transaction log's FlatBuffer."""
@@ -58,14 +61,24 @@ def _decode_coordinates(array: Table) -> Coordinates:
     buffer = array.buffer
     start, count = buffer.vector(buffer.follow(array.field(UpdatedChunksSlot.CHUNKS, "chunks")), 4)
     source = Source.of(buffer)
-    tables = Tables(source, source.follow(start + 4 * np.arange(count, dtype=np.int64)))
-    vectors = tables.targets(0)
-    if np.any(vectors < 0):
-        raise buffer.damaged("a chunk has no coordinates")
-    coordinates = source.matrix(vectors, "<u4")
+    blocks = [
+        _decode_block(source, start + 4 * first, min(_CHUNKS_AT_ONCE, count - first))
+        for first in range(0, max(count, 1), _CHUNKS_AT_ONCE)
+    ]
+    if len({block.shape[1] for block in blocks}) > 1:
+        raise buffer.damaged("coordinates of one array have different numbers of axes")
+    coordinates = blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
     if is_strictly_sorted(coordinates):
         return coordinates
     return coordinates[sort_order(coordinates)]
+
+
+def _decode_block(source: Source, start: int, count: int) -> Coordinates:
+    links = start + 4 * np.arange(count, dtype=np.int64)
+    vectors = Tables(source, source.follow(links)).targets(0)
+    if np.any(vectors < 0):
+        raise source.damaged("a chunk has no coordinates")
+    return source.matrix(vectors, "<u4")
 
 
 def _decode_move(table: Table) -> Move:
