@@ -365,6 +365,19 @@ def test_variables_that_differ_with_no_dimension_to_tell_them_apart(tmp_path: Pa
         read_combined(paths, "time")
 
 
+def test_what_is_taken_from_the_first_file_unread_is_noted(tmp_path: Path) -> None:
+    areas = np.random.default_rng(0).random((20, 30))
+    parts = [days(start, 2).assign(area=(("y", "x"), areas)) for start in (0, 2)]
+    paths = [save(part, tmp_path / f"{at}.nc") for at, part in enumerate(parts)]
+
+    problem = only(plan(*paths).report.of(ProblemKind.NOT_COMPARED))
+    found = read_combined(paths, "time")
+
+    assert (problem.subject, problem.files) == ("area", uris(*paths))
+    assert problem.severity is Severity.NOTES
+    assert found["area"].values.tolist() == areas.tolist()
+
+
 def test_the_rest_can_be_written_without_what_must_be_re_encoded(tmp_path: Path) -> None:
     parts = [days(start, 2).assign(run=((), start)) for start in (0, 2)]
     paths = [save(part, tmp_path / f"{at}.nc") for at, part in enumerate(parts)]

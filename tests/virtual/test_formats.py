@@ -200,9 +200,13 @@ def test_content_counts_before_the_ending(tmp_path: Path) -> None:
 def test_a_block_of_the_users_own_may_stand_before_hdf5(tmp_path: Path) -> None:
     path = tmp_path / "anything"
     with h5py.File(path, "w", userblock_size=512) as file:
-        file["a"] = np.arange(10)
+        file["whole"] = np.arange(10)
+        file.create_dataset("parts", data=np.arange(10), chunks=(5,), compression="gzip")
 
-    assert virtual.open(path).header.format == "hdf5"
+    found = read_virtually(path, small_bytes=0)
+
+    assert found["whole"].values.tolist() == list(range(10))
+    assert found["parts"].values.tolist() == list(range(10))
 
 
 @pytest.mark.parametrize(

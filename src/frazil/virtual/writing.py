@@ -11,7 +11,7 @@ from zarr.core.metadata import ArrayV3Metadata
 from frazil.errors import InvalidInputError
 from frazil.virtual.combining import Plan, Treatment, VariablePlan
 from frazil.virtual.quiet import without_codec_warnings
-from frazil.virtual.sources import ReferenceColumns, Source
+from frazil.virtual.sources import ReferenceColumns, Source, concatenate
 
 
 class VirtualStore(Protocol):
@@ -66,15 +66,13 @@ def write(
     for variable in plan.variables.values():
         if variable.treatment is not Treatment.VIRTUAL:
             continue
-        for name in plan.sources:
-            columns = plan.columns_of(variable.name, given[name])
-            if columns is not None:
-                set_references(
-                    store,
-                    join(path, variable.name),
-                    columns,
-                    validate_containers=validate_containers,
-                )
+        placed = [plan.columns_of(variable.name, given[name]) for name in plan.sources]
+        set_references(
+            store,
+            join(path, variable.name),
+            concatenate([each for each in placed if each is not None]),
+            validate_containers=validate_containers,
+        )
 
 
 def create(plan: Plan, store: VirtualStore, *, group: str = "") -> None:

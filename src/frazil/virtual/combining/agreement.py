@@ -26,9 +26,14 @@ def find_outsiders(
     contributors: Contributors, property: Callable[[ArrayHeader], object]
 ) -> tuple[str, Mapping[str, tuple[str, ...]]]:
     """What most sources have, and the sources that have something else, by what they have."""
+    first = property(contributors[0][1])
+    first_text = json.dumps(first, sort_keys=True)
     groups: defaultdict[str, list[str]] = defaultdict(list)
     for name, header in contributors:
-        groups[json.dumps(property(header), sort_keys=True)].append(name)
+        value = property(header)
+        # Spelling a value out takes long, and most are like the first.
+        text = first_text if value == first else json.dumps(value, sort_keys=True)
+        groups[text].append(name)
     usual = max(groups, key=lambda value: len(groups[value]))
     return usual, {value: tuple(names) for value, names in groups.items() if value != usual}
 

@@ -39,6 +39,7 @@ class ProblemKind(StrEnum):
     RAGGED = "ragged chunks"
     UNREACHABLE = "unreachable bytes"
     VALUES = "values"
+    NOT_COMPARED = "not compared"
 
     @property
     def severity(self) -> Severity:
@@ -49,6 +50,7 @@ class ProblemKind(StrEnum):
 _SEVERITIES = {
     ProblemKind.GAP: Severity.NOTES,
     ProblemKind.MISSING: Severity.NOTES,
+    ProblemKind.NOT_COMPARED: Severity.NOTES,
     ProblemKind.DATA_TYPE: Severity.REENCODES,
     ProblemKind.CODECS: Severity.REENCODES,
     ProblemKind.CHUNKS: Severity.REENCODES,

@@ -62,9 +62,8 @@ def plan_variable(
         return _plan_index(name, headers, placement), problems
     problems += agreement.compare_meaning(known)
     is_loaded = all(header.values is not None for _, header in contributors)
-    if is_loaded:
-        problems += _compare_values(contributors, placement)
-    else:
+    problems += _compare_values(contributors, placement)
+    if not is_loaded:
         problems += agreement.compare_storage(known)
         problems += _find_ragged(known, rows, placement)
     reasons = tuple(dict.fromkeys(e.text for e in problems if e.severity is Severity.REENCODES))
@@ -178,7 +177,12 @@ def _find_missing(
 def _compare_values(contributors: Contributors, placement: Placement) -> Iterator[Problem]:
     """Variables without a dimension to follow each other along have to be the same everywhere."""
     first_name, first = contributors[0]
-    if first.values is None or not placement.is_static(first):
+    if not placement.is_static(first) or len(contributors) == 1:
+        return
+    unread = tuple(name for name, header in contributors if header.values is None)
+    if first.values is None or unread:
+        text = f"taken from {first_name}, without a look at the values of the others"
+        yield Problem(ProblemKind.NOT_COMPARED, first.name, text, unread)
         return
     others = tuple(
         name

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import chain
 from typing import Self
 
 import numpy as np
@@ -71,6 +72,28 @@ class ReferenceColumns:
         for kind in sorted(set(kinds[self.location_codes].tolist())):
             part = self.take(kinds[self.location_codes] == kind)
             yield part, _checksum_column(kind, checks, part.location_codes)
+
+
+def concatenate(parts: Sequence[ReferenceColumns]) -> ReferenceColumns:
+    """The references of many parts of one array; a location that is in several has one code."""
+    numbers: dict[str, int] = {}
+    versions: dict[str, FileVersion | None] = {}
+    codes = []
+    for part in parts:
+        known = part.versions or (None,) * len(part.locations)
+        versions.update(zip(part.locations, known, strict=True))
+        mine = [numbers.setdefault(text, len(numbers)) for text in part.locations]
+        codes.append(np.array(mine, np.int32)[part.location_codes])
+    return ReferenceColumns(
+        coordinates=np.concatenate([part.coordinates for part in parts]),
+        location_codes=np.concatenate(codes),
+        locations=tuple(numbers),
+        offsets=np.concatenate([part.offsets for part in parts]),
+        lengths=np.concatenate([part.lengths for part in parts]),
+        inline_coordinates=np.concatenate([part.inline_coordinates for part in parts]),
+        inline_chunks=tuple(chain.from_iterable(part.inline_chunks for part in parts)),
+        versions=tuple(versions[text] for text in numbers),
+    )
 
 
 def no_references(axes: int) -> ReferenceColumns:
