@@ -142,12 +142,12 @@ def test_workers_read_what_was_opened_by_url(repository: frazil.Repository, tmp_
     session = repository.writable_session("main")
     to_icechunk(lazily(weather()), session)
     session.commit("first")
-    old = xr.open_dataset(f"icechunk://{tmp_path}", chunks={}).persist()
+    old = xr.open_dataset(f"icechunk+file://{tmp_path}", chunks={}).persist()
     session = repository.writable_session("main")
     to_icechunk(lazily(weather() + 1), session, mode="w")
     session.commit("second")
 
-    new = xr.open_dataset(f"icechunk://{tmp_path}", chunks={})
+    new = xr.open_dataset(f"icechunk+file://{tmp_path}", chunks={})
 
     # What the workers keep of one version is not taken for the other.
     difference = (new.temperature.variable - old.temperature.variable).compute()

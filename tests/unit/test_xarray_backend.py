@@ -63,7 +63,7 @@ def commit(repository: frazil.Repository, branch: str, first: int) -> str:
 @pytest.fixture
 def url(repository: frazil.Repository, tmp_path: Path) -> str:
     assert repository.list_tags() == {"v1"}
-    return f"icechunk://{tmp_path}"
+    return f"icechunk+file://{tmp_path}"
 
 
 def first_of(dataset: xr.Dataset) -> int:
@@ -77,7 +77,7 @@ def test_a_url_that_says_what_it_is_needs_no_engine(url: str) -> None:
     assert first_of(xr.open_dataset(url)) == 2
     assert first_of(xr.open_dataset(f"{url}@v1")) == 1
     assert first_of(xr.open_dataset(f"{url}?branch=dev")) == 3
-    assert first_of(xr.open_dataset(url.replace("icechunk", "icechunk+file"))) == 2
+    assert first_of(xr.open_dataset(url.replace("+file", ""), engine="frazil")) == 2
 
 
 @pytest.mark.usefixtures("repository")
@@ -164,7 +164,7 @@ def test_dask_tells_apart_what_was_opened_before_and_after_a_commit(
     def open_again() -> xr.Dataset:
         places = {
             "URL": url,
-            "path": url.removeprefix("icechunk://"),
+            "path": url.removeprefix("icechunk+file://"),
             "repository": repository,
             "session": repository.readonly_session("main"),
         }
