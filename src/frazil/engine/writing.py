@@ -58,12 +58,12 @@ def set_metadata(state: SessionState, path: str, data: bytes) -> None:
     """Make a node, or give one other metadata; the same metadata is no change."""
     array = read_node_metadata(data, state.surroundings.dialect)
     with state.lock:
-        state.refuse_unless_writable()
         node = state.view.find_node(path)
+        if node is not None and node.user_data == data and not state.is_read_only:
+            return
+        state.refuse_unless_writable()
         if node is None:
             state.changes.create(Node(_next_node_id(state), path, data, array))
-        elif node.user_data == data:
-            return
         elif (node.array is None) is not (array is None):
             raise AlreadyExistsError(
                 f"at {path!r} is {'a group' if node.array is None else 'an array'} already"

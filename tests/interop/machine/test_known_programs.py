@@ -195,6 +195,11 @@ PROGRAMS: dict[str, list[Step]] = {
         Open("a", "rearrange_session", {"branch": "main"}), put("x/zarr.json", b"{}"),
         put("x/zarr.json", ARRAY),
     ],
+    "the same metadata is no edit that a rearrange session could refuse": [
+        writable(), put("x/zarr.json", ARRAY), commit(),
+        Open("a", "rearrange_session", {"branch": "main"}), put("x/zarr.json", ARRAY),
+        put("x/zarr.json", documents.array((5,), (1,))),
+    ],
     "a session for edits refuses moves, after all else is in order": [
         writable(), put("zarr.json", GROUP), put("x/zarr.json", ARRAY),
         OnSession("a", "move", {"from_path": "/no", "to_path": "/y"}),
