@@ -18,6 +18,7 @@ from frazil.format.files import (
     decode_repo_info,
     decode_snapshot,
     decode_transaction_log,
+    decode_used_manifests,
     encode_manifest,
     encode_repo_info,
     encode_snapshot,
@@ -83,6 +84,21 @@ def test_a_snapshot_survives_being_written_and_read(version: int, data: st.DataO
 
     assert decoded.value == snapshot
     assert decoded.dialect is DIALECTS[version]
+
+
+@versions
+@given(data=st.data())
+def test_the_manifests_of_a_snapshot_are_found_without_the_rest(
+    version: int, data: st.DataObject
+) -> None:
+    snapshot = data.draw(v2.snapshots(version))
+
+    found = decode_used_manifests(encode_snapshot(snapshot, DIALECTS[version]))
+
+    assert (
+        found
+        == decode_snapshot(encode_snapshot(snapshot, DIALECTS[version])).value.used_manifests()
+    )
 
 
 @given(v2.manifests(), st.sampled_from([Dialect.V1, Dialect.V2]))

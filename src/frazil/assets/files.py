@@ -19,6 +19,7 @@ from frazil.format.files import (
     decode_manifest,
     decode_snapshot,
     decode_transaction_log,
+    decode_used_manifests,
     encode_manifest,
     encode_snapshot,
     encode_transaction_log,
@@ -107,6 +108,10 @@ class Assets:
         # The first alphas and the draft keep the first snapshot under a name of its own.
         return replace(decoded, value=replace(decoded.value, id=id))
 
+    def read_used_manifests(self, id: SnapshotId) -> Sequence[ManifestFileInfo]:
+        """The manifests of a snapshot, of which nothing else is decoded, and nothing held."""
+        return self._read(self.layout.snapshot_key(id), decode_used_manifests)
+
     def read_manifest(self, id: ManifestId) -> Manifest:
         """A manifest; its references stay encoded until they are asked for."""
         return self.read_manifest_file(id).value
@@ -169,10 +174,10 @@ class Assets:
                 self._chunks.put((id, start, end), found)
         return found
 
-    def _read(self, key: str, decode: Callable[[bytes], Decoded[T]]) -> Decoded[T]:
+    def _read(self, key: str, decode: Callable[[bytes], T]) -> T:
         return self._decode(key, bytes(self._get(key)), decode)
 
-    def _decode(self, key: str, data: bytes, decode: Callable[[bytes], Decoded[T]]) -> Decoded[T]:
+    def _decode(self, key: str, data: bytes, decode: Callable[[bytes], T]) -> T:
         try:
             return decode(data)
         except FormatError as error:

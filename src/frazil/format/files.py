@@ -29,8 +29,9 @@ from frazil.format.manifest import Manifest
 from frazil.format.native_chunks import NativeChunks
 from frazil.format.ragged import Part
 from frazil.format.repo_info import RepoInfo
-from frazil.format.snapshot import Snapshot
+from frazil.format.snapshot import ManifestFileInfo, Snapshot
 from frazil.format.transaction_log import TransactionLog
+from frazil.format.v2 import snapshot as v2_snapshot
 from frazil.format.v2.locations import LocationCompression
 from frazil.format.v2.manifest_reader import (
     LocationEncoding,
@@ -75,6 +76,15 @@ def decode_snapshot(data: bytes) -> Decoded[Snapshot]:
         return alpha.decode_snapshot_payload(payload, header)
     dialect = _dialect_of(header)
     return Decoded(decode_snapshot_payload(payload, header.spec_version), dialect, header)
+
+
+def decode_used_manifests(data: bytes) -> Sequence[ManifestFileInfo]:
+    """The manifests of a snapshot file, as `Snapshot.used_manifests` has them."""
+    if has_header(data):
+        header, payload = decode_file(data, FileType.SNAPSHOT)
+        if header.spec_version in _FLATBUFFERS and not alpha.is_messagepack_payload(payload):
+            return v2_snapshot.decode_used_manifests(payload)
+    return decode_snapshot(data).value.used_manifests()
 
 
 def decode_manifest(data: bytes) -> Decoded[Manifest]:

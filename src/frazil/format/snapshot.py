@@ -95,6 +95,13 @@ class Snapshot:
     history: History | None = None
     extra: bytes | None = None
 
+    def used_manifests(self) -> tuple[ManifestFileInfo, ...]:
+        """The manifests that it lists, and those that only its nodes name, if there are such."""
+        arrays = (node.array for node in self.nodes.values() if node.array is not None)
+        named = dict.fromkeys(ref.id for array in arrays for ref in array.manifests)
+        unlisted = named.keys() - {info.id for info in self.manifest_files}
+        return (*self.manifest_files, *(ManifestFileInfo(id) for id in named if id in unlisted))
+
 
 def nodes_by_path(nodes: Iterable[Node]) -> dict[str, Node]:
     """What `Snapshot.nodes` takes."""

@@ -12,7 +12,7 @@ from frazil.maintenance.garbage import is_older
 from frazil.maintenance.id_columns import IdSet, parse_names
 from frazil.storage.interface import ObjectInfo, Storage
 
-_LISTED_AHEAD = 5_000
+_LISTED_AHEAD = 2_000
 
 
 @dataclass(frozen=True, slots=True)

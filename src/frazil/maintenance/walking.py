@@ -6,7 +6,8 @@ A manifest is read, reduced to something small where it was read, and let go.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import chain
+from functools import partial
+from itertools import islice
 from typing import Generic, TypeVar
 
 from frazil.assets import Assets
@@ -15,15 +16,17 @@ from frazil.format.files import decode_native_manifests
 from frazil.format.ids import ManifestId, SnapshotId
 from frazil.format.manifest import Manifest
 from frazil.format.native_chunks import NativeChunks
-from frazil.format.snapshot import ManifestFileInfo, Snapshot
+from frazil.format.snapshot import ManifestFileInfo
 from frazil.maintenance.batches import in_batches
 from frazil.maintenance.limits import MEBIBYTE, WalkLimits
 from frazil.protocols.history import has_history
 
 T = TypeVar("T")
 
-_TOGETHER_BYTES = 32 * MEBIBYTE
-"""Manifests of about so many bytes are in memory together: more would be no quicker."""
+_READ_AT_ONCE_BYTES = 32 * MEBIBYTE
+"""Files of manifests that take about so many bytes when they are decoded are read together."""
+_DECODED_AT_ONCE_BYTES = MEBIBYTE
+"""And so many of them decoded together: more would be no quicker."""
 _DECODED_REF_BYTES = 64
 """About what a chunk reference takes as columns."""
 
@@ -49,10 +52,9 @@ def find_manifests(
 ) -> dict[ManifestId, ManifestFileInfo]:
     """The manifests of these snapshots, each once; raises ObjectNotFoundError for a lost snapshot."""
     found: dict[ManifestId, ManifestFileInfo] = {}
-    with _pool(assets, limits.max_snapshots_in_memory) as pool:
-        for batch in in_batches(snapshots, limits.max_snapshots_in_memory):
-            for infos in pool.map(lambda id: _read_manifest_files(assets, id), batch):
-                found.update((info.id, info) for info in infos)
+    for batch in in_batches(snapshots, limits.max_snapshots_in_memory):
+        for infos in _read_used_manifests(assets, batch):
+            found.update((info.id, info) for info in infos)
     return found
 
 
@@ -63,18 +65,28 @@ def map_manifests(
     limits: WalkLimits,
 ) -> Iterator[T]:
     """What manifests are reduced to, some alone and some together; raises where one can't be read."""
-    limits = replace(
-        limits,
-        max_decoded_manifest_mem_bytes=min(_TOGETHER_BYTES, limits.max_decoded_manifest_mem_bytes),
-    )
-    for batch in plan_batches(manifests, limits):
-        ids = [info.id for info in batch]
-        files = assets.read_manifests_data(ids)
-        natives, others = decode_native_manifests(files)
-        if len(natives):
-            yield reduction.of_natives(natives)
-        for number in others:
-            yield reduction.of_manifest(assets.decode_manifest(ids[number], files[number]))
+    for batch in plan_batches(manifests, _with_most_decoded(limits, _READ_AT_ONCE_BYTES)):
+        files = iter(assets.read_manifests_data([info.id for info in batch]))
+        for part in plan_batches(batch, _with_most_decoded(limits, _DECODED_AT_ONCE_BYTES)):
+            yield from _reduce(assets, part, list(islice(files, len(part))), reduction)
+
+
+def _reduce(
+    assets: Assets,
+    manifests: Sequence[ManifestFileInfo],
+    files: Sequence[bytes],
+    reduction: Reduction[T],
+) -> Iterator[T]:
+    natives, others = decode_native_manifests(files)
+    if len(natives):
+        yield reduction.of_natives(natives)
+    for number in others:
+        yield reduction.of_manifest(assets.decode_manifest(manifests[number].id, files[number]))
+
+
+def _with_most_decoded(limits: WalkLimits, most_bytes: int) -> WalkLimits:
+    most_bytes = min(most_bytes, limits.max_decoded_manifest_mem_bytes)
+    return replace(limits, max_decoded_manifest_mem_bytes=most_bytes)
 
 
 def plan_batches(
@@ -101,25 +113,22 @@ def plan_batches(
         yield batch
 
 
-def _read_manifest_files(assets: Assets, id: SnapshotId) -> Sequence[ManifestFileInfo]:
+def _read_used_manifests(
+    assets: Assets, snapshots: Sequence[SnapshotId]
+) -> Iterator[Sequence[ManifestFileInfo]]:
+    read = partial(_find_used_manifests, assets)
+    if assets.storage.is_local:  # which answers sooner than a thread would start
+        yield from map(read, snapshots)
+        return
+    with ThreadPoolExecutor(min(len(snapshots), assets.storage.concurrency)) as pool:
+        yield from pool.map(read, snapshots)
+
+
+def _find_used_manifests(assets: Assets, id: SnapshotId) -> Sequence[ManifestFileInfo]:
     try:
-        return manifest_files(assets.read_snapshot(id))
+        return assets.read_used_manifests(id)
     except ObjectNotFoundError:
         # Where the history is a text, it may tell of snapshots whose files were never kept.
         if has_history(assets.dialect):
             return ()
         raise
-
-
-def manifest_files(snapshot: Snapshot) -> Sequence[ManifestFileInfo]:
-    """The manifests that a snapshot lists, and those that only its nodes name, if there are such."""
-    listed = {info.id for info in snapshot.manifest_files}
-    refs = chain.from_iterable(
-        node.array.manifests for node in snapshot.nodes.values() if node.array is not None
-    )
-    unlisted = {ref.id for ref in refs} - listed
-    return (*snapshot.manifest_files, *map(ManifestFileInfo, unlisted))
-
-
-def _pool(assets: Assets, limit: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(min(limit, assets.storage.concurrency))

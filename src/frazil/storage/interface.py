@@ -108,7 +108,7 @@ NO_OPTIONS = PutOptions()
 Choice = Callable[[Sequence[str]], Iterable[bool]]
 """Which of some keys are wanted."""
 
-CHOSEN_AT_ONCE = 10_000
+CHOSEN_AT_ONCE = 4_000
 """So many keys are looked at together."""
 
 # An empty segment, one that means a folder itself or its parent, or a zero byte.

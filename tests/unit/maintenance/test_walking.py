@@ -1,5 +1,7 @@
 """Manifests are read as many at once as limits allow, and all of them."""
 
+from frazil.format.dialect import Dialect
+from frazil.format.files import decode_used_manifests, encode_snapshot
 from frazil.format.ids import ManifestId, NodeId, SnapshotId
 from frazil.format.snapshot import (
     ArrayData,
@@ -10,7 +12,7 @@ from frazil.format.snapshot import (
     nodes_by_path,
 )
 from frazil.maintenance.limits import WalkLimits
-from frazil.maintenance.walking import manifest_files, plan_batches
+from frazil.maintenance.walking import plan_batches
 
 
 def manifest(number: int, size_bytes: int | None = 10, refs: int | None = 1) -> ManifestFileInfo:
@@ -60,4 +62,7 @@ def test_manifests_that_only_nodes_name_count_as_well() -> None:
         manifest_files=(manifest(0),),
     )  # fmt: skip
 
-    assert {info.id for info in manifest_files(snapshot)} == {ref.id for ref in refs}
+    alone = decode_used_manifests(encode_snapshot(snapshot, Dialect.V2))
+
+    assert alone == snapshot.used_manifests()
+    assert {info.id for info in alone} == {ref.id for ref in refs}

@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 
 from frazil.format import ragged
 from frazil.format.chunks import ChunkTable, constant_column
+from frazil.format.coordinates import Coordinates
 from frazil.format.flatbuffers.columns import Source, Tables
 from frazil.format.native_chunks import NativeChunks
 from frazil.format.ragged import Bytes, Integers
@@ -21,16 +22,15 @@ _HONEST_SHARES = 8
 def decode_table(tables: Tables, dictionary: bytes | None) -> ChunkTable:
     """The table of these references, sorted, whatever their order in the file."""
     source = tables.source
-    index = tables.targets(ChunkRefSlot.INDEX)
-    if np.any(index < 0):
-        raise source.damaged("a reference has no index")
+    # Before the other columns take their memory, because it takes the most on the way.
+    coordinates = _decode_coordinates(tables)
     kind = _decode_kinds(tables)
     location, locations = _decode_locations(tables, kind, dictionary)
     etag, etags = _decode_texts(source, _only(tables, ChunkRefSlot.CHECKSUM_ETAG, kind))
     offset, length, inline = _decode_places(tables, kind)
     extra, extras = _decode_extras(tables)
     return ChunkTable(
-        coordinates=source.matrix(index, "<u4"),
+        coordinates=coordinates,
         kind=kind,
         offset=offset,
         length=length,
@@ -54,6 +54,13 @@ def decode_natives(tables: Tables) -> NativeChunks:
     if is_native.all():
         return NativeChunks(ids, lengths)
     return NativeChunks(ids[is_native], lengths[is_native])
+
+
+def _decode_coordinates(tables: Tables) -> Coordinates:
+    index = tables.targets(ChunkRefSlot.INDEX)
+    if np.any(index < 0):
+        raise tables.source.damaged("a reference has no index")
+    return tables.source.matrix(index, "<u4")
 
 
 def _decode_kinds(tables: Tables) -> Bytes:

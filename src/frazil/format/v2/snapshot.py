@@ -1,7 +1,7 @@
 """Snapshots in V1 and V2."""
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -59,6 +59,23 @@ def decode_snapshot_payload(payload: bytes, spec_version: int) -> Snapshot:
         manifest_files=_decode_manifest_files(root),
         extra=root.find_data(SnapshotSlot.EXTRA),
     )
+
+
+def decode_used_manifests(payload: bytes) -> tuple[ManifestFileInfo, ...]:
+    """The manifests that a snapshot lists, and those that only its nodes name; nothing else is read."""
+    root = Buffer(payload, "snapshot").root()
+    listed = _decode_manifest_files(root)
+    named = dict.fromkeys(_decode_manifest_ids(root))
+    unlisted = named.keys() - {info.id for info in listed}
+    return (*listed, *(ManifestFileInfo(ManifestId(id_)) for id_ in named if id_ in unlisted))
+
+
+def _decode_manifest_ids(root: Table) -> Iterator[bytes]:
+    for node in root.tables(SnapshotSlot.NODES):
+        if node.number(NodeSlot.DATA_TYPE, "B") == NodeDataType.ARRAY:
+            array = node.table(NodeSlot.DATA, "an array")
+            for ref in array.tables(ArraySlot.MANIFESTS):
+                yield ref.struct(ManifestRefSlot.OBJECT_ID, 12, "a manifest's id")
 
 
 def _decode_manifest_files(root: Table) -> tuple[ManifestFileInfo, ...]:
