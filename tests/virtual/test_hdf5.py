@@ -9,6 +9,7 @@ import hdf5plugin
 import numpy as np
 import pytest
 import xarray as xr
+import zarr
 
 from frazil import virtual
 from frazil.errors import InvalidInputError
@@ -193,7 +194,78 @@ def test_arrays_named_to_be_loaded_become_inline(tmp_path: Path) -> None:
         xr.testing.assert_identical(found, expected.load())
 
 
+FILTERS: Mapping[str, Mapping[str, Any]] = {
+    "gzip": {"compression": "gzip", "shuffle": True},
+    "blosc": hdf5plugin.Blosc(),
+    "zstd": hdf5plugin.Zstd(),
+    "lzf": {"compression": "lzf"},
+    "szip": {"compression": "szip"},
+    "scale-offset": {"scaleoffset": 0},
+    "blosc2": hdf5plugin.Blosc2(),
+    "lz4": hdf5plugin.LZ4(),
+    "bzip2": hdf5plugin.BZip2(),
+    "bitshuffle": hdf5plugin.Bitshuffle(),
+    "zfp": hdf5plugin.Zfp(reversible=True),
+}
+READABLE = frozenset(("gzip", "blosc", "zstd"))
+"""Filters that Zarr has codecs for."""
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_filters_that_zarr_has_read_the_same_and_others_are_told(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "a.h5"
+    values = (np.arange(4000, dtype="i4") % 977).reshape(40, 100)
+    with h5py.File(path, "w") as file:
+        file.create_dataset("v", data=values, chunks=(10, 50), **FILTERS[name])
+
+    source = virtual.open(path, small_bytes=SMALLER)
+
+    if name in READABLE:
+        found = read(commit(virtual.combine([source]), [source], tmp_path))
+        assert found["v"].values.tolist() == values.tolist()
+    else:
+        assert source.arrays["v"].obstacle
+
+
+TYPES = {
+    "truth": np.array([True, False, True] * 20),
+    "complex": np.arange(60).astype("c8") * (1 + 2j),
+    "half": np.arange(60).astype("f2"),
+    "big endian": np.arange(60).astype(">i2"),
+    "unsigned": np.arange(60, dtype="u8") + 2**63,
+    "record": np.array([(1, 2.5), (3, 4.5)] * 30, dtype=[("a", "i4"), ("b", "f8")]),
+    "record of big endian": np.array([(1, 2.5)] * 60, dtype=[("a", ">i4"), ("b", ">f8")]),
+    "text": np.array([b"abc", b"", b"1234567"] * 20),
+    "nothing": np.empty((0, 5), "f4"),
+}
+
+
+@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("options", [{}, {"compression": "gzip"}], ids=["contiguous", "chunked"])
+def test_values_of_all_types_read_the_same(
+    tmp_path: Path, name: str, options: dict[str, str]
+) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("v", data=TYPES[name], **(options if TYPES[name].size else {}))
+
+    source = virtual.open(path, small_bytes=SMALLER)
+    repository = commit(virtual.combine([source]), [source], tmp_path)
+
+    store = repository.readonly_session("main").store
+    found = np.asarray(zarr.open_array(store, path="v", mode="r")[...])
+    assert found.tolist() == TYPES[name].tolist()
+
+
 # What can't be virtual
+
+
+def test_a_dataset_without_a_shape_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file["void"] = h5py.Empty("f4")
+
+    assert reasons(path, "void") == ("it is an HDF5 dataset without a shape",)
 
 
 def reasons(path: Path, name: str) -> tuple[str, ...]:

@@ -56,7 +56,6 @@ def write(
     Nothing is committed. Raises InvalidInputError where the plan has problems that stop it or a
     variable that must be re-encoded, or where a source of the plan is not among `sources`.
     """
-    plan.refuse_problems()
     given = {each.header.name: each for each in sources}
     absent = plan.sources.keys() - given.keys()
     if absent:
@@ -76,7 +75,12 @@ def write(
 
 
 def create(plan: Plan, store: VirtualStore, *, group: str = "") -> None:
-    """Make the group and its arrays, with the values of those that were loaded."""
+    """Make the group and its arrays, with the values of those that were loaded.
+
+    Raises InvalidInputError for a plan with problems that stop it, or a variable that must be
+    re-encoded.
+    """
+    plan.refuse_problems()
     path = group.strip("/")
     with without_codec_warnings():
         create_group(store, path, plan.attributes)

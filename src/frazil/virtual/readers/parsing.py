@@ -72,14 +72,15 @@ def _parse_hdf5(make_parser: Any, stores: SourceStores, url: str, group: str) ->
             try:
                 parse(members.datasets.keys() - {name})
             except _REFUSALS as error:
-                refused[name] = f"VirtualiZarr can't represent it: {error}"
+                known = members.datasets[name].obstacle
+                refused[name] = known or f"VirtualiZarr can't represent it: {error}"
         store = parse(refused)
-    known = {name: each for name, each in members.datasets.items() if name not in refused}
+    parsed = {name: each for name, each in members.datasets.items() if name not in refused}
     return ParsedGroup(
         store,
         members.groups,
-        refused | {name: each.obstacle for name, each in known.items() if each.obstacle},
-        {n: each.compact_values for n, each in known.items() if each.compact_values is not None},
+        refused | {name: each.obstacle for name, each in parsed.items() if each.obstacle},
+        {n: each.compact_values for n, each in parsed.items() if each.compact_values is not None},
         {name: members.datasets[name].shape for name in refused},
     )
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from frazil.virtual.sources.versions import FileVersion
@@ -76,10 +75,11 @@ class SourceHeader:
 
     @property
     def dims(self) -> Mapping[str, int]:
-        """The dimensions with their lengths."""
+        """The dimensions that have a name, with their lengths."""
         return {
             dim: length
             for array in self.arrays.values()
+            if array.metadata.get("dimension_names")
             for dim, length in zip(array.dims, array.shape, strict=True)
         }
 
@@ -91,8 +91,3 @@ class SourceHeader:
 
 def _words(value: object) -> list[str]:
     return value.split() if isinstance(value, str) else []
-
-
-def values_size_bytes(metadata: Metadata, item_bytes: int) -> int:
-    """How much memory the values of an array take."""
-    return int(np.prod(metadata["shape"], dtype=np.int64)) * item_bytes
