@@ -62,7 +62,9 @@ def is_public(container: VirtualChunkContainer) -> bool:
         case ObjectStoreConfig.S3(options):
             return options.anonymous and not (options.endpoint_url or options.requester_pays)
         case ObjectStoreConfig.Gcs(opts):
-            return bool(opts) and {k.lower(): v.lower() for k, v in opts.items()} == _PUBLIC_GCS
+            return (
+                opts is not None and {k.lower(): v.lower() for k, v in opts.items()} == _PUBLIC_GCS
+            )
     return False
 
 

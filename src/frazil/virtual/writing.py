@@ -91,14 +91,14 @@ def create(plan: Plan, store: VirtualStore, *, group: str = "") -> None:
 
 def create_group(store: VirtualStore, path: str, attributes: Mapping[str, Any]) -> None:
     """Make a group, or add attributes to one that is there."""
-    made = zarr.open_group(_as_zarr(store), path=path, mode="a", zarr_format=3)
+    made = zarr.open_group(as_zarr(store), path=path, mode="a", zarr_format=3)
     made.update_attributes(dict(attributes))
 
 
 def create_array(store: VirtualStore, path: str, metadata: Mapping[str, Any]) -> zarr.Array[Any]:
     """Make an array of its metadata; raises ContainsArrayError where there is one."""
     node = ArrayV3Metadata.from_dict(dict(metadata))
-    for _, made in zarr.create_hierarchy(store=_as_zarr(store), nodes={path: node}):
+    for _, made in zarr.create_hierarchy(store=as_zarr(store), nodes={path: node}):
         if isinstance(made, zarr.Array):
             return made
     raise InvalidInputError(f"no array was made at {path!r}")
@@ -153,5 +153,6 @@ def _write_values(array: zarr.Array[Any], variable: VariablePlan) -> None:
         array[...] = variable.values
 
 
-def _as_zarr(store: VirtualStore) -> Any:
+def as_zarr(store: object) -> Any:
+    """The store for functions of Zarr and Xarray, which is one of theirs besides."""
     return store

@@ -18,6 +18,7 @@ from frazil.virtual.quiet import without_codec_warnings
 from frazil.virtual.readers.manifests import chunk_grid, manifest_of
 from frazil.virtual.readers.stores import Credentials, SourceStores, key_url
 from frazil.virtual.sources import ReferenceColumns
+from frazil.virtual.writing import as_zarr, join
 
 # The one spelling of chunk keys that a store of manifests can list.
 _ENCODING_OF_KEYS: dict[str, Any] = {"name": "default", "configuration": {"separator": "."}}
@@ -64,7 +65,7 @@ def manifest_store(
     Chunks that are in the repository itself come with it, in memory.
     """
     with without_codec_warnings():
-        root = zarr.open_group(_as_zarr(store), path=group.strip("/"), mode="r", zarr_format=3)
+        root = zarr.open_group(as_zarr(store), path=group.strip("/"), mode="r", zarr_format=3)
         return ManifestStore(
             _to_manifests(store, root), registry=SourceStores(containers, credentials)
         )
@@ -121,9 +122,5 @@ async def _collect(store: ListingStore, path: str) -> list[Any]:
 
 
 def _read_chunk(store: ListingStore, path: str, place: list[int]) -> bytes:
-    key = "/".join([*([path] if path else []), "c", *map(str, place)])
-    return bytes(store.get_sync(key).to_bytes())
-
-
-def _as_zarr(store: ListingStore) -> Any:
-    return store
+    key = "/".join(["c", *map(str, place)])
+    return bytes(store.get_sync(join(path, key)).to_bytes())

@@ -24,7 +24,14 @@ from frazil.virtual.readers.manifests import columns_of, metadata_of
 from frazil.virtual.readers.observing import observe_all
 from frazil.virtual.readers.stores import Credentials, SourceStores, escape_url, key_url
 from frazil.virtual.sources import ArrayHeader, ReferenceColumns
-from frazil.virtual.writing import VirtualStore, create_array, create_group, join, set_references
+from frazil.virtual.writing import (
+    VirtualStore,
+    as_zarr,
+    create_array,
+    create_group,
+    join,
+    set_references,
+)
 
 # What Xarray may have moved from the attributes of a variable to its encoding.
 _ENCODING = ("_FillValue", "missing_value", "scale_factor", "add_offset")
@@ -126,7 +133,7 @@ def _make_room(
 
 
 def _open_array(store: VirtualStore, path: str) -> zarr.Array[Any]:
-    return zarr.open_array(_as_zarr(store), path=path, mode="r+", zarr_format=3)
+    return zarr.open_array(as_zarr(store), path=path, mode="r+", zarr_format=3)
 
 
 def _existing_header(name: str, array: zarr.Array[Any]) -> ArrayHeader:
@@ -170,12 +177,12 @@ def _write_loaded(
 ) -> None:
     """Write the variables that are in memory as Xarray does."""
     if append_dim is None:
-        loaded.to_zarr(_as_zarr(store), group=path, mode="a", zarr_format=3, consolidated=False)
+        loaded.to_zarr(as_zarr(store), group=path, mode="a", zarr_format=3, consolidated=False)
         return
     growing = [name for name, each in loaded.variables.items() if append_dim in each.dims]
     if growing:
         loaded[growing].to_zarr(
-            _as_zarr(store), group=path, append_dim=append_dim, zarr_format=3, consolidated=False
+            as_zarr(store), group=path, append_dim=append_dim, zarr_format=3, consolidated=False
         )
 
 
@@ -187,7 +194,3 @@ def _group_attributes(dataset: xr.Dataset) -> dict[str, Any]:
     }
     named = [str(name) for name in dataset.coords if name not in dataset.dims]
     return {**attributes, **({"coordinates": " ".join(named)} if named else {})}
-
-
-def _as_zarr(store: VirtualStore) -> Any:
-    return store
