@@ -23,7 +23,7 @@ from tests.virtual.files import days, save
 from tests.virtual.repositories import read
 
 SECRET = "do-not-tell-anybody"
-PREFIX = "s3://bucket/data/"
+PREFIX = "s3://bucket/my data/"
 
 
 def grant(access_key_id: str) -> Mapping[str, AnyCredential | None]:
@@ -74,10 +74,10 @@ def upload(server: ObjectServer, path: Path, key: str) -> None:
 
 def test_a_file_in_a_bucket_reads_the_same(server: ObjectServer, tmp_path: Path) -> None:
     path = save(days(0, 4), tmp_path / "a.nc")
-    upload(server, path, "data/a.nc")
+    upload(server, path, "my data/a.nc")
 
     source = virtual.open(
-        "s3://bucket/data/a.nc",
+        PREFIX + "a.nc",
         containers=[container(server)],
         credentials=FRIEND,
     )
@@ -90,26 +90,26 @@ def test_a_file_in_a_bucket_reads_the_same(server: ObjectServer, tmp_path: Path)
 
 
 def test_another_object_of_that_name_is_refused(server: ObjectServer, tmp_path: Path) -> None:
-    upload(server, save(days(0, 4), tmp_path / "a.nc"), "data/a.nc")
+    upload(server, save(days(0, 4), tmp_path / "a.nc"), "my data/a.nc")
     source = virtual.open(
-        "s3://bucket/data/a.nc",
+        PREFIX + "a.nc",
         containers=[container(server)],
         credentials=FRIEND,
     )
     repository = committed(source, container(server), FRIEND)
 
-    upload(server, save(days(1, 4), tmp_path / "a.nc"), "data/a.nc")
+    upload(server, save(days(1, 4), tmp_path / "a.nc"), "my data/a.nc")
 
     with pytest.raises(frazil.StorageError, match="its etag was to be"):
         read(repository)
 
 
 def test_wrong_credentials_are_told_without_secrets(server: ObjectServer, tmp_path: Path) -> None:
-    upload(server, save(days(0, 2), tmp_path / "a.nc"), "data/a.nc")
+    upload(server, save(days(0, 2), tmp_path / "a.nc"), "my data/a.nc")
 
-    with pytest.raises(PermissionDeniedError, match=r"data/a\.nc") as caught:
+    with pytest.raises(PermissionDeniedError, match=r"my data/a\.nc") as caught:
         virtual.open(
-            "s3://bucket/data/a.nc",
+            PREFIX + "a.nc",
             containers=[container(server)],
             credentials=grant("stranger"),
         )
@@ -119,9 +119,9 @@ def test_wrong_credentials_are_told_without_secrets(server: ObjectServer, tmp_pa
 
 
 def test_an_object_that_is_not_there_is_named(server: ObjectServer) -> None:
-    with pytest.raises(ObjectNotFoundError, match="s3://bucket/data/nothing"):
+    with pytest.raises(ObjectNotFoundError, match=PREFIX + "nothing"):
         virtual.open(
-            "s3://bucket/data/nothing",
+            PREFIX + "nothing",
             containers=[container(server)],
             credentials=FRIEND,
         )
@@ -132,10 +132,10 @@ def test_a_zarr_hierarchy_in_a_bucket_reads_the_same(server: ObjectServer, tmp_p
     days(0, 4).chunk(time=2).to_zarr(folder, zarr_format=3, consolidated=False)
     for file in folder.rglob("*"):
         if file.is_file():
-            upload(server, file, f"data/a.zarr/{file.relative_to(folder).as_posix()}")
+            upload(server, file, f"my data/a.zarr/{file.relative_to(folder).as_posix()}")
 
     source = virtual.open(
-        "s3://bucket/data/a.zarr",
+        PREFIX + "a.zarr",
         small_bytes=0,
         containers=[container(server)],
         credentials=FRIEND,

@@ -62,9 +62,9 @@ class SourceStores(ObjectStoreRegistry[ObjectStore]):
 
     def _find_config(self, url: str, address: Address) -> tuple[str, AnyObjectStoreConfig]:
         escaped = escape_url(url)
-        for prefix, container in self._containers.prefixes:
-            if escaped.startswith(prefix):
-                return container.url_prefix, container.store
+        if self._containers.has_container(escaped):
+            container = self._containers.find_container(escaped)
+            return container.url_prefix, container.store
         if address.scheme == "file":
             return "file://", ObjectStoreConfig.LocalFileSystem("/")
         if address.scheme not in _PLAIN_CONFIGS:
