@@ -61,12 +61,17 @@ def set_specs(
         if len(spec.index) != len(array.shape):
             raise _no_place(path, array, [tuple(spec.index)])
     held = {each for each in texts if not validate_containers or _has_container(state, texts[each])}
-    last = {tuple(spec.index): spec for spec in specs if spec.location in held}
+    chosen = [spec for spec in specs if spec.location in held]
+    last = {tuple(spec.index): spec for spec in chosen}
     kept = list(last.values())
+    if len(kept) < len(chosen):
+        # Also what another one of the same chunk replaces must be good.
+        lengths = np.array([each.length for each in chosen], np.uint64)
+        _refuse_places(path, array, _places_of(chosen, array), lengths)
     set_columns(
         state,
         path,
-        np.array(list(last), np.int64).reshape(len(kept), len(array.shape)),
+        _places_of(kept, array),
         TextColumn.of([each.location for each in kept]),
         np.array([each.offset for each in kept], np.uint64),
         np.array([each.length for each in kept], np.uint64),
@@ -74,6 +79,10 @@ def set_specs(
         validate_containers=False,
     )
     return [tuple(spec.index) for spec in specs if spec.location not in held] or None
+
+
+def _places_of(specs: Sequence[VirtualChunkSpec], array: ArrayData) -> Places:
+    return np.array([each.index for each in specs], np.int64).reshape(len(specs), len(array.shape))
 
 
 def _checksums_of(specs: Sequence[VirtualChunkSpec]) -> ChecksumColumn:

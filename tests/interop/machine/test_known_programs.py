@@ -195,6 +195,10 @@ PROGRAMS: dict[str, list[Step]] = {
         Open("a", "rearrange_session", {"branch": "main"}), put("x/zarr.json", b"{}"),
         put("x/zarr.json", ARRAY),
     ],
+    "a virtual reference without bytes is refused, also if a good one of its chunk follows": [
+        writable(), put("x/zarr.json", ARRAY),
+        set_specs(spec(0, "file:///v.bin", 0), spec(0, "file:///v.bin")),
+    ],
     "the same metadata is no edit that a rearrange session could refuse": [
         writable(), put("x/zarr.json", ARRAY), commit(),
         Open("a", "rearrange_session", {"branch": "main"}), put("x/zarr.json", ARRAY),
