@@ -75,7 +75,8 @@ def _delete_batches(
 ) -> Iterator[Deleted]:
     batches = in_batches(objects, _OBJECTS_PER_REQUEST)
     if storage.is_local:  # where files of one folder are deleted one after the other in any case
-        concurrency = 1
+        yield from (_delete_batch(storage, batch) for batch in batches)
+        return
     with ThreadPoolExecutor(concurrency) as pool:
         # No more than are under way at once: who gives up leaves the rest alone.
         for wave in in_batches(batches, concurrency):

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,13 +45,15 @@ def list_garbage(
 ) -> Iterator[ObjectInfo]:
     """Files of a folder from before the cutoff whose ids are not to be kept.
 
-    They are listed as they are asked for, some ahead, so that any number takes little memory.
+    They are listed as they are asked for, some ahead where that takes a trip, so that any number takes
+    little memory.
     """
     found = storage.list_chosen(f"{folder.name}/", lambda keys: choose_garbage(keys, folder, kept))
-    for batch in read_ahead(in_batches(found, _LISTED_AHEAD)):
-        for info in batch:
-            if is_older(info.created_at, cutoff):
-                yield info
+    if not storage.is_local:
+        found = chain.from_iterable(read_ahead(in_batches(found, _LISTED_AHEAD)))
+    for info in found:
+        if is_older(info.created_at, cutoff):
+            yield info
 
 
 def choose_garbage(keys: Sequence[str], folder: Folder, kept: IdSet) -> NDArray[np.bool_]:
