@@ -15,7 +15,7 @@ help: ## show this list
 
 .PHONY: environment
 environment: ## make or renew .venv, which every other target does by itself
-	@scripts/environment .venv --groups dev interop servers ecosystem readers
+	@scripts/environment .venv --groups dev interop servers ecosystem readers spark
 
 .PHONY: demo
 demo: environment ## take a tour of what Frazil does, in ./demo-output
@@ -23,7 +23,7 @@ demo: environment ## take a tour of what Frazil does, in ./demo-output
 
 .PHONY: test
 test: environment ## run all tests
-	$(RUN) pytest -n $(WORKERS)
+	$(RUN) pytest -n $(WORKERS) --dist loadgroup
 
 .PHONY: test-oldest
 test-oldest: environment ## run the fast tests on the oldest Python found, unless `test` ran on it
@@ -38,7 +38,7 @@ test-oldest: environment ## run the fast tests on the oldest Python found, unles
 
 .PHONY: test-deep
 test-deep: environment ## run races, crashes and random sessions far longer than `test` does
-	FRAZIL_DEEP=1 $(RUN) pytest -n $(WORKERS) tests/faults tests/property
+	FRAZIL_DEEP=1 $(RUN) pytest -n $(WORKERS) --dist loadgroup tests/faults tests/property
 
 .PHONY: check
 check: environment ## formatting, lint, types, layers
@@ -58,7 +58,7 @@ fuzz: environment ## decode 200,000 damaged files (CI runs a few seconds' worth)
 
 .PHONY: differential
 differential: environment ## run 13,000 random programs beside the official library (CI runs 275)
-	FRAZIL_HYPOTHESIS_PROFILE=deep $(RUN) pytest -n $(WORKERS) tests/interop/machine
+	FRAZIL_HYPOTHESIS_PROFILE=deep $(RUN) pytest -n $(WORKERS) --dist loadgroup tests/interop/machine
 
 .PHONY: bench
 bench: environment ## print the numbers of every benchmark

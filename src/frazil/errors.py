@@ -25,6 +25,9 @@
     │   ├── StorageTimeoutError       wait longer
     │   └── UnsafeStorageError        commit to another storage
     ├── FormatError               restore or repair the named file
+    ├── SetupError                install or configure what it names
+    ├── JobError                  look at what the cluster says
+    │   └── JobCancelledError     somebody stopped it
     └── InternalError             report a bug
 
 Rule kept here: every exception survives pickling, because Spark carries them between processes.
@@ -44,6 +47,8 @@ __all__ = [
     "InternalError",
     "InvalidChunksError",
     "InvalidInputError",
+    "JobCancelledError",
+    "JobError",
     "NodeNotFoundError",
     "NotFoundError",
     "ObjectExistsError",
@@ -55,6 +60,7 @@ __all__ = [
     "RefNotFoundError",
     "RepositoryNotFoundError",
     "SessionStateError",
+    "SetupError",
     "SnapshotNotFoundError",
     "StorageError",
     "StorageTimeoutError",
@@ -249,6 +255,24 @@ class FormatError(IcechunkError):
     """A file can't be decoded, or a value can't be held by the file it should go to."""
 
     default_kind = "deserialization"
+
+
+class SetupError(IcechunkError):
+    """Something that has to be installed or configured is missing."""
+
+    default_kind = "unknown"
+
+
+class JobError(IcechunkError):
+    """A job on a cluster failed; nothing was committed."""
+
+    default_kind = "unknown"
+
+
+class JobCancelledError(JobError):
+    """A job was stopped before it committed anything."""
+
+    default_kind = "unknown"
 
 
 class InternalError(IcechunkError):

@@ -1,0 +1,242 @@
+"""Running a function over groups of work, a task each, on any session of Spark.
+
+It is one `mapInArrow` over a range of numbers, which classic sessions and Connect both have. A task may
+run twice, at once or after its first run was killed: functions must be such that it does not matter.
+
+What a task raises comes back as it was raised: errors of this package at once, because they would come
+again, and others when Spark would not try the task again.
+"""
+
+import contextlib
+import pickle
+import re
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+from uuid import uuid4
+
+import pyarrow as pa
+from pyspark import InheritableThread, TaskContext
+from pyspark.cloudpickle import dumps as _dumps
+from pyspark.sql import SparkSession
+
+from frazil.errors import IcechunkError, JobError, StorageError
+from frazil.spark.job import Job
+
+_dump: Callable[[object], bytes] = _dumps
+
+Group = TypeVar("Group")
+Result = TypeVar("Result")
+
+_SCHEMA = "task long, attempt int, seconds double, ok boolean, payload binary"
+_FIELDS = pa.schema(
+    [
+        ("task", pa.int64()), ("attempt", pa.int32()), ("seconds", pa.float64()),
+        ("ok", pa.bool_()), ("payload", pa.binary()),
+    ]
+)  # fmt: skip
+_POLL_SECONDS = 0.2
+_DEFAULT_MAX_FAILURES = 4
+
+
+def fan_out(
+    spark: SparkSession,
+    job: Job,
+    what: str,
+    function: Callable[[Group], Result],
+    groups: Sequence[Group],
+) -> list[Result]:
+    """What the function gives for each group, in their order; one task a group."""
+    if not groups:
+        return []
+    job.refuse_if_cancelled()
+    work = _Work(function, groups, _max_failures(spark))
+    blob = _dump(work)
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        loaded: _Work[Any, Any] = pickle.loads(blob)
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield loaded.run(number)
+
+    count = len(groups)
+    frame = spark.range(0, count, 1, count).mapInArrow(run, _SCHEMA)
+    with _watched(spark, job, what, count) as collect:
+        rows = collect(frame)
+    return _unpack(job, rows, count)
+
+
+@dataclass(frozen=True, slots=True)
+class _Work(Generic[Group, Result]):
+    function: Callable[[Group], Result]
+    groups: Sequence[Group]
+    max_failures: int
+
+    def run(self, number: int) -> pa.RecordBatch:
+        """A row that says what became of a task."""
+        context = TaskContext.get()
+        attempt = context.attemptNumber() if context is not None else 0
+        start = time.perf_counter()
+        try:
+            ok, value = True, self.function(self.groups[number])
+        except Exception as error:
+            if not _is_settled(error) and attempt + 1 < self.max_failures:
+                raise
+            ok, value = False, _portable(error)  # type: ignore[assignment]
+        seconds = time.perf_counter() - start
+        row = [number, attempt, seconds, ok, _dump(value)]
+        columns = [pa.array([each], field.type) for each, field in zip(row, _FIELDS, strict=True)]
+        return pa.RecordBatch.from_arrays(columns, schema=_FIELDS)
+
+
+def _is_settled(error: Exception) -> bool:
+    """Whether trying again would end in the same way."""
+    return isinstance(error, IcechunkError) and not isinstance(error, StorageError)
+
+
+def _portable(error: Exception) -> Exception:
+    """The error, with where it happened; another one if it can't travel."""
+    error.add_note("in a task of Spark:\n" + "".join(traceback.format_exception(error)))
+    try:
+        pickle.loads(_dump(error))
+    except Exception:
+        return JobError(f"{type(error).__name__}: {error}")
+    return error
+
+
+def _unpack(job: Job, rows: Sequence[Any], count: int) -> list[Any]:
+    found: list[Any] = [None] * count
+    for row in rows:
+        value = pickle.loads(row.payload)
+        if not row.ok:
+            raise value
+        found[row.task] = value
+        job.tally.tasks += 1
+        job.tally.retries += row.attempt
+        job.tally.task_seconds += row.seconds
+    return found
+
+
+def _max_failures(spark: SparkSession) -> int:
+    """How often a task may fail before the job does."""
+    with contextlib.suppress(Exception):
+        master = spark.conf.get("spark.master", "") or ""
+        local = re.fullmatch(r"local(?:\[[^,\]]*(?:,\s*(\d+))?\])?", master)
+        if local is not None:
+            return int(local[1] or 1)
+        return int(spark.conf.get("spark.task.maxFailures", str(_DEFAULT_MAX_FAILURES)) or 1)
+    return _DEFAULT_MAX_FAILURES
+
+
+# Watching
+
+
+@contextlib.contextmanager
+def _watched(
+    spark: SparkSession, job: Job, what: str, count: int
+) -> Iterator[Callable[[Any], list[Any]]]:
+    """A way to collect a frame that shows its progress and can be stopped; Ctrl-C stops it, too."""
+    watch = _ConnectWatch(spark) if _is_connect(spark) else _ClassicWatch(spark)
+
+    def collect(frame: Any) -> list[Any]:
+        outcome: dict[str, Any] = {}
+
+        def work() -> None:
+            try:
+                with watch.tagged():
+                    outcome["rows"] = frame.collect()
+            except BaseException as error:
+                outcome["error"] = error
+
+        thread = watch.thread(work)
+        thread.start()
+        job.let_stop(watch.stop)
+        try:
+            while thread.is_alive():
+                job.show(what, min(watch.count_done(), count), count)
+                thread.join(_POLL_SECONDS)
+        except BaseException:
+            watch.stop()
+            thread.join()
+            raise
+        finally:
+            job.let_stop(None)
+        if "error" in outcome:
+            job.refuse_if_cancelled()
+            raise _translate(outcome["error"]) from outcome["error"]
+        job.show(what, count, count)
+        return list(outcome["rows"])
+
+    yield collect
+
+
+def _translate(error: BaseException) -> BaseException:
+    """What a failure of Spark itself means to the caller."""
+    if not isinstance(error, Exception):
+        return error
+    text = str(error).strip().splitlines()
+    return JobError(f"the job failed on Spark: {text[0] if text else type(error).__name__}")
+
+
+def _is_connect(spark: SparkSession) -> bool:
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+class _ClassicWatch:
+    """Through the status tracker, by a job group of its own."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._context = spark.sparkContext
+        self._group = f"frazil-{uuid4().hex}"
+
+    def thread(self, work: Callable[[], None]) -> threading.Thread:
+        thread: threading.Thread = InheritableThread(target=work)
+        return thread
+
+    @contextlib.contextmanager
+    def tagged(self) -> Iterator[None]:
+        self._context.setJobGroup(self._group, "frazil", interruptOnCancel=True)
+        yield
+
+    def count_done(self) -> int:
+        tracker = self._context.statusTracker()
+        jobs = [tracker.getJobInfo(each) for each in tracker.getJobIdsForGroup(self._group)]
+        stages = [tracker.getStageInfo(s) for each in jobs if each for s in each.stageIds]
+        return sum(stage.numCompletedTasks for stage in stages if stage)
+
+    def stop(self) -> None:
+        self._context.cancelJobGroup(self._group)
+
+
+class _ConnectWatch:
+    """Through the progress handler, by a tag of its own."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark: Any = spark
+        self._tag = f"frazil-{uuid4().hex}"
+        self._done = 0
+
+    def thread(self, work: Callable[[], None]) -> threading.Thread:
+        return threading.Thread(target=work)
+
+    @contextlib.contextmanager
+    def tagged(self) -> Iterator[None]:
+        self._spark.addTag(self._tag)
+        self._spark.registerProgressHandler(self._see)
+        try:
+            yield
+        finally:
+            self._spark.removeProgressHandler(self._see)
+            self._spark.removeTag(self._tag)
+
+    def _see(self, stages: Iterable[Any], **_: object) -> None:
+        self._done = sum(stage.num_completed_tasks for stage in stages or ())
+
+    def count_done(self) -> int:
+        return self._done
+
+    def stop(self) -> None:
+        self._spark.interruptTag(self._tag)

@@ -1,0 +1,174 @@
+"""Tasks on Spark: results in order, failures as they were raised, retries, cancellation."""
+
+import os
+import signal
+import threading
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from frazil.errors import (
+    FormatError,
+    InvalidChunksError,
+    JobCancelledError,
+    JobError,
+    StorageError,
+)
+from frazil.spark import Job
+from frazil.spark.fan_out import fan_out
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+
+def square(number: int) -> int:
+    return number * number
+
+
+def test_results_come_in_the_order_of_the_groups(spark: SparkSession) -> None:
+    job = Job()
+
+    assert fan_out(spark, job, "squares", square, range(20)) == [n * n for n in range(20)]
+    assert job.tally.tasks == 20
+    assert job.tally.retries == 0
+
+
+def test_no_groups_are_no_tasks(spark: SparkSession) -> None:
+    assert fan_out(spark, Job(), "nothing", square, []) == []
+
+
+def test_local_functions_and_what_they_hold_travel(spark: SparkSession) -> None:
+    added = 7
+
+    assert fan_out(spark, Job(), "sums", lambda n: n + added, [1, 2]) == [8, 9]
+
+
+def note_attempt(folder: str) -> int:
+    """How often this was called before."""
+    path = Path(folder) / str(time.time_ns())
+    path.touch()
+    return len(list(Path(folder).iterdir())) - 1
+
+
+def fail(error: Exception, folder: str) -> None:
+    note_attempt(folder)
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("error", "attempts"),
+    [
+        (FormatError("damaged", kind="deserialization"), 1),
+        (InvalidChunksError("bad", coordinates=[(1, 2)]), 1),
+        (StorageError("away"), 4),
+        (ZeroDivisionError("oh"), 4),
+    ],
+    ids=["format", "chunks", "storage", "other"],
+)
+def test_errors_come_back_as_they_were_raised(
+    spark: SparkSession, tmp_path: Path, error: Exception, attempts: int
+) -> None:
+    with pytest.raises(type(error), match=str(error)) as caught:
+        fan_out(spark, Job(), "failing", partial(fail, error), [str(tmp_path)])
+
+    assert (
+        vars(caught.value).items()
+        >= {name: value for name, value in vars(error).items() if name != "__notes__"}.items()
+    )
+    assert "in a task of Spark" in "".join(caught.value.__notes__)
+    assert len(list(tmp_path.iterdir())) == attempts
+
+
+class Unsendable(Exception):  # noqa: N818 - it says what it is
+    def __init__(self, first: str, second: str) -> None:
+        super().__init__(f"{first} {second}")
+        self.lock = threading.Lock()
+
+
+def raise_unsendable(_: int) -> None:
+    raise Unsendable("can't", "travel")
+
+
+def test_an_error_that_cannot_travel_is_told(spark: SparkSession) -> None:
+    with pytest.raises(JobError, match="Unsendable: can't travel"):
+        fan_out(spark, Job(), "failing", raise_unsendable, [0])
+
+
+def fail_twice(folder: str) -> str:
+    if note_attempt(folder) < 2:
+        raise OSError("not yet")
+    return "done"
+
+
+def test_a_task_that_fails_twice_is_tried_again(spark: SparkSession, tmp_path: Path) -> None:
+    job = Job()
+
+    assert fan_out(spark, job, "flaky", fail_twice, [str(tmp_path)]) == ["done"]
+    assert job.tally.retries == 2
+
+
+def die_once(folder: str) -> str:
+    if note_attempt(folder) == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "done"
+
+
+def test_a_worker_that_is_killed_is_replaced(spark: SparkSession, tmp_path: Path) -> None:
+    assert fan_out(spark, Job(), "dying", die_once, [str(tmp_path)]) == ["done"]
+
+
+def die(_: int) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_job_whose_workers_always_die_fails(spark: SparkSession) -> None:
+    with pytest.raises(JobError, match="the job failed on Spark"):
+        fan_out(spark, Job(), "dying", die, [0])
+
+
+def wait_for(started: str, _: int) -> None:
+    (Path(started) / "started").touch()
+    time.sleep(120)
+
+
+def test_a_job_can_be_cancelled_from_another_thread(spark: SparkSession, tmp_path: Path) -> None:
+    job = Job()
+
+    def cancel_when_it_runs() -> None:
+        for _ in range(1200):
+            if (tmp_path / "started").exists():
+                break
+            time.sleep(0.05)
+        job.cancel()
+
+    watcher = threading.Thread(target=cancel_when_it_runs)
+    watcher.start()
+
+    with pytest.raises(JobCancelledError, match="nothing was committed"):
+        fan_out(spark, job, "waiting", partial(wait_for, str(tmp_path)), [0, 1])
+
+    watcher.join()
+    assert not spark.sparkContext.statusTracker().getActiveJobsIds()
+
+
+def test_a_cancelled_job_begins_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    job = Job()
+    job.cancel()
+
+    with pytest.raises(JobCancelledError):
+        fan_out(spark, job, "noting", note_attempt, [str(tmp_path)])
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_progress_is_shown(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = Job()
+    shown: list[tuple[str, int, int]] = []
+    monkeypatch.setattr(job, "show", lambda *told: shown.append(told))
+
+    fan_out(spark, job, "squares", square, range(8))
+
+    assert shown[-1] == ("squares", 8, 8)
+    assert all(0 <= done <= total == 8 for _, done, total in shown)
