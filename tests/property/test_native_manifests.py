@@ -25,7 +25,7 @@ OTHER_REFS: st.SearchStrategy[ChunkRef] = st.one_of(
 
 
 def _tables(refs: st.SearchStrategy[ChunkRef]) -> st.SearchStrategy[ChunkTable]:
-    places = st.tuples(st.integers(0, 99))
+    places: st.SearchStrategy[tuple[int, ...]] = st.tuples(st.integers(0, 99))
     return st.dictionaries(places, refs, max_size=5).map(lambda found: ChunkTable.of(1, found))
 
 

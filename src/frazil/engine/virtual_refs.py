@@ -179,7 +179,11 @@ def set_all_columns(
     state.refuse_unless_writable()
     count = len(locations)
     _, array = state.view.get_array(path)
-    places = np.asarray(coordinates).reshape(-1, len(array.shape))
+    places = np.asarray(coordinates)
+    if not array.shape:
+        places = np.empty((count, 0), np.uint32)
+    elif places.ndim != 2:
+        places = places.reshape(-1, len(array.shape))
     starts, sizes = _unsigned(offsets, "an offset"), _unsigned(lengths, "a length")
     checks = ChecksumColumn.of(checksums, count)
     if {count} != {len(places), len(starts), len(sizes), len(checks)}:

@@ -158,7 +158,7 @@ def split_rows(
             inner = np.asarray(axis_edges[1:-1], np.uint64)
             cells[:, axis] = np.searchsorted(inner, coordinates[:, axis], side="right")
     (keys,) = order_keys(cells)
-    pieces: list[Rows] | list[slice]
+    pieces: Sequence[Rows | slice]
     if np.all(keys[1:] >= keys[:-1]):
         starts = (np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist()
         pieces = [slice(*ends) for ends in pairwise([0, *starts, len(keys)])]

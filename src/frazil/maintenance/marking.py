@@ -58,4 +58,4 @@ def chunk_ids(manifest: Manifest) -> Ids:
     return np.concatenate(filled) if filled else np.empty(0, "S12")
 
 
-_CHUNK_IDS = Reduction[Ids](lambda natives: ids_of(natives.ids), chunk_ids)
+_CHUNK_IDS: Reduction[Ids] = Reduction(lambda natives: ids_of(natives.ids), chunk_ids)

@@ -33,7 +33,7 @@ class Gathering(Generic[Seen]):
     async def get(self, key: str, range: ByteRange) -> Answer[Seen]:
         """A range of an object."""
         loop = asyncio.get_running_loop()
-        wish = _Wish[Seen](range, loop.create_future())
+        wish: _Wish[Seen] = _Wish(range, loop.create_future())
         waiting = self._wishes.setdefault((loop, key), [])
         waiting.append(wish)
         if len(waiting) == 1:

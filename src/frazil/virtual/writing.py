@@ -108,9 +108,7 @@ def set_references(
     store: VirtualStore, path: str, columns: ReferenceColumns, *, validate_containers: bool = True
 ) -> None:
     """Set the chunks of an array: references by columns, inline ones by their bytes."""
-    if columns.axes == 0:
-        _set_scalar(store, path, columns, validate_containers=validate_containers)
-    for part, checksums in columns.by_checksum_kind() if columns.axes else ():
+    for part, checksums in columns.by_checksum_kind():
         store.set_virtual_columns(
             path,
             part.coordinates,
@@ -124,23 +122,6 @@ def set_references(
     for place, data in zip(columns.inline_coordinates.tolist(), columns.inline_chunks, strict=True):
         key = "/".join(["c", *map(str, place)])
         store.set_sync(join(path, key), make_buffer(data))
-
-
-def _set_scalar(
-    store: VirtualStore, path: str, columns: ReferenceColumns, *, validate_containers: bool
-) -> None:
-    """Set the one chunk of a scalar, whose coordinate has nothing that a column could hold."""
-    for row in range(len(columns)):
-        code = int(columns.location_codes[row])
-        version = columns.versions[code] if columns.versions else None
-        store.set_virtual_ref(
-            join(path, "c"),
-            columns.locations[code],
-            offset=int(columns.offsets[row]),
-            length=int(columns.lengths[row]),
-            checksum=None if version is None else version.checksum,
-            validate_container=validate_containers,
-        )
 
 
 def join(group: str, name: str) -> str:

@@ -187,3 +187,13 @@ def test_columns_must_go_together(session: Session, changed: dict[str, Any]) -> 
 def test_times_need_a_place_in_a_manifest(session: Session) -> None:
     with pytest.raises(InvalidInputError, match="before 1970"):
         set_columns(session.store, checksums=np.array(["1969-01-01"] * 3, "M8[s]"))
+
+
+def test_a_scalar_has_one_chunk_at_no_coordinate(session: Session) -> None:
+    zarr.create_array(session.store, name="scalar", shape=(), dtype="u1")
+
+    session.store.set_virtual_columns("scalar", [()], [ONE], [3], [4], "e")
+
+    view = session.state.view
+    node, _ = view.get_array("/scalar")
+    assert view.find_chunk(node, ()) == VirtualRef(ONE, 3, 4, ETag("e"))
