@@ -72,7 +72,7 @@ def _ids(repo: Any) -> Iterator[str]:
 
 
 def diff(library: str, folder: str, rows: int) -> Figures:
-    """What the last commit changed, and how many chunks; Frazil makes no lists of them for that."""
+    """What the last commit changed, with a list of the coordinates of each chunk."""
     repo = _open(library, folder)
     tip, base, *_ = _ids(repo)
 

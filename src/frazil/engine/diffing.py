@@ -16,7 +16,6 @@ from frazil.engine.snapshot_comparison import (
     array_paths,
     compare_snapshots,
     group_paths,
-    list_chunks,
 )
 from frazil.engine.state import SessionState
 from frazil.errors import InvalidInputError, ObjectNotFoundError
@@ -41,9 +40,9 @@ def status(state: SessionState) -> Diff:
         deleted_arrays=array_paths(deleted),
         updated_groups=group_paths(changes.updated.values()),
         updated_arrays=array_paths(changes.updated.values()),
-        updated_chunks=list_chunks(
-            {edited[id].path: edits.coordinates() for id, edits in changes.chunks.items()}
-        ),
+        chunk_coordinates={
+            edited[id].path: edits.coordinates() for id, edits in changes.chunks.items()
+        },
         moved_nodes=_list_moves(changes.moves()),
     )
 
@@ -79,9 +78,7 @@ def describe_logs(logs: list[TransactionLog], nodes: Mapping[NodeId, Node]) -> D
         deleted_arrays=array_paths(deleted),
         updated_groups=group_paths(updated),
         updated_arrays=array_paths(updated),
-        updated_chunks=list_chunks(
-            {nodes[id].path: chunks[id] for id in chunks.keys() & nodes.keys()}
-        ),
+        chunk_coordinates={nodes[id].path: chunks[id] for id in chunks.keys() & nodes.keys()},
         moved_nodes=_list_moves(move for log in logs for move in log.moves),
     )
 

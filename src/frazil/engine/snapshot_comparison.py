@@ -1,7 +1,7 @@
 """What is different in two snapshots, found without transaction logs: nodes by path and id, chunks by
 their references."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,6 @@ from frazil.format.references import ChunkKind
 from frazil.format.snapshot import ArrayData, Node, Snapshot
 from frazil.format.strings import Strings, unite
 from frazil.snapshots import Diff
-from frazil.snapshots.chunk_list import ChunkList
 
 
 def compare_snapshots(assets: Assets, old: Snapshot, new: Snapshot) -> Diff:
@@ -43,7 +42,7 @@ def compare_snapshots(assets: Assets, old: Snapshot, new: Snapshot) -> Diff:
         deleted_arrays=array_paths(deleted),
         updated_groups=group_paths(updated),
         updated_arrays=array_paths(updated),
-        updated_chunks=list_chunks({path: found for path, found in chunks.items() if len(found)}),
+        chunk_coordinates={path: found for path, found in chunks.items() if len(found)},
     )
 
 
@@ -60,11 +59,6 @@ def group_paths(nodes: Iterable[Node]) -> set[str]:
 def array_paths(nodes: Iterable[Node]) -> set[str]:
     """The paths of those that are arrays."""
     return {node.path for node in nodes if node.array is not None}
-
-
-def list_chunks(chunks: Mapping[str, Coordinates]) -> dict[str, Sequence[list[int]]]:
-    """Coordinates as users see them, by path, in the order of paths."""
-    return {path: ChunkList(chunks[path]) for path in sorted(chunks)}
 
 
 def changed_chunks(old: ChunkTable, new: ChunkTable) -> Coordinates:

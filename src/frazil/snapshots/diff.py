@@ -1,16 +1,18 @@
 """What changed between two snapshots, or in a session, as users see it."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from frazil.format.coordinates import Coordinates
 from frazil.rendering import Item, field_items, render_html
 from frazil.rendering.items import Shown
+from frazil.snapshots.coordinate_lists import to_lists
 
 MOST_CHUNKS_SHOWN = 10
 """Of one array."""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Diff(Shown):
     """Paths of nodes, by what happened to them; coordinates of chunks by array."""
 
@@ -20,23 +22,46 @@ class Diff(Shown):
     deleted_arrays: set[str] = field(default_factory=set)
     updated_groups: set[str] = field(default_factory=set)
     updated_arrays: set[str] = field(default_factory=set)
-    updated_chunks: dict[str, Sequence[list[int]]] = field(default_factory=dict)
-    """References that were added, replaced or deleted; from a repository as `ChunkList`s."""
+    chunk_coordinates: Mapping[str, Coordinates] = field(default_factory=dict)
+    """`updated_chunks` as columns, for those who have millions."""
     moved_nodes: list[tuple[str, str]] = field(default_factory=list)
     """From where, and to where."""
+    _lists: dict[str, list[list[int]]] = field(default_factory=dict, init=False)
+
+    @property
+    def updated_chunks(self) -> dict[str, list[list[int]]]:
+        """References that were added, replaced or deleted, by array."""
+        if len(self._lists) < len(self.chunk_coordinates):
+            found = sorted(self.chunk_coordinates.items())
+            self._lists.update({path: to_lists(each) for path, each in found})
+        return self._lists
 
     def is_empty(self) -> bool:
         """Whether nothing changed."""
-        return not any(item.value for item in field_items(self))
+        return not any(item.value for item in self._items())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Diff):
+            return NotImplemented
+        mine, theirs = list(self._items()), list(other._items())
+        return mine == theirs and self.updated_chunks == other.updated_chunks
 
     def shown_items(self) -> Iterator[Item]:
         """What changed, and nothing about what did not."""
-        return (item for item in field_items(self) if item.value)
+        return (item for item in self._items() if item.value)
+
+    def _items(self) -> Iterator[Item]:
+        for item in field_items(self):
+            if item.name == "chunk_coordinates":
+                shown = {path: len(each) for path, each in sorted(self.chunk_coordinates.items())}
+                yield Item("updated_chunks", shown)
+            elif not item.name.startswith("_"):
+                yield item
 
     def __str__(self) -> str:
         parts = (
             *(_render_paths(title, getattr(self, name)) for name, title in _TITLES.items()),
-            _render_lines("Chunks", _chunk_lines(self.updated_chunks)),
+            _render_lines("Chunks", _chunk_lines(self.chunk_coordinates)),
             _render_lines("Moved", [f"{source} → {target}" for source, target in self.moved_nodes]),
         )
         return "\n".join(part for part in parts if part) or "No changes\n"
@@ -68,10 +93,10 @@ def _render_lines(title: str, lines: Collection[str]) -> str:
     return "".join([f"{title}:\n", *(f"    {line}\n" for line in lines)]) if lines else ""
 
 
-def _chunk_lines(chunks: Mapping[str, Sequence[list[int]]]) -> list[str]:
+def _chunk_lines(chunks: Mapping[str, Coordinates]) -> list[str]:
     lines = []
     for path, coordinates in sorted(chunks.items()):
-        shown = ", ".join(map(str, coordinates[:MOST_CHUNKS_SHOWN]))
+        shown = ", ".join(map(str, coordinates[:MOST_CHUNKS_SHOWN].tolist()))
         rest = len(coordinates) - MOST_CHUNKS_SHOWN
         lines.append(f"{path}: {shown}{f', and {rest} more' if rest > 0 else ''}")
     return lines

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 
 from frazil.engine import writing
@@ -66,7 +67,10 @@ def test_all_that_a_commit_changed_is_told(surroundings: Surroundings) -> None:
         deleted_arrays={"/g/b"},
         updated_groups={"/h"},
         updated_arrays={"/g/a"},
-        updated_chunks={"/g/a": [[3], [7]], "/n/a": [[2]]},
+        chunk_coordinates={
+            "/g/a": np.array([[3], [7]], np.uint32),
+            "/n/a": np.array([[2]], np.uint32),
+        },
     )
 
 
@@ -91,7 +95,7 @@ def test_several_commits_are_one_diff(surroundings: Surroundings) -> None:
 
     found = diff(surroundings.protocol, before, tip)
 
-    assert found == Diff(updated_chunks={"/g/a": [[0], [1]]})
+    assert found == Diff(chunk_coordinates={"/g/a": np.array([[0], [1]], np.uint32)})
 
 
 def test_there_must_be_a_way_from_one_end_to_the_other(surroundings: Surroundings) -> None:

@@ -3,6 +3,8 @@
 import pickle
 from datetime import UTC, datetime
 
+import numpy as np
+
 from frazil.format import repo_info, snapshot
 from frazil.format.ids import ManifestId, SnapshotId
 from frazil.format.metadata import Metadata
@@ -63,7 +65,7 @@ def test_nothing_changed() -> None:
 def test_changes_are_listed_by_what_happened() -> None:
     diff = Diff(
         new_groups={"/b", "/a"},
-        updated_chunks={"/x": [[number] for number in range(12)]},
+        chunk_coordinates={"/x": np.arange(12, dtype=np.uint32).reshape(12, 1)},
         moved_nodes=[("/old", "/new")],
     )
 

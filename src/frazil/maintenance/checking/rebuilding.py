@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-import numpy as np
-
 from frazil.assets import Assets
 from frazil.engine.snapshot_comparison import compare_snapshots
 from frazil.format.dialect import Dialect
@@ -36,10 +34,7 @@ def rebuild_log(assets: Assets, parent: Snapshot | None, snapshot: Snapshot) -> 
         deleted_arrays=frozenset(node.id for node in deleted if node.array is not None),
         updated_groups=frozenset(paths[each].id for each in diff.updated_groups),
         updated_arrays=frozenset(paths[each].id for each in diff.updated_arrays),
-        updated_chunks={
-            paths[path].id: np.array(chunks, np.uint32).reshape(len(chunks), -1)
-            for path, chunks in diff.updated_chunks.items()
-        },
+        updated_chunks={paths[path].id: chunks for path, chunks in diff.chunk_coordinates.items()},
         moves=find_moves(before, after),
     )
     is_alpha = assets.dialect not in (Dialect.V1, Dialect.V2)
