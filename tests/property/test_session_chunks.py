@@ -5,6 +5,7 @@ The dict has the bytes of every chunk, also of those that a smaller grid hides u
 
 import json
 import os
+import pickle
 from collections.abc import Callable
 
 import numpy as np
@@ -14,7 +15,10 @@ from hypothesis import strategies as st
 from zarr.core.buffer import cpu
 
 from frazil import Repository, Session, create_legacy
+from frazil.engine.cells import write_cell
+from frazil.engine.lookup import manifests_of
 from frazil.format import coordinates as coords_
+from frazil.format.chunks import ChunkTable
 from frazil.format.dialect import Dialect
 from frazil.format.references import VirtualRef
 from frazil.storage.memory import MemoryStorage
@@ -89,6 +93,34 @@ class Model:
             moved = tuple(int(a) + b for a, b in zip(place, start, strict=True))
             self.chunks[moved] = b"at %d" % (offset + number)
 
+    def adopt(self, data: st.DataObject) -> None:
+        """Some virtual references of a cell, whose manifest a worker writes; the cell may be none."""
+        size = data.draw(split_sizes)
+        start = data.draw(st.tuples(*(st.integers(0, count - 1) for count in self.grid)))
+        box = tuple(
+            (each // size * size, min(each // size * size + size, count))
+            for each, count in zip(start, self.grid, strict=True)
+        )
+        places = [each for each in coords_.grid_of(box).tolist() if data.draw(st.booleans())] or [
+            start
+        ]
+        offset = data.draw(st.integers(0, 1000))
+        refs = {
+            tuple(place): VirtualRef("s3://bucket/file", offset + number, 7, None)
+            for number, place in enumerate(places)
+        }
+        view = self.session.state.view
+        node, array = view.get_array(PATH)
+        base = [
+            ref
+            for ref in manifests_of(array, view.assets.dialect)
+            if not ref.extents or coords_.meet(ref.extents, box)
+        ]
+        table = ChunkTable.of(len(box), refs, view.changes.id_size)
+        cell = write_cell(view.assets, node.id, box, base, table)
+        view.changes.edit_chunks(node).adopt(pickle.loads(pickle.dumps(cell)))
+        self.chunks |= {place: b"at %d" % ref.offset for place, ref in refs.items()}
+
     def delete(self, data: st.DataObject) -> None:
         place = data.draw(st.tuples(*(st.integers(0, count - 1) for count in self.grid)))
         self.session.store.delete_sync(chunk_key(place))
@@ -141,15 +173,11 @@ class Model:
             table = view.assets.read_manifest(ref.id).table(node.id, len(self.grid))
             assert not ref.extents or ref.extents == table.extents()
         for number, box in enumerate(boxes):
-            assert not any(meet(box, other) for other in boxes[number + 1 :])
+            assert not any(coords_.meet(box, other) for other in boxes[number + 1 :])
         counts = {file.id: file.num_chunk_refs for file in view.snapshot.manifest_files}
         assert {ref.id for ref in array.manifests} == set(counts)
         if None not in counts.values():
             assert sum(count or 0 for count in counts.values()) == len(self.chunks)
-
-
-def meet(box: coords_.Extents, other: coords_.Extents) -> bool:
-    return all(a < d and c < b for (a, b), (c, d) in zip(box, other, strict=True))
 
 
 def make(dialect: Dialect, split: int) -> Repository:
@@ -161,7 +189,7 @@ def make(dialect: Dialect, split: int) -> Repository:
 
 
 ACTIONS: list[Callable[[Model, st.DataObject], None]] = [
-    Model.set, Model.set_many, Model.delete, Model.resize, Model.shift,
+    Model.set, Model.set_many, Model.adopt, Model.delete, Model.resize, Model.shift,
 ]  # fmt: skip
 
 

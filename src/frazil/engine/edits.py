@@ -2,6 +2,7 @@
 
 Single edits go into a dict, as Zarr makes them one at a time; bulk edits come as tables. A dict that
 has grown is laid over the table, so that a session of millions of chunks holds columns, no objects.
+Below both lie the cells that workers have written, of which only is known which chunks they set.
 """
 
 import threading
@@ -10,6 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from frazil.engine.cells import WrittenCell
 from frazil.engine.keys import Coordinate
 from frazil.format import coordinates as coords_
 from frazil.format.chunks import ChunkTable
@@ -32,13 +34,14 @@ class ChunkEdits:
     columns, and the columns change all together.
     """
 
-    __slots__ = ("_axes", "_columns", "_id_size", "_lock", "_recent")
+    __slots__ = ("_axes", "_cells", "_columns", "_id_size", "_lock", "_recent")
 
     def __init__(self, axes: int, id_size: int = 12) -> None:
         self._axes = axes
         self._id_size = id_size
         self._lock = threading.Lock()
         self._recent: dict[Coordinate, ChunkRef | None] = {}
+        self._cells: tuple[WrittenCell, ...] = ()
         self._columns: Columns = (
             ChunkTable.empty(axes, id_size),
             np.empty((0, axes), np.uint32),
@@ -48,12 +51,17 @@ class ChunkEdits:
         return len(self.coordinates())
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_restore, (self._axes, self._id_size, self.settled()))
+        return (_restore, (self._axes, self._id_size, self.settled(), self._cells))
 
     @property
     def axes(self) -> int:
         """How many axes the array has."""
         return self._axes
+
+    @property
+    def cells(self) -> tuple[WrittenCell, ...]:
+        """What workers have written; the columns lie over it, and of two cells the later one."""
+        return self._cells
 
     # Editing
 
@@ -81,9 +89,25 @@ class ChunkEdits:
         with self._lock:
             written, deleted = self._settle()
             self._columns = written.remove(coordinates), coords_.without(deleted, coordinates)
+            self._cells = tuple(cell.without(coordinates) for cell in self._cells)
+
+    def adopt(self, cell: WrittenCell) -> None:
+        """Take over the manifest that a worker has written for a cell."""
+        if self._may_touch(cell):
+            self.forget(cell.coordinates())
+        with self._lock:
+            self._cells = (*self._cells, cell)
+
+    def _may_touch(self, cell: WrittenCell) -> bool:
+        written, deleted = self.settled()
+        if len(written) or len(deleted):
+            return True
+        return any(coords_.meet(each.extents, cell.extents) for each in self._cells)
 
     def apply(self, newer: "ChunkEdits") -> None:
         """Lay other edits of the same array over these."""
+        for cell in newer.cells:
+            self.adopt(cell)
         written, deleted = newer.settled()
         if len(deleted):
             self.delete_many(deleted)
@@ -103,19 +127,24 @@ class ChunkEdits:
             return untouched
         return found
 
+    def find_cell(self, coordinate: Coordinate) -> WrittenCell | None:
+        """The cell whose writer set a chunk that `get` leaves untouched."""
+        return next((cell for cell in self._cells if cell.has_changed(coordinate)), None)
+
     def settled(self) -> Columns:
-        """All that was set, and all that was deleted, as columns."""
+        """All that was set, and all that was deleted, as columns; without the cells."""
         with self._lock:
             return self._settle()
 
     def coordinates(self) -> Coordinates:
         """All chunks that were set or deleted, sorted."""
         written, deleted = self.settled()
-        return coords_.unite([written.coordinates, deleted])
+        cells = [cell.coordinates() for cell in self._cells]
+        return coords_.unite([written.coordinates, deleted, *cells])
 
     def copy(self) -> "ChunkEdits":
         """Edits that change on their own."""
-        return _restore(self._axes, self._id_size, self.settled())
+        return _restore(self._axes, self._id_size, self.settled(), self._cells)
 
     def __iter__(self) -> Iterator[Coordinate]:
         return iter(map(tuple, self.coordinates().tolist()))
@@ -140,7 +169,9 @@ class ChunkEdits:
         return self._columns
 
 
-def _restore(axes: int, id_size: int, columns: Columns) -> ChunkEdits:
+def _restore(
+    axes: int, id_size: int, columns: Columns, cells: tuple[WrittenCell, ...]
+) -> ChunkEdits:
     edits = ChunkEdits(axes, id_size)
-    edits._columns = columns
+    edits._columns, edits._cells = columns, cells
     return edits

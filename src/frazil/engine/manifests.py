@@ -5,10 +5,11 @@ all arrays; `write_shared_manifest` is for them.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from frazil.assets import Assets, new_manifest_id
+from frazil.engine.cells import WrittenCell
 from frazil.engine.edits import ChunkEdits
 from frazil.engine.lookup import manifests_of
 from frazil.engine.splitting import Cell, SplitGrid, SplitRule, plan_split
@@ -83,10 +84,14 @@ def _write_array(
         return ()
     refs = []
     for part in _plan_parts(view, node, grid):
-        if isinstance(part, ManifestRef):
-            refs.append(part)
-        elif len(part):
-            refs.append(_write(view.assets, node.id, part, files))
+        match part:
+            case ManifestRef():
+                refs.append(part)
+            case WrittenCell():
+                files[part.file.id] = part.file
+                refs.append(part.ref)
+            case ChunkTable() if len(part):
+                refs.append(_write(view.assets, node.id, part, files))
     return tuple(refs)
 
 
@@ -98,8 +103,10 @@ def _write(
     return ManifestRef(id, table.extents())
 
 
-def _plan_parts(view: View, node: Node, grid: SplitGrid) -> Iterator[ManifestRef | ChunkTable]:
-    """Manifests to keep and tables to write, in the order of the cells.
+def _plan_parts(
+    view: View, node: Node, grid: SplitGrid
+) -> Iterator[ManifestRef | WrittenCell | ChunkTable]:
+    """Manifests to keep, cells that are written, and tables to write, in the order of the cells.
 
     Parts of several manifests in an unchanged cell stay apart: their boxes do not touch, which a
     reader relies on when it takes the first box that holds a chunk.
@@ -107,22 +114,62 @@ def _plan_parts(view: View, node: Node, grid: SplitGrid) -> Iterator[ManifestRef
     assert node.array is not None
     axes = len(grid.shape)
     edits = view.changes.chunks.get(node.id) or ChunkEdits(axes, view.changes.id_size)
-    written, deleted = _split_edits(edits, grid)
     former: dict[Cell, list[ManifestRef]] = defaultdict(list)
     for ref in manifests_of(node.array, view.assets.dialect):
         for cell in grid.cells_touching(ref.extents):
             former[cell].append(ref)
-    for cell in sorted({*former, *written, *deleted}):
+    written, deleted = _split_edits(edits, grid)
+    ready = _find_ready(edits, grid, former, {*written, *deleted})
+    for each in edits.cells:
+        if each not in ready.values():
+            written = _lay_under(each.read_changes(view.assets, node.id), written, deleted, grid)
+    for cell in sorted({*former, *written, *deleted, *ready}):
         box = grid.extents(cell)
-        if cell in written or cell in deleted:
+        if cell in ready:
+            yield ready[cell]
+        elif cell in written or cell in deleted:
             old = [_read_part(view, node, ref, box) for ref in former[cell]]
             base = concatenate([ChunkTable.empty(axes, view.changes.id_size), *old])
             if cell in deleted:
                 base = base.remove(deleted[cell])
             yield base.merge(written[cell]) if cell in written else base
-            continue
-        for ref in former[cell]:
-            yield ref if is_inside(ref.extents, box) else _read_part(view, node, ref, box)
+        else:
+            for ref in former[cell]:
+                yield ref if is_inside(ref.extents, box) else _read_part(view, node, ref, box)
+
+
+def _find_ready(
+    edits: ChunkEdits,
+    grid: SplitGrid,
+    former: Mapping[Cell, Sequence[ManifestRef]],
+    edited: Collection[Cell],
+) -> dict[Cell, WrittenCell]:
+    """The written cells that are the whole of a cell of this grid, over this base."""
+    ready: dict[Cell, WrittenCell] = {}
+    for each in edits.cells:
+        cell = tuple(start // size for (start, _), size in zip(each.box, grid.sizes, strict=True))
+        base = tuple(ref.id for ref in former.get(cell, ()))
+        if each.box == grid.extents(cell) and each.base == base and cell not in edited:
+            # Two workers' manifests of one cell know nothing of each other.
+            if cell in ready:
+                return {}
+            ready[cell] = each
+    return ready
+
+
+def _lay_under(
+    table: ChunkTable,
+    written: Mapping[Cell, ChunkTable],
+    deleted: Mapping[Cell, Coordinates],
+    grid: SplitGrid,
+) -> dict[Cell, ChunkTable]:
+    """References of a worker among the edits by cell, which lie over them."""
+    whole = tuple((0, count) for count in grid.shape)
+    found = dict(written)
+    for cell, part in table.select(whole).split(grid.edges).items():
+        kept = part.remove(deleted[cell]) if cell in deleted else part
+        found[cell] = kept.merge(written[cell]) if cell in written else kept
+    return found
 
 
 def _read_part(view: View, node: Node, ref: ManifestRef, box: Extents) -> ChunkTable:

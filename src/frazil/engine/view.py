@@ -117,6 +117,9 @@ class View:
             found = edits.get(coordinate, _UNTOUCHED)
             if found is not _UNTOUCHED:
                 return found  # type: ignore[return-value]
+            cell = edits.find_cell(coordinate)
+            if cell is not None:
+                return self.assets.read_manifest(cell.file.id).find(node.id, coordinate)
         return self._lookup.find(node, coordinate)
 
     def is_cached(self, node: Node, coordinate: Coordinate) -> bool:
@@ -140,9 +143,15 @@ class View:
             yield from self.base_tables(node)
             return
         written, deleted = edits.settled()
+        grid = tuple((0, each.num_chunks) for each in node.array.shape)
+        cells = [cell.read_changes(self.assets, node.id).select(grid) for cell in edits.cells]
         for table in self.base_tables(node):
+            for cell in cells:
+                table = table.remove(cell.coordinates)
             yield table.remove(deleted).remove(written.coordinates)
-        yield written.select(tuple((0, each.num_chunks) for each in node.array.shape))
+        for cell in cells:
+            yield cell.remove(deleted).remove(written.coordinates)
+        yield written.select(grid)
 
     def table(self, node: Node) -> ChunkTable:
         """All references of an array, sorted."""

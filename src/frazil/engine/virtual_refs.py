@@ -16,6 +16,7 @@ from frazil.engine.state import SessionState
 from frazil.engine.virtual_columns import ChecksumColumn, TextColumn
 from frazil.engine.writing import refuse_place, set_ref
 from frazil.errors import InvalidChunksError, InvalidInputError, SessionStateError
+from frazil.format import coordinates as coords_
 from frazil.format.chunks import ChunkTable, constant_column, no_chunk_ids
 from frazil.format.coordinates import Coordinates
 from frazil.format.dialect import Dialect
@@ -244,11 +245,10 @@ def grid_coordinates(grid: Sequence[int], offset: Sequence[int] | None, count: i
         raise ValueError(f"a chunk grid of {cells} chunks does not go with {count} locations")
     if offset is not None and len(offset) != len(grid):
         raise ValueError(f"an offset of {len(offset)} axes does not go with a grid of {len(grid)}")
-    starts = np.array([0] * len(grid) if offset is None else offset, np.int64)
-    places = np.empty((*grid, len(grid)), np.int64 if np.any(starts < 0) else np.uint32)
-    for axis, index in enumerate(np.indices(tuple(grid), sparse=True)):
-        places[..., axis] = index + starts[axis]
-    return places.reshape(cells, len(grid))
+    starts = [0] * len(grid) if offset is None else offset
+    places = coords_.grid_of(tuple((0, count) for count in grid))
+    # Numbers that can be negative, for those who look at them next.
+    return places + np.array(starts, np.int64) if any(starts) else places
 
 
 def _has_container(state: SessionState, normal: str) -> bool:

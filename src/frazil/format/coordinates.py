@@ -103,6 +103,14 @@ def contains(extents: Extents, wanted: Sequence[int]) -> bool:
     return all(start <= value < stop for value, (start, stop) in zip(wanted, extents, strict=False))
 
 
+def meet(one: Extents, other: Extents) -> bool:
+    """Whether two boxes have a place in common."""
+    return all(
+        start < other_stop and other_start < stop
+        for (start, stop), (other_start, other_stop) in zip(one, other, strict=True)
+    )
+
+
 def is_inside(box: Extents, cell: Extents) -> bool:
     """Whether a box lies in a cell; one without axes, which means everything, only in such a cell."""
     return len(box) == len(cell) and all(
@@ -171,6 +179,22 @@ def split_rows(
     return {
         tuple(cells[first].tolist()): piece for first, piece in zip(firsts, pieces, strict=True)
     }
+
+
+def count_places(box: Extents) -> int:
+    """How many places a box has."""
+    count = 1
+    for start, stop in box:
+        count *= stop - start
+    return count
+
+
+def grid_of(box: Extents) -> Coordinates:
+    """Every place of a box, in order."""
+    places = np.empty((*(stop - start for start, stop in box), len(box)), np.uint32)
+    for axis, index in enumerate(np.indices(places.shape[:-1], sparse=True)):
+        places[..., axis] = index + box[axis][0]
+    return places.reshape(count_places(box), len(box))
 
 
 def bounding_box(coordinates: Coordinates) -> Extents:

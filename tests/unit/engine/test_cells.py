@@ -1,0 +1,216 @@
+"""Manifests that workers wrote: used as they are where the base is theirs, and merged elsewhere."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from frazil.conflicts import ConflictDetector
+from frazil.engine.cells import WrittenCell, write_cell
+from frazil.engine.commits import CommitText
+from frazil.engine.forks import fork, merge
+from frazil.engine.opening import create
+from frazil.engine.rebasing import commit_with_rebase
+from frazil.engine.state import SessionState, Surroundings
+from frazil.engine.writing import set_chunk
+from frazil.errors import RebaseFailedError
+from frazil.format.chunks import ChunkTable
+from frazil.format.coordinates import Extents, grid_of
+from frazil.format.dialect import Dialect
+from frazil.format.references import ChunkRef, InlineRef, VirtualRef
+from frazil.format.snapshot import Node
+from frazil.storage.memory import MemoryStorage
+from tests.engine_sessions import commit, open_session, set_array
+from tests.repositories import split_every
+
+PATH = "/a"
+FIRST, SECOND = ((0, 4),), ((4, 8),)
+
+
+@pytest.fixture
+def surroundings() -> Surroundings:
+    """An array of eight chunks in manifests of four, of which the first five have chunks."""
+    found = create(MemoryStorage(), Dialect.V2, split_every(4)).surroundings
+    state = open_session(found)
+    set_array(state, PATH, 8)
+    for number in range(5):
+        set_chunk(state, PATH, (number,), b"old")
+    commit(state)
+    return found
+
+
+def node_of(state: SessionState) -> Node:
+    return state.view.get_node(PATH)
+
+
+def write(state: SessionState, box: Extents, *places: int) -> WrittenCell:
+    """What a worker does with references at some places of a cell."""
+    node = node_of(state)
+    assert node.array is not None
+    base = [ref for ref in node.array.manifests if ref.extents[0][0] // 4 == box[0][0] // 4]
+    refs: dict[tuple[int, ...], ChunkRef] = {
+        (place,): VirtualRef("s3://bucket/new", place, 1, None) for place in places
+    }
+    return write_cell(state.assets, node.id, box, base, ChunkTable.of(1, refs))
+
+
+def adopt(state: SessionState, cell: WrittenCell) -> None:
+    state.changes.edit_chunks(node_of(state)).adopt(pickle.loads(pickle.dumps(cell)))
+
+
+def found_in(state: SessionState) -> str:
+    """`n` for new references, `o` for old chunks, `w` for what was written meanwhile, `-` for none."""
+    letters = []
+    for number in range(8):
+        match state.view.find_chunk(node_of(state), (number,)):
+            case VirtualRef():
+                letters.append("n")
+            case InlineRef(data):
+                letters.append(chr(bytes(data)[0]))
+            case _:
+                letters.append("-")
+    return "".join(letters)
+
+
+def manifests_in(state: SessionState) -> list[object]:
+    array = node_of(state).array
+    assert array is not None
+    return [ref.id for ref in array.manifests]
+
+
+def test_a_commit_points_to_the_file_that_a_worker_wrote(surroundings: Surroundings) -> None:
+    state = open_session(surroundings)
+    kept = manifests_in(state)[0]
+    cell = write(state, SECOND, 5, 7)
+
+    adopt(state, cell)
+    assert found_in(state) == "ooooon-n"
+    commit(state)
+
+    assert manifests_in(state) == [kept, cell.file.id]
+    assert found_in(open_session(surroundings)) == "ooooon-n"
+    files = {file.id: file for file in state.view.snapshot.manifest_files}
+    assert files[cell.file.id] == cell.file
+    assert cell.file.num_chunk_refs == 3
+
+
+def test_the_log_tells_what_the_worker_set_and_not_what_was_there(
+    surroundings: Surroundings,
+) -> None:
+    state = open_session(surroundings)
+    node_id = node_of(state).id
+    adopt(state, write(state, SECOND, 5, 7))
+
+    log = surroundings.assets.read_transaction_log(commit(state))
+
+    assert log.updated_chunks[node_id].tolist() == [[5], [7]]
+
+
+def test_a_full_cell_needs_no_list_of_its_chunks(surroundings: Surroundings) -> None:
+    state = open_session(surroundings)
+
+    cell = write(state, SECOND, 4, 5, 6, 7)
+
+    assert cell.changed is None
+    assert cell.coordinates().tolist() == [[4], [5], [6], [7]]
+
+
+def test_an_edit_in_the_cell_counts_more(surroundings: Surroundings) -> None:
+    state = open_session(surroundings)
+    cell = write(state, SECOND, 5, 6, 7)
+    adopt(state, cell)
+
+    set_chunk(state, PATH, (6,), b"written")
+
+    assert found_in(state) == "ooooonwn"
+    commit(state)
+    assert found_in(open_session(surroundings)) == "ooooonwn"
+    assert cell.file.id not in manifests_in(state)
+
+
+def test_a_cell_counts_more_than_an_edit_before_it(surroundings: Surroundings) -> None:
+    state = open_session(surroundings)
+    set_chunk(state, PATH, (6,), b"written")
+
+    adopt(state, write(state, SECOND, 5, 6))
+
+    assert found_in(state) == "ooooonn-"
+    commit(state)
+    assert found_in(open_session(surroundings)) == "ooooonn-"
+
+
+def test_of_two_workers_with_one_cell_both_count(surroundings: Surroundings) -> None:
+    state = open_session(surroundings)
+
+    adopt(state, write(state, SECOND, 5))
+    adopt(state, write(state, SECOND, 5, 7))
+
+    assert found_in(state) == "ooooon-n"
+    commit(state)
+    assert found_in(open_session(surroundings)) == "ooooon-n"
+
+
+def test_a_box_that_is_no_cell_is_merged(surroundings: Surroundings) -> None:
+    state = open_session(surroundings)
+
+    adopt(state, write(state, ((2, 7),), 2, 6))
+
+    assert found_in(state) == "oonoo-n-"
+    commit(state)
+    assert found_in(open_session(surroundings)) == "oonoo-n-"
+
+
+def test_cells_come_back_with_a_fork(surroundings: Surroundings) -> None:
+    state = open_session(surroundings)
+    forked = fork(state)
+    cell = write(forked, SECOND, 5)
+    adopt(forked, cell)
+
+    merge(state, pickle.loads(pickle.dumps(forked)))
+    commit(state)
+
+    assert found_in(open_session(surroundings)) == "ooooon--"
+    assert cell.file.id in manifests_in(state)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "expected"),
+    [((0,), "woooon--"), ((7,), "ooooon-w"), ((4,), "oooown--")],
+    ids=["another cell", "the same cell", "a chunk that was there"],
+)
+def test_others_may_commit_meanwhile_to_other_chunks(
+    surroundings: Surroundings, theirs: tuple[int, ...], expected: str
+) -> None:
+    state = open_session(surroundings)
+    adopt(state, write(state, SECOND, 5))
+    other = open_session(surroundings)
+    set_chunk(other, PATH, theirs, b"written")
+    commit(other)
+
+    commit_with_rebase(state, CommitText("rebased", {}), ConflictDetector(), 3)
+
+    assert found_in(open_session(surroundings)) == expected
+
+
+def test_others_may_not_commit_meanwhile_to_the_same_chunk(surroundings: Surroundings) -> None:
+    state = open_session(surroundings)
+    adopt(state, write(state, SECOND, 5))
+    other = open_session(surroundings)
+    set_chunk(other, PATH, (5,), b"written")
+    commit(other)
+
+    with pytest.raises(RebaseFailedError):
+        commit_with_rebase(state, CommitText("rebased", {}), ConflictDetector(), 3)
+
+    assert found_in(open_session(surroundings)) == "ooooow--"
+
+
+@pytest.mark.parametrize("box", [(), ((2, 4),), ((0, 2), (5, 6), (1, 4))])
+def test_the_grid_of_a_box_has_every_place_once(box: Extents) -> None:
+    expected = list(np.ndindex(*(stop - start for start, stop in box)))
+
+    found = grid_of(box)
+
+    assert (found - np.array([start for start, _ in box], np.uint32)).tolist() == [
+        list(each) for each in expected
+    ]
