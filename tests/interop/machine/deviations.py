@@ -53,6 +53,10 @@ def _is_listing_of_no_node(step: Step, official: Outcome, frazil: Outcome) -> bo
     )
 
 
+def _is_empty_suffix(step: Step, official: Outcome, frazil: Outcome) -> bool:
+    return _calls(step, "get") and official[0] == "error" and frazil[:2] == ["value", b""]
+
+
 def _is_deleting_nothing(step: Step, official: Outcome, frazil: Outcome) -> bool:
     is_refused = _is_error(frazil, "read-only-session")
     return _calls(step, "delete", "clear") and official[0] == "value" and is_refused
@@ -141,6 +145,10 @@ def _is_error(outcome: Outcome, kind: str) -> bool:
 
 
 DEVIATIONS = (
+    Deviation(
+        "The official library fails when it is asked for the last no bytes of a native chunk.",
+        _is_empty_suffix,
+    ),
     Deviation(
         "The official library refuses to list below a prefix that is no node, such as `x/c`. Zarr asks"
         " for such prefixes and expects the keys below them. So do `list_dir` and `is_empty`.",

@@ -1,7 +1,6 @@
 """What the libraries answer, as values that JSON can carry and that can be compared."""
 
 import enum
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -73,8 +72,6 @@ def to_plain(value: Any) -> Any:
             return value.to_bytes()
         case None | bool() | int() | float() | str() | bytes() | datetime():
             return value
-        case Sequence():
-            return [to_plain(each) for each in value]
     return _written_out(value)
 
 
