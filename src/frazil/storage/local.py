@@ -9,6 +9,7 @@
   so a commit that is there names nothing that is not.
 """
 
+import asyncio
 import contextlib
 import errno
 import hashlib
@@ -132,7 +133,9 @@ class LocalStorage(Storage):
             os.close(descriptor)
 
     async def get_async(self, key: str, range: Range | None = None) -> Buffer:
-        # A disk answers sooner than a thread would start.
+        # A disk answers sooner than a thread would start, but for what takes long to copy.
+        if type(range) is ByteRange and range.end - range.start >= _LARGE_BYTES:
+            return await asyncio.to_thread(self.get, key, range)
         return self.get(key, range)
 
     def get_many(self, requests: Sequence[tuple[str, Range | None]]) -> Sequence[Buffer]:
@@ -188,7 +191,10 @@ class LocalStorage(Storage):
             self._unsynced.append(path)
 
     async def put_async(self, key: str, data: Buffer, options: PutOptions = NO_OPTIONS) -> None:
-        self.put(key, data, options)
+        if len(data) >= _LARGE_BYTES:
+            await asyncio.to_thread(self.put, key, data, options)
+        else:
+            self.put(key, data, options)
 
     def create(self, key: str, data: Buffer, options: PutOptions = NO_OPTIONS) -> Version:
         path = self._path(key)
