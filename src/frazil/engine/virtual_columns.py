@@ -4,7 +4,7 @@ Locations and etags become codes into their distinct texts, so that no object is
 Arrow is recognized by its methods; nobody has to have it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Self
@@ -53,15 +53,18 @@ class TextColumn:
             return cls._of_arrow(values)
         if isinstance(values, tuple) and len(values) == 2 and isinstance(values[0], np.ndarray):
             return cls(*values)._checked()
-        return cls._of_texts(values)
+        return cls._of_texts(values if isinstance(values, Sequence) else list(values))
 
     @classmethod
-    def _of_texts(cls, values: Iterable[str | None]) -> Self:
+    def _of_texts(cls, values: Sequence[str | None]) -> Self:
+        column = np.empty(len(values), object)
+        column[:] = values
+        # A text comes many times in a row, as the chunks of a file do: only the first is looked at.
+        is_head = np.ones(len(column), np.bool_)
+        is_head[1:] = column[1:] != column[:-1]
         numbers: dict[str | None, int] = {None: -1}
-        count = -1
-        codes = np.fromiter(
-            (numbers.setdefault(each, len(numbers) + count) for each in values), np.int32
-        )
+        heads = [numbers.setdefault(each, len(numbers) - 1) for each in column[is_head].tolist()]
+        codes = np.array(heads, np.int32)[np.cumsum(is_head) - 1]
         del numbers[None]
         return cls(codes, [str(each) for each in numbers])
 

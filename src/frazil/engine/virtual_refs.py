@@ -142,20 +142,14 @@ def _set_rows(
     node, array = state.view.get_array(path)
     kept: Any = slice(None) if np.all(is_kept) else is_kept
     places = _refuse_places(path, array, coordinates[kept], lengths[kept])
-    checks = checksums.take(kept)
-    table = ChunkTable(
-        coordinates=places,
-        kind=constant_column(ChunkKind.VIRTUAL, len(places), np.uint8),
-        offset=np.ascontiguousarray(offsets[kept], np.uint64),
-        length=np.ascontiguousarray(lengths[kept], np.uint64),
-        chunk_id=no_chunk_ids(len(places), state.changes.id_size),
-        location=locations.codes[kept],
-        etag=checks.etag,
-        last_modified=checks.last_modified,
-        extra=constant_column(-1, len(places), np.int32),
-        locations=Strings.of(locations.texts),
-        etags=checks.etags,
-    ).sort()
+    table = make_table(
+        places,
+        replace(locations, codes=locations.codes[kept]),
+        offsets[kept],
+        lengths[kept],
+        checksums.take(kept),
+        state.changes.id_size,
+    )
     if len(table) < len(places):
         raise _twins(path, places)
     if len(table):
@@ -163,6 +157,30 @@ def _set_rows(
             state.refuse_unless_writable()
             current, _ = state.view.get_array(node.path)
             state.changes.edit_chunks(current).set_table(table)
+
+
+def make_table(
+    places: Coordinates,
+    locations: TextColumn,
+    offsets: NDArray[np.uint64],
+    lengths: NDArray[np.uint64],
+    checksums: ChecksumColumn,
+    id_size: int,
+) -> ChunkTable:
+    """A table of rows that are all good; of rows with the same place it has one."""
+    return ChunkTable(
+        coordinates=places,
+        kind=constant_column(ChunkKind.VIRTUAL, len(places), np.uint8),
+        offset=np.ascontiguousarray(offsets, np.uint64),
+        length=np.ascontiguousarray(lengths, np.uint64),
+        chunk_id=no_chunk_ids(len(places), id_size),
+        location=locations.codes,
+        etag=checksums.etag,
+        last_modified=checksums.last_modified,
+        extra=constant_column(-1, len(places), np.int32),
+        locations=Strings.of(locations.texts),
+        etags=checksums.etags,
+    ).sort()
 
 
 def set_all_columns(
@@ -262,8 +280,8 @@ def _refuse_places(
     grid = np.array([each.num_chunks for each in array.shape], np.int64)
     if coordinates.shape[1:] != grid.shape:
         raise _no_place(path, array, coordinates.tolist())
-    lowest, highest = coordinates.min(axis=0, initial=0), coordinates.max(axis=0, initial=0)
-    if len(coordinates) and np.any((lowest < 0) | (highest >= grid)):
+    whole = tuple((0, count) for count in grid.tolist())
+    if len(coordinates) and not coords_.is_inside(coords_.bounding_box(coordinates), whole):
         is_outside = np.any((coordinates < 0) | (coordinates >= grid), axis=1)
         raise _no_place(path, array, coordinates[is_outside].tolist())
     is_empty = lengths == 0
