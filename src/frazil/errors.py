@@ -13,7 +13,8 @@
     ├── AlreadyExistsError        choose another name
     ├── ReadOnlyError             open a writable session
     ├── InvalidInputError         correct the call (also a ValueError)
-    │   └── InvalidChunksError    correct the named chunks
+    │   ├── InvalidChunksError    correct the named chunks
+    │   └── OverlappingTasksError cut the regions of tasks along the edges of chunks
     ├── SessionStateError         use another kind of session, or call in another order
     ├── StorageError              look at the storage, perhaps try again
     │   ├── ObjectNotFoundError
@@ -33,7 +34,7 @@
 Rule kept here: every exception survives pickling, because Spark carries them between processes.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from frazil.error_kinds import ErrorKind
@@ -54,6 +55,7 @@ __all__ = [
     "ObjectExistsError",
     "ObjectNotFoundError",
     "ObjectRangeError",
+    "OverlappingTasksError",
     "PermissionDeniedError",
     "ReadOnlyError",
     "RebaseFailedError",
@@ -189,6 +191,23 @@ class InvalidChunksError(InvalidInputError):
     ) -> None:
         super().__init__(message, kind=kind)
         self.coordinates = [tuple(each) for each in coordinates]
+
+
+class OverlappingTasksError(InvalidInputError):
+    """Several tasks of a job have written the same chunks, and so none was taken over."""
+
+    default_kind = "not-allowed"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        chunks: Mapping[str, Sequence[tuple[int, ...]]],
+        kind: str | None = None,
+    ) -> None:
+        super().__init__(message, kind=kind)
+        self.chunks = {path: list(found) for path, found in chunks.items()}
+        """Their coordinates, by the path of the array."""
 
 
 class SessionStateError(IcechunkError):

@@ -18,6 +18,8 @@ CLASSES = [
 DETAILS: dict[str, dict[str, object]] = {
     "ConflictError": {"expected_parent": "A", "actual_parent": None},
     "RebaseFailedError": {"snapshot": "B", "conflicts": ("first", "second")},
+    "InvalidChunksError": {"coordinates": ((1, 2), (3, 4))},
+    "OverlappingTasksError": {"chunks": {"/a": [(1, 2)]}},
 }
 
 

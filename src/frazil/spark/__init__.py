@@ -5,7 +5,8 @@ bytes stay in Python workers, which read and write the storage themselves; what 
 and one job is one commit.
 """
 
+from frazil.spark.arrays import JobReport, foreach_region
 from frazil.spark.job import Job
 from frazil.spark.sessions import check, session
 
-__all__ = ["Job", "check", "session"]
+__all__ = ["Job", "JobReport", "check", "foreach_region", "session"]
