@@ -4,7 +4,8 @@
 
 - *garbage* and *stats* go through 200 snapshots, 2,000 manifests and 200,000 chunks on a local disk;
   half of all is garbage, and collecting it deletes it.
-- *diff* counts the million chunks of a commit, *rebase* puts a session of a million references on top
+- *diff* tells the million chunks of a commit, as lists, and as Frazil's columns beside the official lists;
+  *rebase* puts a session of a million references on top
   of it; no chunk is in both.
 - *rewrite* brings the two million references of one manifest into a hundred, with the commit.
 - Either library works on copies of the same repository. Processor seconds are those of all threads.
@@ -44,7 +45,7 @@ class Line:
     title: str
     workload: str
     repository: str
-    arguments: dict[str, int] = field(default_factory=dict)
+    arguments: dict[str, int | str] = field(default_factory=dict)
     rounds: dict[str, list[Figures]] = field(default_factory=dict)
 
     def measure(self, library: str, python: str, folder: Path) -> None:
@@ -81,7 +82,15 @@ def plan_lines(snapshots: int, rows: int) -> list[Line]:
     return [
         Line(f"garbage, {chunks:,} chunks", "garbage_collect", "history"),
         Line(f"stats, {chunks:,} chunks", "chunk_storage_stats", "history"),
-        Line(f"diff, {references:,} chunks", "diff", "references", {"rows": rows}),
+        *(
+            Line(
+                f"diff, {references:,} chunks as {form}",
+                "diff",
+                "references",
+                {"rows": rows, "form": form},
+            )
+            for form in ("lists", "columns")
+        ),
         Line(f"rebase, {references:,} chunks", "rebase", "references", {"rows": rows}),
         Line(f"rewrite, {2 * references:,} references", "rewrite_manifests", "references"),
     ]

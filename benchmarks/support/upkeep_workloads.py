@@ -71,13 +71,15 @@ def _ids(repo: Any) -> Iterator[str]:
     return (info.id for info in repo.ancestry(branch="main"))
 
 
-def diff(library: str, folder: str, rows: int) -> Figures:
-    """What the last commit changed, with a list of the coordinates of each chunk."""
+def diff(library: str, folder: str, rows: int, form: str) -> Figures:
+    """What the last commit changed: a list for each chunk, or Frazil's columns in place of it."""
     repo = _open(library, folder)
     tip, base, *_ = _ids(repo)
 
     def work() -> int:
         found = repo.diff(from_snapshot_id=base, to_snapshot_id=tip)
+        if form == "columns" and library == "frazil":
+            return len(found.chunk_coordinates["/a"])
         return len(found.updated_chunks["/a"])
 
     count, figures = timed(work)
