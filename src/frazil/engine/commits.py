@@ -5,6 +5,7 @@ left behind.
 """
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from frazil.assets import Assets, new_snapshot_id
@@ -24,6 +25,9 @@ from frazil.protocols.clock import read_clock, time_after
 from frazil.protocols.history import snapshot_parent_id
 from frazil.protocols.recorded_history import continue_history
 
+_MANY_CHUNKS = 100_000
+"""A log of so many is worth a thread."""
+
 
 @dataclass(frozen=True, slots=True)
 class CommitText:
@@ -42,10 +46,18 @@ def write_commit(
     write: ManifestWriter = write_manifests,
 ) -> tuple[Snapshot, TransactionLog]:
     """Write all files of a commit but the one that makes it a commit."""
-    manifests = write(view, rules)
-    snapshot = build_snapshot(view, manifests, text, started_at=started_at)
-    log = build_log(view, snapshot.id)
-    write_files(view.assets, snapshot, log)
+    id = new_snapshot_id(view.assets.dialect)
+    log = build_log(view, id)
+    if sum(map(len, log.updated_chunks.values())) < _MANY_CHUNKS:
+        snapshot = build_snapshot(view, write(view, rules), text, id=id, started_at=started_at)
+        write_files(view.assets, snapshot, log)
+        return snapshot, log
+    # Both take long, and most of it outside of Python.
+    with ThreadPoolExecutor(1) as pool:
+        logging = pool.submit(view.assets.write_transaction_log, log)
+        snapshot = build_snapshot(view, write(view, rules), text, id=id, started_at=started_at)
+        view.assets.write_snapshot(snapshot)
+        logging.result()
     return snapshot, log
 
 
@@ -56,13 +68,18 @@ def write_files(assets: Assets, snapshot: Snapshot, log: TransactionLog) -> None
 
 
 def build_snapshot(
-    view: View, manifests: WrittenManifests, text: CommitText, *, started_at: Nanoseconds
+    view: View,
+    manifests: WrittenManifests,
+    text: CommitText,
+    *,
+    id: SnapshotId,
+    started_at: Nanoseconds,
 ) -> Snapshot:
     """The snapshot that a session's changes make of its base."""
     dialect, parent = view.assets.dialect, view.snapshot
     nodes = [_with_manifests(node, manifests) for node in view.nodes()]
     return Snapshot(
-        id=new_snapshot_id(dialect),
+        id=id,
         parent_id=snapshot_parent_id(parent, dialect),
         flushed_at=time_after(parent.flushed_at, read_clock()),
         message=text.message,

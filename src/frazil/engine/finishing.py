@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from frazil.assets import new_snapshot_id
 from frazil.engine.commits import CommitText, build_log, build_snapshot, write_commit, write_files
 from frazil.engine.log_merging import merge_logs
 from frazil.engine.manifests import ManifestWriter, write_manifests
@@ -60,7 +61,8 @@ def amend(
                 kind="rearrange-session-only",
             )
         manifests = write(state.view, state.surroundings.settings.split_sizes)
-        snapshot = build_snapshot(state.view, manifests, text, started_at=state.started_at)
+        id = new_snapshot_id(protocol.dialect)
+        snapshot = build_snapshot(state.view, manifests, text, id=id, started_at=state.started_at)
         log = merge_logs([former, build_log(state.view, snapshot.id)], snapshot.id)
         write_files(state.assets, snapshot, log)
         protocol.amend(branch, snapshot, replaced, state.sources)
