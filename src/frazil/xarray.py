@@ -19,7 +19,7 @@ from xarray.namedarray.pycompat import is_chunked_array
 from frazil.session import ForkSession, Session
 from frazil.store import IcechunkStore
 
-__all__ = ["to_icechunk"]
+__all__ = ["LazyPart", "to_icechunk", "write_all_but_lazy"]
 
 Region = Mapping[str, slice | Literal["auto"]] | Literal["auto"] | None
 ZarrWriteModes = Literal["w", "w-", "a", "a-", "r+"]
@@ -153,6 +153,49 @@ def to_icechunk(
             zarr.open_array(fork.store, path=target.path, mode="r+") for target in lazy.targets
         ]
         session.merge(writer.write_lazy(chunkmanager_store_kwargs, split_every))
+
+
+@dataclass(frozen=True, slots=True)
+class LazyPart:
+    """A Dask array, and the part of an array of a session that it is for."""
+
+    source: Any = field(repr=False)
+    path: str
+    box: tuple[tuple[int, int], ...]
+    """`(from, to)` for each axis."""
+
+
+def write_all_but_lazy(
+    obj: DataArray | Dataset,
+    session: Session,
+    *,
+    group: str | None = None,
+    mode: ZarrWriteModes | None = None,
+    append_dim: Hashable | None = None,
+    region: Region = None,
+    encoding: Mapping[Any, Any] | None = None,
+) -> list[LazyPart]:
+    """What `to_icechunk` does, but for the values of Dask arrays, which the caller has to write.
+
+    Nothing says that chunks of Dask and of Zarr have common edges: that is the caller's care, too.
+    """
+    writer = _XarrayDatasetWriter(_to_dataset(obj), store=session.store, safe_chunks=False)
+    writer._open_group(group=group, mode=mode, append_dim=append_dim, region=region)
+    writer.write_metadata(encoding)
+    writer.write_eager()
+    lazy = writer._require_writer()
+    return [
+        LazyPart(source, target.path, _box_of(target.shape, region))
+        for source, target, region in zip(lazy.sources, lazy.targets, lazy.regions, strict=True)
+    ]
+
+
+def _box_of(
+    shape: tuple[int, ...], region: tuple[slice, ...] | None
+) -> tuple[tuple[int, int], ...]:
+    slices = region or tuple(slice(None) for _ in shape)
+    ends = [each.indices(size)[:2] for each, size in zip(slices, shape, strict=True)]
+    return tuple(ends)
 
 
 def _to_dataset(obj: DataArray | Dataset) -> Dataset:

@@ -5,8 +5,27 @@ bytes stay in Python workers, which read and write the storage themselves; what 
 and one job is one commit.
 """
 
-from frazil.spark.arrays import JobReport, foreach_region
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from frazil.spark.arrays import JobReport, foreach_region, write
 from frazil.spark.job import Job
 from frazil.spark.sessions import check, session
 
-__all__ = ["Job", "JobReport", "check", "foreach_region", "session"]
+__all__ = ["Job", "JobReport", "check", "foreach_region", "session", "write"]
+
+if TYPE_CHECKING:
+    from frazil.spark.ingesting import IngestReport as IngestReport
+    from frazil.spark.ingesting import ingest as ingest
+else:
+    # These need the extra `virtual` besides.
+    _INGESTING = ("IngestReport", "ingest")
+
+    def __getattr__(name: str) -> object:
+        if name not in _INGESTING:
+            raise AttributeError(f"module 'frazil.spark' has no attribute {name!r}")
+        globals()[name] = getattr(import_module("frazil.spark.ingesting"), name)
+        return globals()[name]
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *_INGESTING})

@@ -1,6 +1,7 @@
 """Jobs on arrays: regions, datasets, transforms and other chunks, each as one commit."""
 
+from frazil.spark.arrays.dataset_writing import write
 from frazil.spark.arrays.foreach import foreach_region
 from frazil.spark.arrays.report import JobReport
 
-__all__ = ["JobReport", "foreach_region"]
+__all__ = ["JobReport", "foreach_region", "write"]

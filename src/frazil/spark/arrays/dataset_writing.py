@@ -1,0 +1,149 @@
+"""Xarray's datasets, written by tasks.
+
+What is in this process' memory is written here, because it would have to pass through Java to get to
+a task. What is lazy, on Dask or in files that Xarray has opened, is computed and written by tasks.
+"""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import zarr
+from pyspark.sql import SparkSession
+from xarray import DataArray, Dataset, Variable
+
+from frazil.session import ForkSession
+from frazil.spark.arrays.one_commit import AnyRepository, running, write_regions
+from frazil.spark.arrays.regions import (
+    Box,
+    choose_task_bytes,
+    count_items,
+    cut,
+    grow,
+    pack,
+    shift,
+    slices_of,
+)
+from frazil.spark.arrays.report import JobReport
+from frazil.spark.arrays.runner import RunOn, choose_runner, count_slots
+from frazil.spark.job import Job
+from frazil.xarray import LazyPart, Region, ZarrWriteModes, write_all_but_lazy
+
+
+def write(
+    spark: SparkSession | None,
+    dataset: Dataset | DataArray,
+    repo: AnyRepository,
+    *,
+    branch: str = "main",
+    group: str | None = None,
+    mode: ZarrWriteModes | None = None,
+    append_dim: Hashable | None = None,
+    region: Region = None,
+    encoding: Mapping[Any, Any] | None = None,
+    message: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    task_bytes: int | None = None,
+    job: Job | None = None,
+    run_on: RunOn = "auto",
+) -> JobReport:
+    """Write a dataset to a group as one commit; the arguments are those of `to_icechunk`.
+
+    Metadata, coordinates and what is in memory are written here, everything lazy by tasks along the
+    edges of chunks, whatever chunks Dask has. A task takes on about `task_bytes`.
+    """
+    with running("write", repo, branch, job) as run:
+        session = run.open_session()
+        parts = write_all_but_lazy(
+            _with_lazy_on_dask(_with_loaded_coordinates(dataset)), session,
+            group=group, mode=mode, append_dim=append_dim, region=region, encoding=encoding,
+        )  # fmt: skip
+        total = sum(_size(part) for part in parts)
+        limit = task_bytes or choose_task_bytes(total, count_slots(spark))
+        units = [find_unit(zarr.open_array(session.store, path=part.path)) for part in parts]
+        groups = plan_pieces(parts, units, limit)
+        runner = choose_runner(spark, run.job, run_on, is_small=len(groups) < 2)
+        if groups:
+            write_regions(runner, session, write_piece, groups)
+        return run.commit(session, runner, spark, message, metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Values that a task computes, and where they go."""
+
+    values: Any
+    path: str
+    box: Box
+    bytes: int
+
+
+def plan_pieces(
+    parts: Sequence[LazyPart], units: Sequence[Sequence[int]], most_bytes: int
+) -> list[list[Piece]]:
+    """The values of arrays in pieces of whole chunks, together as much as a task takes on."""
+    pieces = [
+        piece
+        for part, unit in zip(parts, units, strict=True)
+        for piece in _cut_part(part, unit, most_bytes)
+    ]
+    return pack(pieces, [piece.bytes for piece in pieces], most_bytes)
+
+
+def _cut_part(part: LazyPart, unit: Sequence[int], most_bytes: int) -> list[Piece]:
+    itemsize = part.source.dtype.itemsize
+    shape = [stop for _, stop in part.box]
+    # Whole chunks of Dask, if they fit, so that none is computed by two tasks.
+    goals = [
+        -(-size // step) * step for size, step in zip(part.source.chunksize, unit, strict=True)
+    ]
+    size = grow(unit, shape, most_bytes // itemsize, goals)
+    origin = [-start for start, _ in part.box]
+    return [
+        Piece(
+            part.source[slices_of(shift(box, origin))],
+            part.path,
+            box,
+            count_items(box) * itemsize,
+        )
+        for box in cut(part.box, size)
+    ]
+
+
+def write_piece(session: ForkSession, piece: Piece) -> None:
+    """Compute values and write them."""
+    array = zarr.open_array(session.store, path=piece.path, mode="r+")
+    array[slices_of(piece.box)] = np.asarray(piece.values.compute(scheduler="synchronous"))
+
+
+def find_unit(array: "zarr.Array[Any]") -> tuple[int, ...]:
+    """The shape of what is written as one object."""
+    return tuple(max(size, 1) for size in array.shards or array.chunks)
+
+
+def _size(part: LazyPart) -> int:
+    return count_items(part.box) * int(part.source.dtype.itemsize)
+
+
+def _with_loaded_coordinates(dataset: Dataset | DataArray) -> Dataset | DataArray:
+    """The same with its coordinates in memory."""
+    return dataset.assign_coords({name: each.load() for name, each in dataset.coords.items()})
+
+
+def _with_lazy_on_dask(dataset: Dataset | DataArray) -> Dataset | DataArray:
+    """The same with variables that are still in files as Dask's, which can be sent in parts."""
+    if isinstance(dataset, DataArray) or find_spec("dask") is None:
+        return dataset
+    variables = {
+        name: each.variable.chunk(_chunks_in_file(each.variable))
+        for name, each in dataset.data_vars.items()
+        if not each.variable._in_memory and each.chunks is None
+    }
+    return dataset.assign(variables)
+
+
+def _chunks_in_file(variable: Variable) -> dict[Hashable, Any]:
+    preferred = variable.encoding.get("preferred_chunks", {})
+    return {dim: preferred.get(dim, "auto") for dim in variable.dims}
