@@ -7,7 +7,7 @@ Below both lie the cells that workers have written, of which only is known which
 
 import threading
 from collections.abc import Iterator
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 
@@ -155,10 +155,10 @@ class ChunkEdits:
         if not recent:
             return self._columns
         written, deleted = self._columns
-        refs = {key: ref for key, ref in recent.items() if ref is not None}
-        gone = np.array([key for key, ref in recent.items() if ref is None], np.uint32)
-        gone = gone.reshape(len(recent) - len(refs), self._axes)
-        table = ChunkTable.of(self._axes, refs, self._id_size)
+        deletions = [key for key, ref in recent.items() if ref is None]
+        gone = np.array(deletions, np.uint32).reshape(len(deletions), self._axes)
+        refs = {k: ref for k, ref in recent.items() if ref is not None} if deletions else recent
+        table = ChunkTable.of(self._axes, cast("dict[Coordinate, ChunkRef]", refs), self._id_size)
         kept = written.remove(gone) if len(gone) else written
         self._columns = (
             kept.merge(table),
