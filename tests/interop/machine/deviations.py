@@ -11,6 +11,7 @@ Some steps are never taken, because what they change shows only later. The offic
   that is deleted;
 - deletes nothing below a prefix that is no node, such as `x/c` or a root without metadata, where Zarr
   expects that nothing is left;
+- leaves nodes that others made below the root hanging, where the solver lets a rebased session delete it;
 - moves deleted chunks in `reindex_array` and `shift_array`, which shows in the log only.
 """
 

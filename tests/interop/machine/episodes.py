@@ -151,9 +151,17 @@ def rivals(draw: st.DrawFn) -> Episode:
     branch = {"branch": "main"}
     starts = [Open(slot, "writable_session", branch, draw(players)) for slot in ("a", "b")]
     first = draw(st.lists(edits("a"), min_size=1, max_size=3))
-    second = draw(st.lists(edits("b"), min_size=1, max_size=3))
+    kept = edits("b").filter(lambda step: not _deletes_the_root(step))
+    second = draw(st.lists(kept, min_size=1, max_size=3))
     end = OnSession("a", "commit", {"message": "first", "allow_empty": True})
     return [*starts, *first, *second, end, *draw(st.lists(endings("b"), min_size=1, max_size=2))]
+
+
+def _deletes_the_root(step: Step) -> bool:
+    arguments = getattr(step, "arguments", {})
+    names = arguments.get("key"), arguments.get("prefix")
+    is_root = any(name is not None and name.strip("/") in ("", "zarr.json") for name in names)
+    return isinstance(step, OnStore) and (step.method == "clear" or is_root)
 
 
 @st.composite
