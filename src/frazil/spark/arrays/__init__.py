@@ -2,6 +2,7 @@
 
 from frazil.spark.arrays.dataset_writing import write
 from frazil.spark.arrays.foreach import foreach_region
+from frazil.spark.arrays.rechunking import rechunk
 from frazil.spark.arrays.report import JobReport
 
-__all__ = ["JobReport", "foreach_region", "write"]
+__all__ = ["JobReport", "foreach_region", "rechunk", "write"]

@@ -10,7 +10,6 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-import zarr
 from pyspark.sql import SparkSession
 from xarray import DataArray, Dataset, Variable
 
@@ -28,6 +27,7 @@ from frazil.spark.arrays.regions import (
 )
 from frazil.spark.arrays.report import JobReport
 from frazil.spark.arrays.runner import RunOn, choose_runner, count_slots
+from frazil.spark.arrays.zarr_arrays import find_unit, open_for_writing
 from frazil.spark.job import Job
 from frazil.xarray import LazyPart, Region, ZarrWriteModes, write_all_but_lazy
 
@@ -62,7 +62,7 @@ def write(
         )  # fmt: skip
         total = sum(_size(part) for part in parts)
         limit = task_bytes or choose_task_bytes(total, count_slots(spark))
-        units = [find_unit(zarr.open_array(session.store, path=part.path)) for part in parts]
+        units = [find_unit(open_for_writing(session, part.path)) for part in parts]
         groups = plan_pieces(parts, units, limit)
         runner = choose_runner(spark, run.job, run_on, is_small=len(groups) < 2)
         if groups:
@@ -114,13 +114,8 @@ def _cut_part(part: LazyPart, unit: Sequence[int], most_bytes: int) -> list[Piec
 
 def write_piece(session: ForkSession, piece: Piece) -> None:
     """Compute values and write them."""
-    array = zarr.open_array(session.store, path=piece.path, mode="r+")
+    array = open_for_writing(session, piece.path)
     array[slices_of(piece.box)] = np.asarray(piece.values.compute(scheduler="synchronous"))
-
-
-def find_unit(array: "zarr.Array[Any]") -> tuple[int, ...]:
-    """The shape of what is written as one object."""
-    return tuple(max(size, 1) for size in array.shards or array.chunks)
 
 
 def _size(part: LazyPart) -> int:

@@ -1,0 +1,167 @@
+"""Arrays in other chunks, with bounded memory in every task."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import zarr
+from pyspark.sql import SparkSession
+
+from frazil.session import ForkSession, Session
+from frazil.spark.arrays.byte_sizes import parse_bytes
+from frazil.spark.arrays.one_commit import AnyRepository, running, write_regions
+from frazil.spark.arrays.rechunk_plan import Pass, RechunkPlan, plan_rechunk
+from frazil.spark.arrays.regions import (
+    Box,
+    choose_task_bytes,
+    count_items,
+    cut,
+    pack,
+    slices_of,
+    whole,
+)
+from frazil.spark.arrays.report import JobReport
+from frazil.spark.arrays.runner import Runner, RunOn, choose_runner, count_slots
+from frazil.spark.arrays.scratch import Scratch, scratch_arrays
+from frazil.spark.arrays.zarr_arrays import (
+    AnyArray,
+    Chunks,
+    byte_count,
+    create_like,
+    find_unit,
+    open_array,
+    open_for_writing,
+    path_of,
+    refuse_existing,
+    resolve_chunks,
+)
+from frazil.spark.job import Job
+
+
+def rechunk(
+    spark: SparkSession | None,
+    repo: AnyRepository,
+    array: str,
+    chunks: Chunks,
+    *,
+    output: str | None = None,
+    max_memory: int | str = "512MB",
+    encoding: Mapping[str, Any] | None = None,
+    branch: str = "main",
+    message: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    task_bytes: int | None = None,
+    job: Job | None = None,
+    run_on: RunOn = "auto",
+) -> JobReport:
+    """Give an array other chunks, or write it with those to another path, as one commit.
+
+    Values, attributes and fill value stay as they are; codecs, too, unless `encoding` has other
+    `compressors`, `filters`, `serializer` or `shards`. No task holds more than `max_memory`; if one
+    pass would read too much again and again, the data takes a way over chunks in between, which are
+    gone at the end. Virtual chunks become the repository's own.
+    """
+    with running("rechunk", repo, branch, job) as run:
+        session = run.open_session()
+        source = run.repository.readonly_session(snapshot_id=session.snapshot_id)
+        path = path_of(array)
+        target_path = path if output is None else path_of(output)
+        original = open_array(source, path)
+        if target_path != path:
+            refuse_existing(session, target_path)
+        target = create_like(
+            session, target_path, original, resolve_chunks(original, chunks), encoding,
+            overwrite=target_path == path,
+        )  # fmt: skip
+        memory = parse_bytes(max_memory)
+        plan = plan_rechunk(
+            original.shape, find_unit(original), find_unit(target), _itemsize(original), memory
+        )
+        total = byte_count(original.shape, _itemsize(original))
+        limit = task_bytes or choose_task_bytes(total, count_slots(spark))
+        runner = choose_runner(spark, run.job, run_on, is_small=total <= limit)
+        run.notes.append(_describe(plan))
+        copying = _Copying(runner, source, path, original, limit, memory)
+        if plan.is_direct:
+            copying.run(session, target_path, plan.passes[0])
+        else:
+            with scratch_arrays(run.open_session(), run.job.id) as scratch:
+                _copy_staged(copying, scratch, session, target_path, plan.passes)
+        return run.commit(session, runner, spark, message or f"rechunk {path}", metadata)
+
+
+def _copy_staged(
+    copying: "_Copying", scratch: Scratch, session: Session, path: str, passes: Sequence[Pass]
+) -> None:
+    first, second = passes
+    between = scratch.create(
+        "between",
+        shape=copying.array.shape,
+        dtype=copying.array.metadata.dtype,
+        chunks=first.target_chunks,
+        fill_value=copying.array.fill_value,
+    )
+    copying.run(scratch.session, between, first)
+    copying.reading(scratch.freeze(), between).run(session, path, second)
+
+
+@dataclass(frozen=True, slots=True)
+class _Copying:
+    """Copies of an array, box by box."""
+
+    runner: Runner
+    source: Session
+    path: str
+    array: AnyArray
+    task_bytes: int
+    max_memory: int
+
+    def reading(self, source: Session, path: str) -> "_Copying":
+        """The same from another array."""
+        array = open_array(source, path_of(path))
+        return _Copying(self.runner, source, path, array, self.task_bytes, self.max_memory)
+
+    def run(self, session: Session, path: str, how: Pass) -> None:
+        """Write the whole array to another one of a session."""
+        itemsize = _itemsize(self.array)
+        boxes = cut(whole(self.array.shape), how.box)
+        sizes = [count_items(box) * itemsize for box in boxes]
+        largest = max(byte_count(c, itemsize) for c in (find_unit(self.array), how.target_chunks))
+        copy = CopyBox(self.source, self.path, path, self._concurrency(largest))
+        groups = pack(boxes, sizes, self.task_bytes)
+        if groups:
+            write_regions(self.runner, session, copy, groups, "rechunking")
+
+    def _concurrency(self, chunk_bytes: int) -> int:
+        """So many chunks at once take the half of the memory that boxes leave."""
+        return max(1, min(16, self.max_memory // 2 // max(chunk_bytes, 1)))
+
+
+@dataclass(frozen=True, slots=True)
+class CopyBox:
+    """Copies one box of elements from an array to another one."""
+
+    source: Session
+    source_path: str
+    target_path: str
+    concurrency: int
+
+    def __call__(self, session: ForkSession, box: Box) -> None:
+        """Read and write, with so many chunks at once."""
+        with zarr.config.set({"async.concurrency": self.concurrency}):
+            values = open_array(self.source, path_of(self.source_path))[slices_of(box)]
+            open_for_writing(session, self.target_path)[slices_of(box)] = values
+
+
+def _itemsize(array: AnyArray) -> int:
+    return int(array.dtype.itemsize)
+
+
+def _describe(plan: RechunkPlan) -> str:
+    if plan.is_direct:
+        return f"in one pass, by boxes of {plan.passes[0].box}"
+    first, second = plan.passes
+    return (
+        f"in two passes, by boxes of {first.box} and {second.box}, "
+        f"over chunks of {first.target_chunks}"
+    )
