@@ -11,7 +11,8 @@ Some steps are never taken, because what they change shows only later. The offic
   that is deleted;
 - deletes nothing below a prefix that is no node, such as `x/c` or a root without metadata, where Zarr
   expects that nothing is left;
-- leaves nodes that others made below the root hanging, where the solver lets a rebased session delete it;
+- leaves nodes that others made below the root hanging, where a solver lets a rebased session delete
+  the root;
 - moves deleted chunks in `reindex_array` and `shift_array`, which shows in the log only.
 """
 

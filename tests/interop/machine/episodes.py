@@ -151,8 +151,8 @@ def rivals(draw: st.DrawFn) -> Episode:
     branch = {"branch": "main"}
     starts = [Open(slot, "writable_session", branch, draw(players)) for slot in ("a", "b")]
     first = draw(st.lists(edits("a"), min_size=1, max_size=3))
-    kept = edits("b").filter(lambda step: not _deletes_the_root(step))
-    second = draw(st.lists(kept, min_size=1, max_size=3))
+    drawn = draw(st.lists(edits("b"), min_size=1, max_size=3))
+    second = [step for step in drawn if not _deletes_the_root(step)]
     end = OnSession("a", "commit", {"message": "first", "allow_empty": True})
     return [*starts, *first, *second, end, *draw(st.lists(endings("b"), min_size=1, max_size=2))]
 
