@@ -14,6 +14,7 @@
     ├── ReadOnlyError             open a writable session
     ├── InvalidInputError         correct the call (also a ValueError)
     │   ├── InvalidChunksError    correct the named chunks
+    │   ├── InvalidSourcesError   correct the named files, or leave them out
     │   └── OverlappingTasksError cut the regions of tasks along the edges of chunks
     ├── SessionStateError         use another kind of session, or call in another order
     ├── StorageError              look at the storage, perhaps try again
@@ -48,6 +49,7 @@ __all__ = [
     "InternalError",
     "InvalidChunksError",
     "InvalidInputError",
+    "InvalidSourcesError",
     "JobCancelledError",
     "JobError",
     "NodeNotFoundError",
@@ -191,6 +193,14 @@ class InvalidChunksError(InvalidInputError):
     ) -> None:
         super().__init__(message, kind=kind)
         self.coordinates = [tuple(each) for each in coordinates]
+
+
+class InvalidSourcesError(InvalidInputError):
+    """Files that can't become data of the repository as they are; `files` names them."""
+
+    def __init__(self, message: str, *, files: Iterable[str], kind: str | None = None) -> None:
+        super().__init__(message, kind=kind)
+        self.files = tuple(dict.fromkeys(files))
 
 
 class OverlappingTasksError(InvalidInputError):

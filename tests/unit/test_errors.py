@@ -19,6 +19,7 @@ DETAILS: dict[str, dict[str, object]] = {
     "ConflictError": {"expected_parent": "A", "actual_parent": None},
     "RebaseFailedError": {"snapshot": "B", "conflicts": ("first", "second")},
     "InvalidChunksError": {"coordinates": ((1, 2), (3, 4))},
+    "InvalidSourcesError": {"files": ("s3://bucket/a.nc", "s3://bucket/b.nc")},
     "OverlappingTasksError": {"chunks": {"/a": [(1, 2)]}},
 }
 

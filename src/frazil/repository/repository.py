@@ -129,6 +129,12 @@ class Repository(Sessions, Refs, History, Condition, Inspection, Upkeep, Editing
 
     reopen_async = asynchronous(reopen)
 
+    def authorize(self, more: Credentials) -> Self:
+        """The same repository with credentials for more containers of virtual chunks."""
+        return self.reopen(None, {**self._repository.authorizations, **more})
+
+    authorize_async = asynchronous(authorize)
+
     # Looking from outside
 
     @staticmethod

@@ -26,13 +26,13 @@ from pyspark.sql import SparkSession
 from frazil.errors import IcechunkError, JobError, StorageError
 from frazil.spark.job import Job
 
-_dump: Callable[[object], bytes] = _dumps
+dump: Callable[[object], bytes] = _dumps
 
 Group = TypeVar("Group")
 Result = TypeVar("Result")
 
-_SCHEMA = "task long, attempt int, seconds double, ok boolean, payload binary"
-_FIELDS = pa.schema(
+RESULT_SCHEMA = "task long, attempt int, seconds double, ok boolean, payload binary"
+RESULT_FIELDS = pa.schema(
     [
         ("task", pa.int64()), ("attempt", pa.int32()), ("seconds", pa.float64()),
         ("ok", pa.bool_()), ("payload", pa.binary()),
@@ -53,8 +53,7 @@ def fan_out(
     if not groups:
         return []
     job.refuse_if_cancelled()
-    work = _Work(function, groups, _max_failures(spark))
-    blob = _dump(work)
+    blob = dump(_Work(function, groups, find_max_failures(spark)))
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         loaded: _Work[Any, Any] = pickle.loads(blob)
@@ -63,7 +62,13 @@ def fan_out(
                 yield loaded.run(number)
 
     count = len(groups)
-    frame = spark.range(0, count, 1, count).mapInArrow(run, _SCHEMA)
+    frame = spark.range(0, count, 1, count).mapInArrow(run, RESULT_SCHEMA)
+    return collect_results(spark, job, what, frame, count)
+
+
+def collect_results(spark: SparkSession, job: Job, what: str, frame: Any, count: int) -> list[Any]:
+    """The results in a frame whose rows `run_task` made; None for a task that has no row."""
+    job.refuse_if_cancelled()
     with _watched(spark, job, what, count) as collect:
         rows = collect(frame)
     return _unpack(job, rows, count)
@@ -77,19 +82,29 @@ class _Work(Generic[Group, Result]):
 
     def run(self, number: int) -> pa.RecordBatch:
         """A row that says what became of a task."""
-        context = TaskContext.get()
-        attempt = context.attemptNumber() if context is not None else 0
-        start = time.perf_counter()
-        try:
-            ok, value = True, self.function(self.groups[number])
-        except Exception as error:
-            if not _is_settled(error) and attempt + 1 < self.max_failures:
-                raise
-            ok, value = False, _portable(error)  # type: ignore[assignment]
-        seconds = time.perf_counter() - start
-        row = [number, attempt, seconds, ok, _dump(value)]
-        columns = [pa.array([each], field.type) for each, field in zip(row, _FIELDS, strict=True)]
-        return pa.RecordBatch.from_arrays(columns, schema=_FIELDS)
+        return run_task(number, lambda: self.function(self.groups[number]), self.max_failures)
+
+
+def run_task(number: int, function: Callable[[], object], max_failures: int) -> pa.RecordBatch:
+    """A row that says what became of a task: what the function gave, or the error that it raised.
+
+    An error that may not come again is raised, so that Spark tries the task again, unless it is the
+    last attempt.
+    """
+    context = TaskContext.get()
+    attempt = context.attemptNumber() if context is not None else 0
+    start = time.perf_counter()
+    value: object
+    try:
+        ok, value = True, function()
+    except Exception as error:
+        if not _is_settled(error) and attempt + 1 < max_failures:
+            raise
+        ok, value = False, _portable(error)
+    seconds = time.perf_counter() - start
+    row = [number, attempt, seconds, ok, dump(value)]
+    columns = [pa.array([each], field.type) for each, field in zip(row, RESULT_FIELDS, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=RESULT_FIELDS)
 
 
 def _is_settled(error: Exception) -> bool:
@@ -101,7 +116,7 @@ def _portable(error: Exception) -> Exception:
     """The error, with where it happened; another one if it can't travel."""
     error.add_note("in a task of Spark:\n" + "".join(traceback.format_exception(error)))
     try:
-        pickle.loads(_dump(error))
+        pickle.loads(dump(error))
     except Exception:
         return JobError(f"{type(error).__name__}: {error}")
     return error
@@ -120,7 +135,7 @@ def _unpack(job: Job, rows: Sequence[Any], count: int) -> list[Any]:
     return found
 
 
-def _max_failures(spark: SparkSession) -> int:
+def find_max_failures(spark: SparkSession) -> int:
     """How often a task may fail before the job does."""
     with contextlib.suppress(Exception):
         master = spark.conf.get("spark.master", "") or ""

@@ -30,6 +30,12 @@ class Axis:
         """The number of the block at the end."""
         return len(self.starts) - 1
 
+    @property
+    def regions(self) -> NDArray[np.int64]:
+        """Where each source starts and ends along the dimension."""
+        starts = self.starts[self.block_of]
+        return np.stack([starts, starts + self.lengths[self.block_of]], axis=1)
+
 
 def order_blocks(dim: str, coordinates: Sequence[NDArray[Any]]) -> Axis:
     """Sources in the order of their coordinate; those with the same values share a block."""

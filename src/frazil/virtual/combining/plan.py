@@ -49,6 +49,8 @@ class Plan:
     attributes: Mapping[str, Any]
     variables: Mapping[str, VariablePlan]
     report: Report
+    regions: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
+    """By dimension that sources follow each other along: where each source starts and ends."""
 
     @property
     def reencoded(self) -> tuple[VariablePlan, ...]:

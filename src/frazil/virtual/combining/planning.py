@@ -44,6 +44,7 @@ def combine(sources: Iterable[Source | SourceHeader], dims: Sequence[str] | str 
         dict(headers[0].attributes),
         {each.name: each for each in variables},
         Report((*problems, *variable_problems)),
+        {axis.dim: axis.regions for axis in axes},
     )
 
 

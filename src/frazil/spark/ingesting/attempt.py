@@ -1,0 +1,160 @@
+"""One attempt to commit what was found in files, on top of what the branch holds now."""
+
+import contextlib
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pyspark.sql import SparkSession
+
+from frazil.conflicts import ConflictDetector
+from frazil.errors import ConflictError
+from frazil.format.json_values import JsonValue
+from frazil.repository import Repository
+from frazil.session import Session
+from frazil.spark.ingesting.arrays import make_room
+from frazil.spark.ingesting.configuring import configure, configured_rules, save
+from frazil.spark.ingesting.containers import plan_containers
+from frazil.spark.ingesting.discovery import SourceFile
+from frazil.spark.ingesting.existing import read_existing
+from frazil.spark.ingesting.frames import ParsedSources, write_cells
+from frazil.spark.ingesting.ledger import Entry, Work, read_ledger, subtract, write_ledger
+from frazil.spark.ingesting.options import Options
+from frazil.spark.ingesting.parsing import ParsedSource, bad_files
+from frazil.spark.ingesting.placing import PlacedCell, adopt, plan_placement
+from frazil.spark.ingesting.planning import IngestPlan, plan_ingest
+from frazil.spark.ingesting.report import IngestReport, describe, finish, nothing_to_do
+from frazil.spark.ingesting.splitting import plan_rules
+from frazil.spark.job import Job
+
+METRICS = "frazil_job"
+"""The name that commits have the metrics of their job by."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Attempt:
+    """What all attempts have in common: the files are opened once."""
+
+    spark: SparkSession
+    job: Job
+    repository: Repository
+    files: tuple[SourceFile, ...]
+    parsed: ParsedSources
+    options: Options
+    start: float = field(default_factory=time.perf_counter)
+
+    def run(self) -> IngestReport:
+        """Plan, write, commit; raises ConflictError where somebody else did meanwhile."""
+        session = self.repository.writable_session(self.options.branch)
+        sources = {e.location: e for e in self.parsed.outcomes if isinstance(e, ParsedSource)}
+        bad = bad_files(self.parsed.outcomes)
+        ledger = read_ledger(session.store)
+        unusable = {each.location for each in bad}
+        usable = [file for file in self.files if file.location not in unusable]
+        work = subtract(usable, ledger, self.options.group)
+        if not work.files:
+            return nothing_to_do(self.job.id, work, bad)
+        found = self._plan(session, work, sources)
+        report = describe(self.job.id, found, work, bad)
+        if self.options.dry_run:
+            return report
+        chosen = [sources[file.location] for file in work.files]
+        return self._write(session, found, chosen, report)
+
+    def _plan(
+        self, session: Session, work: Work, sources: Mapping[str, ParsedSource]
+    ) -> IngestPlan:
+        new = [sources[file.location].header for file in work.new]
+        changed = [(sources[file.location].header, entry.region) for file, entry in work.changed]
+        headers = [*new, *(header for header, _ in changed)]
+        loaded = {
+            name
+            for header in headers
+            for name, array in header.arrays.items()
+            if array.values is not None
+        }
+        existing = read_existing(session.store, self.options.group, loaded)
+        return plan_ingest(new, changed, existing, self.options.append_dim)
+
+    def _write(
+        self,
+        session: Session,
+        found: IngestPlan,
+        sources: Sequence[ParsedSource],
+        report: IngestReport,
+    ) -> IngestReport:
+        options, config = self.options, self.repository.config
+        folders = sorted({folder for each in sources for folder in each.folders})
+        missing = plan_containers(
+            folders, config.virtual_chunk_containers or {}, options.containers
+        )
+        rules = plan_rules(found, options.group, configured_rules(config))
+        configured = configure(self.repository, missing, rules, options.credentials)
+        session = _open_again(configured, session)
+
+        make_room(found, session.store, options.group)
+        versions = {each.header.name: each.header.version for each in sources}
+        placement = plan_placement(found, versions, session.state, options.group)
+        placed = write_cells(self.spark, self.job, self.parsed, placement, session.state.assets)
+        adopt(found, session.state, options.group, placed)
+        self._note(session, found, sources)
+
+        metrics = self._measure(sources, placed)
+        self.job.refuse_if_cancelled()
+        save(self.repository, missing, rules)
+        snapshot_id = session.commit(
+            options.message or f"ingest {len(sources)} files",
+            {METRICS: metrics},
+            rebase_with=ConflictDetector(),
+        )
+        return finish(report, snapshot_id, placed, metrics)
+
+    def _note(self, session: Session, found: IngestPlan, sources: Sequence[ParsedSource]) -> None:
+        """Write down in the ledger what is ingested."""
+        entries = [
+            Entry(
+                each.location,
+                self.options.group,
+                each.header.version,
+                found.regions[each.header.name],
+                self.job.id,
+            )
+            for each in sources
+        ]
+        write_ledger(session.store, read_ledger(session.store), entries)
+
+    def _measure(
+        self, sources: Sequence[ParsedSource], placed: Sequence[PlacedCell]
+    ) -> dict[str, JsonValue]:
+        tally = self.job.tally
+        return {
+            "job": "ingest",
+            "job_id": self.job.id,
+            "application_id": _application_id(self.spark),
+            "files": len(sources),
+            "references": sum(each.references for each in placed),
+            "bytes": sum(each.bytes for each in placed),
+            "seconds": round(time.perf_counter() - self.start, 3),
+            "tasks": tally.tasks,
+            "retries": tally.retries,
+            "task_seconds": round(tally.task_seconds, 3),
+        }
+
+
+def _open_again(configured: Repository, session: Session) -> Session:
+    """A session with the new configuration on the version that was planned for."""
+    assert session.branch is not None
+    opened = configured.writable_session(session.branch)
+    if opened.snapshot_id != session.snapshot_id:
+        raise ConflictError(
+            f"somebody committed to {session.branch} meanwhile",
+            expected_parent=session.snapshot_id,
+            actual_parent=opened.snapshot_id,
+        )
+    return opened
+
+
+def _application_id(spark: SparkSession) -> str | None:
+    with contextlib.suppress(Exception):
+        return str(spark.conf.get("spark.app.id"))
+    return None

@@ -1,0 +1,180 @@
+"""The two steps of an ingest that run on Spark.
+
+The first opens the files. Its frame is persisted: rows of headers, which the driver collects, and rows
+of references, which stay where they are. The second cuts the references by cell and shuffles them; each
+task of it writes the manifests of a few cells.
+
+A task of the first that is lost with its executor runs again, and a file that has changed by then is
+refused, because the plan knows the versions that it was made of.
+"""
+
+import contextlib
+import pickle
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import zstandard
+from pyspark.sql import SparkSession
+
+from frazil.assets import Assets
+from frazil.errors import IcechunkError, StorageError
+from frazil.spark.fan_out import (
+    RESULT_FIELDS,
+    RESULT_SCHEMA,
+    collect_results,
+    dump,
+    find_max_failures,
+    run_task,
+)
+from frazil.spark.ingesting.parsing import Outcome, Reading, pack, parse, unpack
+from frazil.spark.ingesting.placing import PlacedCell, Placement, place, write
+from frazil.spark.job import Job
+
+_PARSED_FIELDS = pa.schema([*RESULT_FIELDS, ("source", pa.string()), ("references", pa.binary())])
+_PARSED_SCHEMA = RESULT_SCHEMA + ", source string, references binary"
+_PLACED_FIELDS = pa.schema(
+    [("task", pa.int32()), ("cell", pa.int32()), ("references", pa.binary())]
+)
+_PLACED_SCHEMA = "task int, cell int, references binary"
+_FAILED = -1
+"""In place of a cell, where the error is that stopped a source."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ParsedSources:
+    """Sources that were opened: what the driver has of them, and where the workers keep the rest."""
+
+    outcomes: tuple[Outcome, ...]
+    frame: Any
+
+
+@contextlib.contextmanager
+def parse_sources(
+    spark: SparkSession, job: Job, reading: Reading, groups: Sequence[Sequence[str]]
+) -> Iterator[ParsedSources]:
+    """Open files, a group of them a task; their references are kept until the end of the block."""
+    blob = dump((groups, reading, find_max_failures(spark)))
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        groups, reading, max_failures = pickle.loads(blob)
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from _parse_group(number, groups[number], reading, max_failures)
+
+    count = len(groups)
+    frame = spark.range(0, count, 1, count).mapInArrow(run, _PARSED_SCHEMA).persist()
+    try:
+        results = frame.where("source is null").select(*RESULT_FIELDS.names)
+        found = collect_results(spark, job, "opening files", results, count)
+        yield ParsedSources(tuple(each for group in found for each in group), frame)
+    finally:
+        frame.unpersist()
+
+
+def _parse_group(
+    number: int, locations: Sequence[str], reading: Reading, max_failures: int
+) -> Iterator[pa.RecordBatch]:
+    kept: list[tuple[str, bytes]] = []
+
+    def parse_all() -> list[Outcome]:
+        outcomes = []
+        for location in locations:
+            outcome, source = parse(location, reading)
+            outcomes.append(outcome)
+            if source is not None:
+                kept.append((source.header.name, pack(source)))
+        return outcomes
+
+    row = run_task(number, parse_all, max_failures)
+    nothing = [pa.nulls(1, field.type) for field in list(_PARSED_FIELDS)[-2:]]
+    yield pa.RecordBatch.from_arrays([*row.columns, *nothing], schema=_PARSED_FIELDS)
+    if kept:
+        empty = [pa.nulls(len(kept), field.type) for field in RESULT_FIELDS]
+        names, blobs = zip(*kept, strict=True)
+        columns = [pa.array(names, pa.string()), pa.array(blobs, pa.binary())]
+        yield pa.RecordBatch.from_arrays([*empty, *columns], schema=_PARSED_FIELDS)
+
+
+def write_cells(
+    spark: SparkSession, job: Job, parsed: ParsedSources, placement: Placement, assets: Assets
+) -> list[PlacedCell]:
+    """Bring references together by cell, and write a manifest of each."""
+    if not placement.cells:
+        return []
+    blob = dump((placement, assets, find_max_failures(spark)))
+    count = placement.tasks[-1] + 1
+
+    def cut(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        placement, assets, _ = pickle.loads(blob)
+        for batch in batches:
+            for source, data in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                yield _to_batch(_cut_source(placement, source, data, assets))
+
+    def gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        placement, assets, max_failures = pickle.loads(blob)
+        tables = pa.Table.from_batches(batches, _PLACED_FIELDS)
+        if len(tables):
+            yield _write_task(placement, assets, tables, max_failures)
+
+    references = parsed.frame.where("source is not null").select("source", "references")
+    placed = references.mapInArrow(cut, _PLACED_SCHEMA).repartitionById(count, "task")
+    written = placed.mapInArrow(gather, RESULT_SCHEMA)
+    found = collect_results(spark, job, "writing references", written, count)
+    return [each for group in found if group for each in group]
+
+
+Part = tuple[int, int, bytes]
+"""Task, cell, and packed references."""
+
+
+def _cut_source(placement: Placement, source: str, data: bytes, assets: Assets) -> list[Part]:
+    try:
+        version, references = unpack(data)
+        return [
+            (placement.tasks[cell], cell, _pack(table))
+            for cell, table in place(placement, source, version, references, assets)
+        ]
+    except StorageError:
+        raise
+    except IcechunkError as error:
+        # It would come again with every attempt, and is raised by the task that was to write it.
+        return [(0, _FAILED, _pack(error))]
+
+
+def _to_batch(parts: Sequence[Part]) -> pa.RecordBatch:
+    columns = zip(*parts, strict=True) if parts else ((), (), ())
+    arrays = [
+        pa.array(column, field.type) for column, field in zip(columns, _PLACED_FIELDS, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=_PLACED_FIELDS)
+
+
+def _write_task(
+    placement: Placement, assets: Assets, parts: pa.Table, max_failures: int
+) -> pa.RecordBatch:
+    """Write the cells of a task, of which a partition has all parts."""
+    tasks, cells, blobs = (column.to_pylist() for column in parts.columns)
+    by_cell: defaultdict[int, list[bytes]] = defaultdict(list)
+    for cell, data in zip(cells, blobs, strict=True):
+        by_cell[cell].append(data)
+
+    def write_all() -> list[PlacedCell]:
+        if _FAILED in by_cell:
+            raise _unpack(by_cell[_FAILED][0])
+        return [
+            write(assets, placement.cells[cell], map(_unpack, by_cell[cell]))
+            for cell in sorted(by_cell)
+        ]
+
+    return run_task(tasks[0], write_all, max_failures)
+
+
+def _pack(value: object) -> bytes:
+    return zstandard.compress(pickle.dumps(value, pickle.HIGHEST_PROTOCOL), 1)
+
+
+def _unpack(data: bytes) -> Any:
+    return pickle.loads(zstandard.decompress(data))

@@ -1,0 +1,165 @@
+"""Ingesting files into a repository: one commit, or none."""
+
+import contextlib
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from os import PathLike
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from frazil.errors import ConflictError, InvalidInputError, InvalidSourcesError
+from frazil.opening import open_repository
+from frazil.repository import Repository
+from frazil.spark.ingesting.attempt import Attempt
+from frazil.spark.ingesting.discovery import SourceFile, SourceName, discover
+from frazil.spark.ingesting.frames import parse_sources
+from frazil.spark.ingesting.ledger import read_ledger, subtract
+from frazil.spark.ingesting.options import Mode, OnBadFile, OnOverlap, Options, refuse_unknown
+from frazil.spark.ingesting.parsing import BadFile, Reading, bad_files, group_files
+from frazil.spark.ingesting.report import IngestReport, nothing_to_do
+from frazil.spark.job import Job
+from frazil.urls import Location
+from frazil.virtual import VirtualChunkContainer
+from frazil.virtual.readers.stores import Credentials, SourceStores
+
+Sources = SourceName | Iterable[SourceName] | DataFrame
+
+_TRIES = 5
+"""So often a plan is made anew because somebody else committed."""
+_URI_COLUMNS = ("source", "uri", "url", "path")
+
+
+def ingest(
+    spark: SparkSession,
+    sources: Sources,
+    repo: Repository | Location,
+    *,
+    branch: str = "main",
+    group: str = "/",
+    append_dim: str | None = None,
+    mode: Mode = "auto",
+    on_overlap: OnOverlap = "refuse",
+    on_bad_file: OnBadFile = "fail",
+    message: str | None = None,
+    dry_run: bool = False,
+    rename: Mapping[str, str] | None = None,
+    skip: Collection[str] = (),
+    load: Collection[str] = (),
+    source_group: str = "",
+    containers: Iterable[VirtualChunkContainer] = (),
+    credentials: Credentials | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    files_per_task: int = 16,
+    job: Job | None = None,
+) -> IngestReport:
+    """Bring files into a group of a repository, in one commit.
+
+    `sources` are paths and URLs of files, patterns, prefixes, or a DataFrame with a column of them.
+    Files that were ingested before are left out, unless they have changed; a second call does nothing.
+    `append_dim` is the dimension that files follow each other along, by the values of its coordinate.
+
+    `rename` gives arrays and dimensions other names, `skip` leaves arrays out, `load` writes the values
+    of arrays into the repository, `source_group` is the group inside of the files. `containers` and
+    `credentials` tell how sources are reached, and as whom, as `frazil.virtual.open` takes them.
+
+    Raises InvalidSourcesError, with everything that is wrong, for sources that don't fit each other or
+    what is there, ConflictError where others commit to the same again and again, JobError and
+    JobCancelledError. The branch is then as it was.
+    """
+    refuse_unknown(mode=mode, on_overlap=on_overlap, on_bad_file=on_bad_file)
+    start = time.perf_counter()
+    if not isinstance(repo, Repository):
+        repo = open_repository(repo, storage_options=storage_options)
+    options = Options(
+        branch=branch,
+        group=group.strip("/"),
+        append_dim=append_dim,
+        on_bad_file=on_bad_file,
+        message=message,
+        dry_run=dry_run,
+        files_per_task=files_per_task,
+        containers=tuple(containers),
+        credentials=dict(credentials or {}),
+    )
+    known = (repo.config.virtual_chunk_containers or {}).values()
+    reading = Reading(
+        group=source_group,
+        load=tuple(load),
+        skip=tuple(skip),
+        rename=dict(rename or {}),
+        containers=(*known, *options.containers),
+        credentials=options.credentials,
+    )
+    with _ending(job or Job()) as run:
+        files = discover(_names(sources), SourceStores(reading.containers, reading.credentials))
+        return _run(spark, run, repo, files, reading, options, start)
+
+
+def _run(
+    spark: SparkSession,
+    job: Job,
+    repository: Repository,
+    files: tuple[SourceFile, ...],
+    reading: Reading,
+    options: Options,
+    start: float,
+) -> IngestReport:
+    ledger = read_ledger(repository.readonly_session(options.branch).store)
+    work = subtract(files, ledger, options.group)
+    if not work.files:
+        return nothing_to_do(job.id, work, ())
+    locations = [file.location for file in work.files]
+    groups = group_files(locations, _slots(spark), options.files_per_task)
+    with parse_sources(spark, job, reading, groups) as parsed:
+        bad = bad_files(parsed.outcomes)
+        if bad and options.on_bad_file == "fail":
+            raise _refuse(bad)
+        return _try(Attempt(spark, job, repository, files, parsed, options, start))
+
+
+def _try(attempt: Attempt) -> IngestReport:
+    """Plan and commit; after a conflict again, on top of what others did."""
+    for _ in range(_TRIES - 1):
+        with contextlib.suppress(ConflictError):
+            return attempt.run()
+    return attempt.run()
+
+
+@contextlib.contextmanager
+def _ending(job: Job) -> Iterator[Job]:
+    try:
+        yield job
+    finally:
+        job.end()
+
+
+def _names(sources: Sources) -> list[SourceName]:
+    if isinstance(sources, str | PathLike):
+        return [sources]
+    if isinstance(sources, DataFrame):
+        return [row[0] for row in sources.select(_find_column(sources.columns)).collect()]
+    return list(sources)
+
+
+def _find_column(columns: list[str]) -> str:
+    named = [name for name in _URI_COLUMNS if name in columns] or columns
+    if len(columns) > 1 and named == columns:
+        expected = ", ".join(_URI_COLUMNS)
+        raise InvalidInputError(f"none of the columns {columns} is one of {expected}")
+    return named[0]
+
+
+def _slots(spark: SparkSession) -> int:
+    """How many tasks run at once, where a session tells it."""
+    with contextlib.suppress(Exception):
+        return int(spark.sparkContext.defaultParallelism)
+    return 1
+
+
+def _refuse(bad: tuple[BadFile, ...]) -> InvalidSourcesError:
+    lines = [f"{each.location}: {each.reason}" for each in bad]
+    return InvalidSourcesError(
+        "files can't be read; on_bad_file='skip' leaves them out:\n" + "\n".join(lines),
+        files=[each.location for each in bad],
+    )

@@ -1,0 +1,46 @@
+"""What an ingest is told by its caller."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from frazil.errors import InvalidInputError
+from frazil.virtual import VirtualChunkContainer
+from frazil.virtual.readers.stores import Credentials
+
+Mode = Literal["auto", "virtual", "native"]
+OnOverlap = Literal["refuse"]
+OnBadFile = Literal["fail", "skip"]
+
+_ALTERNATIVES = {
+    "mode": get_args(Mode), "on_overlap": get_args(OnOverlap), "on_bad_file": get_args(OnBadFile)
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to ingest, and what to do where something is wrong."""
+
+    branch: str
+    group: str
+    """Without slashes around it; empty for the root."""
+    append_dim: str | None
+    on_bad_file: OnBadFile
+    message: str | None
+    dry_run: bool
+    files_per_task: int
+    containers: Sequence[VirtualChunkContainer] = ()
+    credentials: Credentials = field(default_factory=dict, repr=False)
+
+
+def refuse_unknown(**given: str) -> None:
+    """Raise InvalidInputError for an option that is none, or that is not there yet."""
+    for name, value in given.items():
+        if value not in _ALTERNATIVES[name]:
+            known = ", ".join(map(repr, _ALTERNATIVES[name]))
+            raise InvalidInputError(f"{name}={value!r} is none of {known}")
+    if given.get("mode") == "native":
+        raise InvalidInputError(
+            "mode='native' is not there yet: sources can only be referred to, which 'virtual' and "
+            "'auto' do"
+        )

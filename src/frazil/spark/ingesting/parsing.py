@@ -1,0 +1,113 @@
+"""What a worker does with a source file: open it, and tell what there is in it."""
+
+import pickle
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import zstandard
+
+from frazil import virtual
+from frazil.errors import IcechunkError, ObjectNotFoundError, StorageError
+from frazil.spark.ingesting.containers import common_folders
+from frazil.virtual import ReferenceColumns, Source, SourceHeader, VirtualChunkContainer
+from frazil.virtual.readers.stores import Credentials
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How sources are opened."""
+
+    group: str = ""
+    """The group inside of each file."""
+    load: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
+    """Arrays that are left out, by their name in the file."""
+    rename: Mapping[str, str] = field(default_factory=dict)
+    containers: tuple[VirtualChunkContainer, ...] = ()
+    credentials: Credentials = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedSource:
+    """A source without its references."""
+
+    location: str
+    header: SourceHeader
+    folders: tuple[str, ...]
+    """The folders that its references lead to, one a store."""
+
+
+@dataclass(frozen=True, slots=True)
+class BadFile:
+    """A file that can't be read as data, and why."""
+
+    location: str
+    reason: str
+
+
+Outcome = ParsedSource | BadFile
+
+
+def parse(location: str, reading: Reading) -> tuple[Outcome, Source | None]:
+    """What one file holds; raises StorageError where its store does not answer."""
+    try:
+        source = virtual.open(
+            location,
+            group=reading.group,
+            load=reading.load,
+            containers=reading.containers,
+            credentials=reading.credentials,
+        )
+    except ObjectNotFoundError as error:
+        return BadFile(location, error.message), None
+    except StorageError:
+        raise
+    except IcechunkError as error:
+        return BadFile(location, error.message), None
+    renamed = rename(leave_out(source, reading.skip), reading.rename)
+    targets = {text for each in renamed.references.values() for text in each.locations}
+    return ParsedSource(location, renamed.header, common_folders([location, *targets])), renamed
+
+
+def leave_out(source: Source, names: Collection[str]) -> Source:
+    """The source without some of its arrays."""
+    arrays = {name: each for name, each in source.arrays.items() if name not in names}
+    references = {name: each for name, each in source.references.items() if name not in names}
+    return Source(replace(source.header, arrays=arrays), references)
+
+
+def rename(source: Source, names: Mapping[str, str]) -> Source:
+    """The source with other names for some of its arrays and dimensions."""
+    if not names:
+        return source
+    arrays = {}
+    for name, array in source.arrays.items():
+        new = names.get(name, name)
+        dims = array.metadata.get("dimension_names") or ()
+        metadata = {**array.metadata, "dimension_names": [names.get(dim, dim) for dim in dims]}
+        arrays[new] = replace(array, name=new, metadata=metadata if dims else array.metadata)
+    references = {names.get(name, name): each for name, each in source.references.items()}
+    return Source(replace(source.header, arrays=arrays), references)
+
+
+def pack(source: Source) -> bytes:
+    """The references of a source, small enough to be kept for later."""
+    content = (source.header.version, dict(source.references))
+    return zstandard.compress(pickle.dumps(content, pickle.HIGHEST_PROTOCOL), 1)
+
+
+def unpack(data: bytes) -> tuple[virtual.FileVersion, Mapping[str, ReferenceColumns]]:
+    """The references of a source, with the version of the file that they were found in."""
+    version, references = pickle.loads(zstandard.decompress(data))
+    return version, references
+
+
+def group_files(locations: Sequence[str], slots: int, most: int) -> list[Sequence[str]]:
+    """Files by task: up to so many, and fewer where there would be less than three tasks a slot."""
+    size = max(1, min(most, -(-len(locations) // max(1, 3 * slots))))
+    return [locations[start : start + size] for start in range(0, len(locations), size)]
+
+
+def bad_files(outcomes: Iterable[Outcome]) -> tuple[BadFile, ...]:
+    """Those that could not be read."""
+    return tuple(each for each in outcomes if isinstance(each, BadFile))

@@ -1,0 +1,118 @@
+"""What an ingest would write, and everything that is wrong with its sources: pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from frazil.errors import InvalidSourcesError
+from frazil.spark.ingesting.existing import THE_REPOSITORY, cut_out
+from frazil.spark.ingesting.ledger import Region
+from frazil.virtual import Plan, Problem, ProblemKind, Report, Severity, SourceHeader, combine
+from frazil.virtual.combining.agreement import compare, compare_meaning, compare_storage
+from frazil.virtual.sources import ArrayHeader
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IngestPlan:
+    """How sources come to a group."""
+
+    plan: Plan
+    append_dim: str | None
+    regions: Mapping[str, Region | None]
+    """Of the sources that are ingested, where each goes along the dimension."""
+    replaced: Mapping[str, Region | None] = field(default_factory=dict)
+    """Those of them that were there before."""
+    existing: SourceHeader | None = None
+    kept: tuple[str, ...] = ()
+    """The parts of the group that stay as they are."""
+
+
+def plan_ingest(
+    new: Sequence[SourceHeader],
+    changed: Sequence[tuple[SourceHeader, Region | None]],
+    existing: SourceHeader | None,
+    append_dim: str | None,
+) -> IngestPlan:
+    """Where each source goes; raises InvalidSourcesError with all problems and their files."""
+    replaced = {header.name: region for header, region in changed}
+    holes = [region or (0, 0) for region in replaced.values()]
+    kept = cut_out(existing, append_dim, holes) if existing is not None else []
+    headers = [*new, *(header for header, _ in changed)]
+    plan = combine([*kept, *headers], append_dim or ())
+    found = IngestPlan(
+        plan,
+        append_dim,
+        {header.name: _region(plan, append_dim, header.name) for header in headers},
+        replaced,
+        existing,
+        tuple(each.name for each in kept),
+    )
+    refuse(plan, _find_displaced(found), _find_misfits(found))
+    return found
+
+
+def refuse(plan: Plan, *more: Iterator[Problem]) -> None:
+    """Raise InvalidSourcesError for what can't be carried out."""
+    wrong = [
+        *plan.report.with_severity(Severity.STOPS),
+        *plan.report.with_severity(Severity.REENCODES),
+        *(problem for each in more for problem in each),
+    ]
+    if wrong:
+        files = [file for problem in wrong for file in problem.files]
+        raise InvalidSourcesError(
+            "the sources can't be ingested as they are; what must be re-encoded needs a mode that "
+            f"is not there yet, or can be left out with skip=:\n{Report(tuple(wrong))}",
+            files=[file for file in files if not file.startswith(THE_REPOSITORY)],
+        )
+
+
+def _region(plan: Plan, dim: str | None, name: str) -> Region | None:
+    if dim is None or dim not in plan.regions:
+        return None
+    start, stop = plan.regions[dim][plan.sources[name]].tolist()
+    return start, stop
+
+
+def _find_displaced(found: IngestPlan) -> Iterator[Problem]:
+    """What is there already must stay where it is."""
+    dim = found.append_dim
+    if dim is None:
+        return
+    end = found.existing.dims.get(dim, 0) if found.existing is not None else 0
+    for name, region in found.regions.items():
+        if region is None:
+            continue
+        before = found.replaced.get(name)
+        if before is not None and before != region:
+            text = f"it is in {_show(before)} and would be in {_show(region)} now"
+            yield Problem(ProblemKind.LENGTH, dim, text, (name,))
+        if before is None and region[0] < end:
+            text = f"it would come to {_show(region)}, before the end of what is there, {end}"
+            yield Problem(ProblemKind.OVERLAP, dim, text, (name,))
+
+
+def _show(region: Region) -> str:
+    return f"[{region[0]}:{region[1]}]"
+
+
+def _find_misfits(found: IngestPlan) -> Iterator[Problem]:
+    """Where nothing of the group stays, nothing has been compared with it yet."""
+    if found.existing is None or found.kept:
+        return
+    dim = found.append_dim
+
+    def fixed(header: ArrayHeader) -> list[int]:
+        pairs = zip(header.dims, header.shape, strict=True)
+        return [extent for each, extent in pairs if each != dim]
+
+    for name, variable in found.plan.variables.items():
+        there = found.existing.arrays.get(name)
+        if there is None:
+            continue
+        both = [(THE_REPOSITORY, there), *((each, ArrayHeader(name, variable.metadata))
+                for each in found.regions)]  # fmt: skip
+        yield from compare(both, ProblemKind.DIMENSIONS, "dimensions", lambda each: each.dims)
+        yield from compare(both, ProblemKind.LENGTH, "length of its other axes", fixed)
+        yield from compare_meaning(both)
+        if variable.values is None:
+            yield from compare_storage(both)

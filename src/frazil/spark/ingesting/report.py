@@ -1,0 +1,116 @@
+"""What became of an ingest."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from frazil.format.json_values import JsonValue
+from frazil.spark.ingesting.ledger import Region, Work
+from frazil.spark.ingesting.parsing import BadFile
+from frazil.spark.ingesting.placing import PlacedCell
+from frazil.spark.ingesting.planning import IngestPlan
+from frazil.virtual import Report, Severity
+
+_SHOWN_FILES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class IngestedFile:
+    """A file that went into the repository, or would."""
+
+    source: str
+    region: Region | None
+    is_changed: bool
+    """Whether it was there before, as another version of the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class IngestedVariable:
+    """How a variable got into the repository, or would."""
+
+    name: str
+    shape: tuple[int, ...]
+    treatment: str
+    references: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class IngestReport:
+    """What an ingest did; prints as a table."""
+
+    job_id: str
+    snapshot_id: str | None = None
+    """The version that it made; None where nothing was to do, or nothing was to be done."""
+    files: tuple[IngestedFile, ...] = ()
+    known: tuple[str, ...] = ()
+    """Files that were ingested before, and have not changed."""
+    bad: tuple[BadFile, ...] = ()
+    """Files that were skipped, with the reason."""
+    variables: tuple[IngestedVariable, ...] = ()
+    notes: Report = field(default_factory=Report)
+    """Good to know: gaps, variables that some files lack."""
+    metrics: Mapping[str, JsonValue] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        changed = sum(each.is_changed for each in self.files)
+        counts = [
+            ("new", len(self.files) - changed), ("changed", changed),
+            ("known", len(self.known)), ("skipped", len(self.bad)),
+        ]  # fmt: skip
+        files = ", ".join(f"{count} {what}" for what, count in counts if count) or "none"
+        lines = [f"snapshot  {self.snapshot_id or 'none'}", f"files     {files}"]
+        if self.variables:
+            rows = [
+                (each.name, " × ".join(map(str, each.shape)) or "scalar", each.treatment,
+                 str(each.references or "")) for each in self.variables
+            ]  # fmt: skip
+            lines += ["", *_table(("variable", "shape", "how", "references"), rows)]
+        if self.bad:
+            shown = [(each.location, each.reason) for each in self.bad[:_SHOWN_FILES]]
+            lines += ["", *_table(("skipped", "why"), shown)]
+        if len(self.notes):
+            lines += ["", str(self.notes)]
+        return "\n".join(lines)
+
+
+def nothing_to_do(job_id: str, work: Work, bad: tuple[BadFile, ...]) -> IngestReport:
+    """The report where all files are known or bad."""
+    return IngestReport(job_id, known=tuple(file.location for file in work.known), bad=bad)
+
+
+def describe(job_id: str, found: IngestPlan, work: Work, bad: tuple[BadFile, ...]) -> IngestReport:
+    """What a plan would do."""
+    files = tuple(
+        IngestedFile(name, region, name in found.replaced) for name, region in found.regions.items()
+    )
+    variables = tuple(
+        IngestedVariable(name, tuple(each.metadata["shape"]), each.treatment.value)
+        for name, each in found.plan.variables.items()
+    )
+    known = tuple(file.location for file in work.known)
+    notes = found.plan.report.with_severity(Severity.NOTES)
+    return IngestReport(job_id, None, files, known, bad, variables, notes)
+
+
+def finish(
+    report: IngestReport,
+    snapshot_id: str,
+    placed: Sequence[PlacedCell],
+    metrics: Mapping[str, JsonValue],
+) -> IngestReport:
+    """What was planned, done."""
+    counts: Counter[str] = Counter()
+    for each in placed:
+        counts[each.variable] += each.references
+    variables = tuple(replace(each, references=counts[each.name]) for each in report.variables)
+    return replace(report, snapshot_id=snapshot_id, variables=variables, metrics=metrics)
+
+
+def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    whole = [headings, *rows]
+    widths = [max(map(len, column)) for column in zip(*whole, strict=True)]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in whole
+    ]
+    return [lines[0], "  ".join("-" * width for width in widths), *lines[1:]]
