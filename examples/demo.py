@@ -1,4 +1,4 @@
-"""A tour of Frazil on a local disk: write, append, branch, tag, travel in time, resolve a conflict.
+"""A tour of Frazil on a local disk: write, append, travel in time, meet conflicts, refer to files.
 
 make demo            # sets everything up, and runs this
 python examples/demo.py [folder]
@@ -17,6 +17,7 @@ import xarray as xr
 import zarr
 
 import frazil
+import frazil.virtual
 
 DAYS = 60
 LATITUDES, LONGITUDES = np.arange(-90, 91, 2.0), np.arange(0, 360, 2.0)
@@ -118,6 +119,35 @@ class Tour:
         )
         return f"{old.dialect.value}: {np.asarray(array[:3]).tolist()}…"
 
+    def refer(self) -> str:
+        """NetCDF files as one versioned array, without a copy of their bytes."""
+        if sys.version_info < (3, 12):
+            return "the readers of NetCDF need Python 3.12"
+        archive = self.folder.absolute() / "archive"
+        archive.mkdir()
+        for month in range(1, 4):
+            days = make_days(f"2020-{month:02}-01", 28)
+            days.to_netcdf(archive / f"2020-{month:02}.nc", engine="h5netcdf")
+        repo = self.create_for(archive)
+        sources = [frazil.virtual.open(path) for path in sorted(archive.iterdir())]
+        session = repo.writable_session("main")
+        frazil.virtual.write(frazil.virtual.combine(sources, "time"), session.store, sources)
+        session.commit("The archive")
+        store = repo.readonly_session("main").store
+        found = xr.open_zarr(store, consolidated=False)
+        well = "well" if repo.doctor().is_well else "not well"
+        return f"{len(sources)} files, {found.sizes['time']} days, containers are {well}"
+
+    def create_for(self, archive: Path) -> frazil.Repository:
+        """A repository that may refer to the files of a folder."""
+        prefix = f"{archive.as_uri()}/"
+        config = frazil.RepositoryConfig.default()
+        store = frazil.local_filesystem_store(str(archive))
+        config.set_virtual_chunk_container(frazil.VirtualChunkContainer(prefix, store))
+        access = {prefix: frazil.credentials.LocalFileSystemAccess}
+        storage = frazil.local_filesystem_storage(str(self.folder / "archive-repo"))
+        return frazil.Repository.create(storage, config, access)
+
     def count_days(self, session: frazil.Session) -> int:
         """How many days a version has."""
         return len(xr.open_zarr(session.store, consolidated=False)["time"])
@@ -135,6 +165,7 @@ def main(folder: Path) -> None:
     step("write from two processes, one commit", tour.work_together)
     step("meet a conflict, resolve it", tour.disagree)
     step("commit to a repository of an old generation", tour.look_back)
+    step("refer to NetCDF files, copy nothing", tour.refer)
     print(f"\nThe history of {folder / 'repo'}:\n")
     print(tour.repo.ancestry_graph(plain=True))
 
