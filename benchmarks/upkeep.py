@@ -4,9 +4,8 @@
 
 - *garbage* and *stats* go through 200 snapshots, 2,000 manifests and 200,000 chunks on a local disk;
   half of all is garbage, and collecting it deletes it.
-- *diff* tells the million chunks of a commit, as lists, and as Frazil's columns beside the official lists;
-  *rebase* puts a session of a million references on top
-  of it; no chunk is in both.
+- *diff* tells the million chunks of a commit, as lists, and as Frazil's columns beside official lists;
+  *rebase* puts a session of a million references on top of it, and no chunk is in both.
 - *rewrite* brings the two million references of one manifest into a hundred, with the commit.
 - Either library works on copies of the same repository. Processor seconds are those of all threads.
 - Peak memory is by how much the work raised the process's memory.
