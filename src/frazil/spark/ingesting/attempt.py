@@ -13,7 +13,13 @@ from frazil.format.json_values import JsonValue
 from frazil.repository import Repository
 from frazil.session import Session
 from frazil.spark.ingesting.arrays import make_room
-from frazil.spark.ingesting.configuring import configure, configured_rules, save
+from frazil.spark.ingesting.configuring import (
+    add_to,
+    configure,
+    configured_rules,
+    current_config,
+    save,
+)
 from frazil.spark.ingesting.containers import plan_containers
 from frazil.spark.ingesting.discovery import SourceFile
 from frazil.spark.ingesting.existing import read_existing
@@ -83,13 +89,14 @@ class Attempt:
         sources: Sequence[ParsedSource],
         report: IngestReport,
     ) -> IngestReport:
-        options, config = self.options, self.repository.config
+        options, config = self.options, current_config(self.repository)
         folders = sorted({folder for each in sources for folder in each.folders})
         missing = plan_containers(
             folders, config.virtual_chunk_containers or {}, options.containers
         )
         rules = plan_rules(found, options.group, configured_rules(config))
-        configured = configure(self.repository, missing, rules, options.credentials)
+        config = add_to(config, missing, rules)
+        configured = configure(self.repository, config, folders, options.credentials)
         session = _open_again(configured, session)
 
         make_room(found, session.store, options.group)
@@ -101,7 +108,8 @@ class Attempt:
 
         metrics = self._measure(sources, placed)
         self.job.refuse_if_cancelled()
-        save(self.repository, missing, rules)
+        if missing or rules:
+            save(self.repository, missing, rules)
         snapshot_id = session.commit(
             options.message or f"ingest {len(sources)} files",
             {METRICS: metrics},

@@ -1,14 +1,15 @@
 """The configuration that an ingest needs, added where it is missing, and saved with the repository."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 
 from frazil.config import ManifestConfig, ManifestSplittingConfig, RepositoryConfig
 from frazil.config.split_conditions import SplitSizes
-from frazil.credentials import AnyCredential
 from frazil.repository import Repository
 from frazil.spark.ingesting.containers import default_credential
 from frazil.virtual import VirtualChunkContainer
+from frazil.virtual.locations import index_containers
+from frazil.virtual.readers.stores import Credentials
 
 
 def configured_rules(config: RepositoryConfig) -> SplitSizes | None:
@@ -17,13 +18,20 @@ def configured_rules(config: RepositoryConfig) -> SplitSizes | None:
     return splitting.split_sizes if splitting is not None else None
 
 
+def current_config(repository: Repository) -> RepositoryConfig:
+    """What was saved with the repository up to now, under what it was opened with."""
+    saved = Repository.fetch_config(repository.storage)
+    return repository.config if saved is None else saved.merge(repository.config)
+
+
 def add_to(
     config: RepositoryConfig, containers: Sequence[VirtualChunkContainer], rules: SplitSizes
 ) -> RepositoryConfig:
-    """A configuration with more containers, and more rules behind those that it has."""
+    """A configuration with the containers and, behind its own, the rules that it lacks."""
     added = deepcopy(config)
     for container in containers:
-        added.set_virtual_chunk_container(container)
+        if container.url_prefix not in (added.virtual_chunk_containers or {}):
+            added.set_virtual_chunk_container(container)
     before = configured_rules(config) or ()
     new = tuple(rule for rule in rules if rule not in before)
     if new:
@@ -34,26 +42,26 @@ def add_to(
 
 def configure(
     repository: Repository,
-    containers: Sequence[VirtualChunkContainer],
-    rules: SplitSizes,
-    credentials: Mapping[str, AnyCredential | None],
+    config: RepositoryConfig,
+    folders: Sequence[str],
+    credentials: Credentials,
 ) -> Repository:
-    """The repository with what it lacks, allowed to read the new containers."""
-    if not containers and not rules:
-        return repository
-    known = repository.authorized_virtual_container_prefixes
+    """The repository with a configuration, and with leave to read what is in some folders."""
+    index = index_containers(config.virtual_chunk_containers or {})
+    needed = {each.url_prefix: each for each in map(index.find_container, folders)}
     access = {
-        each.url_prefix: credentials.get(each.url_prefix) or default_credential(each)
-        for each in containers
-        if each.url_prefix not in known
+        prefix: credentials.get(prefix) or default_credential(container)
+        for prefix, container in needed.items()
+        if prefix not in repository.authorized_virtual_container_prefixes
     }
-    return repository.reopen(add_to(repository.config, containers, rules)).authorize(access)
+    return repository.reopen(config).authorize(access)
 
 
 def save(
     repository: Repository, containers: Sequence[VirtualChunkContainer], rules: SplitSizes
 ) -> None:
     """Save what is added, and nothing else of what this repository was opened with."""
-    if containers or rules:
-        saved = Repository.open(repository.storage)
-        saved.reopen(add_to(saved.config, containers, rules)).save_config()
+    saved = Repository.open(repository.storage)
+    wanted = add_to(saved.config, containers, rules)
+    if wanted != saved.config:
+        saved.reopen(wanted).save_config()

@@ -12,6 +12,7 @@ from frazil.errors import ConflictError, InvalidInputError, InvalidSourcesError
 from frazil.opening import open_repository
 from frazil.repository import Repository
 from frazil.spark.ingesting.attempt import Attempt
+from frazil.spark.ingesting.configuring import current_config
 from frazil.spark.ingesting.discovery import SourceFile, SourceName, discover
 from frazil.spark.ingesting.frames import parse_sources
 from frazil.spark.ingesting.ledger import read_ledger, subtract
@@ -82,7 +83,7 @@ def ingest(
         containers=tuple(containers),
         credentials=dict(credentials or {}),
     )
-    known = (repo.config.virtual_chunk_containers or {}).values()
+    known = (current_config(repo).virtual_chunk_containers or {}).values()
     reading = Reading(
         group=source_group,
         load=tuple(load),

@@ -1,9 +1,16 @@
 """Source files for tests of ingests: days of two variables, a file each few days."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import xarray as xr
+
+import frazil
+from frazil.spark.ingesting import IngestReport
+
+Ingest = Callable[..., IngestReport]
+"""An ingest of an archive, to which options can be given."""
 
 ENCODING = {
     "t": {"zlib": True, "chunksizes": (1, 12, 8)},
@@ -43,3 +50,22 @@ def save_days(folder: Path, start: int, count: int = DAYS, *, seed: int = 0) -> 
 def save_archive(folder: Path, files: int, *, first: int = 0) -> list[Path]:
     """So many files, one after the other."""
     return [save_days(folder, DAYS * number) for number in range(first, first + files)]
+
+
+def read(repo: frazil.Repository, group: str | None = None) -> xr.Dataset:
+    """The newest version, as somebody opens it who has only the saved configuration."""
+    saved = frazil.Repository.fetch_config(repo.storage)
+    prefixes = (saved and saved.virtual_chunk_containers) or {}
+    access = dict.fromkeys(prefixes, frazil.credentials.LocalFileSystemAccess)
+    opened = frazil.Repository.open(repo.storage, authorize_virtual_chunk_access=access)
+    store = opened.readonly_session("main").store
+    found: xr.Dataset = xr.open_zarr(store, group=group, consolidated=False)
+    return found.load()
+
+
+def expect(archive: Path) -> xr.Dataset:
+    """What xarray makes of the files themselves."""
+    paths = sorted(archive.glob("*.nc"))
+    options = {"data_vars": "minimal", "coords": "minimal", "compat": "override"}
+    with xr.open_mfdataset(paths, engine="netcdf4", **options) as found:  # type: ignore[arg-type]
+        return found.load()

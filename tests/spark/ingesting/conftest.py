@@ -1,0 +1,52 @@
+"""Repositories and archives on a disk, which tasks in other processes share."""
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import frazil
+import frazil.spark
+from tests.spark.ingesting.archives import Ingest
+
+# VirtualiZarr needs a newer Python than Frazil does.
+collect_ignore_glob = [] if find_spec("virtualizarr") else ["test_*.py"]
+
+_WARNINGS = (
+    "Numcodecs codecs are not in the Zarr version 3",
+    "The data type .* does not have a Zarr V3 specification",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Filters of HDF5 have names that Zarr's specification has not, which it warns of when read."""
+    for item in items:
+        if "tests/spark/ingesting/" in item.path.as_posix():
+            for message in _WARNINGS:
+                item.add_marker(pytest.mark.filterwarnings(f"ignore:{message}"))
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> frazil.Repository:
+    """An empty repository that was told nothing of any archive."""
+    return frazil.Repository.create(frazil.local_filesystem_storage(str(tmp_path / "repo")))
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    """A folder for files."""
+    folder = tmp_path / "archive"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def ingest(spark: SparkSession, repo: frazil.Repository, archive: Path) -> Ingest:
+    """Ingest the archive into the repository."""
+
+    def run(**options: object) -> frazil.spark.IngestReport:
+        given = {"append_dim": "time", **options}
+        return frazil.spark.ingest(spark, f"{archive}/*.nc", repo, **given)  # type: ignore[arg-type]
+
+    return run
