@@ -1,0 +1,271 @@
+"""Functions over blocks, and reductions: what numpy and Xarray get from the same data."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+import zarr
+from pyspark.sql import SparkSession
+
+from frazil import Repository
+from frazil.errors import AlreadyExistsError, InvalidInputError, NodeNotFoundError
+from frazil.spark import transform
+from frazil.xarray import to_icechunk
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+DAYS, LATS, LONS = 70, 6, 8
+# Little enough that everything takes several tasks.
+SMALL: dict[str, Any] = {"task_bytes": 6000, "run_on": "spark"}
+
+
+def make() -> xr.Dataset:
+    random = np.random.default_rng(11)
+    t = random.normal(280, 10, (DAYS, LATS, LONS)).astype("f4")
+    t[random.random(t.shape) < 0.1] = np.nan
+    t[:, 1, 1] = np.nan
+    packed = xr.DataArray(t.round(1), dims=("time", "lat", "lon"))
+    packed.encoding = {"dtype": "i2", "scale_factor": 0.1, "add_offset": 280.0, "_FillValue": -9999}
+    return xr.Dataset(
+        {
+            "t": (("time", "lat", "lon"), t, {"units": "K"}),
+            "packed": packed,
+            "n": (("time", "lat", "lon"), random.integers(-50, 50, t.shape).astype("i2")),
+            "mask": (("lat", "lon"), random.random((LATS, LONS)) < 0.5),
+        },
+        {
+            "time": np.datetime64("2020-01-15", "ns") + np.arange(DAYS) * np.timedelta64(1, "D"),
+            "lat": np.linspace(-50, 50, LATS),
+            "lon": np.arange(LONS) * 45.0,
+            "basin": ("lon", list("aabbccab")),
+        },
+        {"title": "a test"},
+    )
+
+
+@pytest.fixture
+def filled(repo: Repository) -> Repository:
+    session = repo.writable_session("main")
+    chunks = {"chunks": (10, 3, 4)}
+    to_icechunk(make(), session, encoding={"t": chunks, "packed": chunks, "n": chunks})
+    session.commit("filled")
+    return repo
+
+
+def read(repo: Repository, group: str | None = None) -> xr.Dataset:
+    store = repo.readonly_session("main").store
+    opened: xr.Dataset = xr.open_zarr(store, group=group, consolidated=False, chunks=None)
+    return opened.load()
+
+
+# Maps
+
+
+@pytest.mark.parametrize("run_on", ["spark", "driver"])
+def test_a_function_of_aligned_arrays(spark: SparkSession, filled: Repository, run_on: Any) -> None:
+    def celsius(t: xr.DataArray, mask: xr.DataArray) -> xr.DataArray:
+        return (t - 273.15).where(mask)
+
+    report = transform(
+        spark, filled, celsius, inputs=["t", "/mask"], output="celsius",
+        attrs={"units": "C"}, task_bytes=6000, run_on=run_on,
+    )  # fmt: skip
+
+    found, data = read(filled), make()
+    expected = (data.t - 273.15).where(data.mask).transpose("time", "lat", "lon")
+    np.testing.assert_array_equal(found.celsius, expected)
+    assert found.celsius.dtype == expected.dtype
+    assert found.celsius.attrs == {"units": "C"}
+    assert found.celsius.encoding["chunks"] == (10, 3, 4)
+    assert found.attrs == {"title": "a test"}
+    assert report.tasks > 3
+    assert len(list(filled.ancestry(branch="main"))) == 3
+
+
+def smooth(values: Any) -> Any:
+    """The mean over neighbours in longitude, of which there are two on each side."""
+    return sum(np.roll(values, shift, axis=2) for shift in (-2, -1, 0, 1, 2)) / 5
+
+
+def test_a_halo_around_the_globe(spark: SparkSession, filled: Repository) -> None:
+    transform(
+        spark, filled, smooth, inputs=["t"], output="smooth", blocks="numpy",
+        halo={"lon": 2}, boundary={"lon": "wrap"}, **SMALL,
+    )  # fmt: skip
+
+    np.testing.assert_array_equal(read(filled).smooth, smooth(make().t.values))
+
+
+def test_a_halo_that_ends_with_the_data(spark: SparkSession, filled: Repository) -> None:
+    def rolling(t: xr.DataArray) -> xr.DataArray:
+        return t.rolling(time=5, min_periods=1).mean()
+
+    transform(spark, filled, rolling, inputs=["t"], output="rolled", halo={"time": (4, 0)}, **SMALL)
+
+    np.testing.assert_allclose(read(filled).rolled, rolling(make().t), rtol=1e-5)
+
+
+def test_packed_values_are_what_xarray_reads(spark: SparkSession, filled: Repository) -> None:
+    before = read(filled).packed
+
+    transform(spark, filled, lambda t: t * 2, inputs=["packed"], output="twice", **SMALL)
+
+    np.testing.assert_array_equal(read(filled).twice, before * 2)
+    assert np.isnan(before).any()
+
+
+def test_chunks_that_were_never_written_are_read_as_fill_values(
+    spark: SparkSession, filled: Repository
+) -> None:
+    session = filled.writable_session("main")
+    array = zarr.create_array(
+        session.store, name="sparse", shape=(20,), chunks=(5,), dtype="i4", fill_value=7,
+        dimension_names=["x"],
+    )  # fmt: skip
+    array[5:10] = 1
+    session.commit("sparse")
+
+    transform(spark, filled, np.negative, inputs=["sparse"], output="negative", **SMALL)
+
+    assert read(filled).negative.values.tolist() == [-7] * 5 + [-1] * 5 + [-7] * 10
+
+
+def test_a_dimension_that_goes_and_one_that_comes(spark: SparkSession, filled: Repository) -> None:
+    def quantiles(t: xr.DataArray) -> xr.DataArray:
+        found: xr.DataArray = t.fillna(0).quantile([0.25, 0.75], dim="time")
+        return found
+
+    data = make()
+    template = quantiles(data.t).transpose("lat", "lon", "quantile")
+
+    transform(
+        spark, filled, quantiles, inputs=["t"], output="stats/quartiles",
+        core_dims=["time"], template=template, chunks={"lat": 2}, **SMALL,
+    )  # fmt: skip
+
+    found = read(filled, "stats")
+    xr.testing.assert_allclose(found.quartiles, template.drop_vars("basin"))
+    assert found.quartiles.encoding["chunks"] == (2, 4, 2)
+
+
+def test_an_output_may_be_replaced(spark: SparkSession, filled: Repository) -> None:
+    transform(spark, filled, lambda t: t + 1, inputs=["t"], output="out", **SMALL)
+    with pytest.raises(AlreadyExistsError):
+        transform(spark, filled, lambda t: t + 2, inputs=["t"], output="out", **SMALL)
+
+    transform(
+        spark, filled, lambda n: n + 2, inputs=["n"], output="out", overwrite=True, dtype="i8",
+        encoding={"shards": (20, 6, 4)}, **SMALL,
+    )  # fmt: skip
+
+    found = read(filled).out
+    np.testing.assert_array_equal(found, make().n + 2)
+    assert found.dtype == "i8"
+
+
+# Reductions
+
+
+@pytest.mark.parametrize("name", ["mean", "sum", "min", "max", "count", "std"])
+@pytest.mark.parametrize("variable", ["t", "n"])
+def test_reductions_along_time(
+    spark: SparkSession, filled: Repository, name: str, variable: str
+) -> None:
+    report = transform(
+        spark, filled, inputs=[variable], output="reduced", reduce=name, over="time", **SMALL
+    )
+
+    expected = getattr(make()[variable], name)("time")
+    found = read(filled).reduced
+    xr.testing.assert_allclose(found.drop_vars("basin"), expected.drop_vars("basin"), rtol=1e-5)
+    assert found.dtype == expected.dtype
+    assert found.dims == expected.dims
+    assert "pieces" in report.notes[0]
+
+
+@pytest.mark.parametrize("name", ["mean", "std", "max"])
+def test_a_monthly_climatology(spark: SparkSession, filled: Repository, name: str) -> None:
+    transform(
+        spark, filled, inputs=["t"], output="climate/t", reduce=name, groupby="time.month",
+        chunks={"month": 1}, **SMALL,
+    )  # fmt: skip
+
+    expected = getattr(make().t.groupby("time.month"), name)()
+    found = read(filled, "climate")
+    assert found.t.dims == ("month", "lat", "lon")
+    assert found.month.values.tolist() == [1, 2, 3]
+    assert found.t.encoding["chunks"] == (1, 3, 4)
+    np.testing.assert_allclose(found.t, expected.transpose(*found.t.dims), rtol=1e-5)
+    np.testing.assert_array_equal(found.lat, make().lat)
+
+
+def test_a_zonal_mean(spark: SparkSession, filled: Repository) -> None:
+    transform(
+        spark, filled, lambda t: t - 273.15, inputs=["t"], output="zonal", reduce="mean",
+        over=["lon"], **SMALL,
+    )  # fmt: skip
+
+    np.testing.assert_allclose(
+        read(filled).zonal, (make().t - 273.15).mean("lon"), rtol=1e-4, atol=1e-4
+    )
+
+
+def test_groups_by_a_coordinate_and_over_more(spark: SparkSession, filled: Repository) -> None:
+    transform(
+        spark, filled, inputs=["n"], output="basins/n", reduce="sum", groupby="basin",
+        over=["time", "lon"], **SMALL,
+    )  # fmt: skip
+
+    expected = make().n.groupby("basin").sum().sum("time")
+    found = read(filled, "basins")
+    assert found.basin.values.tolist() == ["a", "b", "c"]
+    np.testing.assert_array_equal(
+        found.n.transpose("lat", "basin"), expected.transpose("lat", "basin")
+    )
+
+
+def test_everything_to_one_number(spark: SparkSession, filled: Repository) -> None:
+    report = transform(
+        spark, filled, inputs=["t"], output="one", reduce="std", over=["time", "lat", "lon"],
+        task_bytes=480, run_on="driver",
+    )  # fmt: skip
+
+    np.testing.assert_allclose(read(filled).one, make().t.std(), rtol=1e-5)
+    assert "28 pieces" in report.notes[0], "more than one level of the tree"
+
+
+# What can't be
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"inputs": ["none"]}, NodeNotFoundError, "none"),
+        ({"inputs": []}, InvalidInputError, "no inputs"),
+        ({"inputs": ["t", "n"], "function": None}, InvalidInputError, "one input"),
+        ({"function": lambda t: t.mean("lat")}, InvalidInputError, "core_dims"),
+        ({"function": lambda t: t.isel(lat=slice(1))}, InvalidInputError, "made 1 of the 3"),
+        ({"function": lambda t: t.astype(str)}, InvalidInputError, "numbers"),
+        ({"dtype": "i4"}, InvalidInputError, "float32"),
+        ({"over": "time"}, InvalidInputError, "reduce is not given"),
+        ({"reduce": "median", "over": "time"}, InvalidInputError, "no reduction"),
+        ({"reduce": "mean"}, InvalidInputError, "over=None"),
+        ({"reduce": "mean", "over": "depth"}, InvalidInputError, "some of"),
+        ({"reduce": "mean", "groupby": "time.colour"}, InvalidInputError, "component"),
+        ({"reduce": "mean", "groupby": "basin", "output": "b"}, InvalidInputError, "another basin"),
+        ({"halo": {"depth": 1}}, InvalidInputError, "depth"),
+        ({"halo": {"lat": -1}}, InvalidInputError, "halo"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_makes_no_sense_is_refused_before_any_task(
+    spark: SparkSession, filled: Repository, arguments: Any, error: type[Exception], text: str
+) -> None:
+    tip = filled.lookup_branch("main")
+    given = {"function": lambda t: t, "inputs": ["t"], "output": "out", **arguments}
+
+    with pytest.raises(error, match=text):
+        transform(spark, filled, **given, **SMALL)
+
+    assert filled.lookup_branch("main") == tip
