@@ -8,11 +8,21 @@ and one job is one commit.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from frazil.spark.arrays import JobReport, foreach_region, rechunk, transform, write
+from frazil.spark.arrays import JobReport, foreach_region, materialize, rechunk, transform, write
 from frazil.spark.job import Job
 from frazil.spark.sessions import check, session
 
-__all__ = ["Job", "JobReport", "check", "foreach_region", "rechunk", "session", "transform", "write"]
+__all__ = [
+    "Job",
+    "JobReport",
+    "check",
+    "foreach_region",
+    "materialize",
+    "rechunk",
+    "session",
+    "transform",
+    "write",
+]
 
 if TYPE_CHECKING:
     from frazil.spark.ingesting import IngestReport as IngestReport

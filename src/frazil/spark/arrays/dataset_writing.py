@@ -26,7 +26,7 @@ from frazil.spark.arrays.regions import (
     slices_of,
 )
 from frazil.spark.arrays.report import JobReport
-from frazil.spark.arrays.runner import RunOn, choose_runner, count_slots
+from frazil.spark.arrays.runner import RunOn, count_slots
 from frazil.spark.arrays.zarr_arrays import find_unit, open_for_writing
 from frazil.spark.job import Job
 from frazil.xarray import LazyPart, Region, ZarrWriteModes, write_all_but_lazy
@@ -64,7 +64,7 @@ def write(
         limit = task_bytes or choose_task_bytes(total, count_slots(spark))
         units = [find_unit(open_for_writing(session, part.path)) for part in parts]
         groups = plan_pieces(parts, units, limit)
-        runner = choose_runner(spark, run.job, run_on, is_small=len(groups) < 2)
+        runner = run.choose_runner(spark, run_on, is_small=len(groups) < 2)
         if groups:
             write_regions(runner, session, write_piece, groups)
         return run.commit(session, runner, spark, message, metadata)

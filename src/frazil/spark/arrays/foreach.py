@@ -15,7 +15,7 @@ from frazil.spark.arrays.one_commit import (
     write_regions,
 )
 from frazil.spark.arrays.report import JobReport
-from frazil.spark.arrays.runner import RunOn, choose_runner
+from frazil.spark.arrays.runner import RunOn
 from frazil.spark.job import Job
 
 
@@ -48,7 +48,7 @@ def foreach_region(
         all_regions = list(regions)
         starts = range(0, len(all_regions), regions_per_task)
         groups = [all_regions[start : start + regions_per_task] for start in starts]
-        runner = choose_runner(spark, run.job, run_on)
+        runner = run.choose_runner(spark, run_on)
         session = run.open_session()
         if prepare is not None:
             prepare(session)

@@ -9,16 +9,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from pyspark.sql import SparkSession
+
 from frazil.conflicts import ConflictDetector
 from frazil.engine.changes import ChangeSet
+from frazil.errors import InvalidInputError
 from frazil.format.references import ChunkKind
 from frazil.opening import open_repository
 from frazil.repository import Repository
 from frazil.session import ForkSession, Session
 from frazil.spark.arrays.merging import fresh_fork, merge_changes
 from frazil.spark.arrays.report import JobReport
-from frazil.spark.arrays.runner import Runner, find_application_id
+from frazil.spark.arrays.runner import Runner, RunOn, choose_runner, find_application_id
 from frazil.spark.job import Job
+from frazil.storage.memory import MemoryStorage
 from frazil.urls import Location
 
 Region = TypeVar("Region")
@@ -43,6 +47,17 @@ class Run:
     def open_session(self) -> Session:
         """A session for changes that are committed at the end."""
         return self.repository.writable_session(self.branch)
+
+    def choose_runner(
+        self, spark: SparkSession | None, run_on: RunOn, *, is_small: bool = False
+    ) -> Runner:
+        """The place that was asked for, or the one that suits the work and the storage."""
+        is_here = isinstance(self.repository.storage, MemoryStorage)
+        if is_here and run_on == "spark":
+            raise InvalidInputError(
+                "tasks on Spark can't reach a repository in this process' memory"
+            )
+        return choose_runner(spark, self.job, run_on, is_small=is_small or is_here)
 
     def commit(
         self,

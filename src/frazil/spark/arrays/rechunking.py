@@ -21,7 +21,7 @@ from frazil.spark.arrays.regions import (
     whole,
 )
 from frazil.spark.arrays.report import JobReport
-from frazil.spark.arrays.runner import Runner, RunOn, choose_runner, count_slots
+from frazil.spark.arrays.runner import Runner, RunOn, count_slots
 from frazil.spark.arrays.scratch import Scratch, scratch_arrays
 from frazil.spark.arrays.zarr_arrays import (
     AnyArray,
@@ -79,7 +79,7 @@ def rechunk(
         )
         total = byte_count(original.shape, _itemsize(original))
         limit = task_bytes or choose_task_bytes(total, count_slots(spark))
-        runner = choose_runner(spark, run.job, run_on, is_small=total <= limit)
+        runner = run.choose_runner(spark, run_on, is_small=total <= limit)
         run.notes.append(_describe(plan))
         copying = _Copying(runner, source, path, original, limit, memory)
         if plan.is_direct:

@@ -21,7 +21,7 @@ from frazil.spark.arrays.reduction_plan import plan_chunks, plan_layout, plan_re
 from frazil.spark.arrays.reductions import find_reduction
 from frazil.spark.arrays.regions import LEAST_TASK_BYTES, choose_task_bytes, count_items, pack
 from frazil.spark.arrays.report import JobReport
-from frazil.spark.arrays.runner import Runner, RunOn, choose_runner, count_slots
+from frazil.spark.arrays.runner import Runner, RunOn, count_slots
 from frazil.spark.arrays.scratch import scratch_arrays
 from frazil.spark.arrays.windows import Boundary, Halo, plan_margins
 from frazil.spark.arrays.zarr_arrays import checked_encoding, path_of
@@ -81,7 +81,7 @@ def transform(
         _refuse_contradictions(computation, reduce, over, groupby, template)
         total = sum(array.nbytes for array in arrays)
         limit = task_bytes or choose_task_bytes(total, count_slots(spark))
-        runner = choose_runner(spark, run.job, run_on, is_small=total <= limit)
+        runner = run.choose_runner(spark, run_on, is_small=total <= limit)
         wanted = _Wanted(
             path_of(output), template, dtype, chunks or {}, attrs, checked_encoding(encoding),
             overwrite,
