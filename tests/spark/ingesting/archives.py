@@ -29,6 +29,7 @@ def make_days(start: int, count: int = DAYS, *, seed: int = 0) -> xr.Dataset:
             "t": (("time", "y", "x"), random.normal(280, 9, (count, 24, 16)).astype("f4")),
             "p": (("time", "y", "x"), random.integers(0, 99, (count, 24, 16), "i4")),
             "station": ((), np.int32(7)),
+            "quality": (("time",), random.integers(0, 9, count, "i2")),
         },
         coords={
             "time": ("time", np.arange(start, start + count), since),

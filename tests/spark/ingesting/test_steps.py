@@ -18,7 +18,7 @@ from frazil.spark.ingesting.ledger import Entry, Ledger, read_ledger, subtract, 
 from frazil.spark.ingesting.options import refuse_unknown
 from frazil.spark.ingesting.parsing import BadFile, Reading, group_files, pack, parse, unpack
 from frazil.spark.ingesting.placing import adopt, place, plan_placement, share_out, write
-from frazil.spark.ingesting.planning import IngestPlan, plan_ingest
+from frazil.spark.ingesting.planning import IngestPlan, loaded_everywhere, plan_ingest
 from frazil.spark.ingesting.splitting import plan_rules, plan_sizes
 from frazil.virtual import FileVersion, Source
 from frazil.virtual.readers.stores import SourceStores
@@ -198,7 +198,8 @@ def headers_of(paths: list[Path]) -> list[virtual.SourceHeader]:
 def existing_of(paths: list[Path], session: frazil.Session) -> virtual.SourceHeader:
     """Ingest some files in this process; gives the header of what is there then."""
     carry_out(plan_ingest(headers_of(paths), [], None, "time"), open_all(paths), session)
-    found = read_existing(session.store, "", {"station"})
+    fresh = loaded_everywhere(headers_of(paths))
+    found = read_existing(session.store, "", fresh, "time")
     assert found is not None
     return found
 
@@ -244,6 +245,20 @@ def test_a_last_chunk_that_is_not_full_must_be_reencoded_before_more_comes(tmp_p
 
     with pytest.raises(InvalidSourcesError, match="chunks of 2 along time don't end where"):
         plan_ingest(headers_of([save_days(tmp_path, 3)]), [], existing, "time")
+
+
+def test_of_what_is_there_only_the_values_are_read_that_are_compared(tmp_path: Path) -> None:
+    paths = save_archive(tmp_path, 2)
+
+    existing = existing_of(paths, new_session())
+
+    values = {name: array.values for name, array in existing.arrays.items()}
+    assert values["t"] is None
+    assert values["quality"] is not None
+    assert not values["quality"].any()
+    assert values["station"] == np.int32(7)
+    assert values["time"] is not None
+    assert values["time"].tolist() == [0, 1, 2, 3]
 
 
 def test_what_is_there_is_cut_where_files_have_changed(tmp_path: Path) -> None:
@@ -310,8 +325,10 @@ def test_files_are_shared_out_by_task() -> None:
 
 
 def test_small_cells_share_a_task() -> None:
-    assert share_out([4, 4, 4, 20, 1, 1], most=10) == (0, 0, 1, 2, 3, 3)
-    assert share_out([]) == ()
+    assert share_out([4, 4, 4, 20, 1, 1], 1, most=10) == (0, 0, 1, 2, 3, 3)
+    assert share_out([1, 1, 1, 1, 1, 1], 1) == (0, 0, 1, 1, 2, 2)
+    assert share_out([4, 1], 8) == (0, 1)
+    assert share_out([], 2) == ()
 
 
 def test_regions_that_touch_are_written_together() -> None:
@@ -335,6 +352,6 @@ def test_arrays_and_dimensions_get_other_names(tmp_path: Path) -> None:
     _, source = parse(path.as_uri(), Reading(skip=("p",), rename={"t": "air", "time": "day"}))
 
     assert source is not None
-    assert list(source.arrays) == ["air", "station", "day", "y", "x"]
+    assert list(source.arrays) == ["air", "station", "quality", "day", "y", "x"]
     assert source.arrays["air"].dims == ("day", "y", "x")
     assert np.shape(source.references["air"].coordinates) == (8, 3)

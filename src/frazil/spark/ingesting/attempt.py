@@ -23,12 +23,12 @@ from frazil.spark.ingesting.configuring import (
 from frazil.spark.ingesting.containers import plan_containers
 from frazil.spark.ingesting.discovery import SourceFile
 from frazil.spark.ingesting.existing import read_existing
-from frazil.spark.ingesting.frames import ParsedSources, write_cells
+from frazil.spark.ingesting.frames import ParsedSources, count_slots, write_cells
 from frazil.spark.ingesting.ledger import Entry, Work, read_ledger, subtract, write_ledger
 from frazil.spark.ingesting.options import Options
 from frazil.spark.ingesting.parsing import ParsedSource, bad_files
 from frazil.spark.ingesting.placing import PlacedCell, adopt, plan_placement
-from frazil.spark.ingesting.planning import IngestPlan, plan_ingest
+from frazil.spark.ingesting.planning import IngestPlan, loaded_everywhere, plan_ingest
 from frazil.spark.ingesting.report import IngestReport, describe, finish, nothing_to_do
 from frazil.spark.ingesting.splitting import plan_rules
 from frazil.spark.job import Job
@@ -73,13 +73,9 @@ class Attempt:
         new = [sources[file.location].header for file in work.new]
         changed = [(sources[file.location].header, entry.region) for file, entry in work.changed]
         headers = [*new, *(header for header, _ in changed)]
-        loaded = {
-            name
-            for header in headers
-            for name, array in header.arrays.items()
-            if array.values is not None
-        }
-        existing = read_existing(session.store, self.options.group, loaded)
+        existing = read_existing(
+            session.store, self.options.group, loaded_everywhere(headers), self.options.append_dim
+        )
         return plan_ingest(new, changed, existing, self.options.append_dim)
 
     def _write(
@@ -101,7 +97,9 @@ class Attempt:
 
         make_room(found, session.store, options.group)
         versions = {each.header.name: each.header.version for each in sources}
-        placement = plan_placement(found, versions, session.state, options.group)
+        placement = plan_placement(
+            found, versions, session.state, options.group, count_slots(self.spark)
+        )
         placed = write_cells(self.spark, self.job, self.parsed, placement, session.state.assets)
         adopt(found, session.state, options.group, placed)
         self._note(session, found, sources)

@@ -1,7 +1,7 @@
 """What a group of the repository holds already, as a source that new ones have to fit."""
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -11,6 +11,7 @@ import zarr
 
 from frazil.spark.ingesting.groups import find_group
 from frazil.spark.ingesting.ledger import Region
+from frazil.virtual.combining.agreement import compare_storage
 from frazil.virtual.quiet import without_codec_warnings
 from frazil.virtual.sources import ArrayHeader, FileVersion, SourceHeader
 
@@ -18,24 +19,53 @@ THE_REPOSITORY = "the repository"
 _NO_VERSION = FileVersion(None, datetime(1970, 1, 1, tzinfo=UTC), 0)
 
 
-def read_existing(store: object, group: str, loaded: Collection[str]) -> SourceHeader | None:
-    """The header of a group, with the values of its indexes and of some arrays; None for no arrays."""
+def read_existing(
+    store: object, group: str, fresh: Mapping[str, ArrayHeader], append_dim: str | None
+) -> SourceHeader | None:
+    """The header of a group, as one of those that it is combined with; None where it has no arrays.
+
+    `fresh` are the arrays whose values come with all the new headers. Of those that are kept as values
+    here, too, only what has to be compared is read.
+    """
     with without_codec_warnings():
         found = find_group(store, group)
         if found is None:
             return None
-        arrays = {name: _read_array(name, array, loaded) for name, array in found.arrays()}
+        arrays = {
+            name: _read_array(
+                array, ArrayHeader(name, _metadata(array)), fresh.get(name), append_dim
+            )
+            for name, array in found.arrays()
+        }
     if not arrays:
         return None
     attributes = dict(found.attrs)
     return SourceHeader(THE_REPOSITORY, "zarr", "", _NO_VERSION, attributes, arrays)
 
 
-def _read_array(name: str, array: zarr.Array[Any], loaded: Collection[str]) -> ArrayHeader:
-    header = ArrayHeader(name, json.loads(json.dumps(array.metadata.to_dict())))
-    if header.is_index or name in loaded:
+def _metadata(array: zarr.Array[Any]) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(json.dumps(array.metadata.to_dict()))
+    return found
+
+
+def _read_array(
+    array: zarr.Array[Any], header: ArrayHeader, fresh: ArrayHeader | None, append_dim: str | None
+) -> ArrayHeader:
+    if header.is_index:
         return replace(header, values=np.asarray(array[...]))
-    return header
+    if fresh is None or _is_virtual(header, fresh):
+        return header
+    if append_dim in header.dims:
+        # Nobody looks at the values, which stay as they are; what counts is that they are values.
+        return replace(header, values=np.broadcast_to(np.zeros((), array.dtype), array.shape))
+    return replace(header, values=np.asarray(array[...]))
+
+
+def _is_virtual(header: ArrayHeader, fresh: ArrayHeader) -> bool:
+    """Whether an array is stored as the files are, and so can be referred to further on."""
+    return header.chunk_shape == fresh.chunk_shape and not list(
+        compare_storage([(THE_REPOSITORY, header), ("a file", fresh)])
+    )
 
 
 def cut_out(header: SourceHeader, dim: str | None, holes: Sequence[Region]) -> list[SourceHeader]:

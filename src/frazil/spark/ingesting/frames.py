@@ -126,6 +126,13 @@ def write_cells(
     return [each for group in found if group for each in group]
 
 
+def count_slots(spark: SparkSession) -> int:
+    """How many tasks run at once, where a session tells it."""
+    with contextlib.suppress(Exception):
+        return int(spark.sparkContext.defaultParallelism)
+    return 1
+
+
 Part = tuple[int, int, bytes]
 """Task, cell, and packed references."""
 

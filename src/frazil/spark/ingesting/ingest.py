@@ -14,7 +14,7 @@ from frazil.repository import Repository
 from frazil.spark.ingesting.attempt import Attempt
 from frazil.spark.ingesting.configuring import current_config
 from frazil.spark.ingesting.discovery import SourceFile, SourceName, discover
-from frazil.spark.ingesting.frames import parse_sources
+from frazil.spark.ingesting.frames import count_slots, parse_sources
 from frazil.spark.ingesting.ledger import read_ledger, subtract
 from frazil.spark.ingesting.options import Mode, OnBadFile, OnOverlap, Options, refuse_unknown
 from frazil.spark.ingesting.parsing import BadFile, Reading, bad_files, group_files
@@ -111,7 +111,7 @@ def _run(
     if not work.files:
         return nothing_to_do(job.id, work, ())
     locations = [file.location for file in work.files]
-    groups = group_files(locations, _slots(spark), options.files_per_task)
+    groups = group_files(locations, count_slots(spark), options.files_per_task)
     with parse_sources(spark, job, reading, groups) as parsed:
         bad = bad_files(parsed.outcomes)
         if bad and options.on_bad_file == "fail":
@@ -149,13 +149,6 @@ def _find_column(columns: list[str]) -> str:
         expected = ", ".join(_URI_COLUMNS)
         raise InvalidInputError(f"none of the columns {columns} is one of {expected}")
     return named[0]
-
-
-def _slots(spark: SparkSession) -> int:
-    """How many tasks run at once, where a session tells it."""
-    with contextlib.suppress(Exception):
-        return int(spark.sparkContext.defaultParallelism)
-    return 1
 
 
 def _refuse(bad: tuple[BadFile, ...]) -> InvalidSourcesError:

@@ -30,6 +30,7 @@ from frazil.virtual import FileVersion, ReferenceColumns, Treatment, VariablePla
 from frazil.virtual.combining.plan import NOT_PLACED
 
 _TASK_REFERENCES = 200_000
+_TASKS_A_SLOT = 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,7 +80,11 @@ class PlacedCell:
 
 
 def plan_placement(
-    found: IngestPlan, versions: Mapping[str, FileVersion], state: SessionState, group: str
+    found: IngestPlan,
+    versions: Mapping[str, FileVersion],
+    state: SessionState,
+    group: str,
+    slots: int = 1,
 ) -> Placement:
     """The cells that sources touch, of arrays that the session has in their new shape."""
     rules = state.surroundings.settings.split_sizes
@@ -105,14 +110,15 @@ def plan_placement(
         versions,
         targets,
         tuple(cells),
-        share_out([_count(each.box) for each in cells]),
+        share_out([_count(each.box) for each in cells], slots),
         state.changes.id_size,
         state.surroundings.settings.inline_chunk_threshold_bytes,
     )
 
 
-def share_out(counts: Sequence[int], most: int = _TASK_REFERENCES) -> tuple[int, ...]:
-    """The task of each cell: small cells that follow each other share one."""
+def share_out(counts: Sequence[int], slots: int, most: int = _TASK_REFERENCES) -> tuple[int, ...]:
+    """The task of each cell: small cells that follow each other share one, if others have work."""
+    most = min(most, sum(counts) // (_TASKS_A_SLOT * slots))
     tasks: list[int] = []
     task, filled = 0, 0
     for count in counts:

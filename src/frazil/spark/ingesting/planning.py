@@ -50,6 +50,13 @@ def plan_ingest(
     return found
 
 
+def loaded_everywhere(headers: Sequence[SourceHeader]) -> dict[str, ArrayHeader]:
+    """The arrays whose values come with every header that has them."""
+    arrays = [array for header in headers for array in header.arrays.values()]
+    unread = {array.name for array in arrays if array.values is None}
+    return {array.name: array for array in arrays if array.name not in unread}
+
+
 def refuse(plan: Plan, *more: Iterator[Problem]) -> None:
     """Raise InvalidSourcesError for what can't be carried out."""
     wrong = [
