@@ -58,10 +58,10 @@ def test_regions_become_one_commit(spark: SparkSession, repo: Repository, run_on
     tip = next(iter(repo.ancestry(branch="main")))
     assert tip.id == report.snapshot_id
     assert report.ran_on == run_on
-    metrics = tip.metadata["frazil"]
+    metrics = tip.metadata["frazil_job"]
     assert (metrics["chunks"], metrics["tasks"], metrics["job_id"]) == (6, 3, report.job_id)
-    assert metrics["spark_application_id"] == spark.sparkContext.applicationId
-    assert "snapshot_id" in str(report)
+    assert metrics["application_id"] == spark.sparkContext.applicationId
+    assert f"snapshot id     {report.snapshot_id}" in str(report)
 
 
 def test_a_repository_may_be_given_by_its_url(

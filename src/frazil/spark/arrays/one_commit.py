@@ -19,7 +19,7 @@ from frazil.opening import open_repository
 from frazil.repository import Repository
 from frazil.session import ForkSession, Session
 from frazil.spark.arrays.merging import fresh_fork, merge_changes
-from frazil.spark.arrays.report import JobReport
+from frazil.spark.arrays.report import METRICS, JobReport
 from frazil.spark.arrays.runner import Runner, RunOn, choose_runner, find_application_id
 from frazil.spark.job import Job
 from frazil.storage.memory import MemoryStorage
@@ -75,7 +75,7 @@ class Run:
         self.job.refuse_if_cancelled()
         if not session.has_uncommitted_changes:
             return report
-        told = {**(metadata or {}), "frazil": report.metrics()}
+        told = {**(metadata or {}), METRICS: report.metrics()}
         id = session.commit(message or self.name, told, rebase_with=ConflictDetector())
         return report.committed_as(id)
 

@@ -2,7 +2,10 @@
 
 from dataclasses import dataclass, replace
 
-from frazil.rendering import Listed
+from frazil.rendering import Listed, render_plain
+
+METRICS = "frazil_job"
+"""The name that commits have the metrics of their job by."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -26,9 +29,15 @@ class JobReport(Listed):
     task_seconds: float
     """Of all tasks together."""
     job_id: str
-    spark_application_id: str | None
+    application_id: str | None
     notes: tuple[str, ...] = ()
     """How it was done."""
+
+    def __str__(self) -> str:
+        rows = [(item.name.replace("_", " "), item.value) for item in self.shown_items()]
+        shown = [(name, _render(value)) for name, value in rows if value not in (None, ())]
+        width = max(len(name) for name, _ in shown)
+        return "\n".join(f"{name:{width}}  {value}" for name, value in shown)
 
     def committed_as(self, snapshot_id: str) -> "JobReport":
         """The same once it has landed."""
@@ -46,5 +55,16 @@ class JobReport(Listed):
             "task_seconds": round(self.task_seconds, 3),
             "tasks": self.tasks,
             "retries": self.retries,
-            "spark_application_id": self.spark_application_id,
+            "application_id": self.application_id,
         }
+
+
+def _render(value: object) -> str:
+    match value:
+        case float():
+            return f"{value:.2f}"
+        case int():
+            return f"{value:,}"
+        case tuple():
+            return "; ".join(map(str, value))
+    return render_plain(value)

@@ -1,28 +1,19 @@
 """Functions and reductions over arrays, as one commit each."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 from pyspark.sql import SparkSession
 from xarray import DataArray
 
 from frazil.errors import InvalidInputError
-from frazil.session import Session
 from frazil.spark.arrays.blocks import BlockKind, Computation
-from frazil.spark.arrays.grouping import find_groups
-from frazil.spark.arrays.inputs import Inputs, count_bytes, find_space
-from frazil.spark.arrays.mapping import MapBlock, describe_output, plan_blocks
-from frazil.spark.arrays.one_commit import AnyRepository, Run, running, write_regions
-from frazil.spark.arrays.outputs import Output, create_output, refuse_type
-from frazil.spark.arrays.reducing import Reducing
-from frazil.spark.arrays.reduction_plan import plan_chunks, plan_layout, plan_reduction
-from frazil.spark.arrays.reductions import find_reduction
-from frazil.spark.arrays.regions import LEAST_TASK_BYTES, choose_task_bytes, count_items, pack
+from frazil.spark.arrays.inputs import Inputs, find_space
+from frazil.spark.arrays.one_commit import AnyRepository, running
+from frazil.spark.arrays.regions import choose_task_bytes
 from frazil.spark.arrays.report import JobReport
-from frazil.spark.arrays.runner import Runner, RunOn, count_slots
-from frazil.spark.arrays.scratch import scratch_arrays
+from frazil.spark.arrays.runner import RunOn, count_slots
+from frazil.spark.arrays.transform_steps import Transforming, Wanted
 from frazil.spark.arrays.windows import Boundary, Halo, plan_margins
 from frazil.spark.arrays.zarr_arrays import checked_encoding, path_of
 from frazil.spark.job import Job
@@ -82,142 +73,16 @@ def transform(
         total = sum(array.nbytes for array in arrays)
         limit = task_bytes or choose_task_bytes(total, count_slots(spark))
         runner = run.choose_runner(spark, run_on, is_small=total <= limit)
-        wanted = _Wanted(
+        wanted = Wanted(
             path_of(output), template, dtype, chunks or {}, attrs, checked_encoding(encoding),
             overwrite,
         )  # fmt: skip
-        job_ = _Transforming(run, runner, session, computation, arrays, wanted, limit)
+        steps = Transforming(run, runner, session, computation, arrays, wanted, limit)
         if reduce is None:
-            job_.map()
+            steps.map()
         else:
-            job_.reduce(reduce, over, groupby)
+            steps.reduce(reduce, over, groupby)
         return run.commit(session, runner, spark, message or f"transform {output}", metadata)
-
-
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """What the user says about the output."""
-
-    path: str
-    template: DataArray | None
-    dtype: Any
-    chunks: Mapping[str, int]
-    attrs: Mapping[str, Any] | None
-    encoding: Mapping[str, Any]
-    overwrite: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Transforming:
-    run: Run
-    runner: Runner
-    session: Session
-    computation: Computation
-    arrays: Sequence[DataArray]
-    wanted: _Wanted
-    task_bytes: int
-
-    def map(self) -> None:
-        """Write what the function gives for every block."""
-        wanted, space = self.wanted, self.computation.space
-        sample = self._sample()
-        output = describe_output(
-            wanted.path, sample, self.computation, wanted.template, wanted.chunks, wanted.attrs
-        )
-        output = self._typed(output)
-        output.fit(sample, self._sample_shape(output))
-        self._create(output, {})
-        item = self._item_bytes(output)
-        boxes = plan_blocks(
-            output, space, self.computation.core_dims, item, min(LEAST_TASK_BYTES, self.task_bytes)
-        )
-        groups = pack(boxes, [count_items(box) * item for box in boxes], self.task_bytes)
-        if groups:
-            block = MapBlock(self.computation, output)
-            write_regions(self.runner, self.session, block, groups, "transforming")
-
-    def reduce(self, name: str, over: Sequence[str] | str | None, groupby: str | None) -> None:
-        """Write what is left of the dimensions that stay."""
-        wanted, space = self.wanted, self.computation.space
-        sample = self._sample()
-        if set(sample.dims) != set(space.dims):
-            raise InvalidInputError(
-                f"the function gave {sample.dims}, where a reduction needs all of {space.dims}"
-            )
-        reduction = find_reduction(name, sample.dtype)
-        grouping = None if groupby is None else find_groups(self.arrays[0], groupby)
-        layout = plan_layout(space, over, grouping)
-        state = sum(each.itemsize for each in reduction.columns(sample.dtype).values())
-        unit = plan_chunks(layout, wanted.chunks, state)
-        group_chunk = wanted.chunks.get(grouping.name, -1) if grouping is not None else -1
-        count = layout.count_groups
-        output = Output(
-            wanted.path,
-            layout.with_groups(layout.kept, grouping.name if grouping is not None else ""),
-            layout.with_groups(space.only(layout.kept).shape, count),
-            layout.with_groups(unit, count if group_chunk == -1 else min(group_chunk, count)),
-            reduction.result_type(sample.dtype),
-            self.arrays[0].attrs if wanted.attrs is None else wanted.attrs,
-        )
-        output = self._typed(output)
-        self._create(output, {} if grouping is None else {grouping.name: grouping.coordinate()})
-        item = max(count_bytes(self.arrays, dict.fromkeys(space.dims, 1)), 1)
-        owned = [output.unit[dim] for dim in layout.kept]
-        plan = plan_reduction(layout, owned, item, state, self.task_bytes, LEAST_TASK_BYTES)
-        reducing = Reducing(
-            self.runner, self.computation, reduction, layout, plan, sample.dtype, output,
-            self.task_bytes, item,
-        )  # fmt: skip
-        self.run.notes.append(f"{len(plan.boxes)} boxes, each in {len(plan.pieces)} pieces")
-        with scratch_arrays(self.run.open_session(), self.run.job.id) as scratch:
-            reducing.run(self.session, scratch)
-
-    def _sample(self) -> DataArray:
-        """What the first block comes to."""
-        space, core = self.computation.space, self.computation.core_dims
-        return self.computation(
-            tuple(
-                (0, size if dim in core else min(chunk, size))
-                for dim, size, chunk in zip(space.dims, space.shape, space.chunks, strict=True)
-            )
-        )
-
-    def _sample_shape(self, output: Output) -> list[int]:
-        space, core = self.computation.space, self.computation.core_dims
-        return [
-            min(space.chunk(dim), size) if dim in space.dims and dim not in core else size
-            for dim, size in zip(output.dims, output.shape, strict=True)
-        ]
-
-    def _typed(self, output: Output) -> Output:
-        dtype = output.dtype if self.wanted.dtype is None else np.dtype(self.wanted.dtype)
-        refuse_type(dtype)
-        shards = self.wanted.encoding.get("shards")
-        return replace(output, dtype=dtype, shards=None if shards is None else tuple(shards))
-
-    def _create(self, output: Output, labels: Mapping[str, DataArray]) -> None:
-        known = {
-            str(name): coordinate
-            for array in (*self.arrays, self.wanted.template)
-            if array is not None
-            for name, coordinate in array.coords.items()
-            if coordinate.dims == (name,)
-        }
-        encoding = {name: each for name, each in self.wanted.encoding.items() if name != "shards"}
-        create_output(
-            self.session, output, {**known, **labels}, encoding, overwrite=self.wanted.overwrite
-        )
-
-    def _item_bytes(self, output: Output) -> int:
-        """What one place of the dimensions that blocks are cut along takes, of inputs and output."""
-        space, core = self.computation.space, self.computation.core_dims
-        cut_dims = {dim for dim in output.dims if dim in space.dims and dim not in core}
-        sizes = {
-            dim: 1 if dim in cut_dims else size
-            for dim, size in zip(space.dims, space.shape, strict=True)
-        }
-        new = [n for dim, n in zip(output.dims, output.shape, strict=True) if dim not in cut_dims]
-        return count_bytes(self.arrays, sizes) + output.dtype.itemsize * int(np.prod(new))
 
 
 def _refuse_contradictions(
