@@ -16,7 +16,16 @@ from frazil.spark.ingesting.discovery import SourceFile, discover
 from frazil.spark.ingesting.existing import cut_out, read_existing
 from frazil.spark.ingesting.ledger import Entry, Ledger, read_ledger, subtract, write_ledger
 from frazil.spark.ingesting.options import refuse_unknown
-from frazil.spark.ingesting.parsing import BadFile, Reading, group_files, pack, parse, unpack
+from frazil.spark.ingesting.parsing import (
+    BadFile,
+    ParsedSource,
+    Reading,
+    group_files,
+    pack,
+    parse,
+    share_equal,
+    unpack,
+)
 from frazil.spark.ingesting.placing import adopt, place, plan_placement, share_out, write
 from frazil.spark.ingesting.planning import IngestPlan, loaded_everywhere, plan_ingest
 from frazil.spark.ingesting.splitting import plan_rules, plan_sizes
@@ -344,6 +353,19 @@ def test_a_file_that_is_no_data_is_told_and_not_raised(tmp_path: Path) -> None:
 
     assert isinstance(outcome, BadFile)
     assert source is None
+
+
+def test_what_files_have_in_common_travels_once(tmp_path: Path) -> None:
+    parsed = [parse(path.as_uri(), Reading())[0] for path in save_archive(tmp_path, 2)]
+    bad = BadFile("bad", "no data")
+
+    first, second, last = share_equal([*parsed, bad])
+
+    assert isinstance(first, ParsedSource)
+    assert isinstance(second, ParsedSource)
+    assert first.header.arrays["y"] is second.header.arrays["y"]
+    assert first.header.arrays["time"] is not second.header.arrays["time"]
+    assert last is bad
 
 
 def test_arrays_and_dimensions_get_other_names(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from frazil.spark.fan_out import (
     find_max_failures,
     run_task,
 )
-from frazil.spark.ingesting.parsing import Outcome, Reading, pack, parse, unpack
+from frazil.spark.ingesting.parsing import Outcome, Reading, pack, parse, share_equal, unpack
 from frazil.spark.ingesting.placing import PlacedCell, Placement, place, write
 from frazil.spark.job import Job
 
@@ -86,7 +86,7 @@ def _parse_group(
             outcomes.append(outcome)
             if source is not None:
                 kept.append((source.header.name, pack(source)))
-        return outcomes
+        return share_equal(outcomes)
 
     row = run_task(number, parse_all, max_failures)
     nothing = [pa.nulls(1, field.type) for field in list(_PARSED_FIELDS)[-2:]]

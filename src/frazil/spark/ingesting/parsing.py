@@ -9,7 +9,13 @@ import zstandard
 from frazil import virtual
 from frazil.errors import IcechunkError, ObjectNotFoundError, StorageError
 from frazil.spark.ingesting.containers import common_folders
-from frazil.virtual import ReferenceColumns, Source, SourceHeader, VirtualChunkContainer
+from frazil.virtual import (
+    ArrayHeader,
+    ReferenceColumns,
+    Source,
+    SourceHeader,
+    VirtualChunkContainer,
+)
 from frazil.virtual.readers.stores import Credentials
 
 
@@ -88,6 +94,25 @@ def rename(source: Source, names: Mapping[str, str]) -> Source:
         arrays[new] = replace(array, name=new, metadata=metadata if dims else array.metadata)
     references = {names.get(name, name): each for name, each in source.references.items()}
     return Source(replace(source.header, arrays=arrays), references)
+
+
+def share_equal(outcomes: Iterable[Outcome]) -> list[Outcome]:
+    """The same with one array in place of equal ones: most files of an archive have the same grid.
+
+    What is shared is pickled once, and takes the driver's memory once.
+    """
+    seen: dict[bytes, ArrayHeader] = {}
+    shared: list[Outcome] = []
+    for each in outcomes:
+        if isinstance(each, ParsedSource):
+            arrays = {
+                name: seen.setdefault(pickle.dumps(array), array)
+                for name, array in each.header.arrays.items()
+            }
+            shared.append(replace(each, header=replace(each.header, arrays=arrays)))
+        else:
+            shared.append(each)
+    return shared
 
 
 def pack(source: Source) -> bytes:
