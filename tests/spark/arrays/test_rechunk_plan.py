@@ -53,6 +53,12 @@ def test_two_passes_where_one_would_read_everything_many_times() -> None:
     assert plan.cost == 4
 
 
+def test_boxes_of_one_pass_are_about_as_large() -> None:
+    plan = plan_rechunk((1000, 512, 128), (10, 512, 128), (1000, 32, 32), 4, 512_000_000)
+
+    assert plan.passes[0].box == (1000, 256, 128)
+
+
 def test_the_same_chunks_are_one_pass() -> None:
     plan = plan_rechunk((7, 9), (2, 3), (2, 3), 4, 48)
 

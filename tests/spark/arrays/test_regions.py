@@ -59,6 +59,17 @@ def test_boxes_are_grown_along_the_last_axis_first() -> None:
     assert regions.grow((1, 2, 2), (10, 10, 10), 60, goals=(10, 2, 2)) == (10, 2, 2)
 
 
+@given(st.integers(1, 200), st.integers(1, 20), st.integers(1, 20))
+def test_balanced_boxes_are_as_many_and_as_large_at_most(length: int, unit: int, many: int) -> None:
+    size = min(unit * many, length)
+
+    (balanced,) = regions.balance([size], [unit], [length])
+
+    assert balanced <= size
+    assert balanced == length or balanced % unit == 0
+    assert -(-length // balanced) == -(-length // size)
+
+
 @given(st.lists(st.integers(0, 100)), st.integers(1, 150))
 def test_packing_keeps_order_and_limit(sizes: list[int], most: int) -> None:
     groups = regions.pack(list(range(len(sizes))), sizes, most)

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm, prod
+from operator import itemgetter
 
 from frazil.errors import InvalidInputError
-from frazil.spark.arrays.regions import Shape, grow
+from frazil.spark.arrays.regions import Shape, balance, grow
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,9 @@ def _plan_direct(
 ) -> RechunkPlan:
     common = [min(lcm(a, b), n) for a, b, n in zip(source, target, shape, strict=True)]
     box = grow(target, shape, most, common)
-    return RechunkPlan((Pass(box, tuple(target)),), _reading(shape, source, box) + 1)
+    boxes = (balance(box, target, shape), box)
+    cost, box = min(((_reading(shape, source, each), each) for each in boxes), key=itemgetter(0))
+    return RechunkPlan((Pass(box, tuple(target)),), cost + 1)
 
 
 def _plan_staged(

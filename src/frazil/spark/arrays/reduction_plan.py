@@ -17,6 +17,8 @@ from frazil.spark.arrays.regions import MIB, Box, Shape, cut, grow, whole
 
 T = TypeVar("T")
 
+BLOCK_BYTES = 16 * MIB
+"""What is reduced at a time, which takes several times its size."""
 MOST_STATE_BYTES = 256 * MIB
 """What a task may hold of results that are not finished."""
 FAN_IN = 16
@@ -134,7 +136,8 @@ def plan_reduction(
 
     piece = fill(task_bytes)
     if piece == reduced.shape:
-        most = min(most_state, task_bytes // max(prod(reduced.shape) * item_bytes, 1))
+        # No larger than a block: boxes that are small are many in a task.
+        most = min(most_state, block_bytes // max(prod(reduced.shape) * item_bytes, 1))
         box = grow(box, kept.shape, most)
     return ReductionPlan(
         tuple(cut(whole(kept.shape), box)),

@@ -115,8 +115,9 @@ class Std(Reduction):
         count = _count(values, axes)
         wide = values.astype("f8")
         mean = np.nan_to_num(_divide(np.nansum(wide, axis=axes), count))
-        distance = wide - np.expand_dims(mean, axes)
-        return {"count": count, "mean": mean, "squares": np.nansum(distance**2, axis=axes)}
+        wide -= np.expand_dims(mean, axes)
+        wide *= wide
+        return {"count": count, "mean": mean, "squares": np.nansum(wide, axis=axes)}
 
     def combine(self, one: State, other: State) -> State:
         count = one["count"] + other["count"]

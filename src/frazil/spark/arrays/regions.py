@@ -76,6 +76,18 @@ def grow(
     return tuple(max(size, 1) for size in sizes)
 
 
+def balance(size: Sequence[int], unit: Sequence[int], shape: Sequence[int]) -> Shape:
+    """Whole units such that there are as many boxes along each axis, the last of them no small rest."""
+    return tuple(map(_balance_axis, size, unit, shape))
+
+
+def _balance_axis(size: int, unit: int, length: int) -> int:
+    if size >= length:
+        return size
+    count = -(-length // size)
+    return -(-length // (count * unit)) * unit
+
+
 def _multiple(unit: int, most: int, length: int) -> int:
     return length if most >= length else most - most % unit
 

@@ -16,7 +16,13 @@ from frazil.spark.arrays.mapping import MapBlock, describe_output, plan_blocks
 from frazil.spark.arrays.one_commit import Run, write_regions
 from frazil.spark.arrays.outputs import Output, create_output, refuse_type
 from frazil.spark.arrays.reducing import Reducing
-from frazil.spark.arrays.reduction_plan import Layout, plan_chunks, plan_layout, plan_reduction
+from frazil.spark.arrays.reduction_plan import (
+    BLOCK_BYTES,
+    Layout,
+    plan_chunks,
+    plan_layout,
+    plan_reduction,
+)
 from frazil.spark.arrays.reductions import find_reduction
 from frazil.spark.arrays.regions import LEAST_TASK_BYTES, Shape, count_items, pack
 from frazil.spark.arrays.runner import Runner
@@ -85,7 +91,7 @@ class Transforming:
         self._create(output, {} if grouping is None else {grouping.name: grouping.coordinate()})
         item = max(count_bytes(self.arrays, dict.fromkeys(space.dims, 1)), 1)
         owned = [output.unit[dim] for dim in layout.kept]
-        plan = plan_reduction(layout, owned, item, state, self.task_bytes, LEAST_TASK_BYTES)
+        plan = plan_reduction(layout, owned, item, state, self.task_bytes, BLOCK_BYTES)
         reducing = Reducing(
             self.runner, self.computation, reduction, layout, plan, sample.dtype, output,
             self.task_bytes, item,
