@@ -12,6 +12,7 @@ from frazil.errors import InvalidInputError, InvalidSourcesError
 from frazil.spark.ingesting.arrays import make_room, unite
 from frazil.spark.ingesting.configuring import add_to, configured_rules
 from frazil.spark.ingesting.containers import common_folders, plan_containers
+from frazil.spark.ingesting.cutting import place, write
 from frazil.spark.ingesting.discovery import SourceFile, discover
 from frazil.spark.ingesting.existing import cut_out, read_existing
 from frazil.spark.ingesting.ledger import Entry, Ledger, read_ledger, subtract, write_ledger
@@ -26,7 +27,7 @@ from frazil.spark.ingesting.parsing import (
     share_equal,
     unpack,
 )
-from frazil.spark.ingesting.placing import adopt, place, plan_placement, share_out, write
+from frazil.spark.ingesting.placing import adopt, plan_placement, share_out
 from frazil.spark.ingesting.planning import IngestPlan, loaded_everywhere, plan_ingest
 from frazil.spark.ingesting.splitting import plan_rules, plan_sizes
 from frazil.virtual import FileVersion, Source

@@ -29,8 +29,9 @@ from frazil.spark.fan_out import (
     find_max_failures,
     run_task,
 )
+from frazil.spark.ingesting.cutting import place, write
 from frazil.spark.ingesting.parsing import Outcome, Reading, pack, parse, share_equal, unpack
-from frazil.spark.ingesting.placing import PlacedCell, Placement, place, write
+from frazil.spark.ingesting.placing import PlacedCell, Placement
 from frazil.spark.job import Job
 
 _PARSED_FIELDS = pa.schema([*RESULT_FIELDS, ("source", pa.string()), ("references", pa.binary())])
