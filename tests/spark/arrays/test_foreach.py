@@ -191,6 +191,21 @@ def test_a_cancelled_job_leaves_no_commit(
     assert messages(repo) == ["Repository initialized"]
 
 
+@pytest.mark.parametrize("run_on", ["spark", "driver"])
+def test_a_job_that_was_cancelled_before_does_nothing(
+    spark: SparkSession, repo: Repository, run_on: Any
+) -> None:
+    job = Job()
+    job.cancel()
+
+    with pytest.raises(JobCancelledError):
+        foreach_region(
+            spark, repo, PAIRS, write_rows, prepare=create_numbers, job=job, run_on=run_on
+        )
+
+    assert messages(repo) == ["Repository initialized"]
+
+
 def commit_meanwhile(folder: str, rows: tuple[int, int]) -> None:
     session = Repository.open(frazil.local_filesystem_storage(folder)).writable_session("main")
     array = zarr.open_array(session.store, path="numbers", mode="r+")

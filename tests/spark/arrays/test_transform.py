@@ -1,5 +1,7 @@
 """Functions over blocks, and reductions: what numpy and Xarray get from the same data."""
 
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,8 +10,14 @@ import xarray as xr
 import zarr
 from pyspark.sql import SparkSession
 
+import frazil
 from frazil import Repository
-from frazil.errors import AlreadyExistsError, InvalidInputError, NodeNotFoundError
+from frazil.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    NodeNotFoundError,
+    RebaseFailedError,
+)
 from frazil.spark import transform
 from frazil.xarray import to_icechunk
 
@@ -236,6 +244,59 @@ def test_everything_to_one_number(spark: SparkSession, filled: Repository) -> No
 
     np.testing.assert_allclose(read(filled).one, make().t.std(), rtol=1e-5)
     assert "28 pieces" in report.notes[0], "more than one level of the tree"
+
+
+def test_nothing_to_reduce_has_a_result(spark: SparkSession, repo: Repository) -> None:
+    session = repo.writable_session("main")
+    empty = xr.Dataset({"t": (("time", "x"), np.zeros((0, 3)))})
+    to_icechunk(empty, session)
+    session.commit("empty")
+
+    transform(spark, repo, inputs=["t"], output="total", reduce="sum", over="time")
+    transform(spark, repo, inputs=["t"], output="mean", reduce="mean", over="time")
+    transform(spark, repo, inputs=["t"], output="across", reduce="max", over="x")
+
+    assert read(repo).total.values.tolist() == [0, 0, 0]
+    assert np.isnan(read(repo)["mean"]).all()
+    assert read(repo).across.shape == (0,)
+
+
+# Others at the same time
+
+
+def shift_while_others_commit(folder: str, path: str, t: xr.DataArray) -> xr.DataArray:
+    session = Repository.open(frazil.local_filesystem_storage(folder)).writable_session("main")
+    array = zarr.open_array(session.store, path=path, mode="r+")
+    if array[0, 0, 0] != 99:
+        array[0, 0, 0] = 99
+        session.commit("meanwhile")
+    return t + 1
+
+
+def test_an_output_lands_beside_what_others_commit(
+    spark: SparkSession, filled: Repository, tmp_path: Path
+) -> None:
+    function = partial(shift_while_others_commit, str(tmp_path / "repo"), "n")
+
+    transform(spark, filled, function, inputs=["t"], output="out", run_on="driver")
+
+    assert [each.message for each in filled.ancestry(branch="main")][:2] == [
+        "transform out", "meanwhile",
+    ]  # fmt: skip
+    np.testing.assert_array_equal(read(filled).out, make().t + 1)
+
+
+def test_replacing_what_others_change_is_a_conflict(
+    spark: SparkSession, filled: Repository, tmp_path: Path
+) -> None:
+    function = partial(shift_while_others_commit, str(tmp_path / "repo"), "n")
+
+    with pytest.raises(RebaseFailedError):
+        transform(
+            spark, filled, function, inputs=["t"], output="n", overwrite=True, run_on="driver"
+        )
+
+    assert next(iter(filled.ancestry(branch="main"))).message == "meanwhile"
 
 
 # What can't be

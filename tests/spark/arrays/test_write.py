@@ -81,6 +81,18 @@ def test_files_that_xarray_has_opened_are_read_by_tasks(
     assert report.tasks >= 2
 
 
+def test_a_lone_array_of_a_file_is_read_by_tasks(
+    spark: SparkSession, repo: Repository, tmp_path: Path
+) -> None:
+    make().to_netcdf(tmp_path / "source.nc", engine="h5netcdf")
+
+    with xr.open_dataset(tmp_path / "source.nc", engine="h5netcdf") as lazy:
+        report = write(spark, lazy["t2m"], repo, task_bytes=400, run_on="driver")
+
+    xr.testing.assert_equal(read(repo)["t2m"], make()["t2m"])
+    assert report.tasks >= 1
+
+
 @pytest.mark.parametrize("chunks", [None, {"time": 3}], ids=["numpy", "dask"])
 def test_appending_fills_the_last_chunk(spark: SparkSession, repo: Repository, chunks: Any) -> None:
     first, second = make(10), make(5, "2020-01-11")

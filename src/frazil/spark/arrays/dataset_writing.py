@@ -129,14 +129,21 @@ def _with_loaded_coordinates(dataset: Dataset | DataArray) -> Dataset | DataArra
 
 def _with_lazy_on_dask(dataset: Dataset | DataArray) -> Dataset | DataArray:
     """The same with variables that are still in files as Dask's, which can be sent in parts."""
-    if isinstance(dataset, DataArray) or find_spec("dask") is None:
+    if find_spec("dask") is None:
         return dataset
+    if isinstance(dataset, DataArray):
+        variable = dataset.variable
+        return dataset.chunk(_chunks_in_file(variable)) if _is_in_file(variable) else dataset
     variables = {
         name: each.variable.chunk(_chunks_in_file(each.variable))
         for name, each in dataset.data_vars.items()
-        if not each.variable._in_memory and each.chunks is None
+        if _is_in_file(each.variable)
     }
     return dataset.assign(variables)
+
+
+def _is_in_file(variable: Variable) -> bool:
+    return not variable._in_memory and variable.chunks is None
 
 
 def _chunks_in_file(variable: Variable) -> dict[Hashable, Any]:

@@ -142,7 +142,8 @@ def plan_reduction(
     return ReductionPlan(
         tuple(cut(whole(kept.shape), box)),
         box,
-        tuple(cut(whole(reduced.shape), piece)),
+        # Where there is nothing to reduce, that has a result, too.
+        tuple(cut(whole(reduced.shape), piece)) or (whole(reduced.shape),),
         fill(min(block_bytes, task_bytes)),
     )
 
