@@ -1,5 +1,6 @@
 """Files become versions of a repository, on Spark."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +171,21 @@ def test_an_overlap_is_refused_with_files_and_values(
 
     assert caught.value.files == (overlapping.as_uri(),)
     assert count_versions(repo) == 2
+
+
+def test_a_file_may_take_the_place_of_what_is_there(
+    spark: SparkSession, repo: frazil.Repository, archive: Path, ingest: Ingest
+) -> None:
+    save_archive(archive, 3)
+    ingest()
+    better = save_days(archive.parent / "better", 2, seed=1)
+
+    report = frazil.spark.ingest(spark, better, repo, append_dim="time", on_overlap="replace")
+
+    assert [(each.region, each.is_changed) for each in report.files] == [((2, 4), True)]
+    shutil.copy2(better, archive / better.name)
+    xr.testing.assert_identical(read(repo), expect(archive))
+    assert count_versions(repo) == 3
 
 
 def test_all_that_must_be_reencoded_is_told_at_once(archive: Path, ingest: Ingest) -> None:

@@ -28,7 +28,12 @@ from frazil.spark.ingesting.parsing import (
     unpack,
 )
 from frazil.spark.ingesting.placing import adopt, plan_placement, share_out
-from frazil.spark.ingesting.planning import IngestPlan, loaded_everywhere, plan_ingest
+from frazil.spark.ingesting.planning import (
+    IngestPlan,
+    loaded_everywhere,
+    plan_ingest,
+    split_replacing,
+)
 from frazil.spark.ingesting.splitting import plan_rules, plan_sizes
 from frazil.virtual import FileVersion, Source
 from frazil.virtual.readers.stores import SourceStores
@@ -255,6 +260,18 @@ def test_a_last_chunk_that_is_not_full_must_be_reencoded_before_more_comes(tmp_p
 
     with pytest.raises(InvalidSourcesError, match="chunks of 2 along time don't end where"):
         plan_ingest(headers_of([save_days(tmp_path, 3)]), [], existing, "time")
+
+
+def test_files_whose_place_is_there_are_told_from_others(tmp_path: Path) -> None:
+    existing = existing_of(save_archive(tmp_path, 3), new_session())
+    inside = virtual.open(save_days(tmp_path / "inside", 2)).header
+    across = virtual.open(save_days(tmp_path / "across", 5)).header
+
+    bringing, replacing = split_replacing([inside, across], existing, "time")
+
+    assert bringing == [across]
+    assert replacing == [(inside, (2, 4))]
+    assert split_replacing([inside], existing, None) == ([inside], [])
 
 
 def test_of_what_is_there_only_the_values_are_read_that_are_compared(tmp_path: Path) -> None:

@@ -28,7 +28,13 @@ from frazil.spark.ingesting.ledger import Entry, Work, read_ledger, subtract, wr
 from frazil.spark.ingesting.options import Options
 from frazil.spark.ingesting.parsing import ParsedSource, bad_files
 from frazil.spark.ingesting.placing import PlacedCell, adopt, plan_placement
-from frazil.spark.ingesting.planning import IngestPlan, loaded_everywhere, plan_ingest
+from frazil.spark.ingesting.planning import (
+    IngestPlan,
+    Replacing,
+    loaded_everywhere,
+    plan_ingest,
+    split_replacing,
+)
 from frazil.spark.ingesting.report import IngestReport, describe, finish, nothing_to_do
 from frazil.spark.ingesting.splitting import plan_rules
 from frazil.spark.job import Job
@@ -71,11 +77,16 @@ class Attempt:
         self, session: Session, work: Work, sources: Mapping[str, ParsedSource]
     ) -> IngestPlan:
         new = [sources[file.location].header for file in work.new]
-        changed = [(sources[file.location].header, entry.region) for file, entry in work.changed]
+        changed: list[Replacing] = [
+            (sources[file.location].header, entry.region) for file, entry in work.changed
+        ]
         headers = [*new, *(header for header, _ in changed)]
         existing = read_existing(
             session.store, self.options.group, loaded_everywhere(headers), self.options.append_dim
         )
+        if self.options.on_overlap == "replace" and existing is not None:
+            new, replacing = split_replacing(new, existing, self.options.append_dim)
+            changed += replacing
         return plan_ingest(new, changed, existing, self.options.append_dim)
 
     def _write(

@@ -60,6 +60,9 @@ def ingest(
     Files that were ingested before are left out, unless they have changed; a second call does nothing.
     `append_dim` is the dimension that files follow each other along, by the values of its coordinate.
 
+    With `on_overlap="replace"` a file whose values of that coordinate are all there already takes the
+    place of what is there; one that overlaps in part is refused.
+
     `rename` gives arrays and dimensions other names, `skip` leaves arrays out, `load` writes the values
     of arrays into the repository, `source_group` is the group inside of the files. `containers` and
     `credentials` tell how sources are reached, and as whom, as `frazil.virtual.open` takes them.
@@ -76,6 +79,7 @@ def ingest(
         branch=branch,
         group=group.strip("/"),
         append_dim=append_dim,
+        on_overlap=on_overlap,
         on_bad_file=on_bad_file,
         message=message,
         dry_run=dry_run,

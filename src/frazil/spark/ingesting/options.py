@@ -9,7 +9,7 @@ from frazil.virtual import VirtualChunkContainer
 from frazil.virtual.readers.stores import Credentials
 
 Mode = Literal["auto", "virtual", "native"]
-OnOverlap = Literal["refuse"]
+OnOverlap = Literal["refuse", "replace"]
 OnBadFile = Literal["fail", "skip"]
 
 _ALTERNATIVES = {
@@ -25,6 +25,7 @@ class Options:
     group: str
     """Without slashes around it; empty for the root."""
     append_dim: str | None
+    on_overlap: OnOverlap
     on_bad_file: OnBadFile
     message: str | None
     dry_run: bool

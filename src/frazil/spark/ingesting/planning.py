@@ -2,13 +2,20 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from frazil.errors import InvalidSourcesError
 from frazil.spark.ingesting.existing import THE_REPOSITORY, cut_out
 from frazil.spark.ingesting.ledger import Region
 from frazil.virtual import Plan, Problem, ProblemKind, Report, Severity, SourceHeader, combine
-from frazil.virtual.combining.agreement import compare, compare_meaning, compare_storage
+from frazil.virtual.combining.agreement import are_equal, compare, compare_meaning, compare_storage
 from frazil.virtual.sources import ArrayHeader
+
+Replacing = tuple[SourceHeader, Region | None]
+"""A source, and the region that it was or is to be in."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,7 +35,7 @@ class IngestPlan:
 
 def plan_ingest(
     new: Sequence[SourceHeader],
-    changed: Sequence[tuple[SourceHeader, Region | None]],
+    changed: Sequence[Replacing],
     existing: SourceHeader | None,
     append_dim: str | None,
 ) -> IngestPlan:
@@ -48,6 +55,35 @@ def plan_ingest(
     )
     refuse(plan, _find_displaced(found), _find_misfits(found))
     return found
+
+
+def split_replacing(
+    new: Sequence[SourceHeader], existing: SourceHeader, dim: str | None
+) -> tuple[list[SourceHeader], list[Replacing]]:
+    """The sources that bring something new, and those whose place is all there already."""
+    there = _values_along(existing, dim)
+    bringing: list[SourceHeader] = []
+    replacing: list[Replacing] = []
+    for header in new:
+        values = _values_along(header, dim)
+        region = None if there is None or values is None else _find_run(there, values)
+        if region is None:
+            bringing.append(header)
+        else:
+            replacing.append((header, region))
+    return bringing, replacing
+
+
+def _values_along(header: SourceHeader, dim: str | None) -> NDArray[Any] | None:
+    return header.arrays[dim].values if dim is not None and dim in header.arrays else None
+
+
+def _find_run(there: NDArray[Any], values: NDArray[Any]) -> Region | None:
+    """Where values follow each other in others as they do here."""
+    for start in np.flatnonzero(there == values[0]).tolist() if len(values) else ():
+        if are_equal(there[start : start + len(values)], values):
+            return start, start + len(values)
+    return None
 
 
 def loaded_everywhere(headers: Sequence[SourceHeader]) -> dict[str, ArrayHeader]:
