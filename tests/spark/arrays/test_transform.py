@@ -1,5 +1,7 @@
 """Functions over blocks, and reductions: what numpy and Xarray get from the same data."""
 
+import os
+import signal
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -8,6 +10,7 @@ import numpy as np
 import pytest
 import xarray as xr
 import zarr
+from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 import frazil
@@ -259,6 +262,30 @@ def test_nothing_to_reduce_has_a_result(spark: SparkSession, repo: Repository) -
     assert read(repo).total.values.tolist() == [0, 0, 0]
     assert np.isnan(read(repo)["mean"]).all()
     assert read(repo).across.shape == (0,)
+
+
+def die_once_on_a_worker(folder: str, t: xr.DataArray) -> xr.DataArray:
+    if TaskContext.get() is not None:
+        try:
+            (Path(folder) / "died").touch(exist_ok=False)
+        except FileExistsError:
+            return t
+        os.kill(os.getpid(), signal.SIGKILL)
+    return t
+
+
+def test_a_reduction_survives_a_killed_worker(
+    spark: SparkSession, filled: Repository, tmp_path: Path
+) -> None:
+    report = transform(
+        spark, filled, partial(die_once_on_a_worker, str(tmp_path)), inputs=["n"], output="total",
+        reduce="sum", over="time", **SMALL,
+    )  # fmt: skip
+
+    assert (tmp_path / "died").exists()
+    assert report.retries >= 1
+    np.testing.assert_array_equal(read(filled).total, make().n.sum("time"))
+    assert len(list(filled.ancestry(branch="main"))) == 3
 
 
 # Others at the same time
