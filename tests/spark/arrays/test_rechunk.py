@@ -1,5 +1,6 @@
 """Other chunks: the same bits, in one pass and in two."""
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from pyspark.sql import SparkSession
 from frazil import Repository
 from frazil.errors import AlreadyExistsError, InvalidInputError, NodeNotFoundError
 from frazil.spark import rechunk
+from tests.repositories import dangling_files
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -109,6 +111,19 @@ def test_chunks_in_between_are_gone_at_the_end(
 
     assert "two passes" in report.notes[0]
     assert count_chunk_files(tmp_path) == before + report.chunks
+
+
+def test_garbage_collection_takes_what_is_left_and_nothing_else(
+    spark: SparkSession, filled: Repository
+) -> None:
+    report = rechunk(spark, filled, "group/t", (23, 1, 9), max_memory=2000, run_on="driver")
+
+    summary = filled.garbage_collect(datetime.now(UTC) + timedelta(hours=1))
+
+    assert "two passes" in report.notes[0]
+    assert summary.snapshots_deleted > 0
+    assert_same_bits(open_array(filled, "group/t"))
+    assert dangling_files(filled) == set()
 
 
 def test_what_has_no_values_is_no_trouble(spark: SparkSession, repo: Repository) -> None:
