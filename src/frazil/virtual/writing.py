@@ -1,7 +1,6 @@
 """A plan, carried out in a session: metadata, values of what was loaded, references in columns."""
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 from typing import Any, Protocol
 
 import zarr
@@ -27,17 +26,6 @@ class VirtualStore(Protocol):
         checksums: Any = None,
         *,
         validate_containers: bool = True,
-    ) -> None: ...
-
-    def set_virtual_ref(
-        self,
-        key: str,
-        location: str,
-        *,
-        offset: int,
-        length: int,
-        checksum: str | datetime | None = None,
-        validate_container: bool = True,
     ) -> None: ...
 
     def set_sync(self, key: str, value: Buffer) -> None: ...
