@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from frazil.spark.arrays import JobReport, foreach_region, materialize, rechunk, transform, write
 from frazil.spark.job import Job
 from frazil.spark.sessions import check, session
+from frazil.spark.workers import send_package
 
 __all__ = [
     "Job",
@@ -19,6 +20,7 @@ __all__ = [
     "foreach_region",
     "materialize",
     "rechunk",
+    "send_package",
     "session",
     "transform",
     "write",

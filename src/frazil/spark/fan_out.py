@@ -9,7 +9,6 @@ again, and others when Spark would not try the task again.
 
 import contextlib
 import pickle
-import re
 import threading
 import time
 import traceback
@@ -23,8 +22,11 @@ from pyspark import InheritableThread, TaskContext
 from pyspark.cloudpickle import dumps as _dumps
 from pyspark.sql import SparkSession
 
-from frazil.errors import IcechunkError, JobError, StorageError
+from frazil.errors import IcechunkError, JobError, SetupError, StorageError
+from frazil.spark.facts import find_max_failures as find_max_failures
+from frazil.spark.facts import is_connect
 from frazil.spark.job import Job
+from frazil.spark.workers import explain_failure
 
 dump: Callable[[object], bytes] = _dumps
 
@@ -39,7 +41,6 @@ RESULT_FIELDS = pa.schema(
     ]
 )  # fmt: skip
 _POLL_SECONDS = 0.2
-_DEFAULT_MAX_FAILURES = 4
 
 
 def fan_out(
@@ -135,17 +136,6 @@ def _unpack(job: Job, rows: Sequence[Any], count: int) -> list[Any]:
     return found
 
 
-def find_max_failures(spark: SparkSession) -> int:
-    """How often a task may fail before the job does."""
-    with contextlib.suppress(Exception):
-        master = spark.conf.get("spark.master", "") or ""
-        local = re.fullmatch(r"local(?:\[[^,\]]*(?:,\s*(\d+))?\])?", master)
-        if local is not None:
-            return int(local[1] or 1)
-        return int(spark.conf.get("spark.task.maxFailures", str(_DEFAULT_MAX_FAILURES)) or 1)
-    return _DEFAULT_MAX_FAILURES
-
-
 # Watching
 
 
@@ -154,7 +144,7 @@ def _watched(
     spark: SparkSession, job: Job, what: str, count: int
 ) -> Iterator[Callable[[Any], list[Any]]]:
     """A way to collect a frame that shows its progress and can be stopped; Ctrl-C stops it, too."""
-    watch = _ConnectWatch(spark) if _is_connect(spark) else _ClassicWatch(spark)
+    watch = _ConnectWatch(spark) if is_connect(spark) else _ClassicWatch(spark)
 
     def collect(frame: Any) -> list[Any]:
         outcome: dict[str, Any] = {}
@@ -192,12 +182,11 @@ def _translate(error: BaseException) -> BaseException:
     """What a failure of Spark itself means to the caller."""
     if not isinstance(error, Exception):
         return error
+    explained = explain_failure(str(error))
+    if explained is not None:
+        return SetupError(explained)
     text = str(error).strip().splitlines()
     return JobError(f"the job failed on Spark: {text[0] if text else type(error).__name__}")
-
-
-def _is_connect(spark: SparkSession) -> bool:
-    return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 class _ClassicWatch:

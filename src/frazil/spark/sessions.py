@@ -7,16 +7,19 @@ import sys
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-import frazil
 from frazil.errors import SetupError
+from frazil.spark.facts import is_connect
 from frazil.spark.java import find_java_home
+from frazil.spark.workers import ask_workers, find_problems, python_path
 
 OLDEST_SPARK = (4, 2)
+_CONNECT = "sc://"
+_EXECUTOR_PATH = "spark.executorEnv.PYTHONPATH"
 _UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
 _DEFAULTS = {
     _UNIX_SOCKETS: "true",
@@ -37,8 +40,9 @@ def session(
     """A session of Spark: a new one, the one that runs, or the given one.
 
     Nothing has to be configured: Java is found or brought by a package, workers run on this
-    interpreter, failed tasks are tried again. A session that runs already is left as it is; what is
-    missing in it raises SetupError, and what is slow in it is warned of (see `check`).
+    interpreter and import what it can, failed tasks are tried again. `master` is Spark's, or the
+    `sc://` address of a server of Spark Connect. A session that runs already is left as it is; what
+    is missing in it raises SetupError, and what is slow in it is warned of (see `check`).
     """
     running = spark or SparkSession.getActiveSession()
     if running is not None:
@@ -48,13 +52,21 @@ def session(
             warnings.warn(problem.text, stacklevel=2)
         return running
     _refuse_missing_packages()
-    prepare_environment()
+    address = master or os.environ.get("SPARK_REMOTE", DEFAULT_MASTER)
     builder = SparkSession.builder.appName(app_name)
-    if master is not None or "SPARK_REMOTE" not in os.environ:
-        builder = builder.master(master or DEFAULT_MASTER)
-    for name, value in {**_DEFAULTS, **_paths(), **(config or {})}.items():
+    if address.startswith(_CONNECT):
+        return _configured(builder.remote(address), config or {}).getOrCreate()
+    prepare_environment()
+    paths = {_EXECUTOR_PATH: os.pathsep.join(python_path(sys.path))}
+    return _configured(
+        builder.master(address), {**_DEFAULTS, **paths, **(config or {})}
+    ).getOrCreate()
+
+
+def _configured(builder: SparkSession.Builder, config: Mapping[str, Any]) -> SparkSession.Builder:
+    for name, value in config.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    return builder
 
 
 def prepare_environment() -> None:
@@ -79,31 +91,33 @@ class Problem:
 
 
 def check(spark: SparkSession) -> list[Problem]:
-    """What a session lacks: an old Spark fails, sockets over TCP are only slow."""
-    problems = []
+    """What a session lacks: an old Spark or workers without this package fail, TCP is only slow.
+
+    It runs two tasks, to see what Python they are run by.
+    """
     version = tuple(int(part) for part in re.findall(r"\d+", spark.version)[:2])
     if version < OLDEST_SPARK:
         oldest = ".".join(map(str, OLDEST_SPARK))
         text = f"this session runs Spark {spark.version}; Frazil needs {oldest} or newer"
-        problems.append(Problem(text, is_fatal=True))
+        return [Problem(text, is_fatal=True)]
+    problems = _check_workers(spark)
     if spark.conf.get(_UNIX_SOCKETS, "false") != "true":
-        text = f"tasks start five times sooner if the session is made with {_UNIX_SOCKETS}=true"
+        maker = "server" if is_connect(spark) else "session"
+        text = f"tasks start five times sooner if the {maker} is made with {_UNIX_SOCKETS}=true"
         problems.append(Problem(text, is_fatal=False))
     return problems
+
+
+def _check_workers(spark: SparkSession) -> list[Problem]:
+    try:
+        workers = ask_workers(spark)
+    except PySparkException as error:
+        (first, *_) = [*str(error).strip().splitlines(), ""]
+        return [Problem(f"no task could run in this session: {first}", is_fatal=True)]
+    return [Problem(text, is_fatal=True) for text in find_problems(workers)]
 
 
 def _refuse_missing_packages() -> None:
     missing = [name for name in ("pandas", "pyarrow") if importlib.util.find_spec(name) is None]
     if missing:
         raise SetupError(f"Spark needs {' and '.join(missing)}: install frazil[spark]")
-
-
-def _paths() -> dict[str, str]:
-    """Where workers find this package, installed or not."""
-    folder = str(Path(frazil.__file__).resolve().parents[1])
-    return {"spark.executorEnv.PYTHONPATH": os.pathsep.join([folder, *_python_path(folder)])}
-
-
-def _python_path(known: str) -> list[str]:
-    given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    return [each for each in given if each and each != known]

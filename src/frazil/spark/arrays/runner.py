@@ -1,6 +1,5 @@
 """Where the tasks of a job run: on Spark, or one after the other in this process."""
 
-import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,6 +8,8 @@ from typing import Literal, TypeVar
 from pyspark.sql import SparkSession
 
 from frazil.errors import InvalidInputError
+from frazil.spark.facts import count_slots as count_slots
+from frazil.spark.facts import find_application_id as find_application_id
 from frazil.spark.fan_out import fan_out
 from frazil.spark.job import Job
 
@@ -17,8 +18,6 @@ Result = TypeVar("Result")
 
 RunOn = Literal["auto", "spark", "driver"]
 """`auto`: in the driver if the work is no more than one task's."""
-
-_GUESSED_SLOTS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,25 +68,3 @@ def choose_runner(
     if run_on == "driver" or (run_on == "auto" and is_small):
         return Runner(job, None)
     return Runner(job, spark)
-
-
-def count_slots(spark: SparkSession | None) -> int:
-    """How many tasks run at once; a guess where Connect does not tell."""
-    if spark is None:
-        return 1
-    with contextlib.suppress(Exception):
-        return int(spark.sparkContext.defaultParallelism)
-    with contextlib.suppress(Exception):
-        return int(spark.conf.get("spark.default.parallelism") or _GUESSED_SLOTS)
-    return _GUESSED_SLOTS
-
-
-def find_application_id(spark: SparkSession | None) -> str | None:
-    """How Spark calls the application that a session belongs to."""
-    if spark is None:
-        return None
-    with contextlib.suppress(Exception):
-        return str(spark.sparkContext.applicationId)
-    with contextlib.suppress(Exception):
-        return spark.conf.get("spark.app.id", None)
-    return None
