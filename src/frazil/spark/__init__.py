@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from frazil.spark.arrays import JobReport, foreach_region, materialize, rechunk, transform, write
 from frazil.spark.job import Job
-from frazil.spark.sessions import check, session
+from frazil.spark.sessions import check
+from frazil.spark.sources import read, register, session
 from frazil.spark.workers import send_package
 
 __all__ = [
@@ -19,7 +20,9 @@ __all__ = [
     "check",
     "foreach_region",
     "materialize",
+    "read",
     "rechunk",
+    "register",
     "send_package",
     "session",
     "transform",

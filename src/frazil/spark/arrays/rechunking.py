@@ -7,8 +7,8 @@ from typing import Any
 import zarr
 from pyspark.sql import SparkSession
 
+from frazil.byte_sizes import parse_bytes
 from frazil.session import ForkSession, Session
-from frazil.spark.arrays.byte_sizes import parse_bytes
 from frazil.spark.arrays.one_commit import AnyRepository, running, write_regions
 from frazil.spark.arrays.rechunk_plan import Pass, RechunkPlan, plan_rechunk
 from frazil.spark.arrays.regions import (

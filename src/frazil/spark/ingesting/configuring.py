@@ -6,8 +6,8 @@ from copy import deepcopy
 from frazil.config import ManifestConfig, ManifestSplittingConfig, RepositoryConfig
 from frazil.config.split_conditions import SplitSizes
 from frazil.repository import Repository
-from frazil.spark.ingesting.containers import default_credential
 from frazil.virtual import VirtualChunkContainer
+from frazil.virtual.default_credentials import default_credential
 from frazil.virtual.locations import index_containers
 from frazil.virtual.readers.stores import Credentials
 

@@ -3,15 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from posixpath import commonpath
 
-from frazil.credentials import (
-    AnyCredential,
-    Credentials,
-    HttpAccess,
-    LocalFileSystemAccess,
-    azure_from_env_credentials,
-    gcs_from_env_credentials,
-    s3_from_env_credentials,
-)
 from frazil.errors import InvalidInputError
 from frazil.storage.store_config import AnyObjectStoreConfig, ObjectStoreConfig, S3Options
 from frazil.virtual import VirtualChunkContainer
@@ -66,17 +57,3 @@ def _plain_store(folder: str) -> AnyObjectStoreConfig:
             kind="no-container-for-virtual-chunk",
         )
     return _PLAIN_STORES[scheme]
-
-
-def default_credential(container: VirtualChunkContainer) -> AnyCredential:
-    """What authorizes a container where the caller gives nothing: what the environment knows."""
-    match container.store:
-        case ObjectStoreConfig.LocalFileSystem():
-            return LocalFileSystemAccess
-        case ObjectStoreConfig.Http():
-            return HttpAccess
-        case ObjectStoreConfig.Gcs():
-            return Credentials.Gcs(gcs_from_env_credentials())
-        case ObjectStoreConfig.Azure():
-            return Credentials.Azure(azure_from_env_credentials())
-    return Credentials.S3(s3_from_env_credentials())

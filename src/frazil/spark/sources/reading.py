@@ -1,0 +1,78 @@
+"""Tables as frames, by the way that is fastest: Arrow batches of a generator of each task.
+
+It reads about twice as fast as Spark reads a data source in Python.
+"""
+
+import pickle
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from frazil.byte_sizes import parse_bytes
+from frazil.frames.options import DEFAULT_TARGET_BYTES, Layout, Options
+from frazil.frames.registry import open_table
+from frazil.frames.source import AnyRepository, open_source
+from frazil.frames.table import Table
+from frazil.spark.fan_out import dump
+from frazil.urls import make_ref
+
+
+def make_frame(spark: SparkSession, table: Table) -> DataFrame:
+    """A frame of all rows of a table."""
+    schema = from_arrow_schema(table.schema)
+    partitions = list(table.partitions())
+    if not partitions:
+        return spark.createDataFrame([], schema)
+    blob = dump((table, partitions))
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        loaded: tuple[Table, list[Any]] = pickle.loads(blob)
+        table, partitions = loaded
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from table.read(partitions[number])
+
+    count = len(partitions)
+    return spark.range(0, count, 1, count).mapInArrow(run, schema)
+
+
+def read(
+    spark: SparkSession,
+    repo: AnyRepository,
+    *,
+    table: str = "cells",
+    group: str = "/",
+    variables: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+    where: str | None = None,
+    layout: Layout = "cells",
+    branch: str | None = None,
+    tag: str | None = None,
+    snapshot: str | None = None,
+    as_of: datetime | str | None = None,
+    authorize: Sequence[str] = (),
+    target_size: int | str = DEFAULT_TARGET_BYTES,
+    **more: str,
+) -> DataFrame:
+    """A frame of a table of a repository, at one version.
+
+    The options are those of `spark.read.format("icechunk")`, with lists where it has names with commas
+    between them. `where` is any condition that Spark can evaluate.
+    """
+    options = Options(
+        ref=make_ref(branch=branch, tag=tag, snapshot=snapshot, as_of=as_of),
+        table=table,
+        group=group,
+        variables=None if variables is None else tuple(variables),
+        columns=None if columns is None else tuple(columns),
+        where=where,
+        layout=layout,
+        authorize=tuple(authorize),
+        target_bytes=parse_bytes(target_size),
+        more={name.lower(): str(value) for name, value in more.items()},
+    )
+    return make_frame(spark, open_table(open_source(options, repo)))
