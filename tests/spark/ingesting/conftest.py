@@ -30,10 +30,10 @@ def archive(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def ingest(spark: SparkSession, repo: frazil.Repository, archive: Path) -> Ingest:
-    """Ingest the archive into the repository."""
+    """Ingest the archive into the repository, on Spark however small it is."""
 
     def run(**options: object) -> frazil.spark.IngestReport:
-        given = {"append_dim": "time", **options}
+        given = {"append_dim": "time", "run_on": "spark", **options}
         return frazil.spark.ingest(spark, f"{archive}/*.nc", repo, **given)  # type: ignore[arg-type]
 
     return run

@@ -180,7 +180,9 @@ def test_a_file_may_take_the_place_of_what_is_there(
     ingest()
     better = save_days(archive.parent / "better", 2, seed=1)
 
-    report = frazil.spark.ingest(spark, better, repo, append_dim="time", on_overlap="replace")
+    report = frazil.spark.ingest(
+        spark, better, repo, append_dim="time", on_overlap="replace", run_on="spark"
+    )
 
     assert [(each.region, each.is_changed) for each in report.files] == [((2, 4), True)]
     shutil.copy2(better, archive / better.name)
@@ -244,7 +246,7 @@ def test_a_frame_of_names_goes_to_a_group_under_other_names(
 
     frazil.spark.ingest(
         spark, frame, tmp_path / "repo", group="/era/daily", append_dim="day",
-        rename={"time": "day", "t": "temperature"},
+        rename={"time": "day", "t": "temperature"}, run_on="spark",
     )  # fmt: skip
 
     expected = expect(archive).rename({"time": "day", "t": "temperature"})

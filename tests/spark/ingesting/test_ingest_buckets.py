@@ -44,7 +44,7 @@ def test_an_archive_in_a_bucket_goes_into_a_repository_in_a_bucket(
     def ingest(name: str) -> frazil.spark.IngestReport:
         return frazil.spark.ingest(
             spark, name, repo, append_dim="time",
-            containers=[container], credentials=access,
+            containers=[container], credentials=access, run_on="spark",
         )  # fmt: skip
 
     report = ingest(PREFIX + "*.nc")

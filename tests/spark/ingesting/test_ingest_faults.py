@@ -66,7 +66,7 @@ def test_a_worker_that_is_killed_changes_nothing(
     marker = tmp_path / "killed"
     deadly = frazil.Repository.open(KillsWorker(repo.storage, marker))
 
-    report = frazil.spark.ingest(spark, archive, deadly, append_dim="time")
+    report = frazil.spark.ingest(spark, archive, deadly, append_dim="time", run_on="spark")
 
     assert marker.exists()
     assert report.metrics["retries"] == 1

@@ -13,7 +13,6 @@ from pyspark.sql import SparkSession
 
 from frazil.conflicts import ConflictDetector
 from frazil.engine.changes import ChangeSet
-from frazil.errors import InvalidInputError
 from frazil.format.references import ChunkKind
 from frazil.opening import open_repository
 from frazil.repository import Repository
@@ -22,7 +21,6 @@ from frazil.spark.arrays.merging import fresh_fork, merge_changes
 from frazil.spark.arrays.report import METRICS, JobReport
 from frazil.spark.arrays.runner import Runner, RunOn, choose_runner, find_application_id
 from frazil.spark.job import Job
-from frazil.storage.memory import MemoryStorage
 from frazil.urls import Location
 
 Region = TypeVar("Region")
@@ -52,12 +50,8 @@ class Run:
         self, spark: SparkSession | None, run_on: RunOn, *, is_small: bool = False
     ) -> Runner:
         """The place that was asked for, or the one that suits the work and the storage."""
-        is_here = isinstance(self.repository.storage, MemoryStorage)
-        if is_here and run_on == "spark":
-            raise InvalidInputError(
-                "tasks on Spark can't reach a repository in this process' memory"
-            )
-        return choose_runner(spark, self.job, run_on, is_small=is_small or is_here)
+        storage = self.repository.storage
+        return choose_runner(spark, self.job, run_on, storage, is_small=is_small)
 
     def commit(
         self,

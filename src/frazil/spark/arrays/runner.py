@@ -12,6 +12,8 @@ from frazil.spark.facts import count_slots as count_slots
 from frazil.spark.facts import find_application_id as find_application_id
 from frazil.spark.fan_out import fan_out
 from frazil.spark.job import Job
+from frazil.storage import Storage
+from frazil.storage.memory import MemoryStorage
 
 Group = TypeVar("Group")
 Result = TypeVar("Result")
@@ -58,13 +60,21 @@ class Runner:
 
 
 def choose_runner(
-    spark: SparkSession | None, job: Job, run_on: RunOn, *, is_small: bool = False
+    spark: SparkSession | None,
+    job: Job,
+    run_on: RunOn,
+    storage: Storage,
+    *,
+    is_small: bool = False,
 ) -> Runner:
-    """The place that was asked for, or the one that suits the work."""
+    """The place that was asked for, or the one that suits the work and the storage."""
     if run_on not in ("auto", "spark", "driver"):
         raise InvalidInputError(f"run_on is {run_on!r}, not 'auto', 'spark' or 'driver'")
     if run_on == "spark" and spark is None:
         raise InvalidInputError("run_on is 'spark', but there is no session of Spark")
-    if run_on == "driver" or (run_on == "auto" and is_small):
+    is_here = isinstance(storage, MemoryStorage)
+    if run_on == "spark" and is_here:
+        raise InvalidInputError("tasks on Spark can't reach a repository in this process' memory")
+    if run_on == "driver" or (run_on == "auto" and (is_small or is_here)):
         return Runner(job, None)
     return Runner(job, spark)

@@ -1,17 +1,17 @@
 """One attempt to commit what was found in files, on top of what the branch holds now."""
 
-import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from pyspark.sql import SparkSession
-
+from frazil.assets import Assets
 from frazil.conflicts import ConflictDetector
 from frazil.errors import ConflictError
 from frazil.format.json_values import JsonValue
 from frazil.repository import Repository
 from frazil.session import Session
+from frazil.spark.arrays.runner import Runner, count_slots, find_application_id
 from frazil.spark.ingesting.arrays import make_room
 from frazil.spark.ingesting.configuring import (
     add_to,
@@ -23,11 +23,10 @@ from frazil.spark.ingesting.configuring import (
 from frazil.spark.ingesting.containers import plan_containers
 from frazil.spark.ingesting.discovery import SourceFile
 from frazil.spark.ingesting.existing import read_existing
-from frazil.spark.ingesting.frames import ParsedSources, count_slots, write_cells
 from frazil.spark.ingesting.ledger import Entry, Work, read_ledger, subtract, write_ledger
 from frazil.spark.ingesting.options import Options
-from frazil.spark.ingesting.parsing import ParsedSource, bad_files
-from frazil.spark.ingesting.placing import PlacedCell, adopt, plan_placement
+from frazil.spark.ingesting.parsing import Outcome, ParsedSource, bad_files
+from frazil.spark.ingesting.placing import PlacedCell, Placement, adopt, plan_placement
 from frazil.spark.ingesting.planning import (
     IngestPlan,
     Replacing,
@@ -43,15 +42,29 @@ METRICS = "frazil_job"
 """The name that commits have the metrics of their job by."""
 
 
+class OpenedSources(Protocol):
+    """Sources that were opened, and their references, wherever these are."""
+
+    @property
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """What became of each file."""
+
+    @property
+    def runner(self) -> Runner:
+        """What runs the tasks of the ingest."""
+
+    def write_cells(self, placement: Placement, assets: Assets) -> list[PlacedCell]:
+        """Bring references together by cell, and write a manifest of each."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Attempt:
     """What all attempts have in common: the files are opened once."""
 
-    spark: SparkSession
     job: Job
     repository: Repository
     files: tuple[SourceFile, ...]
-    parsed: ParsedSources
+    parsed: OpenedSources
     options: Options
     start: float = field(default_factory=time.perf_counter)
 
@@ -67,7 +80,7 @@ class Attempt:
         if not work.files:
             return nothing_to_do(self.job.id, work, bad)
         found = self._plan(session, work, sources)
-        report = describe(self.job.id, found, work, bad)
+        report = describe(self.job.id, found, work, bad, self.parsed.runner.name)
         if self.options.dry_run:
             return report
         chosen = [sources[file.location] for file in work.files]
@@ -109,9 +122,9 @@ class Attempt:
         make_room(found, session.store, options.group)
         versions = {each.header.name: each.header.version for each in sources}
         placement = plan_placement(
-            found, versions, session.state, options.group, count_slots(self.spark)
+            found, versions, session.state, options.group, count_slots(self.parsed.runner.spark)
         )
-        placed = write_cells(self.spark, self.job, self.parsed, placement, session.state.assets)
+        placed = self.parsed.write_cells(placement, session.state.assets)
         adopt(found, session.state, options.group, placed)
         self._note(session, found, sources)
 
@@ -147,7 +160,8 @@ class Attempt:
         return {
             "job": "ingest",
             "job_id": self.job.id,
-            "application_id": _application_id(self.spark),
+            "ran_on": self.parsed.runner.name,
+            "application_id": find_application_id(self.parsed.runner.spark),
             "files": len(sources),
             "references": sum(each.references for each in placed),
             "bytes": sum(each.bytes for each in placed),
@@ -169,9 +183,3 @@ def _open_again(configured: Repository, session: Session) -> Session:
             actual_parent=opened.snapshot_id,
         )
     return opened
-
-
-def _application_id(spark: SparkSession) -> str | None:
-    with contextlib.suppress(Exception):
-        return str(spark.conf.get("spark.app.id"))
-    return None

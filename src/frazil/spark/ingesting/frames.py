@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 
 from frazil.assets import Assets
 from frazil.errors import IcechunkError, StorageError
+from frazil.spark.arrays.runner import Runner
 from frazil.spark.fan_out import (
     RESULT_FIELDS,
     RESULT_SCHEMA,
@@ -45,17 +46,23 @@ _FAILED = -1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ParsedSources:
+class SourcesOnSpark:
     """Sources that were opened: what the driver has of them, and where the workers keep the rest."""
 
     outcomes: tuple[Outcome, ...]
+    runner: Runner
+    spark: SparkSession
     frame: Any
+
+    def write_cells(self, placement: Placement, assets: Assets) -> list[PlacedCell]:
+        """Bring references together by cell, and write a manifest of each."""
+        return write_cells(self.spark, self.runner.job, self.frame, placement, assets)
 
 
 @contextlib.contextmanager
 def parse_sources(
-    spark: SparkSession, job: Job, reading: Reading, groups: Sequence[Sequence[str]]
-) -> Iterator[ParsedSources]:
+    runner: Runner, spark: SparkSession, reading: Reading, groups: Sequence[Sequence[str]]
+) -> Iterator[SourcesOnSpark]:
     """Open files, a group of them a task; their references are kept until the end of the block."""
     blob = dump((groups, reading, find_max_failures(spark)))
 
@@ -69,8 +76,9 @@ def parse_sources(
     frame = spark.range(0, count, 1, count).mapInArrow(run, _PARSED_SCHEMA).persist()
     try:
         results = frame.where("source is null").select(*RESULT_FIELDS.names)
-        found = collect_results(spark, job, "opening files", results, count)
-        yield ParsedSources(tuple(each for group in found for each in group), frame)
+        found = collect_results(spark, runner.job, "opening files", results, count)
+        outcomes = tuple(each for group in found for each in group)
+        yield SourcesOnSpark(outcomes, runner, spark, frame)
     finally:
         frame.unpersist()
 
@@ -100,7 +108,7 @@ def _parse_group(
 
 
 def write_cells(
-    spark: SparkSession, job: Job, parsed: ParsedSources, placement: Placement, assets: Assets
+    spark: SparkSession, job: Job, frame: Any, placement: Placement, assets: Assets
 ) -> list[PlacedCell]:
     """Bring references together by cell, and write a manifest of each."""
     if not placement.cells:
@@ -120,18 +128,11 @@ def write_cells(
         if len(tables):
             yield _write_task(placement, assets, tables, max_failures)
 
-    references = parsed.frame.where("source is not null").select("source", "references")
+    references = frame.where("source is not null").select("source", "references")
     placed = references.mapInArrow(cut, _PLACED_SCHEMA).repartitionById(count, "task")
     written = placed.mapInArrow(gather, RESULT_SCHEMA)
     found = collect_results(spark, job, "writing references", written, count)
     return [each for group in found if group for each in group]
-
-
-def count_slots(spark: SparkSession) -> int:
-    """How many tasks run at once, where a session tells it."""
-    with contextlib.suppress(Exception):
-        return int(spark.sparkContext.defaultParallelism)
-    return 1
 
 
 Part = tuple[int, int, bytes]

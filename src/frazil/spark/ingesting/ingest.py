@@ -11,10 +11,12 @@ from pyspark.sql import DataFrame, SparkSession
 from frazil.errors import ConflictError, InvalidInputError, InvalidSourcesError
 from frazil.opening import open_repository
 from frazil.repository import Repository
-from frazil.spark.ingesting.attempt import Attempt
+from frazil.spark.arrays.runner import Runner, RunOn, choose_runner, count_slots
+from frazil.spark.ingesting.attempt import Attempt, OpenedSources
 from frazil.spark.ingesting.configuring import current_config
 from frazil.spark.ingesting.discovery import SourceFile, SourceName, discover
-from frazil.spark.ingesting.frames import count_slots, parse_sources
+from frazil.spark.ingesting.frames import parse_sources
+from frazil.spark.ingesting.here import parse_here
 from frazil.spark.ingesting.ledger import read_ledger, subtract
 from frazil.spark.ingesting.options import Mode, OnBadFile, OnOverlap, Options, refuse_unknown
 from frazil.spark.ingesting.parsing import BadFile, Reading, bad_files, group_files
@@ -32,7 +34,7 @@ _URI_COLUMNS = ("source", "uri", "url", "path")
 
 
 def ingest(
-    spark: SparkSession,
+    spark: SparkSession | None,
     sources: Sources,
     repo: Repository | Location,
     *,
@@ -52,6 +54,7 @@ def ingest(
     credentials: Credentials | None = None,
     storage_options: Mapping[str, Any] | None = None,
     files_per_task: int = 16,
+    run_on: RunOn = "auto",
     job: Job | None = None,
 ) -> IngestReport:
     """Bring files into a group of a repository, in one commit.
@@ -66,6 +69,9 @@ def ingest(
     `rename` gives arrays and dimensions other names, `skip` leaves arrays out, `load` writes the values
     of arrays into the repository, `source_group` is the group inside of the files. `containers` and
     `credentials` tell how sources are reached, and as whom, as `frazil.virtual.open` takes them.
+
+    Files that one task would open, `files_per_task` of them, are ingested in this process by the same
+    plan, for which `spark` may be None; the report tells it, and `run_on` decides otherwise.
 
     Raises InvalidSourcesError, with everything that is wrong, for sources that don't fit each other or
     what is there, ConflictError where others commit to the same again and again, JobError and
@@ -98,11 +104,12 @@ def ingest(
     )
     with _ending(job or Job()) as run:
         files = discover(_names(sources), SourceStores(reading.containers, reading.credentials))
-        return _run(spark, run, repo, files, reading, options, start)
+        return _run(spark, run_on, run, repo, files, reading, options, start)
 
 
 def _run(
-    spark: SparkSession,
+    spark: SparkSession | None,
+    run_on: RunOn,
     job: Job,
     repository: Repository,
     files: tuple[SourceFile, ...],
@@ -115,12 +122,27 @@ def _run(
     if not work.files:
         return nothing_to_do(job.id, work, ())
     locations = [file.location for file in work.files]
-    groups = group_files(locations, count_slots(spark), options.files_per_task)
-    with parse_sources(spark, job, reading, groups) as parsed:
+    most = options.files_per_task
+    is_small = len(locations) <= most
+    runner = choose_runner(spark, job, run_on, repository.storage, is_small=is_small)
+    with _opening(runner, reading, locations, most) as parsed:
         bad = bad_files(parsed.outcomes)
         if bad and options.on_bad_file == "fail":
             raise _refuse(bad)
-        return _try(Attempt(spark, job, repository, files, parsed, options, start))
+        return _try(Attempt(job, repository, files, parsed, options, start))
+
+
+@contextlib.contextmanager
+def _opening(
+    runner: Runner, reading: Reading, locations: list[str], most: int
+) -> Iterator[OpenedSources]:
+    """Open files, on Spark or here; their references are kept until the end of the block."""
+    if runner.spark is None:
+        yield parse_here(runner, reading, locations)
+        return
+    groups = group_files(locations, count_slots(runner.spark), most)
+    with parse_sources(runner, runner.spark, reading, groups) as parsed:
+        yield parsed
 
 
 def _try(attempt: Attempt) -> IngestReport:

@@ -50,6 +50,8 @@ class IngestReport:
     notes: Report = field(default_factory=Report)
     """Good to know: gaps, variables that some files lack."""
     metrics: Mapping[str, JsonValue] = field(default_factory=dict)
+    ran_on: str | None = None
+    """`spark`, or `driver` if there was too little to do for tasks."""
 
     def __str__(self) -> str:
         changed = sum(each.is_changed for each in self.files)
@@ -59,6 +61,8 @@ class IngestReport:
         ]  # fmt: skip
         files = ", ".join(f"{count} {what}" for what, count in counts if count) or "none"
         lines = [f"snapshot  {self.snapshot_id or 'none'}", f"files     {files}"]
+        if self.ran_on is not None:
+            lines.append(f"ran on    {self.ran_on}")
         if self.variables:
             rows = [
                 (each.name, " × ".join(map(str, each.shape)) or "scalar", each.treatment,
@@ -78,7 +82,9 @@ def nothing_to_do(job_id: str, work: Work, bad: tuple[BadFile, ...]) -> IngestRe
     return IngestReport(job_id, known=tuple(file.location for file in work.known), bad=bad)
 
 
-def describe(job_id: str, found: IngestPlan, work: Work, bad: tuple[BadFile, ...]) -> IngestReport:
+def describe(
+    job_id: str, found: IngestPlan, work: Work, bad: tuple[BadFile, ...], ran_on: str
+) -> IngestReport:
     """What a plan would do."""
     files = tuple(
         IngestedFile(name, region, name in found.replaced) for name, region in found.regions.items()
@@ -89,7 +95,7 @@ def describe(job_id: str, found: IngestPlan, work: Work, bad: tuple[BadFile, ...
     )
     known = tuple(file.location for file in work.known)
     notes = found.plan.report.with_severity(Severity.NOTES)
-    return IngestReport(job_id, None, files, known, bad, variables, notes)
+    return IngestReport(job_id, None, files, known, bad, variables, notes, ran_on=ran_on)
 
 
 def finish(
