@@ -1,6 +1,6 @@
 """Repositories and versions of them, opened by URL."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from frazil.config import Attribution, RepositoryConfig
@@ -11,8 +11,12 @@ from frazil.repository import Repository
 from frazil.session import Session
 from frazil.storage import storage_from_url
 from frazil.urls import BranchRef, Location, NamedRef, Ref, SnapshotRef, TagRef, parse_location
+from frazil.virtual.default_credentials import default_credential
 
-__all__ = ["open_repository", "open_session", "read_version"]
+__all__ = ["EVERY_CONTAINER", "authorize", "open_repository", "open_session", "read_version"]
+
+EVERY_CONTAINER = "*"
+"""In place of a prefix: all containers that a repository declares."""
 
 
 def open_repository(
@@ -62,6 +66,20 @@ def read_version(repository: Repository, ref: Ref | None) -> Session:
             return repository.readonly_session(snapshot_id=id)
         case NamedRef(name):
             return repository.readonly_session(snapshot_id=_find_snapshot(repository, name))
+
+
+def authorize(repository: Repository, prefixes: Sequence[str]) -> Repository:
+    """The repository, allowed to read from containers with what the environment knows of them."""
+    containers = repository.config.virtual_chunk_containers or {}
+    wanted = [*containers] if EVERY_CONTAINER in prefixes else list(prefixes)
+    unknown = [prefix for prefix in wanted if prefix not in containers]
+    if unknown:
+        declared = ", ".join(sorted(containers)) or "none"
+        raise InvalidInputError(
+            f"authorize={','.join(unknown)}: the repository declares no such container, but {declared}"
+        )
+    more = {prefix: default_credential(containers[prefix]) for prefix in wanted}
+    return repository.authorize(more) if more else repository
 
 
 def _find_snapshot(repository: Repository, name: str) -> str:

@@ -113,6 +113,11 @@ def has_header(data: bytes) -> bool:
     return data[:12] == MAGIC
 
 
+def find_file_type(data: bytes) -> FileType | None:
+    """What the header of a file says that it is; None without one. Raises FormatError."""
+    return _decode_header(bytes(data[:HEADER_SIZE])).file_type if has_header(data) else None
+
+
 def decode_file(
     data: bytes, expected: FileType, decompressor: zstandard.ZstdDecompressor | None = None
 ) -> tuple[Header, bytes]:

@@ -25,13 +25,24 @@ def expire_snapshots(protocol: CommitProtocol, policy: ExpiryPolicy) -> frozense
     """
     if isinstance(protocol, RepoObject):
         return _expire_in_repo_info(protocol, policy)
-    plan = plan_file_expiry(
+    plan = _plan_in_files(protocol, policy)
+    _expire_in_files(protocol, plan)
+    return plan.released
+
+
+def find_expired(protocol: CommitProtocol, policy: ExpiryPolicy) -> frozenset[SnapshotId]:
+    """The snapshots that an expiry would release now; nothing is changed."""
+    if isinstance(protocol, RepoObject):
+        return plan_expiry(protocol.read_repo_info(), policy).released
+    return _plan_in_files(protocol, policy).released
+
+
+def _plan_in_files(protocol: CommitProtocol, policy: ExpiryPolicy) -> FileExpiryPlan:
+    return plan_file_expiry(
         _lines(protocol, {name: protocol.lookup_branch(name) for name in protocol.list_branches()}),
         _lines(protocol, {name: protocol.lookup_tag(name) for name in protocol.list_tags()}),
         policy,
     )
-    _expire_in_files(protocol, plan)
-    return plan.released
 
 
 def _lines(protocol: CommitProtocol, tips: Mapping[str, SnapshotId]) -> dict[str, Line]:

@@ -7,7 +7,7 @@ from typing import Any
 from frazil.asynchronous import asynchronous
 from frazil.format.times import from_datetime
 from frazil.maintenance.collecting import CollectionOptions, collect_garbage
-from frazil.maintenance.expiring import expire_snapshots
+from frazil.maintenance.expiring import expire_snapshots, find_expired
 from frazil.maintenance.expiry import ExpiryPolicy
 from frazil.maintenance.limits import MEBIBYTE, SweepLimits, WalkLimits
 from frazil.maintenance.rewriting import rewrite_manifests
@@ -34,14 +34,21 @@ class Upkeep(RepositoryPart):
         than `main` and tags go with the snapshots that they point to. Files are only deleted when
         garbage is collected.
         """
-        policy = ExpiryPolicy(
-            from_datetime(_with_zone(older_than)),
-            deletes_branches=delete_expired_branches,
-            deletes_tags=delete_expired_tags,
-        )
+        policy = _policy(older_than, delete_expired_branches, delete_expired_tags)
         return set(map(str, expire_snapshots(self._protocol, policy)))
 
     expire_snapshots_async = asynchronous(expire_snapshots)
+
+    def find_expired_snapshots(
+        self,
+        older_than: datetime,
+        *,
+        delete_expired_branches: bool = False,
+        delete_expired_tags: bool = False,
+    ) -> set[str]:
+        """What `expire_snapshots` would release now; nothing is changed."""
+        policy = _policy(older_than, delete_expired_branches, delete_expired_tags)
+        return set(map(str, find_expired(self._protocol, policy)))
 
     def rewrite_manifests(
         self,
@@ -142,3 +149,11 @@ def _with_zone(moment: datetime) -> datetime:
     if moment.tzinfo is None:
         raise TypeError(f"{moment.isoformat()} has no time zone, and means another time elsewhere")
     return moment
+
+
+def _policy(older_than: datetime, deletes_branches: bool, deletes_tags: bool) -> ExpiryPolicy:
+    return ExpiryPolicy(
+        from_datetime(_with_zone(older_than)),
+        deletes_branches=deletes_branches,
+        deletes_tags=deletes_tags,
+    )

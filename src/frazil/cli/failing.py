@@ -1,0 +1,109 @@
+"""What a failure comes to: one sentence, what to do next, and an exit code by its class."""
+
+import errno
+from dataclasses import dataclass
+
+from frazil import errors
+
+INTERRUPTED = 130
+"""What shells expect after Ctrl-C."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An error as people and scripts get to know it."""
+
+    code: int
+    message: str
+    advice: str | None = None
+    error: str = "Error"
+    kind: str | None = None
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values, for JSON."""
+        return {
+            "error": self.error,
+            "kind": self.kind,
+            "message": self.message,
+            "advice": self.advice,
+            "exit_code": self.code,
+        }
+
+
+_ADVICE: tuple[tuple[type[BaseException], int, str | None], ...] = (
+    (errors.JobCancelledError, INTERRUPTED, None),
+    (errors.RepositoryNotFoundError, 3, "see whether the place is right; `frazil create` makes one"),
+    (errors.RefNotFoundError, 3, "`frazil branch list` and `frazil tag list` tell what there is"),
+    (errors.SnapshotNotFoundError, 3, "`frazil log` tells what there is"),
+    (errors.NodeNotFoundError, 3, "`frazil tree` tells what there is"),
+    (errors.NotFoundError, 3, None),
+    (errors.AlreadyExistsError, 4, "choose another name"),
+    (errors.ConflictError, 5, "nothing was changed: look with `frazil log`, and run it again"),
+    (
+        errors.PermissionDeniedError, 6,
+        "credentials come from the environment; see whether they are set, and for this place",
+    ),
+    (errors.ThrottledError, 7, "the storage is overloaded: try again later"),
+    (errors.StorageError, 7, None),
+    (errors.FormatError, 8, "`frazil check` tells what is damaged, and what can be repaired"),
+    (errors.SetupError, 9, None),
+    (errors.JobError, 10, "nothing was committed"),
+    (errors.ReadOnlyError, 11, None),
+    (errors.SessionStateError, 11, None),
+    (errors.InvalidInputError, 2, None),
+)  # fmt: skip
+"""Exit codes and advice, the narrower class before the wider."""
+
+_SYSTEM_ADVICE = {
+    errno.ENOSPC: "the disk is full: make room, and run it again; nothing was committed",
+    errno.EDQUOT: "the quota of the disk is used up: make room, and run it again",
+    errno.EACCES: "see whether this user may read and write there",
+    errno.EROFS: "the disk can only be read",
+}
+
+
+def explain(error: BaseException) -> Failure:
+    """What an exception comes to."""
+    name = type(error).__name__
+    full = _find_system_error(error)
+    if full is not None and full.errno in _SYSTEM_ADVICE:
+        return Failure(7, _sentence(error), _SYSTEM_ADVICE[full.errno], name)
+    for cls, code, advice in _ADVICE:
+        if isinstance(error, cls):
+            kind = str(getattr(error, "kind", None) or "") or None
+            return Failure(code, _sentence(error), advice, name, kind)
+    if isinstance(error, ModuleNotFoundError):
+        return Failure(9, f"{error.name} is not installed", _extra_of(error.name), name)
+    if isinstance(error, OSError):
+        return Failure(7, _sentence(error), None, name)
+    return Failure(1, f"{name}: {_sentence(error)}", "--debug shows where it happened", name)
+
+
+def _find_system_error(error: BaseException | None) -> OSError | None:
+    for _ in range(10):
+        if error is None or isinstance(error, OSError):
+            return error
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def _sentence(error: BaseException) -> str:
+    return str(getattr(error, "message", None) or error)
+
+
+_EXTRAS = {
+    "pyspark": "spark",
+    "pyarrow": "spark",
+    "xarray": "xarray",
+    "dask": "dask",
+    "virtualizarr": "virtual",
+    "h5py": "virtual",
+    "starlette": "web",
+    "uvicorn": "web",
+}
+
+
+def _extra_of(module: str | None) -> str | None:
+    package = (module or "").partition(".")[0]
+    extra = _EXTRAS.get(package)
+    return f'pip install "frazil[{extra}]"' if extra else f"pip install {package}"

@@ -1,0 +1,113 @@
+from pathlib import Path
+
+import frazil
+from frazil.engine.describing import describe_file
+from tests.command_line import Frazil
+
+
+def test_info_tells_generation_refs_and_the_last_commit(run: Frazil, place: Path) -> None:
+    shown = run("info", place)
+    found = run("info", place, "--json").json
+
+    assert "ten more" in shown.out
+    assert found["generation"] == "2"
+    assert sorted(found["branches"]) == ["experiment", "main"]
+    assert list(found["tags"]) == ["v1"]
+    assert found["last_commit"]["message"] == "ten more"
+
+
+def test_log_draws_the_past_of_a_version(run: Frazil, place: Path) -> None:
+    shown = run("log", place)
+    older = run("log", f"{place}@v1", "--json").json
+
+    assert [line.split(") ")[-1] for line in shown.out.splitlines()[:2]] == ["ten more", "ten days"]
+    assert [each["message"] for each in older] == ["ten days", "Repository initialized"]
+
+
+def test_log_of_all_refs_has_every_snapshot_once(run: Frazil, place: Path) -> None:
+    repo = frazil.Repository.open(frazil.local_filesystem_storage(str(place)))
+    session = repo.writable_session("experiment")
+    session.commit("aside", allow_empty=True)
+
+    found = run("log", place, "--all", "--json").json
+
+    assert sorted(each["message"] for each in found) == [
+        "Repository initialized", "aside", "ten days", "ten more",
+    ]  # fmt: skip
+
+
+def test_log_takes_a_limit(run: Frazil, place: Path) -> None:
+    found = run("log", place, "--limit", 1, "--json").json
+
+    assert [each["message"] for each in found] == ["ten more"]
+
+
+def test_ops_lists_operations_newest_first(run: Frazil, place: Path) -> None:
+    found = run("ops", place, "--json").json
+
+    assert [each["operation"] for each in found] == [
+        "BranchCreated", "NewCommit", "TagCreated", "NewCommit", "RepoInitialized",
+    ]  # fmt: skip
+    assert found[2]["name"] == "v1"
+    assert "BranchCreated" in run("ops", place).out
+
+
+def test_tree_shows_arrays_with_their_shape(run: Frazil, place: Path) -> None:
+    shown = run("tree", place)
+    found = run("tree", place, "surface", "--json").json
+
+    assert "t2m  float32  20 × 6 (time, lat)" in shown.out
+    assert [each["path"] for each in found] == ["/surface", "/surface/t2m"]
+
+
+def test_show_tells_metadata_chunks_and_values(run: Frazil, place: Path) -> None:
+    shown = run("show", place, "surface/t2m")
+    found = run("show", f"{place}@v1", "/surface/t2m", "--json").json
+
+    assert "20 × 6" in shown.out
+    assert "units" in shown.out
+    assert found["chunks"] == {"native": 0, "virtual": 0, "inline": 2, "grid": 4}
+    assert found["values"]["maximum"] == 59.0
+    assert found["attributes"] == {"units": "K"}
+
+
+def test_diff_tells_chunks_between_two_versions(run: Frazil, place: Path) -> None:
+    found = run("diff", place, "v1", "main", "--json").json
+
+    assert found["updated_chunks"] == {"/surface/t2m": [[2, 0], [3, 0]]}
+    assert found["new_arrays"] == []
+    assert "/surface/t2m" in run("diff", place, "v1", "main").out
+
+
+def test_inspect_decodes_every_metadata_file_of_a_repository(run: Frazil, place: Path) -> None:
+    files = [
+        *(each for each in place.rglob("*") if each.parent.name in ("snapshots", "manifests")),
+        *place.glob("transactions/*"),
+        place / "repo",
+    ]
+
+    types = {run("inspect", file).json["file_type"] for file in files}
+
+    assert types == {"snapshot", "manifest", "transaction-log", "repo-info"}
+
+
+def test_files_of_every_generation_are_decoded_by_themselves(generations: Path) -> None:
+    folders = ("snapshots", "s", "manifests", "m", "transactions")
+    files = [each for each in generations.glob("*/repo/*/*") if each.parent.name in folders]
+
+    types = [describe_file(each.read_bytes(), each.as_posix())["file_type"] for each in files]
+
+    assert len(types) > 100
+    assert set(types) == {"snapshot", "manifest", "transaction-log"}
+
+
+def test_names_from_a_repository_can_not_move_the_cursor(run: Frazil, place: Path) -> None:
+    repo = frazil.Repository.open(frazil.local_filesystem_storage(str(place)))
+    session = repo.writable_session("main")
+    session.commit("evil\x1b[2J\x07 \u202etxt [bold red]x[/]", allow_empty=True)
+
+    for command in (("log", place), ("info", place)):
+        shown = run(*command)
+        assert "\x1b[2J" not in shown.out
+        assert "\u202e" not in shown.out
+        assert "[bold red]x[/]" in shown.out

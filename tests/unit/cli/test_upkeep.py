@@ -1,0 +1,99 @@
+import shutil
+from pathlib import Path
+
+import pytest
+
+import frazil
+from tests.command_line import Frazil
+
+
+def open_repository(place: Path) -> frazil.Repository:
+    return frazil.Repository.open(frazil.local_filesystem_storage(str(place)))
+
+
+def test_stats_tell_bytes_by_kind(run: Frazil, place: Path) -> None:
+    found = run("stats", place, "--json").json
+
+    assert found["inlined_bytes"] > 0
+    assert found["native_bytes"] == found["virtual_bytes"] == 0
+    assert "inlined" in run("stats", place).out
+
+
+def test_a_healthy_repository_is_told_so(run: Frazil, place: Path) -> None:
+    done = run("check", place, "--deep", "--json")
+
+    assert done.code == 0
+    assert done.json["is_healthy"]
+
+
+def test_damage_is_an_exit_code_of_its_own(run: Frazil, place: Path) -> None:
+    shutil.rmtree(place / "manifests")
+
+    done = run("check", place)
+
+    assert done.code == 8
+    assert "manifests/" in done.out
+
+
+def test_repair_shows_its_plan_and_does_it_with_a_yes(run: Frazil, place: Path) -> None:
+    shutil.rmtree(place / "transactions")
+
+    planned = run("check", place, "--repair", "--dry-run")
+    asked = run("check", place, "--repair")
+    done = run("check", place, "--repair", "--yes")
+
+    assert planned.code == done.code == 0
+    assert asked.code == 1
+    assert run("check", place).code == 0
+
+
+def test_old_versions_expire_and_their_files_go(run: Frazil, place: Path) -> None:
+    run("branch", "delete", place, "experiment", "--yes")
+    run("tag", "delete", place, "v1", "--yes")
+
+    planned = run("expire", place, "--older-than", "0s", "--dry-run", "--json").json
+    asked = run("expire", place, "--older-than", "0s")
+    done = run("expire", place, "--older-than", "0s", "--yes", "--json").json
+    garbage = run("gc", place, "--older-than", "0s", "--dry-run", "--json").json
+    collected = run("gc", place, "--older-than", "0s", "--yes", "--json").json
+
+    assert asked.code == 1
+    assert planned["released_snapshots"] == done["released_snapshots"]
+    assert len(done["released_snapshots"]) == 1
+    assert garbage == collected
+    assert collected["snapshots_deleted"] == 1
+    messages = [each.message for each in open_repository(place).ancestry(branch="main")]
+    assert messages == ["ten more", "Repository initialized"]
+
+
+def test_expiry_goes_by_saved_policies(run: Frazil, place: Path) -> None:
+    done = run("expire", place, "--yes", "--json")
+
+    assert done.code == 0
+    assert done.json["released_snapshots"] == []
+
+
+@pytest.mark.parametrize("age", ["yesterday", "7 lightyears", ""])
+def test_an_age_that_is_none(run: Frazil, place: Path, age: str) -> None:
+    assert run("gc", place, "--older-than", age, "--dry-run").code == 2
+
+
+def test_an_old_repository_is_migrated(run: Frazil, generations: Path, tmp_path: Path) -> None:
+    found = next(iter(sorted(generations.glob("alpha*"))))
+    old = shutil.copytree(found / "repo", tmp_path / "old")
+
+    planned = run("migrate", old, "--dry-run", "--json").json
+    asked = run("migrate", old)
+    done = run("migrate", old, "--yes", "--json").json
+
+    assert planned["from"] == done["from"]
+    assert asked.code == 1
+    assert done["to"] == "2"
+    assert int(open_repository(old).spec_version) == 2
+
+
+def test_doctor_tells_what_is_installed(run: Frazil, place: Path) -> None:
+    found = run("doctor", place, "--json").json
+
+    assert found["packages"]["zarr"]
+    assert found["containers"] == []
