@@ -17,7 +17,9 @@ from frazil.credentials import (
 from frazil.errors import InvalidInputError, ObjectNotFoundError, PermissionDeniedError
 from frazil.testing.object_server import ObjectServer, ServerOptions
 from frazil.testing.object_server.bucket import NO_CONDITION, Description
+from frazil.testing.object_server.faults import Delay, Refuse, Rule
 from frazil.virtual import Source
+from frazil.virtual.readers.hdf5.blocks import BLOCK_BYTES
 from tests.storage.file_server import serve_files
 from tests.virtual.files import days, save
 from tests.virtual.repositories import read
@@ -87,6 +89,36 @@ def test_a_file_in_a_bucket_reads_the_same(server: ObjectServer, tmp_path: Path)
         xr.testing.assert_identical(read(repository), expected.load())
     assert source.version.e_tag is not None
     assert source.version.checksum == source.version.e_tag
+
+
+def test_a_file_in_a_bucket_is_opened_by_few_requests(server: ObjectServer, tmp_path: Path) -> None:
+    path = save(days(0, 1000), tmp_path / "a.nc", t={"zlib": True, "chunksizes": (1, 20, 30)})
+    small = save(days(0, 4), tmp_path / "b.nc")
+    upload(server, path, "my data/a.nc")
+    upload(server, small, "my data/b.nc")
+    assert path.stat().st_size > 9 * BLOCK_BYTES > BLOCK_BYTES > small.stat().st_size
+    counts = {}
+
+    for name in ("a.nc", "b.nc"):
+        before = len(server.requests)
+        virtual.open(PREFIX + name, containers=[container(server)], credentials=FRIEND)
+        counts[name] = [each.method for each in server.requests[before:]]
+
+    # Two ask what the file is, before and after; one brings its start.
+    assert sorted(counts["b.nc"]) == ["GET", "HEAD", "HEAD"]
+    assert counts["a.nc"].count("HEAD") == 2
+    assert counts["a.nc"].count("GET") <= 4
+
+
+def test_a_server_that_fails_in_the_middle_of_a_file_is_not_the_fault_of_the_file(
+    server: ObjectServer, tmp_path: Path
+) -> None:
+    path = save(days(0, 200), tmp_path / "a.nc", t={"zlib": True, "chunksizes": (1, 20, 30)})
+    upload(server, path, "my data/a.nc")
+    server.inject([Rule(Delay(0), "GET", count=1), Rule(Refuse(403, "AccessDenied"), "GET")])
+
+    with pytest.raises(PermissionDeniedError, match=r"my data/a\.nc"):
+        virtual.open(PREFIX + "a.nc", containers=[container(server)], credentials=FRIEND)
 
 
 def test_another_object_of_that_name_is_refused(server: ObjectServer, tmp_path: Path) -> None:

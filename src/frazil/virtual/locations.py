@@ -10,6 +10,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import quote, unquote
 
 from frazil.errors import InvalidInputError
@@ -157,6 +158,7 @@ def _comparable(location: str) -> str:
     return location
 
 
+@lru_cache(maxsize=256)
 def _normalize_file(rest: str) -> str:
     plain = re.sub(r"[\t\r\n]", "", rest).strip("\0 ")
     plain, hash_sign, fragment = plain.partition("#")

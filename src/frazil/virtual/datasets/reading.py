@@ -64,11 +64,10 @@ def manifest_store(
 
     Chunks that are in the repository itself come with it, in memory.
     """
+    registry: Any = SourceStores(containers, credentials)
     with without_codec_warnings():
         root = zarr.open_group(as_zarr(store), path=group.strip("/"), mode="r", zarr_format=3)
-        return ManifestStore(
-            _to_manifests(store, root), registry=SourceStores(containers, credentials)
-        )
+        return ManifestStore(_to_manifests(store, root), registry=registry)
 
 
 def _to_manifests(store: ListingStore, group: zarr.Group) -> ManifestGroup:

@@ -11,6 +11,8 @@ from frazil.errors import InvalidInputError
 
 HEAD_BYTES = 4096
 """How much of a file is looked at."""
+FAR_HEAD_BYTES = 128 << 10
+"""How much is read for it where the next bytes would cost another request."""
 # HDF5 lets a block of the user's own stand before the file, at the end of which it begins.
 _HDF5_STARTS = (0, 512, 1024, 2048)
 

@@ -1,32 +1,28 @@
 """Opening a source file: recognise it, parse it, load what is small, note what it was."""
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from frazil.errors import ObjectNotFoundError
 from frazil.virtual.containers import VirtualChunkContainer
 from frazil.virtual.locations import normalize_location
-from frazil.virtual.quiet import without_codec_warnings
 from frazil.virtual.readers import observing
 from frazil.virtual.readers.formats import (
+    HDF5,
     ZARR,
     Format,
     get_format,
     recognise_file,
     recognise_folder,
 )
-from frazil.virtual.readers.loading import choose_loaded, load_values
-from frazil.virtual.readers.manifests import columns_of, metadata_of
-from frazil.virtual.readers.parsing import ParsedGroup, parse_group
-from frazil.virtual.readers.phony_dims import name_phony_dims
+from frazil.virtual.readers.found import FoundGroup, Loading
+from frazil.virtual.readers.hdf5 import NotReadable, read_hdf5
+from frazil.virtual.readers.seam import load_foreign_reader
 from frazil.virtual.readers.stores import Credentials, SourceStores, escape_url, key_url
-from frazil.virtual.sources import ArrayHeader, FileVersion, ReferenceColumns, Source, SourceHeader
-from frazil.virtual.sources.columns import no_references
+from frazil.virtual.sources import FileVersion, ReferenceColumns, Source, SourceHeader
 
 SMALL_BYTES = 1024
 """Arrays up to this size are loaded with the header, unless the caller says otherwise."""
@@ -52,26 +48,62 @@ def open(
     Raises InvalidInputError for a format that nobody knows or a file that can't be parsed, and
     StorageError where it can't be read or changes meanwhile.
     """
+    return open_from(
+        SourceStores(containers, credentials),
+        uri,
+        group=group,
+        format=format,
+        loading=Loading(frozenset(load), small_bytes),
+    )
+
+
+def open_from(
+    stores: SourceStores,
+    uri: str | PathLike[str],
+    *,
+    group: str = "",
+    format: str | None = None,
+    loading: Loading,
+) -> Source:
+    """`open` with stores that serve many files."""
     location = normalize_location(_to_url(uri))
     url = key_url(location)
-    stores = SourceStores(containers, credentials)
-    version, recognised = _recognise(stores, url, format)
+    start = _recognise(stores, url, format)
     inner = group.strip("/")
-    with observing.reading(stores, url), without_codec_warnings():
-        parsed = parse_group(stores, url, recognised, inner)
-        headers, references = _describe(parsed, load, small_bytes)
-    observing.refuse_change(url, version, _observe(stores, url, recognised))
+    with observing.reading(stores, url):
+        found = _read(stores, url, start, inner, loading)
+    observing.refuse_change(url, start.version, _observe(stores, url, start.format))
     header = SourceHeader(
         location=location,
-        format=recognised.name,
+        format=start.format.name,
         group=inner,
-        version=version,
-        attributes=dict(parsed.store._group.metadata.attributes),
-        arrays=headers,
-        groups=parsed.groups,
+        version=start.version,
+        attributes=found.attributes,
+        arrays=found.arrays,
+        groups=found.groups,
     )
-    versions = _observe_targets(stores, url, version, recognised, references)
-    return Source(header, {n: _with_versions(each, versions) for n, each in references.items()})
+    versions = _observe_targets(stores, url, start, found.references)
+    references = {name: _with_versions(each, versions) for name, each in found.references.items()}
+    return Source(header, references)
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """What is known of a source before it is read."""
+
+    version: FileVersion
+    format: Format
+    head: bytes = b""
+
+
+def _read(
+    stores: SourceStores, url: str, start: _Start, group: str, loading: Loading
+) -> FoundGroup:
+    """One group of a source; what our own reader has not learnt is for VirtualiZarr's parsers."""
+    if start.format == HDF5:
+        with suppress(NotReadable):
+            return read_hdf5(stores, url, start.version.size_bytes, start.head, group, loading)
+    return load_foreign_reader()(stores, url, start.format, group, loading)
 
 
 def _to_url(uri: str | PathLike[str]) -> str:
@@ -79,16 +111,15 @@ def _to_url(uri: str | PathLike[str]) -> str:
     return text if "://" in text or text.startswith("file:") else Path(text).absolute().as_uri()
 
 
-def _recognise(stores: SourceStores, url: str, name: str | None) -> tuple[FileVersion, Format]:
+def _recognise(stores: SourceStores, url: str, name: str | None) -> _Start:
     try:
         version = observing.observe(stores, url)
     except ObjectNotFoundError:
         version = observing.observe_folder(stores, url)
         metadata = observing.read_folder_metadata(stores, url)
-        return version, get_format(name) if name else recognise_folder(url, metadata)
-    if name:
-        return version, get_format(name)
-    return version, recognise_file(url, observing.read_head(stores, url, version.size_bytes))
+        return _Start(version, get_format(name) if name else recognise_folder(url, metadata))
+    head = observing.read_head(stores, url, version.size_bytes)
+    return _Start(version, get_format(name) if name else recognise_file(url, head), head)
 
 
 def _observe(stores: SourceStores, url: str, format: Format) -> FileVersion:
@@ -97,53 +128,21 @@ def _observe(stores: SourceStores, url: str, format: Format) -> FileVersion:
     return observing.observe(stores, url)
 
 
-def _describe(
-    parsed: ParsedGroup, load: Collection[str], small_bytes: int
-) -> tuple[dict[str, ArrayHeader], dict[str, ReferenceColumns]]:
-    headers: dict[str, ArrayHeader] = {}
-    references: dict[str, ReferenceColumns] = {}
-    arrays = parsed.store._group.arrays
-    metadatas = name_phony_dims({name: metadata_of(array) for name, array in arrays.items()})
-    for name, array in arrays.items():
-        header = ArrayHeader(name, metadatas[name], None, parsed.obstacles.get(name))
-        columns = columns_of(array.manifest, len(header.shape), escape_url)
-        if name in parsed.compact:
-            columns = _inline_whole(columns, parsed.compact[name])
-            header = replace(header, values=parsed.compact[name])
-        elif choose_loaded(header, load, small_bytes):
-            header = replace(header, values=load_values(parsed.store, name))
-        headers[name], references[name] = header, columns
-    for name, shape in parsed.shapes.items():
-        headers[name] = ArrayHeader(name, {"shape": shape}, None, parsed.obstacles[name])
-        references[name] = no_references(len(shape))
-    return headers, references
-
-
-def _inline_whole(columns: ReferenceColumns, values: Any) -> ReferenceColumns:
-    """Columns of an array that is one chunk, without filters, and here."""
-    return replace(
-        columns,
-        inline_coordinates=np.zeros((1, columns.axes), np.int64),
-        inline_chunks=(np.ascontiguousarray(values).tobytes(),),
-    )
-
-
 def _observe_targets(
     stores: SourceStores,
     url: str,
-    version: FileVersion,
-    format: Format,
+    start: _Start,
     references: Mapping[str, ReferenceColumns],
 ) -> dict[str, FileVersion]:
     """The versions of all files that references lead to, by location."""
     own = escape_url(url)
     wanted = {text for columns in references.values() for text in columns.locations} - {own}
-    if format == ZARR:
+    if start.format == ZARR:
         inside = observing.observe_below(stores, url)
         found = {escape_url(each): version for each, version in inside.items()}
         return {text: found[text] for text in wanted}
     others = observing.observe_all(stores, [key_url(text) for text in wanted])
-    return {own: version, **{escape_url(each): seen for each, seen in others.items()}}
+    return {own: start.version, **{escape_url(each): seen for each, seen in others.items()}}
 
 
 def _with_versions(

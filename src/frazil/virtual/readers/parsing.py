@@ -9,7 +9,7 @@ from obstore.exceptions import BaseError
 from virtualizarr.manifests import ManifestStore
 
 from frazil.errors import IcechunkError, InvalidInputError
-from frazil.virtual.readers import hdf5
+from frazil.virtual.readers import hdf5_gaps
 from frazil.virtual.readers.formats import HDF5, Format
 from frazil.virtual.readers.stores import SourceStores
 
@@ -54,7 +54,7 @@ def parse_group(stores: SourceStores, url: str, format: Format, group: str) -> P
 
 
 def _parse_hdf5(make_parser: Any, stores: SourceStores, url: str, group: str) -> ParsedGroup:
-    members = hdf5.inspect_group(stores, url, group)
+    members = hdf5_gaps.inspect_group(stores, url, group)
 
     def parse(without: Iterable[str]) -> ManifestStore:
         dropped = [*members.groups, *without]

@@ -7,7 +7,6 @@ chunks are escaped. `key_url` and `escape_url` lead from one to the other.
 from collections.abc import Iterable, Mapping
 from urllib.parse import quote
 
-from obspec_utils.registry import ObjectStoreRegistry
 from obstore.store import LocalStore, ObjectStore
 
 from frazil.credentials import AnyCredential
@@ -33,15 +32,14 @@ _PLAIN_CONFIGS: Mapping[str, AnyObjectStoreConfig] = {
 }
 
 
-class SourceStores(ObjectStoreRegistry[ObjectStore]):
-    """The store of each URL, opened when it is first asked for."""
+class SourceStores:
+    """The store of each URL, opened when it is first asked for; VirtualiZarr takes it as a registry."""
 
     def __init__(
         self,
         containers: Iterable[VirtualChunkContainer] = (),
         credentials: Credentials | None = None,
     ) -> None:
-        super().__init__()
         self._containers = index_containers({each.url_prefix: each for each in containers})
         self._credentials = dict(credentials or {})
         self._opened: dict[tuple[str, str, str], ObjectStore] = {}
