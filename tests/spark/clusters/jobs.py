@@ -1,0 +1,30 @@
+"""What drivers of the tests are told to do."""
+
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+import frazil
+import frazil.spark
+from frazil.spark import IngestReport
+
+
+def create_repository(path: Path) -> frazil.Repository:
+    """An empty one on the disk."""
+    return frazil.Repository.create(frazil.local_filesystem_storage(str(path)))
+
+
+def ingest(spark: SparkSession, archive: Path, path: Path, mode: Any = "virtual") -> IngestReport:
+    """Bring the archive into a repository, which is made if there is none."""
+    storage = frazil.local_filesystem_storage(str(path))
+    repo = frazil.Repository.open_or_create(storage)
+    return frazil.spark.ingest(
+        spark, f"{archive}/*.nc", repo, append_dim="time", mode=mode, message=f"{mode}",
+        run_on="spark",
+    )  # fmt: skip
+
+
+def find_problems(spark: SparkSession) -> list[str]:
+    """What there is to say about the session."""
+    return [str(each) for each in frazil.spark.check(spark)]

@@ -1,0 +1,190 @@
+"""Jobs through Spark Connect, where the driver is a client without Java."""
+
+import threading
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+from pyspark.sql import SparkSession
+
+import frazil
+import frazil.spark
+from frazil.errors import InvalidChunksError, InvalidSourcesError, JobCancelledError
+from frazil.spark import Job
+from frazil.spark.facts import count_slots, find_max_failures, is_connect
+from frazil.spark.fan_out import fan_out
+from tests.spark.clusters import jobs
+from tests.spark.clusters.archive import check_history, messages, read, save_files
+from tests.spark.clusters.drivers import Driver
+
+pytest.importorskip("grpc")
+pytestmark = pytest.mark.xdist_group("clusters")
+
+
+def describe(spark: SparkSession) -> tuple[bool, int, int, list[str]]:
+    return (
+        is_connect(spark),
+        count_slots(spark),
+        find_max_failures(spark),
+        jobs.find_problems(spark),
+    )
+
+
+def test_a_server_tells_what_jobs_want_to_know(client: Driver) -> None:
+    assert client.call(describe) == (True, 2, 4, [])
+
+
+def test_an_archive_is_ingested(client: Driver, few: Path, tmp_path: Path) -> None:
+    report = client.call(jobs.ingest, few, tmp_path / "repo")
+
+    check_history(tmp_path / "repo", few, ["virtual"])
+    assert report.metrics["application_id"].startswith("local-")
+    assert client.call(jobs.ingest, few, tmp_path / "repo").snapshot_id is None
+
+
+def ingest_frame(spark: SparkSession, archive: Path, path: Path) -> None:
+    names = [(str(each),) for each in sorted(archive.glob("*.nc"))]
+    sources = spark.createDataFrame(names, ["source"])
+    repo = jobs.create_repository(path)
+    frazil.spark.ingest(spark, sources, repo, append_dim="time", message="frame", run_on="spark")
+
+
+def test_sources_may_be_a_frame(client: Driver, few: Path, tmp_path: Path) -> None:
+    client.call(ingest_frame, few, tmp_path / "repo")
+
+    check_history(tmp_path / "repo", few, ["frame"])
+
+
+def make() -> xr.Dataset:
+    values = np.arange(12 * 6 * 4, dtype="f8").reshape(12, 6, 4)
+    return xr.Dataset({"t": (("time", "y", "x"), values)})
+
+
+def double(block: xr.DataArray) -> xr.DataArray:
+    return block * 2
+
+
+def run_on_arrays(spark: SparkSession, path: Path) -> list[str]:
+    repo = jobs.create_repository(path)
+    reports = [
+        frazil.spark.write(
+            spark, make().chunk({"time": 3}), repo, run_on="spark", task_bytes=600
+        ),
+        frazil.spark.transform(
+            spark, repo, double, inputs=["t"], output="twice", run_on="spark", task_bytes=600
+        ),
+        frazil.spark.transform(
+            spark, repo, inputs=["t"], output="mean", reduce="mean", over="time",
+            run_on="spark", task_bytes=600,
+        ),
+        frazil.spark.rechunk(
+            spark, repo, "t", (12, 2, 2), output="by_place", max_memory=1200, run_on="spark"
+        ),
+    ]  # fmt: skip
+    return [each.job for each in reports if each.snapshot_id and each.ran_on == "spark"]
+
+
+def test_arrays_are_written_transformed_reduced_and_rechunked(
+    client: Driver, tmp_path: Path
+) -> None:
+    done = client.call(run_on_arrays, tmp_path / "repo")
+
+    found = read(tmp_path / "repo")
+    assert done == ["write", "transform", "transform", "rechunk"]
+    assert messages(tmp_path / "repo") == ["rechunk", "transform", "transform", "write"]
+    np.testing.assert_array_equal(found.t, make().t)
+    np.testing.assert_array_equal(found.twice, make().t * 2)
+    np.testing.assert_array_equal(found.by_place, make().t)
+    np.testing.assert_allclose(found["mean"], make().t.mean("time"))
+
+
+def fail(error: Exception, _: int) -> None:
+    raise error
+
+
+def run_failing(spark: SparkSession, error: Exception) -> None:
+    fan_out(spark, Job(), "failing", partial(fail, error), [0])
+
+
+@pytest.mark.parametrize(
+    "error",
+    [InvalidChunksError("bad", coordinates=[(1, 2)]), ZeroDivisionError("oh")],
+    ids=["ours", "other"],
+)
+def test_errors_come_back_as_they_were_raised(client: Driver, error: Exception) -> None:
+    with pytest.raises(type(error), match=str(error)) as caught:
+        client.call(run_failing, error)
+
+    if isinstance(error, InvalidChunksError):
+        assert isinstance(caught.value, InvalidChunksError)
+        assert caught.value.coordinates == error.coordinates
+
+
+def test_files_that_are_none_are_named(client: Driver, tmp_path: Path) -> None:
+    folder = save_files(tmp_path / "files", 2)
+    (folder / "00001.nc").write_bytes(b"no file of any kind")
+
+    with pytest.raises(InvalidSourcesError, match=r"00001\.nc"):
+        client.call(jobs.ingest, folder, tmp_path / "repo")
+
+    assert messages(tmp_path / "repo") == []
+
+
+def wait(folder: Path, number: int) -> None:
+    (folder / f"started-{number}").touch()
+    time.sleep(120)
+
+
+def run_and_cancel(spark: SparkSession, folder: Path) -> list[int]:
+    job = Job()
+
+    def cancel_when_it_runs() -> None:
+        for _ in range(1200):
+            if (folder / "started-0").exists():
+                break
+            time.sleep(0.05)
+        job.cancel()
+
+    watcher = threading.Thread(target=cancel_when_it_runs)
+    watcher.start()
+    with pytest.raises(JobCancelledError):
+        fan_out(spark, job, "waiting", partial(wait, folder), [0, 1])
+    watcher.join()
+    # The slots are free again.
+    return fan_out(spark, Job(), "counting", int, ["1", "2"])
+
+
+def test_a_job_can_be_cancelled_from_another_thread(client: Driver, tmp_path: Path) -> None:
+    assert client.call(run_and_cancel, tmp_path) == [1, 2]
+
+
+class Told(Job):
+    """A job that remembers what it showed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[tuple[str, int, int]] = []
+
+    def show(self, what: str, done: int, total: int) -> None:
+        self.told.append((what, done, total))
+
+
+def rest(number: int) -> int:
+    time.sleep(0.5)
+    return number
+
+
+def run_and_watch(spark: SparkSession) -> list[tuple[str, int, int]]:
+    job = Told()
+    fan_out(spark, job, "resting", rest, range(12))
+    return job.told
+
+
+def test_progress_is_shown_while_tasks_run(client: Driver) -> None:
+    told = client.call(run_and_watch)
+
+    assert told[-1] == ("resting", 12, 12)
+    assert any(0 < done < 12 for _, done, _ in told)
