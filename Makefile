@@ -15,7 +15,7 @@ help: ## show this list
 
 .PHONY: environment
 environment: ## make or renew .venv, which every other target does by itself
-	@scripts/environment .venv --groups dev interop servers ecosystem readers spark
+	@scripts/environment .venv --groups dev interop servers ecosystem readers spark web
 
 .PHONY: demo
 demo: environment ## take a tour of what Frazil does, in ./demo-output

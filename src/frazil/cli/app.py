@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from frazil.cli import editing, jobs, looking, refs, upkeep
+from frazil.cli import editing, jobs, looking, refs, showing, upkeep
 from frazil.cli.command import add_command
 from frazil.version import __version__
 
@@ -28,6 +28,8 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
         "show": looking.show,
         "diff": looking.diff,
         "inspect": looking.inspect,
+        "serve": showing.serve,
+        "report": showing.report,
     },
     "Edit": {
         "create": editing.create,

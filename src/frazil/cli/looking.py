@@ -17,12 +17,13 @@ from frazil.cli.arguments import (
     open_place,
     open_version,
 )
-from frazil.cli.output import Output, clean, make_card, make_table, show_bytes
-from frazil.cli.plain import to_plain
+from frazil.cli.output import Output, clean, make_card, make_table
 from frazil.engine.describing import describe_file
 from frazil.errors import ObjectNotFoundError
 from frazil.ops import Update
 from frazil.overview import ArrayOverview, NodeEntry, ValueSummary, describe_array, list_nodes
+from frazil.rendering.plain import to_plain
+from frazil.rendering.sizes import show_bytes
 from frazil.snapshots import AncestryGraph, SnapshotInfo
 
 Limit = Annotated[int | None, typer.Option("--limit", "-n", help="At most so many.", min=1)]

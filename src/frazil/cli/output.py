@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from frazil.cli.failing import Failure
-from frazil.cli.plain import to_plain
+from frazil.rendering.plain import to_plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +93,3 @@ def _find_width() -> int | None:
 def clean(text: str) -> str:
     """Text without anything that moves a cursor or turns the direction of writing."""
     return "".join(each if each.isprintable() or each == "\n" else "�" for each in text)
-
-
-def show_bytes(count: float) -> str:
-    """A number of bytes for people."""
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if abs(count) < 1024:
-            return f"{count:,.0f} {unit}" if unit == "B" else f"{count:,.1f} {unit}"
-        count /= 1024
-    return f"{count:,.1f} PiB"

@@ -9,9 +9,10 @@ from typing import Annotated
 import typer
 
 from frazil.cli.arguments import Authorize, DryRun, Place, Yes, open_place, parse_moment
-from frazil.cli.output import Output, clean, make_card, make_table, show_bytes
+from frazil.cli.output import Output, clean, make_card, make_table
 from frazil.errors import SetupError
 from frazil.ops import GCSummary
+from frazil.rendering.sizes import show_bytes
 from frazil.repository import upgrade_icechunk_repository
 
 OlderThan = Annotated[

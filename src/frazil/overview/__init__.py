@@ -3,14 +3,17 @@
 from frazil.overview.arrays import ArrayOverview, ValueSummary, describe_array, summarize_values
 from frazil.overview.chunk_map import ChunkMap, map_chunks
 from frazil.overview.nodes import NodeEntry, list_nodes
+from frazil.overview.stored import StoredArray, measure_arrays
 
 __all__ = [
     "ArrayOverview",
     "ChunkMap",
     "NodeEntry",
+    "StoredArray",
     "ValueSummary",
     "describe_array",
     "list_nodes",
     "map_chunks",
+    "measure_arrays",
     "summarize_values",
 ]

@@ -23,9 +23,13 @@ class NodeEntry:
 
 
 def list_nodes(session: Session, path: str = "/") -> list[NodeEntry]:
-    """A node and all below it, in the order of their paths; raises NodeNotFoundError."""
+    """A node and all below it, in the order of their paths; raises NodeNotFoundError.
+
+    Nothing for the root of a repository that nothing was written to.
+    """
     root = normalize(path)
-    session.state.view.get_node(root)
+    if root != "/":
+        session.state.view.get_node(root)
     return [_describe(node) for node in session.state.view.descendants(root)]
 
 

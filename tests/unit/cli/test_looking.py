@@ -111,3 +111,19 @@ def test_names_from_a_repository_can_not_move_the_cursor(run: Frazil, place: Pat
         assert "\x1b[2J" not in shown.out
         assert "\u202e" not in shown.out
         assert "[bold red]x[/]" in shown.out
+
+
+def test_a_report_is_written_to_a_file(run: Frazil, place: Path, tmp_path: Path) -> None:
+    done = run("report", place, "-o", tmp_path / "report.html", "--json")
+
+    text = (tmp_path / "report.html").read_text("utf-8")
+    assert done.json["file"] == str(tmp_path / "report.html")
+    assert "/surface/t2m" in text
+    assert "ten more" in text
+
+
+def test_nothing_is_in_a_new_repository(run: Frazil, tmp_path: Path) -> None:
+    run("create", tmp_path / "new")
+
+    assert run("tree", tmp_path / "new", "--json").json == []
+    assert run("log", tmp_path / "new").code == 0

@@ -1,0 +1,1 @@
+"""Pages of a repository: served on this machine (extra `web`), or as one file."""

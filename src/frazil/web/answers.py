@@ -1,0 +1,201 @@
+"""What pages tell, as values: each is shown as HTML and, at the same address with `.json`, as JSON."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import zarr
+from numpy.typing import NDArray
+
+from frazil.errors import IcechunkError, InvalidInputError
+from frazil.opening import read_version
+from frazil.overview import (
+    ArrayOverview,
+    ChunkMap,
+    NodeEntry,
+    StoredArray,
+    describe_array,
+    list_nodes,
+    map_chunks,
+    measure_arrays,
+)
+from frazil.repository import Repository
+from frazil.session import Session
+from frazil.snapshots import Diff, SnapshotInfo
+from frazil.urls import BranchRef, NamedRef
+
+MOST_SNAPSHOTS = 500
+MOST_OPERATIONS = 500
+_LARGEST_SIDE = 1024
+"""A quick look takes no more elements along an axis, from the middle."""
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """A repository: its history and its refs."""
+
+    name: str
+    generation: str
+    status: str
+    branches: Mapping[str, str]
+    tags: Mapping[str, str]
+    snapshots: tuple[SnapshotInfo, ...]
+    """The newest ones, of all branches and tags."""
+    is_complete: bool
+
+
+def gather_home(repository: Repository, name: str) -> Home:
+    """What the first page tells."""
+    branches = {each: repository.lookup_branch(each) for each in sorted(repository.list_branches())}
+    tags = {each: repository.lookup_tag(each) for each in sorted(repository.list_tags())}
+    found: dict[str, SnapshotInfo] = {}
+    is_complete = True
+    for start in dict.fromkeys([*branches.values(), *tags.values()]):
+        history = list(islice(repository.ancestry(snapshot_id=start), MOST_SNAPSHOTS + 1))
+        is_complete &= len(history) <= MOST_SNAPSHOTS
+        found.update((each.id, each) for each in history)
+    newest = sorted(found.values(), key=lambda each: each.written_at, reverse=True)
+    return Home(
+        name,
+        repository.dialect.value,
+        repository.status.availability.name,
+        branches,
+        tags,
+        tuple(newest[:MOST_SNAPSHOTS]),
+        is_complete and len(newest) <= MOST_SNAPSHOTS,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TreeAnswer:
+    """The nodes of a version."""
+
+    ref: str
+    nodes: tuple[NodeEntry, ...]
+
+
+def gather_tree(repository: Repository, ref: str) -> TreeAnswer:
+    """All groups and arrays."""
+    return TreeAnswer(ref, tuple(list_nodes(open_ref(repository, ref))))
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayAnswer:
+    """An array, its chunks, and which slice of it is shown."""
+
+    ref: str
+    array: ArrayOverview
+    chunks: ChunkMap
+    at: tuple[int, ...]
+    """The place of the slice along all axes but the last two."""
+
+
+def gather_array(repository: Repository, ref: str, path: str, at: str = "") -> ArrayAnswer:
+    """What the page of an array tells."""
+    session = open_ref(repository, ref)
+    array = describe_array(session, path)
+    return ArrayAnswer(ref, array, map_chunks(session, path), parse_place(at, array.shape))
+
+
+def parse_place(text: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A place along all axes but the last two, `3,0`; the middle where nothing is said."""
+    lengths = shape[:-2]
+    if not text.strip():
+        return tuple(length // 2 for length in lengths)
+    try:
+        place = tuple(int(each) for each in text.split(","))
+    except ValueError as error:
+        raise InvalidInputError(f"{text!r} is no place in an array, such as 3,0") from error
+    if len(place) != len(lengths) or not all(
+        0 <= each < length for each, length in zip(place, lengths, strict=True)
+    ):
+        raise InvalidInputError(f"{text!r} is not in {lengths}, the axes before the last two")
+    return place
+
+
+def read_slice(repository: Repository, ref: str, path: str, at: str) -> NDArray[Any] | None:
+    """A slice of an array along its last two axes, or its last one; None for what are no numbers."""
+    store = open_ref(repository, ref).store
+    array: zarr.Array[Any] = zarr.open_array(store, path=path.strip("/"), mode="r")
+    if array.dtype.kind not in "iufb" or 0 in array.shape:
+        return None
+    place = parse_place(at, array.shape)
+    window: tuple[int | slice, ...] = (*place, *map(_middle, array.shape[-2:]))
+    values = np.asarray(array[window])
+    fill = array.fill_value
+    if values.dtype.kind == "f" and fill is not None and np.isfinite(fill) and fill != 0:
+        values = np.where(values == fill, np.nan, values)
+    return values
+
+
+def try_slice(
+    repository: Repository, ref: str, path: str, at: str
+) -> tuple[NDArray[Any] | None, str | None]:
+    """The same, or why it can't be read."""
+    try:
+        return read_slice(repository, ref, path, at), None
+    except (IcechunkError, ValueError, OSError) as error:
+        return None, str(getattr(error, "message", None) or error)
+
+
+def _middle(length: int) -> slice:
+    start = max(0, (length - _LARGEST_SIDE) // 2)
+    return slice(start, start + min(length, _LARGEST_SIDE))
+
+
+@dataclass(frozen=True, slots=True)
+class DiffAnswer:
+    """What changed from one version to another."""
+
+    old: str
+    new: str
+    difference: Diff
+
+
+def gather_diff(repository: Repository, old: str, new: str) -> DiffAnswer:
+    """What changed; the second version comes later than the first."""
+    ids = [open_ref(repository, each).snapshot_id for each in (old, new)]
+    return DiffAnswer(old, new, repository.diff(from_snapshot_id=ids[0], to_snapshot_id=ids[1]))
+
+
+@dataclass(frozen=True, slots=True)
+class StorageAnswer:
+    """What the arrays of a version take."""
+
+    ref: str
+    arrays: tuple[StoredArray, ...]
+
+
+def gather_storage(repository: Repository, ref: str) -> StorageAnswer:
+    """Bytes by array and kind, the largest first."""
+    return StorageAnswer(ref, measure_arrays(open_ref(repository, ref)))
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """An entry of the log of operations."""
+
+    updated_at: datetime
+    operation: str
+    details: str
+
+
+def gather_operations(repository: Repository) -> tuple[Operation, ...]:
+    """The newest operations."""
+    return tuple(
+        Operation(each.updated_at, type(each.kind).__name__, _details(each.kind))
+        for each in islice(repository.ops_log(), MOST_OPERATIONS)
+    )
+
+
+def _details(kind: object) -> str:
+    text = repr(kind)
+    return text[text.index("(") + 1 : -1] if "(" in text else text
+
+
+def open_ref(repository: Repository, ref: str) -> Session:
+    """A session that reads a version by the name of its branch or tag, or by its id."""
+    return read_version(repository, NamedRef(ref) if ref else BranchRef("main"))

@@ -1,0 +1,264 @@
+"""Pages: what they tell as HTML."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from frazil.overview import NodeEntry, StoredArray
+from frazil.rendering.sizes import show_bytes
+from frazil.snapshots import AncestryGraph, SnapshotInfo
+from frazil.web.answers import (
+    ArrayAnswer,
+    DiffAnswer,
+    Home,
+    Operation,
+    StorageAnswer,
+    TreeAnswer,
+)
+from frazil.web.html import Html, card, table, tag
+from frazil.web.links import Links, link_to
+from frazil.web.pictures import draw_chunks, draw_line
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A title, and what is below it."""
+
+    title: str
+    body: Html
+
+
+Picture = Callable[[ArrayAnswer, NDArray[Any]], Html]
+"""How a slice with two axes gets into a page: by its address, or with it."""
+
+
+def render_home(home: Home, links: Links) -> Page:
+    """History, branches and tags."""
+    graph = AncestryGraph(home.snapshots, branches=home.branches, tags=home.tags)
+    facts = card(
+        [
+            ("generation", home.generation),
+            ("status", home.status),
+            ("snapshots", f"{len(home.snapshots):,}" + ("" if home.is_complete else " newest")),
+        ]
+    )
+    refs = [
+        *(
+            (link_to(links.to_version(name), name), "branch", id)
+            for name, id in home.branches.items()
+        ),
+        *((link_to(links.to_version(name), name), "tag", id) for name, id in home.tags.items()),
+    ]
+    drawing = tag("div", Html(graph._repr_svg_()), class_="scroll graph", tabindex="0", role="img",
+                  aria_label="history graph")  # fmt: skip
+    return Page(
+        home.name,
+        Html.join(
+            [
+                facts,
+                table(("name", "kind", "snapshot"), refs, "Branches and tags"),
+                tag("h2", "History"),
+                drawing,
+                _history_table(home.snapshots, links),
+            ]
+        ),
+    )
+
+
+def _history_table(snapshots: Sequence[SnapshotInfo], links: Links) -> Html:
+    rows = [
+        (
+            link_to(links.to_version(each.id), each.id[:12]),
+            f"{each.written_at:%Y-%m-%d %H:%M:%S}",
+            each.message,
+            _changes(each, links),
+        )
+        for each in snapshots
+    ]
+    caption = "Snapshots, newest first"
+    if not any(row[3] for row in rows):
+        return table(("snapshot", "written", "message"), [row[:3] for row in rows], caption)
+    return table(("snapshot", "written", "message", "changes"), rows, caption)
+
+
+def _changes(info: SnapshotInfo, links: Links) -> object:
+    target = links.to_changes(info.parent_id, info.id) if info.parent_id is not None else None
+    return link_to(target, "what changed") if target else ""
+
+
+def render_tree(tree: TreeAnswer, links: Links) -> Page:
+    """Groups and arrays."""
+    rows = [_tree_row(tree.ref, each, links) for each in tree.nodes]
+    return Page(
+        f"Groups and arrays of {tree.ref}",
+        table(("path", "kind", "shape", "type", "dimensions"), rows, "Groups and arrays"),
+    )
+
+
+def _tree_row(ref: str, node: NodeEntry, links: Links) -> tuple[object, ...]:
+    if node.shape is None:
+        return node.path, "group", "", "", ""
+    name = link_to(links.to_array(ref, node.path), node.path)
+    dims = ", ".join(str(each) for each in node.dims)
+    return name, "array", show_shape(node.shape), node.dtype, dims
+
+
+def show_shape(shape: Sequence[int]) -> str:
+    """Lengths with crosses between them."""
+    return " × ".join(map(str, shape)) or "scalar"
+
+
+def render_array(
+    answer: ArrayAnswer,
+    values: NDArray[Any] | None,
+    reason: str | None,
+    picture: Picture,
+    *,
+    is_asking: bool = True,
+) -> Page:
+    """Metadata, chunks, and a look at a slice; where it is asking, another can be chosen."""
+    array = answer.array
+    chunks = ", ".join(f"{count:,} {name}" for name, count in array.chunks.items())
+    facts = card(
+        [
+            ("version", answer.ref),
+            ("shape", show_shape(array.shape)),
+            ("dimensions", ", ".join(str(each) for each in array.dims) or None),
+            ("type", array.dtype),
+            ("chunk shape", array.chunk_shape and show_shape(array.chunk_shape)),
+            ("codecs", ", ".join(array.codecs)),
+            ("fill value", str(array.fill_value)),
+            ("references", chunks),
+            ("stored", show_bytes(array.size_bytes)),
+            ("manifests", array.manifests),
+            *_value_facts(answer),
+        ]
+    )
+    legend = tag(
+        "p",
+        *(
+            tag("span", tag("span", "", class_=f"swatch {kind}", aria_hidden="true"), f" {kind} ")
+            for kind in ("native", "virtual", "inline", "absent")
+        ),
+        class_="legend",
+    )
+    attributes = [(name, str(value)) for name, value in array.attributes.items()]
+    return Page(
+        array.path,
+        Html.join(
+            [
+                facts,
+                tag("h2", "A look at it"),
+                _place_form(answer) if is_asking else "",
+                _look(answer, values, reason, picture),
+                tag("h2", "Chunks"),
+                draw_chunks(answer.chunks, array.path),
+                legend,
+                table(("attribute", "value"), attributes, "Attributes") if attributes else "",
+            ]
+        ),
+    )
+
+
+def _value_facts(answer: ArrayAnswer) -> list[tuple[str, object]]:
+    values = answer.array.values
+    if values is None or values.minimum is None:
+        return []
+    seen = f"{values.minimum:g} to {values.maximum:g}, mean {values.mean:g}, "
+    return [("values", f"{seen}{values.missing:,} of {values.elements:,} looked at are missing")]
+
+
+def _look(
+    answer: ArrayAnswer, values: NDArray[Any] | None, reason: str | None, picture: Picture
+) -> Html:
+    if values is None:
+        return tag("p", reason or "there are no numbers to draw", class_="note")
+    if values.ndim == 0:
+        return tag("p", f"its value is {values[()]}")
+    if values.ndim == 1:
+        return draw_line(values, answer.array.path)
+    known = values[np.isfinite(values.astype(np.float64))]
+    span = (
+        f"from {known.min():g} (dark) to {known.max():g} (light)" if known.size else "all missing"
+    )
+    return Html.join([tag("figure", picture(answer, values), tag("figcaption", span))])
+
+
+def _place_form(answer: ArrayAnswer) -> Html:
+    """Where to look, for arrays of more than two axes."""
+    if not answer.at:
+        return Html()
+    names = [str(each) for each in answer.array.dims[:-2]] or [
+        f"axis {number}" for number in range(len(answer.at))
+    ]
+    label = tag("label", f"place along {', '.join(names)} ", for_="at")
+    field = tag("input", id="at", name="at", value=",".join(map(str, answer.at)))
+    hidden = [
+        tag("input", type="hidden", name=name, value=value)
+        for name, value in (("ref", answer.ref), ("path", answer.array.path))
+    ]
+    return tag("form", *hidden, label, field, tag("button", "look"), action="array", method="get")
+
+
+def render_diff(answer: DiffAnswer, links: Links) -> Page:
+    """What changed."""
+    found = answer.difference
+    rows: list[tuple[object, ...]] = [
+        (path, what)
+        for name, what in (
+            ("new_groups", "new group"),
+            ("new_arrays", "new array"),
+            ("updated_groups", "group changed"),
+            ("updated_arrays", "array changed"),
+            ("deleted_groups", "group deleted"),
+            ("deleted_arrays", "array deleted"),
+        )
+        for path in sorted(getattr(found, name))
+    ]
+    rows += [(source, f"moved to {target}") for source, target in found.moved_nodes]
+    rows += [
+        (link_to(links.to_array(answer.new, path), path), f"{len(each):,} chunks changed")
+        for path, each in sorted(found.chunk_coordinates.items())
+    ]
+    title = f"From {answer.old} to {answer.new}"
+    return Page(
+        title, table(("path", "change"), rows, "Changes") if rows else tag("p", "Nothing changed.")
+    )
+
+
+def render_storage(answer: StorageAnswer, links: Links) -> Page:
+    """Bytes by array."""
+    total = sum(each.total_bytes for each in answer.arrays)
+    rows = [_storage_row(answer.ref, each, total, links) for each in answer.arrays]
+    columns = ("array", ">chunks", ">native", ">inline", ">virtual", "share")
+    return Page(
+        f"Storage of {answer.ref}",
+        Html.join(
+            [tag("p", f"{show_bytes(total)} in all"), table(columns, rows, "Bytes by array")]
+        ),
+    )
+
+
+def _storage_row(ref: str, each: StoredArray, total: int, links: Links) -> tuple[object, ...]:
+    share = each.total_bytes / total if total else 0
+    bar = tag(
+        "svg",
+        tag("title", f"{share:.1%}"),
+        tag("rect", x=0, y=0, width=f"{share * 100:.1f}", height=10, class_="chunk native"),
+        viewBox="0 0 100 10", width=100, height=10, role="img",
+    )  # fmt: skip
+    sizes = (show_bytes(n) for n in (each.native_bytes, each.inline_bytes, each.virtual_bytes))
+    name = link_to(links.to_array(ref, each.path), each.path)
+    return (name, f"{each.chunks:,}", *sizes, bar)
+
+
+def render_operations(operations: Sequence[Operation]) -> Page:
+    """What was done to the repository."""
+    rows = [
+        (f"{each.updated_at:%Y-%m-%d %H:%M:%S}", each.operation, each.details)
+        for each in operations
+    ]
+    return Page("Operations", table(("when", "operation", "details"), rows, "Newest first"))
