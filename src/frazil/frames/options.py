@@ -9,7 +9,7 @@ from frazil.errors import InvalidInputError
 from frazil.urls import Ref, make_ref
 
 Layout = Literal["cells", "chunks"]
-DEFAULT_TARGET_BYTES = 64 << 20
+DEFAULT_TARGET_BYTES = 128 << 20
 EVERY_CONTAINER = "*"
 _VERSION = ("branch", "tag", "snapshot", "as_of")
 
@@ -36,6 +36,12 @@ class Options:
     """URL prefixes of containers whose virtual chunks may be read; `*` is every one there is."""
     target_bytes: int = DEFAULT_TARGET_BYTES
     """How much a partition has, about."""
+    time_zone: str = "UTC"
+    """Of times in conditions that name none."""
+    qualifiers: frozenset[str] = frozenset()
+    """Names that may stand before columns in conditions."""
+    engine_filters: bool = False
+    """Whether the engine evaluates the condition as well: then it may be any."""
     more: Mapping[str, str] = field(default_factory=dict)
     """Options of single tables, by name in lower case."""
 
@@ -59,6 +65,7 @@ def parse_options(given: Mapping[str, str]) -> Options:
         layout=cast("Layout", layout),
         authorize=split_names(texts.pop("authorize", "")),
         target_bytes=parse_bytes(texts.pop("target_size", str(DEFAULT_TARGET_BYTES))),
+        time_zone=texts.pop("time_zone", "UTC"),
         more=texts,
     )
 

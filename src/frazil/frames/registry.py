@@ -8,12 +8,15 @@ data source, `frazil.spark.read` and the views of `frazil.spark.sql` ask this re
 from collections.abc import Callable, Mapping
 
 from frazil.errors import InvalidInputError
+from frazil.frames.cells import open_cells
 from frazil.frames.source import Source
 from frazil.frames.table import Table
 
 OpenTable = Callable[[Source], Table]
 
-TABLES: Mapping[str, OpenTable] = {}
+TABLES: Mapping[str, OpenTable] = {
+    "cells": open_cells,
+}
 
 
 def open_table(source: Source) -> Table:

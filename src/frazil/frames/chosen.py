@@ -1,0 +1,188 @@
+"""What the options of a table of cells come to: columns, a grid, a condition, arrays to read."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from frazil.errors import InvalidInputError
+from frazil.frames.columns import Column, Columns, find_columns, find_grid, open_dataset
+from frazil.frames.conditions import EVERYTHING, Condition, columns_of
+from frazil.frames.grids import Grid, Region, common_cuts
+from frazil.frames.literals import find_zone
+from frazil.frames.options import Options
+from frazil.frames.predicates import Scope, parse_predicate
+from frazil.frames.pruning import Axis, Statistics, find_chunks
+from frazil.frames.scanning import Scan
+from frazil.frames.source import Source
+from frazil.frames.types import Values, byte_width, make_values
+from frazil.session import Session
+
+_UNAUTHORIZED = "unauthorized-virtual-chunk-container"
+
+
+class ChunkCount(NamedTuple):
+    """How many chunks of an array are read, and how many there are, written or not."""
+
+    read: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chosen:
+    """Everything that reading needs, in whatever process it happens."""
+
+    arrays: "Arrays"
+    columns: Columns
+    given: tuple[Column, ...]
+    lazy: Mapping[str, Column]
+    grids: Mapping[str, Grid]
+    grid: Grid
+    """The chunks that rows are planned by."""
+    axes: Mapping[str, Axis]
+    condition: Condition
+    target_bytes: int
+
+    def scan(self) -> Scan:
+        """How the rows of a region are made."""
+        return Scan(self.columns.dims, self.given, self.lazy, self.grids, self.axes, self.condition)
+
+    def read_array(self, name: str, region: Region) -> Values:
+        """Values of an array."""
+        return self.arrays.read(name, self.columns.get(name).type, region)
+
+    def find_chunks(
+        self, grid: Grid | None = None, statistics: Statistics | None = None
+    ) -> NDArray[np.bool_]:
+        """Which chunks of the grid, or of another one of the same dimensions, can have rows."""
+        axes = {**self.axes, **self._load_coordinates()}
+        return find_chunks(self.condition, axes, grid or self.grid, statistics)
+
+    def count_chunks(self) -> dict[str, ChunkCount]:
+        """By array, how many of its chunks have rows that are wanted."""
+        counts = {}
+        for name, own in self.grids.items():
+            kept = self.find_chunks(self.grid.cut_like(own))
+            counts[name] = ChunkCount(int(kept.sum()), prod(own.shape))
+        return counts
+
+    def _load_coordinates(self) -> dict[str, Axis]:
+        """Those of several dimensions that the condition is about."""
+        asked = columns_of(self.condition) & self.arrays.coordinates
+        found = {}
+        for name in asked & set(self.lazy):
+            column = self.lazy[name]
+            whole = tuple(slice(0, self.columns.sizes[dim]) for dim in column.dims)
+            found[name] = Axis(column.dims, self.read_array(name, whole))
+        return found
+
+
+class Arrays:
+    """The arrays of a group; where they are sent to they are opened again."""
+
+    def __init__(self, session: Session, group: str, coordinates: frozenset[str]) -> None:
+        self.session = session
+        self.group = group
+        self.coordinates = coordinates
+        """The names of those that are coordinates."""
+        self._opened: Any = None
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Arrays, (self.session, self.group, self.coordinates))
+
+    def read(self, name: str, type: pa.DataType, region: Region) -> Values:
+        """The values of an array in a region; raises InvalidInputError if it may not be read."""
+        if self._opened is None:
+            self._opened = open_dataset(self.session, self.group)
+        try:
+            return make_values(self._opened.variables[name][region].values, type)
+        except InvalidInputError as error:
+            raise _explain(error) from error
+
+
+def _explain(error: InvalidInputError) -> InvalidInputError:
+    if error.kind != _UNAUTHORIZED:
+        return error
+    what, _, _ = error.message.partition(": to read")
+    prefix = what.rpartition(" at ")[2].partition(" ")[0]
+    return InvalidInputError(
+        f'{what}: add option("authorize", "{prefix}"), or authorize=["{prefix}"] in Python; "*" is '
+        "every container that the repository declares",
+        kind=error.kind,
+    )
+
+
+def choose(source: Source) -> Chosen:
+    """What the options of a source come to; reads coordinates, and nothing else."""
+    options, session = source.options, source.session
+    columns = find_columns(session, options.group, options.variables)
+    condition = _read_condition(options, columns)
+    given = columns.all
+    if options.columns is not None:
+        given = tuple(columns.get(name) for name in options.columns)
+    asked = {each.name for each in given} | columns_of(condition)
+    lazy = {
+        each.name: each for each in columns.all if each.kind == "variable" and each.name in asked
+    }
+    coordinates = frozenset(each.name for each in columns.all if each.name not in columns.variables)
+    arrays = Arrays(session, options.group, coordinates)
+    grids = {name: find_grid(session, options.group, each) for name, each in lazy.items()}
+    return Chosen(
+        arrays=arrays,
+        columns=columns,
+        given=given,
+        lazy=lazy,
+        grids=grids,
+        grid=_plan_grid(source, columns, grids, given),
+        axes={
+            each.name: _load(arrays, columns, each) for each in columns.all if _is_kept(each, asked)
+        },
+        condition=condition,
+        target_bytes=options.target_bytes,
+    )
+
+
+def _read_condition(options: Options, columns: Columns) -> Condition:
+    if options.where is None:
+        return EVERYTHING
+    zone = find_zone(options.time_zone)
+    return parse_predicate(options.where, Scope(columns.types, zone, options.qualifiers))
+
+
+def _is_kept(column: Column, asked: set[str]) -> bool:
+    return column.kind != "variable" and column.name in asked
+
+
+def _load(arrays: Arrays, columns: Columns, column: Column) -> Axis:
+    whole = tuple(slice(0, columns.sizes[dim]) for dim in column.dims)
+    if column.kind == "index":
+        values = Values(column.type, np.arange(whole[0].stop, dtype=np.int64))
+    else:
+        values = arrays.read(column.name, column.type, whole)
+    return Axis(column.dims, values)
+
+
+def _plan_grid(
+    source: Source, columns: Columns, grids: Mapping[str, Grid], given: tuple[Column, ...]
+) -> Grid:
+    """Boxes that are whole chunks of all arrays; of the largest one only, if they get too large."""
+    session, group = source.session, source.options.group
+    known = grids or {
+        name: find_grid(session, group, columns.get(name)) for name in columns.variables
+    }
+    whole = Grid(columns.dims, tuple(np.array([0, size]) for size in columns.sizes.values()))
+    largest = max(known.values(), key=lambda each: (len(each.dims), each.largest_chunk()))
+    own = whole.cut_like(largest)
+    shared = [
+        common_cuts([*known.values()], dim)
+        if any(dim in each.dims for each in known.values())
+        else cuts
+        for dim, cuts in zip(own.dims, own.offsets, strict=True)
+    ]
+    common = Grid(columns.dims, tuple(shared))
+    width = sum(byte_width(each.type) for each in given)
+    return common if common.largest_chunk() * width <= source.options.target_bytes else own

@@ -1,0 +1,203 @@
+"""Which chunks can have rows that a condition is true for.
+
+The answer is exact for conditions about coordinates: a chunk is kept if, and only if, one of its cells
+can satisfy the condition. Elements of a dimension that no leaf of the condition tells apart are alike,
+so that it is evaluated once for each combination of kinds of elements, not of elements.
+
+Where kinds are too many it is evaluated for chunks as wholes, which may keep more of them.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from frazil.frames.conditions import (
+    UNKNOWN,
+    Condition,
+    Leaf,
+    Truth,
+    evaluate,
+    leaves_of,
+    tell_of_values,
+)
+from frazil.frames.grids import Grid
+from frazil.frames.types import Values
+
+_MOST_COMBINATIONS = 1 << 22
+_FALSE, _TRUE, _NULL = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Axis:
+    """Values of a column along some dimensions."""
+
+    dims: tuple[str, ...]
+    values: Values
+
+
+Statistics = Callable[[Leaf], Truth | None]
+"""What is known of a leaf for each chunk of a grid, as arrays that are broadcast to the grid."""
+
+
+def find_chunks(
+    condition: Condition,
+    axes: Mapping[str, Axis],
+    grid: Grid,
+    statistics: Statistics | None = None,
+) -> NDArray[np.bool_]:
+    """Which chunks of a grid can have rows that a condition is true for.
+
+    `axes` are the columns whose values are known; `statistics` tells what is known of others.
+    """
+    known = {leaf: axes[leaf.column] for leaf in leaves_of(condition) if leaf.column in axes}
+    truths = {leaf: tell_of_values(leaf, axis.values) for leaf, axis in known.items()}
+    kept = _combine(condition, known, truths, grid)
+    if kept is None or statistics is not None:
+        wholes = {leaf: _tell_of_chunks(truths[leaf], axis, grid) for leaf, axis in known.items()}
+
+        def tell(leaf: Leaf) -> Truth:
+            told = statistics(leaf) if statistics is not None and leaf not in wholes else None
+            return wholes.get(leaf) or told or UNKNOWN
+
+        possible = np.broadcast_to(evaluate(condition, tell).can_be_true, grid.shape)
+        kept = possible if kept is None else kept & possible
+    return np.array(kept)
+
+
+def _tell_of_chunks(truth: Truth, axis: Axis, grid: Grid) -> Truth:
+    """What some cell of each chunk can be."""
+    return Truth(
+        _reduce_to_chunks(truth.can_be_true, axis, grid),
+        _reduce_to_chunks(truth.can_be_false, axis, grid),
+    )
+
+
+def _reduce_to_chunks(flags: Any, axis: Axis, grid: Grid) -> NDArray[np.bool_]:
+    found = np.broadcast_to(np.asarray(flags, np.bool_), axis.values.data.shape)
+    for number, dim in enumerate(axis.dims):
+        offsets = grid.offsets[grid.dims.index(dim)]
+        if len(offsets) > 1:
+            found = np.logical_or.reduceat(found, offsets[:-1], axis=number)
+    # Its dimensions, in the order that the grid has them.
+    order = sorted(range(len(axis.dims)), key=lambda i: grid.dims.index(axis.dims[i]))
+    shape = [
+        size if dim in axis.dims else 1 for dim, size in zip(grid.dims, grid.shape, strict=True)
+    ]
+    return found.transpose(order).reshape(shape)
+
+
+# Kinds of elements
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Kinds:
+    """Elements along some dimensions, by what the leaves are for them."""
+
+    dims: tuple[str, ...]
+    truths: Mapping[Leaf, NDArray[np.int8]]
+    """Of each kind."""
+    in_chunk: NDArray[np.bool_]
+    """Which kinds there are in which chunk, of all chunks along these dimensions."""
+
+    @property
+    def count(self) -> int:
+        return int(self.in_chunk.shape[1])
+
+
+def _combine(
+    condition: Condition, known: Mapping[Leaf, Axis], truths: Mapping[Leaf, Truth], grid: Grid
+) -> NDArray[np.bool_] | None:
+    """The chunks, by kinds of elements; None if there are too many combinations of these."""
+    if 0 in grid.shape:
+        return np.zeros(grid.shape, np.bool_)
+    parts = _connected([axis.dims for axis in known.values()], grid.dims)
+    kinds = [_find_kinds(dims, known, truths, grid) for dims in parts]
+    if prod(each.count for each in kinds) > _MOST_COMBINATIONS:
+        return None
+    where = {leaf: number for number, each in enumerate(kinds) for leaf in each.truths}
+
+    def tell(leaf: Leaf) -> Truth:
+        if leaf not in where:
+            # One value for all rows, or nobody knows.
+            return truths.get(leaf, UNKNOWN)
+        number = where[leaf]
+        codes = kinds[number].truths[leaf]
+        shape = [codes.size if i == number else 1 for i in range(len(kinds))]
+        return Truth((codes == _TRUE).reshape(shape), (codes == _FALSE).reshape(shape))
+
+    found: Any = np.broadcast_to(
+        evaluate(condition, tell).can_be_true, tuple(each.count for each in kinds)
+    )
+    for each in kinds:
+        # The first axis becomes the last: from kinds to chunks, which has one where any kind of it is.
+        rest = np.moveaxis(found, 0, -1).astype(np.float32)
+        found = (rest @ each.in_chunk.T.astype(np.float32)) > 0
+    return _in_order(found, [each.dims for each in kinds], grid)
+
+
+def _connected(groups: Sequence[tuple[str, ...]], dims: Sequence[str]) -> list[tuple[str, ...]]:
+    """Dimensions that some column has together, in the order of a grid."""
+    parts: list[set[str]] = []
+    for group in groups:
+        merged = set(group).union(*(part for part in parts if part & set(group)))
+        parts = [part for part in parts if not part & merged] + [merged]
+    return [tuple(dim for dim in dims if dim in part) for part in parts if part]
+
+
+def _find_kinds(
+    dims: tuple[str, ...], known: Mapping[Leaf, Axis], truths: Mapping[Leaf, Truth], grid: Grid
+) -> _Kinds:
+    shape = tuple(grid.sizes[dim] for dim in dims)
+    codes = {
+        leaf: _codes(truths[leaf], axis, dims, shape)
+        for leaf, axis in known.items()
+        if axis.dims and set(axis.dims) <= set(dims)
+    }
+    kind = np.zeros(prod(shape), np.int64)
+    for each in codes.values():
+        _, kind = np.unique(kind * 3 + each, return_inverse=True)
+    _, first = np.unique(kind, return_index=True)
+    chunk = _chunk_numbers(dims, shape, grid)
+    count = prod(grid.shape[grid.dims.index(dim)] for dim in dims)
+    in_chunk = np.zeros((count, len(first)), np.bool_)
+    in_chunk[chunk, kind] = True
+    return _Kinds(dims, {leaf: each[first] for leaf, each in codes.items()}, in_chunk)
+
+
+def _codes(
+    truth: Truth, axis: Axis, dims: tuple[str, ...], shape: tuple[int, ...]
+) -> NDArray[np.int8]:
+    own = axis.values.data.shape
+    code = np.full(own, _NULL, np.int8)
+    code[np.broadcast_to(truth.can_be_false, own)] = _FALSE
+    code[np.broadcast_to(truth.can_be_true, own)] = _TRUE
+    order = sorted(range(len(axis.dims)), key=lambda i: dims.index(axis.dims[i]))
+    spread = [size if dim in axis.dims else 1 for dim, size in zip(dims, shape, strict=True)]
+    return np.broadcast_to(code.transpose(order).reshape(spread), shape).reshape(-1)
+
+
+def _chunk_numbers(dims: tuple[str, ...], shape: tuple[int, ...], grid: Grid) -> NDArray[np.int64]:
+    """Of each element, the number of its chunk."""
+    number = np.zeros((1,) * len(dims), np.int64)
+    for axis, dim in enumerate(dims):
+        offsets = grid.offsets[grid.dims.index(dim)]
+        own = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+        spread = [own.size if i == axis else 1 for i in range(len(dims))]
+        number = number * (len(offsets) - 1) + own.reshape(spread)
+    return np.broadcast_to(number, shape).reshape(-1)
+
+
+def _in_order(
+    found: NDArray[np.bool_], parts: Sequence[tuple[str, ...]], grid: Grid
+) -> NDArray[np.bool_]:
+    """From an axis for each part to an axis for each dimension."""
+    counts = dict(zip(grid.dims, grid.shape, strict=True))
+    dims = [dim for part in parts for dim in part]
+    split = found.reshape([counts[dim] for dim in dims])
+    order = [dims.index(dim) for dim in grid.dims if dim in dims]
+    shape = [counts[dim] if dim in dims else 1 for dim in grid.dims]
+    return np.broadcast_to(split.transpose(order).reshape(shape), grid.shape)
