@@ -15,6 +15,7 @@
     ├── InvalidInputError         correct the call (also a ValueError)
     │   ├── InvalidChunksError    correct the named chunks
     │   ├── InvalidSourcesError   correct the named files, or leave them out
+    │   │   └── FailedChecksError look at the findings
     │   └── OverlappingTasksError cut the regions of tasks along the edges of chunks
     ├── SessionStateError         use another kind of session, or call in another order
     ├── StorageError              look at the storage, perhaps try again
@@ -44,6 +45,7 @@ __all__ = [
     "AlreadyExistsError",
     "ConflictError",
     "ErrorKind",
+    "FailedChecksError",
     "FormatError",
     "IcechunkError",
     "InternalError",
@@ -201,6 +203,23 @@ class InvalidSourcesError(InvalidInputError):
     def __init__(self, message: str, *, files: Iterable[str], kind: str | None = None) -> None:
         super().__init__(message, kind=kind)
         self.files = tuple(dict.fromkeys(files))
+
+
+class FailedChecksError(InvalidSourcesError):
+    """Checks did not let pass what was to be published; `findings` has what they found."""
+
+    default_kind = "not-allowed"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        findings: Iterable[object],
+        files: Iterable[str] = (),
+        kind: str | None = None,
+    ) -> None:
+        super().__init__(message, files=files, kind=kind)
+        self.findings = list(findings)
 
 
 class OverlappingTasksError(InvalidInputError):

@@ -20,6 +20,7 @@ DETAILS: dict[str, dict[str, object]] = {
     "RebaseFailedError": {"snapshot": "B", "conflicts": ("first", "second")},
     "InvalidChunksError": {"coordinates": ((1, 2), (3, 4))},
     "InvalidSourcesError": {"files": ("s3://bucket/a.nc", "s3://bucket/b.nc")},
+    "FailedChecksError": {"findings": ("first", "second"), "files": ("a.nc",)},
     "OverlappingTasksError": {"chunks": {"/a": [(1, 2)]}},
 }
 

@@ -8,6 +8,7 @@ and one job is one commit.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from frazil.spark import checks
 from frazil.spark.arrays import JobReport, foreach_region, materialize, rechunk, transform, write
 from frazil.spark.job import Job
 from frazil.spark.sessions import check
@@ -18,6 +19,7 @@ __all__ = [
     "Job",
     "JobReport",
     "check",
+    "checks",
     "foreach_region",
     "materialize",
     "read",

@@ -5,6 +5,18 @@ Only `frames`, `attempt` and `ingest` know Spark; the other modules are plain fu
 
 from frazil.spark.ingesting.ingest import ingest
 from frazil.spark.ingesting.parsing import BadFile
-from frazil.spark.ingesting.report import IngestedFile, IngestedVariable, IngestReport
+from frazil.spark.ingesting.report import (
+    IngestedFile,
+    IngestedVariable,
+    IngestReport,
+    QuarantinedFile,
+)
 
-__all__ = ["BadFile", "IngestReport", "IngestedFile", "IngestedVariable", "ingest"]
+__all__ = [
+    "BadFile",
+    "IngestReport",
+    "IngestedFile",
+    "IngestedVariable",
+    "QuarantinedFile",
+    "ingest",
+]

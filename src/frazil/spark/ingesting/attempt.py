@@ -2,16 +2,17 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from frazil.assets import Assets
 from frazil.conflicts import ConflictDetector
-from frazil.errors import ConflictError
+from frazil.errors import ConflictError, FailedChecksError
 from frazil.format.json_values import JsonValue
 from frazil.repository import Repository
 from frazil.session import Session
 from frazil.spark.arrays.runner import Runner, count_slots, find_application_id
+from frazil.spark.checks import Finding
 from frazil.spark.ingesting.arrays import make_room
 from frazil.spark.ingesting.configuring import (
     add_to,
@@ -23,9 +24,10 @@ from frazil.spark.ingesting.configuring import (
 from frazil.spark.ingesting.containers import plan_containers
 from frazil.spark.ingesting.discovery import SourceFile
 from frazil.spark.ingesting.existing import read_existing
+from frazil.spark.ingesting.gate import check_session, refuse, refuse_late
 from frazil.spark.ingesting.ledger import Entry, Work, read_ledger, subtract, write_ledger
 from frazil.spark.ingesting.options import Options
-from frazil.spark.ingesting.parsing import Outcome, ParsedSource, bad_files
+from frazil.spark.ingesting.parsing import Outcome, ParsedSource, Reading, bad_files
 from frazil.spark.ingesting.placing import PlacedCell, Placement, adopt, plan_placement
 from frazil.spark.ingesting.planning import (
     IngestPlan,
@@ -66,7 +68,10 @@ class Attempt:
     files: tuple[SourceFile, ...]
     parsed: OpenedSources
     options: Options
+    reading: Reading
     start: float = field(default_factory=time.perf_counter)
+    findings: tuple[Finding, ...] = ()
+    """For which files were left out."""
 
     def run(self) -> IngestReport:
         """Plan, write, commit; raises ConflictError where somebody else did meanwhile."""
@@ -86,6 +91,19 @@ class Attempt:
         chosen = [sources[file.location] for file in work.files]
         return self._write(session, found, chosen, report)
 
+    def leave_out(self, failed: FailedChecksError) -> "Attempt":
+        """The same without the files that findings name; raises the error where that is no help."""
+        findings = (
+            *self.findings,
+            *(each for each in failed.findings if isinstance(each, Finding)),
+        )
+        blamed = {file for each in findings for file in each.files}
+        is_settled = all(each.files for each in findings)
+        if self.options.on_failed_check == "fail" or not is_settled:
+            raise refuse(findings) from None
+        files = tuple(file for file in self.files if file.location not in blamed)
+        return replace(self, files=files, findings=findings)
+
     def _plan(
         self, session: Session, work: Work, sources: Mapping[str, ParsedSource]
     ) -> IngestPlan:
@@ -97,6 +115,8 @@ class Attempt:
         existing = read_existing(
             session.store, self.options.group, loaded_everywhere(headers), self.options.append_dim
         )
+        if self.options.on_failed_check == "quarantine" and existing is not None:
+            refuse_late(new, existing, self.options.append_dim)
         if self.options.on_overlap == "replace" and existing is not None:
             new, replacing = split_replacing(new, existing, self.options.append_dim)
             changed += replacing
@@ -128,6 +148,9 @@ class Attempt:
         adopt(found, session.state, options.group, placed)
         self._note(session, found, sources)
 
+        check_session(
+            self.parsed.runner, session, options.checks, found, sources, self.reading, options.group
+        )
         metrics = self._measure(sources, placed)
         self.job.refuse_if_cancelled()
         if missing or rules:
@@ -169,6 +192,8 @@ class Attempt:
             "tasks": tally.tasks,
             "retries": tally.retries,
             "task_seconds": round(tally.task_seconds, 3),
+            "checks": [each.name for each in self.options.checks],
+            "quarantined": len({file for each in self.findings for file in each.files}),
         }
 
 

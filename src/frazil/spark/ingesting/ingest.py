@@ -8,19 +8,33 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from frazil.errors import ConflictError, InvalidInputError, InvalidSourcesError
+from frazil.errors import (
+    ConflictError,
+    FailedChecksError,
+    InvalidInputError,
+    InvalidSourcesError,
+)
 from frazil.opening import open_repository
 from frazil.repository import Repository
 from frazil.spark.arrays.runner import Runner, RunOn, choose_runner, count_slots
+from frazil.spark.checks.own import Function, as_checks
+from frazil.spark.checks.subjects import AnyCheck
 from frazil.spark.ingesting.attempt import Attempt, OpenedSources
 from frazil.spark.ingesting.configuring import current_config
 from frazil.spark.ingesting.discovery import SourceFile, SourceName, discover
 from frazil.spark.ingesting.frames import parse_sources
 from frazil.spark.ingesting.here import parse_here
 from frazil.spark.ingesting.ledger import read_ledger, subtract
-from frazil.spark.ingesting.options import Mode, OnBadFile, OnOverlap, Options, refuse_unknown
+from frazil.spark.ingesting.options import (
+    Mode,
+    OnBadFile,
+    OnFailedCheck,
+    OnOverlap,
+    Options,
+    refuse_unknown,
+)
 from frazil.spark.ingesting.parsing import BadFile, Reading, bad_files, group_files
-from frazil.spark.ingesting.report import IngestReport, nothing_to_do
+from frazil.spark.ingesting.report import IngestReport, nothing_to_do, with_quarantined
 from frazil.spark.job import Job
 from frazil.urls import Location
 from frazil.virtual import VirtualChunkContainer
@@ -30,6 +44,8 @@ Sources = SourceName | Iterable[SourceName] | DataFrame
 
 _TRIES = 5
 """So often a plan is made anew because somebody else committed."""
+_ROUNDS = 10
+"""So often a plan is made anew because files are left out."""
 _URI_COLUMNS = ("source", "uri", "url", "path")
 
 
@@ -44,6 +60,8 @@ def ingest(
     mode: Mode = "auto",
     on_overlap: OnOverlap = "refuse",
     on_bad_file: OnBadFile = "fail",
+    checks: Iterable[AnyCheck | Function] = (),
+    on_failed_check: OnFailedCheck = "fail",
     message: str | None = None,
     dry_run: bool = False,
     rename: Mapping[str, str] | None = None,
@@ -66,6 +84,9 @@ def ingest(
     With `on_overlap="replace"` a file whose values of that coordinate are all there already takes the
     place of what is there; one that overlaps in part is refused.
 
+    `checks`, of `frazil.spark.checks` or functions, see the new version before the branch does. With
+    `on_failed_check="quarantine"` the files that they blame are left out, and tried again next time.
+
     `rename` gives arrays and dimensions other names, `skip` leaves arrays out, `load` writes the values
     of arrays into the repository, `source_group` is the group inside of the files. `containers` and
     `credentials` tell how sources are reached, and as whom, as `frazil.virtual.open` takes them.
@@ -74,10 +95,12 @@ def ingest(
     plan, for which `spark` may be None; the report tells it, and `run_on` decides otherwise.
 
     Raises InvalidSourcesError, with everything that is wrong, for sources that don't fit each other or
-    what is there, ConflictError where others commit to the same again and again, JobError and
-    JobCancelledError. The branch is then as it was.
+    what is there, FailedChecksError with all findings, ConflictError where others commit to the same
+    again and again, JobError and JobCancelledError. The branch is then as it was.
     """
-    refuse_unknown(mode=mode, on_overlap=on_overlap, on_bad_file=on_bad_file)
+    refuse_unknown(
+        mode=mode, on_overlap=on_overlap, on_bad_file=on_bad_file, on_failed_check=on_failed_check
+    )
     start = time.perf_counter()
     if not isinstance(repo, Repository):
         repo = open_repository(repo, storage_options=storage_options)
@@ -90,6 +113,8 @@ def ingest(
         message=message,
         dry_run=dry_run,
         files_per_task=files_per_task,
+        checks=as_checks(checks),
+        on_failed_check=on_failed_check,
         containers=tuple(containers),
         credentials=dict(credentials or {}),
     )
@@ -129,7 +154,7 @@ def _run(
         bad = bad_files(parsed.outcomes)
         if bad and options.on_bad_file == "fail":
             raise _refuse(bad)
-        return _try(Attempt(job, repository, files, parsed, options, start))
+        return _try(Attempt(job, repository, files, parsed, options, reading, start))
 
 
 @contextlib.contextmanager
@@ -146,11 +171,20 @@ def _opening(
 
 
 def _try(attempt: Attempt) -> IngestReport:
-    """Plan and commit; after a conflict again, on top of what others did."""
-    for _ in range(_TRIES - 1):
-        with contextlib.suppress(ConflictError):
-            return attempt.run()
-    return attempt.run()
+    """Plan and commit; again after a conflict, on top of what others did, and without bad files."""
+    conflicts = rounds = 0
+    while True:
+        try:
+            return with_quarantined(attempt.run(), attempt.findings)
+        except ConflictError:
+            conflicts += 1
+            if conflicts == _TRIES:
+                raise
+        except FailedChecksError as failed:
+            rounds += 1
+            if rounds == _ROUNDS:
+                raise
+            attempt = attempt.leave_out(failed)
 
 
 @contextlib.contextmanager

@@ -5,15 +5,18 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from frazil.errors import InvalidInputError
+from frazil.spark.checks.subjects import AnyCheck
 from frazil.virtual import VirtualChunkContainer
 from frazil.virtual.readers.stores import Credentials
 
 Mode = Literal["auto", "virtual", "native"]
 OnOverlap = Literal["refuse", "replace"]
 OnBadFile = Literal["fail", "skip"]
+OnFailedCheck = Literal["fail", "quarantine"]
 
 _ALTERNATIVES = {
-    "mode": get_args(Mode), "on_overlap": get_args(OnOverlap), "on_bad_file": get_args(OnBadFile)
+    "mode": get_args(Mode), "on_overlap": get_args(OnOverlap), "on_bad_file": get_args(OnBadFile),
+    "on_failed_check": get_args(OnFailedCheck),
 }  # fmt: skip
 
 
@@ -30,6 +33,8 @@ class Options:
     message: str | None
     dry_run: bool
     files_per_task: int
+    checks: tuple[AnyCheck, ...] = ()
+    on_failed_check: OnFailedCheck = "fail"
     containers: Sequence[VirtualChunkContainer] = ()
     credentials: Credentials = field(default_factory=dict, repr=False)
 

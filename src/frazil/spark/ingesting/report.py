@@ -1,10 +1,13 @@
 """What became of an ingest."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from frazil.format.json_values import JsonValue
+from frazil.rendering.tables import render_table
+from frazil.spark.checks import Finding
+from frazil.spark.checks.findings import render_findings
 from frazil.spark.ingesting.ledger import Region, Work
 from frazil.spark.ingesting.parsing import BadFile
 from frazil.spark.ingesting.placing import PlacedCell
@@ -35,6 +38,14 @@ class IngestedVariable:
 
 
 @dataclass(frozen=True, slots=True)
+class QuarantinedFile:
+    """A file that was left out for what checks found."""
+
+    source: str
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class IngestReport:
     """What an ingest did; prints as a table."""
 
@@ -52,12 +63,15 @@ class IngestReport:
     metrics: Mapping[str, JsonValue] = field(default_factory=dict)
     ran_on: str | None = None
     """`spark`, or `driver` if there was too little to do for tasks."""
+    quarantined: tuple[QuarantinedFile, ...] = ()
+    """Files that checks did not let pass; they are tried again next time."""
 
     def __str__(self) -> str:
         changed = sum(each.is_changed for each in self.files)
         counts = [
             ("new", len(self.files) - changed), ("changed", changed),
             ("known", len(self.known)), ("skipped", len(self.bad)),
+            ("quarantined", len(self.quarantined)),
         ]  # fmt: skip
         files = ", ".join(f"{count} {what}" for what, count in counts if count) or "none"
         lines = [f"snapshot  {self.snapshot_id or 'none'}", f"files     {files}"]
@@ -68,10 +82,13 @@ class IngestReport:
                 (each.name, " × ".join(map(str, each.shape)) or "scalar", each.treatment,
                  str(each.references or "")) for each in self.variables
             ]  # fmt: skip
-            lines += ["", *_table(("variable", "shape", "how", "references"), rows)]
+            lines += ["", *render_table(("variable", "shape", "how", "references"), rows)]
         if self.bad:
             shown = [(each.location, each.reason) for each in self.bad[:_SHOWN_FILES]]
-            lines += ["", *_table(("skipped", "why"), shown)]
+            lines += ["", *render_table(("skipped", "why"), shown)]
+        if self.quarantined:
+            findings = dict.fromkeys(e for file in self.quarantined for e in file.findings)
+            lines += ["", render_findings(tuple(findings))]
         if len(self.notes):
             lines += ["", str(self.notes)]
         return "\n".join(lines)
@@ -112,11 +129,11 @@ def finish(
     return replace(report, snapshot_id=snapshot_id, variables=variables, metrics=metrics)
 
 
-def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    whole = [headings, *rows]
-    widths = [max(map(len, column)) for column in zip(*whole, strict=True)]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in whole
-    ]
-    return [lines[0], "  ".join("-" * width for width in widths), *lines[1:]]
+def with_quarantined(report: IngestReport, findings: Sequence[Finding]) -> IngestReport:
+    """The report, with the files that were left out for findings."""
+    by_file: dict[str, list[Finding]] = {}
+    for each in findings:
+        for file in each.files:
+            by_file.setdefault(file, []).append(each)
+    quarantined = tuple(QuarantinedFile(file, tuple(by_file[file])) for file in sorted(by_file))
+    return replace(report, quarantined=quarantined)

@@ -1,0 +1,86 @@
+"""The data of a source file, read anew from the file and not through the repository."""
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+import xarray as xr
+from obspec_utils.readers import BlockStoreReader
+
+from frazil import virtual
+from frazil.errors import ObjectNotFoundError
+from frazil.repository import Repository
+from frazil.spark.ingesting.configuring import add_to, configure
+from frazil.spark.ingesting.containers import common_folders, plan_containers
+from frazil.spark.ingesting.parsing import Reading, rename
+from frazil.storage import in_memory_storage
+from frazil.virtual.quiet import without_codec_warnings
+from frazil.virtual.readers import observing
+from frazil.virtual.readers.formats import HDF5, recognise_file
+from frazil.virtual.readers.stores import SourceStores, key_url
+
+
+@dataclass(frozen=True, slots=True)
+class SourceData:
+    """Opens source files as Xarray does.
+
+    HDF5 is read by its own library, by which references are put to the proof; what else there is, by
+    references that are made anew.
+    """
+
+    reading: Reading
+
+    def __call__(self, location: str) -> xr.Dataset:
+        stores = SourceStores(self.reading.containers, self.reading.credentials)
+        with without_codec_warnings():
+            if find_spec("h5netcdf") is not None and _is_hdf5(stores, location):
+                return self._open_hdf5(stores, location)
+            return self._open_references(location)
+
+    def _open_hdf5(self, stores: SourceStores, location: str) -> xr.Dataset:
+        store, key = stores.resolve(key_url(location))
+        # Dimensions without a name get one, which nobody looks at.
+        found: xr.Dataset = xr.open_dataset(
+            BlockStoreReader(store, key),  # type: ignore[arg-type]
+            engine="h5netcdf",
+            group=self.reading.group or None,
+            phony_dims="access",
+        )
+        names = {old: new for old, new in self.reading.rename.items() if old in found.variables}
+        return found.reset_coords().rename_vars(names)
+
+    def _open_references(self, location: str) -> xr.Dataset:
+        reading = self.reading
+        source = rename(
+            virtual.open(
+                location,
+                group=reading.group,
+                containers=reading.containers,
+                credentials=reading.credentials,
+            ),
+            reading.rename,
+        )
+        plan = virtual.combine([source.header])
+        targets = {text for each in source.references.values() for text in each.locations}
+        folders = common_folders([location, *targets])
+        repository = Repository.create(in_memory_storage())
+        known = {each.url_prefix: each for each in reading.containers}
+        config = add_to(repository.config, reading.containers, ())
+        config = add_to(config, plan_containers(folders, known, ()), ())
+        session = configure(repository, config, folders, reading.credentials).writable_session(
+            "main"
+        )
+        virtual.write(plan.without([each.name for each in plan.reencoded]), session.store, [source])
+        store: Any = session.store
+        found: xr.Dataset = xr.open_zarr(store, consolidated=False, chunks=None)
+        return found
+
+
+def _is_hdf5(stores: SourceStores, location: str) -> bool:
+    url = key_url(location)
+    try:
+        version = observing.observe(stores, url)
+    except ObjectNotFoundError:
+        return False
+    head = observing.read_head(stores, url, version.size_bytes)
+    return recognise_file(url, head) == HDF5
