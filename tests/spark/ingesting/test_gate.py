@@ -234,6 +234,22 @@ def test_a_chunk_that_can_not_be_decoded_is_found(archive: Path, ingest_here: In
     assert "it raised" in report.quarantined[0].findings[0].message
 
 
+def test_samples_are_compared_with_any_kind_of_source(
+    repo: frazil.Repository, tmp_path: Path
+) -> None:
+    days = make_days(0)
+    days.to_zarr(tmp_path / "days.zarr", zarr_format=3, consolidated=False)
+    same = checks.samples_equal_source(share=1.0)
+
+    report = frazil.spark.ingest(
+        None, tmp_path / "days.zarr", repo, append_dim="time", checks=[same],
+        rename={"t": "temperature"},
+    )  # fmt: skip
+
+    assert report.snapshot_id is not None
+    np.testing.assert_array_equal(read(repo).temperature, days.t)
+
+
 def test_metadata_that_differs_is_found_with_its_file(archive: Path, ingest_here: Ingest) -> None:
     save_archive(archive, 2)
     ingest_here()

@@ -45,6 +45,7 @@ def test_an_archive_in_a_bucket_goes_into_a_repository_in_a_bucket(
         return frazil.spark.ingest(
             spark, name, repo, append_dim="time",
             containers=[container], credentials=access, run_on="spark",
+            checks=[frazil.spark.checks.samples_equal_source(share=1.0)],
         )  # fmt: skip
 
     report = ingest(PREFIX + "*.nc")

@@ -2,10 +2,13 @@
 
 from dataclasses import dataclass
 from importlib.util import find_spec
+from io import RawIOBase
+from pathlib import Path
 from typing import Any
 
+import obstore
 import xarray as xr
-from obspec_utils.readers import BlockStoreReader
+from obstore.store import LocalStore
 
 from frazil import virtual
 from frazil.errors import ObjectNotFoundError
@@ -17,6 +20,7 @@ from frazil.storage import in_memory_storage
 from frazil.virtual.quiet import without_codec_warnings
 from frazil.virtual.readers import observing
 from frazil.virtual.readers.formats import HDF5, recognise_file
+from frazil.virtual.readers.hdf5.blocks import BlockFile
 from frazil.virtual.readers.stores import SourceStores, key_url
 
 
@@ -33,15 +37,13 @@ class SourceData:
     def __call__(self, location: str) -> xr.Dataset:
         stores = SourceStores(self.reading.containers, self.reading.credentials)
         with without_codec_warnings():
-            if find_spec("h5netcdf") is not None and _is_hdf5(stores, location):
-                return self._open_hdf5(stores, location)
-            return self._open_references(location)
+            file = _find_hdf5(stores, key_url(location)) if find_spec("h5netcdf") else None
+            return self._open_references(location) if file is None else self._open_hdf5(file)
 
-    def _open_hdf5(self, stores: SourceStores, location: str) -> xr.Dataset:
-        store, key = stores.resolve(key_url(location))
+    def _open_hdf5(self, file: Path | RawIOBase) -> xr.Dataset:
         # Dimensions without a name get one, which nobody looks at.
         found: xr.Dataset = xr.open_dataset(
-            BlockStoreReader(store, key),  # type: ignore[arg-type]
+            file,  # type: ignore[arg-type]
             engine="h5netcdf",
             group=self.reading.group or None,
             phony_dims="access",
@@ -76,11 +78,20 @@ class SourceData:
         return found
 
 
-def _is_hdf5(stores: SourceStores, location: str) -> bool:
-    url = key_url(location)
+def _find_hdf5(stores: SourceStores, url: str) -> Path | RawIOBase | None:
+    """The file at a URL to be read, if it is one of HDF5."""
     try:
-        version = observing.observe(stores, url)
+        size = observing.observe(stores, url).size_bytes
     except ObjectNotFoundError:
-        return False
-    head = observing.read_head(stores, url, version.size_bytes)
-    return recognise_file(url, head) == HDF5
+        return None
+    head = observing.read_head(stores, url, size)
+    if recognise_file(url, head) != HDF5:
+        return None
+    store, key = stores.resolve(url)
+    if isinstance(store, LocalStore):
+        return Path("/", key)
+
+    def read_range(start: int, end: int) -> bytes:
+        return bytes(obstore.get_range(store, key, start=start, end=end))
+
+    return BlockFile(read_range, size, head)
