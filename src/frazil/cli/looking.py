@@ -21,7 +21,14 @@ from frazil.cli.output import Output, clean, make_card, make_table
 from frazil.engine.describing import describe_file
 from frazil.errors import ObjectNotFoundError
 from frazil.ops import Update
-from frazil.overview import ArrayOverview, NodeEntry, ValueSummary, describe_array, list_nodes
+from frazil.overview import (
+    ArrayOverview,
+    NodeEntry,
+    ValueSummary,
+    describe_array,
+    find_changes,
+    list_nodes,
+)
 from frazil.rendering.plain import to_plain
 from frazil.rendering.sizes import show_bytes
 from frazil.snapshots import AncestryGraph, SnapshotInfo
@@ -211,9 +218,7 @@ def diff(
     frazil diff data/weather v1 main
     """
     repo = open_place(url)
-    found = repo.diff(
-        from_snapshot_id=find_snapshot(repo, old), to_snapshot_id=find_snapshot(repo, new)
-    )
+    found = find_changes(repo, find_snapshot(repo, old), find_snapshot(repo, new))
     plain = {
         "new_groups": found.new_groups,
         "new_arrays": found.new_arrays,

@@ -1,6 +1,7 @@
 """What there is in a version of a repository, in few words: for the command line and for pages."""
 
 from frazil.overview.arrays import ArrayOverview, ValueSummary, describe_array, summarize_values
+from frazil.overview.changes import find_changes
 from frazil.overview.chunk_map import ChunkMap, map_chunks
 from frazil.overview.nodes import NodeEntry, list_nodes
 from frazil.overview.stored import StoredArray, measure_arrays
@@ -12,6 +13,7 @@ __all__ = [
     "StoredArray",
     "ValueSummary",
     "describe_array",
+    "find_changes",
     "list_nodes",
     "map_chunks",
     "measure_arrays",

@@ -18,6 +18,7 @@ from frazil.overview import (
     NodeEntry,
     StoredArray,
     describe_array,
+    find_changes,
     list_nodes,
     map_chunks,
     measure_arrays,
@@ -158,7 +159,7 @@ class DiffAnswer:
 def gather_diff(repository: Repository, old: str, new: str) -> DiffAnswer:
     """What changed; the second version comes later than the first."""
     ids = [open_ref(repository, each).snapshot_id for each in (old, new)]
-    return DiffAnswer(old, new, repository.diff(from_snapshot_id=ids[0], to_snapshot_id=ids[1]))
+    return DiffAnswer(old, new, find_changes(repository, *ids))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,44 @@
+"""The commands of the page about the command line run, and it has all of them."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import zarr
+
+import frazil
+from frazil.cli.app import make_app
+from tests.command_line import Frazil
+
+PAGE = Path(__file__).parents[3] / "docs" / "cli.md"
+
+
+def find_commands(text: str) -> list[list[str]]:
+    blocks = re.findall(r"```console\n(.*?)```", text, re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines()]
+    return [shlex.split(line)[2:] for line in lines if line.startswith("$ frazil ")]
+
+
+def test_every_command_of_the_page_runs(
+    run: Frazil, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    create, *others = find_commands(PAGE.read_text())
+    assert run(*create).code == 0
+    repo = frazil.Repository.open(frazil.local_filesystem_storage("weather"))
+    session = repo.writable_session("main")
+    zarr.group(session.store).create_array("surface/t2m", shape=(4,), dtype="f4")[:] = 1
+    repo.create_tag("v1", session.commit("one"))
+
+    for command in others:
+        done = run(*command)
+        assert done.code == 0, (command, done.err)
+
+
+def test_every_command_is_on_the_page() -> None:
+    app, text = make_app(), PAGE.read_text()
+    names = [each.name for each in (*app.registered_commands, *app.registered_groups)]
+
+    table = text.partition("| command | does |")[2].partition("\n## ")[0]
+    assert [name for name in names if f"`{name}`" not in table] == []
