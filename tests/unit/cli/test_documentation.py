@@ -38,7 +38,8 @@ def test_every_command_of_the_page_runs(
 
 def test_every_command_is_on_the_page() -> None:
     app, text = make_app(), PAGE.read_text()
-    names = [each.name for each in (*app.registered_commands, *app.registered_groups)]
+    names = [each.name for each in app.registered_commands]
+    names += [each.name for each in app.registered_groups]
 
     table = text.partition("| command | does |")[2].partition("\n## ")[0]
     assert [name for name in names if f"`{name}`" not in table] == []
