@@ -24,10 +24,10 @@ _COORDINATES = {
 }
 
 
-def save_file(folder: Path, number: int) -> Path:
+def save_file(folder: Path, number: int, *, seed: int = 0) -> Path:
     """Write one file, named after its number."""
     path = folder / f"{number:05}.nc"
-    random = np.random.default_rng(number)
+    random = np.random.default_rng((number, seed))
     with netCDF4.Dataset(path, "w", format="NETCDF4") as file:
         file.title = "steps"
         file.createDimension("time", None)

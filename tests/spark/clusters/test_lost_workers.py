@@ -1,0 +1,113 @@
+"""Workers of a cluster that are killed or slow: one commit, with exact values."""
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+from pyspark.sql import SparkSession
+
+import frazil
+import frazil.spark
+from frazil.session import ForkSession, Session
+from frazil.spark import IngestReport, JobReport
+from tests.spark.clusters import jobs
+from tests.spark.clusters.archive import check_history, messages, read
+from tests.spark.clusters.drivers import Driver
+from tests.spark.clusters.faults import Meanwhile, SlowAtFirst, meet, wait_for
+from tests.spark.clusters.processes import Standalone
+
+pytestmark = pytest.mark.xdist_group("clusters")
+
+
+def replace_worker(cluster: Standalone, folder: Path) -> None:
+    """Kill a worker with its executor when it is time, and let the driver go on beside a new one."""
+    wait_for(folder / "time")
+    cluster.kill_worker("127.0.0.2")
+    cluster.add_worker("127.0.0.2")
+    cluster.wait_for_workers()
+    (folder / "go").touch()
+
+
+def ingest_and_meet(spark: SparkSession, archive: Path, path: Path, folder: Path) -> IngestReport:
+    job = Meanwhile("opening files", partial(meet, folder), at_end=True)
+    return frazil.spark.ingest(
+        spark, f"{archive}/*.nc", jobs.create_repository(path), append_dim="time",
+        message="ours", files_per_task=1, run_on="spark", job=job,
+    )  # fmt: skip
+
+
+def test_references_that_are_lost_with_an_executor_are_found_again(
+    cluster: Standalone, on_cluster: Driver, few: Path, tmp_path: Path
+) -> None:
+    on_cluster.begin(ingest_and_meet, few, tmp_path / "repo", tmp_path)
+    replace_worker(cluster, tmp_path)
+    on_cluster.end()
+
+    check_history(tmp_path / "repo", few, ["ours"])
+
+
+SIZE = 100
+"""Of a chunk: too much to be kept in the manifest."""
+
+
+def create_squares(session: Session) -> None:
+    zarr.create_array(
+        session.store, name="squares", shape=(8 * SIZE,), chunks=(SIZE,), dtype="i8",
+        dimension_names=["number"],
+    )  # fmt: skip
+
+
+def fill(folder: Path, session: ForkSession, start: int) -> None:
+    """Write, and wait: of tasks that have written when their executor is killed nothing must count."""
+    region = slice(start, start + SIZE)
+    zarr.open_array(session.store, path="squares")[region] = np.arange(start, start + SIZE) ** 2
+    (folder / f"wrote-{start}").touch()
+    if len(list(folder.glob("wrote-*"))) > 1:
+        (folder / "time").touch()
+    wait_for(folder / "go")
+
+
+def fill_squares(spark: SparkSession, path: Path, folder: Path) -> JobReport:
+    return frazil.spark.foreach_region(
+        spark, jobs.create_repository(path), range(0, 8 * SIZE, SIZE), partial(fill, folder),
+        prepare=create_squares, run_on="spark",
+    )  # fmt: skip
+
+
+def test_tasks_that_are_lost_with_an_executor_run_again(
+    cluster: Standalone, on_cluster: Driver, tmp_path: Path
+) -> None:
+    on_cluster.begin(fill_squares, tmp_path / "repo", tmp_path)
+    replace_worker(cluster, tmp_path)
+    report = on_cluster.end()
+
+    assert messages(tmp_path / "repo") == ["foreach_region"]
+    assert report.chunks == 8
+    np.testing.assert_array_equal(read(tmp_path / "repo").squares, np.arange(8 * SIZE) ** 2)
+    chunks = list((tmp_path / "repo" / "chunks").rglob("*"))
+    assert sum(each.is_file() for each in chunks) > 8
+
+
+def ingest_slowly(spark: SparkSession, archive: Path, path: Path, marks: Path) -> IngestReport:
+    jobs.create_repository(path)
+    storage = SlowAtFirst(frazil.local_filesystem_storage(str(path)), marks)
+    return frazil.spark.ingest(
+        spark, f"{archive}/*.nc", frazil.Repository.open(storage), append_dim="time",
+        message="ours", run_on="spark",
+    )  # fmt: skip
+
+
+def test_a_slow_task_runs_twice_and_counts_once(
+    on_cluster: Driver, few: Path, tmp_path: Path
+) -> None:
+    marks = tmp_path / "marks"
+    marks.mkdir()
+
+    report = on_cluster.call(ingest_slowly, few, tmp_path / "repo", marks)
+
+    assert (marks / "waits").exists()
+    assert any(each.name.endswith("-1") for each in marks.iterdir())
+    assert report.metrics["retries"] >= 1
+    check_history(tmp_path / "repo", few, ["ours"])
