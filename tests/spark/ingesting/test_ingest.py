@@ -196,12 +196,12 @@ def test_all_that_must_be_reencoded_is_told_at_once(archive: Path, ingest: Inges
     make_days(4).to_netcdf(odd, encoding={"t": {"chunksizes": (2, 24, 16)}, "p": {"dtype": "i8"}})
 
     with pytest.raises(InvalidSourcesError) as caught:
-        ingest()
+        ingest(mode="virtual")
 
     assert "chunk shape is [2, 24, 16]" in str(caught.value)
     assert "data type is int64" in str(caught.value)
     assert caught.value.files == (odd.as_uri(),)
-    assert ingest(skip=["t", "p"], load=["station"]).snapshot_id is not None
+    assert ingest(mode="virtual", skip=["t", "p"], load=["station"]).snapshot_id is not None
 
 
 def test_a_damaged_file_fails_the_job_or_is_skipped(

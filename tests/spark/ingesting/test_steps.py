@@ -194,11 +194,6 @@ def test_options_that_are_none_are_refused(option: str) -> None:
         refuse_unknown(**{option: "perhaps"})
 
 
-def test_native_mode_says_that_it_is_not_there() -> None:
-    with pytest.raises(InvalidInputError, match="not there yet"):
-        refuse_unknown(mode="native")
-
-
 # Planning
 
 

@@ -24,7 +24,9 @@ def make_room(found: IngestPlan, store: Any, group: str) -> None:
         for name, variable in found.plan.variables.items():
             path = join(group, name)
             if name not in there:
-                array = create_array(store, path, _with_room(variable, found.append_dim))
+                is_asked = name in found.asked
+                dim = None if is_asked else found.append_dim
+                array = create_array(store, path, _with_room(variable, dim))
                 if variable.values is not None:
                     array[...] = variable.values
             else:

@@ -22,10 +22,13 @@ from frazil.spark.ingesting.configuring import (
     save,
 )
 from frazil.spark.ingesting.containers import plan_containers
+from frazil.spark.ingesting.decoding import find_native, write_natives
 from frazil.spark.ingesting.discovery import SourceFile
 from frazil.spark.ingesting.existing import read_existing
 from frazil.spark.ingesting.gate import check_session, refuse, refuse_late
 from frazil.spark.ingesting.ledger import Entry, Work, read_ledger, subtract, write_ledger
+from frazil.spark.ingesting.modes import Choice
+from frazil.spark.ingesting.native import Written
 from frazil.spark.ingesting.options import Options
 from frazil.spark.ingesting.parsing import Outcome, ParsedSource, Reading, bad_files
 from frazil.spark.ingesting.placing import PlacedCell, Placement, adopt, plan_placement
@@ -39,6 +42,7 @@ from frazil.spark.ingesting.planning import (
 from frazil.spark.ingesting.report import IngestReport, describe, finish, nothing_to_do
 from frazil.spark.ingesting.splitting import plan_rules
 from frazil.spark.job import Job
+from frazil.virtual import SourceHeader, Treatment
 
 METRICS = "frazil_job"
 """The name that commits have the metrics of their job by."""
@@ -120,7 +124,17 @@ class Attempt:
         if self.options.on_overlap == "replace" and existing is not None:
             new, replacing = split_replacing(new, existing, self.options.append_dim)
             changed += replacing
-        return plan_ingest(new, changed, existing, self.options.append_dim)
+        choice = self._choose(session, existing, headers)
+        return plan_ingest(new, changed, existing, self.options.append_dim, choice)
+
+    def _choose(
+        self, session: Session, existing: SourceHeader | None, headers: Sequence[SourceHeader]
+    ) -> Choice:
+        mode, wishes = self.options.mode, self.options.wishes
+        if mode != "auto" or existing is None:
+            return Choice(mode, wishes)
+        named = {name for each in headers for name in each.arrays} & existing.arrays.keys()
+        return Choice(mode, wishes, find_native(session.state, self.options.group, named))
 
     def _write(
         self,
@@ -130,16 +144,22 @@ class Attempt:
         report: IngestReport,
     ) -> IngestReport:
         options, config = self.options, current_config(self.repository)
-        folders = sorted({folder for each in sources for folder in each.folders})
+        folders = needed_folders(found, sources)
         missing = plan_containers(
             folders, config.virtual_chunk_containers or {}, options.containers
         )
         rules = plan_rules(found, options.group, configured_rules(config))
         config = add_to(config, missing, rules)
-        configured = configure(self.repository, config, folders, options.credentials)
+        # Filling a chunk up takes reading what is in it already.
+        filled = config.virtual_chunk_containers or {} if found.existing and found.natives else {}
+        configured = configure(self.repository, config, [*folders, *filled], options.credentials)
         session = _open_again(configured, session)
 
         make_room(found, session.store, options.group)
+        headers = [each.header for each in sources]
+        written = write_natives(
+            self.parsed.runner, session, found, headers, self.reading, options.group
+        )
         versions = {each.header.name: each.header.version for each in sources}
         placement = plan_placement(
             found, versions, session.state, options.group, count_slots(self.parsed.runner.spark)
@@ -151,7 +171,7 @@ class Attempt:
         check_session(
             self.parsed.runner, session, options.checks, found, sources, self.reading, options.group
         )
-        metrics = self._measure(sources, placed)
+        metrics = self._measure(sources, placed, written)
         self.job.refuse_if_cancelled()
         if missing or rules:
             save(self.repository, missing, rules)
@@ -160,7 +180,7 @@ class Attempt:
             {METRICS: metrics},
             rebase_with=ConflictDetector(),
         )
-        return finish(report, snapshot_id, placed, metrics)
+        return finish(report, snapshot_id, placed, written, metrics)
 
     def _note(self, session: Session, found: IngestPlan, sources: Sequence[ParsedSource]) -> None:
         """Write down in the ledger what is ingested."""
@@ -177,7 +197,10 @@ class Attempt:
         write_ledger(session.store, read_ledger(session.store), entries)
 
     def _measure(
-        self, sources: Sequence[ParsedSource], placed: Sequence[PlacedCell]
+        self,
+        sources: Sequence[ParsedSource],
+        placed: Sequence[PlacedCell],
+        written: Mapping[str, Written],
     ) -> dict[str, JsonValue]:
         tally = self.job.tally
         return {
@@ -188,6 +211,8 @@ class Attempt:
             "files": len(sources),
             "references": sum(each.references for each in placed),
             "bytes": sum(each.bytes for each in placed),
+            "chunks_written": sum(each.chunks for each in written.values()),
+            "bytes_written": sum(each.bytes for each in written.values()),
             "seconds": round(time.perf_counter() - self.start, 3),
             "tasks": tally.tasks,
             "retries": tally.retries,
@@ -195,6 +220,14 @@ class Attempt:
             "checks": [each.name for each in self.options.checks],
             "quarantined": len({file for each in self.findings for file in each.files}),
         }
+
+
+def needed_folders(found: IngestPlan, sources: Sequence[ParsedSource]) -> list[str]:
+    """The folders that references lead to, if there are any."""
+    treatments = {each.treatment for each in found.plan.variables.values()}
+    if Treatment.VIRTUAL not in treatments:
+        return []
+    return sorted({folder for each in sources for folder in each.folders})
 
 
 def _open_again(configured: Repository, session: Session) -> Session:

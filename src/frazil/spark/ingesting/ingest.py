@@ -16,12 +16,14 @@ from frazil.errors import (
 )
 from frazil.opening import open_repository
 from frazil.repository import Repository
+from frazil.spark.arrays.regions import LEAST_TASK_BYTES
 from frazil.spark.arrays.runner import Runner, RunOn, choose_runner, count_slots
 from frazil.spark.checks.own import Function, as_checks
 from frazil.spark.checks.subjects import AnyCheck
 from frazil.spark.ingesting.attempt import Attempt, OpenedSources
 from frazil.spark.ingesting.configuring import current_config
 from frazil.spark.ingesting.discovery import SourceFile, SourceName, discover
+from frazil.spark.ingesting.encodings import Chunks, Encoding, Wishes
 from frazil.spark.ingesting.frames import parse_sources
 from frazil.spark.ingesting.here import parse_here
 from frazil.spark.ingesting.ledger import read_ledger, subtract
@@ -58,6 +60,8 @@ def ingest(
     group: str = "/",
     append_dim: str | None = None,
     mode: Mode = "auto",
+    chunks: Chunks | None = None,
+    encoding: Encoding | None = None,
     on_overlap: OnOverlap = "refuse",
     on_bad_file: OnBadFile = "fail",
     checks: Iterable[AnyCheck | Function] = (),
@@ -81,6 +85,10 @@ def ingest(
     Files that were ingested before are left out, unless they have changed; a second call does nothing.
     `append_dim` is the dimension that files follow each other along, by the values of its coordinate.
 
+    `mode` says whether variables are referred to (`"virtual"`), decoded and written (`"native"`), or
+    what each of them allows (`"auto"`). `chunks`, by dimension or by variable and dimension, and
+    `encoding`, by variable, tell how what is written is stored.
+
     With `on_overlap="replace"` a file whose values of that coordinate are all there already takes the
     place of what is there; one that overlaps in part is refused.
 
@@ -101,6 +109,8 @@ def ingest(
     refuse_unknown(
         mode=mode, on_overlap=on_overlap, on_bad_file=on_bad_file, on_failed_check=on_failed_check
     )
+    if mode == "virtual" and (chunks or encoding):
+        raise InvalidInputError("chunks= and encoding= are for mode='native' and 'auto'")
     start = time.perf_counter()
     if not isinstance(repo, Repository):
         repo = open_repository(repo, storage_options=storage_options)
@@ -110,6 +120,7 @@ def ingest(
         append_dim=append_dim,
         on_overlap=on_overlap,
         on_bad_file=on_bad_file,
+        mode=mode,
         message=message,
         dry_run=dry_run,
         files_per_task=files_per_task,
@@ -117,6 +128,7 @@ def ingest(
         on_failed_check=on_failed_check,
         containers=tuple(containers),
         credentials=dict(credentials or {}),
+        wishes=Wishes(dict(chunks or {}), dict(encoding or {})),
     )
     known = (current_config(repo).virtual_chunk_containers or {}).values()
     reading = Reading(
@@ -148,7 +160,8 @@ def _run(
         return nothing_to_do(job.id, work, ())
     locations = [file.location for file in work.files]
     most = options.files_per_task
-    is_small = len(locations) <= most
+    size = sum(file.version.size_bytes for file in work.files)
+    is_small = len(locations) <= most and (options.mode == "virtual" or size <= LEAST_TASK_BYTES)
     runner = choose_runner(spark, job, run_on, repository.storage, is_small=is_small)
     with _opening(runner, reading, locations, most) as parsed:
         bad = bad_files(parsed.outcomes)

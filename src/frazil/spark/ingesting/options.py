@@ -6,6 +6,7 @@ from typing import Literal, get_args
 
 from frazil.errors import InvalidInputError
 from frazil.spark.checks.subjects import AnyCheck
+from frazil.spark.ingesting.encodings import Wishes
 from frazil.virtual import VirtualChunkContainer
 from frazil.virtual.readers.stores import Credentials
 
@@ -30,6 +31,7 @@ class Options:
     append_dim: str | None
     on_overlap: OnOverlap
     on_bad_file: OnBadFile
+    mode: Mode
     message: str | None
     dry_run: bool
     files_per_task: int
@@ -37,16 +39,12 @@ class Options:
     on_failed_check: OnFailedCheck = "fail"
     containers: Sequence[VirtualChunkContainer] = ()
     credentials: Credentials = field(default_factory=dict, repr=False)
+    wishes: Wishes = field(default_factory=Wishes)
 
 
 def refuse_unknown(**given: str) -> None:
-    """Raise InvalidInputError for an option that is none, or that is not there yet."""
+    """Raise InvalidInputError for an option that is none."""
     for name, value in given.items():
         if value not in _ALTERNATIVES[name]:
             known = ", ".join(map(repr, _ALTERNATIVES[name]))
             raise InvalidInputError(f"{name}={value!r} is none of {known}")
-    if given.get("mode") == "native":
-        raise InvalidInputError(
-            "mode='native' is not there yet: sources can only be referred to, which 'virtual' and "
-            "'auto' do"
-        )

@@ -9,6 +9,7 @@ import zstandard
 from frazil import virtual
 from frazil.errors import IcechunkError, ObjectNotFoundError, StorageError
 from frazil.spark.ingesting.containers import common_folders
+from frazil.spark.ingesting.describing import describe_opaque
 from frazil.virtual import (
     ArrayHeader,
     ReferenceColumns,
@@ -70,7 +71,8 @@ def parse(location: str, reading: Reading) -> tuple[Outcome, Source | None]:
         raise
     except IcechunkError as error:
         return BadFile(location, error.message), None
-    renamed = rename(leave_out(source, reading.skip), reading.rename)
+    described = describe_opaque(source, reading.containers, reading.credentials)
+    renamed = rename(leave_out(described, reading.skip), reading.rename)
     targets = {text for each in renamed.references.values() for text in each.locations}
     return ParsedSource(location, renamed.header, common_folders([location, *targets])), renamed
 

@@ -1,16 +1,35 @@
 """What an ingest would write, and everything that is wrong with its sources: pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from frazil.errors import InvalidSourcesError
+from frazil.spark.ingesting.encodings import plan_metadata
 from frazil.spark.ingesting.existing import THE_REPOSITORY, cut_out
 from frazil.spark.ingesting.ledger import Region
-from frazil.virtual import Plan, Problem, ProblemKind, Report, Severity, SourceHeader, combine
+from frazil.spark.ingesting.modes import (
+    Choice,
+    Surroundings,
+    choose_native,
+    find_one_way,
+    find_unsolved,
+    plan_native,
+)
+from frazil.spark.ingesting.native import NativeArray
+from frazil.virtual import (
+    Plan,
+    Problem,
+    ProblemKind,
+    Report,
+    Severity,
+    SourceHeader,
+    Treatment,
+    combine,
+)
 from frazil.virtual.combining.agreement import are_equal, compare, compare_meaning, compare_storage
 from frazil.virtual.sources import ArrayHeader
 
@@ -31,6 +50,12 @@ class IngestPlan:
     existing: SourceHeader | None = None
     kept: tuple[str, ...] = ()
     """The parts of the group that stay as they are."""
+    natives: Mapping[str, NativeArray] = field(default_factory=dict)
+    """The variables whose values are written anew."""
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    """Why they are."""
+    asked: frozenset[str] = frozenset()
+    """Variables that are made as the caller said."""
 
 
 def plan_ingest(
@@ -38,8 +63,13 @@ def plan_ingest(
     changed: Sequence[Replacing],
     existing: SourceHeader | None,
     append_dim: str | None,
+    choice: Choice | None = None,
 ) -> IngestPlan:
-    """Where each source goes; raises InvalidSourcesError with all problems and their files."""
+    """Where each source goes; raises InvalidSourcesError with all problems and their files.
+
+    Without a choice everything is to be virtual.
+    """
+    choice = choice or Choice()
     replaced = {header.name: region for header, region in changed}
     holes = [region or (0, 0) for region in replaced.values()]
     kept = cut_out(existing, append_dim, holes) if existing is not None else []
@@ -53,8 +83,39 @@ def plan_ingest(
         existing,
         tuple(each.name for each in kept),
     )
-    refuse(plan, _find_displaced(found), _find_misfits(found))
-    return found
+    problems = [*_serious(plan), *_find_displaced(found), *_find_misfits(found)]
+    there = existing.arrays if existing is not None else {}
+    reasons = choose_native(plan, problems, there, choice)
+    refuse([*find_unsolved(problems, reasons), *find_one_way(there, reasons)], choice)
+    return _with_natives(found, headers, reasons, choice)
+
+
+def _with_natives(
+    found: IngestPlan, headers: Sequence[SourceHeader], reasons: Mapping[str, str], choice: Choice
+) -> IngestPlan:
+    """The plan with the variables that are written anew."""
+    there = found.existing.arrays if found.existing is not None else {}
+    around = Surroundings(
+        headers, found.regions, there, bool(found.kept), found.append_dim, choice.wishes
+    )
+    variables = dict(found.plan.variables)
+    natives = {}
+    for name in reasons:
+        metadata, natives[name] = plan_native(variables[name], around)
+        variables[name] = replace(variables[name], treatment=Treatment.REENCODED, metadata=metadata)
+    asked = {name for name in variables if choice.wishes.names(name) and name not in there}
+    for name in asked - natives.keys():
+        header = next(each.arrays[name] for each in headers if name in each.arrays)
+        shape = variables[name].metadata["shape"]
+        metadata = plan_metadata(header, shape, found.append_dim, choice.wishes)
+        variables[name] = replace(variables[name], metadata=metadata)
+    return replace(
+        found,
+        plan=replace(found.plan, variables=variables),
+        natives=natives,
+        reasons=reasons,
+        asked=frozenset(asked),
+    )
 
 
 def split_replacing(
@@ -93,20 +154,24 @@ def loaded_everywhere(headers: Sequence[SourceHeader]) -> dict[str, ArrayHeader]
     return {array.name: array for array in arrays if array.name not in unread}
 
 
-def refuse(plan: Plan, *more: Iterator[Problem]) -> None:
+def refuse(wrong: Sequence[Problem], choice: Choice) -> None:
     """Raise InvalidSourcesError for what can't be carried out."""
-    wrong = [
-        *plan.report.with_severity(Severity.STOPS),
-        *plan.report.with_severity(Severity.REENCODES),
-        *(problem for each in more for problem in each),
-    ]
     if wrong:
         files = [file for problem in wrong for file in problem.files]
+        hint = "variables can be left out with skip="
+        if choice.mode == "virtual":
+            hint = (
+                "what must be re-encoded needs mode='auto' or 'native', or is left out with skip="
+            )
         raise InvalidSourcesError(
-            "the sources can't be ingested as they are; what must be re-encoded needs a mode that "
-            f"is not there yet, or can be left out with skip=:\n{Report(tuple(wrong))}",
+            f"the sources can't be ingested as they are; {hint}:\n{Report(tuple(wrong))}",
             files=[file for file in files if not file.startswith(THE_REPOSITORY)],
         )
+
+
+def _serious(plan: Plan) -> Iterator[Problem]:
+    yield from plan.report.with_severity(Severity.STOPS)
+    yield from plan.report.with_severity(Severity.REENCODES)
 
 
 def _region(plan: Plan, dim: str | None, name: str) -> Region | None:

@@ -9,12 +9,18 @@ from frazil.rendering.tables import render_table
 from frazil.spark.checks import Finding
 from frazil.spark.checks.findings import render_findings
 from frazil.spark.ingesting.ledger import Region, Work
+from frazil.spark.ingesting.native import Written
 from frazil.spark.ingesting.parsing import BadFile
 from frazil.spark.ingesting.placing import PlacedCell
 from frazil.spark.ingesting.planning import IngestPlan
-from frazil.virtual import Report, Severity
+from frazil.virtual import Report, Severity, Treatment
 
 _SHOWN_FILES = 20
+_HOW = {
+    Treatment.VIRTUAL: "virtual",
+    Treatment.INLINE: "inline",
+    Treatment.REENCODED: "native",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +40,11 @@ class IngestedVariable:
     name: str
     shape: tuple[int, ...]
     treatment: str
+    """`virtual`, `native` or `inline`."""
     references: int = 0
+    """Chunks that it got, in files or in the repository."""
+    reason: str = ""
+    """Why it is native."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +93,9 @@ class IngestReport:
                  str(each.references or "")) for each in self.variables
             ]  # fmt: skip
             lines += ["", *render_table(("variable", "shape", "how", "references"), rows)]
+        reasons = [(each.name, each.reason) for each in self.variables if each.reason]
+        if reasons:
+            lines += ["", *render_table(("native", "why"), reasons)]
         if self.bad:
             shown = [(each.location, each.reason) for each in self.bad[:_SHOWN_FILES]]
             lines += ["", *render_table(("skipped", "why"), shown)]
@@ -107,7 +120,12 @@ def describe(
         IngestedFile(name, region, name in found.replaced) for name, region in found.regions.items()
     )
     variables = tuple(
-        IngestedVariable(name, tuple(each.metadata["shape"]), each.treatment.value)
+        IngestedVariable(
+            name,
+            tuple(each.metadata["shape"]),
+            _HOW[each.treatment],
+            reason=found.reasons.get(name, ""),
+        )
         for name, each in found.plan.variables.items()
     )
     known = tuple(file.location for file in work.known)
@@ -119,10 +137,11 @@ def finish(
     report: IngestReport,
     snapshot_id: str,
     placed: Sequence[PlacedCell],
+    written: Mapping[str, Written],
     metrics: Mapping[str, JsonValue],
 ) -> IngestReport:
-    """What was planned, done."""
-    counts: Counter[str] = Counter()
+    """What was planned, done; `written` are the chunks of native variables."""
+    counts = Counter({name: each.chunks for name, each in written.items()})
     for each in placed:
         counts[each.variable] += each.references
     variables = tuple(replace(each, references=counts[each.name]) for each in report.variables)

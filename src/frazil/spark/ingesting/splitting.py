@@ -22,7 +22,7 @@ def plan_rules(found: IngestPlan, group: str, configured: SplitSizes | None) -> 
     rules = []
     for name, variable in found.plan.variables.items():
         path = f"/{group}/{name}" if group else f"/{name}"
-        if variable.treatment is not Treatment.VIRTUAL or _is_ruled(path, configured):
+        if variable.treatment is Treatment.INLINE or _is_ruled(path, configured):
             continue
         shape = variable.metadata["shape"]
         steps = variable.metadata["chunk_grid"]["configuration"]["chunk_shape"]

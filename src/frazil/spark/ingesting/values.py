@@ -1,0 +1,198 @@
+"""Values of source files as they are stored, decoded on workers.
+
+HDF5 is read by its own library, which knows all of its filters; everything else through the chunks that
+a parser finds, by the codecs of Zarr.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, Self
+
+import h5py
+import zarr
+from numpy.typing import NDArray
+from virtualizarr.manifests import ManifestArray, ManifestGroup, ManifestStore
+from zarr.core.metadata import ArrayV3Metadata
+
+from frazil import virtual
+from frazil.errors import InvalidSourcesError
+from frazil.spark.arrays.regions import Box, slices_of
+from frazil.spark.ingesting.files import open_file
+from frazil.spark.ingesting.ledger import is_same_version
+from frazil.spark.ingesting.parsing import Reading
+from frazil.virtual import FileVersion, Source, SourceHeader
+from frazil.virtual.quiet import without_codec_warnings
+from frazil.virtual.readers import observing
+from frazil.virtual.readers.formats import HDF5
+from frazil.virtual.readers.manifests import chunk_grid, manifest_of
+from frazil.virtual.readers.stores import SourceStores, key_url
+
+with suppress(ImportError):
+    import hdf5plugin  # noqa: F401 (makes its filters known to the library of HDF5)
+
+_OPEN_FILES = 128
+_CONCURRENT_OPENS = 8
+_NOT_A_COORDINATE = "_nc4_non_coord_"
+"""How NetCDF-4 calls a variable in HDF5 that only happens to be named like a dimension."""
+_PLAIN_KINDS = "biufc"
+_ENCODING_OF_KEYS = {"name": "default", "configuration": {"separator": "."}}
+
+
+@dataclass(frozen=True, slots=True)
+class SourceToRead:
+    """A source that was planned with."""
+
+    location: str
+    format: str
+    version: FileVersion
+
+    @classmethod
+    def of(cls, header: SourceHeader) -> Self:
+        """The source of a header."""
+        return cls(header.location, header.format, header.version)
+
+
+class Values(Protocol):
+    """The arrays of an open file."""
+
+    def read(self, name: str, box: Box, target: NDArray[Any], place: Box) -> None:
+        """Put a box of an array to a place in another one."""
+
+    def close(self) -> None:
+        """Let the file go."""
+
+
+class Hdf5Values:
+    """Through the library of HDF5."""
+
+    def __init__(self, file: Any, group: str) -> None:
+        # Nobody is kept from writing: whether the file changes is asked for afterwards.
+        self._file = h5py.File(file, "r", **({"locking": False} if isinstance(file, str) else {}))
+        self._group = self._file[group or "/"]
+
+    def read(self, name: str, box: Box, target: NDArray[Any], place: Box) -> None:
+        """Put a box of an array to a place in another one."""
+        found: Any = self._group.get(name)
+        if not isinstance(found, h5py.Dataset):
+            found = self._group[_NOT_A_COORDINATE + name]
+        here, there = slices_of(box), slices_of(place)
+        if box and found.dtype == target.dtype and target.dtype.kind in _PLAIN_KINDS:
+            found.read_direct(target, here, there)
+            return
+        is_text = h5py.check_string_dtype(found.dtype) is not None and target.dtype.kind in "OTU"
+        target[there] = (found.asstr() if is_text else found)[here]
+
+    def close(self) -> None:
+        """Let the file go."""
+        self._file.close()
+
+
+class ChunkValues:
+    """Through references to chunks, and the codecs of Zarr."""
+
+    def __init__(self, source: Source, stores: SourceStores) -> None:
+        arrays = {name: _to_manifest(source, name) for name in source.references}
+        registry: Any = stores
+        self._store = ManifestStore(ManifestGroup(arrays=arrays), registry=registry)
+
+    def read(self, name: str, box: Box, target: NDArray[Any], place: Box) -> None:
+        """Put a box of an array to a place in another one."""
+        with without_codec_warnings():
+            array = zarr.open_array(self._store, path=name, mode="r", zarr_format=3)
+            target[slices_of(place)] = array[slices_of(box)]
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@dataclass(slots=True)
+class OpenSources:
+    """The files that a task reads, each opened once, if there are not too many."""
+
+    sources: Mapping[str, SourceToRead]
+    reading: Reading
+    _stores: SourceStores = field(init=False)
+    _opened: OrderedDict[str, Values] = field(init=False, default_factory=OrderedDict)
+    _seen: set[str] = field(init=False, default_factory=set)
+    _names: Mapping[str, str] = field(init=False, default_factory=dict)
+
+    def __enter__(self) -> Self:
+        self._stores = SourceStores(self.reading.containers, self.reading.credentials)
+        self._names = {new: old for old, new in self.reading.rename.items()}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for each in self._opened.values():
+            each.close()
+        self._opened.clear()
+
+    def read(self, source: str, array: str, box: Box, target: NDArray[Any], place: Box) -> None:
+        """Put a box of an array of a source to a place in another array."""
+        values = self._opened.get(source)
+        if values is None:
+            values = self._open(source)
+        values.read(self._names.get(array, array), box, target, place)
+
+    def prepare(self, sources: Iterable[str]) -> None:
+        """Open files, several at once, that are read next."""
+        wanted = [each for each in dict.fromkeys(sources) if each not in self._opened]
+        if len(wanted) < 2 or all(each.startswith("file:") for each in wanted):
+            return
+        with ThreadPoolExecutor(_CONCURRENT_OPENS) as pool:
+            list(pool.map(self._open, wanted[:_OPEN_FILES]))
+
+    def refuse_changed(self) -> None:
+        """Raise InvalidSourcesError where a file is no longer what was planned with."""
+        names = sorted(self._seen)
+        with ThreadPoolExecutor(_CONCURRENT_OPENS) as pool:
+            list(pool.map(self._check, names))
+
+    def _open(self, name: str) -> Values:
+        source = self.sources[name]
+        self._check(name)
+        self._seen.add(name)
+        url = key_url(source.location)
+        with observing.reading(self._stores, url):
+            values = self._open_values(source)
+        self._opened[name] = values
+        if len(self._opened) > _OPEN_FILES:
+            _, oldest = self._opened.popitem(last=False)
+            oldest.close()
+        return values
+
+    def _open_values(self, source: SourceToRead) -> Values:
+        reading = self.reading
+        if source.format == HDF5.name:
+            file = open_file(self._stores, source.location, source.version.size_bytes)
+            return Hdf5Values(file, reading.group)
+        opened = virtual.open(
+            source.location,
+            group=reading.group,
+            small_bytes=0,
+            containers=reading.containers,
+            credentials=reading.credentials,
+        )
+        return ChunkValues(opened, self._stores)
+
+    def _check(self, name: str) -> None:
+        source = self.sources[name]
+        url = key_url(source.location)
+        is_folder = source.format in ("zarr", "kerchunk-parquet")
+        observe = observing.observe_folder if is_folder else observing.observe
+        if not is_same_version(observe(self._stores, url), source.version):
+            raise InvalidSourcesError(
+                f"{name} was changed while it was ingested: run the ingest again", files=[name]
+            )
+
+
+def _to_manifest(source: Source, name: str) -> ManifestArray:
+    metadata = {**source.arrays[name].metadata, "chunk_key_encoding": _ENCODING_OF_KEYS}
+    columns = source.references[name]
+    plain = replace(columns, locations=tuple(map(key_url, columns.locations)))
+    return ManifestArray(
+        metadata=ArrayV3Metadata.from_dict({**metadata, "storage_transformers": ()}),
+        chunkmanifest=manifest_of(plain, chunk_grid(metadata)),
+    )
