@@ -41,6 +41,7 @@ RESULT_FIELDS = pa.schema(
     ]
 )  # fmt: skip
 _POLL_SECONDS = 0.2
+_NOTHING_SAID = "An error occurred while calling"
 
 
 def fan_out(
@@ -185,8 +186,9 @@ def _translate(error: BaseException) -> BaseException:
     explained = explain_failure(str(error))
     if explained is not None:
         return SetupError(explained)
-    text = str(error).strip().splitlines()
-    return JobError(f"the job failed on Spark: {text[0] if text else type(error).__name__}")
+    lines = [line.strip(": ") for line in str(error).splitlines()]
+    said = [line for line in lines if line and not line.startswith(_NOTHING_SAID)]
+    return JobError(f"the job failed on Spark: {said[0] if said else type(error).__name__}")
 
 
 class _ClassicWatch:

@@ -1,5 +1,7 @@
 """The Python of workers: where it finds what the driver has, and whether it does."""
 
+import atexit
+import shutil
 import site
 import sysconfig
 import tempfile
@@ -114,8 +116,10 @@ def send_package(spark: SparkSession) -> None:
 
     What Frazil needs, such as numpy, zarr and obstore, has to be there already.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        spark.addArtifacts(str(_zip_package(Path(folder))), pyfile=True)
+    # Executors fetch it when they need it, which may be late.
+    folder = tempfile.mkdtemp(prefix="frazil-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    spark.addArtifacts(str(_zip_package(Path(folder))), pyfile=True)
 
 
 def _zip_package(folder: Path) -> Path:
