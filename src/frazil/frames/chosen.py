@@ -70,6 +70,10 @@ class Chosen:
             counts[name] = ChunkCount(int(kept.sum()), prod(own.shape))
         return counts
 
+    def find_grid(self, name: str) -> Grid:
+        """The chunks of an array."""
+        return find_grid(self.arrays.session, self.arrays.group, self.columns.get(name))
+
     def _load_coordinates(self) -> dict[str, Axis]:
         """Those of several dimensions that the condition is about."""
         asked = columns_of(self.condition) & self.arrays.coordinates
@@ -116,13 +120,13 @@ def _explain(error: InvalidInputError) -> InvalidInputError:
     )
 
 
-def choose(source: Source) -> Chosen:
+def choose(source: Source, *, with_all_columns: bool = False) -> Chosen:
     """What the options of a source come to; reads coordinates, and nothing else."""
     options, session = source.options, source.session
     columns = find_columns(session, options.group, options.variables)
     condition = _read_condition(options, columns)
     given = columns.all
-    if options.columns is not None:
+    if options.columns is not None and not with_all_columns:
         given = tuple(columns.get(name) for name in options.columns)
     asked = {each.name for each in given} | columns_of(condition)
     lazy = {
@@ -150,7 +154,8 @@ def _read_condition(options: Options, columns: Columns) -> Condition:
     if options.where is None:
         return EVERYTHING
     zone = find_zone(options.time_zone)
-    return parse_predicate(options.where, Scope(columns.types, zone, options.qualifiers))
+    scope = Scope(columns.types, zone, options.qualifiers, options.needs_qualifier)
+    return parse_predicate(options.where, scope)
 
 
 def _is_kept(column: Column, asked: set[str]) -> bool:

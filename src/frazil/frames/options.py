@@ -40,6 +40,8 @@ class Options:
     """Of times in conditions that name none."""
     qualifiers: frozenset[str] = frozenset()
     """Names that may stand before columns in conditions."""
+    needs_qualifier: bool = False
+    """Whether columns without such a name may be those of another table."""
     engine_filters: bool = False
     """Whether the engine evaluates the condition as well: then it may be any."""
     more: Mapping[str, str] = field(default_factory=dict)

@@ -9,13 +9,19 @@ from collections.abc import Callable, Mapping
 
 from frazil.errors import InvalidInputError
 from frazil.frames.cells import open_cells
+from frazil.frames.chunk_rows import open_chunk_rows
 from frazil.frames.source import Source
 from frazil.frames.table import Table
 
 OpenTable = Callable[[Source], Table]
 
+
+def _open_arrays(source: Source) -> Table:
+    return open_chunk_rows(source) if source.options.layout == "chunks" else open_cells(source)
+
+
 TABLES: Mapping[str, OpenTable] = {
-    "cells": open_cells,
+    "cells": _open_arrays,
 }
 
 

@@ -12,7 +12,7 @@ from frazil.spark import checks
 from frazil.spark.arrays import JobReport, foreach_region, materialize, rechunk, transform, write
 from frazil.spark.job import Job
 from frazil.spark.sessions import check
-from frazil.spark.sources import read, register, session
+from frazil.spark.sources import read, register, session, sql
 from frazil.spark.workers import send_package
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "register",
     "send_package",
     "session",
+    "sql",
     "transform",
     "write",
 ]

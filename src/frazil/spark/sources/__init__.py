@@ -9,5 +9,6 @@ Thin classes over `frazil.frames`. Where things are added:
 
 from frazil.spark.sources.reading import read
 from frazil.spark.sources.registering import register, session
+from frazil.spark.sources.views import sql
 
-__all__ = ["read", "register", "session"]
+__all__ = ["read", "register", "session", "sql"]

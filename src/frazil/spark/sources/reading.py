@@ -4,7 +4,9 @@ It reads about twice as fast as Spark reads a data source in Python.
 """
 
 import pickle
+import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -15,7 +17,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from frazil.byte_sizes import parse_bytes
 from frazil.frames.options import DEFAULT_TARGET_BYTES, Layout, Options
 from frazil.frames.registry import open_table
-from frazil.frames.source import AnyRepository, open_source
+from frazil.frames.source import AnyRepository, Source, open_source
 from frazil.frames.table import Table
 from frazil.spark.fan_out import dump
 from frazil.urls import make_ref
@@ -73,6 +75,38 @@ def read(
         layout=layout,
         authorize=tuple(authorize),
         target_bytes=parse_bytes(target_size),
+        time_zone=time_zone_of(spark),
+        engine_filters=True,
         more={name.lower(): str(value) for name, value in more.items()},
     )
-    return make_frame(spark, open_table(open_source(options, repo)))
+    source = open_source(options, repo)
+    if where is None or layout == "chunks":
+        return make_frame(spark, open_table(source))
+    # Spark evaluates the condition again, for which it needs the columns that are in it.
+    wider = None if columns is None else _widen(open_table(_without(source)).schema.names, options)
+    frame = make_frame(spark, open_table(replace(source, options=replace(options, columns=wider))))
+    filtered = frame.where(where)
+    return filtered if columns is None else filtered.select(*(f"`{name}`" for name in columns))
+
+
+def _without(source: Source) -> Source:
+    return replace(source, options=replace(source.options, columns=None))
+
+
+def _widen(names: Sequence[str], options: Options) -> tuple[str, ...]:
+    """The columns that were asked for, and those whose names are in the condition."""
+    words = {word.lower() for word in re.findall(r"\w+", options.where or "")}
+    asked = options.columns or ()
+    named = [name for name in names if name not in asked and _is_named(name, words, options.where)]
+    return (*asked, *named)
+
+
+def _is_named(name: str, words: set[str], where: str | None) -> bool:
+    return name.lower() in words or (
+        not name.isidentifier() and name.lower() in (where or "").lower()
+    )
+
+
+def time_zone_of(spark: SparkSession) -> str:
+    """The zone of times that name none."""
+    return spark.conf.get("spark.sql.session.timeZone") or "UTC"

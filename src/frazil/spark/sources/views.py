@@ -1,0 +1,131 @@
+"""Queries in SQL about a repository: `frazil.spark.sql`."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+from pyspark.sql import DataFrame, SparkSession
+
+from frazil.byte_sizes import parse_bytes
+from frazil.errors import InvalidInputError
+from frazil.frames.columns import find_columns, list_arrays
+from frazil.frames.literals import find_zone, parse_time
+from frazil.frames.options import DEFAULT_TARGET_BYTES, Options
+from frazil.frames.queries import Query, TableUse, parse_query
+from frazil.frames.registry import TABLES, open_table
+from frazil.frames.source import AnyRepository, Source, open_source
+from frazil.opening import read_version
+from frazil.spark.facts import is_connect
+from frazil.spark.sources.reading import make_frame, time_zone_of
+from frazil.spark.sources.registering import session
+from frazil.urls import BranchRef, NamedRef, Ref, make_ref
+
+GROUP_VIEW = "cells"
+"""The name of all arrays of the group together."""
+TABLE_FOLDER = "repo"
+"""What stands before the names of tables about the repository itself."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def sql(
+    repo: AnyRepository,
+    query: str,
+    *,
+    spark: SparkSession | None = None,
+    group: str = "/",
+    branch: str | None = None,
+    tag: str | None = None,
+    snapshot: str | None = None,
+    as_of: datetime | str | None = None,
+    authorize: Sequence[str] = (),
+    target_size: int | str = DEFAULT_TARGET_BYTES,
+) -> DataFrame:
+    """The frame of a query about a repository, at one version.
+
+    Each array of the group is a table of its name, with its coordinates; `cells` has all arrays, and
+    `repo.…` the tables about the repository. Other names are tables and views of Spark. Of arrays only
+    those chunks are read that the `WHERE` of the query leaves, and only the columns it names. A table
+    followed by `VERSION AS OF 'name'` or `TIMESTAMP AS OF 'time'` is read at that version.
+    """
+    running = spark or SparkSession.getActiveSession() or session()
+    parsed = parse_query(query)
+    options = Options(
+        ref=make_ref(branch=branch, tag=tag, snapshot=snapshot, as_of=as_of),
+        group=group,
+        authorize=tuple(authorize),
+        target_bytes=parse_bytes(target_size),
+        time_zone=time_zone_of(running),
+        engine_filters=True,
+    )
+    source = open_source(options, repo)
+    views: list[tuple[TableUse, str]] = []
+    try:
+        for use in parsed.uses:
+            asked = _find_table(source, use, parsed)
+            if asked is not None:
+                name = f"frazil_{uuid4().hex}"
+                make_frame(running, open_table(asked)).createOrReplaceTempView(name)
+                views.append((use, name))
+        return running.sql(parsed.replaced(views))
+    finally:
+        # Connect looks names up whenever a frame is run; elsewhere the frame has what it needs.
+        for _, name in views if not is_connect(running) else ():
+            running.catalog.dropTempView(name)
+
+
+def _find_table(source: Source, use: TableUse, query: Query) -> Source | None:
+    """What to read for a name in a query; None if it is none of the repository."""
+    at_version = _at_version(source, use)
+    if use.folder.lower() == TABLE_FOLDER and use.name.lower() in TABLES:
+        return replace(at_version, options=replace(source.options, table=use.name.lower()))
+    if use.folder:
+        return None
+    arrays = list_arrays(at_version.session, source.options.group)
+    array = _find_name(use.name, arrays)
+    if array is None and use.name.lower() != GROUP_VIEW:
+        return None
+    variables = None if array is None else (array,)
+    columns = find_columns(at_version.session, source.options.group, variables)
+    needed = [each.name for each in columns.all if query.needs(each.name)]
+    options = replace(
+        source.options,
+        variables=variables,
+        # A table has a column at least, also where only its rows are counted.
+        columns=tuple(needed or [columns.all[0].name]),
+        where=use.where,
+        qualifiers=frozenset({use.alias.lower()}),
+        needs_qualifier=not use.is_alone,
+    )
+    return replace(at_version, options=options)
+
+
+def _find_name(name: str, names: Sequence[str]) -> str | None:
+    if name in names:
+        return name
+    found = [each for each in names if each.lower() == name.lower()]
+    return found[0] if len(found) == 1 else None
+
+
+def _at_version(source: Source, use: TableUse) -> Source:
+    ref: Ref
+    if use.version is not None:
+        ref = NamedRef(use.version)
+    elif use.as_of is not None:
+        ref = BranchRef(_branch_of(source), _moment(use.as_of, source.options.time_zone))
+    else:
+        return source
+    return replace(source, session=read_version(source.repository, ref))
+
+
+def _branch_of(source: Source) -> str:
+    return source.options.ref.name if isinstance(source.options.ref, BranchRef) else "main"
+
+
+def _moment(text: str, time_zone: str) -> datetime:
+    found = parse_time(text, find_zone(time_zone))
+    if found is None:
+        raise InvalidInputError(
+            f"TIMESTAMP AS OF {text!r}: this is no time, or its zone is unknown"
+        )
+    return _EPOCH + timedelta(microseconds=found)

@@ -1,0 +1,79 @@
+"""Queries in SQL: right as Spark answers them, and only the chunks and columns read that they need."""
+
+import pytest
+from pyspark.sql import SparkSession
+
+import frazil.spark
+from frazil.errors import InvalidInputError
+from tests.spark.sources.conftest import Weather
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+
+def test_arrays_are_tables(spark: SparkSession, weather: Weather) -> None:
+    query = """
+        SELECT lat, avg(t) AS mean, count(*) AS cells FROM t
+        WHERE time >= '2020-01-03' AND time < '2020-01-08' AND t.lat BETWEEN 0 AND 20
+        GROUP BY lat ORDER BY lat
+    """
+
+    found = frazil.spark.sql(weather.repo, query, spark=spark).collect()
+
+    part = weather.dataset.t.isel(time=slice(2, 7)).sel(lat=slice(0, 20))
+    assert [row.lat for row in found] == part.lat.values.tolist()
+    assert [row.cells for row in found] == [5 * 18] * 2
+    assert [row.mean for row in found] == pytest.approx(part.mean(("time", "lon")).values)
+
+
+def test_a_group_is_a_table_and_joins_with_others(spark: SparkSession, weather: Weather) -> None:
+    spark.createDataFrame(
+        [(0.0, "a"), (40.0, "b")], "lon double, name string"
+    ).createOrReplaceTempView("names")
+    query = """
+        WITH wet AS (SELECT * FROM cells WHERE rain > 4)
+        SELECT n.name, count(*) AS wet, max(c.height) AS height FROM wet c
+        JOIN names n ON n.lon = c.lon WHERE c.lat = 5 GROUP BY n.name ORDER BY n.name
+    """
+
+    found = frazil.spark.sql(weather.path, query, spark=spark).collect()
+
+    rain = weather.dataset.rain.sel(lat=5, lon=[0, 40])
+    assert [row.name for row in found] == ["a", "b"]
+    assert [row.wet for row in found] == (rain > 4).sum("time").values.tolist()
+    heights = weather.dataset.height.sel(lat=5, lon=[0, 40])
+    assert [row.height for row in found] == heights.values.tolist()
+    spark.catalog.dropTempView("names")
+
+
+def test_tables_are_read_at_the_version_that_they_are_asked_for_at(
+    spark: SparkSession, weather: Weather
+) -> None:
+    query = """
+        SELECT avg(new.t - old.t) AS warming FROM t AS new
+        JOIN t VERSION AS OF 'v1' AS old USING (time, lat, lon) WHERE new.lat = 5 AND old.lat = 5
+    """
+
+    found = frazil.spark.sql(weather.repo, query, spark=spark).first()
+
+    assert found is not None
+    assert found.warming == pytest.approx(1)
+    cold = frazil.spark.sql(
+        weather.repo, "SELECT avg(t) AS t FROM t", spark=spark, tag="v1"
+    ).first()
+    assert cold is not None
+    assert cold.t == pytest.approx(float(weather.dataset.t.mean()) - 1)
+
+
+def test_a_query_leaves_no_views_behind(spark: SparkSession, weather: Weather) -> None:
+    before = spark.catalog.listTables()
+
+    frame = frazil.spark.sql(weather.repo, "SELECT count(*) AS n FROM height", spark=spark)
+
+    assert spark.catalog.listTables() == before
+    assert [row.n for row in frame.collect()] == [12 * 18]
+
+
+def test_what_is_no_query_is_refused(spark: SparkSession, weather: Weather) -> None:
+    for text in ("DROP TABLE t", "SELECT 1; SELECT 2", "SELECT FROM WHERE"):
+        with pytest.raises(InvalidInputError, match="query"):
+            frazil.spark.sql(weather.repo, text, spark=spark)

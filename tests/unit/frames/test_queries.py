@@ -1,0 +1,80 @@
+"""What queries say about the tables that they read."""
+
+import pytest
+
+from frazil.errors import InvalidInputError
+from frazil.frames.queries import parse_query
+
+
+@pytest.mark.parametrize(("query", "where", "is_alone"), [
+    ("SELECT t FROM a WHERE lat > 5", "lat > 5", True),
+    ("SELECT t FROM a x WHERE x.lat > 5 GROUP BY t HAVING t > 1 LIMIT 3", "x.lat > 5", True),
+    ("SELECT * FROM a JOIN b ON a.x = b.x WHERE a.lat > 5", "a.lat > 5", False),
+    ("SELECT * FROM a, b WHERE a.lat > 5", "a.lat > 5", False),
+    ("SELECT * FROM a LEFT JOIN b ON a.x = b.x WHERE a.lat > 5", None, False),
+    ("SELECT * FROM a FULL JOIN b ON a.x = b.x WHERE a.lat > 5", None, False),
+    ("SELECT * FROM a NATURAL JOIN b WHERE a.lat > 5", None, False),
+    ("SELECT * FROM a LEFT ANTI JOIN b ON a.x = b.x WHERE a.lat > 5", None, False),
+    ("SELECT * FROM a TABLESAMPLE (5 ROWS) WHERE lat > 5", None, False),
+    ("SELECT * FROM a LATERAL VIEW explode(v) e WHERE lat > 5", None, False),
+    ("SELECT * FROM a PIVOT (sum(t) FOR lat IN (1, 2)) WHERE lat > 5", None, False),
+    ("SELECT * FROM (SELECT * FROM a) WHERE lat > 5", None, True),
+    ("WITH w AS (SELECT * FROM a) SELECT * FROM w WHERE lat > 5", None, True),
+    ("SELECT (SELECT max(t) FROM a) FROM b WHERE lat > 5", None, True),
+])  # fmt: skip
+def test_a_table_has_the_condition_that_all_its_rows_have_to_satisfy(
+    query: str, where: str | None, is_alone: bool
+) -> None:
+    use = next(use for use in parse_query(query).uses if use.name == "a")
+
+    assert (use.where, use.is_alone) == (where, is_alone)
+
+
+def test_a_table_that_is_named_twice_has_two_conditions() -> None:
+    query = parse_query("SELECT t FROM a WHERE x = 1 UNION ALL SELECT t FROM a WHERE x = 2")
+
+    assert [use.where for use in query.uses] == ["x = 1", "x = 2"]
+
+
+@pytest.mark.parametrize(("query", "needed"), [
+    ("SELECT avg(T) FROM a WHERE lat > 5", {"t", "lat"}),
+    ("SELECT count(*) FROM a", set()),
+    ("SELECT * FROM a", {"t", "lat", "lon"}),
+    ("SELECT a.* FROM a", {"t", "lat", "lon"}),
+    ("SELECT t FROM a NATURAL JOIN b", {"t", "lat", "lon"}),
+    ("SELECT * EXCEPT (t) FROM a", {"t", "lat", "lon"}),
+    ("SELECT `t` FROM a ORDER BY lon", {"t", "lon"}),
+])  # fmt: skip
+def test_only_columns_that_are_named_are_needed(query: str, needed: set[str]) -> None:
+    parsed = parse_query(query)
+
+    assert {name for name in ("t", "lat", "lon") if parsed.needs(name)} == needed
+
+
+def test_names_are_replaced_where_they_stand() -> None:
+    text = (
+        "SELECT a.t, b.t FROM a JOIN `a` AS b ON a.x = b.x JOIN repo.snapshots VERSION AS OF 'v1'"
+    )
+    query = parse_query(text)
+
+    replaced = query.replaced([(use, f"v{number}") for number, use in enumerate(query.uses)])
+
+    assert sorted(use.version or "" for use in query.uses) == ["", "", "v1"]
+    numbers = {(use.folder, use.alias): number for number, use in enumerate(query.uses)}
+    a, b, snapshots = numbers["", "a"], numbers["", "b"], numbers["repo", "snapshots"]
+    assert replaced == (
+        f"SELECT a.t, b.t FROM `v{a}` AS `a` JOIN `v{b}` AS b ON a.x = b.x "
+        f"JOIN `v{snapshots}` AS `snapshots`"
+    )
+
+
+def test_names_of_a_with_clause_are_no_tables() -> None:
+    query = parse_query("WITH a AS (SELECT * FROM b) SELECT * FROM a, repo.a")
+
+    assert sorted((use.folder, use.name) for use in query.uses) == [("", "b"), ("repo", "a")]
+
+
+@pytest.mark.parametrize("text", ["DROP TABLE a", "SELECT 1; SELECT 2", "SELECT FROM WHERE", ""])
+def test_what_is_no_query_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInputError, match="query"):
+        parse_query(text)
