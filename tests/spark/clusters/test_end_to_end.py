@@ -12,7 +12,7 @@ from tests.spark.clusters.drivers import Driver
 icechunk = pytest.importorskip("icechunk")
 pytestmark = pytest.mark.xdist_group("clusters")
 
-MODES = ["virtual"]
+MODES = ["virtual", "native"]
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zarr
+from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
 import frazil
@@ -49,45 +50,52 @@ def test_references_that_are_lost_with_an_executor_are_found_again(
 
 
 SIZE = 100
-"""Of a chunk: too much to be kept in the manifest."""
+"""Of a chunk, which then is too much to be kept in the manifest."""
+STARTS = range(0, 8 * SIZE, SIZE)
 
 
-def create_squares(session: Session) -> None:
+def make_chunk(start: int) -> NDArray[np.int64]:
+    """Numbers that can't be compressed."""
+    return np.random.default_rng(start).integers(0, 1 << 62, SIZE)
+
+
+def create_numbers(session: Session) -> None:
     zarr.create_array(
-        session.store, name="squares", shape=(8 * SIZE,), chunks=(SIZE,), dtype="i8",
-        dimension_names=["number"],
+        session.store, name="numbers", shape=(8 * SIZE,), chunks=(SIZE,), dtype="i8",
+        dimension_names=["i"],
     )  # fmt: skip
 
 
 def fill(folder: Path, session: ForkSession, start: int) -> None:
     """Write, and wait: of tasks that have written when their executor is killed nothing must count."""
     region = slice(start, start + SIZE)
-    zarr.open_array(session.store, path="squares")[region] = np.arange(start, start + SIZE) ** 2
+    zarr.open_array(session.store, path="numbers")[region] = make_chunk(start)
     (folder / f"wrote-{start}").touch()
     if len(list(folder.glob("wrote-*"))) > 1:
         (folder / "time").touch()
     wait_for(folder / "go")
 
 
-def fill_squares(spark: SparkSession, path: Path, folder: Path) -> JobReport:
+def fill_numbers(spark: SparkSession, path: Path, folder: Path) -> JobReport:
     return frazil.spark.foreach_region(
-        spark, jobs.create_repository(path), range(0, 8 * SIZE, SIZE), partial(fill, folder),
-        prepare=create_squares, run_on="spark",
+        spark, jobs.create_repository(path), STARTS, partial(fill, folder),
+        prepare=create_numbers, run_on="spark",
     )  # fmt: skip
 
 
 def test_tasks_that_are_lost_with_an_executor_run_again(
     cluster: Standalone, on_cluster: Driver, tmp_path: Path
 ) -> None:
-    on_cluster.begin(fill_squares, tmp_path / "repo", tmp_path)
+    on_cluster.begin(fill_numbers, tmp_path / "repo", tmp_path)
     replace_worker(cluster, tmp_path)
     report = on_cluster.end()
 
+    expected = np.concatenate([make_chunk(start) for start in STARTS])
     assert messages(tmp_path / "repo") == ["foreach_region"]
     assert report.chunks == 8
-    np.testing.assert_array_equal(read(tmp_path / "repo").squares, np.arange(8 * SIZE) ** 2)
-    chunks = list((tmp_path / "repo" / "chunks").rglob("*"))
-    assert sum(each.is_file() for each in chunks) > 8
+    np.testing.assert_array_equal(read(tmp_path / "repo").numbers, expected)
+    written = [each for each in (tmp_path / "repo" / "chunks").rglob("*") if each.is_file()]
+    assert len(written) > len(STARTS)
 
 
 def ingest_slowly(spark: SparkSession, archive: Path, path: Path, marks: Path) -> IngestReport:
