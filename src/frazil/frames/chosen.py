@@ -76,7 +76,7 @@ class Chosen:
 
     def _load_coordinates(self) -> dict[str, Axis]:
         """Those of several dimensions that the condition is about."""
-        asked = columns_of(self.condition) & self.arrays.coordinates
+        asked = columns_of(self.condition) - set(self.columns.variables)
         found = {}
         for name in asked & set(self.lazy):
             column = self.lazy[name]
@@ -88,20 +88,19 @@ class Chosen:
 class Arrays:
     """The arrays of a group; where they are sent to they are opened again."""
 
-    def __init__(self, session: Session, group: str, coordinates: frozenset[str]) -> None:
+    def __init__(self, session: Session, group: str, names: tuple[str, ...]) -> None:
         self.session = session
         self.group = group
-        self.coordinates = coordinates
-        """The names of those that are coordinates."""
+        self.names = names
         self._opened: Any = None
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (Arrays, (self.session, self.group, self.coordinates))
+        return (Arrays, (self.session, self.group, self.names))
 
     def read(self, name: str, type: pa.DataType, region: Region) -> Values:
         """The values of an array in a region; raises InvalidInputError if it may not be read."""
         if self._opened is None:
-            self._opened = open_dataset(self.session, self.group)
+            self._opened = open_dataset(self.session, self.group, self.names)
         try:
             return make_values(self._opened.variables[name][region].values, type)
         except InvalidInputError as error:
@@ -132,8 +131,7 @@ def choose(source: Source, *, with_all_columns: bool = False) -> Chosen:
     lazy = {
         each.name: each for each in columns.all if each.kind == "variable" and each.name in asked
     }
-    coordinates = frozenset(each.name for each in columns.all if each.name not in columns.variables)
-    arrays = Arrays(session, options.group, coordinates)
+    arrays = Arrays(session, options.group, columns.opened)
     grids = {name: find_grid(session, options.group, each) for name, each in lazy.items()}
     return Chosen(
         arrays=arrays,

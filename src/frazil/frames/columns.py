@@ -1,7 +1,7 @@
 """The columns of a group of arrays, and the grid of cells that is their rows."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 import xarray
 import zarr
 from xarray import Dataset
+from xarray.backends.zarr import ZarrStore
 
 from frazil.errors import InvalidInputError, NodeNotFoundError
 from frazil.format.paths import validate_path
@@ -40,6 +41,8 @@ class Columns:
     sizes: Mapping[str, int]
     variables: tuple[str, ...]
     """The arrays that were asked for, or that are there."""
+    opened: tuple[str, ...]
+    """These, and what may be needed to decode them."""
 
     def get(self, name: str) -> Column:
         """A column by name; raises InvalidInputError."""
@@ -55,28 +58,39 @@ class Columns:
         return {each.name: each.type for each in self.all}
 
 
-def open_dataset(session: Session, group: str, names: Iterable[str] | None = None) -> Dataset:
-    """A group as Xarray decodes it, nothing of it read; only some of its arrays, if they are named."""
+class _SomeArrays(ZarrStore):
+    """A group of which Xarray opens some arrays only: others may be such as it can't open."""
+
+    names: Sequence[str] = ()
+
+    def array_keys(self) -> tuple[str, ...]:
+        """The arrays to open."""
+        return tuple(self.names)
+
+
+def open_dataset(session: Session, group: str, names: Sequence[str]) -> Dataset:
+    """Arrays of a group as Xarray decodes them, nothing of them read."""
     arrays = _arrays_in(session, group)
-    left_out = [] if names is None else sorted(set(arrays) - set(names))
-    _refuse_unnamed({name: arrays[name] for name in arrays if name not in left_out})
-    # What Xarray warns of, such as times that are no integers, is nothing that a query can change.
-    dataset: Dataset = xarray.open_dataset(
-        session.store,  # type: ignore[arg-type]
-        engine="zarr",
+    _refuse_unnamed({name: arrays[name] for name in names})
+    store = _SomeArrays.open_group(
+        session.store,
         group=group_path(group).lstrip("/") or None,
+        mode="r",
         consolidated=False,
-        chunks=None,
-        cache=False,
-        create_default_indexes=False,
-        drop_variables=left_out,
+        zarr_format=3,
+        cache_members=False,
+    )
+    store.names = names
+    dataset: Dataset = xarray.open_dataset(
+        store, chunks=None, cache=False, create_default_indexes=False
     )
     return dataset
 
 
 def find_columns(session: Session, group: str, variables: Sequence[str] | None) -> Columns:
     """The columns of a group; raises InvalidInputError where arrays have no rows in common."""
-    dataset = open_dataset(session, group, _wanted(session, group, variables))
+    opened = _wanted(session, group, variables)
+    dataset = open_dataset(session, group, opened)
     chosen = _choose(dataset, variables)
     dims = _common_dims(dataset, chosen)
     arrays = _arrays_in(session, group)
@@ -89,7 +103,7 @@ def find_columns(session: Session, group: str, variables: Sequence[str] | None) 
         elif set(dataset.variables[name].dims) <= set(dims):
             found[name] = _column(dataset, name, arrays[name])
     sizes = {dim: int(dataset.sizes[dim]) for dim in dims}
-    return Columns(tuple(found.values()), dims, sizes, tuple(chosen))
+    return Columns(tuple(found.values()), dims, sizes, tuple(chosen), tuple(opened))
 
 
 def find_grid(session: Session, group: str, column: Column) -> Grid:
@@ -129,11 +143,11 @@ def _arrays_in(session: Session, group: str) -> dict[str, dict[str, Any]]:
     }
 
 
-def _wanted(session: Session, group: str, variables: Sequence[str] | None) -> list[str] | None:
+def _wanted(session: Session, group: str, variables: Sequence[str] | None) -> list[str]:
     """The chosen arrays and whatever may be a coordinate of them."""
-    if variables is None:
-        return None
     arrays = _arrays_in(session, group)
+    if variables is None:
+        return list(arrays)
     missing = [name for name in variables if name not in arrays]
     if missing:
         known = ", ".join(sorted(arrays)) or "none"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.errors import InvalidInputError
 from frazil.byte_sizes import parse_bytes
+from frazil.errors import InvalidInputError
 from frazil.spark.arrays.rechunk_plan import plan_rechunk
 
 AXES = st.lists(
