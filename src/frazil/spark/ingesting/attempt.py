@@ -25,6 +25,7 @@ from frazil.spark.ingesting.containers import plan_containers
 from frazil.spark.ingesting.decoding import find_native, write_natives
 from frazil.spark.ingesting.discovery import SourceFile
 from frazil.spark.ingesting.existing import read_existing
+from frazil.spark.ingesting.filling import plan_filling
 from frazil.spark.ingesting.gate import check_session, refuse, refuse_late
 from frazil.spark.ingesting.ledger import Entry, Work, read_ledger, subtract, write_ledger
 from frazil.spark.ingesting.modes import Choice
@@ -125,6 +126,10 @@ class Attempt:
             new, replacing = split_replacing(new, existing, self.options.append_dim)
             changed += replacing
         choice = self._choose(session, existing, headers)
+        if self.options.region is not None:
+            return plan_filling(
+                headers, existing, self.options.append_dim, self.options.region, choice
+            )
         return plan_ingest(new, changed, existing, self.options.append_dim, choice)
 
     def _choose(

@@ -36,6 +36,7 @@ from frazil.spark.ingesting.options import (
     refuse_unknown,
 )
 from frazil.spark.ingesting.parsing import BadFile, Reading, bad_files, group_files
+from frazil.spark.ingesting.region_options import RegionOption
 from frazil.spark.ingesting.report import IngestReport, nothing_to_do, with_quarantined
 from frazil.spark.job import Job
 from frazil.urls import Location
@@ -62,6 +63,7 @@ def ingest(
     mode: Mode = "auto",
     chunks: Chunks | None = None,
     encoding: Encoding | None = None,
+    region: RegionOption | None = None,
     on_overlap: OnOverlap = "refuse",
     on_bad_file: OnBadFile = "fail",
     checks: Iterable[AnyCheck | Function] = (),
@@ -88,6 +90,9 @@ def ingest(
     `mode` says whether variables are referred to (`"virtual"`), decoded and written (`"native"`), or
     what each of them allows (`"auto"`). `chunks`, by dimension or by variable and dimension, and
     `encoding`, by variable, tell how what is written is stored.
+
+    `region` fills a part of arrays that are there: a slice by dimension, or `"auto"` for the place that
+    the values of coordinates tell.
 
     With `on_overlap="replace"` a file whose values of that coordinate are all there already takes the
     place of what is there; one that overlaps in part is refused.
@@ -129,6 +134,7 @@ def ingest(
         containers=tuple(containers),
         credentials=dict(credentials or {}),
         wishes=Wishes(dict(chunks or {}), dict(encoding or {})),
+        region=region,
     )
     known = (current_config(repo).virtual_chunk_containers or {}).values()
     reading = Reading(

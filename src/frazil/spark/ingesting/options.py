@@ -7,6 +7,7 @@ from typing import Literal, get_args
 from frazil.errors import InvalidInputError
 from frazil.spark.checks.subjects import AnyCheck
 from frazil.spark.ingesting.encodings import Wishes
+from frazil.spark.ingesting.region_options import RegionOption
 from frazil.virtual import VirtualChunkContainer
 from frazil.virtual.readers.stores import Credentials
 
@@ -40,6 +41,7 @@ class Options:
     containers: Sequence[VirtualChunkContainer] = ()
     credentials: Credentials = field(default_factory=dict, repr=False)
     wishes: Wishes = field(default_factory=Wishes)
+    region: RegionOption | None = None
 
 
 def refuse_unknown(**given: str) -> None:

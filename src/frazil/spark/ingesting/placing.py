@@ -125,24 +125,30 @@ def _touched(found: IngestPlan, name: str, grid: SplitGrid) -> list[Cell]:
         return []
     variable = found.plan.variables[name]
     cells: set[Cell] = set()
-    for source, region in found.regions.items():
+    for source in found.regions:
         if np.any(variable.chunk_offsets[found.plan.sources[source]] == NOT_PLACED):
             continue
-        cells.update(grid.cells_touching(_chunk_box(found, variable, grid.shape, region)))
+        cells.update(grid.cells_touching(_chunk_box(found, variable, grid.shape, source)))
     return sorted(cells)
 
 
 def _chunk_box(
-    found: IngestPlan, variable: VariablePlan, counts: Sequence[int], region: Region | None
+    found: IngestPlan, variable: VariablePlan, counts: Sequence[int], source: str
 ) -> Extents:
-    """The chunks of a region."""
+    """The chunks that a source has a place in."""
     box = [(0, count) for count in counts]
-    dims = list(variable.metadata.get("dimension_names") or ())
-    if found.append_dim in dims and region is not None:
-        axis = dims.index(found.append_dim)
-        step = variable.metadata["chunk_grid"]["configuration"]["chunk_shape"][axis]
-        box[axis] = (region[0] // step, -(-region[1] // step))
+    steps = variable.metadata["chunk_grid"]["configuration"]["chunk_shape"]
+    for axis, dim in enumerate(variable.metadata.get("dimension_names") or ()):
+        place = _find_place(found, source, dim)
+        if place is not None:
+            box[axis] = (place[0] // steps[axis], -(-place[1] // steps[axis]))
     return tuple(box)
+
+
+def _find_place(found: IngestPlan, source: str, dim: str) -> Region | None:
+    if source in found.places:
+        return found.places[source].get(dim)
+    return found.regions[source] if dim == found.append_dim else None
 
 
 def _count(box: Extents) -> int:
@@ -155,11 +161,11 @@ def adopt(found: IngestPlan, state: SessionState, group: str, placed: Iterable[P
     for name, variable in found.plan.variables.items():
         if variable.treatment is not Treatment.VIRTUAL:
             continue
-        for source, region in found.replaced.items():
+        for source in found.replaced:
             if np.all(variable.chunk_offsets[found.plan.sources[source]] != NOT_PLACED):
                 node, array = state.view.get_array(paths[name])
                 counts = [each.num_chunks for each in array.shape]
-                box = _chunk_box(found, variable, counts, region)
+                box = _chunk_box(found, variable, counts, source)
                 state.changes.edit_chunks(node).delete_many(grid_of(box))
     for each in placed:
         node, _ = state.view.get_array(paths[each.variable])

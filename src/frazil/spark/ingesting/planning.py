@@ -56,6 +56,8 @@ class IngestPlan:
     """Why they are."""
     asked: frozenset[str] = frozenset()
     """Variables that are made as the caller said."""
+    places: Mapping[str, Mapping[str, Region]] = field(default_factory=dict)
+    """Where sources that fill a part go, by dimension."""
 
 
 def plan_ingest(
@@ -127,7 +129,7 @@ def split_replacing(
     replacing: list[Replacing] = []
     for header in new:
         values = _values_along(header, dim)
-        region = None if there is None or values is None else _find_run(there, values)
+        region = None if there is None or values is None else find_run(there, values)
         if region is None:
             bringing.append(header)
         else:
@@ -139,7 +141,7 @@ def _values_along(header: SourceHeader, dim: str | None) -> NDArray[Any] | None:
     return header.arrays[dim].values if dim is not None and dim in header.arrays else None
 
 
-def _find_run(there: NDArray[Any], values: NDArray[Any]) -> Region | None:
+def find_run(there: NDArray[Any], values: NDArray[Any]) -> Region | None:
     """Where values follow each other in others as they do here."""
     for start in np.flatnonzero(there == values[0]).tolist() if len(values) else ():
         if are_equal(there[start : start + len(values)], values):
