@@ -41,9 +41,9 @@ def test_an_archive_in_a_bucket_goes_into_a_repository_in_a_bucket(
     access = containers_credentials({PREFIX: s3_credentials(**key)})
     repo = frazil.Repository.create(storage)
 
-    def ingest(name: str) -> frazil.spark.IngestReport:
+    def ingest(name: str, **more: Any) -> frazil.spark.IngestReport:
         return frazil.spark.ingest(
-            spark, name, repo, append_dim="time",
+            spark, name, repo, append_dim="time", **more,
             containers=[container], credentials=access, run_on="spark",
             checks=[frazil.spark.checks.samples_equal_source(share=1.0)],
         )  # fmt: skip
@@ -56,3 +56,8 @@ def test_an_archive_in_a_bucket_goes_into_a_repository_in_a_bucket(
     xr.testing.assert_identical(found.load(), expect(tmp_path / "archive"))
     newest = next(iter(opened.ancestry(branch="main")))
     assert SECRET not in f"{report}{report!r}{newest.metadata}{opened.config}"
+
+    ingest(PREFIX, group="copied", mode="native", chunks={"time": 4})
+    plain = frazil.Repository.open(storage).readonly_session("main").store
+    copied: xr.Dataset = xr.open_zarr(plain, group="copied", consolidated=False)
+    xr.testing.assert_identical(copied.load(), expect(tmp_path / "archive"))

@@ -1,12 +1,13 @@
 """What a worker does with pieces of arrays: decode their values from files, and write them."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from frazil.session import ForkSession
-from frazil.spark.arrays.regions import Box, Shape, shift, slices_of
+from frazil.spark.arrays.regions import Box, Shape, count_items, shift, slices_of
 from frazil.spark.arrays.zarr_arrays import AnyArray, open_for_writing
 from frazil.spark.ingesting.native import Fragment, Piece, bounding
 from frazil.spark.ingesting.parsing import Reading
@@ -26,7 +27,13 @@ class WritePieces:
     def __call__(self, session: ForkSession, pieces: Sequence[Piece]) -> None:
         """Raises InvalidSourcesError where a file is not what was planned with."""
         arrays: dict[str, AnyArray] = {}
-        with without_codec_warnings(), OpenSources(self.sources, self.reading) as sources:
+        wanted: Counter[str] = Counter()
+        for piece in pieces:
+            items = sum(count_items(each.box) for each in piece.fragments)
+            for each in piece.fragments:
+                wanted[each.source] += piece.bytes * count_items(each.box) // max(1, items)
+        opened = OpenSources(self.sources, self.reading, wanted)
+        with without_codec_warnings(), opened as sources:
             for piece in pieces:
                 if piece.array not in arrays:
                     path = join(self.group, piece.array)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Any, Protocol, Self
 
 import h5py
@@ -35,6 +36,10 @@ with suppress(ImportError):
 
 _OPEN_FILES = 128
 _CONCURRENT_OPENS = 8
+_MOST_WHOLE_BYTES = 64 << 20
+"""A file in a bucket up to this size, of which much is read, is fetched at once."""
+_KEPT_BYTES = 256 << 20
+"""So much of such files is in memory."""
 _NOT_A_COORDINATE = "_nc4_non_coord_"
 """How NetCDF-4 calls a variable in HDF5 that only happens to be named like a dimension."""
 _PLAIN_KINDS = "biufc"
@@ -114,6 +119,8 @@ class OpenSources:
 
     sources: Mapping[str, SourceToRead]
     reading: Reading
+    wanted_bytes: Mapping[str, int] = field(default_factory=dict)
+    """How much is going to be read of each, decoded."""
     _stores: SourceStores = field(init=False)
     _opened: OrderedDict[str, Values] = field(init=False, default_factory=OrderedDict)
     _seen: set[str] = field(init=False, default_factory=set)
@@ -134,6 +141,7 @@ class OpenSources:
         values = self._opened.get(source)
         if values is None:
             values = self._open(source)
+        self._opened.move_to_end(source)
         values.read(self._names.get(array, array), box, target, place)
 
     def prepare(self, sources: Iterable[str]) -> None:
@@ -141,8 +149,10 @@ class OpenSources:
         wanted = [each for each in dict.fromkeys(sources) if each not in self._opened]
         if len(wanted) < 2 or all(each.startswith("file:") for each in wanted):
             return
+        sizes = accumulate(map(self._weigh, wanted))
+        fitting = [name for name, size in zip(wanted, sizes, strict=True) if size <= _KEPT_BYTES]
         with ThreadPoolExecutor(_CONCURRENT_OPENS) as pool:
-            list(pool.map(self._open, wanted[:_OPEN_FILES]))
+            list(pool.map(self._open, fitting[:_OPEN_FILES]))
 
     def refuse_changed(self) -> None:
         """Raise InvalidSourcesError where a file is no longer what was planned with."""
@@ -156,17 +166,31 @@ class OpenSources:
         self._seen.add(name)
         url = key_url(source.location)
         with observing.reading(self._stores, url):
-            values = self._open_values(source)
+            values = self._open_values(name)
         self._opened[name] = values
-        if len(self._opened) > _OPEN_FILES:
-            _, oldest = self._opened.popitem(last=False)
-            oldest.close()
+        self._close_oldest()
         return values
 
-    def _open_values(self, source: SourceToRead) -> Values:
-        reading = self.reading
+    def _close_oldest(self) -> None:
+        kept = sum(map(self._weigh, list(self._opened)))
+        while len(self._opened) > 1 and (len(self._opened) > _OPEN_FILES or kept > _KEPT_BYTES):
+            name, oldest = self._opened.popitem(last=False)
+            oldest.close()
+            kept -= self._weigh(name)
+
+    def _weigh(self, name: str) -> int:
+        """What of a file is in memory while it is open."""
+        source = self.sources[name]
+        size = source.version.size_bytes
+        if source.location.startswith("file:") or source.format != HDF5.name:
+            return 0
+        is_worth = 2 * self.wanted_bytes.get(name, size) >= size
+        return size if size <= _MOST_WHOLE_BYTES and is_worth else 0
+
+    def _open_values(self, name: str) -> Values:
+        source, reading = self.sources[name], self.reading
         if source.format == HDF5.name:
-            file = open_file(self._stores, source.location, source.version.size_bytes)
+            file = open_file(self._stores, source.location, is_whole=self._weigh(name) > 0)
             return Hdf5Values(file, reading.group)
         opened = virtual.open(
             source.location,
