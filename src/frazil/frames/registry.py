@@ -12,6 +12,7 @@ from frazil.frames.cells import open_cells
 from frazil.frames.chunk_rows import open_chunk_rows
 from frazil.frames.source import Source
 from frazil.frames.table import Table
+from frazil.frames.tables import ABOUT_REPOSITORY
 
 OpenTable = Callable[[Source], Table]
 
@@ -22,6 +23,7 @@ def _open_arrays(source: Source) -> Table:
 
 TABLES: Mapping[str, OpenTable] = {
     "cells": _open_arrays,
+    **ABOUT_REPOSITORY,
 }
 
 

@@ -1,12 +1,88 @@
-"""What lands in a repository, as a stream: `spark.readStream.format("icechunk")`."""
+"""What lands in a repository, as a stream: `spark.readStream.format("icechunk")`.
 
-from pyspark.sql.datasource import DataSourceStreamReader
+The commits of a branch, as the table of changes has them. Offsets are ids of snapshots.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxFiles,
+    SupportsTriggerAvailableNow,
+)
 from pyspark.sql.types import StructType
 
 from frazil.errors import InvalidInputError
 from frazil.frames.options import Options
+from frazil.frames.source import open_source
+from frazil.frames.tables.changes import Changes, make_feed
+from frazil.frames.tables.commits import LATEST, Commit, CommitRange, plan_tasks
+from frazil.frames.tables.streaming import CommitStream, open_stream
+
+_SNAPSHOT = "snapshot"
+STREAMED = "changes"
+"""The table that can be read as a stream."""
+
+
+@dataclass(frozen=True)
+class Commits(InputPartition):
+    """What a task reads."""
+
+    value: tuple[Commit, ...]
+
+
+class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Follows a branch; it is sent to workers, which only call `read`."""
+
+    def __init__(self, stream: CommitStream, feed: Changes) -> None:
+        self._stream = stream
+        self._feed = feed
+        self._target: str | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Where a query begins that has no checkpoint."""
+        return {_SNAPSHOT: self._stream.initial()}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """The option `max_commits`; Spark has no limit of that name, and files come next to it."""
+        most = self._stream.options.max_commits
+        return ReadAllAvailable() if most is None else ReadMaxFiles(most)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """How far the next batch goes."""
+        most = limit.max_files if isinstance(limit, ReadMaxFiles) else None
+        return {_SNAPSHOT: self._stream.latest(start[_SNAPSHOT], most, self._target)}
+
+    def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
+        """The newest commit there is."""
+        return {_SNAPSHOT: self._stream.tip()}
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Go no further than what there is now."""
+        self._target = self._stream.tip()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The commits of a batch."""
+        commits = self._stream.between(start[_SNAPSHOT], end[_SNAPSHOT])
+        return [Commits(each) for each in plan_tasks(commits)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """What some commits changed."""
+        if isinstance(partition, Commits):
+            yield from self._feed.read(partition.value)
 
 
 def make_stream_reader(options: Options, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG001
     """A reader of the stream that the options name."""
-    raise InvalidInputError(f"the table {options.table!r} can't be read as a stream")
+    if options.table != STREAMED:
+        raise InvalidInputError(
+            f"the table {options.table!r} can't be read as a stream, but {STREAMED!r} can"
+        )
+    source = open_source(options)
+    now = CommitRange(source.repository, LATEST, source.session.snapshot_id)
+    return ChangesStreamReader(open_stream(source), make_feed(source, now))
