@@ -162,7 +162,9 @@ def _watched(
         job.let_stop(watch.stop)
         try:
             while thread.is_alive():
-                job.show(what, min(watch.count_done(), count), count)
+                tasks = watch.count_tasks()
+                job.note(what, tasks.running, tasks.failed)
+                job.show(what, tasks.done, max(tasks.total, count))
                 thread.join(_POLL_SECONDS)
         except BaseException:
             watch.stop()
@@ -191,6 +193,14 @@ def _translate(error: BaseException) -> BaseException:
     return JobError(f"the job failed on Spark: {said[0] if said else type(error).__name__}")
 
 
+@dataclass(frozen=True, slots=True)
+class _Tasks:
+    total: int = 0
+    done: int = 0
+    running: int = 0
+    failed: int = 0
+
+
 class _ClassicWatch:
     """Through the status tracker, by a job group of its own."""
 
@@ -207,11 +217,18 @@ class _ClassicWatch:
         self._context.setJobGroup(self._group, "frazil", interruptOnCancel=True)
         yield
 
-    def count_done(self) -> int:
+    def count_tasks(self) -> _Tasks:
+        """How many there are, of all stages that began."""
         tracker = self._context.statusTracker()
         jobs = [tracker.getJobInfo(each) for each in tracker.getJobIdsForGroup(self._group)]
         stages = [tracker.getStageInfo(s) for each in jobs if each for s in each.stageIds]
-        return sum(stage.numCompletedTasks for stage in stages if stage)
+        known = [stage for stage in stages if stage]
+        return _Tasks(
+            sum(stage.numTasks for stage in known),
+            sum(stage.numCompletedTasks for stage in known),
+            sum(stage.numActiveTasks for stage in known),
+            sum(stage.numFailedTasks for stage in known),
+        )
 
     def stop(self) -> None:
         self._context.cancelJobGroup(self._group)
@@ -223,7 +240,7 @@ class _ConnectWatch:
     def __init__(self, spark: SparkSession) -> None:
         self._spark: Any = spark
         self._tag = f"frazil-{uuid4().hex}"
-        self._done = 0
+        self._tasks = _Tasks()
 
     def thread(self, work: Callable[[], None]) -> threading.Thread:
         return threading.Thread(target=work)
@@ -238,11 +255,17 @@ class _ConnectWatch:
             self._spark.removeProgressHandler(self._see)
             self._spark.removeTag(self._tag)
 
-    def _see(self, stages: Iterable[Any], **_: object) -> None:
-        self._done = sum(stage.num_completed_tasks for stage in stages or ())
+    def _see(self, stages: Iterable[Any], inflight_tasks: int = 0, **_: object) -> None:
+        known = list(stages or ())
+        self._tasks = _Tasks(
+            sum(stage.num_tasks for stage in known),
+            sum(stage.num_completed_tasks for stage in known),
+            inflight_tasks,
+        )
 
-    def count_done(self) -> int:
-        return self._done
+    def count_tasks(self) -> _Tasks:
+        """How many there are; nothing is told of those that were in vain."""
+        return self._tasks
 
     def stop(self) -> None:
         self._spark.interruptTag(self._tag)

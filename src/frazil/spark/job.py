@@ -1,12 +1,13 @@
 """One run of the pipeline: its name, its progress, and how to stop it."""
 
 import threading
+import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from frazil.errors import JobCancelledError
-from frazil.spark.progress import Display, open_display
+from frazil.spark.progress import Display, Step, count_stragglers, open_display
 
 
 @dataclass(slots=True)
@@ -17,6 +18,27 @@ class Tally:
     retries: int = 0
     task_seconds: float = 0.0
     """Of all tasks together."""
+
+
+@dataclass(slots=True)
+class _Watched:
+    """What is known of a step that runs."""
+
+    started_at: float = field(default_factory=time.monotonic)
+    done: int = 0
+    moved_at: float = field(default_factory=time.monotonic)
+    """When the last task ended."""
+    running: int = 0
+    slots: int = 1
+    failed: int = 0
+
+    def move(self, done: int) -> None:
+        """Note how many tasks are done; fewer than before are those of another round."""
+        now = time.monotonic()
+        if done < self.done:
+            self.started_at = now
+        if done != self.done:
+            self.done, self.moved_at = done, now
 
 
 class Job:
@@ -33,6 +55,8 @@ class Job:
         self._lock = threading.Lock()
         self._is_cancelled = False
         self._stop: Callable[[], None] | None = None
+        self._steps: dict[str, _Watched] = {}
+        self._amounts: dict[str, dict[str, int]] = {}
 
     @property
     def is_cancelled(self) -> bool:
@@ -52,11 +76,31 @@ class Job:
         if self._is_cancelled:
             raise JobCancelledError(f"the job {self.id} was cancelled; nothing was committed")
 
+    def expect(self, what: str, **amounts: int) -> None:
+        """Say what the tasks of a step come to: files, chunks, bytes."""
+        self._amounts[what] = amounts
+
+    def note(self, what: str, running: int, failed: int) -> None:
+        """Say how many tasks of a step run, and how many were in vain."""
+        step = self._steps.setdefault(what, _Watched())
+        step.running, step.failed = running, failed
+        step.slots = max(step.slots, running)
+
     def show(self, what: str, done: int, total: int) -> None:
         """Tell how far a step is."""
         if self._display is None:
             self._display = open_display(self._progress)
-        self._display.show(what, done, total)
+        self._display.show(self._describe(what, done, total))
+
+    def _describe(self, what: str, done: int, total: int) -> Step:
+        step = self._steps.setdefault(what, _Watched())
+        step.move(done)
+        now = time.monotonic()
+        seconds, quiet = now - step.started_at, now - step.moved_at
+        slow = count_stragglers(done, total, step.running, seconds, quiet, step.slots)
+        retries = self.tally.retries + step.failed
+        amounts = self._amounts.get(what, {})
+        return Step(what, done, total, seconds, amounts, retries, slow if done < total else 0)
 
     def end(self) -> None:
         """Take the display away."""

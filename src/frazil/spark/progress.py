@@ -1,13 +1,97 @@
-"""How far a job is, on a terminal or in a notebook."""
+"""How far a job is, on a terminal or in a notebook: a line for each step."""
 
+import shutil
 import sys
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from html import escape
+from importlib import import_module
+from typing import Any, Protocol, TextIO
+
+_BAR_CELLS = 20
+_MOST_DONE = 0.75
+"""When so many tasks are done, the others are waited for."""
+_LONGER = 1.5
+"""A task that takes so many times as long as others is a straggler."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """How far a step is."""
+
+    what: str
+    done: int
+    total: int
+    """Tasks."""
+    seconds: float
+    """Since it began."""
+    amounts: Mapping[str, int] = field(default_factory=dict)
+    """What all its tasks come to: files, chunks, bytes."""
+    retries: int = 0
+    stragglers: int = 0
+
+
+def render_step(step: Step) -> str:
+    """A step as one line: a bar, what is done, how fast, how long it takes, and what goes wrong."""
+    share = step.done / step.total if step.total else 1.0
+    cells = int(share * _BAR_CELLS)
+    parts = [
+        f"{step.what} {'━' * cells}{'─' * (_BAR_CELLS - cells)}",
+        f"{step.done}/{step.total} tasks",
+        *(_render_amount(name, amount, share, step) for name, amount in step.amounts.items()),
+        render_time(step.seconds),
+    ]
+    if 0 < step.done < step.total:
+        parts.append(f"{render_time(step.seconds * (1 - share) / share)} left")
+    if step.retries:
+        parts.append(f"{step.retries} tried again")
+    if step.stragglers:
+        parts.append(f"{step.stragglers} slow")
+    return "  ".join(parts)
+
+
+def _render_amount(name: str, amount: int, share: float, step: Step) -> str:
+    """About how much is done of something, and how much of it a second."""
+    done = int(amount * share)
+    rate = done / step.seconds if step.seconds else 0.0
+    if name == "bytes":
+        return f"{render_bytes(done)}/{render_bytes(amount)} {render_bytes(rate)}/s"
+    return f"{done:,}/{amount:,} {name} {rate:,.0f}/s"
+
+
+def render_bytes(count: float) -> str:
+    """A number of bytes for people."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} TiB"
+
+
+def render_time(seconds: float) -> str:
+    """A time as minutes and seconds, with hours where there are some."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def count_stragglers(
+    done: int, total: int, running: int, seconds: float, quiet_seconds: float, slots: int
+) -> int:
+    """How many of the tasks that run take far longer than others did.
+
+    `quiet_seconds` is how long none has ended, `slots` how many ran at once.
+    """
+    if not done or done < _MOST_DONE * total:
+        return 0
+    usual = (seconds - quiet_seconds) * max(1, slots) / done
+    return running if quiet_seconds > _LONGER * usual else 0
 
 
 class Display(Protocol):
     """Shows steps, one after the other."""
 
-    def show(self, what: str, done: int, total: int) -> None:
+    def show(self, step: Step) -> None:
         """Say how far a step is; it is a new step if its name is."""
 
     def close(self) -> None:
@@ -17,49 +101,66 @@ class Display(Protocol):
 class Silent:
     """Shows nothing."""
 
-    def show(self, what: str, done: int, total: int) -> None:
+    def show(self, step: Step) -> None:
         """Nothing."""
 
     def close(self) -> None:
         """Nothing."""
 
 
-class Bars:
-    """A bar for each step, with its rate and the time that is left."""
+class OnTerminal:
+    """A line for each step, the last of which moves; elsewhere than on a terminal, lines at the end."""
 
-    def __init__(self) -> None:
-        from rich import progress  # noqa: PLC0415 (an extra)
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._is_live = stream.isatty()
+        self._last: Step | None = None
 
-        self._bars = progress.Progress(
-            progress.TextColumn("{task.description}"),
-            progress.BarColumn(),
-            progress.MofNCompleteColumn(),
-            progress.TimeElapsedColumn(),
-            progress.TimeRemainingColumn(),
-        )
-        self._steps: dict[str, progress.TaskID] = {}
-        self._bars.start()
-
-    def show(self, what: str, done: int, total: int) -> None:
-        """Move the bar of a step."""
-        if what not in self._steps:
-            self._steps[what] = self._bars.add_task(what, total=total)
-        self._bars.update(self._steps[what], completed=done, total=total)
+    def show(self, step: Step) -> None:
+        """Write the line of a step anew."""
+        if self._last is not None and self._last.what != step.what:
+            self._end()
+        self._last = step
+        if self._is_live:
+            width = shutil.get_terminal_size().columns - 1
+            self._stream.write(f"\r\x1b[2K{render_step(step)[:width]}")
+            self._stream.flush()
 
     def close(self) -> None:
-        """Stop moving."""
-        self._bars.stop()
+        """End the last line."""
+        self._end()
+
+    def _end(self) -> None:
+        if self._last is not None:
+            self._stream.write("\n" if self._is_live else render_step(self._last) + "\n")
+            self._stream.flush()
+        self._last = None
+
+
+class InNotebook:
+    """The lines of all steps below the cell that runs."""
+
+    def __init__(self, display: Callable[..., Any], make_html: Callable[[str], Any]) -> None:
+        self._make_html = make_html
+        self._lines: dict[str, str] = {}
+        self._handle = display(make_html(""), display_id=True)
+
+    def show(self, step: Step) -> None:
+        """Write the line of a step anew."""
+        self._lines[step.what] = render_step(step)
+        text = escape("\n".join(self._lines.values()))
+        self._handle.update(self._make_html(f"<pre>{text}</pre>"))
+
+    def close(self) -> None:
+        """Leave them there."""
 
 
 def open_display(wanted: bool | None) -> Display:
-    """Bars, or nothing; unless it is said which, bars where somebody looks and `rich` is installed."""
-    if wanted is False or (wanted is None and not _is_watched()):
+    """Lines, or nothing; unless it is said which, lines where somebody looks."""
+    is_notebook = "ipykernel" in sys.modules
+    if wanted is False or (wanted is None and not (is_notebook or sys.stderr.isatty())):
         return Silent()
-    try:
-        return Bars()
-    except ImportError:
-        return Silent()
-
-
-def _is_watched() -> bool:
-    return sys.stderr.isatty() or "ipykernel" in sys.modules
+    if is_notebook:
+        shown = import_module("IPython.display")
+        return InNotebook(shown.display, shown.HTML)
+    return OnTerminal(sys.stderr)

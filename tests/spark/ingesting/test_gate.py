@@ -250,6 +250,17 @@ def test_samples_are_compared_with_any_kind_of_source(
     np.testing.assert_array_equal(read(repo).temperature, days.t)
 
 
+def test_values_that_were_written_anew_are_checked_as_well(
+    repo: frazil.Repository, archive: Path, ingest_here: Ingest
+) -> None:
+    save_archive(archive, 3)
+
+    report = ingest_here(mode="native", chunks={"time": 3, "y": 10}, checks=ALL)
+
+    assert report.quarantined == ()
+    np.testing.assert_array_equal(read(repo).t, expect(archive).t)
+
+
 def test_metadata_that_differs_is_found_with_its_file(archive: Path, ingest_here: Ingest) -> None:
     save_archive(archive, 2)
     ingest_here()

@@ -66,6 +66,7 @@ def write(
         groups = plan_pieces(parts, units, limit)
         runner = run.choose_runner(spark, run_on, is_small=len(groups) < 2)
         if groups:
+            run.job.expect("writing", bytes=total)
             write_regions(runner, session, write_piece, groups)
         return run.commit(session, runner, spark, message, metadata)
 

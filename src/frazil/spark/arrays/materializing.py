@@ -52,6 +52,7 @@ def materialize(
         groups = pack(parts, [int(part.lengths.sum()) for part in parts], limit)
         runner = run.choose_runner(spark, run_on, is_small=total <= limit)
         if groups:
+            run.job.expect("copying", chunks=sum(len(part.lengths) for part in parts), bytes=total)
             write_regions(runner, session, copy_chunks, groups, "copying")
         return run.commit(session, runner, spark, message, metadata)
 

@@ -81,6 +81,7 @@ def rechunk(
         limit = task_bytes or choose_task_bytes(total, count_slots(spark))
         runner = run.choose_runner(spark, run_on, is_small=total <= limit)
         run.notes.append(_describe(plan))
+        run.job.expect("rechunking", bytes=total)
         copying = _Copying(runner, source, path, original, limit, memory)
         if plan.is_direct:
             copying.run(session, target_path, plan.passes[0])

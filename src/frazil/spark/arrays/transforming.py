@@ -73,6 +73,7 @@ def transform(
         total = sum(array.nbytes for array in arrays)
         limit = task_bytes or choose_task_bytes(total, count_slots(spark))
         runner = run.choose_runner(spark, run_on, is_small=total <= limit)
+        run.job.expect("transforming", bytes=total)
         wanted = Wanted(
             path_of(output), template, dtype, chunks or {}, attrs, checked_encoding(encoding),
             overwrite,

@@ -60,6 +60,7 @@ def run_checks(runner: Runner, subject: Subject, checks: Sequence[AnyCheck]) -> 
         shares = sum(each.share_read for each in of_regions)
         plan = plan_tasks(subject.regions, subject.bytes_each, shares, count_slots(runner.spark))
         groups += [_Group(tuple(of_regions), tuple(regions)) for regions in plan]
+    runner.job.expect("checking", files=len(subject.regions))
     found = runner.run("checking", _Task(subject), groups)
     return [each for findings in found for each in findings]
 

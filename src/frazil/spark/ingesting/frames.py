@@ -73,6 +73,7 @@ def parse_sources(
                 yield from _parse_group(number, groups[number], reading, max_failures)
 
     count = len(groups)
+    runner.job.expect("opening files", files=sum(map(len, groups)))
     frame = spark.range(0, count, 1, count).mapInArrow(run, _PARSED_SCHEMA).persist()
     try:
         results = frame.where("source is null").select(*RESULT_FIELDS.names)
@@ -131,6 +132,7 @@ def write_cells(
     references = frame.where("source is not null").select("source", "references")
     placed = references.mapInArrow(cut, _PLACED_SCHEMA).repartitionById(count, "task")
     written = placed.mapInArrow(gather, RESULT_SCHEMA)
+    job.expect("writing references", manifests=len(placement.cells))
     found = collect_results(spark, job, "writing references", written, count)
     return [each for group in found if group for each in group]
 

@@ -25,6 +25,7 @@ from frazil.spark.ingesting.configuring import current_config
 from frazil.spark.ingesting.discovery import SourceFile, SourceName, discover
 from frazil.spark.ingesting.encodings import Chunks, Encoding, Wishes
 from frazil.spark.ingesting.frames import parse_sources
+from frazil.spark.ingesting.gate import refuse
 from frazil.spark.ingesting.here import parse_here
 from frazil.spark.ingesting.ledger import read_ledger, subtract
 from frazil.spark.ingesting.options import (
@@ -200,10 +201,10 @@ def _try(attempt: Attempt) -> IngestReport:
             if conflicts == _TRIES:
                 raise
         except FailedChecksError as failed:
+            attempt = attempt.leave_out(failed)
             rounds += 1
             if rounds == _ROUNDS:
-                raise
-            attempt = attempt.leave_out(failed)
+                raise refuse(attempt.findings) from None
 
 
 @contextlib.contextmanager
