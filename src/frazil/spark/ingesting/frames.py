@@ -11,8 +11,9 @@ refused, because the plan knows the versions that it was made of.
 import contextlib
 import pickle
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from pyspark.sql import SparkSession
 
 from frazil.assets import Assets
 from frazil.errors import IcechunkError, StorageError
+from frazil.format.chunks import ChunkTable, concatenate
 from frazil.spark.arrays.runner import Runner
 from frazil.spark.fan_out import (
     RESULT_FIELDS,
@@ -41,6 +43,8 @@ _PLACED_FIELDS = pa.schema(
     [("task", pa.int32()), ("cell", pa.int32()), ("references", pa.binary())]
 )
 _PLACED_SCHEMA = "task int, cell int, references binary"
+_CUT_REFERENCES = 500_000
+"""So many are brought together before they go to the tasks that write them."""
 _FAILED = -1
 """In place of a cell, where the error is that stopped a source."""
 
@@ -67,7 +71,7 @@ def parse_sources(
     blob = dump((groups, reading, find_max_failures(spark)))
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        groups, reading, max_failures = pickle.loads(blob)
+        groups, reading, max_failures = _load(blob)
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 yield from _parse_group(number, groups[number], reading, max_failures)
@@ -91,8 +95,9 @@ def _parse_group(
 
     def parse_all() -> list[Outcome]:
         outcomes = []
+        stores = reading.open_stores()
         for location in locations:
-            outcome, source = parse(location, reading)
+            outcome, source = parse(location, reading, stores)
             outcomes.append(outcome)
             if source is not None:
                 kept.append((source.header.name, pack(source)))
@@ -118,13 +123,12 @@ def write_cells(
     count = placement.tasks[-1] + 1
 
     def cut(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        placement, assets, _ = pickle.loads(blob)
+        placement, assets, _ = _load(blob)
         for batch in batches:
-            for source, data in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                yield _to_batch(_cut_source(placement, source, data, assets))
+            yield from _cut_sources(placement, assets, batch)
 
     def gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        placement, assets, max_failures = pickle.loads(blob)
+        placement, assets, max_failures = _load(blob)
         tables = pa.Table.from_batches(batches, _PLACED_FIELDS)
         if len(tables):
             yield _write_task(placement, assets, tables, max_failures)
@@ -141,18 +145,36 @@ Part = tuple[int, int, bytes]
 """Task, cell, and packed references."""
 
 
-def _cut_source(placement: Placement, source: str, data: bytes, assets: Assets) -> list[Part]:
+def _cut_sources(
+    placement: Placement, assets: Assets, sources: pa.RecordBatch
+) -> Iterator[pa.RecordBatch]:
+    """The references of sources by cell, as many of them together as memory is small for."""
+    by_cell: defaultdict[int, list[ChunkTable]] = defaultdict(list)
+    rows = 0
     try:
-        version, references = unpack(data)
-        return [
-            (placement.tasks[cell], cell, _pack(table))
-            for cell, table in place(placement, source, version, references, assets)
-        ]
+        for source, data in zip(*(column.to_pylist() for column in sources.columns), strict=True):
+            version, references = unpack(data)
+            for cell, table in place(placement, source, version, references, assets):
+                by_cell[cell].append(table)
+                rows += len(table)
+            if rows > _CUT_REFERENCES:
+                yield _to_batch(_join(placement, by_cell))
+                by_cell.clear()
+                rows = 0
     except StorageError:
         raise
     except IcechunkError as error:
         # It would come again with every attempt, and is raised by the task that was to write it.
-        return [(0, _FAILED, _pack(error))]
+        yield _to_batch([(0, _FAILED, _pack(error))])
+        return
+    yield _to_batch(_join(placement, by_cell))
+
+
+def _join(placement: Placement, by_cell: Mapping[int, Sequence[ChunkTable]]) -> list[Part]:
+    return [
+        (placement.tasks[cell], cell, _pack(concatenate(tables)))
+        for cell, tables in by_cell.items()
+    ]
 
 
 def _to_batch(parts: Sequence[Part]) -> pa.RecordBatch:
@@ -181,6 +203,12 @@ def _write_task(
         ]
 
     return run_task(tasks[0], write_all, max_failures)
+
+
+@lru_cache(maxsize=4)
+def _load(blob: bytes) -> Any:
+    """What all tasks of a step have in common, once for all of them that a worker runs."""
+    return pickle.loads(blob)
 
 
 def _pack(value: object) -> bytes:

@@ -17,7 +17,11 @@ from frazil.virtual import (
     SourceHeader,
     VirtualChunkContainer,
 )
-from frazil.virtual.readers.stores import Credentials
+from frazil.virtual.readers.found import Loading
+from frazil.virtual.readers.opening import SMALL_BYTES, open_from
+from frazil.virtual.readers.stores import Credentials, SourceStores
+
+_MOST_TASKS_A_SLOT = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,10 @@ class Reading:
     rename: Mapping[str, str] = field(default_factory=dict)
     containers: tuple[VirtualChunkContainer, ...] = ()
     credentials: Credentials = field(default_factory=dict, repr=False)
+
+    def open_stores(self) -> SourceStores:
+        """The stores that sources are in, with connections that serve all files."""
+        return SourceStores(self.containers, self.credentials)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +63,19 @@ class BadFile:
 Outcome = ParsedSource | BadFile
 
 
-def parse(location: str, reading: Reading) -> tuple[Outcome, Source | None]:
-    """What one file holds; raises StorageError where its store does not answer."""
+def parse(
+    location: str, reading: Reading, stores: SourceStores | None = None
+) -> tuple[Outcome, Source | None]:
+    """What one file holds; raises StorageError where its store does not answer.
+
+    `stores` are those of other files that are read in the same way, if there are any.
+    """
     try:
-        source = virtual.open(
+        source = open_from(
+            stores or reading.open_stores(),
             location,
             group=reading.group,
-            load=reading.load,
-            containers=reading.containers,
-            credentials=reading.credentials,
+            loading=Loading(frozenset(reading.load), SMALL_BYTES),
         )
     except ObjectNotFoundError as error:
         return BadFile(location, error.message), None
@@ -130,8 +142,13 @@ def unpack(data: bytes) -> tuple[virtual.FileVersion, Mapping[str, ReferenceColu
 
 
 def group_files(locations: Sequence[str], slots: int, most: int) -> list[Sequence[str]]:
-    """Files by task: up to so many, and fewer where there would be less than three tasks a slot."""
-    size = max(1, min(most, -(-len(locations) // max(1, 3 * slots))))
+    """Files by task: up to so many, and fewer where there would be less than three tasks a slot.
+
+    More of them, where there would be so many tasks that each costs more than what it does.
+    """
+    slots = max(1, slots)
+    size = max(1, min(most, -(-len(locations) // (3 * slots))))
+    size = max(size, -(-len(locations) // (_MOST_TASKS_A_SLOT * slots)))
     return [locations[start : start + size] for start in range(0, len(locations), size)]
 
 
