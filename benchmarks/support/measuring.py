@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import resource
 import statistics
 import subprocess
@@ -33,7 +34,7 @@ def run_child(python: str, module: str, **arguments: object) -> Figures:
     done = subprocess.run(
         [python, "-m", module, json.dumps(arguments)],
         cwd=ROOT,
-        env={"PYTHONPATH": str(ROOT), "ICECHUNK_LOG": "error", "PATH": ""},
+        env={"PYTHONPATH": str(ROOT), "ICECHUNK_LOG": "error", "PATH": os.environ["PATH"]},
         stdout=subprocess.PIPE,
         text=True,
         check=True,

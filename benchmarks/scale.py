@@ -1,0 +1,67 @@
+"""Ten million references over twenty thousand files in one ingest.
+
+    python -m benchmarks.scale [--files 2000 20000] [--rounds 1]
+
+- Files are small HDF5 files of 500 chunks each on a local disk.
+- *start-up* is Spark's, with what workers load, and is not part of the seconds.
+- *driver* is the most memory that the Python process of the user has had, *Java* that of Spark's own
+  process, which holds the references between the steps.
+"""
+
+import argparse
+import sys
+import tempfile
+
+from benchmarks.support.measuring import Figures, medians, print_table, run_child
+from benchmarks.support.scale_workloads import REFERENCES_A_FILE
+
+WORKLOADS = "benchmarks.support.scale_workloads"
+COLUMNS = (
+    "files", "references", "seconds", "µs a reference", "start-up s", "driver MB", "Java MB",
+)  # fmt: skip
+
+
+def measure(counts: list[int], rounds: int) -> dict[int, list[Figures]]:
+    """The figures of all rounds, by the number of files."""
+    found: dict[int, list[Figures]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        made = run_child(
+            sys.executable, WORKLOADS, workload="make_files", folder=folder, count=max(counts)
+        )
+        print(f"{max(counts):,} files written in {made['seconds']:.0f} s")
+        for _ in range(rounds):
+            for count in counts:
+                figures = run_child(
+                    sys.executable, WORKLOADS, workload="ingest", folder=folder, count=count
+                )
+                found.setdefault(count, []).append(figures)
+    return found
+
+
+def row_of(count: int, figures: Figures) -> list[str]:
+    """A row of the table."""
+    references = count * REFERENCES_A_FILE
+    return [
+        f"{count:,}",
+        f"{references:,}",
+        f"{figures['seconds']:.1f}",
+        f"{figures['seconds'] / references * 1e6:.1f}",
+        f"{figures['startup_seconds']:.1f}",
+        f"{figures['driver_bytes'] / 1e6:.0f}",
+        f"{figures['java_bytes'] / 1e6:.0f}",
+    ]
+
+
+def main() -> None:
+    """Measure everything and print one table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--files", type=int, nargs="+", default=[2_000, 20_000])
+    options = parser.parse_args()
+    found = measure(options.files, options.rounds)
+    rows = [row_of(count, medians(figures)) for count, figures in found.items()]
+    print_table("References in one ingest", COLUMNS, rows)
+
+
+if __name__ == "__main__":
+    main()

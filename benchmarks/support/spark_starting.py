@@ -1,0 +1,46 @@
+"""Starting Spark apart from what is measured, and the memory of the processes around it."""
+
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pyarrow as pa
+
+import frazil.spark
+
+MASTER = "local[2,4]"
+
+
+def start() -> tuple[Any, float]:
+    """A session whose workers have loaded what they need, and the seconds that took."""
+    begin = time.perf_counter()
+    spark = frazil.spark.session(master=MASTER, config={"spark.ui.enabled": "false"})
+    spark.sparkContext.setLogLevel("ERROR")
+    spark.range(0, 4, 1, 4).mapInArrow(_load, "id long").collect()
+    return spark, time.perf_counter() - begin
+
+
+def _load(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    import frazil.spark.ingesting.frames  # noqa: F401, PLC0415 (on workers, before anything is timed)
+
+    time.sleep(0.5)  # so that no worker gets all tasks
+    yield from batches
+
+
+def measure_memory() -> dict[str, float]:
+    """The most memory that this process and the Java below it have had, in bytes."""
+    java = [each.pid for each in psutil.Process().children(recursive=True) if each.name() == "java"]
+    everybody = [psutil.Process(), *psutil.Process().children(recursive=True)]
+    return {
+        "cpu_seconds": sum(sum(each.cpu_times()[:4]) for each in everybody),
+        "driver_bytes": _peak_bytes("self"),
+        "java_bytes": max((_peak_bytes(str(pid)) for pid in java), default=0),
+    }
+
+
+def _peak_bytes(process: str) -> int:
+    status = Path(f"/proc/{process}/status").read_text()
+    (line,) = (line for line in status.splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) * 1024
