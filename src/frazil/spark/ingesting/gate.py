@@ -26,6 +26,7 @@ from frazil.spark.ingesting.source_data import SourceData
 from frazil.virtual import SourceHeader
 
 _GUESSED_ITEM_BYTES = 16
+_ORDERED = "biufmM"
 
 
 def check_session(
@@ -85,7 +86,8 @@ def is_late(header: SourceHeader, existing: SourceHeader, dim: str | None) -> bo
     mine, theirs = header.arrays[dim], existing.arrays[dim]
     if mine.values is None or theirs.values is None or not len(mine.values) * len(theirs.values):
         return False
-    if mine.attributes.get("units") != theirs.attributes.get("units"):
+    is_comparable = mine.values.dtype.kind in _ORDERED and theirs.values.dtype.kind in _ORDERED
+    if not is_comparable or mine.attributes.get("units") != theirs.attributes.get("units"):
         return False
     between = (mine.values < theirs.values.max()) & (mine.values > theirs.values.min())
     return bool(np.all(between)) and not np.any(np.isin(mine.values, theirs.values))
