@@ -31,7 +31,7 @@ def describe_opaque(
         return source
     arrays = dict(source.arrays)
     stores = SourceStores(containers, credentials)
-    file = open_file(stores, source.location, is_whole=False)
+    file = open_file(stores, source.location, source.version.size_bytes)
     # What the library of NetCDF does not understand either stays as it is, with its obstacle.
     with (
         suppress(ValueError, TypeError, KeyError, NotImplementedError),

@@ -4,13 +4,15 @@ import io
 from typing import Any
 
 import obstore
-from obspec_utils.readers import BlockStoreReader
 
 from frazil.virtual.locations import parse_address
+from frazil.virtual.readers.hdf5.blocks import BlockFile
 from frazil.virtual.readers.stores import SourceStores, key_url
 
 
-def open_file(stores: SourceStores, location: str, *, is_whole: bool) -> Any:
+def open_file(
+    stores: SourceStores, location: str, size_bytes: int, *, is_whole: bool = False
+) -> Any:
     """A path on a disk, or something to read a file in a bucket with: fetched at once, or by parts."""
     address = parse_address(location)
     if address.scheme == "file":
@@ -18,4 +20,8 @@ def open_file(stores: SourceStores, location: str, *, is_whole: bool) -> Any:
     store, key = stores.resolve(key_url(location))
     if is_whole:
         return io.BytesIO(bytes(obstore.get(store, key).bytes()))
-    return BlockStoreReader(store, key)
+
+    def read_range(start: int, end: int) -> bytes:
+        return bytes(obstore.get_range(store, key, start=start, end=end))
+
+    return BlockFile(read_range, size_bytes)

@@ -13,6 +13,7 @@ from obstore.store import LocalStore
 from frazil import virtual
 from frazil.errors import ObjectNotFoundError
 from frazil.repository import Repository
+from frazil.session import Session
 from frazil.spark.ingesting.configuring import add_to, configure
 from frazil.spark.ingesting.containers import common_folders, plan_containers
 from frazil.spark.ingesting.parsing import Reading, rename
@@ -52,30 +53,32 @@ class SourceData:
         return found.reset_coords().rename_vars(names)
 
     def _open_references(self, location: str) -> xr.Dataset:
-        reading = self.reading
-        source = rename(
-            virtual.open(
-                location,
-                group=reading.group,
-                containers=reading.containers,
-                credentials=reading.credentials,
-            ),
-            reading.rename,
-        )
-        plan = virtual.combine([source.header])
-        targets = {text for each in source.references.values() for text in each.locations}
-        folders = common_folders([location, *targets])
-        repository = Repository.create(in_memory_storage())
-        known = {each.url_prefix: each for each in reading.containers}
-        config = add_to(repository.config, reading.containers, ())
-        config = add_to(config, plan_containers(folders, known, ()), ())
-        session = configure(repository, config, folders, reading.credentials).writable_session(
-            "main"
-        )
-        virtual.write(plan.without([each.name for each in plan.reencoded]), session.store, [source])
-        store: Any = session.store
+        store: Any = refer_to(location, self.reading).store
         found: xr.Dataset = xr.open_zarr(store, consolidated=False, chunks=None)
         return found
+
+
+def refer_to(location: str, reading: Reading) -> Session:
+    """A source file through references to it, in a repository that nobody else knows."""
+    source = rename(
+        virtual.open(
+            location,
+            group=reading.group,
+            containers=reading.containers,
+            credentials=reading.credentials,
+        ),
+        reading.rename,
+    )
+    plan = virtual.combine([source.header])
+    targets = {text for each in source.references.values() for text in each.locations}
+    folders = common_folders([location, *targets])
+    repository = Repository.create(in_memory_storage())
+    known = {each.url_prefix: each for each in reading.containers}
+    config = add_to(repository.config, reading.containers, ())
+    config = add_to(config, plan_containers(folders, known, ()), ())
+    session = configure(repository, config, folders, reading.credentials).writable_session("main")
+    virtual.write(plan.without([each.name for each in plan.reencoded]), session.store, [source])
+    return session
 
 
 def _find_hdf5(stores: SourceStores, url: str) -> Path | RawIOBase | None:

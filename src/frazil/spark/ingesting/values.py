@@ -8,28 +8,26 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, Protocol, Self
 
 import h5py
 import zarr
 from numpy.typing import NDArray
-from virtualizarr.manifests import ManifestArray, ManifestGroup, ManifestStore
-from zarr.core.metadata import ArrayV3Metadata
 
-from frazil import virtual
 from frazil.errors import InvalidSourcesError
 from frazil.spark.arrays.regions import Box, slices_of
 from frazil.spark.ingesting.files import open_file
 from frazil.spark.ingesting.ledger import is_same_version
 from frazil.spark.ingesting.parsing import Reading
-from frazil.virtual import FileVersion, Source, SourceHeader
+from frazil.spark.ingesting.source_data import refer_to
+from frazil.virtual import FileVersion, SourceHeader
 from frazil.virtual.quiet import without_codec_warnings
 from frazil.virtual.readers import observing
 from frazil.virtual.readers.formats import HDF5
-from frazil.virtual.readers.manifests import chunk_grid, manifest_of
 from frazil.virtual.readers.stores import SourceStores, key_url
+from frazil.virtual.writing import as_zarr
 
 with suppress(ImportError):
     import hdf5plugin  # noqa: F401 (makes its filters known to the library of HDF5)
@@ -43,7 +41,6 @@ _KEPT_BYTES = 256 << 20
 _NOT_A_COORDINATE = "_nc4_non_coord_"
 """How NetCDF-4 calls a variable in HDF5 that only happens to be named like a dimension."""
 _PLAIN_KINDS = "biufc"
-_ENCODING_OF_KEYS = {"name": "default", "configuration": {"separator": "."}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +70,18 @@ class Values(Protocol):
 class Hdf5Values:
     """Through the library of HDF5."""
 
-    def __init__(self, file: Any, group: str) -> None:
+    def __init__(self, file: Any, reading: Reading) -> None:
         # Nobody is kept from writing: whether the file changes is asked for afterwards.
         self._file = h5py.File(file, "r", **({"locking": False} if isinstance(file, str) else {}))
-        self._group = self._file[group or "/"]
+        self._group = self._file[reading.group or "/"]
+        self._names = {new: old for old, new in reading.rename.items()}
 
     def read(self, name: str, box: Box, target: NDArray[Any], place: Box) -> None:
         """Put a box of an array to a place in another one."""
-        found: Any = self._group.get(name)
+        old = self._names.get(name, name)
+        found: Any = self._group.get(old)
         if not isinstance(found, h5py.Dataset):
-            found = self._group[_NOT_A_COORDINATE + name]
+            found = self._group[_NOT_A_COORDINATE + old]
         here, there = slices_of(box), slices_of(place)
         if box and found.dtype == target.dtype and target.dtype.kind in _PLAIN_KINDS:
             found.read_direct(target, here, there)
@@ -98,10 +97,8 @@ class Hdf5Values:
 class ChunkValues:
     """Through references to chunks, and the codecs of Zarr."""
 
-    def __init__(self, source: Source, stores: SourceStores) -> None:
-        arrays = {name: _to_manifest(source, name) for name in source.references}
-        registry: Any = stores
-        self._store = ManifestStore(ManifestGroup(arrays=arrays), registry=registry)
+    def __init__(self, store: object) -> None:
+        self._store = as_zarr(store)
 
     def read(self, name: str, box: Box, target: NDArray[Any], place: Box) -> None:
         """Put a box of an array to a place in another one."""
@@ -124,11 +121,9 @@ class OpenSources:
     _stores: SourceStores = field(init=False)
     _opened: OrderedDict[str, Values] = field(init=False, default_factory=OrderedDict)
     _seen: set[str] = field(init=False, default_factory=set)
-    _names: Mapping[str, str] = field(init=False, default_factory=dict)
 
     def __enter__(self) -> Self:
         self._stores = SourceStores(self.reading.containers, self.reading.credentials)
-        self._names = {new: old for old, new in self.reading.rename.items()}
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -142,7 +137,7 @@ class OpenSources:
         if values is None:
             values = self._open(source)
         self._opened.move_to_end(source)
-        values.read(self._names.get(array, array), box, target, place)
+        values.read(array, box, target, place)
 
     def prepare(self, sources: Iterable[str]) -> None:
         """Open files, several at once, that are read next."""
@@ -190,16 +185,14 @@ class OpenSources:
     def _open_values(self, name: str) -> Values:
         source, reading = self.sources[name], self.reading
         if source.format == HDF5.name:
-            file = open_file(self._stores, source.location, is_whole=self._weigh(name) > 0)
-            return Hdf5Values(file, reading.group)
-        opened = virtual.open(
-            source.location,
-            group=reading.group,
-            small_bytes=0,
-            containers=reading.containers,
-            credentials=reading.credentials,
-        )
-        return ChunkValues(opened, self._stores)
+            file = open_file(
+                self._stores,
+                source.location,
+                source.version.size_bytes,
+                is_whole=self._weigh(name) > 0,
+            )
+            return Hdf5Values(file, reading)
+        return ChunkValues(refer_to(source.location, reading).store)
 
     def _check(self, name: str) -> None:
         source = self.sources[name]
@@ -210,13 +203,3 @@ class OpenSources:
             raise InvalidSourcesError(
                 f"{name} was changed while it was ingested: run the ingest again", files=[name]
             )
-
-
-def _to_manifest(source: Source, name: str) -> ManifestArray:
-    metadata = {**source.arrays[name].metadata, "chunk_key_encoding": _ENCODING_OF_KEYS}
-    columns = source.references[name]
-    plain = replace(columns, locations=tuple(map(key_url, columns.locations)))
-    return ManifestArray(
-        metadata=ArrayV3Metadata.from_dict({**metadata, "storage_transformers": ()}),
-        chunkmanifest=manifest_of(plain, chunk_grid(metadata)),
-    )
