@@ -140,3 +140,13 @@ def test_what_is_not_there_or_twice_can_not_be_filled(
 
     assert "they fill the same" in str(caught.value)
     assert "it is not in the repository" in str(caught.value)
+
+
+def test_samples_of_a_part_are_not_compared(repo: frazil.Repository, tmp_path: Path) -> None:
+    save_part(tmp_path / "parts", "a.nc", 0, y=slice(12, 24))
+
+    with pytest.raises(InvalidInputError, match="leave it out"):
+        fill(
+            None, repo, tmp_path / "parts", "auto",
+            checks=[frazil.spark.checks.samples_equal_source()],
+        )  # fmt: skip

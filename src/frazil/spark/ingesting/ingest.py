@@ -19,6 +19,7 @@ from frazil.repository import Repository
 from frazil.spark.arrays.regions import LEAST_TASK_BYTES
 from frazil.spark.arrays.runner import Runner, RunOn, choose_runner, count_slots
 from frazil.spark.checks.own import Function, as_checks
+from frazil.spark.checks.samples import SamplesEqualSource
 from frazil.spark.checks.subjects import AnyCheck
 from frazil.spark.ingesting.attempt import Attempt, OpenedSources
 from frazil.spark.ingesting.configuring import current_config
@@ -117,6 +118,12 @@ def ingest(
     )
     if mode == "virtual" and (chunks or encoding):
         raise InvalidInputError("chunks= and encoding= are for mode='native' and 'auto'")
+    wanted = as_checks(checks)
+    if region is not None and any(isinstance(each, SamplesEqualSource) for each in wanted):
+        raise InvalidInputError(
+            "samples_equal_source compares all there is beside a file's place along append_dim, and "
+            "not the parts that region= fills: leave it out"
+        )
     start = time.perf_counter()
     if not isinstance(repo, Repository):
         repo = open_repository(repo, storage_options=storage_options)
@@ -130,7 +137,7 @@ def ingest(
         message=message,
         dry_run=dry_run,
         files_per_task=files_per_task,
-        checks=as_checks(checks),
+        checks=wanted,
         on_failed_check=on_failed_check,
         containers=tuple(containers),
         credentials=dict(credentials or {}),
