@@ -14,7 +14,7 @@ import pyspark
 
 from frazil.spark.java import find_java_home
 
-PATIENCE_SECONDS = 240
+PATIENCE_SECONDS = 600
 """A shared machine pauses; what has not come by then won't come."""
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 

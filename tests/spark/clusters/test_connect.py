@@ -33,6 +33,14 @@ def describe(spark: SparkSession) -> tuple[bool, int, int, list[str]]:
     )
 
 
+def is_found_again(spark: SparkSession) -> bool:
+    return frazil.spark.session() is spark
+
+
+def test_the_session_that_runs_is_taken(client: Driver) -> None:
+    assert client.call(is_found_again)
+
+
 def test_a_server_tells_what_jobs_want_to_know(client: Driver) -> None:
     assert client.call(describe) == (True, 2, 4, [])
 

@@ -50,7 +50,7 @@ def ingest_and_die_at(spark: SparkSession, archive: Path, path: Path, step: str)
 
 
 def test_a_driver_is_killed_with_its_java_while_tasks_write(
-    local: Driver, few: Path, tmp_path: Path
+    local: Driver, client: Driver, few: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / "repo"
 
@@ -58,5 +58,5 @@ def test_a_driver_is_killed_with_its_java_while_tasks_write(
     local.wait_for_its_death()
 
     assert messages(path) == []
-    local.call(jobs.ingest, few, path)
+    client.call(jobs.ingest, few, path)
     check_history(path, few, ["virtual"])
