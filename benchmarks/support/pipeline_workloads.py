@@ -195,7 +195,7 @@ def _create_official(folder: str) -> icechunk.Repository:
     return icechunk.Repository.create(
         icechunk.local_filesystem_storage(_place(folder)),
         config,
-        authorize_virtual_chunk_access={prefix: None},
+        authorize_virtual_chunk_access={prefix: icechunk.credentials.LocalFileSystemAccess},
     )
 
 

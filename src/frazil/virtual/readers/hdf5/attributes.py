@@ -66,7 +66,7 @@ def _read(owner: Any, name: bytes) -> Any:
     shape = space.get_simple_extent_dims()
     if isinstance(kind, h5t.TypeStringID):
         return _read_texts(attribute, kind, shape)
-    dtype = _plain_dtype(kind)
+    dtype = find_plain_dtype(kind)
     if dtype is None:
         return _read_slowly(owner, name)
     values = np.zeros(shape, dtype)
@@ -75,8 +75,8 @@ def _read(owner: Any, name: bytes) -> Any:
     return _to_plain(values)
 
 
-def _plain_dtype(kind: Any) -> str | None:
-    """The type of numbers, in few calls; None for anything else."""
+def find_plain_dtype(kind: Any) -> str | None:
+    """The type of plain numbers, in few calls; None for anything else."""
     letter = None
     if type(kind) is h5t.TypeIntegerID:
         letter = "i" if kind.get_sign() else "u"

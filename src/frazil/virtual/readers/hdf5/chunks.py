@@ -1,7 +1,6 @@
 """Where the chunks of a dataset are."""
 
 from math import prod
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,6 @@ from frazil.virtual.sources import ReferenceColumns
 from frazil.virtual.sources.columns import no_references
 
 Shape = tuple[int, ...]
-
-_CHUNK_OFFSET, _FILTER_MASK, _BYTE_OFFSET, _SIZE = range(4)
 
 
 def chunk_shape_of(shape: Shape, stored: Shape | None, filters: int) -> Shape:
@@ -47,27 +44,28 @@ def find_chunks(
         return no_references(len(shape)), True
     steps = np.array(chunk_shape, np.int64)
     grid = -(-np.array(shape, np.int64) // steps)
-    places = np.array(list(map(itemgetter(_CHUNK_OFFSET), infos)), np.int64) // steps
-    offsets = np.array(list(map(itemgetter(_BYTE_OFFSET), infos)), np.uint64)
+    starts, masks, byte_offsets, sizes = zip(*infos, strict=True)
+    places = np.array(starts, np.int64) // steps
+    offsets = np.array(byte_offsets, np.uint64)
     if chunk_shape == stored:
-        lengths = np.array(list(map(itemgetter(_SIZE), infos)), np.uint64)
+        lengths = np.array(sizes, np.uint64)
     else:
         lengths = np.full(len(infos), prod(chunk_shape) * item_bytes, np.uint64)
     rows = _order(places, grid)
     if rows is not None:
         places, offsets, lengths = places[rows], offsets[rows], lengths[rows]
-    is_filtered = not any(map(itemgetter(_FILTER_MASK), infos))
-    return _columns(places, offsets, lengths, location), is_filtered
+    return _columns(places, offsets, lengths, location), not any(masks)
 
 
 def _order(places: NDArray[np.int64], grid: NDArray[np.int64]) -> NDArray[np.int64] | None:
     """The rows by their place, without those beyond the array; None where that is how they are."""
-    inside = np.all(places < grid, axis=1)
-    rows = None if inside.all() else np.flatnonzero(inside)
+    rows = None
+    if not (places < grid).all():
+        rows = np.flatnonzero(np.all(places < grid, axis=1))
     numbers = np.ravel_multi_index(
         tuple((places if rows is None else places[rows]).T), grid.tolist()
     )
-    if np.all(numbers[1:] > numbers[:-1]):
+    if (numbers[1:] > numbers[:-1]).all():
         return rows
     sorting = np.argsort(numbers)
     return sorting if rows is None else rows[sorting]

@@ -13,6 +13,7 @@ from frazil.virtual.readers.found import Loading
 from frazil.virtual.readers.hdf5.attributes import (
     NotPlainError,
     encode_fill_value,
+    find_plain_dtype,
     read_attributes,
 )
 from frazil.virtual.readers.hdf5.chunks import chunk_shape_of, find_chunks, find_contiguous
@@ -59,8 +60,9 @@ def describe(dataset: Any, name: str, around: Surroundings) -> Described:
 
 
 def _describe(dataset: Any, name: str, shape: Shape, around: Surroundings) -> Described:
-    dtype = dataset.dtype
-    if is_text(dtype):
+    plain = find_plain_dtype(dataset.get_type())
+    dtype = np.dtype(plain) if plain else dataset.dtype
+    if not plain and is_text(dtype):
         return _describe_texts(dataset, name, shape, around)
     _refuse_pointers(dtype)
     properties = dataset.get_create_plist()

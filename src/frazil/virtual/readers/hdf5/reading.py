@@ -66,4 +66,7 @@ def _open(file: Any, around: Surroundings) -> Any:
 
 def _name_axes(headers: dict[str, ArrayHeader]) -> dict[str, ArrayHeader]:
     named = name_phony_dims({name: each.metadata for name, each in headers.items()})
-    return {name: replace(each, metadata=named[name]) for name, each in headers.items()}
+    return {
+        name: each if named[name] is each.metadata else replace(each, metadata=named[name])
+        for name, each in headers.items()
+    }
