@@ -11,7 +11,7 @@ from frazil.format.snapshot import Node
 from frazil.frames.source import Source
 from frazil.session import Session
 
-DEFAULT_REFERENCES = 500_000
+DEFAULT_REFERENCES = 1_000_000
 """Of a task."""
 _ASSUMED = 10_000
 """References of a manifest, where the generation does not record how many."""

@@ -12,12 +12,18 @@ from frazil import Repository
 from frazil.errors import FormatError
 from frazil.format.references import ETag, InlineRef, LastModified, NativeRef, VirtualRef
 from frazil.overview import list_nodes, measure_arrays
-from tests.generations import REPOSITORY_NAMES
 from tests.known_repositories import open_known
 from tests.unit.frames.tables.rows import read_rows
 
+KNOWN = (
+    "draft-json", "alpha-msgpack-0.1.0a1-a4", "alpha-real-20241226-a8", "alpha-msgpack-0.1.0-0.1.3",
+    "v1-1.0.3-split", "v1-1.1.21-expired", "v2-2.0.0a3", "v2-2.3.0-expired", "v2-2.3.0-rich",
+    "v2-2.3.0-split", "v2-migrated-from-v1-1.1.21",
+)  # fmt: skip
+"""Of all generations, written by the official library and by those before it."""
 
-@pytest.fixture(params=REPOSITORY_NAMES)
+
+@pytest.fixture(params=KNOWN)
 def repo(request: pytest.FixtureRequest, generations: Path) -> Repository:
     """A repository of some generation."""
     return open_known(generations / request.param)
