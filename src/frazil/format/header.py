@@ -15,7 +15,7 @@ uncompressed form that the specification allows; and nothing is decompressed to 
 an honest file of that length could have.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
@@ -24,7 +24,7 @@ from typing import Self
 import zstandard
 
 from frazil.errors import FormatError, InvalidInputError
-from frazil.format.ragged import Part
+from frazil.format.ragged import Blocks, Part
 
 MAGIC = "ICE🧊CHUNK".encode()
 HEADER_SIZE = 39
@@ -143,12 +143,17 @@ def _decode_header(data: bytes) -> Header:
 
 def encode_file(header: Header, payload: Sequence[Part], level: int = DEFAULT_LEVEL) -> bytes:
     """Put a header before a payload, which is compressed part by part."""
-    parts = [memoryview(part) for part in payload]
-    size = sum(part.nbytes for part in parts)
+    size = sum(map(len, payload))
     parameters = _parameters(header.file_type, level, size)
     compressor = zstandard.ZstdCompressor(compression_params=parameters).compressobj(size=size)
-    compressed = [compressor.compress(part) for part in parts if part.nbytes]
+    compressed = [compressor.compress(block) for block in _blocks_of(payload) if block.nbytes]
     return b"".join([header.encode(), *compressed, compressor.flush()])
+
+
+def _blocks_of(payload: Sequence[Part]) -> Iterator[memoryview]:
+    for part in payload:
+        for block in part if isinstance(part, Blocks) else (part,):
+            yield memoryview(block)
 
 
 def _parameters(file_type: FileType, level: int, size: int) -> zstandard.ZstdCompressionParameters:

@@ -5,6 +5,8 @@ fixed-size items over the buffer, so copying or comparing a million of them cost
 operations for every distinct length and no Python object for any string.
 """
 
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -14,7 +16,25 @@ from numpy.typing import DTypeLike, NDArray
 Bytes = NDArray[np.uint8]
 Integers = NDArray[np.int64]
 
-Part = bytes | Bytes
+
+class Blocks(ABC):
+    """A large piece of a file, made block by block when it is written, and never whole."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """The bytes of all blocks."""
+
+    @abstractmethod
+    def __iter__(self) -> Iterator["bytes | Bytes"]:
+        """The blocks, in their order."""
+
+    def __bytes__(self) -> bytes:
+        return b"".join(map(bytes, self))
+
+
+Part = bytes | Bytes | Blocks
 """A piece of a file that is written piece by piece."""
 
 # Odd multipliers of a multilinear hash; collisions are looked for, so any will do.

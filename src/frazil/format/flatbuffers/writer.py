@@ -7,16 +7,18 @@ of them are a handful of array assignments.
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 
 import numpy as np
 
 from frazil.errors import InvalidInputError
 from frazil.format import ragged
+from frazil.format.flatbuffers.blocks import ROWS_AT_ONCE, Links, Places, TableRows
 from frazil.format.flatbuffers.fields import (
     ABSENT,
     Field,
+    Layout,
     Link,
     column_at,
     fill,
@@ -29,9 +31,6 @@ from frazil.format.flatbuffers.reader import FILE_IDENTIFIER
 from frazil.format.ragged import Bytes, Integers, Part, Pieces
 
 LARGEST_FILE = 2**31 - 1
-
-_ROWS_AT_ONCE = 1 << 15
-"""All columns of so many tables are filled before the next: as much as a processor's cache holds."""
 
 _LENGTH = struct.Struct("<I")
 _ENDINGS = [bytes(4), bytes(3), bytes(2), bytes(1)]
@@ -101,11 +100,16 @@ class Writer:
 
     def link_vector(self, places: Integers) -> int:
         """One vector of offsets to these places."""
+        if places.size > ROWS_AT_ONCE:
+            return self._link_many(places.size, places.__getitem__)
         block = np.empty(places.size + 1, "<u4")
         block[0] = places.size
         end = self.size + -self.size % 4
         block[1:] = np.arange(end + 4 * places.size, end, -4) - places
         return self.prepend(block.view(np.uint8))
+
+    def _link_many(self, count: int, places_of: Callable[[slice], Integers]) -> int:
+        return self.prepend(Links(count, places_of, self.size + -self.size % 4))
 
     def link_vectors(self, places: Integers, counts: Sequence[int] | Integers) -> Integers:
         """Vectors of offsets, the places being those of all vectors behind each other."""
@@ -154,6 +158,12 @@ class Writer:
             return self._uniform_tables(count, _without(fields, sparse))
         return self._sparse_tables(count, fields, sparse)
 
+    def linked_tables(self, count: int, *fields: Field) -> int:
+        """One vector of offsets to tables of one kind, which have all of these fields."""
+        if count <= ROWS_AT_ONCE:
+            return self.link_vector(self.tables(count, *fields))
+        return self._link_many(count, self._many_tables(count, fields, lay_out(fields)).__getitem__)
+
     def _sparse_tables(
         self, count: int, fields: tuple[Field, ...], sparse: Sequence[Link]
     ) -> Integers:
@@ -170,6 +180,8 @@ class Writer:
 
     def _uniform_tables(self, count: int, fields: tuple[Field, ...]) -> Integers:
         layout = lay_out(fields)
+        if count > ROWS_AT_ONCE:
+            return self._many_tables(count, fields, layout)[:]
         stride = layout.stride
         self._align_behind(count * stride, layout.alignment)
         if count == 1:
@@ -178,14 +190,21 @@ class Writer:
             return one(place)
         places = self.size + stride * np.arange(count, 0, -1, dtype=np.int64)
         rows = np.zeros((count, stride), np.uint8)
-        for start in range(0, count, _ROWS_AT_ONCE):
-            part = slice(start, start + _ROWS_AT_ONCE)
-            for field, at in zip(fields, layout.positions, strict=True):
-                taken = field if count <= _ROWS_AT_ONCE else take_rows(field, part)
-                fill(rows[part], taken, at, places[part], layout)
-        vtable_place = self.size + count * stride + len(layout.vtable)
-        column_at(rows, "<i4", 0)[:] = vtable_place - places
+        for field, at in zip(fields, layout.positions, strict=True):
+            fill(rows, field, at, places, layout)
+        column_at(rows, "<i4", 0)[:] = int(places[0]) + len(layout.vtable) - places
         self.prepend(rows.reshape(-1), layout.alignment)
+        self.prepend(layout.vtable, 2)
+        return places
+
+    def _many_tables(self, count: int, fields: tuple[Field, ...], layout: Layout) -> Places:
+        """The same for so many that they are made only when they are written."""
+        self._align_behind(count * layout.stride, layout.alignment)
+        first = self.size + layout.stride * count
+        places = Places(first, layout.stride, count)
+        self.prepend(
+            TableRows(fields, layout, places, first + len(layout.vtable)), layout.alignment
+        )
         self.prepend(layout.vtable, 2)
         return places
 

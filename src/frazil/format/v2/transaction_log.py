@@ -133,7 +133,7 @@ def _write_updated_chunks(
     writer: Writer, updated: Sequence[tuple[NodeId, Coordinates]]
 ) -> Integers:
     vectors = [
-        writer.link_vector(writer.tables(len(coordinates), Attached(0, coordinates)))
+        writer.linked_tables(len(coordinates), Attached(0, coordinates))
         for _, coordinates in updated
     ]
     return writer.tables(

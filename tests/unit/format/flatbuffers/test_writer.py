@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from frazil.errors import InvalidInputError
+from frazil.format.flatbuffers import blocks
 from frazil.format.flatbuffers import writer as writer_module
 from frazil.format.flatbuffers.fields import (
     ABSENT,
@@ -147,3 +148,27 @@ def test_what_is_larger_than_flatbuffers_allow_is_refused(monkeypatch: pytest.Mo
 
     with pytest.raises(InvalidInputError, match=r"manifest: larger than the 2 GiB .* split it"):
         writer.byte_vectors([bytes(900)])
+
+
+@pytest.mark.parametrize("count", [5, 6, 7, 12, 13])
+def test_tables_that_are_made_when_they_are_written_are_the_same(
+    monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    def write() -> bytes:
+        writer = Writer("file")
+        names = writer.byte_vectors([bytes(number) for number in range(count)])
+        fields = (
+            Attached(0, np.arange(count * 3, dtype=np.uint32).reshape(count, 3)),
+            Number(1, numbers(range(count), "<u8")),
+            Link(2, names),
+            Struct(3, rows([b"abc"] * count, 3)),
+        )
+        twice = np.array([writer.linked_tables(count, *fields), writer.link_vector(names)])
+        root = writer.table(Link(0, one(writer.link_vector(twice))))
+        return b"".join(map(bytes, writer.finish(root)))
+
+    at_once = write()
+    for module in (blocks, writer_module):
+        monkeypatch.setattr(module, "ROWS_AT_ONCE", 4)
+
+    assert write() == at_once
