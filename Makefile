@@ -3,7 +3,7 @@
 
 RUN := .venv/bin/python -m
 WORKERS ?= 2
-CODE := src tests $(wildcard benchmarks) examples scripts/environment
+CODE := src tests $(wildcard benchmarks) scripts/environment
 BENCHMARKS := $(basename $(notdir $(wildcard benchmarks/*.py)))
 FAST_LANES := tests/unit tests/property $(wildcard tests/storage/test_local*.py) tests/storage/test_memory.py
 
@@ -18,8 +18,8 @@ environment: ## make or renew .venv, which every other target does by itself
 	@scripts/environment .venv --groups dev interop servers ecosystem readers spark web
 
 .PHONY: demo
-demo: environment ## take a tour of what Frazil does, in ./demo-output
-	.venv/bin/python examples/demo.py
+demo: environment ## run the pipeline on a small archive from end to end, in ./demo-output
+	.venv/bin/python -m frazil.cli demo demo-output
 
 .PHONY: test
 test: environment ## run all tests

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from frazil.cli import editing, jobs, looking, refs, showing, upkeep
+from frazil.cli import demonstrating, editing, jobs, looking, refs, showing, upkeep
 from frazil.cli.command import add_command
 from frazil.version import __version__
 
@@ -48,6 +48,7 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
         "expire": upkeep.expire,
         "migrate": upkeep.migrate,
         "doctor": upkeep.doctor,
+        "demo": demonstrating.demo,
     },
 }
 

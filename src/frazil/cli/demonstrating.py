@@ -1,0 +1,30 @@
+"""The command that shows what all this is good for."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from frazil.cli.output import Output
+
+
+def demo(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Where to; what is there is deleted.")
+    ] = Path("demo-output"),
+    *,
+    output: Output,
+) -> None:
+    """Make an archive, ingest it on Spark, append, ask in SQL, compute, check, clean, and report.
+
+    Examples:
+    frazil demo
+    frazil demo /tmp/demo
+    """
+    from frazil.demo import run_demo  # noqa: PLC0415 (needs the extras)
+
+    console = Console(stderr=output.is_json, highlight=False)
+    run_demo(folder, console)
+    if output.is_json:
+        output.answer({"folder": str(folder), "report": str(folder / "report.html")})

@@ -1,0 +1,26 @@
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from frazil.demo import run_demo
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+
+def test_the_demo_shows_what_it_did(tmp_path: Path, spark: Any) -> None:
+    (tmp_path / "demo").mkdir()
+    (tmp_path / "demo" / "left").write_text("of an earlier demo")
+    shown = io.StringIO()
+
+    run_demo(tmp_path / "demo", Console(file=shown, width=200), spark)
+
+    text = shown.getvalue()
+    assert "360 steps in time" in text
+    assert "90 files are in the ledger, no commit" in text
+    assert "ConflictError, then solved" in text
+    assert "healthy" in text
+    assert not (tmp_path / "demo" / "left").exists()
+    assert "/climatology/t2m" in (tmp_path / "demo" / "report.html").read_text("utf-8")
