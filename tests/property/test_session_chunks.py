@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from zarr.core.buffer import cpu
 
 from frazil import Repository, Session, create_legacy
-from frazil.engine.cells import write_cell
+from frazil.engine.cells import write_cell, write_part
 from frazil.engine.lookup import manifests_of
 from frazil.format import coordinates as coords_
 from frazil.format.chunks import ChunkTable
@@ -94,19 +94,21 @@ class Model:
             self.chunks[moved] = b"at %d" % (offset + number)
 
     def adopt(self, data: st.DataObject) -> None:
-        """Some virtual references of a cell, whose manifest a worker writes; the cell may be none."""
+        """A cell, or what is none, where a worker sets virtual references and deletes chunks."""
         size = data.draw(split_sizes)
         start = data.draw(st.tuples(*(st.integers(0, count - 1) for count in self.grid)))
         box = tuple(
             (each // size * size, min(each // size * size + size, count))
             for each, count in zip(start, self.grid, strict=True)
         )
-        places = [each for each in coords_.grid_of(box).tolist() if data.draw(st.booleans())] or [
-            start
-        ]
+        all_places = map(tuple, coords_.grid_of(box).tolist())
+        drawn = {each: data.draw(st.sampled_from("sd-")) for each in all_places} | {start: "s"}
+        places = [each for each, what in drawn.items() if what == "s"]
+        gone = [each for each, what in drawn.items() if what == "d"]
+        deleted = np.array(gone, np.uint32).reshape(len(gone), len(box))
         offset = data.draw(st.integers(0, 1000))
         refs = {
-            tuple(place): VirtualRef("s3://bucket/file", offset + number, 7, None)
+            place: VirtualRef("s3://bucket/file", offset + number, 7, None)
             for number, place in enumerate(places)
         }
         view = self.session.state.view
@@ -117,9 +119,14 @@ class Model:
             if not ref.extents or coords_.meet(ref.extents, box)
         ]
         table = ChunkTable.of(len(box), refs, view.changes.id_size)
-        cell = write_cell(view.assets, node.id, box, base, table)
+        if data.draw(st.booleans()):
+            cell = write_part(view.assets, node.id, table, deleted)
+        else:
+            cell = write_cell(view.assets, node.id, box, base, table, deleted)
         view.changes.edit_chunks(node).adopt(pickle.loads(pickle.dumps(cell)))
         self.chunks |= {place: b"at %d" % ref.offset for place, ref in refs.items()}
+        for place in gone:
+            self.chunks.pop(place, None)
 
     def delete(self, data: st.DataObject) -> None:
         place = data.draw(st.tuples(*(st.integers(0, count - 1) for count in self.grid)))

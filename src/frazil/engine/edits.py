@@ -6,7 +6,7 @@ Below both lie the cells that workers have written, of which only is known which
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TypeVar, cast
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from frazil.engine.cells import WrittenCell
 from frazil.engine.keys import Coordinate
 from frazil.format import coordinates as coords_
-from frazil.format.chunks import ChunkTable
+from frazil.format.chunks import ChunkTable, concatenate
 from frazil.format.coordinates import Coordinates
 from frazil.format.references import ChunkRef
 
@@ -59,6 +59,11 @@ class ChunkEdits:
         return self._axes
 
     @property
+    def id_size(self) -> int:
+        """Bytes of a chunk id."""
+        return self._id_size
+
+    @property
     def cells(self) -> tuple[WrittenCell, ...]:
         """What workers have written; the columns lie over it, and of two cells the later one."""
         return self._cells
@@ -91,23 +96,23 @@ class ChunkEdits:
             self._columns = written.remove(coordinates), coords_.without(deleted, coordinates)
             self._cells = tuple(cell.without(coordinates) for cell in self._cells)
 
-    def adopt(self, cell: WrittenCell) -> None:
-        """Take over the manifest that a worker has written for a cell."""
-        if self._may_touch(cell):
-            self.forget(cell.coordinates())
+    def adopt(self, *cells: WrittenCell) -> None:
+        """Take over manifests that workers have written; no two of them have the same chunk."""
+        touching = [cell.coordinates() for cell in cells if self._may_touch(cell)]
+        if touching:
+            self.forget(coords_.unite(touching))
         with self._lock:
-            self._cells = (*self._cells, cell)
+            self._cells = (*self._cells, *cells)
 
     def _may_touch(self, cell: WrittenCell) -> bool:
         written, deleted = self.settled()
         if len(written) or len(deleted):
             return True
-        return any(coords_.meet(each.extents, cell.extents) for each in self._cells)
+        return any(coords_.meet(each.reach, cell.reach) for each in self._cells)
 
     def apply(self, newer: "ChunkEdits") -> None:
         """Lay other edits of the same array over these."""
-        for cell in newer.cells:
-            self.adopt(cell)
+        self.adopt(*newer.cells)
         written, deleted = newer.settled()
         if len(deleted):
             self.delete_many(deleted)
@@ -167,6 +172,17 @@ class ChunkEdits:
         # Last, so that whoever reads meanwhile finds every edit in one place or the other.
         self._recent = {}
         return self._columns
+
+
+def unite(edits: Sequence[ChunkEdits]) -> ChunkEdits:
+    """All edits of one array, of which no two touch the same chunk, as one."""
+    if len(edits) == 1:
+        return edits[0]
+    written, deleted = zip(*(each.settled() for each in edits), strict=True)
+    filled = [table for table in written if len(table)] or written[:1]
+    cells = tuple(cell for each in edits for cell in each.cells)
+    first = edits[0]
+    return _restore(first.axes, first.id_size, (concatenate(filled), coords_.unite(deleted)), cells)
 
 
 def _restore(

@@ -15,11 +15,18 @@ from frazil.engine.lookup import manifests_of
 from frazil.engine.splitting import Cell, SplitGrid, SplitRule, plan_split
 from frazil.engine.view import View
 from frazil.format.chunks import ChunkTable, concatenate
-from frazil.format.coordinates import Coordinates, Extents, is_inside, rows_inside, split_rows
+from frazil.format.coordinates import (
+    Coordinates,
+    Extents,
+    is_inside,
+    rows_inside,
+    split_rows,
+    unite,
+)
 from frazil.format.dialect import Dialect
 from frazil.format.ids import ManifestId, NodeId
 from frazil.format.manifest import Manifest
-from frazil.format.snapshot import ManifestFileInfo, ManifestRef, Node
+from frazil.format.snapshot import ArrayData, ManifestFileInfo, ManifestRef, Node
 
 SHARED_MANIFEST_DIALECTS = frozenset(
     {
@@ -114,15 +121,15 @@ def _plan_parts(
     assert node.array is not None
     axes = len(grid.shape)
     edits = view.changes.chunks.get(node.id) or ChunkEdits(axes, view.changes.id_size)
-    former: dict[Cell, list[ManifestRef]] = defaultdict(list)
-    for ref in manifests_of(node.array, view.assets.dialect):
-        for cell in grid.cells_touching(ref.extents):
-            former[cell].append(ref)
+    former = manifests_by_cell(node.array, grid, view.assets.dialect)
     written, deleted = _split_edits(edits, grid)
     ready = _find_ready(edits, grid, former, {*written, *deleted})
-    for each in edits.cells:
-        if each not in ready.values():
-            written = _lay_under(each.read_changes(view.assets, node.id), written, deleted, grid)
+    unready = [each for each in edits.cells if each not in ready.values()]
+    for each in unready:
+        written = _lay_under(each.read_changes(view.assets, node.id), written, deleted, grid)
+    # After all references, of which those that were set later stay.
+    for each in unready:
+        deleted = _unite_rows(deleted, _split_rows(each.deleted, grid))
     for cell in sorted({*former, *written, *deleted, *ready}):
         box = grid.extents(cell)
         if cell in ready:
@@ -136,6 +143,17 @@ def _plan_parts(
         else:
             for ref in former[cell]:
                 yield ref if is_inside(ref.extents, box) else _read_part(view, node, ref, box)
+
+
+def manifests_by_cell(
+    array: ArrayData, grid: SplitGrid, dialect: Dialect
+) -> defaultdict[Cell, list[ManifestRef]]:
+    """The manifests that may hold chunks of each cell."""
+    found: defaultdict[Cell, list[ManifestRef]] = defaultdict(list)
+    for ref in manifests_of(array, dialect):
+        for cell in grid.cells_touching(ref.extents):
+            found[cell].append(ref)
+    return found
 
 
 def _find_ready(
@@ -154,6 +172,10 @@ def _find_ready(
             if cell in ready:
                 return {}
             ready[cell] = each
+    for each in edits.cells:
+        if each not in ready.values():
+            for cell in grid.cells_touching(each.reach):
+                ready.pop(cell, None)
     return ready
 
 
@@ -183,11 +205,21 @@ def _split_edits(
     """Edits by cell; those outside of the grid are dropped."""
     written, deleted = edits.settled()
     whole = tuple((0, count) for count in grid.shape)
-    deleted = deleted[rows_inside(deleted, whole)]
-    return (
-        written.select(whole).split(grid.edges),
-        {cell: deleted[rows] for cell, rows in split_rows(deleted, grid.edges).items()},
-    )
+    return written.select(whole).split(grid.edges), _split_rows(deleted, grid)
+
+
+def _split_rows(coordinates: Coordinates, grid: SplitGrid) -> dict[Cell, Coordinates]:
+    """Chunks by cell; those outside of the grid are dropped."""
+    whole = tuple((0, count) for count in grid.shape)
+    inside = coordinates[rows_inside(coordinates, whole)]
+    return {cell: inside[rows] for cell, rows in split_rows(inside, grid.edges).items()}
+
+
+def _unite_rows(
+    one: Mapping[Cell, Coordinates], other: Mapping[Cell, Coordinates]
+) -> dict[Cell, Coordinates]:
+    both = {cell: unite([one[cell], other[cell]]) for cell in one.keys() & other.keys()}
+    return {**one, **other, **both}
 
 
 def write_shared_manifest(view: View) -> WrittenManifests:

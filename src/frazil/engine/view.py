@@ -144,13 +144,12 @@ class View:
             return
         written, deleted = edits.settled()
         grid = tuple((0, each.num_chunks) for each in node.array.shape)
-        cells = [cell.read_changes(self.assets, node.id).select(grid) for cell in edits.cells]
+        changed = edits.coordinates()
         for table in self.base_tables(node):
-            for cell in cells:
-                table = table.remove(cell.coordinates)
+            yield table.remove(changed)
+        for cell in edits.cells:
+            table = cell.read_changes(self.assets, node.id).select(grid)
             yield table.remove(deleted).remove(written.coordinates)
-        for cell in cells:
-            yield cell.remove(deleted).remove(written.coordinates)
         yield written.select(grid)
 
     def table(self, node: Node) -> ChunkTable:

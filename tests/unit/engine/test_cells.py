@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from frazil.conflicts import ConflictDetector
-from frazil.engine.cells import WrittenCell, write_cell
+from frazil.engine.cells import WrittenCell, write_cell, write_part
 from frazil.engine.commits import CommitText
 from frazil.engine.forks import fork, merge
 from frazil.engine.opening import create
@@ -15,10 +15,10 @@ from frazil.engine.state import SessionState, Surroundings
 from frazil.engine.writing import set_chunk
 from frazil.errors import RebaseFailedError
 from frazil.format.chunks import ChunkTable
-from frazil.format.coordinates import Extents, grid_of
+from frazil.format.coordinates import Coordinates, Extents, grid_of
 from frazil.format.dialect import Dialect
 from frazil.format.references import ChunkRef, InlineRef, VirtualRef
-from frazil.format.snapshot import Node
+from frazil.format.snapshot import ManifestRef, Node
 from frazil.storage.memory import MemoryStorage
 from tests.engine_sessions import commit, open_session, set_array
 from tests.repositories import split_every
@@ -45,13 +45,25 @@ def node_of(state: SessionState) -> Node:
 
 def write(state: SessionState, box: Extents, *places: int) -> WrittenCell:
     """What a worker does with references at some places of a cell."""
-    node = node_of(state)
-    assert node.array is not None
-    base = [ref for ref in node.array.manifests if ref.extents[0][0] // 4 == box[0][0] // 4]
+    base = base_of(state, box)
+    return write_cell(state.assets, node_of(state).id, box, base, new(*places))
+
+
+def base_of(state: SessionState, box: Extents) -> list[ManifestRef]:
+    array = node_of(state).array
+    assert array is not None
+    return [ref for ref in array.manifests if ref.extents[0][0] // 4 == box[0][0] // 4]
+
+
+def new(*places: int) -> ChunkTable:
     refs: dict[tuple[int, ...], ChunkRef] = {
         (place,): VirtualRef("s3://bucket/new", place, 1, None) for place in places
     }
-    return write_cell(state.assets, node.id, box, base, ChunkTable.of(1, refs))
+    return ChunkTable.of(1, refs)
+
+
+def rows(*places: int) -> Coordinates:
+    return np.array(places, np.uint32).reshape(-1, 1)
 
 
 def adopt(state: SessionState, cell: WrittenCell) -> None:
@@ -158,6 +170,49 @@ def test_a_box_that_is_no_cell_is_merged(surroundings: Surroundings) -> None:
     assert found_in(state) == "oonoo-n-"
     commit(state)
     assert found_in(open_session(surroundings)) == "oonoo-n-"
+
+
+def test_a_cell_that_another_worker_reaches_into_is_merged(surroundings: Surroundings) -> None:
+    state = open_session(surroundings)
+
+    adopt(state, write(state, ((2, 7),), 2, 6))
+    adopt(state, write(state, SECOND, 5))
+
+    assert found_in(state) == "oonoonn-"
+    commit(state)
+    assert found_in(open_session(surroundings)) == "oonoonn-"
+
+
+def test_what_a_worker_deleted_is_gone_and_told(surroundings: Surroundings) -> None:
+    state = open_session(surroundings)
+    cell = write_cell(
+        state.assets, node_of(state).id, SECOND, base_of(state, SECOND), new(5), rows(4, 6)
+    )
+
+    adopt(state, cell)
+    assert found_in(state) == "oooo-n--"
+    node_id = node_of(state).id
+    log = surroundings.assets.read_transaction_log(commit(state))
+
+    assert found_in(open_session(surroundings)) == "oooo-n--"
+    assert cell.file.id in manifests_in(state)
+    assert log.updated_chunks[node_id].tolist() == [[4], [5], [6]]
+
+
+def test_parts_are_merged_with_what_is_there(surroundings: Surroundings) -> None:
+    state = open_session(surroundings)
+    id = node_of(state).id
+    parts = [
+        write_part(state.assets, id, new(1, 6), rows(3)),
+        write_part(state.assets, id, new(5), rows(0, 4)),
+    ]
+
+    state.changes.edit_chunks(node_of(state)).adopt(*parts)
+
+    assert found_in(state) == "-no--nn-"
+    commit(state)
+    assert found_in(open_session(surroundings)) == "-no--nn-"
+    assert not {part.file.id for part in parts} & {*manifests_in(state)}
 
 
 def test_cells_come_back_with_a_fork(surroundings: Surroundings) -> None:

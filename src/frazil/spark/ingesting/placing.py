@@ -1,6 +1,5 @@
 """Which manifests an ingest writes: the cells of arrays that sources touch."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -8,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frazil.engine.cells import WrittenCell
-from frazil.engine.lookup import manifests_of
+from frazil.engine.manifests import manifests_by_cell
 from frazil.engine.splitting import Cell, SplitGrid, plan_split
 from frazil.engine.state import SessionState
 from frazil.format.coordinates import Extents, grid_of
@@ -86,10 +85,7 @@ def plan_placement(
         node, array = state.view.get_array(f"/{group}/{name}" if group else f"/{name}")
         grid = plan_split(node.path, array, rules)
         touched = _touched(found, name, grid)
-        former = defaultdict(list)
-        for ref in manifests_of(array, state.surroundings.dialect):
-            for cell in grid.cells_touching(ref.extents):
-                former[cell].append(ref)
+        former = manifests_by_cell(array, grid, state.surroundings.dialect)
         numbers = {cell: len(cells) + each for each, cell in enumerate(touched)}
         cells += [
             CellTask(name, node.id, grid.extents(cell), tuple(former[cell])) for cell in touched
