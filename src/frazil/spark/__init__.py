@@ -5,6 +5,7 @@ bytes stay in Python workers, which read and write the storage themselves; what 
 and one job is one commit.
 """
 
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,15 @@ from frazil.spark import checks
 from frazil.spark.arrays import JobReport, foreach_region, materialize, rechunk, transform, write
 from frazil.spark.job import Job
 from frazil.spark.sessions import check
-from frazil.spark.sources import read, register, session, sql
+from frazil.spark.sources import (
+    commit_batch,
+    find_written,
+    read,
+    register,
+    session,
+    sql,
+    write_frame,
+)
 from frazil.spark.workers import send_package
 
 __all__ = [
@@ -20,6 +29,8 @@ __all__ = [
     "JobReport",
     "check",
     "checks",
+    "commit_batch",
+    "find_written",
     "foreach_region",
     "materialize",
     "read",
@@ -30,7 +41,11 @@ __all__ = [
     "sql",
     "transform",
     "write",
+    "write_frame",
 ]
+
+# Spark says so whenever batches go to workers, where none of ours becomes a frame of pandas.
+warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
 
 if TYPE_CHECKING:
     from frazil.spark.ingesting import IngestReport as IngestReport

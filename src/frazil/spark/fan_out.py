@@ -69,7 +69,10 @@ def fan_out(
 
 
 def collect_results(spark: SparkSession, job: Job, what: str, frame: Any, count: int) -> list[Any]:
-    """The results in a frame whose rows `run_task` made; None for a task that has no row."""
+    """The results in a frame whose rows `run_task` made; None for a task that has no row.
+
+    There are so many tasks, or more.
+    """
     job.refuse_if_cancelled()
     with _watched(spark, job, what, count) as collect:
         rows = collect(frame)
@@ -125,7 +128,7 @@ def _portable(error: Exception) -> Exception:
 
 
 def _unpack(job: Job, rows: Sequence[Any], count: int) -> list[Any]:
-    found: list[Any] = [None] * count
+    found: list[Any] = [None] * max([count, *(row.task + 1 for row in rows)])
     for row in rows:
         value = pickle.loads(row.payload)
         if not row.ok:

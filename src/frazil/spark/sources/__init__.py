@@ -3,12 +3,21 @@
 Thin classes over `frazil.frames`. Where things are added:
 
 - a table to read: in `frazil.frames.registry`, whose text says how;
-- batch writing: `writing.make_writer`;
-- streams: `stream_reading.make_stream_reader` and `stream_writing.make_stream_writer`.
+- writing: `frazil.frames.writing`, which `writing`, `stream_writing` and `frame_writing` call;
+- streams: `stream_reading.make_stream_reader`.
 """
 
+from frazil.spark.sources.frame_writing import commit_batch, find_written, write_frame
 from frazil.spark.sources.reading import read
 from frazil.spark.sources.registering import register, session
 from frazil.spark.sources.views import sql
 
-__all__ = ["read", "register", "session", "sql"]
+__all__ = [
+    "commit_batch",
+    "find_written",
+    "read",
+    "register",
+    "session",
+    "sql",
+    "write_frame",
+]

@@ -1,0 +1,179 @@
+"""Rows that are written beside what Pandas makes of the same rows."""
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import frazil
+from frazil import Repository
+from frazil.frames.options import Options
+from frazil.frames.registry import open_table
+from frazil.frames.source import open_source
+from frazil.frames.writing import commit_rows, make_write_options
+from frazil.frames.writing.cells import Cells, join_cells, write_cells
+from frazil.frames.writing.committing import finish, open_attempt, prepare
+from frazil.frames.writing.facts import measure
+from frazil.frames.writing.targets import find_dims
+from frazil.frames.writing.tasks import share, write_part
+from frazil.session import ForkSession
+from tests.unit.frames.worlds import World, as_set, conditions, filter_by_sqlite, worlds
+
+
+def read_rows(repo: Repository, **options: Any) -> pa.Table:
+    """All rows of the cells of a group."""
+    table = open_table(open_source(Options(**options), repo))
+    batches = [batch for part in table.partitions() for batch in table.read(part)]
+    return pa.Table.from_batches(batches, table.schema)
+
+
+def as_frame(table: pa.Table) -> pd.DataFrame:
+    """Rows for Pandas, nulls as None."""
+    frame = table.to_pandas(timestamp_as_object=True)
+    return frame.astype(object).where(frame.notna(), None)
+
+
+def dims_of(world: World) -> list[str]:
+    """Those of the array that has all."""
+    return [str(dim) for dim in world.dataset["a"].dims]
+
+
+def change(table: pa.Table, generator: np.random.Generator) -> pa.Table:
+    """The same rows with the values of `a` among each other exchanged."""
+    values = table["a"].combine_chunks().take(pa.array(generator.permutation(table.num_rows)))
+    return table.set_column(table.column_names.index("a"), "a", values)
+
+
+def choose(table: pa.Table, generator: np.random.Generator) -> pa.Table:
+    """Some rows, in any order."""
+    chosen = np.flatnonzero(generator.random(table.num_rows) < 0.5)
+    return table.take(pa.array(generator.permutation(chosen), pa.int64()))
+
+
+def lay_over(old: pa.Table, new: pa.Table, dims: list[str]) -> pd.DataFrame:
+    """Rows by their coordinates, the newer ones where there are two."""
+    both = pd.concat([as_frame(old), as_frame(new)])
+    return both.drop_duplicates(dims, keep="last")
+
+
+@given(world=worlds(), seed=st.integers(0, 1000))
+@settings(max_examples=15)
+def test_cells_that_are_given_change_and_others_stay(world: World, seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    before = read_rows(world.repo)
+    given_rows = choose(change(before, generator), generator)
+    expected = lay_over(before, given_rows, dims_of(world))
+
+    commit_rows(world.repo, make_write_options(), given_rows)
+
+    after = as_frame(read_rows(world.repo))
+    assert as_set(after, before.column_names) == as_set(expected, before.column_names)
+
+
+@given(world=worlds(), seed=st.integers(0, 1000), most_tasks=st.integers(1, 5))
+@settings(max_examples=15)
+def test_tasks_write_what_one_process_writes(world: World, seed: int, most_tasks: int) -> None:
+    generator = np.random.default_rng(seed)
+    before = read_rows(world.repo)
+    rows = choose(change(before, generator), generator)
+    expected = lay_over(before, rows, dims_of(world))
+    options = make_write_options()
+    session = open_attempt(world.repo, options, None)
+    facts = measure(rows, find_dims(session, options, rows.column_names))
+    target = prepare(session, options, rows.schema, facts)
+    sharing = share(target, most_tasks)
+    base = session.fork()
+
+    owners = sharing.assign(rows)
+    forks: list[ForkSession] = []
+    shared: list[Cells] = []
+    for task in range(sharing.tasks):
+        own = rows.take(pa.array(np.flatnonzero(owners == task)))
+        fork = pickle.loads(pickle.dumps(base))
+        if own.num_rows:
+            shared += write_part(fork, options, target, own)
+            forks.append(fork)
+    session.merge(*forks)
+    for name in {each.name for each in shared}:
+        parts = [each for each in shared if each.name == name]
+        write_cells(session, target, join_cells(target, parts))
+    finish(session, options, target, None)
+
+    after = as_frame(read_rows(world.repo))
+    assert as_set(after, before.column_names) == as_set(expected, before.column_names)
+
+
+@given(world=worlds(), seed=st.integers(0, 1000), length=st.integers(1, 4))
+@settings(max_examples=15)
+def test_arrays_are_made_of_rows_and_grow_with_them(world: World, seed: int, length: int) -> None:
+    generator = np.random.default_rng(seed)
+    dims = dims_of(world)
+    rows = read_rows(world.repo)
+    first = dims[0]
+    ordered = rows.sort_by(first)
+    labels = sorted(set(ordered[first].to_pylist()))
+    middle = labels[generator.integers(0, len(labels))]
+    is_old = pa.array([each <= middle for each in rows[first].to_pylist()])
+    options: dict[str, Any] = {"group": "copy", "append_dim": first, "chunks": {first: length}}
+    shuffled = pa.array(generator.permutation(rows.num_rows))
+
+    commit_rows(world.repo, make_write_options(dims=dims, **options), rows.filter(is_old))
+    commit_rows(world.repo, make_write_options(**options), rows.take(shuffled))
+
+    found = as_frame(read_rows(world.repo, group="copy"))
+    assert as_set(found, rows.column_names) == as_set(as_frame(rows), rows.column_names)
+
+
+@given(world=worlds(), seed=st.integers(0, 1000), data=st.data())
+@settings(max_examples=15)
+def test_an_overwritten_region_has_only_the_rows_that_are_given(
+    world: World, seed: int, data: st.DataObject
+) -> None:
+    generator = np.random.default_rng(seed)
+    rows = read_rows(world.repo, variables=("a",))
+    frame, dims = as_frame(rows), dims_of(world)
+    plain = frame.assign(**{d: frame[d].map(_plain) for d in dims})
+    condition = data.draw(conditions(plain, dims))
+    inside = filter_by_sqlite(plain, condition).index
+    kept = inside[generator.random(len(inside)) < 0.5]
+    empty = None if rows.schema.field("a").type in (pa.float32(), pa.float64()) else 0
+    expected = frame.copy()
+    expected.loc[inside.difference(kept), "a"] = empty
+
+    options = make_write_options(mode="overwrite", replace_where=condition)
+    commit_rows(world.repo, options, rows.take(pa.array(kept, pa.int64())))
+
+    found = as_frame(read_rows(world.repo, variables=("a",)))
+    assert as_set(found, rows.column_names) == as_set(expected, rows.column_names)
+
+
+def _plain(value: Any) -> Any:
+    return value.replace(tzinfo=None) if hasattr(value, "tzinfo") else value
+
+
+@pytest.mark.parametrize("how", ["first", "last", "sum", "mean", "min", "max"])
+def test_rows_for_one_cell_are_reduced_as_pandas_does(how: str) -> None:
+    generator = np.random.default_rng(3)
+    places = generator.integers(0, 6, (60, 2))
+    values = np.where(generator.random(60) < 0.2, np.nan, generator.integers(0, 9, 60) / 4)
+    frame = pd.DataFrame({"y": places[:, 0], "x": places[:, 1], "v": values})
+    repo = Repository.create(frazil.in_memory_storage())
+    options = make_write_options(dims=("y", "x"), chunks={"y": 2, "x": 4}, duplicates=how)
+
+    commit_rows(repo, options, pa.Table.from_pandas(frame, preserve_index=False))
+
+    grouped = frame.groupby(["y", "x"], as_index=False)["v"]
+    reduced = {
+        "first": lambda: grouped.nth(0), "last": lambda: grouped.nth(-1),
+        "sum": lambda: grouped.sum(min_count=1),
+    }.get(how, lambda: getattr(grouped, how)())()  # fmt: skip
+    values_by_cell = reduced["v"] if isinstance(reduced, pd.DataFrame) else reduced
+    cells = frame.loc[values_by_cell.index, ["y", "x"]] if how in ("first", "last") else reduced
+    expected = cells[["y", "x"]].assign(v=values_by_cell).dropna()
+    found = as_frame(read_rows(repo)).dropna()
+    assert as_set(found, ["y", "x", "v"]) == as_set(expected, ["y", "x", "v"])

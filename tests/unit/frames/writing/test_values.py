@@ -1,0 +1,170 @@
+"""What is written reads back as the same values, or is refused by name."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import xarray as xr
+
+import frazil
+from frazil import InvalidInputError, Repository
+from frazil.frames.options import Options
+from frazil.frames.registry import open_table
+from frazil.frames.source import open_source
+from frazil.frames.writing import commit_rows, make_write_options
+from frazil.xarray import to_icechunk
+
+DAYS = np.array(["2020-01-01", "2020-01-02"], "datetime64[ns]")
+ENCODING = {
+    "packed": {"dtype": "i2", "scale_factor": 0.1, "add_offset": 5.0, "_FillValue": -999},
+    "when": {"dtype": "i4", "units": "hours since 2000-01-01", "_FillValue": -1},
+    "time": {"dtype": "i4", "units": "days since 2000-01-01"},
+    "count": {"dtype": "u4"},
+    "single": {"dtype": "f4"},
+}
+
+
+@pytest.fixture
+def repo() -> Repository:
+    """Two days, of each kind of array one."""
+    made = Repository.create(frazil.in_memory_storage())
+    session = made.writable_session("main")
+    dataset = xr.Dataset(
+        {
+            "packed": ("time", [1.5, np.nan]),
+            "when": ("time", DAYS),
+            "count": ("time", np.array([1, 2], "u4")),
+            "single": ("time", np.array([1, 2], "f4")),
+            "text": ("time", np.array(["a", "b"], object)),
+            "flag": ("time", [True, False]),
+            "sky": ("time", np.array([1 + 2j, 3])),
+        },
+        {"time": DAYS},
+    )
+    to_icechunk(dataset, session, mode="w", encoding=ENCODING)
+    session.commit("two days")
+    return made
+
+
+def rows(**columns: Any) -> pa.Table:
+    """Two rows, for the two days."""
+    days = pa.array([datetime(2020, 1, day, tzinfo=UTC) for day in (1, 2)])
+    return pa.table({"time": days.cast(pa.timestamp("us", "Europe/Paris")), **columns})
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("packed", pa.array([7.3, None])),
+        ("packed", pa.array([-20.0, 3.2], pa.float32())),
+        ("when", pa.array([datetime(2021, 5, 6, 7, tzinfo=UTC), None])),
+        ("count", pa.array([4_000_000_000, 0])),
+        ("count", pa.array([3.0, 4.0])),
+        ("single", pa.array([None, 0.5])),
+        ("text", pa.array(["", "ü"])),
+        ("flag", pa.array([False, True])),
+        ("sky", pa.array([{"re": 1.0, "im": 2.0}, {"re": 0.0, "im": -1.0}])),
+    ],
+)
+def test_values_read_back_as_they_were(repo: Repository, name: str, values: pa.Array) -> None:
+    commit_rows(repo, make_write_options(), rows(**{name: values}))
+
+    table = open_table(open_source(Options(variables=(name,)), repo))
+    (batch,) = [batch for part in table.partitions() for batch in table.read(part)]
+    found = batch[name].to_pylist()
+    expected = values.to_pylist()
+    assert found == pytest.approx(expected) if name in ("packed", "single") else found == expected
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"packed": [1e6, 0]}, "1000000.0 of the column packed can't be stored as int16"),
+        ({"when": [datetime(2020, 1, 1, 0, 30, tzinfo=UTC)] * 2}, "column when"),
+        ({"count": pa.array([1, None])}, "the column count has nulls"),
+        ({"count": [-1, 2]}, "column count"),
+        ({"count": [1.5, 2]}, "the column count is double"),
+        ({"single": [1e300, 0]}, "1e+300 of the column single is too large"),
+        ({"text": pa.array(["a", None])}, "the column text has nulls"),
+        ({"flag": ["what", "x"]}, "the column flag is string"),
+        ({"when": ["2020-01-01", "x"]}, "the column when is string"),
+        ({"unheard": [1, 2]}, "has no array unheard"),
+        ({}, "no column besides coordinates"),
+    ],
+)
+def test_values_that_would_read_back_as_others_are_refused(
+    repo: Repository, columns: dict[str, Any], message: str
+) -> None:
+    before = repo.lookup_branch("main")
+
+    with pytest.raises(InvalidInputError) as caught:
+        commit_rows(repo, make_write_options(), rows(**columns))
+
+    assert message in str(caught.value)
+    assert repo.lookup_branch("main") == before
+
+
+def test_a_time_between_two_units_is_no_new_coordinate(repo: Repository) -> None:
+    noon = pa.table({"time": [datetime(2020, 1, 3, 12, tzinfo=UTC)], "single": [1.0]})
+
+    with pytest.raises(InvalidInputError, match="2020-01-03 12:00:00"):
+        commit_rows(repo, make_write_options(append_dim="time"), noon)
+
+
+def test_all_arrays_of_a_group_grow_together(repo: Repository) -> None:
+    third = pa.table({"time": [datetime(2020, 1, 3, tzinfo=UTC)], "single": [1.0]})
+
+    commit_rows(repo, make_write_options(append_dim="time"), third)
+
+    opened = xr.open_zarr(repo.readonly_session("main").store, consolidated=False, chunks=None)
+    assert opened.sizes == {"time": 3}
+    assert opened.single.values.tolist() == [1, 2, 1]
+    assert opened.time.values[-1] == np.datetime64("2020-01-03")
+    assert opened.packed.values[0] == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"mode": "ignore"}, "mode='ignore'"),
+        ({"duplicates": "median"}, "duplicates='median'"),
+        ({"replace_where": "x = 1"}, "goes with the mode overwrite"),
+        ({"chunks": {"x": 0}}, "lengths are one or more"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        make_write_options(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"append_dim": "lon"}, "append_dim='lon'"),
+        ({"mode": "overwrite", "replace_where": "single > 1"}, "replace_where can't be told"),
+        ({"mode": "overwrite", "replace_where": "hour(time) > 1"}, "replace_where can't be told"),
+        (
+            {"mode": "overwrite", "replace_where": "time < '2020-01-02'"},
+            "1 rows are not where time < '2020-01-02'",
+        ),
+    ],
+)
+def test_options_that_the_arrays_do_not_know_are_refused(
+    repo: Repository, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        commit_rows(repo, make_write_options(**options), rows(single=[1.0, 2.0]))
+
+
+def test_a_region_is_emptied_by_no_rows(repo: Repository) -> None:
+    nothing = rows(packed=[1.0, 2.0]).slice(0, 0)
+
+    commit_rows(
+        repo, make_write_options(mode="overwrite", replace_where="time < '2020-01-02'"), nothing
+    )
+
+    opened = xr.open_zarr(repo.readonly_session("main").store, consolidated=False, chunks=None)
+    assert np.isnan(opened.packed.values[0])
+    assert opened.single.values.tolist() == [1, 2]
