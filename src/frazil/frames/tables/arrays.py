@@ -12,9 +12,8 @@ from frazil.format.references import ChunkKind
 from frazil.format.snapshot import Node
 from frazil.frames.source import Source
 from frazil.frames.tables.planning import (
-    manifest_ids,
     plan_arrays,
-    read_table,
+    read_tables,
     references_of_a_task,
 )
 from frazil.frames.tables.whole import choose_columns, list_of
@@ -83,8 +82,7 @@ def _describe(node: Node) -> dict[str, Any]:
 
 def _count(session: Session, node: Node) -> dict[str, int]:
     references, sizes = 0, dict.fromkeys(ChunkKind, 0)
-    for id in manifest_ids(session, node):
-        table = read_table(session, id, node)
+    for table in read_tables(session, node):
         references += len(table)
         for kind in ChunkKind:
             sizes[kind] += int(np.sum(table.length[table.kind == kind], dtype=np.uint64))

@@ -67,10 +67,8 @@ class ChangedCells:
     def _read_commit(self, commit: Commit) -> Iterator[pa.RecordBatch]:
         after = self.repository.readonly_session(snapshot_id=commit.id)
         path = find_path(self.options.group, self.variable)
-        changes = find_changes(after.state.surroundings.protocol, commit)
-        chunks = [
-            each.chunks for each in changes if isinstance(each, ChunkChanges) and each.path == path
-        ]
+        changes = find_changes(after.state.surroundings.protocol, commit, path)
+        chunks = [each.chunks for each in changes if isinstance(each, ChunkChanges)]
         if chunks:
             new = _choose(self, after)
             before = _Before.find(self, commit, after, path)

@@ -13,7 +13,13 @@ from frazil.format.coordinates import Coordinates
 from frazil.format.references import ChunkKind
 from frazil.frames.source import Source
 from frazil.frames.tables.bounds import BOUNDS, BoundsFinder, Spans
-from frazil.frames.tables.planning import Piece, plan_pieces, read_table, references_of_a_task
+from frazil.frames.tables.planning import (
+    Piece,
+    plan_pieces,
+    read_ahead,
+    read_table,
+    references_of_a_task,
+)
 from frazil.frames.tables.spelling import spell_ids, take_texts, to_texts
 from frazil.frames.tables.whole import choose_columns, list_of
 from frazil.frames.types import TIMESTAMP
@@ -46,17 +52,19 @@ class Chunks:
     def read(self, partition: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
         """The references of some manifests."""
         finder = BoundsFinder(self.session) if "bounds" in self.schema.names else None
-        for piece in partition:
-            for path in piece.paths:
-                node = self.session.state.view.get_node(path)
-                table = read_table(self.session, piece.manifest_id, node)
-                first, end = (len(table) * at // piece.parts for at in (piece.part, piece.part + 1))
-                rows = _Rows(
-                    self.session, table, path, str(piece.manifest_id),
-                    Spans(()) if finder is None else finder.find(node),
-                )  # fmt: skip
-                for start in range(first, end, BATCH_ROWS):
-                    yield rows.batch(self.schema, slice(start, min(start + BATCH_ROWS, end)))
+        places = [(piece, path) for piece in partition for path in piece.paths]
+        for piece, path, table in read_ahead(places, lambda place: (*place, self._read(*place))):
+            node = self.session.state.view.get_node(path)
+            spans = Spans(()) if finder is None else finder.find(node)
+            rows = _Rows(self.session, table, path, str(piece.manifest_id), spans)
+            for start in range(0, len(table), BATCH_ROWS):
+                yield rows.batch(self.schema, slice(start, start + BATCH_ROWS))
+
+    def _read(self, piece: Piece, path: str) -> ChunkTable:
+        node = self.session.state.view.get_node(path)
+        table = read_table(self.session, piece.manifest_id, node)
+        first, end = (len(table) * at // piece.parts for at in (piece.part, piece.part + 1))
+        return table if piece.parts == 1 else table.take(slice(first, end))
 
 
 @dataclass(frozen=True, eq=False)

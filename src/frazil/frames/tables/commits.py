@@ -114,8 +114,10 @@ class CommitRange:
         return line[numbers[0] + 1 :]
 
 
-def find_changes(protocol: CommitProtocol, commit: Commit) -> Iterator[NodeChange | ChunkChanges]:
-    """What a commit changed: nodes first, then chunks."""
+def find_changes(
+    protocol: CommitProtocol, commit: Commit, array: str | None = None
+) -> Iterator[NodeChange | ChunkChanges]:
+    """What a commit changed: nodes first, then chunks, of one array only if it is given."""
     new = read_snapshot(protocol.assets, SnapshotId.parse(commit.id))
     found = _diff(protocol, commit, new)
     for source, target in found.moved_nodes:
@@ -124,7 +126,8 @@ def find_changes(protocol: CommitProtocol, commit: Commit) -> Iterator[NodeChang
         for path in sorted(getattr(found, name)):
             yield NodeChange(kind, path)
     for path, chunks in sorted(found.chunk_coordinates.items()):
-        yield from _tell_apart(protocol, new, path, chunks)
+        if array is None or path == array:
+            yield from _tell_apart(protocol, new, path, chunks)
 
 
 def _diff(protocol: CommitProtocol, commit: Commit, new: Snapshot) -> Diff:

@@ -1,6 +1,8 @@
 """Which manifests a task reads, planned by how many references they have."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -15,7 +17,11 @@ DEFAULT_REFERENCES = 1_000_000
 """Of a task."""
 _ASSUMED = 10_000
 """References of a manifest, where the generation does not record how many."""
+_COST = 1_000
+"""Of a file, in references, besides those that it has: a request takes its time."""
+_READ_AHEAD = 4
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +47,7 @@ def plan_pieces(session: Session, most: int = DEFAULT_REFERENCES) -> list[list[P
     pieces: list[tuple[Piece, int]] = []
     for id, own in paths.items():
         parts = max(-(-counts[id] // most), 1)
-        weight = counts[id] // parts
+        weight = counts[id] // parts + _COST
         pieces += [(Piece(id, tuple(own), part, parts), weight) for part in range(parts)]
     return list(pack(pieces, most))
 
@@ -50,7 +56,7 @@ def plan_arrays(session: Session, most: int = DEFAULT_REFERENCES) -> list[list[s
     """The paths of all arrays of a version, by task; the references of an array are not cut."""
     counts = count_references(session)
     nodes = [node for node in session.state.view.nodes() if node.array is not None]
-    weights = [sum(counts[id] for id in manifest_ids(session, node)) for node in nodes]
+    weights = [sum(counts[id] + _COST for id in manifest_ids(session, node)) for node in nodes]
     return list(pack([(n.path, w) for n, w in zip(nodes, weights, strict=True)], most))
 
 
@@ -88,6 +94,23 @@ def read_table(session: Session, id: ManifestId, node: Node) -> ChunkTable:
     grid = tuple((0, each.num_chunks) for each in node.array.shape)
     table = session.state.assets.read_manifest(id).table(node.id, len(grid))
     return table.select(grid) if len(table) else table
+
+
+def read_tables(session: Session, node: Node) -> Iterator[ChunkTable]:
+    """The references of an array, a manifest at a time; the next ones are read meanwhile."""
+    return read_ahead(manifest_ids(session, node), lambda id: read_table(session, id, node))
+
+
+def read_ahead(items: Iterable[T], read: Callable[[T], R]) -> Iterator[R]:
+    """What is read of each, in their order; some are read before they are asked for."""
+    with ThreadPoolExecutor(_READ_AHEAD) as pool:
+        waiting: deque[Future[R]] = deque()
+        for item in items:
+            waiting.append(pool.submit(read, item))
+            if len(waiting) >= _READ_AHEAD:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
 
 
 def references_of_a_task(source: Source) -> int:

@@ -21,7 +21,8 @@ from frazil.frames.tables.planning import (
     count_references,
     manifest_ids,
     pack,
-    read_table,
+    read_ahead,
+    read_tables,
     references_of_a_task,
 )
 from frazil.frames.tables.whole import choose_columns
@@ -83,9 +84,8 @@ class StorageTable:
 
 def _find_others(assets: Assets, snapshots: Iterable[SnapshotId]) -> Others:
     found: dict[NodeId, set[ManifestId]] = {}
-    files = uncached(assets)
-    for id in snapshots:
-        for node in files.read_snapshot(id).nodes.values():
+    for snapshot in read_ahead(snapshots, uncached(assets).read_snapshot):
+        for node in snapshot.nodes.values():
             if node.array is not None:
                 refs = manifests_of(node.array, assets.dialect)
                 found.setdefault(node.id, set()).update(ref.id for ref in refs)
@@ -95,7 +95,7 @@ def _find_others(assets: Assets, snapshots: Iterable[SnapshotId]) -> Others:
 def _measure(session: Session, measured: Measured) -> Iterator[dict[str, Any]]:
     node = session.state.view.get_node(measured.path)
     ids = manifest_ids(session, node)
-    tables = [read_table(session, id, node) for id in ids]
+    tables = list(read_tables(session, node))
     shares = [
         np.full(len(table), id in measured.others) for id, table in zip(ids, tables, strict=True)
     ]
@@ -143,11 +143,10 @@ def _mark_shared(
 def _read_others(session: Session, node: Node, ids: Iterable[ManifestId]) -> Iterator[ChunkTable]:
     """The references of an array in manifests of other versions, while it had as many axes."""
     assert node.array is not None
-    files = uncached(session.state.assets)
-    for id in sorted(ids):
-        refs = files.read_manifest(id).arrays.get(node.id)
+    axes, files = len(node.array.shape), uncached(session.state.assets)
+    for refs in read_ahead(sorted(ids), lambda id: files.read_manifest(id).arrays.get(node.id)):
         table = None if refs is None else refs.table()
-        if table is not None and len(table) and table.axes == len(node.array.shape):
+        if table is not None and len(table) and table.axes == axes:
             yield table
 
 

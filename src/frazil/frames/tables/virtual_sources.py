@@ -12,7 +12,7 @@ import pyarrow as pa
 from frazil.format.chunks import ChunkTable
 from frazil.format.references import ChunkKind
 from frazil.frames.source import Source
-from frazil.frames.tables.planning import manifest_ids, read_table
+from frazil.frames.tables.planning import read_tables
 from frazil.frames.tables.spelling import take_texts, to_texts
 from frazil.frames.tables.whole import choose_columns, list_of
 from frazil.session import Session
@@ -51,8 +51,7 @@ class VirtualSources:
 def _read_parts(session: Session) -> Iterator[pa.Table]:
     """The files of each array in each manifest."""
     for node in session.state.view.nodes():
-        for id in () if node.array is None else manifest_ids(session, node):
-            table = read_table(session, id, node)
+        for table in () if node.array is None else read_tables(session, node):
             virtual = table.take(table.kind == ChunkKind.VIRTUAL)
             if len(virtual):
                 yield _summarize(node.path, virtual)
