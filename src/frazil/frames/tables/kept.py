@@ -35,6 +35,8 @@ _STATISTICS = pa.schema(
     }
 )  # fmt: skip
 _MEASURES = _STATISTICS.names[2:]
+_NO_SUM = np.iinfo(np.int64).min
+"""The sum of integers that is none of 64 bits."""
 
 
 def open_ledger(source: Source) -> Whole:
@@ -57,7 +59,7 @@ def open_statistics(source: Source) -> Whole:
     """What is known of the values of chunks; empty where nothing is.
 
     Of an array `/a/b` it is in the group `/_frazil/statistics/a/b`: an array for each measure, with an
-    element for each chunk.
+    element for each chunk. Times are in microseconds since 1970. Chunks may have changed since.
     """
     parts = [
         _spread(path, measures)
@@ -89,14 +91,22 @@ def _spread(path: str, measures: Mapping[str, NDArray[Any]]) -> pa.Table:
         pa.array(offsets), pa.array(places.reshape(-1)), type=list_of(pa.int64())
     )
     columns = [pa.repeat(pa.scalar(path), len(places)), chunk]
+    empty = counts.reshape(-1)[known] == 0
     for name in _MEASURES:
         type = _STATISTICS.field(name).type
         if name in measures:
-            values = measures[name].reshape(-1)[known]
-            columns.append(pa.array(values, from_pandas=True).cast(type))
+            columns.append(_measure(measures[name].reshape(-1)[known], type, empty))
         else:
             columns.append(pa.nulls(len(places), type))
     return pa.table(columns, schema=_STATISTICS)
+
+
+def _measure(values: NDArray[Any], type: pa.DataType, empty: NDArray[np.bool_]) -> pa.Array:
+    """A column of a measure; null where there is none, or nothing that it would be of."""
+    if type == pa.int64():
+        return pa.array(values.astype(np.int64))
+    missing = empty | (values == _NO_SUM if values.dtype == np.int64 else np.isnan(values))
+    return pa.array(values.astype(np.float64), mask=missing)
 
 
 def _read_arrays(
