@@ -26,6 +26,7 @@ from frazil.errors import IcechunkError, JobError, SetupError, StorageError
 from frazil.spark.facts import find_max_failures as find_max_failures
 from frazil.spark.facts import is_connect
 from frazil.spark.job import Job
+from frazil.spark.settling import settle_worker
 from frazil.spark.workers import explain_failure
 
 dump: Callable[[object], bytes] = _dumps
@@ -109,6 +110,7 @@ def run_task(number: int, function: Callable[[], object], max_failures: int) -> 
     seconds = time.perf_counter() - start
     row = [number, attempt, seconds, ok, dump(value)]
     columns = [pa.array([each], field.type) for each, field in zip(row, RESULT_FIELDS, strict=True)]
+    settle_worker()
     return pa.RecordBatch.from_arrays(columns, schema=RESULT_FIELDS)
 
 

@@ -36,6 +36,7 @@ from frazil.spark.ingesting.cutting import place, write
 from frazil.spark.ingesting.parsing import Outcome, Reading, pack, parse, share_equal, unpack
 from frazil.spark.ingesting.placing import PlacedCell, Placement
 from frazil.spark.job import Job
+from frazil.spark.settling import settle_worker
 
 _PARSED_FIELDS = pa.schema([*RESULT_FIELDS, ("source", pa.string()), ("references", pa.binary())])
 _PARSED_SCHEMA = RESULT_SCHEMA + ", source string, references binary"
@@ -126,6 +127,7 @@ def write_cells(
         placement, assets, _ = _load(blob)
         for batch in batches:
             yield from _cut_sources(placement, assets, batch)
+        settle_worker()
 
     def gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         placement, assets, max_failures = _load(blob)

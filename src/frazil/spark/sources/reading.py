@@ -20,6 +20,7 @@ from frazil.frames.registry import open_table
 from frazil.frames.source import AnyRepository, Source, open_source
 from frazil.frames.table import Table
 from frazil.spark.fan_out import dump
+from frazil.spark.settling import settle_worker
 from frazil.urls import make_ref
 
 
@@ -37,6 +38,7 @@ def make_frame(spark: SparkSession, table: Table) -> DataFrame:
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 yield from table.read(partitions[number])
+        settle_worker()
 
     count = len(partitions)
     return spark.range(0, count, 1, count).mapInArrow(run, schema)
