@@ -1,7 +1,8 @@
-"""Ten million references over twenty thousand files in one ingest.
+"""Ten million references over twenty thousand files in one ingest, and millions set by tasks.
 
-    python -m benchmarks.scale [--files 2000 20000] [--rounds 1]
+    python -m benchmarks.scale [--files 2000 20000] [--millions 1 3] [--rounds 1]
 
+- *through the driver*: tasks return all references, as small jobs do; *in tasks*: they write manifests.
 - Files are small HDF5 files of 500 chunks each on a local disk.
 - *start-up* is Spark's, with what workers load, and is not part of the seconds.
 - *driver* is the most memory that the Python process of the user has had, *Java* that of Spark's own
@@ -19,6 +20,8 @@ WORKLOADS = "benchmarks.support.scale_workloads"
 COLUMNS = (
     "files", "references", "seconds", "µs a reference", "start-up s", "driver MB", "Java MB",
 )  # fmt: skip
+TASK_COLUMNS = ("references", "way", "seconds", "driver MB", "Java MB")
+WAYS = {"through the driver": 1_000_000_000_000, "in tasks": 100_000}
 
 
 def measure(counts: list[int], rounds: int) -> dict[int, list[Figures]]:
@@ -36,6 +39,32 @@ def measure(counts: list[int], rounds: int) -> dict[int, list[Figures]]:
                 )
                 found.setdefault(count, []).append(figures)
     return found
+
+
+def measure_tasks(millions: list[int], rounds: int) -> dict[tuple[int, str], list[Figures]]:
+    """The figures of all rounds, by the number of references and the way they take."""
+    found: dict[tuple[int, str], list[Figures]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(rounds):
+            for count in (each * 1_000_000 for each in millions):
+                for way, returned in WAYS.items():
+                    figures = run_child(
+                        sys.executable, WORKLOADS, workload="set_references", folder=folder,
+                        count=count, returned=returned,
+                    )  # fmt: skip
+                    found.setdefault((count, way), []).append(figures)
+    return found
+
+
+def task_row_of(count: int, way: str, figures: Figures) -> list[str]:
+    """A row of the second table."""
+    return [
+        f"{count:,}",
+        way,
+        f"{figures['seconds']:.1f}",
+        f"{figures['driver_bytes'] / 1e6:.0f}",
+        f"{figures['java_bytes'] / 1e6:.0f}",
+    ]
 
 
 def row_of(count: int, figures: Figures) -> list[str]:
@@ -56,11 +85,17 @@ def main() -> None:
     """Measure everything and print one table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--files", type=int, nargs="+", default=[2_000, 20_000])
+    parser.add_argument("--files", type=int, nargs="*", default=[2_000, 20_000])
+    parser.add_argument("--millions", type=int, nargs="*", default=[1, 3])
     options = parser.parse_args()
-    found = measure(options.files, options.rounds)
-    rows = [row_of(count, medians(figures)) for count, figures in found.items()]
-    print_table("References in one ingest", COLUMNS, rows)
+    if options.files:
+        found = measure(options.files, options.rounds)
+        rows = [row_of(count, medians(figures)) for count, figures in found.items()]
+        print_table("References in one ingest", COLUMNS, rows)
+    if options.millions:
+        set_by_tasks = measure_tasks(options.millions, options.rounds)
+        rows = [task_row_of(*key, medians(figures)) for key, figures in set_by_tasks.items()]
+        print_table("References that tasks set", TASK_COLUMNS, rows)
 
 
 if __name__ == "__main__":

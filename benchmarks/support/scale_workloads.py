@@ -1,4 +1,4 @@
-"""An ingest of many small files with many chunks each, in a fresh process."""
+"""Jobs with many references, in a fresh process: many small files with many chunks each, and tasks."""
 
 import time
 from collections.abc import Callable
@@ -6,14 +6,18 @@ from pathlib import Path
 
 import h5py
 import numpy as np
+import zarr
 
 import frazil
 import frazil.spark
 from benchmarks.support.measuring import Figures, answer
 from benchmarks.support.spark_starting import measure_memory, start
+from frazil.spark.arrays.one_commit import running, write_regions
+from frazil.spark.arrays.runner import Runner
 
 STEPS, CHUNKS_A_STEP = 5, 100
 REFERENCES_A_FILE = STEPS * CHUNKS_A_STEP
+REFERENCES_A_STEP = 10_000
 
 
 def make_files(folder: str, count: int) -> Figures:
@@ -72,7 +76,44 @@ def _verify(repository: frazil.Repository, snapshot_id: str | None, count: int) 
     assert commit.metadata["frazil_job"]["references"] == count * REFERENCES_A_FILE
 
 
-WORKLOADS: dict[str, Callable[..., Figures]] = {"make_files": make_files, "ingest": ingest}
+def set_references(folder: str, count: int, returned: int) -> Figures:
+    """One job whose tasks set so many references, of which they return some to the driver."""
+    spark, startup_seconds = start()
+    storage = frazil.local_filesystem_storage(f"{folder}/set-{count}-{returned}-{time.time_ns()}")
+    repository = frazil.Repository.create(storage)
+    steps = count // REFERENCES_A_STEP
+    side = round(REFERENCES_A_STEP**0.5)
+    with running("set references", repository, "main", None) as run:
+        session = run.open_session()
+        zarr.create_array(
+            session.store, name="a", shape=(steps, side, side), chunks=(1, 1, 1), dtype="f4"
+        )
+        runner = Runner(run.job, spark, returned_references=returned)
+        groups = [[(start, min(start + 5, steps))] for start in range(0, steps, 5)]
+        begin = time.perf_counter()
+        write_regions(runner, session, _set_steps, groups)
+        report = run.commit(session, runner, spark, None)
+        seconds = time.perf_counter() - begin
+    memory = measure_memory()
+    assert report.chunks == count
+    spark.stop()
+    return {"seconds": seconds, "startup_seconds": startup_seconds, **memory}
+
+
+def _set_steps(session: frazil.Session, steps: tuple[int, int]) -> None:
+    side = round(REFERENCES_A_STEP**0.5)
+    places = np.indices((steps[1] - steps[0], side, side)).reshape(3, -1).T
+    places[:, 0] += steps[0]
+    numbers = np.arange(len(places))
+    session.store.set_virtual_columns(
+        "a", places, (numbers % 100, [f"s3://bucket/file-{steps[0]}-{n}" for n in range(100)]),
+        numbers * 1000, np.full(len(places), 1000), validate_containers=False,
+    )  # fmt: skip
+
+
+WORKLOADS: dict[str, Callable[..., Figures]] = {
+    "make_files": make_files, "ingest": ingest, "set_references": set_references,
+}  # fmt: skip
 
 if __name__ == "__main__":
     answer(WORKLOADS)

@@ -15,14 +15,7 @@ from frazil.engine.lookup import manifests_of
 from frazil.engine.splitting import Cell, SplitGrid, SplitRule, plan_split
 from frazil.engine.view import View
 from frazil.format.chunks import ChunkTable, concatenate
-from frazil.format.coordinates import (
-    Coordinates,
-    Extents,
-    is_inside,
-    rows_inside,
-    split_rows,
-    unite,
-)
+from frazil.format.coordinates import Coordinates, Extents, is_inside, unite
 from frazil.format.dialect import Dialect
 from frazil.format.ids import ManifestId, NodeId
 from frazil.format.manifest import Manifest
@@ -129,7 +122,7 @@ def _plan_parts(
         written = _lay_under(each.read_changes(view.assets, node.id), written, deleted, grid)
     # After all references, of which those that were set later stay.
     for each in unready:
-        deleted = _unite_rows(deleted, _split_rows(each.deleted, grid))
+        deleted = _unite_rows(deleted, grid.split(each.deleted))
     for cell in sorted({*former, *written, *deleted, *ready}):
         box = grid.extents(cell)
         if cell in ready:
@@ -186,9 +179,8 @@ def _lay_under(
     grid: SplitGrid,
 ) -> dict[Cell, ChunkTable]:
     """References of a worker among the edits by cell, which lie over them."""
-    whole = tuple((0, count) for count in grid.shape)
     found = dict(written)
-    for cell, part in table.select(whole).split(grid.edges).items():
+    for cell, part in table.select(grid.everything).split(grid.edges).items():
         kept = part.remove(deleted[cell]) if cell in deleted else part
         found[cell] = kept.merge(written[cell]) if cell in written else kept
     return found
@@ -204,15 +196,7 @@ def _split_edits(
 ) -> tuple[dict[Cell, ChunkTable], dict[Cell, Coordinates]]:
     """Edits by cell; those outside of the grid are dropped."""
     written, deleted = edits.settled()
-    whole = tuple((0, count) for count in grid.shape)
-    return written.select(whole).split(grid.edges), _split_rows(deleted, grid)
-
-
-def _split_rows(coordinates: Coordinates, grid: SplitGrid) -> dict[Cell, Coordinates]:
-    """Chunks by cell; those outside of the grid are dropped."""
-    whole = tuple((0, count) for count in grid.shape)
-    inside = coordinates[rows_inside(coordinates, whole)]
-    return {cell: inside[rows] for cell, rows in split_rows(inside, grid.edges).items()}
+    return written.select(grid.everything).split(grid.edges), grid.split(deleted)
 
 
 def _unite_rows(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Protocol
 
-from frazil.format.coordinates import Extents
+from frazil.format.coordinates import Coordinates, Extents, rows_inside, split_rows
 from frazil.format.snapshot import ArrayData
 
 Cell = tuple[int, ...]
@@ -51,6 +51,11 @@ class SplitGrid:
             for count, size in zip(self.shape, self.sizes, strict=True)
         ]
 
+    @property
+    def everything(self) -> Extents:
+        """The box of all chunks."""
+        return tuple((0, count) for count in self.shape)
+
     def extents(self, cell: Cell) -> Extents:
         """The box of chunks that a cell holds."""
         return tuple(
@@ -63,13 +68,15 @@ class SplitGrid:
         ranges = [
             range(start // size, -(-min(stop, count) // size))
             for (start, stop), size, count in zip(
-                box or self._everything(), self.sizes, self.shape, strict=True
+                box or self.everything, self.sizes, self.shape, strict=True
             )
         ]
         return product(*ranges)
 
-    def _everything(self) -> Extents:
-        return tuple((0, count) for count in self.shape)
+    def split(self, coordinates: Coordinates) -> dict[Cell, Coordinates]:
+        """Chunks by cell; those outside of the grid are dropped."""
+        inside = coordinates[rows_inside(coordinates, self.everything)]
+        return {cell: inside[rows] for cell, rows in split_rows(inside, self.edges).items()}
 
 
 def plan_split(path: str, array: ArrayData, rules: Sequence[SplitRule]) -> SplitGrid:

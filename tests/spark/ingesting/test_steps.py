@@ -9,8 +9,9 @@ import pytest
 import frazil
 from frazil import virtual
 from frazil.errors import InvalidInputError, InvalidSourcesError
+from frazil.spark.arrays.splitting import configured_rules, plan_sizes
 from frazil.spark.ingesting.arrays import make_room, unite
-from frazil.spark.ingesting.configuring import add_to, configured_rules
+from frazil.spark.ingesting.configuring import add_to
 from frazil.spark.ingesting.containers import common_folders, plan_containers
 from frazil.spark.ingesting.cutting import place, write
 from frazil.spark.ingesting.discovery import SourceFile, discover
@@ -34,7 +35,7 @@ from frazil.spark.ingesting.planning import (
     plan_ingest,
     split_replacing,
 )
-from frazil.spark.ingesting.splitting import plan_rules, plan_sizes
+from frazil.spark.ingesting.splitting import plan_rules
 from frazil.virtual import FileVersion, Source
 from frazil.virtual.readers.stores import SourceStores
 from tests.spark.ingesting.archives import save_archive, save_days

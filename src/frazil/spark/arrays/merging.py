@@ -9,10 +9,10 @@ import numpy as np
 
 from frazil.engine import forks
 from frazil.engine.changes import ChangeSet
-from frazil.engine.edits import ChunkEdits
+from frazil.engine.edits import ChunkEdits, unite
 from frazil.engine.state import SessionState
 from frazil.errors import OverlappingTasksError
-from frazil.format.coordinates import Coordinates, sort_order
+from frazil.format.coordinates import Coordinates, Extents, bounding_box, sort_order
 from frazil.format.ids import NodeId
 
 _NAMED_CHUNKS = 5
@@ -40,7 +40,7 @@ def merge_changes(state: SessionState, fork: SessionState, changes: Sequence[Cha
     for each in only_nodes:
         forks.merge(state, fresh_fork(fork, _without_chunks(each)))
     together = ChangeSet.of(state.surroundings.dialect)
-    together.chunks = {id: _unite(each) for id, each in edits.items()}
+    together.chunks = {id: unite(each) for id, each in edits.items()}
     for each in changes:
         together.nodes.update(each.nodes)
         together.sources |= each.sources
@@ -57,7 +57,10 @@ def _edits_by_node(changes: Sequence[ChangeSet]) -> dict[NodeId, list[ChunkEdits
 
 def _find_repeated(edits: Sequence[ChunkEdits]) -> Coordinates:
     """The chunks that more than one has set or deleted."""
-    rows = np.concatenate([each.coordinates() for each in edits])
+    meeting = _find_meeting(edits)
+    if not meeting:
+        return np.empty((0, edits[0].axes), np.uint32)
+    rows = np.concatenate([each.coordinates() for each in meeting])
     if rows.shape[1] == 0:
         return rows[:1] if len(rows) > 1 else rows[:0]
     ordered = rows[sort_order(rows)] if len(rows) else rows
@@ -65,14 +68,21 @@ def _find_repeated(edits: Sequence[ChunkEdits]) -> Coordinates:
     return np.unique(ordered[1:][is_repeated], axis=0)
 
 
-def _unite(edits: Sequence[ChunkEdits]) -> ChunkEdits:
-    """All edits as one; by halves, so that no column is copied more often than there are halvings."""
-    if len(edits) == 1:
-        return edits[0]
-    middle = len(edits) // 2
-    united = _unite(edits[:middle]).copy()
-    united.apply(_unite(edits[middle:]))
-    return united
+def _find_meeting(edits: Sequence[ChunkEdits]) -> list[ChunkEdits]:
+    """Those whose smallest box meets that of another one; the others have their chunks alone."""
+    filled = [(each, box) for each in edits if (box := _find_box(each)) is not None]
+    boxes = np.array([box for _, box in filled], np.int64).reshape(len(filled), edits[0].axes, 2)
+    starts, stops = boxes[:, :, 0], boxes[:, :, 1]
+    return [
+        each
+        for row, (each, _) in enumerate(filled)
+        if np.sum(np.all((starts < stops[row]) & (starts[row] < stops), axis=1)) > 1
+    ]
+
+
+def _find_box(edits: ChunkEdits) -> Extents | None:
+    rows = edits.coordinates()
+    return bounding_box(rows) if len(rows) else None
 
 
 def _has_nodes(changes: ChangeSet) -> bool:

@@ -13,12 +13,15 @@ from pyspark.sql import SparkSession
 
 from frazil.conflicts import ConflictDetector
 from frazil.engine.changes import ChangeSet
+from frazil.format.ids import NodeId
 from frazil.format.references import ChunkKind
 from frazil.opening import open_repository
 from frazil.repository import Repository
 from frazil.session import ForkSession, Session
+from frazil.spark.arrays.gathering import find_parts, gather, leave_parts, plan_limit
 from frazil.spark.arrays.merging import fresh_fork, merge_changes
 from frazil.spark.arrays.report import METRICS, JobReport
+from frazil.spark.arrays.rules import add_missing_rules, save_rules
 from frazil.spark.arrays.runner import Runner, RunOn, choose_runner, find_application_id
 from frazil.spark.job import Job
 from frazil.urls import Location
@@ -69,6 +72,7 @@ class Run:
         self.job.refuse_if_cancelled()
         if not session.has_uncommitted_changes:
             return report
+        save_rules(self.repository, session.state.surroundings.config)
         told = {**(metadata or {}), METRICS: report.metrics()}
         id = session.commit(message or self.name, told, rebase_with=ConflictDetector())
         return report.committed_as(id)
@@ -107,30 +111,39 @@ def write_regions(
 ) -> None:
     """Call a function for each region, a task a group, and take over what it changed."""
     fork = session.fork()
-    task = _RegionTask(fork, function)
-    merge_changes(session.state, fork.state, runner.run(what, task, groups))
+    task = _RegionTask(fork, function, plan_limit(runner, session.state, len(groups)))
+    changes = runner.run(what, task, groups)
+    merge_changes(session.state, fork.state, changes)
+    parts = find_parts(runner, changes)
+    add_missing_rules(session.state, parts)
+    gather(runner, session.state, parts)
 
 
 @dataclass(frozen=True, slots=True)
 class _RegionTask(Generic[Region]):
     fork: ForkSession
     function: WriteRegion[Region]
+    limit: int | None
+    """References of an array beyond which a task leaves them in the storage."""
 
     def __call__(self, regions: Sequence[Region]) -> ChangeSet:
         """What the function changed in a fork of this task's own; chunks as references."""
         session = ForkSession(fresh_fork(self.fork.state))
         for region in regions:
             self.function(session, region)
+        changes = session.state.changes.copy()
+        leave_parts(session.state.assets, changes, self.limit)
         # What is reported must outlast this worker, and its host.
         session.state.assets.storage.flush()
-        return session.state.changes.copy()
+        return changes
 
 
-def count_written(changes: ChangeSet) -> tuple[int, int]:
-    """How many chunks are set, and their bytes in the repository's own storage."""
+def count_written(changes: ChangeSet, *ids: NodeId) -> tuple[int, int]:
+    """How many chunks of all or of these arrays are set, and their bytes in the own storage."""
     chunks = size = 0
-    for edits in changes.chunks.values():
+    for edits in [edits for id, edits in changes.chunks.items() if not ids or id in ids]:
         table, _ = edits.settled()
-        chunks += len(table)
+        chunks += len(table) + sum(cell.count for cell in edits.cells)
         size += int(table.length[table.kind != ChunkKind.VIRTUAL].sum())
+        size += sum(cell.bytes for cell in edits.cells)
     return chunks, size

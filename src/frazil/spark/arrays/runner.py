@@ -29,6 +29,8 @@ class Runner:
     job: Job
     spark: SparkSession | None
     """None to stay in this process."""
+    returned_references: int = 100_000
+    """So many are returned by all tasks together; others they leave in the storage."""
 
     @property
     def name(self) -> str:

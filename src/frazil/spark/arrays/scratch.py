@@ -6,6 +6,7 @@ what a killed task has left, and the metadata, is for garbage collection, like t
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import chain
 from typing import Any
 
 import zarr
@@ -39,10 +40,13 @@ class Scratch:
             assets.storage.delete_many(map(assets.layout.chunk_key, self._chunk_ids()))
 
     def _chunk_ids(self) -> Iterator[ChunkId]:
-        for edits in self.session.state.changes.chunks.values():
+        assets = self.session.state.assets
+        for id, edits in self.session.state.changes.chunks.items():
             table, _ = edits.settled()
-            for row in table.distinct_chunk_ids():
-                yield ChunkId(row.tobytes())
+            cells = (cell.read_changes(assets, id) for cell in edits.cells)
+            for each in chain([table], cells):
+                for row in each.distinct_chunk_ids():
+                    yield ChunkId(row.tobytes())
 
 
 @contextmanager

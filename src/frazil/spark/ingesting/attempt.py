@@ -12,12 +12,12 @@ from frazil.format.json_values import JsonValue
 from frazil.repository import Repository
 from frazil.session import Session
 from frazil.spark.arrays.runner import Runner, count_slots, find_application_id
+from frazil.spark.arrays.splitting import configured_rules
 from frazil.spark.checks import Finding
 from frazil.spark.ingesting.arrays import make_room
 from frazil.spark.ingesting.configuring import (
     add_to,
     configure,
-    configured_rules,
     current_config,
     save,
 )

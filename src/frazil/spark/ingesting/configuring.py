@@ -1,21 +1,15 @@
 """The configuration that an ingest needs, added where it is missing, and saved with the repository."""
 
 from collections.abc import Sequence
-from copy import deepcopy
 
-from frazil.config import ManifestConfig, ManifestSplittingConfig, RepositoryConfig
+from frazil.config import RepositoryConfig
 from frazil.config.split_conditions import SplitSizes
 from frazil.repository import Repository
+from frazil.spark.arrays.splitting import add_rules
 from frazil.virtual import VirtualChunkContainer
 from frazil.virtual.default_credentials import default_credential
 from frazil.virtual.locations import index_containers
 from frazil.virtual.readers.stores import Credentials
-
-
-def configured_rules(config: RepositoryConfig) -> SplitSizes | None:
-    """The rules for splitting that somebody has set."""
-    splitting = config.manifest.splitting if config.manifest is not None else None
-    return splitting.split_sizes if splitting is not None else None
 
 
 def current_config(repository: Repository) -> RepositoryConfig:
@@ -28,15 +22,10 @@ def add_to(
     config: RepositoryConfig, containers: Sequence[VirtualChunkContainer], rules: SplitSizes
 ) -> RepositoryConfig:
     """A configuration with the containers and, behind its own, the rules that it lacks."""
-    added = deepcopy(config)
+    added = add_rules(config, rules)
     for container in containers:
         if container.url_prefix not in (added.virtual_chunk_containers or {}):
             added.set_virtual_chunk_container(container)
-    before = configured_rules(config) or ()
-    new = tuple(rule for rule in rules if rule not in before)
-    if new:
-        added.manifest = added.manifest or ManifestConfig()
-        added.manifest.splitting = ManifestSplittingConfig((*before, *new))
     return added
 
 

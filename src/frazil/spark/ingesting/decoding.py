@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from frazil.engine.state import SessionState
 from frazil.format.references import ChunkKind
 from frazil.session import Session
-from frazil.spark.arrays.one_commit import write_regions
+from frazil.spark.arrays.one_commit import count_written, write_regions
 from frazil.spark.arrays.runner import Runner, count_slots
 from frazil.spark.ingesting.native import Written, plan_tasks
 from frazil.spark.ingesting.native_writing import WritePieces
@@ -50,7 +50,4 @@ def write_natives(
 
 def _measure(state: SessionState, path: str) -> Written:
     node, _ = state.view.get_array(path)
-    if node.id not in state.changes.chunks:
-        return Written(0, 0)
-    table, _ = state.changes.chunks[node.id].settled()
-    return Written(len(table), int(table.length.sum()))
+    return Written(*count_written(state.changes, node.id))
