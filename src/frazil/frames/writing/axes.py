@@ -35,6 +35,7 @@ class WriteAxis:
         places = self.find(column)
         if (places < 0).any():
             unknown = pc.unique(column.filter(pa.array(places < 0)))
+            unknown = unknown.take(pc.sort_indices(unknown))
             raise InvalidInputError(
                 f"{self.dim} has no coordinate {show(unknown)}: only coordinates that are there can be "
                 f'written to, unless the option append_dim is "{self.dim}"'
