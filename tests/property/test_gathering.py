@@ -118,7 +118,7 @@ def commit_over(state: SessionState, surroundings: Surroundings, meanwhile: Edit
     return [tuple(row) for rows in log.updated_chunks.values() for row in rows.tolist()]
 
 
-@settings(max_examples=2000 if DEEP else 60)
+@settings(max_examples=1000 if DEEP else 60)
 @given(data=st.data())
 def test_references_that_tasks_leave_are_those_that_they_would_return(data: st.DataObject) -> None:
     tasks = Tasks(data)

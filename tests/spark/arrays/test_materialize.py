@@ -14,7 +14,7 @@ from frazil.config import RepositoryConfig
 from frazil.credentials import LocalFileSystemAccess, containers_credentials
 from frazil.errors import NodeNotFoundError, StorageError
 from frazil.spark import materialize, rechunk
-from frazil.spark.arrays.materializing import VirtualChunks, split
+from frazil.spark.arrays.materializing import split
 from frazil.storage import local_filesystem_storage, local_filesystem_store
 from frazil.virtual import VirtualChunkContainer
 
@@ -112,11 +112,8 @@ def test_a_path_that_is_not_there_is_refused(spark: SparkSession, virtual: Repos
 
 @given(st.lists(st.integers(1, 100), min_size=1), st.integers(1, 300))
 def test_parts_have_all_chunks_in_order(lengths: list[int], most: int) -> None:
-    coordinates = np.arange(len(lengths), dtype=np.uint32)[:, None]
+    parts = split(np.array(lengths, np.uint64), most)
 
-    parts = split(VirtualChunks("/a", coordinates, np.array(lengths, np.uint64)), most)
-
-    joined = np.concatenate([part.coordinates for part in parts])
-    np.testing.assert_array_equal(joined, coordinates)
-    for part in parts:
-        assert len(part.lengths) == 1 or part.lengths.sum() <= most + max(lengths)
+    assert [row for part in parts for row in range(*part)] == list(range(len(lengths)))
+    for start, stop in parts:
+        assert stop - start == 1 or sum(lengths[start:stop]) <= most + max(lengths)

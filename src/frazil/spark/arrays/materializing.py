@@ -1,22 +1,26 @@
 """Virtual chunks, copied into the repository: the same bytes, found where the array looks for them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from pyspark.sql import SparkSession
 
+from frazil.engine.lookup import manifests_of
 from frazil.engine.reading import read_ref
 from frazil.engine.view import View
 from frazil.engine.writing import set_chunk
-from frazil.format.coordinates import Coordinates
+from frazil.format.chunks import ChunkTable
+from frazil.format.ids import ManifestId
 from frazil.format.references import ChunkKind, VirtualRef
+from frazil.format.snapshot import Node
 from frazil.session import ForkSession
 from frazil.spark.arrays.one_commit import AnyRepository, running, write_regions
-from frazil.spark.arrays.regions import choose_task_bytes, pack
+from frazil.spark.arrays.regions import LEAST_TASK_BYTES, choose_task_bytes, pack
 from frazil.spark.arrays.report import JobReport
 from frazil.spark.arrays.runner import RunOn, count_slots
 from frazil.spark.arrays.zarr_arrays import path_of
@@ -45,62 +49,76 @@ def materialize(
     """
     with running("materialize", repo, branch, job) as run:
         session = run.open_session()
-        chunks = list(_virtual_chunks(session.state.view, [path_of(path) for path in paths]))
-        total = sum(int(each.lengths.sum()) for each in chunks)
+        nodes = _arrays_below(session.state.view, [path_of(path) for path in paths])
+        most = task_bytes or LEAST_TASK_BYTES
+        parts = [part for node in nodes for part in _plan_parts(session.state.view, node, most)]
+        total = sum(part.bytes for part in parts)
         limit = task_bytes or choose_task_bytes(total, count_slots(spark))
-        parts = [part for each in chunks for part in split(each, limit)]
-        groups = pack(parts, [int(part.lengths.sum()) for part in parts], limit)
+        groups = pack(parts, [part.bytes for part in parts], limit)
         runner = run.choose_runner(spark, run_on, is_small=total <= limit)
         if groups:
-            run.job.expect("copying", chunks=sum(len(part.lengths) for part in parts), bytes=total)
+            run.job.expect(
+                "copying", chunks=sum(part.stop - part.start for part in parts), bytes=total
+            )
             write_regions(runner, session, copy_chunks, groups, "copying")
         return run.commit(session, runner, spark, message, metadata)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class VirtualChunks:
-    """Some chunks of an array."""
+    """Some chunks of an array: the virtual ones of a manifest, from one to another."""
 
     path: str
-    coordinates: Coordinates
-    lengths: "np.ndarray[Any, np.dtype[np.uint64]]"
-    """In bytes."""
+    manifest_id: ManifestId
+    start: int
+    stop: int
+    bytes: int
 
 
-def split(chunks: VirtualChunks, most_bytes: int) -> list[VirtualChunks]:
-    """The same in parts of about so many bytes."""
-    ends = np.cumsum(chunks.lengths, dtype=np.int64)
-    part = (ends - 1) // most_bytes
+def split(
+    lengths: "np.ndarray[Any, np.dtype[np.uint64]]", most_bytes: int
+) -> list[tuple[int, int]]:
+    """From where to where chunks that follow each other have about so many bytes together."""
+    part = (np.cumsum(lengths, dtype=np.int64) - 1) // most_bytes
     cuts = np.flatnonzero(part[1:] != part[:-1]) + 1
-    return [
-        VirtualChunks(chunks.path, coordinates, lengths)
-        for coordinates, lengths in zip(
-            np.split(chunks.coordinates, cuts), np.split(chunks.lengths, cuts), strict=True
-        )
-    ]
+    return list(pairwise([0, *cuts.tolist(), len(lengths)]))
 
 
 def copy_chunks(session: ForkSession, chunks: VirtualChunks) -> None:
     """Read chunks where they are, and write them to the repository."""
-    coordinates = map(tuple, chunks.coordinates.tolist())
+    node, _ = session.state.view.get_array(chunks.path)
+    table = _read_virtual(session.state.view, node, chunks.manifest_id)
+    rows = range(chunks.start, chunks.stop)
     with ThreadPoolExecutor(_COPIED_AT_ONCE) as pool:
-        for _ in pool.map(partial(_copy_chunk, session, chunks.path), coordinates):
+        for _ in pool.map(partial(_copy_chunk, session, chunks.path, table), rows):
             pass
 
 
-def _copy_chunk(session: ForkSession, path: str, coordinate: tuple[int, ...]) -> None:
-    node, _ = session.state.view.get_array(path)
-    ref = session.state.view.find_chunk(node, coordinate)
-    if isinstance(ref, VirtualRef):
-        set_chunk(session.state, path, coordinate, read_ref(session.state, ref))
+def _copy_chunk(session: ForkSession, path: str, table: ChunkTable, row: int) -> None:
+    ref = table.ref(row)
+    assert isinstance(ref, VirtualRef)
+    coordinate = tuple(table.coordinates[row].tolist())
+    set_chunk(session.state, path, coordinate, read_ref(session.state, ref))
 
 
-def _virtual_chunks(view: View, paths: Sequence[str]) -> Iterator[VirtualChunks]:
-    nodes = {node.id: node for path in paths for node in view.descendants(view.get_node(path).path)}
-    for node in nodes.values():
-        if node.array is None:
-            continue
-        for table in view.tables(node):
-            virtual = table.take(table.kind == ChunkKind.VIRTUAL)
-            if len(virtual):
-                yield VirtualChunks(node.path, virtual.coordinates, virtual.length)
+def _arrays_below(view: View, paths: Sequence[str]) -> Iterable[Node]:
+    nodes = [node for path in paths for node in view.descendants(view.get_node(path).path)]
+    return {node.id: node for node in nodes if node.array is not None}.values()
+
+
+def _plan_parts(view: View, node: Node, most_bytes: int) -> Iterator[VirtualChunks]:
+    assert node.array is not None
+    for ref in manifests_of(node.array, view.assets.dialect):
+        lengths = _read_virtual(view, node, ref.id).length
+        if len(lengths):
+            for start, stop in split(lengths, most_bytes):
+                size = int(lengths[start:stop].sum())
+                yield VirtualChunks(node.path, ref.id, start, stop, size)
+
+
+def _read_virtual(view: View, node: Node, id: ManifestId) -> ChunkTable:
+    """The virtual references of a manifest of the base, inside of the array's grid."""
+    assert node.array is not None
+    grid = tuple((0, each.num_chunks) for each in node.array.shape)
+    table = view.assets.read_manifest(id).table(node.id, len(grid)).select(grid)
+    return table.take(table.kind == ChunkKind.VIRTUAL)
