@@ -1,28 +1,26 @@
 """What the options of a table of cells come to: columns, a grid, a condition, arrays to read."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from frazil.errors import InvalidInputError
-from frazil.frames.columns import Column, Columns, find_columns, find_grid, open_dataset
-from frazil.frames.conditions import EVERYTHING, Condition, columns_of
+from frazil.frames.arrays import Arrays
+from frazil.frames.chunk_truths import ChunkTruth
+from frazil.frames.columns import Column, Columns, find_columns, find_grid
+from frazil.frames.conditions import EVERYTHING, Condition, Leaf, columns_of, leaves_of
 from frazil.frames.grids import Grid, Region, common_cuts
 from frazil.frames.literals import find_zone
 from frazil.frames.options import Options
 from frazil.frames.predicates import Scope, parse_predicate
-from frazil.frames.pruning import Axis, Statistics, find_chunks
+from frazil.frames.pruning import Axis, find_chunks
 from frazil.frames.scanning import Scan
 from frazil.frames.source import Source
-from frazil.frames.types import Values, byte_width, make_values
-from frazil.session import Session
-
-_UNAUTHORIZED = "unauthorized-virtual-chunk-container"
+from frazil.frames.statistics.using import tell_of_chunks
+from frazil.frames.types import Values, byte_width
 
 
 class ChunkCount(NamedTuple):
@@ -36,7 +34,7 @@ class ChunkCount(NamedTuple):
 class Chosen:
     """Everything that reading needs, in whatever process it happens."""
 
-    arrays: "Arrays"
+    arrays: Arrays
     columns: Columns
     given: tuple[Column, ...]
     lazy: Mapping[str, Column]
@@ -46,21 +44,29 @@ class Chosen:
     axes: Mapping[str, Axis]
     condition: Condition
     target_bytes: int
+    told: Mapping[Leaf, ChunkTruth] = field(default_factory=dict)
+    """What statistics tell of leaves about arrays."""
 
     def scan(self) -> Scan:
         """How the rows of a region are made."""
-        return Scan(self.columns.dims, self.given, self.lazy, self.grids, self.axes, self.condition)
+        return Scan(
+            self.columns.dims,
+            self.given,
+            self.lazy,
+            self.grids,
+            self.axes,
+            self.condition,
+            self.told,
+        )
 
     def read_array(self, name: str, region: Region) -> Values:
         """Values of an array."""
         return self.arrays.read(name, self.columns.get(name).type, region)
 
-    def find_chunks(
-        self, grid: Grid | None = None, statistics: Statistics | None = None
-    ) -> NDArray[np.bool_]:
+    def find_chunks(self, grid: Grid | None = None) -> NDArray[np.bool_]:
         """Which chunks of the grid, or of another one of the same dimensions, can have rows."""
         axes = {**self.axes, **self._load_coordinates()}
-        return find_chunks(self.condition, axes, grid or self.grid, statistics)
+        return find_chunks(self.condition, axes, grid or self.grid, self.told)
 
     def count_chunks(self) -> dict[str, ChunkCount]:
         """By array, how many of its chunks have rows that are wanted."""
@@ -85,40 +91,6 @@ class Chosen:
         return found
 
 
-class Arrays:
-    """The arrays of a group; where they are sent to they are opened again."""
-
-    def __init__(self, session: Session, group: str, names: tuple[str, ...]) -> None:
-        self.session = session
-        self.group = group
-        self.names = names
-        self._opened: Any = None
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return (Arrays, (self.session, self.group, self.names))
-
-    def read(self, name: str, type: pa.DataType, region: Region) -> Values:
-        """The values of an array in a region; raises InvalidInputError if it may not be read."""
-        if self._opened is None:
-            self._opened = open_dataset(self.session, self.group, self.names)
-        try:
-            return make_values(self._opened.variables[name][region].values, type)
-        except InvalidInputError as error:
-            raise _explain(error) from error
-
-
-def _explain(error: InvalidInputError) -> InvalidInputError:
-    if error.kind != _UNAUTHORIZED:
-        return error
-    what, _, _ = error.message.partition(": to read")
-    prefix = what.rpartition(" at ")[2].partition(" ")[0]
-    return InvalidInputError(
-        f'{what}: add option("authorize", "{prefix}"), or authorize=["{prefix}"] in Python; "*" is '
-        "every container that the repository declares",
-        kind=error.kind,
-    )
-
-
 def choose(source: Source, *, with_all_columns: bool = False) -> Chosen:
     """What the options of a source come to; reads coordinates, and nothing else."""
     options, session = source.options, source.session
@@ -133,7 +105,7 @@ def choose(source: Source, *, with_all_columns: bool = False) -> Chosen:
     }
     arrays = Arrays(session, options.group, columns.opened)
     grids = {name: find_grid(session, options.group, each) for name, each in lazy.items()}
-    return Chosen(
+    chosen = Chosen(
         arrays=arrays,
         columns=columns,
         given=given,
@@ -146,6 +118,25 @@ def choose(source: Source, *, with_all_columns: bool = False) -> Chosen:
         condition=condition,
         target_bytes=options.target_bytes,
     )
+    return replace(chosen, told=_ask_statistics(chosen))
+
+
+def _ask_statistics(chosen: Chosen) -> dict[Leaf, ChunkTruth]:
+    """What is known of the arrays that the condition is about, for chunks that coordinates leave."""
+    leaves: dict[str, list[Leaf]] = {}
+    for leaf in leaves_of(chosen.condition):
+        if leaf.column in chosen.lazy:
+            leaves.setdefault(leaf.column, []).append(leaf)
+    told: dict[Leaf, ChunkTruth] = {}
+    for name, about in leaves.items():
+        column, own = chosen.lazy[name], chosen.grids[name]
+        wanted = find_chunks(chosen.condition, chosen.axes, chosen.grid.cut_like(own))
+        # Dimensions that the array lacks are not cut there.
+        order = [dim for dim in chosen.grid.dims if dim in own.dims]
+        wanted = wanted.reshape([own.shape[own.dims.index(dim)] for dim in order])
+        wanted = wanted.transpose([order.index(dim) for dim in own.dims])
+        told.update(tell_of_chunks(chosen.arrays, column, own, about, wanted))
+    return told
 
 
 def _read_condition(options: Options, columns: Columns) -> Condition:

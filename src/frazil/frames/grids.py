@@ -39,6 +39,17 @@ class Grid:
         whole = (cuts.get(dim, whole_offsets(size)) for dim, size in self.sizes.items())
         return Grid(self.dims, tuple(whole))
 
+    def refine(self, others: Sequence["Grid"]) -> "Grid":
+        """The same dimensions with its own cuts and those of all others."""
+        cuts = [
+            [grid.offsets[grid.dims.index(dim)] for grid in others if dim in grid.dims]
+            for dim in self.dims
+        ]
+        joined = [
+            reduce(np.union1d, more, own) for own, more in zip(self.offsets, cuts, strict=True)
+        ]
+        return Grid(self.dims, tuple(joined))
+
     def region(self, box: NDArray[np.int64]) -> Region:
         """The elements of a box of chunks."""
         return tuple(

@@ -2,12 +2,14 @@
 
 The answer is exact for conditions about coordinates: a chunk is kept if, and only if, one of its cells
 can satisfy the condition. Elements of a dimension that no leaf of the condition tells apart are alike,
-so that it is evaluated once for each combination of kinds of elements, not of elements.
+so that it is evaluated once for each combination of kinds of elements, not of elements. What is told of
+values in whole chunks is taken into account exactly, too: the condition is evaluated for each kind of
+chunk.
 
 Where kinds are too many it is evaluated for chunks as wholes, which may keep more of them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -15,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from frazil.frames.chunk_truths import ChunkTruth
 from frazil.frames.conditions import (
     UNKNOWN,
     Condition,
@@ -28,6 +31,7 @@ from frazil.frames.grids import Grid
 from frazil.frames.types import Values
 
 _MOST_COMBINATIONS = 1 << 22
+_MOST_ALIKE = 256
 _FALSE, _TRUE, _NULL = 0, 1, 2
 
 
@@ -39,33 +43,88 @@ class Axis:
     values: Values
 
 
-Statistics = Callable[[Leaf], Truth | None]
-"""What is known of a leaf for each chunk of a grid, as arrays that are broadcast to the grid."""
-
-
 def find_chunks(
     condition: Condition,
     axes: Mapping[str, Axis],
     grid: Grid,
-    statistics: Statistics | None = None,
+    told: Mapping[Leaf, ChunkTruth] | None = None,
 ) -> NDArray[np.bool_]:
     """Which chunks of a grid can have rows that a condition is true for.
 
-    `axes` are the columns whose values are known; `statistics` tells what is known of others.
+    `axes` are the columns whose values are known; `told` is what is known of leaves about others.
     """
+    if 0 in grid.shape:
+        return np.zeros(grid.shape, np.bool_)
     known = {leaf: axes[leaf.column] for leaf in leaves_of(condition) if leaf.column in axes}
+    others = {leaf: each for leaf, each in (told or {}).items() if leaf not in known}
+    fine = grid.refine([each.grid for each in others.values()])
+    if prod(fine.shape) > _MOST_COMBINATIONS:
+        fine = grid
+    found = _find_in(
+        condition, known, {leaf: each.over(fine) for leaf, each in others.items()}, fine
+    )
+    return _coarsen(found, fine, grid)
+
+
+def _find_in(
+    condition: Condition, known: Mapping[Leaf, Axis], told: Mapping[Leaf, Truth], grid: Grid
+) -> NDArray[np.bool_]:
     truths = {leaf: tell_of_values(leaf, axis.values) for leaf, axis in known.items()}
-    kept = _combine(condition, known, truths, grid)
-    if kept is None or statistics is not None:
-        wholes = {leaf: _tell_of_chunks(truths[leaf], axis, grid) for leaf, axis in known.items()}
+    alike = _find_alike(told, grid)
+    kinds = _find_all_kinds(known, truths, grid)
+    if kinds is not None and len(alike.told) <= _MOST_ALIKE:
+        found = np.zeros(grid.shape, np.bool_)
+        for number, same in enumerate(alike.told):
+            found |= _combine(condition, kinds, {**truths, **same}, grid) & (alike.of == number)
+        return found
+    wholes = {leaf: _tell_of_chunks(truths[leaf], axis, grid) for leaf, axis in known.items()}
+    tell = {**told, **wholes}
+    possible = evaluate(condition, lambda leaf: tell.get(leaf, UNKNOWN)).can_be_true
+    found = np.array(np.broadcast_to(possible, grid.shape))
+    return found if kinds is None else found & _combine(condition, kinds, truths, grid)
 
-        def tell(leaf: Leaf) -> Truth:
-            told = statistics(leaf) if statistics is not None and leaf not in wholes else None
-            return wholes.get(leaf) or told or UNKNOWN
 
-        possible = np.broadcast_to(evaluate(condition, tell).can_be_true, grid.shape)
-        kept = possible if kept is None else kept & possible
-    return np.array(kept)
+def _coarsen(found: NDArray[np.bool_], fine: Grid, grid: Grid) -> NDArray[np.bool_]:
+    """Which chunks have any of the parts that were found."""
+    for axis, (parts, whole) in enumerate(zip(fine.offsets, grid.offsets, strict=True)):
+        if len(parts) != len(whole):
+            found = np.logical_or.reduceat(found, np.searchsorted(parts, whole[:-1]), axis)
+    return found
+
+
+# Chunks of which the same is told
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Alike:
+    """Chunks by what is told of them."""
+
+    of: NDArray[np.int64]
+    """Of each chunk, the number of its like."""
+    told: list[dict[Leaf, Truth]]
+
+
+def _find_alike(told: Mapping[Leaf, Truth], grid: Grid) -> _Alike:
+    number = np.zeros(grid.shape, np.int64)
+    for truth in told.values():
+        code = np.asarray(truth.can_be_true) + 2 * np.asarray(truth.can_be_false)
+        _, inverse = np.unique(number * 4 + code, return_inverse=True)
+        number = inverse.reshape(grid.shape)
+    _, first = np.unique(number, return_index=True)
+    spread = {
+        leaf: [
+            np.broadcast_to(flags, grid.shape).reshape(-1)[first]
+            for flags in (truth.can_be_true, truth.can_be_false)
+        ]
+        for leaf, truth in told.items()
+    }
+    return _Alike(
+        number,
+        [
+            {leaf: Truth(can[at], cannot[at]) for leaf, (can, cannot) in spread.items()}
+            for at in range(len(first))
+        ],
+    )
 
 
 def _tell_of_chunks(truth: Truth, axis: Axis, grid: Grid) -> Truth:
@@ -108,21 +167,24 @@ class _Kinds:
         return int(self.in_chunk.shape[1])
 
 
-def _combine(
-    condition: Condition, known: Mapping[Leaf, Axis], truths: Mapping[Leaf, Truth], grid: Grid
-) -> NDArray[np.bool_] | None:
-    """The chunks, by kinds of elements; None if there are too many combinations of these."""
-    if 0 in grid.shape:
-        return np.zeros(grid.shape, np.bool_)
+def _find_all_kinds(
+    known: Mapping[Leaf, Axis], truths: Mapping[Leaf, Truth], grid: Grid
+) -> list[_Kinds] | None:
+    """The kinds along dimensions that belong together; None if they have too many combinations."""
     parts = _connected([axis.dims for axis in known.values()], grid.dims)
     kinds = [_find_kinds(dims, known, truths, grid) for dims in parts]
-    if prod(each.count for each in kinds) > _MOST_COMBINATIONS:
-        return None
+    return None if prod(each.count for each in kinds) > _MOST_COMBINATIONS else kinds
+
+
+def _combine(
+    condition: Condition, kinds: Sequence[_Kinds], truths: Mapping[Leaf, Truth], grid: Grid
+) -> NDArray[np.bool_]:
+    """The chunks that have a combination of kinds for which the condition can be true."""
     where = {leaf: number for number, each in enumerate(kinds) for leaf in each.truths}
 
     def tell(leaf: Leaf) -> Truth:
         if leaf not in where:
-            # One value for all rows, or nobody knows.
+            # The same for all rows, or nobody knows.
             return truths.get(leaf, UNKNOWN)
         number = where[leaf]
         codes = kinds[number].truths[leaf]

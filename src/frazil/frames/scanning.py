@@ -1,12 +1,12 @@
 """Cells of a region as Arrow batches: only the chunks and the arrays that its rows need are read.
 
-A region is first narrowed to where the condition can be true by the coordinates alone; then values are
-read, and rows dropped for which it is not true. Coordinates are repeated by broadcasting, never row by
-row.
+A region is first narrowed to where the condition can be true by the coordinates alone, and by what is
+known of values in chunks; then values are read, and rows dropped for which it is not true. Coordinates
+are repeated by broadcasting, never row by row.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
 from math import prod
@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from frazil.frames.chunk_truths import ChunkTruth
 from frazil.frames.columns import Column
 from frazil.frames.conditions import (
     UNKNOWN,
@@ -52,6 +53,8 @@ class Scan:
     axes: Mapping[str, Axis]
     """The columns that are in memory."""
     condition: Condition
+    told: Mapping[Leaf, ChunkTruth] = field(default_factory=dict)
+    """What is known of leaves about columns that are read."""
 
     def narrow(self, region: Region) -> tuple[Region, NDArray[np.bool_] | None]:
         """The smallest region with all cells that can satisfy the condition, and a mask of these.
@@ -62,8 +65,10 @@ class Scan:
         shape = _shape(region)
 
         def tell(leaf: Leaf) -> Truth:
-            axis = self.axes.get(leaf.column)
-            return UNKNOWN if axis is None else tell_of_values(leaf, self._spread(axis, bounds))
+            axis, told = self.axes.get(leaf.column), self.told.get(leaf)
+            if axis is not None:
+                return tell_of_values(leaf, self._spread(axis, bounds))
+            return UNKNOWN if told is None else told.inside(bounds, self.dims)
 
         possible = evaluate(self.condition, tell).can_be_true
         if np.all(possible):

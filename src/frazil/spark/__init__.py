@@ -10,7 +10,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from frazil.spark import checks
-from frazil.spark.arrays import JobReport, foreach_region, materialize, rechunk, transform, write
+from frazil.spark.arrays import (
+    JobReport,
+    analyze,
+    foreach_region,
+    materialize,
+    rechunk,
+    transform,
+    write,
+)
 from frazil.spark.job import Job
 from frazil.spark.sessions import check
 from frazil.spark.sources import (
@@ -27,6 +35,7 @@ from frazil.spark.workers import send_package
 __all__ = [
     "Job",
     "JobReport",
+    "analyze",
     "check",
     "checks",
     "commit_batch",

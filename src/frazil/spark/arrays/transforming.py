@@ -9,6 +9,7 @@ from xarray import DataArray
 from frazil.errors import InvalidInputError
 from frazil.spark.arrays.blocks import BlockKind, Computation
 from frazil.spark.arrays.inputs import Inputs, find_space
+from frazil.spark.arrays.measuring import measure_chunks, plan_analyses
 from frazil.spark.arrays.one_commit import AnyRepository, running
 from frazil.spark.arrays.regions import choose_task_bytes
 from frazil.spark.arrays.report import JobReport
@@ -39,6 +40,7 @@ def transform(
     attrs: Mapping[str, Any] | None = None,
     encoding: Mapping[str, Any] | None = None,
     overwrite: bool = False,
+    statistics: bool = False,
     branch: str = "main",
     message: str | None = None,
     metadata: Mapping[str, Any] | None = None,
@@ -58,7 +60,8 @@ def transform(
     it such as `time.month`. NaN does not count.
 
     The output has the dimensions, the type and the attributes of `template`, or those that the function
-    gave for the first block, and the chunks of the first input, if nothing else is said.
+    gave for the first block, and the chunks of the first input, if nothing else is said. With
+    `statistics` its chunks are measured in the same commit, as `analyze` does it.
     """
     with running("transform", repo, branch, job) as run:
         session = run.open_session()
@@ -83,6 +86,9 @@ def transform(
             steps.map()
         else:
             steps.reduce(reduce, over, groupby)
+        if statistics:
+            analyses = plan_analyses(session, [wanted.path], is_strict=True)
+            measure_chunks(runner, session, analyses, count_slots(spark), limit)
         return run.commit(session, runner, spark, message or f"transform {output}", metadata)
 
 

@@ -9,8 +9,10 @@ from frazil.assets import Assets
 from frazil.conflicts import ConflictDetector
 from frazil.errors import ConflictError, FailedChecksError
 from frazil.format.json_values import JsonValue
+from frazil.frames.statistics.analysing import find_analysable
 from frazil.repository import Repository
 from frazil.session import Session
+from frazil.spark.arrays.measuring import measure_chunks, plan_analyses
 from frazil.spark.arrays.runner import Runner, count_slots, find_application_id
 from frazil.spark.arrays.splitting import configured_rules
 from frazil.spark.checks import Finding
@@ -44,6 +46,7 @@ from frazil.spark.ingesting.report import IngestReport, describe, finish, nothin
 from frazil.spark.ingesting.splitting import plan_rules
 from frazil.spark.job import Job
 from frazil.virtual import SourceHeader, Treatment
+from frazil.virtual.writing import join
 
 METRICS = "frazil_job"
 """The name that commits have the metrics of their job by."""
@@ -155,9 +158,10 @@ class Attempt:
         )
         rules = plan_rules(found, options.group, configured_rules(config))
         config = add_to(config, missing, rules)
-        # Filling a chunk up takes reading what is in it already.
-        filled = config.virtual_chunk_containers or {} if found.existing and found.natives else {}
-        configured = configure(self.repository, config, [*folders, *filled], options.credentials)
+        # Filling a chunk up takes reading what is in it already, and so does measuring it.
+        is_read = found.existing and (found.natives or options.statistics)
+        read = config.virtual_chunk_containers or {} if is_read else {}
+        configured = configure(self.repository, config, [*folders, *read], options.credentials)
         session = _open_again(configured, session)
 
         make_room(found, session.store, options.group)
@@ -172,6 +176,8 @@ class Attempt:
         placed = self.parsed.write_cells(placement, session.state.assets)
         adopt(found, session.state, options.group, placed)
         self._note(session, found, sources)
+        if options.statistics:
+            self._take_statistics(session, found)
 
         check_session(
             self.parsed.runner, session, options.checks, found, sources, self.reading, options.group
@@ -186,6 +192,15 @@ class Attempt:
             rebase_with=ConflictDetector(),
         )
         return finish(report, snapshot_id, placed, written, metrics)
+
+    def _take_statistics(self, session: Session, found: IngestPlan) -> None:
+        """Measure what is new in arrays that are more than coordinates."""
+        runner, group = self.parsed.runner, self.options.group
+        virtual = [n for n, v in found.plan.variables.items() if v.treatment == Treatment.VIRTUAL]
+        named = {f"/{join(group, name)}" for name in (*found.natives, *virtual)}
+        paths = [path for path in find_analysable(session, f"/{group}") if path in named]
+        analyses = plan_analyses(session, paths, is_strict=False)
+        measure_chunks(runner, session, analyses, count_slots(runner.spark))
 
     def _note(self, session: Session, found: IngestPlan, sources: Sequence[ParsedSource]) -> None:
         """Write down in the ledger what is ingested."""

@@ -72,6 +72,7 @@ def ingest(
     on_failed_check: OnFailedCheck = "fail",
     message: str | None = None,
     dry_run: bool = False,
+    statistics: bool = False,
     rename: Mapping[str, str] | None = None,
     skip: Collection[str] = (),
     load: Collection[str] = (),
@@ -101,6 +102,9 @@ def ingest(
 
     `checks`, of `frazil.spark.checks` or functions, see the new version before the branch does. With
     `on_failed_check="quarantine"` the files that they blame are left out, and tried again next time.
+
+    With `statistics` the chunks that are new are measured in the same commit, as `analyze` does it; for
+    variables that are referred to, this reads them.
 
     `rename` gives arrays and dimensions other names, `skip` leaves arrays out, `load` writes the values
     of arrays into the repository, `source_group` is the group inside of the files. `containers` and
@@ -143,6 +147,7 @@ def ingest(
         credentials=dict(credentials or {}),
         wishes=Wishes(dict(chunks or {}), dict(encoding or {})),
         region=region,
+        statistics=statistics,
     )
     known = (current_config(repo).virtual_chunk_containers or {}).values()
     reading = Reading(

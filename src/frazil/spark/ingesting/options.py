@@ -42,6 +42,7 @@ class Options:
     credentials: Credentials = field(default_factory=dict, repr=False)
     wishes: Wishes = field(default_factory=Wishes)
     region: RegionOption | None = None
+    statistics: bool = False
 
 
 def refuse_unknown(**given: str) -> None:

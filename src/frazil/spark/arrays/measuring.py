@@ -1,0 +1,105 @@
+"""Statistics of chunks as a step of a job: planned, measured by tasks, noted in the job's session."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from frazil.errors import InvalidInputError
+from frazil.frames.grids import Boxes
+from frazil.frames.partitions import plan_partitions
+from frazil.frames.statistics.analysing import Analysis, Subject, plan_analysis
+from frazil.frames.statistics.measures import Measures
+from frazil.session import Session
+from frazil.spark.arrays.regions import choose_task_bytes, pack
+from frazil.spark.arrays.runner import Runner
+from frazil.virtual.quiet import without_codec_warnings
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Analyses:
+    """What there is to measure of some arrays."""
+
+    all: tuple[Analysis, ...]
+    left_out: tuple[str, ...] = ()
+    """Why some arrays are not among them."""
+
+    @property
+    def bytes(self) -> int:
+        """What has to be read, decoded."""
+        return sum(int(each.written.sum()) * each.subject.chunk_bytes for each in self.all)
+
+    def tell(self) -> list[str]:
+        """What is done, for a report."""
+        written, unwritten, fresh, unsure = (
+            sum(int(count) for count in counts)
+            for counts in (
+                (each.written.sum() for each in self.all),
+                (each.unwritten.sum() for each in self.all),
+                (each.fresh for each in self.all),
+                (each.without_checksum for each in self.all),
+            )
+        )
+        notes = [
+            f"measured {written + unwritten} chunks, {unwritten} of which were never written",
+            f"{fresh} were known",
+        ]
+        if unsure:
+            notes.append(f"{unsure} left out, whose references have no checksum")
+        return notes + [f"left out: {each}" for each in self.left_out]
+
+
+def plan_analyses(session: Session, paths: Sequence[str], *, is_strict: bool) -> Analyses:
+    """What to measure of arrays in what a session has, changes included.
+
+    Arrays that can't be columns are an error if strict, and otherwise left out.
+    """
+    found, left_out = [], []
+    forked = session.fork()
+    with without_codec_warnings():
+        for path in paths:
+            try:
+                found.append(plan_analysis(forked, path))
+            except (InvalidInputError, ValueError) as error:
+                if is_strict:
+                    raise
+                left_out.append(f"{path} ({error})")
+    return Analyses(tuple(found), tuple(left_out))
+
+
+def measure_chunks(
+    runner: Runner, session: Session, analyses: Analyses, slots: int, task_bytes: int | None = None
+) -> None:
+    """Measure in tasks what was planned, and note it in the session."""
+    limit = task_bytes or choose_task_bytes(analyses.bytes, slots)
+    parts = [
+        _Part(number, partition.boxes, partition.chunk_count * each.subject.chunk_bytes)
+        for number, each in enumerate(analyses.all)
+        for partition in plan_partitions(each.written, each.subject.chunk_bytes, limit)
+    ]
+    groups = pack(parts, [part.bytes for part in parts], limit)
+    measured: list[list[Measures]] = [[] for _ in analyses.all]
+    if groups:
+        runner.job.expect("measuring", bytes=analyses.bytes)
+        task = _MeasureParts(tuple(each.subject for each in analyses.all))
+        for results in runner.run("measuring", task, groups):
+            for number, found in results:
+                measured[number].append(found)
+    for each, found_here in zip(analyses.all, measured, strict=True):
+        each.write(session, found_here)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """Chunks of one of the arrays."""
+
+    number: int
+    boxes: Boxes
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _MeasureParts:
+    subjects: tuple[Subject, ...]
+
+    def __call__(self, parts: Sequence[_Part]) -> list[tuple[int, Measures]]:
+        with without_codec_warnings():
+            return [(part.number, self.subjects[part.number].measure(part.boxes)) for part in parts]
