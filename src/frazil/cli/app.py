@@ -40,6 +40,8 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
     "Build, on Spark": {
         "ingest": jobs.ingest,
         "rechunk": jobs.rechunk,
+        "analyze": jobs.analyze,
+        "sql": jobs.sql,
     },
     "Keep": {
         "stats": upkeep.stats,

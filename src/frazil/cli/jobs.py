@@ -1,17 +1,20 @@
-"""Commands that run on Spark: ingest, rechunk, transform's relatives. Spark is loaded when they are."""
+"""Commands that run on Spark: ingest, rechunk, analyze, sql. Spark is loaded when they are."""
 
+from collections.abc import Sequence
+from math import isfinite
 from typing import Annotated, Any, Literal
 
 import typer
 
-from frazil.cli.arguments import Branch, DryRun, Message, Place
-from frazil.cli.output import Output, clean
+from frazil.cli.arguments import Authorize, Branch, DryRun, Message, Place, Version
+from frazil.cli.output import Output, clean, make_table
 from frazil.errors import InvalidInputError
 
 Master = Annotated[
     str | None, typer.Option("--master", help="Spark's master; without it, this machine.")
 ]
 Progress = Annotated[bool, typer.Option(help="Show a bar while it runs.")]
+_SHOWN_ROWS = 20
 
 
 def ingest(
@@ -103,6 +106,99 @@ def rechunk(
         job=spark.Job(progress=progress and not output.is_json),
     )
     output.answer(report, clean(str(report)))
+
+
+def analyze(
+    url: Place,
+    *,
+    array: Annotated[
+        list[str] | None, typer.Option(metavar="ARRAY", help="An array; without it, all of them.")
+    ] = None,
+    group: Annotated[str, typer.Option(help="The group that they are in, or below.")] = "/",
+    authorize: Authorize = None,
+    branch: Branch = "main",
+    message: Message = None,
+    master: Master = None,
+    progress: Progress = True,
+    output: Output,
+) -> None:
+    """Measure the values of chunks, in one commit, so that queries skip those they need not read.
+
+    Examples:
+    frazil analyze data/weather
+    frazil analyze data/weather --array t2m --array rain
+    """
+    spark = _load_spark()
+    report = spark.analyze(
+        spark.session(master=master),
+        url,
+        array or None,
+        group=group,
+        authorize=authorize or (),
+        branch=branch,
+        message=message,
+        job=spark.Job(progress=progress and not output.is_json),
+    )
+    output.answer(report, clean(str(report)))
+
+
+def sql(
+    url: Version,
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="SELECT …")],
+    *,
+    group: Annotated[str, typer.Option(help="The group whose arrays are tables.")] = "/",
+    limit: Annotated[
+        int | None,
+        typer.Option(min=1, help=f"The most rows; {_SHOWN_ROWS} if they are shown as a table."),
+    ] = None,
+    authorize: Authorize = None,
+    master: Master = None,
+    output: Output,
+) -> None:
+    """Ask a repository with SQL: arrays are tables of cells, repo.snapshots and others tell of it.
+
+    Examples:
+    frazil sql data/weather "SELECT lat, avg(t2m) FROM t2m WHERE time >= '2020-02-01' GROUP BY lat"
+    frazil sql data/weather@v1 "SELECT * FROM repo.arrays" --json
+    """
+    most = limit if output.is_json else limit or _SHOWN_ROWS
+    found = _ask(url, query, group, authorize or (), master, None if most is None else most + 1)
+    rows = [
+        {name: _finite(value) for name, value in row.items()}
+        for row in found.slice(0, most).to_pylist()
+    ]
+    cells = [[_show(value) for value in row.values()] for row in rows]
+    output.answer(rows, make_table(found.column_names, cells))
+    if len(rows) < found.num_rows:
+        output.note(f"there are more rows than these {len(rows)}: --limit shows them")
+
+
+def _ask(
+    url: str, query: str, group: str, authorize: Sequence[str], master: str | None, most: int | None
+) -> Any:
+    """The first rows of an answer, as a table of Arrow, whose times know their zone."""
+    spark = _load_spark()
+    from pyspark.errors import AnalysisException  # noqa: PLC0415 (an extra)
+
+    session = spark.session(master=master)
+    try:
+        frame = spark.sql(url, query, spark=session, group=group, authorize=authorize)
+    except AnalysisException as error:
+        raise InvalidInputError(f"Spark can't read this query: {_first_line(error)}") from error
+    return (frame if most is None else frame.limit(most)).toArrow()
+
+
+def _first_line(error: Exception) -> str:
+    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+def _finite(value: Any) -> Any:
+    """A number that JSON has, too."""
+    return str(value) if isinstance(value, float) and not isfinite(value) else value
+
+
+def _show(value: Any) -> str:
+    return "" if value is None else str(value)
 
 
 def parse_chunks(text: str) -> dict[str, int]:

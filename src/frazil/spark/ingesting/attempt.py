@@ -196,8 +196,7 @@ class Attempt:
     def _take_statistics(self, session: Session, found: IngestPlan) -> None:
         """Measure what is new in arrays that are more than coordinates."""
         runner, group = self.parsed.runner, self.options.group
-        virtual = [n for n, v in found.plan.variables.items() if v.treatment == Treatment.VIRTUAL]
-        named = {f"/{join(group, name)}" for name in (*found.natives, *virtual)}
+        named = {f"/{join(group, name)}" for name in (*found.natives, *found.plan.variables)}
         paths = [path for path in find_analysable(session, f"/{group}") if path in named]
         analyses = plan_analyses(session, paths, is_strict=False)
         measure_chunks(runner, session, analyses, count_slots(runner.spark))
