@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +15,10 @@ from frazil.frames.statistics.digests import take_digest
 from frazil.frames.statistics.fingerprints import NONE, Fingerprints, take_fingerprints
 from frazil.frames.statistics.measures import (
     Measures,
-    chunk_sizes,
     join_measures,
-    make_measures,
     measure,
+    measure_alike,
     measure_chunks,
-    repeat,
 )
 from frazil.frames.statistics.storing import is_fresh, read_statistics, write_statistics
 from frazil.frames.types import byte_width
@@ -63,8 +60,7 @@ class Subject:
             for each, at in zip(self.grid.offsets, chunks[0], strict=True)
         )
         one = measure(self.arrays.read(self.column.name, self.column.type, first))
-        found = map(partial(repeat, one), chunk_sizes(self.grid, chunks))
-        return make_measures(chunks.tolist(), list(found), self.column.type)
+        return measure_alike(one, self.grid, chunks, self.column.type)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

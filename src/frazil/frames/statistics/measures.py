@@ -7,7 +7,6 @@ doubles. Texts, bytes and complex numbers are only counted. Of times there is no
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -102,9 +101,7 @@ def measure_chunks(values: Values, grid: Grid, box: NDArray[np.int64]) -> Measur
     return make_measures(chunks, found, values.type)
 
 
-def make_measures(
-    chunks: Sequence[Sequence[int]], found: Sequence[dict[str, Any]], type: pa.DataType
-) -> Measures:
+def make_measures(chunks: Any, found: Sequence[dict[str, Any]], type: pa.DataType) -> Measures:
     """Measures by column, of chunks in their order."""
     types = measured_types(type)
     columns = {
@@ -121,7 +118,11 @@ def join_measures(parts: Sequence[Measures]) -> Measures:
     )
 
 
-def chunk_sizes(grid: Grid, chunks: NDArray[np.int64]) -> list[int]:
-    """How many cells chunks have."""
-    lengths = [np.diff(each) for each in grid.offsets]
-    return [prod(int(n[at]) for n, at in zip(lengths, place, strict=True)) for place in chunks]
+def measure_alike(
+    one: dict[str, Any], grid: Grid, chunks: NDArray[np.int64], type: pa.DataType
+) -> Measures:
+    """Of chunks that have the same value everywhere, given the measures of that value."""
+    lengths = [np.diff(each)[at] for each, at in zip(grid.offsets, chunks.T, strict=True)]
+    sizes, of = np.unique(np.multiply.reduce(lengths), return_inverse=True)
+    found = make_measures(sizes[:, None], [repeat(one, size) for size in sizes.tolist()], type)
+    return Measures(chunks, {name: each[of] for name, each in found.columns.items()})
