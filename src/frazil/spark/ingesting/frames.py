@@ -199,10 +199,13 @@ def _write_task(
     def write_all() -> list[PlacedCell]:
         if _FAILED in by_cell:
             raise _unpack(by_cell[_FAILED][0])
-        return [
+        placed = [
             write(assets, placement.cells[cell], map(_unpack, by_cell[cell]))
             for cell in sorted(by_cell)
         ]
+        # What is reported must outlast this worker, and its host.
+        assets.storage.flush()
+        return placed
 
     return run_task(tasks[0], write_all, max_failures)
 
