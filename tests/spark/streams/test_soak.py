@@ -78,6 +78,10 @@ def test_every_row_of_a_stream_is_there_once_whoever_is_killed(tmp_path: Path) -
         assert driver.wait(PATIENCE_SECONDS) == 0, (tmp_path / "log").read_text()[-4000:]
     finally:
         kill_group(driver)
-    assert batches(repo) == list(range(BATCHES))
-    assert len(list(repo.ancestry(branch="main"))) == BATCHES + 1
+    # Where Spark died between its two logs, it takes two files for the next batch.
+    known = [int(each.name) for each in (tmp_path / "checkpoint" / "offsets").glob("[0-9]*")]
+    count = max(known) + 1
+    assert BATCHES - BATCHES // BATCHES_PER_DRIVER <= count <= BATCHES
+    assert batches(repo) == list(range(count))
+    assert len(list(repo.ancestry(branch="main"))) == count + 1
     assert values(repo).tolist() == expected(BATCHES).tolist()
