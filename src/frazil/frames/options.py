@@ -10,7 +10,6 @@ from frazil.urls import Ref, make_ref
 
 Layout = Literal["cells", "chunks"]
 DEFAULT_TARGET_BYTES = 128 << 20
-EVERY_CONTAINER = "*"
 _VERSION = ("branch", "tag", "snapshot", "as_of")
 
 

@@ -7,9 +7,10 @@ import pyarrow as pa
 from frazil.assets import Assets
 from frazil.errors import InvalidInputError
 from frazil.frames.options import Options
-from frazil.frames.source import AnyRepository, authorize
+from frazil.frames.source import AnyRepository
 from frazil.frames.writing.options import WriteOptions, read_write_options
 from frazil.frames.writing.targets import find_dims
+from frazil.opening import authorize
 from frazil.repository import Repository
 from frazil.storage import storage_from_url
 from frazil.urls import Ref, parse_location

@@ -5,8 +5,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from frazil.frames.source import authorize as authorized
 from frazil.frames.statistics.analysing import find_analysable
+from frazil.opening import authorize as authorized
 from frazil.spark.arrays.measuring import measure_chunks, plan_analyses
 from frazil.spark.arrays.one_commit import AnyRepository, find_repository, running
 from frazil.spark.arrays.regions import choose_task_bytes
