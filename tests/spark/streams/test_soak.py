@@ -17,7 +17,7 @@ from tests.spark.sources.streams import batches, expected, put_file, values
 pytestmark = pytest.mark.xdist_group("spark")
 
 IS_DEEP = "FRAZIL_DEEP" in os.environ
-BATCHES, BATCHES_PER_DRIVER = (200, 20) if IS_DEEP else (12, 6)
+BATCHES, BATCHES_PER_DRIVER = (200, 20) if IS_DEEP else (8, 4)
 SHARE_OF_KILLS = 0.05
 ROOT = Path(__file__).parents[3]
 
