@@ -4,13 +4,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
+import pytest
 import zarr
 
 import frazil
 from frazil import Repository
-from frazil.spark.ingesting.ledger import Entry, Ledger, write_ledger
 from frazil.virtual.sources import FileVersion
 from tests.unit.frames.tables.rows import read_rows, read_table
+
+pytest.importorskip("pyspark")
+
+from frazil.spark.ingesting.ledger import Entry, Ledger, write_ledger
 
 
 def test_the_ledger_has_a_row_for_each_file_that_was_ingested() -> None:
