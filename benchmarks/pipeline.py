@@ -5,10 +5,11 @@
 - *virtual* is an ingest of 1,000 NetCDF4 files of five compressed variables as references: VirtualiZarr
   and the official library, file after file and with Dask in two processes.
 - *native* is an ingest of about 1 GiB with other chunks: Xarray, Dask and the official library.
-- *rechunk* is 1 GiB from chunks of steps to chunks of places: Dask in threads, and in processes with
-  the official library's forks.
+- *rechunk* is 1 GiB from chunks of steps to chunks of places: Dask in threads, and on a cluster of
+  two processes with the official library's forks.
 - Spark's start-up, with what workers load, is told apart and is not part of the seconds. The others
-  start in no time, but for processes of Dask's, which start within their seconds.
+  start in no time, but for processes of Dask's: a cluster's are told apart, too, and the rest start
+  within their seconds.
 """
 
 import argparse
@@ -69,7 +70,7 @@ def run_rechunk(rounds: int, files: int) -> Iterator[list[str]]:
     ways: dict[str, Way] = {
         "Frazil on Spark": ("rechunk_frazil", chunks),
         "Dask in threads + icechunk": ("rechunk_dask", chunks),
-        "Dask in processes + icechunk": ("rechunk_dask_processes", chunks),
+        "Dask distributed + icechunk": ("rechunk_distributed", chunks),
     }
 
     def prepare(folder: str) -> None:

@@ -108,10 +108,15 @@ def write_regions(
     function: WriteRegion[Region],
     groups: Sequence[Sequence[Region]],
     what: str = "writing",
+    *,
+    lasting: bool = True,
 ) -> None:
-    """Call a function for each region, a task a group, and take over what it changed."""
+    """Call a function for each region, a task a group, and take over what it changed.
+
+    What is not lasting need not outlive the host that a task ran on.
+    """
     fork = session.fork()
-    task = _RegionTask(fork, function, plan_limit(runner, session.state, len(groups)))
+    task = _RegionTask(fork, function, plan_limit(runner, session.state, len(groups)), lasting)
     changes = runner.run(what, task, groups)
     merge_changes(session.state, fork.state, changes)
     parts = find_parts(runner, changes)
@@ -125,6 +130,7 @@ class _RegionTask(Generic[Region]):
     function: WriteRegion[Region]
     limit: int | None
     """References of an array beyond which a task leaves them in the storage."""
+    lasting: bool
 
     def __call__(self, regions: Sequence[Region]) -> ChangeSet:
         """What the function changed in a fork of this task's own; chunks as references."""
@@ -133,8 +139,8 @@ class _RegionTask(Generic[Region]):
             self.function(session, region)
         changes = session.state.changes.copy()
         leave_parts(session.state.assets, changes, self.limit)
-        # What is reported must outlast this worker, and its host.
-        session.state.assets.storage.flush()
+        if self.lasting:  # then what is reported must outlast this worker, and its host
+            session.state.assets.storage.flush()
         return changes
 
 

@@ -47,16 +47,19 @@ def plan_rechunk(
     target: Sequence[int],
     itemsize: int,
     max_memory: int,
+    task_bytes: int | None = None,
 ) -> RechunkPlan:
     """The cheaper plan of the two whose boxes take half of the memory.
 
-    The other half is for the chunks that are read or written meanwhile. Raises InvalidInputError if a
-    single chunk takes more.
+    The other half is for the chunks that are read or written meanwhile. In two passes boxes may be
+    smaller at no cost: they take no more than a task should, if that is known. Raises
+    InvalidInputError if a single chunk takes more.
     """
     most = max_memory // 2 // max(itemsize, 1)
+    fair = most if task_bytes is None else min(most, task_bytes // max(itemsize, 1))
     for name, chunks in (("source", source), ("target", target)):
         _refuse_large(name, _clip(chunks, shape), itemsize, max_memory, most)
-    plans = [_plan_direct(shape, source, target, most), _plan_staged(shape, source, target, most)]
+    plans = [_plan_direct(shape, source, target, most), _plan_staged(shape, source, target, fair)]
     return min(plans, key=lambda plan: plan.cost)
 
 
@@ -73,8 +76,8 @@ def _plan_direct(
 def _plan_staged(
     shape: Sequence[int], source: Sequence[int], target: Sequence[int], most: int
 ) -> RechunkPlan:
-    write = grow(target, shape, most, _up_to(source, target, shape))
-    read = grow(source, shape, most, _up_to(write, source, shape))
+    write = balance(grow(target, shape, most, _up_to(source, target, shape)), target, shape)
+    read = balance(grow(source, shape, most, _up_to(write, source, shape)), source, shape)
     between = tuple(map(min, read, write))
     read = tuple(
         size if size == length else size - size % step

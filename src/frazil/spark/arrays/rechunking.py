@@ -74,11 +74,11 @@ def rechunk(
             overwrite=target_path == path,
         )  # fmt: skip
         memory = parse_bytes(max_memory)
-        plan = plan_rechunk(
-            original.shape, find_unit(original), find_unit(target), _itemsize(original), memory
-        )
         total = byte_count(original.shape, _itemsize(original))
         limit = task_bytes or choose_task_bytes(total, count_slots(spark))
+        plan = plan_rechunk(
+            original.shape, find_unit(original), find_unit(target), _itemsize(original), memory, limit
+        )
         runner = run.choose_runner(spark, run_on, is_small=total <= limit)
         run.notes.append(_describe(plan))
         run.job.expect("rechunking", bytes=total)
@@ -101,8 +101,10 @@ def _copy_staged(
         dtype=copying.array.metadata.dtype,
         chunks=first.target_chunks,
         fill_value=copying.array.fill_value,
+        # Bytes go to a disk sooner than through a compressor.
+        compressors=None if copying.is_local else "auto",
     )
-    copying.run(scratch.session, between, first)
+    copying.run(scratch.session, between, first, lasting=False)
     copying.reading(scratch.freeze(), between).run(session, path, second)
 
 
@@ -117,12 +119,17 @@ class _Copying:
     task_bytes: int
     max_memory: int
 
+    @property
+    def is_local(self) -> bool:
+        """Whether chunks are files of this machine's."""
+        return self.source.state.assets.storage.is_local
+
     def reading(self, source: Session, path: str) -> "_Copying":
         """The same from another array."""
         array = open_array(source, path_of(path))
         return _Copying(self.runner, source, path, array, self.task_bytes, self.max_memory)
 
-    def run(self, session: Session, path: str, how: Pass) -> None:
+    def run(self, session: Session, path: str, how: Pass, *, lasting: bool = True) -> None:
         """Write the whole array to another one of a session."""
         itemsize = _itemsize(self.array)
         boxes = cut(whole(self.array.shape), how.box)
@@ -131,7 +138,7 @@ class _Copying:
         copy = CopyBox(self.source, self.path, path, self._concurrency(largest))
         groups = pack(boxes, sizes, self.task_bytes)
         if groups:
-            write_regions(self.runner, session, copy, groups, "rechunking")
+            write_regions(self.runner, session, copy, groups, "rechunking", lasting=lasting)
 
     def _concurrency(self, chunk_bytes: int) -> int:
         """So many chunks at once take the half of the memory that boxes leave."""
