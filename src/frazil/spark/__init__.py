@@ -20,7 +20,7 @@ from frazil.spark.arrays import (
     write,
 )
 from frazil.spark.job import Job
-from frazil.spark.sessions import check
+from frazil.spark.sessions import check_session
 from frazil.spark.sources import (
     commit_batch,
     find_written,
@@ -36,7 +36,7 @@ __all__ = [
     "Job",
     "JobReport",
     "analyze",
-    "check",
+    "check_session",
     "checks",
     "commit_batch",
     "find_written",

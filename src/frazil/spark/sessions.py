@@ -90,7 +90,7 @@ class Problem:
         return self.text
 
 
-def check(spark: SparkSession) -> list[Problem]:
+def check_session(spark: SparkSession) -> list[Problem]:
     """What a session lacks: an old Spark or workers without this package fail, TCP is only slow.
 
     It runs two tasks, to see what Python they are run by.

@@ -27,4 +27,4 @@ def ingest(spark: SparkSession, archive: Path, path: Path, mode: Any = "virtual"
 
 def find_problems(spark: SparkSession) -> list[str]:
     """What there is to say about the session."""
-    return [str(each) for each in frazil.spark.check(spark)]
+    return [str(each) for each in frazil.spark.check_session(spark)]

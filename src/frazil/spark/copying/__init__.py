@@ -1,0 +1,1 @@
+"""Copies of repositories, and the ways out to plain Zarr and in from it, on a cluster."""

@@ -1,0 +1,1 @@
+"""Collecting garbage on a cluster, and the upkeep that a schedule runs."""

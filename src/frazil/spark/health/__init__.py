@@ -1,0 +1,1 @@
+"""Checking and measuring repositories on a cluster."""

@@ -1,0 +1,1 @@
+"""Writing manifests anew and small chunks together, on a cluster."""
