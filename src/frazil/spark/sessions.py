@@ -46,7 +46,7 @@ def session(
     """
     running = spark or SparkSession.getActiveSession()
     if running is not None:
-        for problem in check(running):
+        for problem in check_session(running):
             if problem.is_fatal:
                 raise SetupError(problem.text)
             warnings.warn(problem.text, stacklevel=2)
