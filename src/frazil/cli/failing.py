@@ -4,6 +4,7 @@ import errno
 from dataclasses import dataclass
 
 from frazil import errors
+from frazil.error_kinds import ErrorKind
 
 INTERRUPTED = 130
 """What shells expect after Ctrl-C."""
@@ -54,6 +55,10 @@ _ADVICE: tuple[tuple[type[BaseException], int, str | None], ...] = (
 )  # fmt: skip
 """Exit codes and advice, the narrower class before the wider."""
 
+_OTHER_GENERATION = (
+    "`frazil migrate` brings an older repository to the newest generation; a newer one than that"
+    " needs a newer Frazil"
+)
 _SYSTEM_ADVICE = {
     errno.ENOSPC: "the disk is full: make room, and run it again; nothing was committed",
     errno.EDQUOT: "the quota of the disk is used up: make room, and run it again",
@@ -68,9 +73,11 @@ def explain(error: BaseException) -> Failure:
     full = _find_system_error(error)
     if full is not None and full.errno in _SYSTEM_ADVICE:
         return Failure(7, _sentence(error), _SYSTEM_ADVICE[full.errno], name)
+    kind = str(getattr(error, "kind", None) or "") or None
+    if kind == ErrorKind.UNSUPPORTED_SPEC_VERSION:
+        return Failure(2, _sentence(error), _OTHER_GENERATION, name, kind)
     for cls, code, advice in _ADVICE:
         if isinstance(error, cls):
-            kind = str(getattr(error, "kind", None) or "") or None
             return Failure(code, _sentence(error), advice, name, kind)
     if isinstance(error, ModuleNotFoundError):
         return Failure(9, f"{error.name} is not installed", _extra_of(error.name), name)

@@ -32,6 +32,7 @@ from frazil.overview import (
 from frazil.rendering.plain import to_plain
 from frazil.rendering.sizes import show_bytes
 from frazil.snapshots import AncestryGraph, SnapshotInfo
+from frazil.states import SpecVersion
 
 Limit = Annotated[int | None, typer.Option("--limit", "-n", help="At most so many.", min=1)]
 Path_ = Annotated[str, typer.Argument(metavar="PATH", help="A group or an array.")]
@@ -49,12 +50,15 @@ def info(url: Place, *, output: Output) -> None:
     tags = {name: repo.lookup_tag(name) for name in sorted(repo.list_tags())}
     tip = next(iter(repo.ancestry(branch="main")), None)
     containers = sorted(repo.config.virtual_chunk_containers or {})
+    # Older generations have no place for it: whoever may write to the storage may commit.
+    is_newest = repo.spec_version is SpecVersion.v2
+    status = repo.status.availability.name if is_newest else None
     found = {
         "url": url,
         "generation": repo.dialect.value,
         "branches": branches,
         "tags": tags,
-        "status": repo.status.availability.name,
+        "status": status,
         "last_commit": tip,
         "virtual_chunk_containers": containers,
     }
@@ -66,7 +70,7 @@ def info(url: Place, *, output: Output) -> None:
                 ("generation", repo.dialect.value),
                 ("branches", ", ".join(branches)),
                 ("tags", ", ".join(tags) or None),
-                ("status", repo.status.availability.name),
+                ("status", status),
                 ("last commit", tip and f"{tip.id}  {tip.written_at:%F %T}  {tip.message}"),
                 ("containers", "\n".join(containers) or None),
             ]

@@ -26,6 +26,7 @@ from frazil.overview import (
 from frazil.repository import Repository
 from frazil.session import Session
 from frazil.snapshots import Diff, SnapshotInfo
+from frazil.states import SpecVersion
 from frazil.urls import BranchRef, NamedRef
 
 MOST_SNAPSHOTS = 500
@@ -40,7 +41,8 @@ class Home:
 
     name: str
     generation: str
-    status: str
+    status: str | None
+    """None for generations that have no place for one."""
     branches: Mapping[str, str]
     tags: Mapping[str, str]
     snapshots: tuple[SnapshotInfo, ...]
@@ -62,7 +64,7 @@ def gather_home(repository: Repository, name: str) -> Home:
     return Home(
         name,
         repository.dialect.value,
-        repository.status.availability.name,
+        repository.status.availability.name if has_repo_info(repository) else None,
         branches,
         tags,
         tuple(newest[:MOST_SNAPSHOTS]),
@@ -185,7 +187,9 @@ class Operation:
 
 
 def gather_operations(repository: Repository) -> tuple[Operation, ...]:
-    """The newest operations."""
+    """The newest operations; none of generations that have no log of them."""
+    if not has_repo_info(repository):
+        return ()
     return tuple(
         Operation(each.updated_at, type(each.kind).__name__, _details(each.kind))
         for each in islice(repository.ops_log(), MOST_OPERATIONS)
@@ -195,6 +199,11 @@ def gather_operations(repository: Repository) -> tuple[Operation, ...]:
 def _details(kind: object) -> str:
     text = repr(kind)
     return text[text.index("(") + 1 : -1] if "(" in text else text
+
+
+def has_repo_info(repository: Repository) -> bool:
+    """Whether it has a status and a log of operations, as only the newest generation does."""
+    return repository.spec_version is SpecVersion.v2
 
 
 def open_ref(repository: Repository, ref: str) -> Session:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import frazil
 from frazil import errors
 from frazil.cli.app import make_app
 from frazil.cli.failing import explain
@@ -29,6 +30,17 @@ def test_a_wrong_url_is_wrong_usage(run: Frazil) -> None:
 
     assert failed.code == 2
     assert "there are no repositories at ftp://" in failed.err
+
+
+def test_what_an_older_generation_has_not_is_no_damage(run: Frazil, tmp_path: Path) -> None:
+    place = str(tmp_path / "old")
+    frazil.create_legacy(frazil.local_filesystem_storage(place))
+
+    failed = run("ops", place)
+
+    assert failed.code == 2
+    assert "ops log" in failed.err
+    assert "frazil migrate" in failed.err
 
 
 def test_creating_twice_says_that_it_exists(run: Frazil, place: Path) -> None:

@@ -16,6 +16,18 @@ def test_info_tells_generation_refs_and_the_last_commit(run: Frazil, place: Path
     assert found["last_commit"]["message"] == "ten more"
 
 
+def test_repositories_of_older_generations_are_shown_as_well(run: Frazil, tmp_path: Path) -> None:
+    place = str(tmp_path / "old")
+    frazil.create_legacy(frazil.local_filesystem_storage(place))
+
+    found = run("info", place, "--json").json
+    report = run("report", place, "--output", tmp_path / "report.html")
+
+    assert (found["generation"], found["status"]) == ("0.1.0-0.1.3", None)
+    assert report.code == 0
+    assert "0.1.0-0.1.3" in (tmp_path / "report.html").read_text()
+
+
 def test_log_draws_the_past_of_a_version(run: Frazil, place: Path) -> None:
     shown = run("log", place)
     older = run("log", f"{place}@v1", "--json").json
