@@ -34,7 +34,11 @@ def run_child(python: str, module: str, **arguments: object) -> Figures:
     done = subprocess.run(
         [python, "-m", module, json.dumps(arguments)],
         cwd=ROOT,
-        env={"PYTHONPATH": str(ROOT), "ICECHUNK_LOG": "error", "PATH": os.environ["PATH"]},
+        env={
+            "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}",
+            "ICECHUNK_LOG": "error",
+            "PATH": os.environ["PATH"],
+        },
         stdout=subprocess.PIPE,
         text=True,
         check=True,

@@ -27,6 +27,8 @@ class Traits:
     is_read_only: bool = False
     has_suffix_ranges: bool = True
     can_list: bool = True
+    lists_in_order: bool = True
+    """Whether a list is in the order of the keys' bytes."""
     has_plain_metadata_names: bool = False
     """Whether the names in an object's metadata must be like those of variables."""
     delete_batch_size: int = 1000
@@ -107,6 +109,12 @@ class S3Connection:
             retry_config=cast("Any", plan.retries),
             credential_provider=cast("Any", authorization.provider),
         )
+
+
+def lists_in_order(connection: Connection) -> bool:
+    """Whether a list is in the order of the keys' bytes: directory buckets of S3 have none."""
+    is_directory = isinstance(connection, S3Connection) and connection.bucket.endswith("--x-s3")
+    return connection.traits.lists_in_order and not is_directory
 
 
 # The others are not computed by obstore, and not needed: every body is signed with its SHA-256.

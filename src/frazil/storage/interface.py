@@ -231,6 +231,13 @@ class Storage(ABC):
         for batch in batches_of(self.list(prefix), CHOSEN_AT_ONCE):
             yield from compress(batch, choose([info.key for info in batch]))
 
+    def list_between(self, prefix: str, after: str, before: str) -> Iterator[ObjectInfo]:
+        """Those of the objects whose keys come after one and before another; neither need exist.
+
+        A storage that lists in order begins and ends there.
+        """
+        return (info for info in self.list(prefix) if after < info.key < before)
+
     def list_objects_metadata(
         self,
         settings: StorageSettings | None = None,

@@ -6,6 +6,7 @@ The verbs of the interface; how each is asked of a store is in `store_reading`, 
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 import obstore
@@ -14,7 +15,7 @@ from frazil.errors import ReadOnlyError, StorageError, VersionMismatchError
 from frazil.storage.client import Purpose
 from frazil.storage.clients import Clients
 from frazil.storage.conditional import Create, Quotes, Replace, Upload, encode_version
-from frazil.storage.connections import Connection, S3Connection
+from frazil.storage.connections import Connection, S3Connection, lists_in_order
 from frazil.storage.interface import (
     NO_OPTIONS,
     Buffer,
@@ -140,18 +141,27 @@ class ObjectStorage(Storage):
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         if not self._connection.traits.can_list:
             raise StorageError(f"{self!r} can't list its objects")
+        return self._list(prefix)
+
+    def list_between(self, prefix: str, after: str, before: str) -> Iterator[ObjectInfo]:
+        if not lists_in_order(self._connection):
+            return super().list_between(prefix, after, before)
+        return takewhile(lambda info: info.key < before, self._list(prefix, after))
+
+    def _list(self, prefix: str, after: str | None = None) -> Iterator[ObjectInfo]:
         # obstore's prefixes end where a segment does, so the last one is looked for here.
-        folder = prefix.rpartition("/")[0]
-        pages = self._open_list(folder)
+        pages = self._open_list(prefix.rpartition("/")[0], after)
         while (page := self._next_page(pages, prefix)) is not None:
             for each in page:
                 if each["path"].startswith(prefix):
                     yield ObjectInfo(each["path"], each["size"], each["last_modified"])
 
-    def _open_list(self, folder: str) -> Any:
+    def _open_list(self, folder: str, after: str | None) -> Any:
         outcome = self._clients.attempt(
             Purpose.READ,
-            lambda store: obstore.list(store, folder or None, chunk_size=_LISTED_AT_ONCE),
+            lambda store: obstore.list(
+                store, folder or None, offset=after, chunk_size=_LISTED_AT_ONCE
+            ),
         )
         if isinstance(outcome, Diagnosis):
             raise outcome.to_error("list", folder)

@@ -29,7 +29,7 @@ class RedirectConnection:
 
     base_url: str
     # Listing fails by itself where the place that is found can't list.
-    traits: Traits = field(default_factory=lambda: Traits(is_read_only=True))
+    traits: Traits = field(default_factory=lambda: Traits(is_read_only=True, lists_in_order=False))
     headers: Headers = field(default_factory=Headers)
     silence_seconds: float | None = None
 

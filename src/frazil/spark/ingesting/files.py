@@ -6,7 +6,7 @@ from typing import Any
 import obstore
 
 from frazil.virtual.locations import parse_address
-from frazil.virtual.readers.hdf5.blocks import BlockFile
+from frazil.storage.blocks import BlockFile
 from frazil.virtual.readers.stores import SourceStores, key_url
 
 

@@ -21,7 +21,7 @@ from frazil.storage import in_memory_storage
 from frazil.virtual.quiet import without_codec_warnings
 from frazil.virtual.readers import observing
 from frazil.virtual.readers.formats import HDF5, recognise_file
-from frazil.virtual.readers.hdf5.blocks import BlockFile
+from frazil.storage.blocks import BlockFile
 from frazil.virtual.readers.stores import SourceStores, key_url
 
 

@@ -177,6 +177,11 @@ class ForwardingStorage(Storage):
             self._strip, self._send(request, lambda: self._inner.list(self._prefix + prefix))
         )
 
+    def list_between(self, prefix: str, after: str, before: str) -> Iterator[ObjectInfo]:
+        request = Request(Verb.LIST, (prefix,))
+        keys = [self._prefix + key for key in (prefix, after, before)]
+        return map(self._strip, self._send(request, lambda: self._inner.list_between(*keys)))
+
     def list_sorted(self, prefix: str = "") -> Iterator[ObjectInfo]:
         request = Request(Verb.LIST, (prefix,))
         found = self._send(request, lambda: self._inner.list_sorted(self._prefix + prefix))

@@ -64,6 +64,21 @@ class ListingContract(Promises):
         expected = {info for info in listable.list(prefix) if info.key.endswith("b")}
         assert set(chosen) == expected
 
+    @pytest.mark.parametrize(
+        ("after", "before"),
+        [("", "~"), ("chunks/a", "chunks/b"), ("chunks/a", "chunks/a~"), ("x", "a")],
+    )
+    def test_what_is_between_two_keys_is_listed_without_these(
+        self, listable: Storage, writer: Storage, after: str, before: str
+    ) -> None:
+        for key in KEYS:
+            writer.put(key, b"data")
+
+        found = listable.list_between("chunks/", after, before)
+
+        between = {info for info in listable.list("chunks/") if after < info.key < before}
+        assert set(found) == between
+
     def test_a_sorted_list_is_in_the_order_of_the_keys_bytes(
         self, listable: Storage, writer: Storage
     ) -> None:

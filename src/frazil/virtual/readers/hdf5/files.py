@@ -8,7 +8,7 @@ import obstore
 from h5py import h5f, h5fd, h5p
 from obstore.store import LocalStore, ObjectStore
 
-from frazil.virtual.readers.hdf5.blocks import BlockFile
+from frazil.storage.blocks import BlockFile
 from frazil.virtual.readers.stores import SourceStores
 
 
