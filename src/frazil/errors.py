@@ -323,6 +323,12 @@ class JobCancelledError(JobError):
     default_kind = "unknown"
 
 
+class LeaseLostError(JobError):
+    """A job could not say for too long that it runs; what it wrote may have been collected."""
+
+    default_kind = "unknown"
+
+
 class InternalError(IcechunkError):
     """Something that can't happen has happened."""
 

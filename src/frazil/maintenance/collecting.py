@@ -4,24 +4,27 @@ What refers to other files goes first: snapshots, then transaction logs, manifes
 files of a kind can't be deleted the kinds after it stay, so that no file refers to one that is gone.
 """
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 
 from frazil.assets import Assets
 from frazil.errors import ConflictError
-from frazil.format.dialect import Dialect
 from frazil.format.ids import SnapshotId
 from frazil.format.repo_info import GCRan, RepoInfo
-from frazil.maintenance.deleting import Deleted, count_objects, delete_objects
+from frazil.maintenance.collectors import (
+    CollectionOptions,
+    Collector,
+    HireCollector,
+    LocalCollector,
+)
+from frazil.maintenance.deleting import Deleted
 from frazil.maintenance.garbage import GarbagePlan, drop_snapshots, plan_garbage, retained_logs
 from frazil.maintenance.id_columns import IdSet, column_of
-from frazil.maintenance.limits import SweepLimits, WalkLimits
-from frazil.maintenance.listing import Folder, list_garbage
-from frazil.maintenance.marking import Marks, mark, mark_more
+from frazil.maintenance.leases import delete_expired, list_leases, spare
+from frazil.maintenance.listing import list_garbage, log_folder, metadata_folder
 from frazil.maintenance.reach import find_new, find_reachable
-from frazil.maintenance.walking import uncached
 from frazil.ops import GCSummary
 from frazil.protocols.interface import CommitProtocol
 from frazil.protocols.repo_changes import Change
@@ -35,22 +38,13 @@ Files = Mapping[SnapshotId, ObjectInfo]
 
 
 @dataclass(frozen=True, slots=True)
-class CollectionOptions:
-    """What is too old to stay without a reason, and how to go about it."""
-
-    cutoff: datetime
-    walk: WalkLimits
-    sweep: SweepLimits
-    is_dry_run: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Retained:
     """What stays."""
 
     snapshots: Set[SnapshotId]
     logs: Set[SnapshotId]
-    marks: Marks
+    collector: Collector
+    """Who knows which manifests and chunks."""
 
 
 class HistoryMovedError(Exception):
@@ -65,16 +59,31 @@ class HistoryGrewError(Exception):
         self.info = info
 
 
-def collect_garbage(protocol: CommitProtocol, options: CollectionOptions) -> GCSummary:
+def collect_garbage(
+    protocol: CommitProtocol, options: CollectionOptions, hire: HireCollector = LocalCollector
+) -> GCSummary:
     """Delete what no branch or tag leads to; a dry run only counts it.
 
-    Raises, before anything is deleted, ReadOnlyError and whatever comes of a file that can't be read.
+    What running jobs have written stays: they hold leases. Raises, before anything is deleted,
+    ReadOnlyError and whatever comes of a file that can't be read.
     """
     protocol.refuse_unless_writable()
+    storage, now = protocol.assets.storage, datetime.now(UTC)
+    leases = list_leases(storage)
+    summary = _collect(protocol, replace(options, cutoff=spare(options.cutoff, leases, now)), hire)
+    if not options.is_dry_run:
+        delete_expired(storage, leases, now)
+    return summary
+
+
+def _collect(
+    protocol: CommitProtocol, options: CollectionOptions, hire: HireCollector
+) -> GCSummary:
     for _ in range(_MOST_ATTEMPTS):
         old = _list_old_snapshots(protocol.assets, options)
+        collector = hire(protocol.assets, options)
         try:
-            retained = _retain(protocol, old, options)
+            retained = _retain(protocol, old, collector, options)
         except HistoryMovedError:
             continue
         protocol.assets.drop_snapshots(old.keys() - retained.snapshots)
@@ -88,39 +97,40 @@ def collect_garbage(protocol: CommitProtocol, options: CollectionOptions) -> GCS
 # What stays
 
 
-def _retain(protocol: CommitProtocol, old: Files, options: CollectionOptions) -> Retained:
+def _retain(
+    protocol: CommitProtocol, old: Files, collector: Collector, options: CollectionOptions
+) -> Retained:
     if isinstance(protocol, RepoObject):
-        return _retain_by_repo_info(protocol, old, options)
+        return _retain_by_repo_info(protocol, old, collector, options)
     reachable = find_reachable(protocol)
-    marks = _mark(protocol.assets, reachable, options)
+    collector.mark(sorted(reachable))
     # A ref to what was garbage when the walk began may have come since.
     new = find_new(protocol, reachable)
     if not new.isdisjoint(old):
         raise HistoryMovedError
-    _mark_more(marks, protocol.assets, new, options)
-    return Retained(reachable | new, reachable | new, marks)
+    collector.mark(new)
+    return Retained(reachable | new, reachable | new, collector)
 
 
-def _retain_by_repo_info(protocol: RepoObject, old: Files, options: CollectionOptions) -> Retained:
+def _retain_by_repo_info(
+    protocol: RepoObject, old: Files, collector: Collector, options: CollectionOptions
+) -> Retained:
     plan = plan_garbage(protocol.read_repo_info(), frozenset(old))
-    marks = _mark(protocol.assets, plan.kept, options)
+    collector.mark(plan.kept_by_age())
     if options.is_dry_run:
         after = drop_snapshots(plan.before, plan.dropped)
     else:
-        after = _drop_in_repo_info(protocol, plan, marks, options)
-    return Retained(after.snapshots.keys(), retained_logs(after), marks)
+        after = _drop_in_repo_info(protocol, plan, collector)
+    return Retained(after.snapshots.keys(), retained_logs(after), collector)
 
 
-def _drop_in_repo_info(
-    protocol: RepoObject, plan: GarbagePlan, marks: Marks, options: CollectionOptions
-) -> RepoInfo:
+def _drop_in_repo_info(protocol: RepoObject, plan: GarbagePlan, collector: Collector) -> RepoInfo:
     """Let the history forget what goes, once all that is in it then is marked."""
     for _ in range(_MOST_ATTEMPTS):
         try:
             return protocol.update(partial(_drop, plan=plan))
         except HistoryGrewError as error:
-            new = error.info.snapshots.keys() - plan.before.snapshots.keys()
-            _mark_more(marks, protocol.assets, new, options)
+            collector.mark(error.info.snapshots.keys() - plan.before.snapshots.keys())
             plan = replace(plan, before=error.info)
     raise HistoryMovedError
 
@@ -134,46 +144,37 @@ def _drop(info: RepoInfo, plan: GarbagePlan) -> Change:
     return Change(drop_snapshots(info, plan.dropped), GCRan())
 
 
-def _mark(assets: Assets, snapshots: Iterable[SnapshotId], options: CollectionOptions) -> Marks:
-    return mark(uncached(assets), snapshots, options.walk, _id_size(assets))
-
-
-def _mark_more(
-    marks: Marks, assets: Assets, snapshots: Iterable[SnapshotId], options: CollectionOptions
-) -> None:
-    mark_more(marks, uncached(assets), snapshots, options.walk, _id_size(assets))
-
-
 # What goes
 
 
 def _list_old_snapshots(assets: Assets, options: CollectionOptions) -> Files:
-    folder = _metadata_folder(assets, assets.layout.snapshots)
-    found = _list(assets, folder, IdSet(), options)
+    folder = metadata_folder(assets, assets.layout.snapshots)
+    found = list_garbage(assets.storage, folder, IdSet(), options.cutoff)
     return {SnapshotId.parse(folder.find_stem(info.key)): info for info in found}
 
 
 def _sweep(
     protocol: CommitProtocol, old: Files, retained: Retained, options: CollectionOptions
 ) -> GCSummary:
-    assets = protocol.assets
-    id_size, layout = _id_size(assets), assets.layout
+    assets, collector = protocol.assets, retained.collector
     snapshots = [info for id, info in old.items() if id not in retained.snapshots]
-    manifests = _metadata_folder(assets, layout.manifests)
-    chunks = Folder(layout.chunks, id_size)
-    kinds = {
-        "snapshots": snapshots,
-        "transaction_logs": _list_logs(assets, retained, options),
-        "manifests": _list(assets, manifests, retained.marks.manifests, options),
-        "chunks": _list(assets, chunks, retained.marks.chunks, options),
+    kinds: dict[str, Callable[[], Deleted]] = {
+        "snapshots": lambda: collector.delete("snapshots", snapshots),
+        "transaction_logs": lambda: collector.delete(
+            "transaction_logs", _list_logs(assets, retained, options)
+        ),
+        "manifests": lambda: collector.delete(
+            "manifests", _list_manifests(assets, retained, options)
+        ),
+        "chunks": collector.delete_chunks,
     }
     done: dict[str, Deleted] = {}
-    for kind, garbage in kinds.items():
+    for kind, delete in kinds.items():
         if any(each.failed for each in done.values()):
             break
         if kind == "manifests":
             _mark_late(protocol, retained, options)
-        done[kind] = _delete(assets, garbage, options, kind)
+        done[kind] = delete()
     return _summarize(done, skipped=[kind for kind in kinds if kind not in done])
 
 
@@ -183,16 +184,7 @@ def _mark_late(protocol: CommitProtocol, retained: Retained, options: Collection
     Later ones find that these are gone, and don't land; those of V2 ask the repo info.
     """
     if not isinstance(protocol, RepoObject) and not options.is_dry_run:
-        late = find_new(protocol, retained.snapshots)
-        _mark_more(retained.marks, protocol.assets, late, options)
-
-
-def _delete(
-    assets: Assets, garbage: Iterable[ObjectInfo], options: CollectionOptions, kind: str
-) -> Deleted:
-    if options.is_dry_run:
-        return count_objects(garbage)
-    return delete_objects(assets.storage, garbage, options.sweep, kind)
+        retained.collector.mark(find_new(protocol, retained.snapshots))
 
 
 def _summarize(done: Mapping[str, Deleted], skipped: list[str]) -> GCSummary:
@@ -211,24 +203,15 @@ def _summarize(done: Mapping[str, Deleted], skipped: list[str]) -> GCSummary:
 def _list_logs(
     assets: Assets, retained: Retained, options: CollectionOptions
 ) -> Iterable[ObjectInfo]:
-    name = assets.layout.transactions
-    if name is None:
+    folder = log_folder(assets)
+    if folder is None:
         return ()
-    id_size = _id_size(assets)
-    kept = IdSet(column_of(retained.logs, id_size))
-    return _list(assets, Folder(name, id_size), kept, options)
-
-
-def _list(
-    assets: Assets, folder: Folder, kept: IdSet, options: CollectionOptions
-) -> Iterable[ObjectInfo]:
+    kept = IdSet(column_of(retained.logs, folder.id_size))
     return list_garbage(assets.storage, folder, kept, options.cutoff)
 
 
-def _metadata_folder(assets: Assets, name: str) -> Folder:
-    layout = assets.layout
-    return Folder(name, _id_size(assets), (layout.ending, *layout.other_endings))
-
-
-def _id_size(assets: Assets) -> int:
-    return 16 if assets.dialect is Dialect.DRAFT else 12
+def _list_manifests(
+    assets: Assets, retained: Retained, options: CollectionOptions
+) -> Iterable[ObjectInfo]:
+    folder = metadata_folder(assets, assets.layout.manifests)
+    return list_garbage(assets.storage, folder, retained.collector.manifests, options.cutoff)

@@ -41,6 +41,11 @@ class GarbagePlan:
         """Snapshots whose manifests and chunks stay."""
         return self.before.snapshots.keys() - self.dropped
 
+    def kept_by_age(self) -> list[SnapshotId]:
+        """The same, oldest first: what is marked together then has a chance to go together."""
+        known = self.before.snapshots
+        return sorted(self.kept, key=lambda id: (known[id].flushed_at, id))
+
     def still_holds(self, now: RepoInfo) -> bool:
         """Whether nothing has come to rest on what shall go, since the plan was made."""
         new = now.snapshots.keys() - self.before.snapshots.keys()

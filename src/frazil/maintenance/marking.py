@@ -42,7 +42,7 @@ def mark_more(
     found = find_manifests(assets, snapshots, limits)
     is_new = marks.manifests.add(column_of(found, id_size))
     new = [found[id] for id in compress(sorted(found), is_new)]
-    for ids in unite_columns(map_manifests(assets, new, _CHUNK_IDS, limits)):
+    for ids in unite_columns(map_manifests(assets, new, CHUNK_IDS, limits)):
         marks.chunks.add(ids)
 
 
@@ -58,4 +58,5 @@ def chunk_ids(manifest: Manifest) -> Ids:
     return np.concatenate(filled) if filled else np.empty(0, "S12")
 
 
-_CHUNK_IDS: Reduction[Ids] = Reduction(lambda natives: ids_of(natives.ids), chunk_ids)
+CHUNK_IDS: Reduction[Ids] = Reduction(lambda natives: ids_of(natives.ids), chunk_ids)
+"""Of manifests, in any order."""

@@ -6,7 +6,8 @@ from typing import Any
 
 from frazil.asynchronous import asynchronous
 from frazil.format.times import from_datetime
-from frazil.maintenance.collecting import CollectionOptions, collect_garbage
+from frazil.maintenance.collecting import collect_garbage
+from frazil.maintenance.collectors import CollectionOptions
 from frazil.maintenance.expiring import expire_snapshots, find_expired
 from frazil.maintenance.expiry import ExpiryPolicy
 from frazil.maintenance.limits import MEBIBYTE, SweepLimits, WalkLimits
