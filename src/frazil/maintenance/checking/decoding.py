@@ -32,7 +32,7 @@ def native_rows(table: ChunkTable, num_chunks: tuple[int, ...]) -> list[int]:
 
 
 def check_row(
-    array: EncodedArray, table: ChunkTable, row: int, folder: str, read: ReadChunk
+    array: EncodedArray, table: ChunkTable, folder: str, read: ReadChunk, row: int
 ) -> Problem | None:
     """What is wrong with the bytes of a native chunk, if anything is."""
     ref = table.ref(row)

@@ -1,10 +1,11 @@
 """What a storage lists, as columns: a million chunk files are two arrays, ids and sizes."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import chain, compress
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +16,21 @@ from frazil.format.dialect import Dialect
 from frazil.maintenance.batches import in_batches
 from frazil.maintenance.id_columns import Ids, IdSet, column_of, parse_names
 from frazil.maintenance.listing import Folder
+from frazil.maintenance.shares import Share
 from frazil.protocols.config_file import KEY as CONFIG_KEY
 from frazil.protocols.ops_log import BACKUPS
 from frazil.protocols.repo_file import REPO
-from frazil.storage.interface import ObjectInfo, Storage
+from frazil.storage.interface import ObjectInfo
 
 _SORTED_AT_ONCE = 10_000
+_AFTER_SLASH = chr(ord("/") + 1)
+
+
+class ChunkFiles(Protocol):
+    """What is known of the files of native chunks."""
+
+    def measure(self, ids: Ids) -> tuple[NDArray[np.bool_], NDArray[np.uint64]]:
+        """Which ids have a file, and how many bytes of it there are."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,6 +53,14 @@ class Listed:
         rows[self.ids[rows] != wanted] = -1
         return rows
 
+    def measure(self, ids: Ids) -> tuple[NDArray[np.bool_], NDArray[np.uint64]]:
+        """Which ids have an object, and how many bytes that has."""
+        rows = self.locate(ids)
+        is_there = rows >= 0
+        sizes = np.zeros(len(ids), np.uint64)
+        sizes[is_there] = self.sizes[rows[is_there]]
+        return is_there, sizes
+
     def find_size(self, id: bytes) -> int | None:
         """How many bytes the object of an id has, if there is one."""
         (row,) = self.locate(column_of([id], len(id))).tolist()
@@ -52,6 +70,38 @@ class Listed:
         """How many objects are not in a set, and how many bytes they have."""
         unused = ~used.contains(self.ids)
         return int(unused.sum()), int(self.sizes[unused].sum())
+
+    def measure_strangers(self) -> tuple[int, int]:
+        """How many objects are named otherwise, and how many bytes they have."""
+        return len(self.strangers), sum(each.size_bytes for each in self.strangers)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WrongFiles:
+    """The chunk files that are gone or too short; all others are as they should be."""
+
+    ids: Ids
+    is_there: NDArray[np.bool_]
+    sizes: NDArray[np.uint64]
+
+    @classmethod
+    def unite(cls, parts: "Sequence[WrongFiles]") -> "WrongFiles":
+        """Those of several parts that have no id in common."""
+        ids = np.concatenate([each.ids for each in parts])
+        order = np.argsort(ids)
+        is_there = np.concatenate([each.is_there for each in parts])
+        sizes = np.concatenate([each.sizes for each in parts])
+        return cls(ids[order], is_there[order], sizes[order])
+
+    def measure(self, ids: Ids) -> tuple[NDArray[np.bool_], NDArray[np.uint64]]:
+        """Which ids have a file, and how many bytes of it there are: all, where nothing is wrong."""
+        rows = Listed(self.ids, self.sizes).locate(ids)
+        is_wrong = rows >= 0
+        is_there = np.ones(len(ids), np.bool_)
+        sizes = np.full(len(ids), np.iinfo(np.uint64).max, np.uint64)
+        is_there[is_wrong] = self.is_there[rows[is_wrong]]
+        sizes[is_wrong] = self.sizes[rows[is_wrong]]
+        return is_there, sizes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,16 +117,16 @@ class Inventory:
     """By key: refs, backups, the configuration."""
 
 
-def take_inventory(assets: Assets) -> Inventory:
-    """List a repository's storage, once."""
-    storage, size = assets.storage, 16 if assets.dialect is Dialect.DRAFT else 12
+def take_inventory(assets: Assets, *, with_chunks: bool = True) -> Inventory:
+    """List a repository's storage, once; without the chunks, if somebody else lists them."""
+    storage, size = assets.storage, id_size(assets)
     folders = _folders(assets.layout, size)
     with ThreadPoolExecutor(storage.concurrency) as pool:
         parts = pool.map(
             lambda prefix: [
                 _sort(batch, folders) for batch in in_batches(storage.list(prefix), _SORTED_AT_ONCE)
             ],
-            _plan_listings(storage, folders),
+            _plan_listings(assets, with_chunks=with_chunks),
         )
         batches = list(chain.from_iterable(parts))
     listed = {
@@ -91,6 +141,27 @@ def take_inventory(assets: Assets) -> Inventory:
         listed[assets.layout.chunks],
         {info.key: info for batch in batches for info in batch.others},
     )
+
+
+def list_chunks(assets: Assets, share: Share) -> Listed:
+    """A share of the chunk files: names that spell no id are in the share that they sort into."""
+    size, name = id_size(assets), assets.layout.chunks
+    after, before = (f"{name}/{each}" for each in share.find_names())
+    after = f"{name}/" if share.number == 0 else after
+    before = f"{name}{_AFTER_SLASH}" if share.number == share.count - 1 else before
+    if assets.storage.is_local:  # which lists all names of a folder in any case
+        found = assets.storage.list_chosen(
+            f"{name}/", lambda keys: np.array([after < key < before for key in keys], np.bool_)
+        )
+    else:
+        found = assets.storage.list_between(f"{name}/", after, before)
+    folder = Folder(name, size)
+    return _unite([_parse(each, folder) for each in in_batches(found, _SORTED_AT_ONCE)], size)
+
+
+def id_size(assets: Assets) -> int:
+    """How many bytes the ids of a repository have."""
+    return 16 if assets.dialect is Dialect.DRAFT else 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +179,14 @@ def _folders(layout: Layout, size: int) -> dict[str, Folder]:
     return {folder.name: folder for folder in (*metadata, *binary)}
 
 
-def _plan_listings(storage: Storage, folders: Iterable[str]) -> list[str]:
+def _plan_listings(assets: Assets, *, with_chunks: bool) -> list[str]:
     """Everything at once, or where each request takes a trip, all folders at a time."""
-    if storage.is_local:
+    if assets.storage.is_local and with_chunks:
         return [""]
-    return [*(f"{name}/" for name in folders), "refs/", "r/", f"{BACKUPS}/", CONFIG_KEY, REPO]
+    folders = [f"{name}/" for name in _folders(assets.layout, id_size(assets))]
+    if not with_chunks:
+        folders.remove(f"{assets.layout.chunks}/")
+    return [*folders, "refs/", "r/", f"{BACKUPS}/", CONFIG_KEY, REPO]
 
 
 def _sort(objects: Sequence[ObjectInfo], folders: Mapping[str, Folder]) -> _Batch:

@@ -1,6 +1,6 @@
 """Going through the transaction logs of a repository."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from frazil.maintenance.checking.base import Base
 from frazil.maintenance.checking.history import Links
 from frazil.maintenance.checking.inventory import Inventory
 from frazil.maintenance.checking.logs import check_log_file, needs_log
-from frazil.maintenance.checking.problems import Problem, Problems, Repair, error, warning
+from frazil.maintenance.checking.problems import Problem, Repair, error, warning
 from frazil.maintenance.checking.reading import Failed, read_files, read_or_fail
 
 
@@ -33,21 +33,29 @@ class LogPlan:
     missing: tuple[Problem, ...]
 
 
-def check_logs(pool: ThreadPoolExecutor, assets: Assets, plan: LogPlan) -> Problems:
-    """The logs of a plan."""
-    yield from plan.missing
+@dataclass(frozen=True, slots=True)
+class CheckLogs:
+    """Looks at transaction logs."""
 
-    def check(id: SnapshotId) -> tuple[Problem, ...] | Failed:
-        key, wanted = _key(assets, id), plan.present[id]
+    assets: Assets
+
+    def __call__(
+        self, pool: ThreadPoolExecutor, wanted: Sequence[tuple[SnapshotId, WantedLog]]
+    ) -> list[Problem]:
+        """All that is wrong with them."""
+        problems: list[Problem] = []
+        for _, outcome in read_files(pool, wanted, lambda each: self._check(*each)):
+            problems += (outcome.problem,) if isinstance(outcome, Failed) else outcome
+        return problems
+
+    def _check(self, id: SnapshotId, wanted: WantedLog) -> tuple[Problem, ...] | Failed:
+        key, dialect = _key(self.assets, id), self.assets.dialect
         return read_or_fail(
-            assets,
+            self.assets,
             key,
-            lambda data: check_log_file(data, id, key, assets.dialect, is_first=wanted.is_first),
+            lambda data: check_log_file(data, id, key, dialect, is_first=wanted.is_first),
             wanted.repair,
         )
-
-    for _, outcome in read_files(pool, plan.present, check):
-        yield from (outcome.problem,) if isinstance(outcome, Failed) else outcome
 
 
 def plan_logs(

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
+from numpy.typing import NDArray
 
 from frazil.errors import FormatError
 from frazil.format.chunks import ChunkTable
@@ -16,8 +17,8 @@ from frazil.format.manifest import Manifest
 from frazil.format.references import ChunkKind
 from frazil.format.v2.manifest_reader import EncodedRefs
 from frazil.format.v2.orders import is_ascending
-from frazil.maintenance.checking.chunks import Place, check_inline, check_native
-from frazil.maintenance.checking.inventory import Listed
+from frazil.maintenance.checking.chunks import NeededFiles, Place, check_inline, check_native
+from frazil.maintenance.checking.inventory import ChunkFiles
 from frazil.maintenance.checking.problems import Problem, Problems, error, warning
 from frazil.maintenance.checking.report import Counts
 from frazil.maintenance.checking.snapshots import Use, check_header
@@ -32,7 +33,8 @@ class Surroundings:
     """What a manifest of a repository is held against."""
 
     dialect: Dialect
-    chunks: Listed
+    chunks: ChunkFiles | None
+    """None where they are listed later, and by others."""
     chunk_folder: str
     containers: ContainerIndex | None
     """None where the configuration can't be read."""
@@ -48,6 +50,8 @@ class ManifestFindings:
     num_chunk_refs: int
     chunk_ids: Ids
     """Of its native chunks, each once, sorted."""
+    chunk_ends: NDArray[np.uint64] | None
+    """How many bytes of each are needed; None where it was known which files there are."""
     sources: Sources
     counts: Counts
     problems: tuple[Problem, ...]
@@ -70,15 +74,21 @@ def check_manifest_file(
         _check_uses(manifest, uses, key),
         *(_check_table(table, place, around) for table, place in tables),
     )
+    needed = _find_needed(manifest) if around.chunks is None else None
     return ManifestFindings(
         id,
         len(data),
         len(manifest),
-        distinct_chunk_ids(manifest),
+        distinct_chunk_ids(manifest) if needed is None else needed.ids,
+        None if needed is None else needed.ends,
         collect_sources(tables) if around.collects_sources else {},
         sum((_count(table) for table in manifest.tables().values()), Counts(manifests=1)),
         tuple(problems),
     )
+
+
+def _find_needed(manifest: Manifest) -> NeededFiles:
+    return NeededFiles.of(manifest.tables().values())
 
 
 def _decode_refs(manifest: Manifest) -> Manifest:
@@ -108,7 +118,8 @@ def _of_axes(manifest: Manifest, node_id: NodeId, axes: int) -> ChunkTable:
 
 
 def _check_table(table: ChunkTable, place: Place, around: Surroundings) -> Problems:
-    yield from check_native(table, around.chunks, place)
+    if around.chunks is not None:
+        yield from check_native(table, around.chunks, place)
     yield from check_inline(table, place)
     yield from check_locations(table, place, around.containers, around.dialect)
 

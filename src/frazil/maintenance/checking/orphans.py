@@ -1,7 +1,8 @@
 """Objects that nothing refers to, by kind. Pure."""
 
 from collections.abc import Collection, Iterator, Set
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
+from operator import add
 
 from frazil.assets import Layout
 from frazil.format.ids import SnapshotId
@@ -22,11 +23,31 @@ class Used:
     snapshots: Set[SnapshotId]
     transaction_logs: Set[SnapshotId]
     manifests: Collection[bytes]
-    chunks: IdSet
     backups: Set[str] = field(default=frozenset())
 
 
-def count_orphans(inventory: Inventory, used: Used) -> tuple[Orphans, ...]:
+@dataclass(frozen=True, slots=True)
+class ChunkTotals:
+    """The chunks that manifests refer to, against the files that there are."""
+
+    num_used: int = 0
+    """Distinct ones that manifests refer to."""
+    num_unused: int = 0
+    unused_bytes: int = 0
+    num_strangers: int = 0
+    """Objects that no id names."""
+    stranger_bytes: int = 0
+
+    @classmethod
+    def of(cls, listed: Listed, used: IdSet) -> "ChunkTotals":
+        """Of what a storage lists, or a share of it, and the chunks of that share."""
+        return cls(len(used), *listed.measure_unused(used), *listed.measure_strangers())
+
+    def __add__(self, other: "ChunkTotals") -> "ChunkTotals":
+        return ChunkTotals(*map(add, astuple(self), astuple(other)))
+
+
+def count_orphans(inventory: Inventory, used: Used, chunks: ChunkTotals) -> tuple[Orphans, ...]:
     """How many objects of each kind nothing refers to; kinds without any are left out."""
     size = inventory.id_size
     found = [
@@ -34,9 +55,9 @@ def count_orphans(inventory: Inventory, used: Used) -> tuple[Orphans, ...]:
         _count("transaction logs", inventory.transaction_logs,
                IdSet(column_of(used.transaction_logs, size))),
         _count("manifests", inventory.manifests, IdSet(column_of(used.manifests, size))),
-        _count("chunks", inventory.chunks, used.chunks),
+        Orphans("chunks", chunks.num_unused, chunks.unused_bytes),
         _measure("backups", _find_unnamed_backups(inventory, used)),
-        _measure("objects of other names", _strangers(inventory)),
+        _count_strangers(inventory, chunks),
     ]  # fmt: skip
     return tuple(each for each in found if each.count)
 
@@ -47,11 +68,14 @@ def _find_unnamed_backups(inventory: Inventory, used: Used) -> Iterator[ObjectIn
             yield info
 
 
-def _strangers(inventory: Inventory) -> Iterator[ObjectInfo]:
-    for listed in (
-        inventory.snapshots, inventory.transaction_logs, inventory.manifests, inventory.chunks
-    ):  # fmt: skip
-        yield from listed.strangers
+def _count_strangers(inventory: Inventory, chunks: ChunkTotals) -> Orphans:
+    folders = (inventory.snapshots, inventory.transaction_logs, inventory.manifests)
+    counts, sizes = zip(*(each.measure_strangers() for each in folders), strict=True)
+    return Orphans(
+        "objects of other names",
+        sum(counts) + chunks.num_strangers,
+        sum(sizes) + chunks.stranger_bytes,
+    )
 
 
 def _count(kind: str, listed: Listed, used: IdSet) -> Orphans:

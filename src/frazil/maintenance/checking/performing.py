@@ -1,34 +1,44 @@
 """Performing a check: reads and lists, and lets pure functions decide."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain
 
 from frazil.assets import Assets
 from frazil.format.dialect import Dialect
-from frazil.format.files import decode_repo_info
 from frazil.format.ids import SnapshotId
+from frazil.maintenance.checking.backups import CheckBackups
 from frazil.maintenance.checking.base import Base, UnreadableRepoError, read_base
+from frazil.maintenance.checking.chunk_walking import DecodeChunks
 from frazil.maintenance.checking.history import Links, check_links
-from frazil.maintenance.checking.inventory import Inventory, take_inventory
+from frazil.maintenance.checking.inventory import Inventory, Listed
 from frazil.maintenance.checking.leftovers import check_leftovers, list_leftovers
-from frazil.maintenance.checking.log_walking import check_logs, plan_logs
-from frazil.maintenance.checking.manifest_walking import ManifestCheck
+from frazil.maintenance.checking.log_walking import CheckLogs, LogPlan, plan_logs
+from frazil.maintenance.checking.manifest_walking import (
+    CheckManifests,
+    ManifestTotals,
+    plan_manifests,
+)
+from frazil.maintenance.checking.manifests import Surroundings
 from frazil.maintenance.checking.ops_log import check_ops_log
-from frazil.maintenance.checking.orphans import Used, count_orphans, tell_orphans
+from frazil.maintenance.checking.orphans import ChunkTotals, Used, count_orphans, tell_orphans
 from frazil.maintenance.checking.problems import Problem, Problems, Severity, error, note
-from frazil.maintenance.checking.reading import Failed, read_files, read_or_fail
 from frazil.maintenance.checking.repo_info import find_page_size
 from frazil.maintenance.checking.report import CheckReport, Counts
-from frazil.maintenance.checking.virtual import check_source
+from frazil.maintenance.checking.virtual import AskSources
 from frazil.maintenance.checking.walking import (
+    CheckSnapshots,
     Gathered,
-    check_snapshots,
+    ReadLinks,
+    WantedSnapshot,
+    check_missing,
     choose_snapshots,
-    read_links,
+    join_links,
+    list_ids,
 )
+from frazil.maintenance.checking.workers import Threads, Workers
 from frazil.maintenance.limits import WalkLimits
 from frazil.maintenance.walking import uncached
 from frazil.protocols.interface import CommitProtocol
@@ -47,28 +57,52 @@ class CheckOptions:
     asks_sources: bool = False
     """Whether the files that virtual chunks are in are asked for."""
     limits: WalkLimits = field(default_factory=WalkLimits)
+    requests_per_second: float | None = None
+    """So often all workers together ask for those files; None for as often as they can."""
 
 
 def check_repository(
-    protocol: CommitProtocol, virtual: VirtualChunkAccess, options: CheckOptions
+    protocol: CommitProtocol,
+    virtual: VirtualChunkAccess,
+    options: CheckOptions,
+    workers: Workers | None = None,
 ) -> CheckReport:
     """Look at all that a repository consists of; nothing is written.
 
     Others may commit meanwhile. Where they collect garbage, files may go that were still to be read.
+    Without workers it is done by threads of this process.
     """
     assets = uncached(protocol.assets)
     try:
         base = read_base(protocol, assets)
     except UnreadableRepoError as failure:
         return CheckReport(assets.dialect.value, (failure.problem,), Counts())
+    if workers is not None:
+        return _check(assets, virtual, options, base, workers)
     with ThreadPoolExecutor(assets.storage.concurrency) as pool:
-        # Only now: what the refs lead to was there before it was listed.
-        inventory = take_inventory(assets)
-        links = base.links or read_links(pool, assets, inventory.snapshots)
-        chosen = choose_snapshots(base, links, options.branch)
-        gathered = Gathered(options.decodes_chunks)
-        check = _Check(assets, virtual, options, base, pool, inventory, links, chosen, gathered)
-        return check.run()
+        return _check(assets, virtual, options, base, Threads(pool))
+
+
+def _check(
+    assets: Assets,
+    virtual: VirtualChunkAccess,
+    options: CheckOptions,
+    base: Base,
+    workers: Workers,
+) -> CheckReport:
+    # Only now: what the refs lead to was there before it was listed.
+    inventory = workers.take_inventory(assets)
+    links = base.links or _read_links(workers, assets, inventory.snapshots)
+    chosen = choose_snapshots(base, links, options.branch)
+    gathered = Gathered(options.decodes_chunks)
+    check = _Check(assets, virtual, options, base, workers, inventory, links, chosen, gathered)
+    return check.run()
+
+
+def _read_links(workers: Workers, assets: Assets, snapshots: Listed) -> Links:
+    sizes = snapshots.sizes.tolist()
+    parts = workers.run("reading history", ReadLinks(assets), list_ids(snapshots), sizes)
+    return join_links(chain.from_iterable(parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +113,7 @@ class _Check:
     virtual: VirtualChunkAccess
     options: CheckOptions
     base: Base
-    pool: ThreadPoolExecutor
+    workers: Workers
     inventory: Inventory
     links: Links
     chosen: Mapping[SnapshotId, str]
@@ -91,20 +125,15 @@ class _Check:
         problems += check_links({id: self.links[id] for id in self.chosen if id in self.links})
         problems += self._check_state()
         problems += self._check_snapshots()
-        manifests = self._manifests()
-        problems += manifests.check(self.pool, self.options.limits)
+        manifests, chunks = self._check_manifests()
+        problems += manifests.problems
+        problems += self._decode(manifests)
         logs = plan_logs(self.assets, self.base, self.links, self.gathered.dialects, self.inventory)
-        problems += check_logs(self.pool, self.assets, logs)
-        if self.options.asks_sources:
-            problems += self._ask_sources(manifests)
+        problems += self._check_logs(logs)
+        problems += self._ask_sources(manifests)
         problems += check_leftovers(list_leftovers(self.assets.storage), datetime.now(UTC))
-        counts = self._counts() + Counts(transaction_logs=len(logs.present)) + manifests.counts
-        return self._report(problems, manifests, counts)
-
-    def _manifests(self) -> ManifestCheck:
-        containers = self.virtual.index if self.base.has_usable_config else None
-        asks_sources = self.options.asks_sources
-        return ManifestCheck(self.assets, self.inventory, self.gathered, containers, asks_sources)
+        counts = self._count(logs, manifests, chunks)
+        return self._report(problems, manifests, chunks, counts)
 
     def _check_refs(self) -> Problems:
         branch = self.options.branch
@@ -127,35 +156,73 @@ class _Check:
     def _check_backups(self) -> Problems:
         """Whether the backups that are there could be restored."""
         pages = {page.key for page in self.base.ops_log.pages}
-        backups = (self.base.ops_log.backups() - pages) & self.inventory.others.keys()
-        for _, outcome in read_files(self.pool, sorted(backups), self._read_backup):
-            if isinstance(outcome, Failed):
-                yield replace(outcome.problem, severity=Severity.WARNING)
-
-    def _read_backup(self, key: str) -> object | Failed:
-        return read_or_fail(self.assets, key, lambda data: decode_repo_info(data).dialect)
+        backups = sorted((self.base.ops_log.backups() - pages) & self.inventory.others.keys())
+        sizes = [self.inventory.others[key].size_bytes for key in backups]
+        stage = CheckBackups(self.assets)
+        for found in self.workers.run("reading backups", stage, backups, sizes):
+            yield from found
 
     def _check_snapshots(self) -> Problems:
-        for found in check_snapshots(
-            self.pool, self.assets, self.base, self.chosen, self.inventory.snapshots
-        ):
-            if isinstance(found, Problem):
-                self.gathered.has_all = False
-                yield found
-            else:
-                self.gathered.take(found, self.assets.layout.snapshot_key(found.id))
-                yield from found.problems
+        missing = list(check_missing(self.assets, self.chosen, self.inventory.snapshots))
+        for problem in missing:
+            self.gathered.lose(problem)
+        sizes = {id: self.inventory.snapshots.find_size(id) for id in self.chosen}
+        wanted = [
+            WantedSnapshot(id, self.base.listed.get(id)) for id, n in sizes.items() if n is not None
+        ]
+        stage = CheckSnapshots(self.assets, self.options.decodes_chunks)
+        known = [size for size in sizes.values() if size is not None]
+        for part in self.workers.run("reading snapshots", stage, wanted, known):
+            self.gathered.add(part)
+        yield from self.gathered.problems
 
-    def _ask_sources(self, manifests: ManifestCheck) -> Iterator[Problem]:
+    def _check_manifests(self) -> tuple[ManifestTotals, ChunkTotals]:
+        plan = plan_manifests(self.assets, self.gathered, self.inventory.manifests)
+        containers = self.virtual.index if self.base.has_usable_config else None
+        around = Surroundings(
+            self.assets.dialect,
+            None,
+            self.assets.layout.chunks,
+            containers,
+            self.options.asks_sources,
+        )
+        stage = CheckManifests(self.assets, around, self.options.limits)
+        found, chunks = self.workers.check_manifests(stage, plan.present, self.inventory)
+        totals = ManifestTotals(list(plan.missing), has_all=not plan.missing)
+        totals.add(found)
+        return totals, chunks
+
+    def _decode(self, manifests: ManifestTotals) -> Problems:
+        sizes = [each.effort_bytes for each in manifests.rows]
+        stage = DecodeChunks(self.assets)
+        for found in self.workers.run("decoding chunks", stage, manifests.rows, sizes):
+            yield from found
+
+    def _check_logs(self, plan: LogPlan) -> Problems:
+        yield from plan.missing
+        logs = self.inventory.transaction_logs
+        sizes = [logs.find_size(id) or 0 for id in plan.present]
+        wanted = list(plan.present.items())
+        for found in self.workers.run("reading logs", CheckLogs(self.assets), wanted, sizes):
+            yield from found
+
+    def _ask_sources(self, manifests: ManifestTotals) -> Iterator[Problem]:
         sources = sorted(manifests.sources.items(), key=lambda each: each[0].location)
-        answers = self.pool.map(lambda each: check_source(self.virtual, *each), sources)
-        yield from dict.fromkeys(answer for answer in answers if answer is not None)
+        rate = self.options.requests_per_second
+        stage = AskSources(self.virtual, None if rate is None else rate / self.workers.parallel)
+        sizes = [0] * len(sources)
+        parts = self.workers.run("asking for sources", stage, sources, sizes)
+        yield from dict.fromkeys(chain.from_iterable(parts))
 
     def _report(
-        self, problems: list[Problem], manifests: ManifestCheck, counts: Counts
+        self,
+        problems: Sequence[Problem],
+        manifests: ManifestTotals,
+        chunks: ChunkTotals,
+        counts: Counts,
     ) -> CheckReport:
         is_whole = self._has_all_refs() and self.gathered.has_all and manifests.has_all
-        orphans = count_orphans(self.inventory, self._used(manifests)) if is_whole else ()
+        orphans = count_orphans(self.inventory, self._used(), chunks) if is_whole else ()
         told = (*problems, *tell_orphans(orphans, self.assets.layout))
         order = list(Severity)
         return CheckReport(
@@ -171,21 +238,24 @@ class _Check:
         unread = (each for each in self.base.refs.problems if each.severity is Severity.ERROR)
         return self.options.branch is None and next(unread, None) is None
 
-    def _used(self, manifests: ManifestCheck) -> Used:
+    def _used(self) -> Used:
         logs = set(self.chosen)
         for info in self.base.listed.values():
             logs.update(info.pruned_ancestor_tx_logs)
         named = chain(self.gathered.uses, self.gathered.facts)
-        backups = self.base.ops_log.backups()
-        return Used(self.chosen.keys(), logs, set(named), manifests.chunk_ids, backups)
+        return Used(self.chosen.keys(), logs, set(named), self.base.ops_log.backups())
 
-    def _counts(self) -> Counts:
+    def _count(self, logs: LogPlan, manifests: ManifestTotals, chunks: ChunkTotals) -> Counts:
         refs = self.base.refs
-        return Counts(
+        return manifests.counts + Counts(
             branches=len(refs.branches),
             tags=len(refs.tags),
             snapshots=len(self.gathered.dialects),
             nodes=self.gathered.num_nodes,
+            transaction_logs=len(logs.present),
+            native_chunks=chunks.num_used,
+            virtual_sources=len(manifests.sources),
+            decoded_chunks=sum(each.stop - each.start for each in manifests.rows),
         )
 
 

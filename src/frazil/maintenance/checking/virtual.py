@@ -1,6 +1,7 @@
 """Virtual references: whether a container holds them, and whether their sources are what they were."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +11,7 @@ from frazil.format.chunks import ChunkTable
 from frazil.format.dialect import Dialect
 from frazil.format.references import Checksum, ChunkKind, VirtualRef
 from frazil.maintenance.checking.chunks import Place
+from frazil.maintenance.checking.pacing import Pace
 from frazil.maintenance.checking.problems import Problem, Problems, Severity, error, few, note
 from frazil.virtual.access import VirtualChunkAccess
 from frazil.virtual.locations import ContainerIndex
@@ -104,6 +106,27 @@ def _last_rows(table: ChunkTable) -> list[int]:
     is_last = np.append(np.any(keys[:, 1:] != keys[:, :-1], axis=0), True)
     last: list[int] = rows[order[is_last]].tolist()
     return last
+
+
+@dataclass(frozen=True, slots=True)
+class AskSources:
+    """Asks for the files that virtual chunks are in, so often a second."""
+
+    access: VirtualChunkAccess
+    per_second: float | None
+
+    def __call__(
+        self, pool: ThreadPoolExecutor, wanted: Sequence[tuple[Source, Need]]
+    ) -> list[Problem]:
+        """What is wrong with them, each told once."""
+        pace = Pace(self.per_second)
+
+        def ask(source: Source, need: Need) -> Problem | None:
+            pace.wait()
+            return check_source(self.access, source, need)
+
+        answers = pool.map(lambda each: ask(*each), wanted)
+        return list(dict.fromkeys(answer for answer in answers if answer is not None))
 
 
 def check_source(access: VirtualChunkAccess, source: Source, need: Need) -> Problem | None:
