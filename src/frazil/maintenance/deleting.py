@@ -58,7 +58,7 @@ def delete_objects(
     as the limits allow.
     """
     total, failures = Deleted(), 0
-    for report in _delete_batches(storage, objects, limits.max_concurrent_deletes):
+    for report in _delete_batches(storage, objects, limits):
         total += report
         failures = failures + 1 if report.has_failed else 0
         if failures >= limits.max_consecutive_delete_failures:
@@ -71,9 +71,10 @@ def delete_objects(
 
 
 def _delete_batches(
-    storage: Storage, objects: Iterable[ObjectInfo], concurrency: int
+    storage: Storage, objects: Iterable[ObjectInfo], limits: SweepLimits
 ) -> Iterator[Deleted]:
-    batches = in_batches(objects, _OBJECTS_PER_REQUEST)
+    concurrency, per_second = limits.max_concurrent_deletes, limits.max_deletes_per_second
+    batches = _paced(in_batches(objects, _OBJECTS_PER_REQUEST), per_second)
     if storage.is_local:  # where files of one folder are deleted one after the other in any case
         yield from (_delete_batch(storage, batch) for batch in batches)
         return
@@ -81,6 +82,18 @@ def _delete_batches(
         # No more than are under way at once: who gives up leaves the rest alone.
         for wave in in_batches(batches, concurrency):
             yield from pool.map(lambda batch: _delete_batch(storage, batch), wave)
+
+
+def _paced(
+    batches: Iterator[list[ObjectInfo]], per_second: float | None
+) -> Iterator[list[ObjectInfo]]:
+    """The batches, no sooner than their objects may be deleted."""
+    due = time.monotonic()
+    for batch in batches:
+        if per_second is not None:
+            time.sleep(max(0.0, due - time.monotonic()))
+            due = max(due, time.monotonic()) + len(batch) / per_second
+        yield batch
 
 
 def _delete_batch(storage: Storage, batch: Sequence[ObjectInfo]) -> Deleted:

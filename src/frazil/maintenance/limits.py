@@ -26,6 +26,8 @@ class SweepLimits:
     max_consecutive_delete_failures: int = 50
     max_concurrent_listings: int | None = None
     """Whatever it is: a kind of files is one listing, and the kinds come one after the other."""
+    max_deletes_per_second: float | None = None
+    """Of objects; None for as many as the storage takes."""
 
     def __post_init__(self) -> None:
         _refuse_less_than_one(self)

@@ -16,17 +16,19 @@ def set_policies(protocol: CommitProtocol, policies: Policies) -> None:
 
 
 def expire_by_policies(
-    protocol: CommitProtocol, now: Nanoseconds, *, dry_run: bool
+    protocol: CommitProtocol, now: Nanoseconds, policies: Policies | None = None, *, dry_run: bool
 ) -> ExpirySummary:
     """Take out of the history what no policy of a ref that leads to it keeps.
+
+    The policies are those of the repository, unless others are given.
 
     Nothing is written in a dry run, nor where there is nothing to be released.
     """
     repository = _require_v2(protocol)
-    plans = [plan_retention(repository.read_repo_info(), now)]
+    plans = [plan_retention(repository.read_repo_info(), now, policies)]
 
     def expire(info: RepoInfo) -> Change:
-        plans.append(plan_retention(info, now))
+        plans.append(plan_retention(info, now, policies))
         return Change(plans[-1].info, ExpirationRan())
 
     if plans[0].released and not dry_run:

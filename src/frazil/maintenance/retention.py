@@ -36,9 +36,12 @@ def with_policies(metadata: Mapping[str, JsonValue], policies: Policies) -> dict
     return with_section(metadata, _SECTION, tree)
 
 
-def plan_retention(info: RepoInfo, now: Nanoseconds) -> ExpiryPlan:
-    """What the policies of a repository let go, and what is left of it."""
-    policies = read_policies(info.metadata)
+def plan_retention(
+    info: RepoInfo, now: Nanoseconds, policies: Policies | None = None
+) -> ExpiryPlan:
+    """What policies, or those of the repository, let go, and what is left of it."""
+    if policies is None:
+        policies = read_policies(info.metadata)
     reached: set[SnapshotId] = set()
     kept: set[SnapshotId] = set()
     for name, tip in (*info.branches.items(), *info.tags.items()):

@@ -20,6 +20,11 @@ class RepositoryPart:
     def _protocol(self) -> CommitProtocol:
         return self._repository.surroundings.protocol
 
+    @property
+    def protocol(self) -> CommitProtocol:
+        """How its state is read and written, for jobs that work on the whole of it."""
+        return self._protocol
+
     def _resolve(self, branch: str | None, tag: str | None, snapshot_id: str | None) -> SnapshotId:
         """The snapshot that one of three ways names; raises ValueError unless it is just one."""
         refuse_unless_one(branch, tag, snapshot_id)

@@ -112,16 +112,23 @@ class Editing(RepositoryPart):
 
     retention_async = asynchronous(retention)
 
-    def expire(self, *, now: datetime | None = None, dry_run: bool = False) -> ExpirySummary:
+    def expire(
+        self,
+        *,
+        now: datetime | None = None,
+        policies: Mapping[str, RetentionPolicy] | None = None,
+        dry_run: bool = False,
+    ) -> ExpirySummary:
         """Take snapshots out of the history that no branch or tag keeps by its policies.
 
-        A branch or tag without a policy keeps all that leads to it. Files are only deleted when
-        garbage is collected. A dry run tells what would be released.
+        They are those of the repository, unless others are given. A branch or tag without a policy
+        keeps all that leads to it. Files are only deleted when garbage is collected. A dry run tells
+        what would be released.
         """
         moment = now or datetime.now(UTC)
         if moment.tzinfo is None:
             raise TypeError(f"{moment.isoformat()} has no time zone")
         time = from_datetime(moment)
-        return retaining.expire_by_policies(self._protocol, time, dry_run=dry_run)
+        return retaining.expire_by_policies(self._protocol, time, policies, dry_run=dry_run)
 
     expire_async = asynchronous(expire)

@@ -19,7 +19,16 @@ from frazil.spark.arrays import (
     transform,
     write,
 )
+from frazil.spark.copying import CopyReport, copy
+from frazil.spark.garbage import (
+    GarbageReport,
+    MaintenancePolicy,
+    MaintenanceReport,
+    collect_garbage,
+    maintain,
+)
 from frazil.spark.job import Job
+from frazil.spark.packing import CompactReport, RewriteReport, compact, rewrite_manifests
 from frazil.spark.sessions import check_session
 from frazil.spark.sources import (
     commit_batch,
@@ -33,18 +42,29 @@ from frazil.spark.sources import (
 from frazil.spark.workers import send_package
 
 __all__ = [
+    "CompactReport",
+    "CopyReport",
+    "GarbageReport",
     "Job",
     "JobReport",
+    "MaintenancePolicy",
+    "MaintenanceReport",
+    "RewriteReport",
     "analyze",
     "check_session",
     "checks",
+    "collect_garbage",
     "commit_batch",
+    "compact",
+    "copy",
     "find_written",
     "foreach_region",
+    "maintain",
     "materialize",
     "read",
     "rechunk",
     "register",
+    "rewrite_manifests",
     "send_package",
     "session",
     "sql",

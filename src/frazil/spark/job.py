@@ -3,11 +3,14 @@
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from frazil.errors import JobCancelledError
+from frazil.maintenance.leases import Lease, leased
 from frazil.spark.progress import Display, Step, count_stragglers, open_display
+from frazil.storage import Storage
 
 
 @dataclass(slots=True)
@@ -55,6 +58,7 @@ class Job:
         self._lock = threading.Lock()
         self._is_cancelled = False
         self._stop: Callable[[], None] | None = None
+        self._lease: Lease | None = None
         self._steps: dict[str, _Watched] = {}
         self._amounts: dict[str, dict[str, int]] = {}
 
@@ -72,9 +76,23 @@ class Job:
             stop()
 
     def refuse_if_cancelled(self) -> None:
-        """Raise JobCancelledError if somebody asked for the end."""
+        """Raise JobCancelledError if somebody asked for the end, LeaseLostError without a lease."""
         if self._is_cancelled:
             raise JobCancelledError(f"the job {self.id} was cancelled; nothing was committed")
+        if self._lease is not None:
+            self._lease.refuse_if_lost()
+
+    @contextmanager
+    def leasing(self, storage: Storage, name: str) -> Iterator[None]:
+        """Hold a lease on a storage, so that nobody takes what the job writes for garbage."""
+        if self._lease is not None:
+            yield
+            return
+        with leased(storage, self.id, name) as self._lease:
+            try:
+                yield
+            finally:
+                self._lease = None
 
     def expect(self, what: str, **amounts: int) -> None:
         """Say what the tasks of a step come to: files, chunks, bytes."""

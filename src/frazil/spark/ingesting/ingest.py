@@ -181,8 +181,9 @@ def _run(
     most = options.files_per_task
     size = sum(file.version.size_bytes for file in work.files)
     is_small = len(locations) <= most and (options.mode == "virtual" or size <= LEAST_TASK_BYTES)
-    runner = choose_runner(spark, job, run_on, repository.storage, is_small=is_small)
-    with _opening(runner, reading, locations, most) as parsed:
+    storage = repository.storage
+    runner = choose_runner(spark, job, run_on, storage, is_small=is_small)
+    with job.leasing(storage, "ingest"), _opening(runner, reading, locations, most) as parsed:
         bad = bad_files(parsed.outcomes)
         if bad and options.on_bad_file == "fail":
             raise _refuse(bad)
