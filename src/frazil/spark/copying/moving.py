@@ -1,0 +1,90 @@
+"""Moving objects as a plan says: chunks first, then the files that name them."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from frazil.assets import Assets
+from frazil.errors import StorageError
+from frazil.format.dialect import Dialect
+from frazil.format.snapshot import ManifestFileInfo
+from frazil.maintenance.checking.rebuilding import rebuild_log
+from frazil.maintenance.walking import uncached
+from frazil.spark.arrays.regions import choose_task_bytes, pack
+from frazil.spark.arrays.runner import Runner, count_slots
+from frazil.spark.copying.chunk_lists import ChunkList, CopyChunks, ListChunks, cut_slices
+from frazil.spark.copying.objects import CopyFiles, Passage
+from frazil.spark.copying.planning import LIMITS, CopyPlan, count_references
+from frazil.spark.copying.report import Copied
+
+_REFERENCES_PER_TASK = 1_000_000
+_FILES_PER_TASK = 500
+_MOST_CHUNKS_PER_TASK = 20_000
+
+
+def move_objects(runner: Runner, passage: Passage, plan: CopyPlan) -> Copied:
+    """Copy what a plan names; again, if need be."""
+    copied = _copy_chunks(runner, passage, plan)
+    copied += _copy_files(runner, passage, plan)
+    _write_files(passage, plan)
+    return copied
+
+
+def _copy_chunks(runner: Runner, passage: Passage, plan: CopyPlan) -> Copied:
+    lists: list[ChunkList] = []
+    known: list[ChunkList] = []
+    try:
+        lists = _list_chunks(runner, passage, passage.source, plan.manifests)
+        known = _list_chunks(runner, passage, passage.target, plan.replaced)
+        slices = cut_slices(lists, _chunks_per_task(lists, count_slots(runner.spark)))
+        total = sum(map(len, lists))
+        runner.job.expect("copying chunks", chunks=total, bytes=sum(each.bytes for each in lists))
+        task = CopyChunks(passage, tuple(lists), tuple(known))
+        return sum(runner.run("copying chunks", task, slices), Copied())
+    finally:
+        _forget(passage, [*lists, *known])
+
+
+def _list_chunks(
+    runner: Runner, passage: Passage, assets: Assets, manifests: Sequence[ManifestFileInfo]
+) -> list[ChunkList]:
+    groups = pack(manifests, list(map(count_references, manifests)), _REFERENCES_PER_TASK)
+    most = runner.returned_references // max(len(groups), 1)
+    id_size = 16 if assets.dialect is Dialect.DRAFT else 12
+    task = ListChunks(assets, passage.target, LIMITS, id_size, most)
+    return runner.run("listing chunks", task, groups)
+
+
+def _chunks_per_task(lists: Sequence[ChunkList], slots: int) -> int:
+    count, size = sum(map(len, lists)), sum(each.bytes for each in lists)
+    if not size:
+        return _MOST_CHUNKS_PER_TASK
+    return max(1, min(_MOST_CHUNKS_PER_TASK, choose_task_bytes(size, slots) * count // size))
+
+
+def _copy_files(runner: Runner, passage: Passage, plan: CopyPlan) -> Copied:
+    copied = Copied()
+    for keys, is_always in ((plan.files, False), (plan.changing_files, True)):
+        groups = pack(keys, [1] * len(keys), _FILES_PER_TASK)
+        done = runner.run("copying metadata", CopyFiles(passage, is_always), groups)
+        copied += sum(done, Copied())
+    return copied
+
+
+def _write_files(passage: Passage, plan: CopyPlan) -> None:
+    """Write the snapshots that the source has no file for."""
+    target = passage.target
+    for key, data in plan.written.items():
+        target.storage.put(key, data, target.describe("snapshot"))
+    for snapshot in plan.made:
+        first = passage.source.read_snapshot(plan.first_id)
+        log = rebuild_log(uncached(passage.source), first, snapshot)
+        target.write_transaction_log(log)
+        target.write_snapshot(snapshot)
+    target.storage.flush()
+
+
+def _forget(passage: Passage, lists: Sequence[ChunkList]) -> None:
+    keys = [passage.target.layout.chunk_key(each.file) for each in lists if each.file is not None]
+    if keys:
+        with suppress(StorageError):
+            passage.target.storage.delete_many(keys)
