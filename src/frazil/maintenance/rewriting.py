@@ -29,15 +29,8 @@ def rewrite_manifests(
 
     Raises ValueError for a method that there is not, FormatError for an amend before V2.
     """
-    if commit_method not in ("new_commit", "amend"):
-        raise ValueError(f"{commit_method!r} is neither 'new_commit' nor 'amend'")
-    is_amend = commit_method == "amend"
     protocol = surroundings.protocol
-    if is_amend and protocol.dialect is not Dialect.V2:
-        raise FormatError(
-            f"a repository of the generation {protocol.dialect.value} can't amend: use 'new_commit'",
-            kind="unsupported-operation-for-version",
-        )
+    is_amend = is_amending(commit_method, protocol.dialect)
     protocol.refuse_unless_writable()
     tip = surroundings.assets.read_snapshot(protocol.lookup_branch(branch))
     state = SessionState(surroundings, tip, mode=SessionMode.writable, branch=branch)
@@ -45,6 +38,22 @@ def rewrite_manifests(
     text = describe(state, message, record_rules(metadata, rules))
     finish = amend if is_amend else commit
     return finish(state, text, allow_empty=True, write=write_all_manifests)
+
+
+def is_amending(commit_method: CommitMethod, dialect: Dialect) -> bool:
+    """Whether a method replaces the last commit.
+
+    Raises ValueError for a method that there is not, FormatError for an amend before V2.
+    """
+    if commit_method not in ("new_commit", "amend"):
+        raise ValueError(f"{commit_method!r} is neither 'new_commit' nor 'amend'")
+    is_amend = commit_method == "amend"
+    if is_amend and dialect is not Dialect.V2:
+        raise FormatError(
+            f"a repository of the generation {dialect.value} can't amend: use 'new_commit'",
+            kind="unsupported-operation-for-version",
+        )
+    return is_amend
 
 
 def record_rules(metadata: Mapping[str, JsonValue], rules: SplitSizes) -> dict[str, JsonValue]:

@@ -49,7 +49,7 @@ def materialize(
     """
     with running("materialize", repo, branch, job) as run:
         session = run.open_session()
-        nodes = _arrays_below(session.state.view, [path_of(path) for path in paths])
+        nodes = arrays_below(session.state.view, [path_of(path) for path in paths])
         most = task_bytes or LEAST_TASK_BYTES
         parts = [part for node in nodes for part in _plan_parts(session.state.view, node, most)]
         total = sum(part.bytes for part in parts)
@@ -101,7 +101,8 @@ def _copy_chunk(session: ForkSession, path: str, table: ChunkTable, row: int) ->
     set_chunk(session.state, path, coordinate, read_ref(session.state, ref))
 
 
-def _arrays_below(view: View, paths: Sequence[str]) -> Iterable[Node]:
+def arrays_below(view: View, paths: Sequence[str]) -> Iterable[Node]:
+    """The arrays at these paths and below them, each once; raises NodeNotFoundError."""
     nodes = [node for path in paths for node in view.descendants(view.get_node(path).path)]
     return {node.id: node for node in nodes if node.array is not None}.values()
 

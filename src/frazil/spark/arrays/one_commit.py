@@ -44,6 +44,8 @@ class Run:
     job: Job
     started_at: float = field(default_factory=time.monotonic)
     notes: list[str] = field(default_factory=list)
+    figures: dict[str, object] = field(default_factory=dict)
+    """Metrics of this kind of job, for the commit's metadata."""
 
     def open_session(self) -> Session:
         """A session for changes that are committed at the end."""
@@ -68,16 +70,17 @@ class Run:
 
         Raises RebaseFailedError if it does.
         """
-        report = self._report(session, runner, spark)
+        report = self.report(session, runner, spark)
         self.job.refuse_if_cancelled()
         if not session.has_uncommitted_changes:
             return report
         save_rules(self.repository, session.state.surroundings.config)
-        told = {**(metadata or {}), METRICS: report.metrics()}
+        told = {**(metadata or {}), METRICS: {**report.metrics(), **self.figures}}
         id = session.commit(message or self.name, told, rebase_with=ConflictDetector())
         return report.committed_as(id)
 
-    def _report(self, session: Session, runner: Runner, spark: Any) -> JobReport:
+    def report(self, session: Session, runner: Runner, spark: Any) -> JobReport:
+        """What the job came to, before its commit."""
         chunks, size = count_written(session.state.changes)
         tally = self.job.tally
         return JobReport(
@@ -89,10 +92,11 @@ class Run:
 
 @contextmanager
 def running(name: str, repo: AnyRepository, branch: str, job: Job | None) -> Iterator[Run]:
-    """A job that takes its display away at the end, however it ends."""
+    """A job that holds a lease, and takes its display away at the end, however it ends."""
     run = Run(name, find_repository(repo), branch, job or Job())
     try:
-        yield run
+        with run.job.leasing(run.repository.storage, name):
+            yield run
     finally:
         run.job.end()
 

@@ -1,6 +1,7 @@
 """What a job did, for people and for the metadata of its commit."""
 
 from dataclasses import dataclass, replace
+from typing import Self
 
 from frazil.rendering import Listed, render_plain
 
@@ -39,7 +40,7 @@ class JobReport(Listed):
         width = max(len(name) for name, _ in shown)
         return "\n".join(f"{name:{width}}  {value}" for name, value in shown)
 
-    def committed_as(self, snapshot_id: str) -> "JobReport":
+    def committed_as(self, snapshot_id: str) -> Self:
         """The same once it has landed."""
         return replace(self, snapshot_id=snapshot_id)
 
