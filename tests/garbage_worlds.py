@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Self
 
 from frazil import ForkSession, GCSummary, Repository, Session
 from frazil.engine import opening
@@ -51,7 +52,7 @@ class World:
     """Snapshots that were flushed, and the files that were written with them."""
 
     @classmethod
-    def create(cls, dialect: Dialect) -> "World":
+    def create(cls, dialect: Dialect) -> Self:
         """A repository with some arrays."""
         storage = TimedStorage(Clocks())
         world = cls(storage)
@@ -67,9 +68,9 @@ class World:
         world.values = {first: {}, planted: dict.fromkeys(PATHS, "0" * CHUNKS)}
         return world
 
-    def copied(self) -> "World":
+    def copied(self) -> Self:
         """The same in a storage of its own."""
-        return World(self.storage.copied(), dict(self.values), dict(self.detached))
+        return type(self)(self.storage.copied(), dict(self.values), dict(self.detached))
 
     @property
     def clocks(self) -> Clocks:
