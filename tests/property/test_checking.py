@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,8 +15,9 @@ from frazil.errors import IcechunkError
 from frazil.format.dialect import Dialect
 from frazil.maintenance.checking import CheckOptions, Severity, check_storage
 from frazil.storage.memory import MemoryStorage
-from tests.damages import ALL_DIALECTS, create, create_sample, reopen
+from tests.damages import ALL_DIALECTS, create, reopen
 from tests.repositories import split_every
+from tests.strategies.damaged import damaged_repositories
 
 Step = Callable[[Repository, int], object]
 
@@ -163,44 +163,8 @@ def test_after_garbage_is_collected_there_are_no_orphans(program: list[Any]) -> 
 
 METADATA = ("snapshots/", "manifests/", "transactions/", "s/", "m/")
 
-Files = dict[str, bytes]
 
-
-@cache
-def _sample(dialect: Dialect) -> Files:
-    storage = create_sample(dialect).storage
-    return {info.key: bytes(storage.get(info.key)) for info in storage.list()}
-
-
-@st.composite
-def _damaged(draw: st.DrawFn) -> tuple[MemoryStorage, str, bytes | None]:
-    """A sample in which one object is lost (None), cut, changed, or another one."""
-    files = _sample(draw(st.sampled_from(ALL_DIALECTS)))
-    key = draw(st.sampled_from(sorted(files)))
-    data = draw(_damage(files, key))
-    damaged = MemoryStorage()
-    for each, content in {**files, key: data}.items():
-        if content is not None:
-            damaged.put(each, content)
-    return damaged, key, data
-
-
-def _damage(files: Files, key: str) -> st.SearchStrategy[bytes | None]:
-    data = files[key]
-    places = st.integers(0, max(0, len(data) - 1))
-    return st.one_of(
-        st.none(),
-        places.map(lambda at: data[:at]),
-        st.sampled_from(sorted(files)).map(files.__getitem__),
-        st.builds(lambda at, bit: _flip(data, at, bit), places, st.integers(0, 7)),
-    )
-
-
-def _flip(data: bytes, at: int, bit: int) -> bytes:
-    return data[:at] + bytes(byte ^ 1 << bit for byte in data[at : at + 1]) + data[at + 1 :]
-
-
-@given(damaged=_damaged())
+@given(damaged=damaged_repositories())
 def test_a_damaged_object_never_stops_a_check(
     damaged: tuple[MemoryStorage, str, bytes | None],
 ) -> None:

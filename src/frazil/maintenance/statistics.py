@@ -4,6 +4,7 @@ A native chunk counts once by its id, a virtual one once by its place in its fil
 counts wherever it is, because it is there each time.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -22,6 +23,8 @@ from frazil.protocols.interface import CommitProtocol
 from frazil.states import ChunkStorageStats
 
 _DIGEST_SIZE = 16
+PLACE_SIZE = _DIGEST_SIZE + 16
+"""Of what tells virtual chunks apart, in bytes."""
 _COUNTED_AT_ONCE = 1 << 16
 
 
@@ -36,6 +39,15 @@ class Sizes:
         """Each once, sorted."""
         ids, first = np.unique(self.ids, return_index=True)
         return Sizes(ids, self.lengths[first])
+
+    @classmethod
+    def unite(cls, parts: "Sequence[Sizes]") -> "Sizes":
+        """Those of many, each once, sorted."""
+        filled = [each for each in parts if len(each.ids)]
+        if not filled:
+            return _NOTHING
+        ids = np.concatenate([each.ids for each in filled])
+        return cls(ids, np.concatenate([each.lengths for each in filled])).distinct()
 
 
 class Tally:
@@ -62,9 +74,7 @@ class Tally:
 
     def _settle(self) -> None:
         if self._waiting:
-            ids = np.concatenate([sizes.ids for sizes in self._waiting])
-            lengths = np.concatenate([sizes.lengths for sizes in self._waiting])
-            sizes = Sizes(ids, lengths).distinct()
+            sizes = Sizes.unite(self._waiting)
             self._bytes += int(sizes.lengths[self._known.add(sizes.ids)].sum())
         self._waiting, self._count = [], 0
 
@@ -88,7 +98,7 @@ def measure_chunks(protocol: CommitProtocol, limits: WalkLimits) -> ChunkStorage
     manifests = find_manifests(assets, snapshots, limits).values()
     natives, virtuals = Tally(), Tally()
     inlined_bytes = 0
-    for arrays in map_manifests(assets, manifests, _SIZES, limits):
+    for arrays in map_manifests(assets, manifests, SIZES, limits):
         for sizes in arrays:
             natives.add(sizes.native)
             virtuals.add(sizes.virtual)
@@ -106,7 +116,8 @@ def measure_natives(natives: NativeChunks) -> list[ArraySizes]:
     return [ArraySizes(Sizes(ids_of(natives.ids), natives.lengths))]
 
 
-_SIZES = Reduction(measure_natives, measure_manifest)
+SIZES = Reduction(measure_natives, measure_manifest)
+"""Manifests as the sizes of all that they refer to."""
 
 
 def measure_refs(refs: ChunkRefs) -> ArraySizes:

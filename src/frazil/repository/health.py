@@ -7,6 +7,7 @@ from frazil.maintenance.checking import (
     CheckOptions,
     CheckReport,
     RepairReport,
+    Workers,
     check_repository,
     repair_repository,
 )
@@ -53,3 +54,9 @@ class Health(RepositoryPart):
         return examine(view, self._surroundings.virtual, probe=probe)
 
     doctor_async = asynchronous(doctor)
+
+
+def check_by(workers: Workers, repository: RepositoryPart, options: CheckOptions) -> CheckReport:
+    """`Repository.check`, with others than threads of this process to do the work."""
+    around = repository._surroundings
+    return check_repository(around.protocol, around.virtual, options, workers)

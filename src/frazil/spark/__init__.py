@@ -27,6 +27,7 @@ from frazil.spark.garbage import (
     collect_garbage,
     maintain,
 )
+from frazil.spark.health import CheckJobReport, check, stats
 from frazil.spark.job import Job
 from frazil.spark.packing import CompactReport, RewriteReport, compact, rewrite_manifests
 from frazil.spark.sessions import check_session
@@ -42,6 +43,7 @@ from frazil.spark.sources import (
 from frazil.spark.workers import send_package
 
 __all__ = [
+    "CheckJobReport",
     "CompactReport",
     "CopyReport",
     "GarbageReport",
@@ -51,6 +53,7 @@ __all__ = [
     "MaintenanceReport",
     "RewriteReport",
     "analyze",
+    "check",
     "check_session",
     "checks",
     "collect_garbage",
@@ -68,6 +71,7 @@ __all__ = [
     "send_package",
     "session",
     "sql",
+    "stats",
     "transform",
     "write",
     "write_frame",

@@ -10,6 +10,7 @@ from frazil.maintenance.checking.problems import Problem, Repair, Severity
 from frazil.maintenance.checking.repairing import Outcome, RepairReport, repair_repository
 from frazil.maintenance.checking.report import CheckReport, Counts, Orphans
 from frazil.maintenance.checking.restoring import Restored, restore_repo
+from frazil.maintenance.checking.workers import Workers
 
 __all__ = [
     "CheckOptions",
@@ -22,6 +23,7 @@ __all__ = [
     "RepairReport",
     "Restored",
     "Severity",
+    "Workers",
     "check_repository",
     "check_storage",
     "repair_repository",

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from frazil.assets import Assets, Layout
 from frazil.format.coordinates import Rows
-from frazil.format.dialect import Dialect
 from frazil.maintenance.batches import in_batches
 from frazil.maintenance.id_columns import Ids, IdSet, column_of, parse_names
-from frazil.maintenance.listing import Folder
+from frazil.maintenance.listing import Folder, chunk_folder, find_id_size
 from frazil.maintenance.shares import Share
 from frazil.protocols.config_file import KEY as CONFIG_KEY
 from frazil.protocols.ops_log import BACKUPS
@@ -119,7 +118,7 @@ class Inventory:
 
 def take_inventory(assets: Assets, *, with_chunks: bool = True) -> Inventory:
     """List a repository's storage, once; without the chunks, if somebody else lists them."""
-    storage, size = assets.storage, id_size(assets)
+    storage, size = assets.storage, find_id_size(assets)
     folders = _folders(assets.layout, size)
     with ThreadPoolExecutor(storage.concurrency) as pool:
         parts = pool.map(
@@ -145,7 +144,8 @@ def take_inventory(assets: Assets, *, with_chunks: bool = True) -> Inventory:
 
 def list_chunks(assets: Assets, share: Share) -> Listed:
     """A share of the chunk files: names that spell no id are in the share that they sort into."""
-    size, name = id_size(assets), assets.layout.chunks
+    folder = chunk_folder(assets)
+    name = folder.name
     after, before = (f"{name}/{each}" for each in share.find_names())
     after = f"{name}/" if share.number == 0 else after
     before = f"{name}{_AFTER_SLASH}" if share.number == share.count - 1 else before
@@ -155,13 +155,8 @@ def list_chunks(assets: Assets, share: Share) -> Listed:
         )
     else:
         found = assets.storage.list_between(f"{name}/", after, before)
-    folder = Folder(name, size)
-    return _unite([_parse(each, folder) for each in in_batches(found, _SORTED_AT_ONCE)], size)
-
-
-def id_size(assets: Assets) -> int:
-    """How many bytes the ids of a repository have."""
-    return 16 if assets.dialect is Dialect.DRAFT else 12
+    parts = [_parse(each, folder) for each in in_batches(found, _SORTED_AT_ONCE)]
+    return _unite(parts, folder.id_size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +178,7 @@ def _plan_listings(assets: Assets, *, with_chunks: bool) -> list[str]:
     """Everything at once, or where each request takes a trip, all folders at a time."""
     if assets.storage.is_local and with_chunks:
         return [""]
-    folders = [f"{name}/" for name in _folders(assets.layout, id_size(assets))]
+    folders = [f"{name}/" for name in _folders(assets.layout, find_id_size(assets))]
     if not with_chunks:
         folders.remove(f"{assets.layout.chunks}/")
     return [*folders, "refs/", "r/", f"{BACKUPS}/", CONFIG_KEY, REPO]

@@ -11,6 +11,7 @@ from frazil.maintenance.checking.problems import Repair, error
 from frazil.maintenance.checking.refs import list_ref_files, plan_ref_files
 from frazil.maintenance.checking.report import CheckReport, Counts
 from frazil.maintenance.checking.restoring import list_backups
+from frazil.maintenance.checking.workers import Workers
 from frazil.protocols.detection import open_protocol
 from frazil.protocols.interface import CommitProtocol, UpdatePolicy
 from frazil.protocols.reading import find_object
@@ -25,7 +26,9 @@ _AGES = list(Dialect)
 _V1_ENDING = "/ref.json"
 
 
-def check_storage(storage: Storage, options: CheckOptions | None = None) -> CheckReport:
+def check_storage(
+    storage: Storage, options: CheckOptions | None = None, workers: Workers | None = None
+) -> CheckReport:
     """Check the repository in a storage; raises RepositoryNotFoundError where nothing is left of one.
 
     No virtual chunk container is authorized: `Repository.check` knows those that are.
@@ -34,7 +37,7 @@ def check_storage(storage: Storage, options: CheckOptions | None = None) -> Chec
         problem = error(REPO, "it is gone, and backups of it are there", Repair.RESTORE_REPO)
         return CheckReport(Dialect.V2.value, (problem,), Counts())
     protocol = open_anyway(storage)
-    return check_repository(protocol, _find_access(protocol), options or CheckOptions())
+    return check_repository(protocol, _find_access(protocol), options or CheckOptions(), workers)
 
 
 def open_anyway(storage: Storage) -> CommitProtocol:

@@ -1,0 +1,91 @@
+"""Repositories on a disk with something wrong in each, for checks by threads and by tasks."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from frazil import Repository
+from frazil.format.references import NativeRef
+from tests.damages import (
+    NATIVE,
+    SMALL,
+    ancestor,
+    chunk_keys,
+    cut,
+    delete,
+    flip,
+    log_key,
+    manifest_key,
+    manifest_of,
+    read_node,
+    rewrite_manifest,
+    snapshot_key,
+    tell_size,
+    tip,
+    with_refs,
+)
+
+Damage = Callable[[Repository], object]
+
+
+def leave(repository: Repository) -> None:
+    """Damage nothing."""
+
+
+def lose_chunks(repository: Repository) -> None:
+    """Lose a chunk and the end of another, and have two that nothing refers to."""
+    first, second, *_ = chunk_keys(repository)
+    delete(repository, first)
+    cut(repository, second, 999)
+    for data in (b"nobody's", b"nobody's either"):
+        repository.protocol.assets.write_chunk(data)
+    repository.storage.put(f"{first.rpartition('/')[0]}/readme", b"no id names this")
+
+
+def lose_all_chunks(repository: Repository) -> None:
+    """Lose every chunk."""
+    for key in chunk_keys(repository):
+        delete(repository, key)
+
+
+def lose_metadata(repository: Repository) -> None:
+    """Lose a manifest, a snapshot, and if there are such, a log."""
+    delete(repository, manifest_key(repository, SMALL))
+    delete(repository, snapshot_key(repository, ancestor(repository, 2)))
+    if repository.protocol.assets.layout.transactions is not None:
+        delete(repository, log_key(repository, tip(repository)))
+
+
+def cut_metadata(repository: Repository) -> None:
+    """Cut a manifest, and change a byte of a snapshot."""
+    cut(repository, manifest_key(repository, NATIVE))
+    flip(repository, snapshot_key(repository, ancestor(repository, 1)), 45)
+
+
+def tell_wrong_numbers(repository: Repository) -> None:
+    """Let snapshots say other sizes and counts of a manifest than it has."""
+    tell_size(repository, manifest_of(repository, SMALL), 1, 99)
+
+
+def shorten_a_reference(repository: Repository) -> None:
+    """Let a reference end before its chunk does, which only decoding tells."""
+    node, array = read_node(repository, NATIVE)
+    assets = repository.protocol.assets
+    refs = dict(assets.read_manifest(array.manifests[0].id).table(node.id, 2).refs())
+    first = refs[0, 0]
+    assert isinstance(first, NativeRef)
+    refs[0, 0] = replace(first, length=998)
+    size = len(first.chunk_id)
+    rewrite_manifest(repository, NATIVE, lambda manifest: with_refs(manifest, node, refs, size))
+
+
+def orphan_history(repository: Repository) -> None:
+    """Go back in history, so that nothing leads to what came after, and expire what came before."""
+    repository.reset_branch("main", str(ancestor(repository, 2)))
+    repository.expire_snapshots(datetime.now(UTC) + timedelta(days=1))
+
+
+DAMAGES: tuple[Damage, ...] = (
+    leave, lose_chunks, lose_all_chunks, lose_metadata, cut_metadata, tell_wrong_numbers,
+    shorten_a_reference, orphan_history,
+)  # fmt: skip

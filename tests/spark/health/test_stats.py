@@ -1,0 +1,78 @@
+"""Bytes of chunks measured by tasks are those that one process measures."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pyspark.sql import SparkSession
+
+import frazil.spark
+from frazil.format.dialect import Dialect
+from frazil.maintenance.id_columns import ids_of
+from frazil.maintenance.shares import CELLS
+from frazil.maintenance.statistics import PLACE_SIZE
+from frazil.spark.health.hands import Hands
+from frazil.spark.health.measuring import spread
+from frazil.spark.health.summing import measure
+from frazil.states import ChunkStorageStats
+from frazil.storage.local import LocalStorage
+from tests.damages import ALL_DIALECTS, create_sample
+from tests.generations import REPOSITORY_NAMES
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+
+def measure_by_tasks(repository: frazil.Repository) -> ChunkStorageStats:
+    """In this process, cut as small as it can be for a cluster."""
+    job = frazil.spark.Job(progress=False)
+    hands = Hands(None, job, "driver", repository.storage, 3, task_bytes=1, ids_a_share=1)
+    return measure(repository, hands)
+
+
+@pytest.mark.parametrize("name", REPOSITORY_NAMES)
+def test_tasks_measure_the_repositories_of_any_release(generations: Path, name: str) -> None:
+    repository = frazil.Repository.open(LocalStorage(generations / name / "repo"))
+
+    assert measure_by_tasks(repository) == repository.chunk_storage_stats()
+
+
+@pytest.mark.parametrize("dialect", ALL_DIALECTS)
+def test_they_count_each_chunk_once(dialect: Dialect) -> None:
+    repository = create_sample(dialect)
+
+    measured = measure_by_tasks(repository)
+
+    assert measured == repository.chunk_storage_stats()
+    assert measured.native_bytes == 4000
+
+
+@pytest.mark.parametrize("dialect", [Dialect.V2, Dialect.V1])
+def test_tasks_on_spark_measure_what_one_process_does(
+    spark: SparkSession, tmp_path: Path, dialect: Dialect
+) -> None:
+    repository = create_sample(dialect, LocalStorage(tmp_path))
+    job = frazil.spark.Job()
+
+    measured = frazil.spark.stats(spark, str(tmp_path), task_bytes=1, job=job, run_on="spark")
+
+    assert measured == repository.chunk_storage_stats()
+    assert measured.inlined_bytes > 0
+    assert job.tally.tasks > 4
+
+
+def test_a_repository_without_chunks_has_no_bytes(tmp_path: Path) -> None:
+    frazil.Repository.create(LocalStorage(tmp_path))
+
+    assert frazil.spark.stats(None, str(tmp_path)).total_bytes() == 0
+
+
+def test_chunks_of_one_file_are_in_many_shares() -> None:
+    places = np.zeros((10_000, PLACE_SIZE // 8), "<u8")
+    places[:, 2] = np.arange(10_000) * 4096
+    cells = spread(ids_of(places.view(np.uint8)))
+
+    counts = np.bincount(cells, minlength=CELLS)
+
+    assert len(counts) == CELLS
+    assert counts.min() > 50
+    assert counts.max() < 400
