@@ -22,7 +22,7 @@ def demo(
     frazil demo
     frazil demo /tmp/demo
     """
-    from frazil.demo import run_demo  # noqa: PLC0415 (needs the extras)
+    from frazil.demo.tour import run_demo  # noqa: PLC0415 (needs the extras)
 
     console = Console(stderr=output.is_json, highlight=False)
     run_demo(folder, console)

@@ -1,5 +1,4 @@
-"""The demo: an archive becomes a repository, grows, is asked, computed with and kept, in a minute."""
+"""The demo: an archive becomes a repository, grows, is asked, computed with and kept, in a minute.
 
-from frazil.demo.tour import run_demo
-
-__all__ = ["run_demo"]
+`archive` makes the files, and `tour` does the rest, which takes Spark.
+"""
