@@ -1,6 +1,5 @@
 """The commands of the page about the command line run, and it has all of them."""
 
-import re
 import shlex
 from pathlib import Path
 
@@ -10,21 +9,22 @@ import zarr
 import frazil
 from frazil.cli.app import make_app
 from tests.command_line import Frazil
+from tests.pages import DOCS, find_blocks, find_commands
 
-PAGE = Path(__file__).parents[3] / "docs" / "cli.md"
+PAGE = DOCS / "cli.md"
 
 
-def find_commands(text: str) -> list[list[str]]:
-    blocks = re.findall(r"```console\n(.*?)```", text, re.DOTALL)
-    lines = [line for block in blocks for line in block.splitlines()]
-    return [shlex.split(line)[2:] for line in lines if line.startswith("$ frazil ")]
+def find_arguments() -> list[list[str]]:
+    """Of every command of the page, in order."""
+    commands = (each for block in find_blocks(PAGE) for each in find_commands(block))
+    return [shlex.split(each)[1:] for each in commands if each.startswith("frazil ")]
 
 
 def test_every_command_of_the_page_runs(
     run: Frazil, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    create, *others = find_commands(PAGE.read_text())
+    create, *others = find_arguments()
     assert run(*create).code == 0
     repo = frazil.Repository.open(frazil.local_filesystem_storage("weather"))
     session = repo.writable_session("main")
