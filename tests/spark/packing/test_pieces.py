@@ -29,7 +29,7 @@ rows = st.tuples(st.sampled_from(IDS), st.integers(0, 2), st.integers(1, SMALL +
 def make(found: list[tuple[bytes, int, int]]) -> Pieces:
     ids = np.frombuffer(b"".join(id for id, _, _ in found), np.uint8).reshape(-1, ID_SIZE)
     numbers = np.array([each[1:] for each in found], np.uint64).reshape(-1, 2)
-    return Pieces(ids, numbers[:, 0], numbers[:, 1])
+    return Pieces.of(ids, numbers[:, 0], numbers[:, 1])
 
 
 def tell(pieces: Pieces) -> list[tuple[bytes, int, int]]:

@@ -67,10 +67,18 @@ class Chosen:
         """The pieces that are packed."""
         return self.pieces.take(self.packed)
 
+    def rows_of(self, numbers: Numbers) -> tuple[Numbers, Numbers]:
+        """The references to some pieces, and for each of them to which of these."""
+        place = np.full(len(self.pieces), -1, np.int64)
+        place[numbers] = np.arange(len(numbers))
+        which = place[self.number]
+        rows = np.flatnonzero(which >= 0)
+        return rows, which[rows]
+
 
 def choose(table: ChunkTable, choice: Choice) -> Chosen:
     """What of a stretch is packed, if that is worth it."""
-    pieces, number = Pieces.of(table)
+    pieces, number = Pieces.of(table.chunk_id, table.offset, table.length).unique()
     is_small = find_small(pieces, choice.sizes)
     if len(choice.shared_ids):
         is_small &= ~np.isin(pieces.ids(), choice.shared_ids)

@@ -127,7 +127,6 @@ def pack_chunks(choice: Choice, session: ForkSession, work: Work) -> None:
 def _refer(
     chosen: Chosen, numbers: Numbers, ids: NDArray[np.uint8], offsets: NDArray[np.uint64]
 ) -> ChunkTable:
-    """References to some pieces as they are elsewhere; the numbers ascend."""
-    rows = np.flatnonzero(np.isin(chosen.number, numbers))
-    which = np.searchsorted(numbers, chosen.number[rows])
+    """References to some pieces as they are elsewhere."""
+    rows, which = chosen.rows_of(numbers)
     return replace(chosen.table.take(rows), chunk_id=ids[which], offset=offsets[which])

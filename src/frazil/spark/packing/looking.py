@@ -6,9 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from frazil.assets import Assets
-from frazil.format.chunks import ChunkTable
-from frazil.spark.packing.choosing import Choice, choose
-from frazil.spark.packing.pieces import Pieces, cut
+from frazil.spark.packing.choosing import Choice, Chosen, choose
+from frazil.spark.packing.pieces import Pieces, Sizes, count_distinct, cut
 from frazil.spark.packing.sharing import LeftMarks, Marks, leave_marks, make_marks
 from frazil.spark.packing.stretches import Stretch, read_natives
 
@@ -38,18 +37,16 @@ class Looked:
         return bool(self.spans or self.follows)
 
 
-def look(table: ChunkTable, choice: Choice) -> Looked:
+def look(chosen: Chosen, sizes: Sizes) -> Looked:
     """Plan what becomes of a stretch."""
-    chosen = choose(table, choice)
     small = chosen.small
     lengths = small.length.astype(np.int64)
     spans = tuple(
-        Span(start, stop, int(lengths[start:stop].sum()))
-        for start, stop in cut(small, choice.sizes)
+        Span(start, stop, int(lengths[start:stop].sum())) for start, stop in cut(small, sizes)
     )
     follows = int(np.sum(chosen.moved[chosen.number] >= 0))
-    packed = int(np.isin(chosen.number, chosen.packed).sum()) if spans else 0
-    objects = small.count_objects() if spans else 0
+    packed = len(chosen.rows_of(chosen.packed)[0]) if spans else 0
+    objects = count_distinct(small.object) if spans else 0
     return Looked(spans, packed + follows, objects, follows > 0)
 
 
@@ -74,18 +71,19 @@ class LookAt:
 
     def __call__(self, stretches: Sequence[tuple[int, Stretch]]) -> Looks:
         """What is to be done, and marks of all pieces that may be small."""
-        tables = [(number, read_natives(self.assets, each)) for number, each in stretches]
-        looked = tuple(look(table, self.choice) for _, table in tables)
-        if not self.wants_marks:
-            return Looks(looked, None)
-        found = [(number, self._find_markable(table)) for number, table in tables]
+        looked, found = [], []
+        for number, stretch in stretches:
+            chosen = choose(read_natives(self.assets, stretch), self.choice)
+            looked.append(look(chosen, self.choice.sizes))
+            if self.wants_marks:
+                is_short = chosen.pieces.length < self.choice.sizes.smaller_than
+                found.append((number, chosen.pieces.take(is_short)))
+        return Looks(tuple(looked), self._mark(found) if self.wants_marks else None)
+
+    def _mark(self, found: Sequence[tuple[int, Pieces]]) -> Marks | LeftMarks:
         marks = make_marks(found, self.id_size)
         if not self.ranges:
-            return Looks(looked, marks)
+            return marks
         left = leave_marks(self.assets, marks, self.ranges)
         self.assets.storage.flush()
-        return Looks(looked, left)
-
-    def _find_markable(self, table: ChunkTable) -> Pieces:
-        pieces, _ = Pieces.of(table)
-        return pieces.take(pieces.length < self.choice.sizes.smaller_than)
+        return left

@@ -9,6 +9,7 @@ which is at least four times as large as what counts as small: none of them is s
 that is alone. So there is never a smaller number of objects that they could be packed into.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -16,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frazil.errors import InvalidInputError
-from frazil.format.chunks import ChunkTable
 
 TIMES = 4
 """So many times what is small is the least target."""
@@ -47,38 +47,43 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pieces:
-    """Pieces that native references name, none twice, in the order of the first reference to each."""
+    """Pieces of objects; make them with `of`, which says what is of one object."""
 
     chunk_id: NDArray[np.uint8]
     """A row of bytes for each."""
     offset: NDArray[np.uint64]
     length: NDArray[np.uint64]
+    object: Numbers
+    """A number for each; the same for those of one object."""
+
+    @classmethod
+    def of(
+        cls, chunk_id: NDArray[np.uint8], offset: NDArray[np.uint64], length: NDArray[np.uint64]
+    ) -> Self:
+        """The pieces with these columns."""
+        return cls(chunk_id, offset, length, number_rows(words_of(chunk_id))[1])
 
     @classmethod
     def empty(cls, id_size: int) -> Self:
         """No pieces."""
         nothing = np.empty(0, np.uint64)
-        return cls(np.empty((0, id_size), np.uint8), nothing, nothing)
-
-    @classmethod
-    def of(cls, table: ChunkTable) -> tuple[Self, Numbers]:
-        """The pieces of a table of native references, and for each reference the number of its own."""
-        return cls(table.chunk_id, table.offset, table.length).unique()
+        return cls.of(np.empty((0, id_size), np.uint8), nothing, nothing)
 
     def unique(self) -> tuple[Self, Numbers]:
-        """Each once, and for each row the number of its own."""
-        _, first, which = np.unique(self.keys(), return_index=True, return_inverse=True)
-        order = np.argsort(first)
-        numbers = np.empty(len(order), np.int64)
-        numbers[order] = np.arange(len(order))
-        return self.take(first[order]), numbers[which.reshape(-1)]
+        """Each once, in the order of their first rows, and for each row the number of its own."""
+        if count_distinct(self.object) == len(self):
+            return self, np.arange(len(self))
+        first, numbers = number_rows([self.object.astype(np.uint64), self.offset, self.length])
+        return self.take(first), numbers
 
     def __len__(self) -> int:
         return len(self.length)
 
     def take(self, rows: NDArray[Any] | slice) -> Self:
         """Some of them."""
-        return type(self)(self.chunk_id[rows], self.offset[rows], self.length[rows])
+        return type(self)(
+            self.chunk_id[rows], self.offset[rows], self.length[rows], self.object[rows]
+        )
 
     @property
     def bytes(self) -> int:
@@ -96,20 +101,46 @@ class Pieces:
         rows = np.concatenate([self.chunk_id, numbers.view(np.uint8).reshape(-1, 16)], axis=1)
         return np.ascontiguousarray(rows).view(f"S{rows.shape[1]}").reshape(-1)
 
-    def count_objects(self) -> int:
-        """How many objects they are in."""
-        return len(np.unique(self.ids()))
-
     def object_sizes(self) -> Numbers:
         """For each the bytes of all pieces of its object."""
-        ids, which = np.unique(self.ids(), return_inverse=True)
-        sums = np.zeros(len(ids), np.int64)
-        np.add.at(sums, which.reshape(-1), self.length.astype(np.int64))
-        return sums[which.reshape(-1)]
+        sums = np.zeros(int(self.object.max(initial=-1)) + 1, np.int64)
+        np.add.at(sums, self.object, self.length.astype(np.int64))
+        return sums[self.object]
+
+
+def words_of(ids: NDArray[np.uint8]) -> list[NDArray[np.uint64]]:
+    """Ids, a row of bytes each, as columns of numbers that are in the same order."""
+    size = -(-ids.shape[1] // 8) * 8
+    padded = np.zeros((len(ids), size), np.uint8)
+    padded[:, : ids.shape[1]] = ids
+    return list(padded.view(">u8").astype(np.uint64).T)
+
+
+def number_rows(columns: Sequence[NDArray[np.uint64]]) -> tuple[Numbers, Numbers]:
+    """Where each distinct row is first, in their order, and for each row which of these it is."""
+    order = np.lexsort(list(columns)[::-1])
+    is_new = np.zeros(len(order), np.bool_)
+    is_new[:1] = True
+    for column in columns:
+        ordered = column[order]
+        is_new[1:] |= ordered[1:] != ordered[:-1]
+    # Equal rows stay in order, so that the first of each is the first of all.
+    first = order[is_new]
+    by_place = np.argsort(first)
+    rank = np.empty(len(first), np.int64)
+    rank[by_place] = np.arange(len(first))
+    numbers = np.empty(len(order), np.int64)
+    numbers[order] = rank[np.cumsum(is_new) - 1]
+    return first[by_place], numbers
+
+
+def count_distinct(numbers: Numbers) -> int:
+    """How many of small numbers differ."""
+    return int(np.count_nonzero(np.bincount(numbers))) if len(numbers) else 0
 
 
 def find_small(pieces: Pieces, sizes: Sizes) -> NDArray[np.bool_]:
-    """Which pieces are of small objects."""
+    """Which pieces are of small objects, if no piece is there twice."""
     return pieces.object_sizes() < sizes.smaller_than
 
 
@@ -117,7 +148,7 @@ def cut(pieces: Pieces, sizes: Sizes) -> list[tuple[int, int]]:
     """From which piece to which each new object has them; none if there would not be fewer objects."""
     total = pieces.bytes
     count = sizes.count_objects(total)
-    if pieces.count_objects() <= count:
+    if count_distinct(pieces.object) <= count:
         return []
     stops = np.cumsum(pieces.length.astype(np.int64))
     middles = stops - pieces.length.astype(np.int64) // 2 - 1

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from frazil.assets import Assets
 from frazil.format.ids import ChunkId
-from frazil.spark.packing.pieces import Keys, Pieces, Sizes
+from frazil.spark.packing.pieces import Keys, Pieces, Sizes, number_rows, words_of
 
 Marks = NDArray[Any]
 """A structured array: `id`, `offset`, `length`, the number of the `stretch`, the `rank` there."""
@@ -60,7 +60,7 @@ def make_marks(found: Sequence[tuple[int, Pieces]], id_size: int) -> Marks:
         part["id"], part["offset"], part["length"] = pieces.ids(), pieces.offset, pieces.length
         part["stretch"], part["rank"] = number, np.arange(len(pieces))
         at += len(pieces)
-    return marks[np.argsort(marks["id"], kind="stable")]
+    return marks[np.lexsort(words_of(_ids_of(marks))[::-1])]
 
 
 def find_shared(marks: Marks, sizes: Sizes, most: int | None = None) -> Shared:
@@ -68,11 +68,13 @@ def find_shared(marks: Marks, sizes: Sizes, most: int | None = None) -> Shared:
 
     If these have more than so many small pieces, only which stretches they are in.
     """
-    marks = marks[np.lexsort((marks["rank"], marks["stretch"], marks["id"]))]
-    _, first, which = np.unique(marks["id"], return_index=True, return_inverse=True)
-    last = np.append(first[1:], len(marks))[: len(first)] - 1
-    is_shared = marks["stretch"][first] != marks["stretch"][last]
-    met = marks[is_shared[which.reshape(-1)]]
+    ids = words_of(_ids_of(marks))
+    order = np.lexsort((marks["rank"], marks["stretch"], *reversed(ids)))
+    object_number = number_rows([word[order] for word in ids])[1]
+    stretches = marks["stretch"][order]
+    first = np.flatnonzero(np.diff(object_number, prepend=-1))
+    last = np.append(first, len(marks))[1:] - 1
+    met = marks[order[(stretches[first] != stretches[last])[object_number]]]
     pieces, numbers = _pieces_of(met).unique()
     is_small = pieces.object_sizes() < sizes.smaller_than
     if most is not None and int(is_small.sum()) > most:
@@ -87,8 +89,8 @@ def unite(parts: Sequence[Shared]) -> Shared:
     """What was found in several ranges, as one."""
     return _in_order(
         np.sort(np.concatenate([part.ids for part in parts])),
-        Pieces(*(np.concatenate([getattr(part.small, name) for part in parts])
-                 for name in ("chunk_id", "offset", "length"))),
+        Pieces.of(*(np.concatenate([getattr(part.small, name) for part in parts])
+                    for name in ("chunk_id", "offset", "length"))),
         np.concatenate([part.places for part in parts]),
         frozenset().union(*(part.left for part in parts)),
     )  # fmt: skip
@@ -100,9 +102,13 @@ def _in_order(ids: Keys, small: Pieces, places: NDArray[np.uint32], left: frozen
 
 
 def _pieces_of(marks: Marks) -> Pieces:
+    columns = (marks[name].astype(np.uint64) for name in ("offset", "length"))
+    return Pieces.of(_ids_of(marks), *columns)
+
+
+def _ids_of(marks: Marks) -> NDArray[np.uint8]:
     size = marks.dtype["id"].itemsize
-    ids = np.ascontiguousarray(marks["id"]).view(np.uint8).reshape(-1, size)
-    return Pieces(ids, marks["offset"].astype(np.uint64), marks["length"].astype(np.uint64))
+    return np.ascontiguousarray(marks["id"]).view(np.uint8).reshape(-1, size)
 
 
 # Over the storage
@@ -118,10 +124,8 @@ class LeftMarks:
 
 def leave_marks(assets: Assets, marks: Marks, ranges: int) -> LeftMarks:
     """Write marks, to be read by range."""
-    size = marks.dtype["id"].itemsize
-    heads = np.ascontiguousarray(marks["id"]).view(np.uint8).reshape(-1, size)[:, :4]
-    number = np.ascontiguousarray(heads).view(">u4").reshape(-1).astype(np.uint64)
-    of_range = number * np.uint64(ranges) >> np.uint64(32)
+    heads = words_of(_ids_of(marks))[0] >> np.uint64(32)
+    of_range = heads * np.uint64(ranges) >> np.uint64(32)
     edges = np.searchsorted(of_range, np.arange(ranges + 1, dtype=np.uint64))
     return LeftMarks(assets.write_chunk(marks.tobytes()), tuple(edges.tolist()))
 
