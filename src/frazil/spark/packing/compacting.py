@@ -8,9 +8,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from frazil.byte_sizes import parse_bytes
-from frazil.engine.view import View
 from frazil.spark.arrays.materializing import arrays_below
-from frazil.spark.arrays.one_commit import AnyRepository, Run, running, write_regions
+from frazil.spark.arrays.one_commit import AnyRepository, running, write_regions
 from frazil.spark.arrays.regions import choose_task_bytes, pack
 from frazil.spark.arrays.runner import RunOn, count_slots
 from frazil.spark.arrays.zarr_arrays import path_of
@@ -51,44 +50,39 @@ def compact(
     Raises RebaseFailedError if somebody else has committed changes of the same chunks meanwhile.
     """
     sizes = Sizes(parse_bytes(smaller_than), parse_bytes(target))
+    slots = count_slots(spark)
     with running("compact", repo, branch, job) as run:
         session = run.open_session()
-        plan = _plan(run, spark, run_on, session.state.view, arrays, sizes)
-        limit = task_bytes or choose_task_bytes(plan.bytes, count_slots(spark))
+        view = session.state.view
+        nodes = view.nodes() if arrays is None else arrays_below(view, list(map(path_of, arrays)))
+        stretches = plan_stretches([node for node in nodes if node.array], view.assets.dialect)
+        counts = count_references(view.snapshot.manifest_files)
+        shares = [weigh(each.box, each.manifests, counts) for each in stretches]
+        is_small = sum(share.references for share in shares) <= TASK_REFERENCES
+        runner = run.choose_runner(spark, run_on, is_small=is_small)
+        planner = Planner(runner, view.assets, sizes, session.state.changes.id_size, slots)
+        plan = planner.plan(stretches, shares)
+        limit = task_bytes or choose_task_bytes(plan.bytes, slots)
         runner = run.choose_runner(spark, run_on, is_small=plan.bytes <= limit)
         if plan.works:
             run.job.expect(_PACKING, bytes=plan.bytes)
             sized = pack(plan.works, [work.bytes for work in plan.works], limit)
             groups = [join_work(works) for works in sized]
             write_regions(runner, session, partial(pack_chunks, plan.choice), groups, _PACKING)
+        run.notes += _tell(plan)
         figures = {"objects_before": plan.objects_before, "objects": plan.objects}
         run.figures.update({"bytes": plan.bytes, **figures})
-        report = run.commit(session, runner, spark, message, metadata)
+        report = replace(
+            run.commit(session, runner, spark, message, metadata), bytes_written=plan.bytes
+        )
         saved = plan.objects_before - plan.objects
-        report = replace(report, bytes_written=plan.bytes)
         return CompactReport.of(report, **figures, requests_saved=saved)
 
 
-def _plan(
-    run: Run,
-    spark: SparkSession | None,
-    run_on: RunOn,
-    view: View,
-    arrays: Sequence[str] | None,
-    sizes: Sizes,
-) -> Plan:
-    nodes = view.nodes() if arrays is None else arrays_below(view, list(map(path_of, arrays)))
-    chosen = [node for node in nodes if node.array is not None]
-    stretches = plan_stretches(chosen, view.assets.dialect)
-    counts = count_references(view.snapshot.manifest_files)
-    shares = [weigh(each.box, each.manifests, counts) for each in stretches]
-    is_small = sum(share.references for share in shares) <= TASK_REFERENCES
-    runner = run.choose_runner(spark, run_on, is_small=is_small)
-    planner = Planner(runner, view.assets, sizes, view.changes.id_size, count_slots(spark))
-    plan = planner.plan(stretches, shares)
-    if plan.left:
-        run.notes.append(
-            f"{plan.left} parts of arrays share more than {runner.returned_references:,} chunks"
-            " with each other, and stay as they are"
-        )
-    return plan
+def _tell(plan: Plan) -> list[str]:
+    if not plan.left:
+        return []
+    return [
+        f"{plan.left} parts of arrays share more chunks with each other than can be compared, and"
+        " stay as they are"
+    ]

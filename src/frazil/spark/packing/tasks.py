@@ -27,7 +27,7 @@ def weigh(
     box: Extents, manifests: Iterable[ManifestRef], counts: Mapping[ManifestId, int]
 ) -> Share:
     """The share of a box of chunks that is read from some manifests."""
-    sizes = [counts.get(ref.id, count_places(ref.extents)) for ref in manifests]
+    sizes = [counts.get(ref.id, count_places(ref.extents or box)) for ref in manifests]
     return Share(min(count_places(box), sum(sizes)), max(sizes, default=0))
 
 
