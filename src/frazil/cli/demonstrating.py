@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from frazil.cli.jobs import load_spark
 from frazil.cli.output import Output
 
 
@@ -22,6 +23,7 @@ def demo(
     frazil demo
     frazil demo /tmp/demo
     """
+    load_spark()
     from frazil.demo.tour import run_demo  # noqa: PLC0415 (needs the extras)
 
     console = Console(stderr=output.is_json, highlight=False)

@@ -1,6 +1,7 @@
 """Commands that run on Spark: ingest, rechunk, analyze, sql. Spark is loaded when they are."""
 
 from collections.abc import Sequence
+from importlib import import_module
 from math import isfinite
 from typing import Annotated, Any, Literal
 
@@ -52,7 +53,7 @@ def ingest(
     frazil ingest "archive/*.nc" --into data/weather --append-dim time
     frazil ingest s3://bucket/archive/ --into s3://bucket/weather --append-dim time --dry-run
     """
-    spark = _load_spark()
+    spark = load_spark()
     report = spark.ingest(
         spark.session(master=master),
         sources,
@@ -93,7 +94,7 @@ def rechunk(
     Examples:
     frazil rechunk data/weather t2m --chunks time=-1,lat=10,lon=10
     """
-    spark = _load_spark()
+    spark = load_spark()
     report = spark.rechunk(
         spark.session(master=master),
         url,
@@ -128,7 +129,7 @@ def analyze(
     frazil analyze data/weather
     frazil analyze data/weather --array t2m --array rain
     """
-    spark = _load_spark()
+    spark = load_spark()
     report = spark.analyze(
         spark.session(master=master),
         url,
@@ -177,7 +178,7 @@ def _ask(
     url: str, query: str, group: str, authorize: Sequence[str], master: str | None, most: int | None
 ) -> Any:
     """The first rows of an answer, as a table of Arrow, whose times know their zone."""
-    spark = _load_spark()
+    spark = load_spark()
     from pyspark.errors import AnalysisException  # noqa: PLC0415 (an extra)
 
     session = spark.session(master=master)
@@ -212,7 +213,8 @@ def parse_chunks(text: str) -> dict[str, int]:
     return found
 
 
-def _load_spark() -> Any:
-    import frazil.spark  # noqa: PLC0415 (an extra)
-
-    return frazil.spark
+def load_spark() -> Any:
+    """The jobs on Spark, which are an extra."""
+    # Before all that it needs: by other packages that are missing another extra would be advised.
+    import_module("pyspark")
+    return import_module("frazil.spark")
