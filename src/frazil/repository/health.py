@@ -23,10 +23,10 @@ class Health(RepositoryPart):
     ) -> CheckReport:
         """Look at all files of the repository, and tell everything that is wrong.
 
-        With a branch, only at what it leads to. `deep` reads and decodes every native chunk as well,
-        `virtual` asks for every file that virtual chunks are in, of the containers that are authorized.
-        Nothing is written. `frazil.maintenance.checking.check_storage` does it for a repository that
-        can't be opened.
+        With a branch, only at what it leads to. `deep` reads and decodes every chunk of the repository,
+        `virtual` asks for every file that virtual chunks are in, of the containers that are authorized;
+        with both, virtual chunks are decoded as well. Nothing is written.
+        `frazil.maintenance.checking.check_storage` does it for a repository that can't be opened.
         """
         options = CheckOptions(branch, decodes_chunks=deep, asks_sources=virtual)
         return check_repository(self._protocol, self._surroundings.virtual, options)

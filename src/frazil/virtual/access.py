@@ -16,7 +16,8 @@ from frazil.storage.store_connections import connect_bucket, connect_server, mis
 from frazil.virtual.containers import VirtualChunkContainer, is_public
 from frazil.virtual.locations import Address, ContainerIndex, index_containers, parse_address
 
-_MODIFIED = "virtual-chunk-modified"
+MODIFIED = "virtual-chunk-modified"
+"""The kind of an error about a source that is not what it was."""
 _REMEMBERED_LOCATIONS = 4096
 _CALL = "frazil.credentials."
 _EXAMPLES: dict[type, str] = {
@@ -144,7 +145,7 @@ def _expect(checksum: Checksum | None, location: str) -> Check:
         if problem is not None:
             raise StorageError(
                 f"{location} is no longer what the reference to it was made for: {problem}",
-                kind=_MODIFIED,
+                kind=MODIFIED,
             )
 
     return check
@@ -174,7 +175,7 @@ def _naming(location: str) -> Iterator[None]:
     try:
         yield
     except StorageError as error:
-        if error.kind == _MODIFIED:
+        if error.kind == MODIFIED:
             raise
         message = f"can't read a virtual chunk of {location}: {error.message}"
         raise type(error)(message, kind="virtual-chunk-fetch") from error

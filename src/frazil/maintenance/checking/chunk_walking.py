@@ -1,4 +1,4 @@
-"""Going through the native chunks of a repository, a stretch of a manifest's rows at a time."""
+"""Going through the chunks of a repository, a stretch of a manifest's rows at a time."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,11 +13,15 @@ from frazil.format.chunks import ChunkTable
 from frazil.format.files import decode_manifest
 from frazil.format.ids import ManifestId, NodeId
 from frazil.format.manifest import Manifest
-from frazil.maintenance.checking.decoding import check_row, native_rows
+from frazil.maintenance.checking.chunk_reading import ChunkReader
+from frazil.maintenance.checking.chunks import Place
+from frazil.maintenance.checking.decoding import Kinds, check_row, find_rows
+from frazil.maintenance.checking.pacing import Pace
 from frazil.maintenance.checking.problems import Problem, Problems
 from frazil.maintenance.checking.reading import Failed, read_or_fail
 from frazil.maintenance.checking.snapshots import EncodedArray
 from frazil.maintenance.limits import MEBIBYTE
+from frazil.virtual.access import VirtualChunkAccess
 
 _STRETCH_BYTES = 64 * MEBIBYTE
 """So much of a manifest's chunks one worker reads."""
@@ -29,7 +33,7 @@ _MOST_BYTES = 1 << 40
 
 @dataclass(frozen=True, slots=True)
 class ChunkRows:
-    """Some native chunks of an array in a manifest: the rows of them, counted without the others."""
+    """Some chunks of an array in a manifest: their rows, counted without those of other kinds."""
 
     manifest_id: ManifestId
     node_id: NodeId
@@ -41,10 +45,10 @@ class ChunkRows:
 
 
 def plan_rows(
-    table: ChunkTable, manifest_id: ManifestId, node_id: NodeId, array: EncodedArray
+    table: ChunkTable, kinds: Kinds, manifest_id: ManifestId, node_id: NodeId, array: EncodedArray
 ) -> Iterator[ChunkRows]:
-    """The native chunks that an array has a place for, cut where there are many bytes of them."""
-    lengths = table.length[native_rows(table, array.num_chunks)]
+    """The chunks that an array has a place for, cut where there are many bytes of them."""
+    lengths = table.length[find_rows(table, array.num_chunks, kinds)]
     ends = np.cumsum(np.minimum(lengths, _MOST_BYTES) + _CHUNK_BYTES)
     start, done = 0, 0
     while start < len(ends):
@@ -60,28 +64,38 @@ class DecodeChunks:
     """Reads chunks and decodes them."""
 
     assets: Assets
+    kinds: Kinds
+    virtual: VirtualChunkAccess
+    per_second: float | None
+    """So often sources of virtual chunks are asked for."""
 
     def __call__(self, pool: ThreadPoolExecutor, wanted: Sequence[ChunkRows]) -> list[Problem]:
         """What is wrong with their bytes."""
         problems: list[Problem] = []
+        reader = ChunkReader(self.assets, self.virtual, Pace(self.per_second))
         for id, parts in groupby(wanted, lambda each: each.manifest_id):
             key = self.assets.layout.manifest_key(id)
             found = read_or_fail(self.assets, key, lambda data: decode_manifest(data).value)
             if isinstance(found, Failed):
                 problems.append(found.problem)
             else:
-                problems += self._decode_manifest(pool, found, parts)
+                problems += self._decode(pool, found, key, parts, reader)
         return problems
 
-    def _decode_manifest(
-        self, pool: ThreadPoolExecutor, manifest: Manifest, parts: Iterable[ChunkRows]
+    def _decode(
+        self,
+        pool: ThreadPoolExecutor,
+        manifest: Manifest,
+        key: str,
+        parts: Iterable[ChunkRows],
+        reader: ChunkReader,
     ) -> Problems:
-        folder, read = self.assets.layout.chunks, self.assets.read_chunk
         for node_id, stretches in groupby(parts, lambda each: each.node_id):
             first, *others = stretches
             array, table = first.array, manifest.table(node_id, len(first.array.num_chunks))
-            rows = native_rows(table, array.num_chunks)
-            check = partial(check_row, array, table, folder, read)
+            rows = find_rows(table, array.num_chunks, self.kinds)
+            place = Place(key, array.path, self.assets.layout.chunks)
+            check = partial(check_row, array, table, place, reader.read)
             for part in (first, *others):
                 found = pool.map(check, rows[part.start : part.stop])
                 yield from (problem for problem in found if problem is not None)

@@ -1,4 +1,4 @@
-"""Reading native chunks and decoding them, as Zarr would: what only the bytes themselves can tell."""
+"""Decoding chunks as Zarr would: what only the bytes themselves can tell."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -10,39 +10,55 @@ import zarr
 from zarr.core.buffer import default_buffer_prototype
 from zarr.storage import MemoryStore
 
-from frazil.errors import ObjectNotFoundError, ObjectRangeError
+from frazil.errors import StorageError
 from frazil.format.chunks import ChunkTable
-from frazil.format.ids import ChunkId
-from frazil.format.references import ChunkKind, NativeRef
+from frazil.format.references import ChunkKind, ChunkRef, NativeRef, VirtualRef
+from frazil.maintenance.checking.chunks import Place
 from frazil.maintenance.checking.problems import Problem, Problems, error, note
 from frazil.maintenance.checking.snapshots import EncodedArray
-from frazil.storage.interface import Buffer
 
-ReadChunk = Callable[[ChunkId, int, int], Buffer]
-"""Bytes of a chunk file."""
+Kinds = frozenset[ChunkKind]
+
+OWN = frozenset({ChunkKind.NATIVE, ChunkKind.INLINE})
+"""Chunks that a repository itself holds."""
+ALL = OWN | {ChunkKind.VIRTUAL}
+
+ReadChunk = Callable[[ChunkRef], bytes | None]
+"""The bytes of a chunk; None where others tell why there are none."""
 
 _Region = tuple[slice, ...]
 
 
-def native_rows(table: ChunkTable, num_chunks: tuple[int, ...]) -> list[int]:
-    """The rows of native chunks that an array has a place for."""
+def find_rows(table: ChunkTable, num_chunks: tuple[int, ...], kinds: Kinds) -> list[int]:
+    """The rows of chunks of some kinds that an array has a place for."""
     inside = np.all(table.coordinates < np.array(num_chunks, np.uint64), axis=1)
-    rows: list[int] = np.flatnonzero((table.kind == ChunkKind.NATIVE) & inside).tolist()
+    rows: list[int] = np.flatnonzero(np.isin(table.kind, list(kinds)) & inside).tolist()
     return rows
 
 
 def check_row(
-    array: EncodedArray, table: ChunkTable, folder: str, read: ReadChunk, row: int
+    array: EncodedArray, table: ChunkTable, place: Place, read: ReadChunk, row: int
 ) -> Problem | None:
-    """What is wrong with the bytes of a native chunk, if anything is."""
+    """What is wrong with the bytes of a chunk, if anything is."""
     ref = table.ref(row)
-    assert isinstance(ref, NativeRef)
-    coordinate = tuple(table.coordinates[row].tolist())
+    key, coordinate = _name(ref, place), tuple(table.coordinates[row].tolist())
     try:
-        data = read(ref.chunk_id, ref.offset, ref.offset + ref.length)
-    except (ObjectNotFoundError, ObjectRangeError):
-        return None  # told already, by the listing
-    return next(check_chunk(array, coordinate, bytes(data), f"{folder}/{ref.chunk_id}"), None)
+        data = read(ref)
+    except StorageError as failure:
+        if isinstance(ref, VirtualRef):
+            return error(key, failure.message, path=array.path, coordinate=coordinate)
+        raise
+    return None if data is None else next(check_chunk(array, coordinate, data, key), None)
+
+
+def _name(ref: ChunkRef, place: Place) -> str:
+    """The object that has the bytes of a chunk."""
+    match ref:
+        case NativeRef():
+            return f"{place.folder}/{ref.chunk_id}"
+        case VirtualRef():
+            return ref.location
+    return place.key
 
 
 def check_chunk(

@@ -11,6 +11,7 @@ from frazil.format.ids import ManifestId, NodeId
 from frazil.format.manifest import Manifest
 from frazil.format.snapshot import ManifestFileInfo
 from frazil.maintenance.checking.chunk_walking import ChunkRows, plan_rows
+from frazil.maintenance.checking.decoding import Kinds
 from frazil.maintenance.checking.inventory import Listed
 from frazil.maintenance.checking.manifests import (
     ManifestFindings,
@@ -97,6 +98,8 @@ class CheckManifests:
     assets: Assets
     around: Surroundings
     limits: WalkLimits
+    kinds: Kinds
+    """Of the chunks that are to be decoded."""
 
     def check(
         self, pool: ThreadPoolExecutor, wanted: Sequence[WantedManifest], take: Take
@@ -132,23 +135,23 @@ class CheckManifests:
                 return findings, [], []
             problems: list[Problem] = []
             manifest = decode_manifest(data).value
-            rows = list(_plan_chunks(manifest, wanted, key, problems))
+            rows = list(_plan_chunks(manifest, self.kinds, wanted, key, problems))
             return findings, rows, problems
 
         return read_or_fail(self.assets, key, check)
 
 
 def _plan_chunks(
-    manifest: Manifest, wanted: WantedManifest, key: str, problems: list[Problem]
+    manifest: Manifest, kinds: Kinds, wanted: WantedManifest, key: str, problems: list[Problem]
 ) -> Iterator[ChunkRows]:
-    """The native chunks of the arrays that are to be decoded."""
+    """The chunks of the arrays that are to be decoded."""
     for node_id, array in wanted.arrays.items():
         try:
             table = manifest.table(node_id, len(array.num_chunks))
         except FormatError as failure:
             problems.append(error(key, failure.message, path=array.path))
         else:
-            yield from plan_rows(table, wanted.info.id, node_id, array)
+            yield from plan_rows(table, kinds, wanted.info.id, node_id, array)
 
 
 def check_facts(findings: ManifestFindings, facts: Mapping[FileFacts, str]) -> Problems:

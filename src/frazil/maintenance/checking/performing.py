@@ -12,6 +12,7 @@ from frazil.format.ids import SnapshotId
 from frazil.maintenance.checking.backups import CheckBackups
 from frazil.maintenance.checking.base import Base, UnreadableRepoError, read_base
 from frazil.maintenance.checking.chunk_walking import DecodeChunks
+from frazil.maintenance.checking.decoding import ALL, OWN, Kinds
 from frazil.maintenance.checking.history import Links, check_links
 from frazil.maintenance.checking.inventory import Inventory, Listed
 from frazil.maintenance.checking.leftovers import check_leftovers, list_leftovers
@@ -53,9 +54,9 @@ class CheckOptions:
     branch: str | None = None
     """Only this one, and what it leads to; None for all."""
     decodes_chunks: bool = False
-    """Whether every native chunk is read and decoded, and every backup."""
+    """Whether every chunk that the repository holds is read and decoded, and every backup."""
     asks_sources: bool = False
-    """Whether the files that virtual chunks are in are asked for."""
+    """Whether the files that virtual chunks are in are asked for, and their chunks are decoded, too."""
     limits: WalkLimits = field(default_factory=WalkLimits)
     requests_per_second: float | None = None
     """So often all workers together ask for those files; None for as often as they can."""
@@ -135,6 +136,16 @@ class _Check:
         counts = self._count(logs, manifests, chunks)
         return self._report(problems, manifests, chunks, counts)
 
+    @property
+    def _kinds(self) -> Kinds:
+        return ALL if self.options.asks_sources else OWN
+
+    @property
+    def _per_second(self) -> float | None:
+        """How often one of the parts that are at work at once may ask for sources."""
+        rate = self.options.requests_per_second
+        return None if rate is None else rate / self.workers.parallel
+
     def _check_refs(self) -> Problems:
         branch = self.options.branch
         if branch is not None and not self.chosen:
@@ -186,7 +197,7 @@ class _Check:
             containers,
             self.options.asks_sources,
         )
-        stage = CheckManifests(self.assets, around, self.options.limits)
+        stage = CheckManifests(self.assets, around, self.options.limits, self._kinds)
         found, chunks = self.workers.check_manifests(stage, plan.present, self.inventory)
         totals = ManifestTotals(list(plan.missing), has_all=not plan.missing)
         totals.add(found)
@@ -194,7 +205,7 @@ class _Check:
 
     def _decode(self, manifests: ManifestTotals) -> Problems:
         sizes = [each.effort_bytes for each in manifests.rows]
-        stage = DecodeChunks(self.assets)
+        stage = DecodeChunks(self.assets, self._kinds, self.virtual, self._per_second)
         for found in self.workers.run("decoding chunks", stage, manifests.rows, sizes):
             yield from found
 
@@ -208,9 +219,7 @@ class _Check:
 
     def _ask_sources(self, manifests: ManifestTotals) -> Iterator[Problem]:
         sources = sorted(manifests.sources.items(), key=lambda each: each[0].location)
-        rate = self.options.requests_per_second
-        stage = AskSources(self.virtual, None if rate is None else rate / self.workers.parallel)
-        sizes = [0] * len(sources)
+        stage, sizes = AskSources(self.virtual, self._per_second), [0] * len(sources)
         parts = self.workers.run("asking for sources", stage, sources, sizes)
         yield from dict.fromkeys(chain.from_iterable(parts))
 

@@ -40,10 +40,11 @@ def check(
     """Look at all files of a repository, and tell everything that is wrong; nothing is written.
 
     It is `Repository.check`, done by tasks: the same problems, counts and repairs, in the same order.
-    With a branch, only what it leads to is looked at. `deep` reads and decodes every native chunk as
-    well. `virtual_sources` asks for every file that virtual chunks are in, of the containers that are
-    authorized, so often a second all tasks together. `task_bytes` says how much a task reads. The place
-    of a repository that can't be opened is checked, too.
+    With a branch, only what it leads to is looked at. `deep` reads and decodes every chunk of the
+    repository. `virtual_sources` asks for every file that virtual chunks are in, of the containers that
+    are authorized, so often a second all tasks together; with both, virtual chunks are decoded as well,
+    at the same pace. `task_bytes` says how much a task reads. The place of a repository that can't be
+    opened is checked, too.
 
     What the driver holds grows with the number of snapshots, manifests and sources, not with that of
     chunks; only those that are gone or too short are brought to it, at about 20 bytes each.

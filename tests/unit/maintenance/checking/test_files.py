@@ -9,7 +9,7 @@ from frazil.format.chunks import ChunkTable
 from frazil.format.dialect import Dialect
 from frazil.format.ids import ChunkId, ManifestId, SnapshotId
 from frazil.format.manifest import Manifest
-from frazil.format.references import NativeRef
+from frazil.format.references import InlineRef, NativeRef
 from frazil.format.snapshot import Snapshot
 from frazil.format.v2 import snapshot as snapshot_encoding
 from frazil.maintenance.checking import Severity, check_storage
@@ -276,3 +276,22 @@ def test_a_chunk_that_does_not_decode_is_found_by_a_deep_check(dialect: Dialect)
 
     assert [(each.path, each.coordinate) for each in found] == [(NATIVE, (0, 0))]
     assert "can't be decoded" in found[0].what
+
+
+@pytest.mark.parametrize("dialect", ALL_DIALECTS)
+def test_so_is_an_inline_one(dialect: Dialect) -> None:
+    repository = create_sample(dialect)
+    node, array = read_node(repository, SMALL)
+    refs = dict(
+        repository._protocol.assets.read_manifest(array.manifests[0].id).table(node.id, 1).refs()
+    )
+    assert isinstance(refs[(1,)], InlineRef)
+    refs[(1,)] = InlineRef(b"odd")
+    size = _id_size(dialect)
+    rewrite_manifest(repository, SMALL, lambda manifest: with_refs(manifest, node, refs, size))
+
+    assert what_matters(reopen(repository).check()) == []
+    (problem,) = what_matters(reopen(repository).check(deep=True))
+
+    assert (problem.path, problem.coordinate) == (SMALL, (1,))
+    assert problem.object == manifest_key(repository, SMALL)

@@ -131,3 +131,29 @@ def test_what_is_no_location_is_found(tmp_path: Path) -> None:
 
     assert (problem.severity, problem.path) == (Severity.ERROR, PATH)
     assert "it has no scheme" in problem.what
+
+
+def test_a_virtual_chunk_that_does_not_decode_is_found_by_a_deep_check(tmp_path: Path) -> None:
+    repository = _create(tmp_path)
+    node, _ = read_node(repository, PATH)
+    location = f"{tmp_path.as_uri()}/one"
+    refs: Refs = {(n,): VirtualRef(location, 0, CHUNK - (n == 2)) for n in range(4)}
+    rewrite_manifest(repository, PATH, lambda manifest: with_refs(manifest, node, refs))
+
+    assert _check(repository) == []
+    assert what_matters(repository.check(deep=True)) == []
+    report = repository.check(deep=True, virtual=True)
+
+    (problem,) = what_matters(report)
+    assert (problem.object, problem.path, problem.coordinate) == (location, PATH, (2,))
+    assert "can't be decoded" in problem.what
+    assert report.counts.decoded_chunks == 4
+
+
+def test_a_source_that_is_gone_is_told_once_by_a_deep_check(tmp_path: Path) -> None:
+    repository = _create(tmp_path)
+    (tmp_path / "two").unlink()
+
+    (problem,) = what_matters(repository.check(deep=True, virtual=True))
+
+    assert "gone" in problem.what
