@@ -19,7 +19,7 @@ from frazil.spark.arrays import (
     transform,
     write,
 )
-from frazil.spark.copying import CopyReport, copy
+from frazil.spark.copying import CopyReport, ExportReport, copy, export_zarr, import_zarr
 from frazil.spark.garbage import (
     GarbageReport,
     MaintenancePolicy,
@@ -46,6 +46,7 @@ __all__ = [
     "CheckJobReport",
     "CompactReport",
     "CopyReport",
+    "ExportReport",
     "GarbageReport",
     "Job",
     "JobReport",
@@ -60,8 +61,10 @@ __all__ = [
     "commit_batch",
     "compact",
     "copy",
+    "export_zarr",
     "find_written",
     "foreach_region",
+    "import_zarr",
     "maintain",
     "materialize",
     "read",

@@ -54,8 +54,8 @@ class Passage:
             return sum(pool.map(copy, keys), Copied())
 
     def _copy_missing(self, key: str) -> Copied:
-        size = _find_size(self.target.storage, key)
-        if size is not None and size == _find_size(self.source.storage, key):
+        size = find_size(self.target.storage, key)
+        if size is not None and size == find_size(self.source.storage, key):
             return Copied(present=1)
         return self._copy_always(key)
 
@@ -110,7 +110,8 @@ class CopyFiles:
         return copied
 
 
-def _find_size(storage: Storage, key: str) -> int | None:
+def find_size(storage: Storage, key: str) -> int | None:
+    """How many bytes an object has, if it is there."""
     try:
         return storage.head(key).size_bytes
     except ObjectNotFoundError:

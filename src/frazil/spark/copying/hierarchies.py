@@ -1,0 +1,232 @@
+"""The nodes of a plain Zarr hierarchy of either format, and what they are in the third.
+
+The bytes of a chunk stay as they are where the codecs of Zarr V2 have an exact equivalent: zarr-python
+translates the metadata, and a chunk is decoded in both ways to see whether it means the same.
+"""
+
+import base64
+import json
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import zarr
+from zarr.core.buffer import default_buffer_prototype
+from zarr.core.sync import sync
+from zarr.storage import MemoryStore
+
+from frazil.errors import InvalidInputError, ObjectNotFoundError
+from frazil.spark.copying.zarr_keys import DEFAULT_ENCODING, METADATA, ChunkKeys, find_keys
+from frazil.storage import Storage
+
+try:
+    from zarr.metadata.migrate_v3 import migrate_v2_to_v3
+except ImportError:  # before zarr 3.1.2
+    migrate_v2_to_v3 = None  # type: ignore[assignment]
+
+_GROUP, _ARRAY, _ATTRIBUTES = ".zgroup", ".zarray", ".zattrs"
+_NAMES = (METADATA, _GROUP, _ARRAY, _ATTRIBUTES)
+_DIMENSIONS = "_ARRAY_DIMENSIONS"
+"""Where Xarray keeps the names of dimensions in Zarr V2, which has no place for them."""
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceNode:
+    """A node of a hierarchy, as it shall be in a repository."""
+
+    folder: str
+    """What its keys begin with: empty, or with a slash at its end."""
+    metadata: bytes
+    """Its `zarr.json`."""
+    keys: ChunkKeys | None
+    """Where the chunks of an array are."""
+    second: bytes | None = None
+    """The `.zarray` by which chunks are decoded, if their bytes can't stay as they are."""
+
+
+def read_hierarchy(storage: Storage) -> list[SourceNode]:
+    """All nodes, the groups before what is in them; raises InvalidInputError where there are none."""
+    found: dict[str, dict[str, bytes]] = {}
+    for info in storage.list_chosen("", _choose):
+        folder, _, name = info.key.rpartition("/")
+        documents = found.setdefault(f"{folder}/" if folder else "", {})
+        documents[name] = bytes(storage.get(info.key))
+    nodes = [
+        _read_node(storage, folder, documents)
+        for folder, documents in sorted(found.items())
+        if documents.keys() - {_ATTRIBUTES}
+    ]
+    if not nodes:
+        raise InvalidInputError(
+            "there is no Zarr hierarchy: neither zarr.json, .zgroup nor .zarray"
+        )
+    return nodes
+
+
+def _choose(keys: Sequence[str]) -> Iterable[bool]:
+    return [key.rpartition("/")[2] in _NAMES for key in keys]
+
+
+def _read_node(storage: Storage, folder: str, documents: Mapping[str, bytes]) -> SourceNode:
+    if METADATA in documents:
+        return _read_third(folder, documents[METADATA])
+    attributes: Document = json.loads(documents.get(_ATTRIBUTES, b"{}"))
+    if _ARRAY not in documents:
+        return SourceNode(folder, _encode(_group(attributes)), None)
+    return _read_second(storage, folder, documents[_ARRAY], attributes)
+
+
+def _group(attributes: Document) -> Document:
+    return {"zarr_format": 3, "node_type": "group", "attributes": attributes}
+
+
+# Zarr V3
+
+
+def _read_third(folder: str, data: bytes) -> SourceNode:
+    """A node whose metadata stays as it is, but for the names of chunks and copies of others'."""
+    document: Document = json.loads(data)
+    is_array = document.get("node_type") == "array"
+    keys = find_keys(document, folder) if is_array else None
+    changed = {name: each for name, each in document.items() if name != "consolidated_metadata"}
+    if keys is not None and (keys.separator, keys.is_default) != ("/", True):
+        changed["chunk_key_encoding"] = DEFAULT_ENCODING
+    return SourceNode(folder, data if changed == document else _encode(changed), keys)
+
+
+# Zarr V2
+
+
+def _read_second(storage: Storage, folder: str, data: bytes, attributes: Document) -> SourceNode:
+    second: Document = json.loads(data)
+    keys = ChunkKeys(folder, second.get("dimension_separator", "."), is_default=False)
+    try:
+        third = _translate(second)
+    except Exception as error:  # zarr-python says in many ways that it has no equivalent
+        third = _make_anew(folder, second, error)
+        return SourceNode(folder, _finish(third, second, attributes), keys, data)
+    stays = _means_the_same(second, third, _find_chunk(storage, keys, second))
+    if not stays:
+        third = _make_anew(folder, second, None)
+    return SourceNode(folder, _finish(third, second, attributes), keys, None if stays else data)
+
+
+def _translate(second: Document) -> Document:
+    """The metadata in the third format; raises where there is no equivalent."""
+    if migrate_v2_to_v3 is None:
+        raise NotImplementedError("this release of zarr can't translate")
+    source, target = MemoryStore(), MemoryStore()
+    _put(source, _ARRAY, _encode({**second, "fill_value": _find_fill(second)}))
+    migrate_v2_to_v3(input_store=source, output_store=target)
+    return _take_metadata(target)
+
+
+def _find_fill(second: Document) -> object:
+    """The fill value; that of its type where none is said, which the third format does not allow."""
+    value = second.get("fill_value")
+    if value is not None:
+        return value
+    dtype = open_second(_encode(second), None).metadata.dtype
+    return dtype.to_json_scalar(dtype.default_scalar(), zarr_format=2)
+
+
+def _make_anew(folder: str, second: Document, error: Exception | None) -> Document:
+    """The metadata of an array of the same type and shape with codecs of the third format."""
+    store = MemoryStore()
+    try:
+        array = open_second(_encode(second), None)
+        zarr.create_array(
+            store, shape=array.shape, dtype=array.dtype, chunks=array.chunks,
+            fill_value=array.fill_value,
+        )  # fmt: skip
+    except Exception as other:
+        raise InvalidInputError(
+            f"the array {folder.rstrip('/') or '/'} has no equivalent in Zarr V3: {other}"
+        ) from error or other
+    return _take_metadata(store)
+
+
+def _finish(third: Document, second: Document, attributes: Document) -> bytes:
+    """The metadata with attributes, as Xarray reads them in the third format."""
+    told = dict(attributes)
+    names = told.pop(_DIMENSIONS, None)
+    changed = {**third, "chunk_key_encoding": DEFAULT_ENCODING}
+    if isinstance(names, list):
+        changed["dimension_names"] = names
+        fill = _encode_fill(second, third)
+        if fill is not None:
+            told.setdefault("_FillValue", fill)
+    return _encode({**changed, "attributes": told})
+
+
+def _encode_fill(second: Document, third: Document) -> object:
+    """What Xarray takes for missing: in Zarr V2 the fill value, in the third format an attribute."""
+    value, kind = second.get("fill_value"), str(third.get("data_type"))
+    if value is None:
+        return None
+    if kind.startswith("float"):
+        number = struct.pack("<d", float(value))
+        return base64.standard_b64encode(number).decode()
+    if kind.startswith(("int", "uint")):
+        return int(value)
+    return value if kind == "bool" else None
+
+
+def _find_chunk(storage: Storage, keys: ChunkKeys, second: Document) -> bytes | None:
+    """Some chunk of an array, if it has any: the first one, or that which the storage lists first."""
+    try:
+        return bytes(storage.get(keys.spell([0] * len(second["shape"]))))
+    except ObjectNotFoundError:
+        listed = (info.key for info in storage.list(keys.prefix))
+        chunk = next((key for key in listed if key.rpartition("/")[2] not in _NAMES), None)
+        return None if chunk is None else bytes(storage.get(chunk))
+
+
+def _means_the_same(second: Document, third: Document, chunk: bytes | None) -> bool:
+    """Whether a chunk has the same elements by either metadata."""
+    if chunk is None:
+        return True
+    shape = [int(size) for size in second["chunks"]]
+    third_store = MemoryStore()
+    _put(third_store, METADATA, _encode({**third, "shape": shape}))
+    _put(third_store, find_keys(third, "").spell([0] * len(shape)), chunk)
+    try:
+        found = np.asarray(zarr.open_array(third_store, mode="r")[...])
+    except Exception:
+        return False
+    wanted = np.asarray(open_second(_encode(second), chunk)[...])
+    # Which byte comes first is a matter of the file.
+    is_of_type = wanted.dtype.newbyteorder("=") == found.dtype.newbyteorder("=")
+    is_nullable = wanted.dtype.kind in "fcmM"
+    return is_of_type and np.array_equal(wanted, found, equal_nan=is_nullable)
+
+
+def open_second(data: bytes, chunk: bytes | None) -> "zarr.Array[Any]":
+    """An array of Zarr V2 with one chunk, or none but its metadata."""
+    second: Document = json.loads(data)
+    store = MemoryStore()
+    if chunk is not None:
+        second = {**second, "shape": second["chunks"]}
+        keys = ChunkKeys("", second.get("dimension_separator", "."), is_default=False)
+        _put(store, keys.spell([0] * len(second["shape"])), chunk)
+    _put(store, _ARRAY, _encode(second))
+    return zarr.open_array(store, mode="r", zarr_format=2)
+
+
+def _put(store: MemoryStore, key: str, data: bytes) -> None:
+    sync(store.set(key, default_buffer_prototype().buffer.from_bytes(data)))
+
+
+def _take_metadata(store: MemoryStore) -> Document:
+    found = sync(store.get(METADATA, default_buffer_prototype()))
+    assert found is not None
+    document: Document = json.loads(found.to_bytes())
+    return document
+
+
+def _encode(document: Mapping[str, Any]) -> bytes:
+    return json.dumps(document).encode()
