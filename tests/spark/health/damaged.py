@@ -3,9 +3,17 @@
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import zarr
 
 from frazil import Repository
+from frazil.config import RepositoryConfig
+from frazil.credentials import LocalFileSystemAccess
 from frazil.format.references import NativeRef
+from frazil.storage.interface import Storage
+from frazil.storage.store_config import ObjectStoreConfig
+from frazil.virtual.containers import VirtualChunkContainer
 from tests.damages import (
     NATIVE,
     SMALL,
@@ -83,6 +91,30 @@ def orphan_history(repository: Repository) -> None:
     """Go back in history, so that nothing leads to what came after, and expire what came before."""
     repository.reset_branch("main", str(ancestor(repository, 2)))
     repository.expire_snapshots(datetime.now(UTC) + timedelta(days=1))
+
+
+def create_virtual(folder: Path, storage: Storage) -> Repository:
+    """Two virtual chunks in each of six files, one of which is gone and one of which is cut."""
+    prefix = f"{folder.as_uri()}/"
+    config = RepositoryConfig()
+    store = ObjectStoreConfig.LocalFileSystem(str(folder))
+    config.set_virtual_chunk_container(VirtualChunkContainer(prefix, store))
+    repository = Repository.create(storage, config, {prefix: LocalFileSystemAccess})
+    repository.save_config()
+    session = repository.writable_session("main")
+    zarr.create_array(
+        session.store, name="virtual", shape=(120,), chunks=(10,), dtype="u1", compressors=None
+    )
+    for chunk in range(12):
+        file = folder / f"{chunk // 2}.raw"
+        file.write_bytes(bytes(20))
+        session.store.set_virtual_ref(
+            f"virtual/c/{chunk}", f"{prefix}{file.name}", offset=chunk % 2 * 10, length=10
+        )
+    session.commit("virtual")
+    (folder / "2.raw").unlink()
+    (folder / "4.raw").write_bytes(bytes(15))
+    return repository
 
 
 DAMAGES: tuple[Damage, ...] = (

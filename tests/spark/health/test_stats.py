@@ -1,9 +1,11 @@
 """Bytes of chunks measured by tasks are those that one process measures."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import zarr
 from pyspark.sql import SparkSession
 
 import frazil.spark
@@ -18,6 +20,7 @@ from frazil.states import ChunkStorageStats
 from frazil.storage.local import LocalStorage
 from tests.damages import ALL_DIALECTS, create_sample
 from tests.generations import REPOSITORY_NAMES
+from tests.interop.upkeep_scenarios import write_history
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -58,6 +61,39 @@ def test_tasks_on_spark_measure_what_one_process_does(
     assert measured == repository.chunk_storage_stats()
     assert measured.inlined_bytes > 0
     assert job.tally.tasks > 4
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("seed", range(3))
+def test_tasks_measure_what_the_official_library_does(
+    tmp_path: Path, version: int, seed: int
+) -> None:
+    icechunk = pytest.importorskip("icechunk")
+    write_history(icechunk, str(tmp_path), version, seed)
+    refer_to_files(icechunk, tmp_path)
+    theirs = icechunk.Repository.open(icechunk.local_filesystem_storage(str(tmp_path)))
+    expected = theirs.chunk_storage_stats()
+
+    measured = measure_by_tasks(frazil.Repository.open(LocalStorage(tmp_path)))
+
+    assert measured.native_bytes == expected.native_bytes
+    assert measured.virtual_bytes == expected.virtual_bytes == 5 * 100
+    assert measured.inlined_bytes == expected.inlined_bytes
+
+
+def refer_to_files(library: Any, path: Path) -> None:
+    """Two commits of virtual chunks: six references to five places in two files."""
+    repository = library.Repository.open(library.local_filesystem_storage(str(path)))
+    for name, places in {"first": (0, 100, 200), "second": (0, 300, 400)}.items():
+        session = repository.writable_session("main")
+        root = zarr.open_group(session.store, mode="a")
+        root.create_array(name, shape=(3,), chunks=(1,), dtype="u1")
+        for at, offset in enumerate(places):
+            file = "s3://bucket/one" if offset < 200 else "s3://bucket/two"
+            session.store.set_virtual_ref(
+                f"{name}/c/{at}", file, offset=offset, length=100, validate_container=False
+            )
+        session.commit(name)
 
 
 def test_a_repository_without_chunks_has_no_bytes(tmp_path: Path) -> None:

@@ -14,10 +14,12 @@ class Pace:
 
     def wait(self) -> None:
         """Come back when it is one's turn; at once where no rate was given."""
-        if not self._seconds:
-            return
+        if self._seconds:
+            time.sleep(self.take_turn(time.monotonic()))
+
+    def take_turn(self, now: float) -> float:
+        """How many seconds it is until one's turn."""
         with self._lock:
-            now = time.monotonic()
             turn = max(now, self._next)
             self._next = turn + self._seconds
-        time.sleep(turn - now)
+        return turn - now

@@ -5,9 +5,10 @@ Tasks of the second step have all columns of a share. Both run in one go, so tha
 """
 
 import pickle
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
@@ -114,20 +115,16 @@ class _Work(Generic[Group, Small, Result]):
     def run_share(
         self, batches: Iterable[pa.RecordBatch], max_failures: int
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of groups as they are, and one that says what became of the share."""
-        columns: Columns = []
-        shares: set[int] = set()
+        """The rows of groups as they are, and one that says what became of each share that is here."""
+        shares: defaultdict[int, Columns] = defaultdict(list)
         for batch in batches:
             yield batch.filter(pc.is_null(batch.column("columns"))).select(RESULT_FIELDS.names)
             own = batch.select(_OWN_FIELDS.names).to_pydict()
             for share, group, data in zip(*own.values(), strict=True):
-                shares.add(share)
-                if data:
-                    columns.append((group, data))
-        columns.sort(key=lambda each: each[0])
-        for share in shares:  # of which there is one
-            number = len(self.groups) + share
-            yield run_task(number, lambda: self.join(share, columns), max_failures)  # noqa: B023
+                shares[share] += [(group, data)] if data else []
+        for share, columns in shares.items():
+            join = partial(self.join, share, sorted(columns, key=lambda each: each[0]))
+            yield run_task(len(self.groups) + share, join, max_failures)
 
 
 def _own(share: int, group: int, data: bytes | None) -> list[pa.Array]:

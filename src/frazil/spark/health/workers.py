@@ -51,6 +51,7 @@ class TaskWorkers:
         """Manifests are read, then chunks compared by share, then those manifests that lack some."""
         groups = self.hands.group(wanted, [weigh(each.info) for each in wanted])
         runner = self.hands.choose_runner(groups)
+        self.hands.job.expect("reading manifests", manifests=len(wanted))
         shares = self.hands.count_shares(runner, sum(count_refs(each.info) for each in wanted))
         find = ReadManifests(stage, shares)
         compare = CompareShare(stage.assets, shares, inventory.id_size)
