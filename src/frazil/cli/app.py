@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from frazil.cli import demonstrating, editing, jobs, looking, refs, showing, upkeep
+from frazil.cli import copying, demonstrating, editing, jobs, looking, refs, showing, upkeep
 from frazil.cli.command import add_command
 from frazil.version import __version__
 
@@ -49,6 +49,9 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
         "gc": upkeep.gc,
         "expire": upkeep.expire,
         "migrate": upkeep.migrate,
+        "copy": copying.copy,
+        "export": copying.export,
+        "import": copying.import_zarr,
         "doctor": upkeep.doctor,
         "demo": demonstrating.demo,
     },
