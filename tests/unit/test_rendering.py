@@ -1,9 +1,20 @@
 """How values show themselves, whatever they hold."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
-from frazil.rendering import Called, CalledInOrder, Listed, Rendered, effective, render_call
+from frazil.rendering import (
+    Block,
+    Called,
+    CalledInOrder,
+    Item,
+    Listed,
+    Rendered,
+    Table,
+    effective,
+    render_call,
+)
 
 
 class Colour(Enum):
@@ -100,6 +111,18 @@ def test_an_alternative_shows_as_a_call_in_one_line() -> None:
 
 def test_a_mapping_of_plain_values_is_one_line() -> None:
     assert render_call({"a": {"b": 1}}) == '{"a": {"b": 1}}'
+
+
+def test_a_notebook_gets_rows_as_a_table_of_cells_without_markup() -> None:
+    class Listing(Block):
+        def shown_items(self) -> Iterator[Item]:
+            yield Item("files", Table(("file", "why"), (("<b>", "gone"), ("x", ""))))
+
+    shown = Listing()._repr_html_()
+
+    assert "<th>file</th><th>why</th>" in shown
+    assert "<tr><td>&lt;b&gt;</td><td>gone</td></tr>" in shown
+    assert "file  why\n    ----  ----\n    <b>   gone\n    x\n" in str(Listing())
 
 
 def test_a_notebook_gets_parts_that_can_be_folded_and_no_markup_of_others() -> None:

@@ -11,6 +11,7 @@ from frazil.rendering.items import (
     field_items,
     public_name,
 )
+from frazil.rendering.tables import Table
 from frazil.rendering.text import (
     render_block,
     render_call,
@@ -27,6 +28,7 @@ __all__ = [
     "Item",
     "Listed",
     "Rendered",
+    "Table",
     "effective",
     "effective_value",
     "field_items",

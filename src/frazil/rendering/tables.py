@@ -1,6 +1,18 @@
-"""Tables of text."""
+"""Tables, as text and as values that notebooks show as such."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows below headings."""
+
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def __str__(self) -> str:
+        return "\n".join(render_table(self.headings, self.rows))
 
 
 def render_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

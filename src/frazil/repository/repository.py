@@ -12,7 +12,7 @@ from frazil.engine.state import with_metadata
 from frazil.errors import RepositoryNotFoundError
 from frazil.format.dialect import Dialect
 from frazil.protocols.detection import detect_dialect, open_protocol
-from frazil.rendering import Block, Item
+from frazil.rendering import Block, Item, render_html
 from frazil.repository.authorizing import warn_of_none
 from frazil.repository.condition import Condition
 from frazil.repository.editing import Editing
@@ -45,6 +45,11 @@ class Repository(Sessions, Refs, History, Condition, Inspection, Upkeep, Editing
 
     def __repr__(self) -> str:
         return str(self)
+
+    def _repr_html_(self) -> str:
+        # There is room to unfold it; nothing is asked of the storage.
+        config = {"config": Item("config", self.config)}
+        return render_html(self, (config.get(each.name, each) for each in self.shown_items()))
 
     # Opening
 

@@ -45,6 +45,10 @@ class AncestryGraph:
     def _repr_svg_(self) -> str:
         return render_svg(self._rows, self._labels, has_colours=self._has_colours)
 
+    def _repr_html_(self) -> str:
+        # Some notebooks ask for nothing else. A long line of a message scrolls.
+        return f'<div style="overflow-x: auto">{self._repr_svg_()}</div>'
+
 
 def _first_line(message: str) -> str:
     """What fits beside a snapshot; nothing in it can move a cursor or break a drawing."""

@@ -1,11 +1,11 @@
 """What became of an ingest."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from frazil.format.json_values import JsonValue
-from frazil.rendering.tables import render_table
+from frazil.rendering import Block, Item, Table
 from frazil.spark.checks import Finding
 from frazil.spark.checks.findings import render_findings
 from frazil.spark.ingesting.ledger import Region, Work
@@ -56,7 +56,7 @@ class QuarantinedFile:
 
 
 @dataclass(frozen=True, slots=True)
-class IngestReport:
+class IngestReport(Block):
     """What an ingest did; prints as a table."""
 
     job_id: str
@@ -77,34 +77,58 @@ class IngestReport:
     """Files that checks did not let pass; they are tried again next time."""
 
     def __str__(self) -> str:
-        changed = sum(each.is_changed for each in self.files)
-        counts = [
-            ("new", len(self.files) - changed), ("changed", changed),
-            ("known", len(self.known)), ("skipped", len(self.bad)),
-            ("quarantined", len(self.quarantined)),
-        ]  # fmt: skip
-        files = ", ".join(f"{count} {what}" for what, count in counts if count) or "none"
-        lines = [f"snapshot  {self.snapshot_id or 'none'}", f"files     {files}"]
+        lines = [f"snapshot  {self.snapshot_id or 'none'}", f"files     {self._count_files()}"]
         if self.ran_on is not None:
             lines.append(f"ran on    {self.ran_on}")
-        if self.variables:
-            rows = [
-                (each.name, " × ".join(map(str, each.shape)) or "scalar", each.treatment,
-                 str(each.references or "")) for each in self.variables
-            ]  # fmt: skip
-            lines += ["", *render_table(("variable", "shape", "how", "references"), rows)]
-        reasons = [(each.name, each.reason) for each in self.variables if each.reason]
-        if reasons:
-            lines += ["", *render_table(("native", "why"), reasons)]
-        if self.bad:
-            shown = [(each.location, each.reason) for each in self.bad[:_SHOWN_FILES]]
-            lines += ["", *render_table(("skipped", "why"), shown)]
+        for table in self._tables().values():
+            lines += ["", str(table)]
         if self.quarantined:
             findings = dict.fromkeys(e for file in self.quarantined for e in file.findings)
             lines += ["", render_findings(tuple(findings))]
         if len(self.notes):
             lines += ["", str(self.notes)]
         return "\n".join(lines)
+
+    def shown_items(self) -> Iterator[Item]:
+        """What notebooks show."""
+        yield Item("snapshot", self.snapshot_id or "none")
+        yield Item("files", self._count_files())
+        if self.ran_on is not None:
+            yield Item("ran on", self.ran_on)
+        for name, table in self._tables().items():
+            yield Item(name, table)
+        if self.quarantined:
+            rows = (
+                (each.source, "; ".join(finding.message for finding in each.findings))
+                for each in self.quarantined[:_SHOWN_FILES]
+            )
+            yield Item("quarantined", Table(("quarantined", "why"), tuple(rows)))
+        if len(self.notes):
+            yield Item("notes", self.notes)
+
+    def _count_files(self) -> str:
+        changed = sum(each.is_changed for each in self.files)
+        counts = [
+            ("new", len(self.files) - changed), ("changed", changed),
+            ("known", len(self.known)), ("skipped", len(self.bad)),
+            ("quarantined", len(self.quarantined)),
+        ]  # fmt: skip
+        return ", ".join(f"{count} {what}" for what, count in counts if count) or "none"
+
+    def _tables(self) -> dict[str, Table]:
+        """What there are many of; what there is none of is left out."""
+        shown = tuple(
+            (each.name, " × ".join(map(str, each.shape)) or "scalar", each.treatment,
+             str(each.references or "")) for each in self.variables
+        )  # fmt: skip
+        reasons = tuple((each.name, each.reason) for each in self.variables if each.reason)
+        skipped = tuple((each.location, each.reason) for each in self.bad[:_SHOWN_FILES])
+        tables = {
+            "variables": Table(("variable", "shape", "how", "references"), shown),
+            "native": Table(("native", "why"), reasons),
+            "skipped": Table(("skipped", "why"), skipped),
+        }
+        return {name: table for name, table in tables.items() if table.rows}
 
 
 def nothing_to_do(job_id: str, work: Work, bad: tuple[BadFile, ...]) -> IngestReport:

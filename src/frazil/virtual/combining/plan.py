@@ -1,6 +1,6 @@
 """What combining would write: a value that can be sent to every worker."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Self
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frazil.errors import InvalidInputError, NotFoundError
+from frazil.rendering import Block, Item, Table
 from frazil.virtual.combining.problems import Problem, Report, Severity
 from frazil.virtual.sources import ReferenceColumns, Source, SourceHeader
 from frazil.virtual.sources.headers import Metadata
@@ -41,7 +42,7 @@ class VariablePlan:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plan:
+class Plan(Block):
     """How sources become one group."""
 
     sources: Mapping[str, int]
@@ -98,8 +99,18 @@ class Plan:
 
     def __str__(self) -> str:
         lines = [f"{len(self.sources)} sources"]
+        for name, shape, treatment, reasons in self._rows():
+            why = f": {reasons}" if reasons else ""
+            lines.append(f"  {name} ({shape}) {treatment}{why}")
+        return "\n".join([*lines, str(self.report)])
+
+    def shown_items(self) -> Iterator[Item]:
+        """Sources, variables, problems."""
+        yield Item("sources", len(self.sources))
+        yield Item("variables", Table(("name", "shape", "how", "why"), tuple(self._rows())))
+        yield from self.report.shown_items()
+
+    def _rows(self) -> Iterator[tuple[str, str, str, str]]:
         for each in self.variables.values():
             shape = " × ".join(map(str, each.metadata["shape"])) or "scalar"
-            why = f": {'; '.join(each.reasons)}" if each.reasons else ""
-            lines.append(f"  {each.name} ({shape}) {each.treatment.value}{why}")
-        return "\n".join([*lines, str(self.report)])
+            yield each.name, shape, each.treatment.value, "; ".join(each.reasons)

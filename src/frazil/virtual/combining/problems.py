@@ -1,8 +1,10 @@
 """What stands in the way of combining sources, with the files that it is about."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, StrEnum
+
+from frazil.rendering import Block, Item, Table
 
 
 class Severity(Enum):
@@ -83,7 +85,7 @@ _HEADINGS = ("what follows", "of", "kind", "what it is", "files")
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class Report(Block):
     """All problems; prints as a table."""
 
     problems: tuple[Problem, ...] = ()
@@ -103,12 +105,14 @@ class Report:
         return Report(tuple(each for each in self.problems if each.severity is severity))
 
     def __str__(self) -> str:
-        if not self.problems:
-            return "no problems"
-        rows = [_HEADINGS, *map(_cells, self.problems)]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [_line(row, widths) for row in rows]
-        return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
+        return str(self._table()) if self.problems else "no problems"
+
+    def shown_items(self) -> Iterator[Item]:
+        """The problems."""
+        yield Item("problems", self._table() if self.problems else "none")
+
+    def _table(self) -> Table:
+        return Table(_HEADINGS, tuple(map(_cells, self.problems)))
 
 
 def _cells(problem: Problem) -> tuple[str, ...]:
@@ -116,8 +120,3 @@ def _cells(problem: Problem) -> tuple[str, ...]:
     more = len(problem.files) - _SHOWN_FILES
     files = f"{shown} and {more} more" if more > 0 else shown
     return problem.severity.value, problem.subject, problem.kind.value, problem.text, files
-
-
-def _line(row: Iterable[str], widths: Iterable[int]) -> str:
-    cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-    return "  ".join(cells).rstrip()
