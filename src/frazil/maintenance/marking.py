@@ -9,7 +9,7 @@ import numpy as np
 from frazil.assets import Assets
 from frazil.format.ids import SnapshotId
 from frazil.format.manifest import Manifest
-from frazil.maintenance.id_columns import Ids, IdSet, column_of, ids_of, unite_columns
+from frazil.maintenance.id_columns import Ids, IdSet, column_of, distinct, ids_of, unite_columns
 from frazil.maintenance.limits import WalkLimits
 from frazil.maintenance.walking import Reduction, find_manifests, map_manifests
 
@@ -48,7 +48,7 @@ def mark_more(
 
 def distinct_chunk_ids(manifest: Manifest) -> Ids:
     """The native chunks of a manifest, each once, sorted."""
-    return np.unique(chunk_ids(manifest))
+    return distinct(chunk_ids(manifest))
 
 
 def chunk_ids(manifest: Manifest) -> Ids:

@@ -5,7 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.format.ids import ChunkId, encode_base32
-from frazil.maintenance.id_columns import IdSet, column_of, parse_names, unite_columns
+from frazil.maintenance.id_columns import (
+    IdSet,
+    column_of,
+    distinct,
+    ids_of,
+    parse_names,
+    unite_columns,
+)
 
 # Few values in few places, so that ids repeat and end in zeros, which numpy likes to cut off.
 ids = st.lists(st.sampled_from(b"\0\1\xff"), min_size=12, max_size=12).map(bytes)
@@ -19,6 +26,13 @@ def items(column: np.ndarray[tuple[int], np.dtype[np.bytes_]]) -> list[bytes]:
 @given(id_sets)
 def test_a_column_has_each_id_once_in_order(some: set[bytes]) -> None:
     assert items(column_of([*some, *some], 12)) == sorted(some)
+
+
+@given(st.lists(ids, max_size=30))
+def test_distinct_ids_are_those_that_numpy_finds(some: list[bytes]) -> None:
+    column = ids_of(np.frombuffer(b"".join(some), np.uint8).reshape(-1, 12))
+
+    np.testing.assert_array_equal(distinct(column), np.unique(column))
 
 
 @given(st.lists(id_sets, max_size=6))
