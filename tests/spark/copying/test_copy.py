@@ -326,6 +326,7 @@ def test_an_earlier_copy_is_refused_if_it_is_not_to_be_replaced(
         ({"tags": ["none"]}, RefNotFoundError),
         ({"last": 0}, InvalidInputError),
         ({"last": 2, "shallow": True}, InvalidInputError),
+        ({"last": 2, "group": "ocean"}, InvalidInputError),
         ({"group": "nowhere"}, NodeNotFoundError),
         ({"run_on": "spark"}, InvalidInputError),
     ],
@@ -455,3 +456,46 @@ def test_a_repository_of_nothing_is_copied(target: Storage) -> None:
     copy(None, source, target)
 
     assert values(Repository.open(target), "x").tolist() == [1, 1]
+
+
+def test_a_repository_is_not_copied_over_itself(source: Repository) -> None:
+    before = refs(source)
+
+    with pytest.raises(InvalidInputError, match="same place"):
+        copy(None, source, Watched(source.storage, lambda _: None), branches=["dev"], tags=[])
+
+    assert refs(source) == before
+
+
+def test_refs_of_a_copy_that_was_broken_off_are_no_hindrance(target: Storage) -> None:
+    source = create(MemoryStorage(), 1)
+    source.save_config()
+
+    def fail_at_main(request: Request) -> None:
+        if request.verb is Verb.CREATE and "branch.main" in request.keys[0]:
+            raise ThrottledError("enough")
+
+    with pytest.raises(ThrottledError):
+        copy(None, source, Watched(target, fail_at_main))
+    with pytest.raises(RepositoryNotFoundError):
+        Repository.open(target)
+    copy(None, source, target)
+
+    assert refs(Repository.open(target)) == refs(source)
+
+
+def test_a_copy_of_a_copy_that_went_its_own_way_does_not_replace_the_other(
+    tmp_path: Path,
+) -> None:
+    places = [local_filesystem_storage(str(tmp_path / name)) for name in "abc"]
+    first = create(places[0])
+    copy(None, first, places[1])
+    second = Repository.open(places[1], ALL_NATIVE)
+    tip = fill(first, slice(0, 1), 3)
+    fill(second, slice(0, 1), 4)
+    copy(None, first, places[2])
+
+    with pytest.raises(ConflictError, match="does not know"):
+        copy(None, second, places[2])
+
+    assert Repository.open(places[2]).lookup_branch("main") == tip

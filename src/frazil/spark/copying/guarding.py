@@ -1,8 +1,8 @@
 """Whether what is at the target is an earlier copy of the source, which may be replaced: pure.
 
 A copy of the same repository begins with the same first snapshot. Nobody else has written to it if its
-refs are where the last copy has left them, which it tells in the metadata of a V2 repository, or where
-the source knows the snapshots that they point to.
+refs are where the last copy from the same place has left them, which it tells in the metadata of a V2
+repository, or if the source knows the snapshots that they point to.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -27,6 +27,8 @@ class Guard:
     """What must hold of a target before it is touched, and again when its state is replaced."""
 
     source: RepoInfo
+    place: str
+    """Stands for where the source is."""
     group: str
     is_known: Callable[[SnapshotId], bool]
     """Whether the source has a snapshot, or had made one for the part that is copied."""
@@ -43,7 +45,7 @@ class Guard:
             raise AlreadyExistsError(
                 f"the target is a copy of the group {group}, not of {self.group}: copy it elsewhere"
             )
-        for what, tip in _moved(target, record):
+        for what, tip in _moved(target, record if record.get("source") == self.place else {}):
             if not self.is_known(tip):
                 raise ConflictError(
                     f"the {what} of the target is at {tip}, which the source does not know: somebody"
@@ -51,14 +53,14 @@ class Guard:
                     kind="branch-update-conflict",
                 )
 
-
-def with_record(
-    metadata: Mapping[str, JsonValue], wanted: RepoInfo, group: str
-) -> dict[str, JsonValue]:
-    """Metadata that tells where a copy has left the refs."""
-    branches: dict[str, JsonValue] = {name: str(tip) for name, tip in wanted.branches.items()}
-    tags: dict[str, JsonValue] = {name: str(tip) for name, tip in wanted.tags.items()}
-    return with_section(metadata, _SECTION, {"branches": branches, "tags": tags, "group": group})
+    def with_record(self, wanted: RepoInfo) -> dict[str, JsonValue]:
+        """The metadata of a copy, which tells where its refs were left."""
+        branches: dict[str, JsonValue] = {name: str(tip) for name, tip in wanted.branches.items()}
+        tags: dict[str, JsonValue] = {name: str(tip) for name, tip in wanted.tags.items()}
+        told: dict[str, JsonValue] = {
+            "source": self.place, "group": self.group, "branches": branches, "tags": tags,
+        }  # fmt: skip
+        return with_section(wanted.metadata, _SECTION, told)
 
 
 def newest_collection(info: RepoInfo) -> Nanoseconds:

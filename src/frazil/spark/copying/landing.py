@@ -9,7 +9,7 @@ from dataclasses import replace
 from frazil.assets import Assets
 from frazil.errors import ConflictError
 from frazil.format.ids import SnapshotId
-from frazil.format.metadata import Metadata
+from frazil.format.metadata import Metadata, Value
 from frazil.format.refs import Ref
 from frazil.format.repo_info import (
     MetadataChanged,
@@ -29,8 +29,8 @@ from frazil.protocols.tag_files import FOLDERS, TagFiles
 from frazil.protocols.v1 import RefFiles
 from frazil.protocols.v2 import RepoObject
 from frazil.spark.copying.choosing import find_first
-from frazil.spark.copying.guarding import Guard, newest_collection, with_record
-from frazil.spark.copying.states import read_deleted_tags, read_state
+from frazil.spark.copying.guarding import Guard, newest_collection
+from frazil.spark.copying.states import read_deleted_tags
 
 
 class CollectedMeanwhileError(Exception):
@@ -40,7 +40,7 @@ class CollectedMeanwhileError(Exception):
 # V2
 
 
-def create_repo_info(assets: Assets, wanted: RepoInfo, group: str) -> None:
+def create_repo_info(assets: Assets, wanted: RepoInfo, guard: Guard) -> None:
     """Make a V2 repository of objects that are there; raises ConflictError where one is by now."""
     now = read_clock()
     info = replace(
@@ -48,7 +48,7 @@ def create_repo_info(assets: Assets, wanted: RepoInfo, group: str) -> None:
         status=RepoStatus(set_at=now),
         latest_updates=(Update(RepoInitialized(), now),),
         repo_before_updates=None,
-        metadata=Metadata(with_record(wanted.metadata, wanted, group)),
+        metadata=Metadata(guard.with_record(wanted)),
     )
     RepoFile(assets, UpdatePolicy()).create(info)
 
@@ -60,20 +60,20 @@ def update_repo_info(
 
     Raises what the guard raises, and CollectedMeanwhileError if garbage was collected since.
     """
-    if _with_state_of(protocol.read_repo_info(), wanted, guard.group) == protocol.read_repo_info():
+    if _with_state_of(protocol.read_repo_info(), wanted, guard) == protocol.read_repo_info():
         return False
 
     def change(info: RepoInfo) -> Change:
         guard.refuse_others(info)
         if newest_collection(info) > collected_at:
             raise CollectedMeanwhileError
-        return Change(_with_state_of(info, wanted, guard.group), MetadataChanged())
+        return Change(_with_state_of(info, wanted, guard), MetadataChanged())
 
     protocol.update(change)
     return True
 
 
-def _with_state_of(info: RepoInfo, wanted: RepoInfo, group: str) -> RepoInfo:
+def _with_state_of(info: RepoInfo, wanted: RepoInfo, guard: Guard) -> RepoInfo:
     """A repo info with the contents of another; its status and its ops log stay."""
     return replace(
         info,
@@ -81,7 +81,7 @@ def _with_state_of(info: RepoInfo, wanted: RepoInfo, group: str) -> RepoInfo:
         tags=dict(wanted.tags),
         deleted_tags=wanted.deleted_tags,
         snapshots=dict(wanted.snapshots),
-        metadata=Metadata(with_record(wanted.metadata, wanted, group)),
+        metadata=Metadata(guard.with_record(wanted)),
         config=wanted.config,
         enabled_feature_flags=wanted.enabled_feature_flags,
         disabled_feature_flags=wanted.disabled_feature_flags,
@@ -103,7 +103,7 @@ def write_refs(
 
     Raises ConflictError where somebody moves one of them meanwhile.
     """
-    before = target or _nothing(wanted)
+    before = target or _read_begun(protocol, wanted)
     has_changed = target is None
     has_changed |= _write_config(protocol, wanted, before)
     has_changed |= _write_tags(protocol, source, wanted, before)
@@ -113,8 +113,16 @@ def write_refs(
     return has_changed
 
 
-def _nothing(wanted: RepoInfo) -> RepoInfo:
-    return replace(wanted, branches={}, tags={}, deleted_tags=frozenset(), config=None)
+def _read_begun(protocol: CommitProtocol, wanted: RepoInfo) -> RepoInfo:
+    """The refs that a copy has left that was broken off before there was `main`."""
+    config = protocol.read_config()
+    return replace(
+        wanted,
+        branches={name: protocol.lookup_branch(name) for name in protocol.list_branches()},
+        tags={name: protocol.lookup_tag(name) for name in protocol.list_tags()},
+        deleted_tags=frozenset(read_deleted_tags(protocol)),
+        config=None if config is None else Value(config),
+    )
 
 
 def _write_config(protocol: CommitProtocol, wanted: RepoInfo, before: RepoInfo) -> bool:
@@ -169,8 +177,3 @@ def _move_branch(
     else:
         protocol.create_branch(name, after)
     return True
-
-
-def read_target(protocol: CommitProtocol | None) -> RepoInfo | None:
-    """The state of a target, if there is a repository."""
-    return None if protocol is None else read_state(protocol)

@@ -18,7 +18,7 @@ from frazil.format.dialect import Dialect
 from frazil.format.ids import SnapshotId
 from frazil.format.paths import ROOT
 from frazil.format.repo_info import RepoInfo
-from frazil.maintenance.leases import Lease, leased
+from frazil.maintenance.leases import Lease, leased, list_leases
 from frazil.protocols.clock import read_clock
 from frazil.protocols.detection import detect_dialect, open_protocol
 from frazil.protocols.interface import CommitProtocol
@@ -37,7 +37,7 @@ from frazil.spark.copying.landing import (
 from frazil.spark.copying.moving import move_objects
 from frazil.spark.copying.objects import Passage
 from frazil.spark.copying.parts import Part, derive_id, take_part
-from frazil.spark.copying.places import AnyPlace, find_storage
+from frazil.spark.copying.places import AnyPlace, find_storage, name_place
 from frazil.spark.copying.planning import CopyPlan, plan_copy
 from frazil.spark.copying.report import Copied, CopyReport
 from frazil.spark.copying.states import is_written, read_state
@@ -76,6 +76,8 @@ def copy(
     """
     if shallow and last is not None:
         raise InvalidInputError("a shallow copy has one snapshot of each branch: leave last= out")
+    if group is not None and (tags or last is not None):
+        raise InvalidInputError("a part has one snapshot of each branch: leave last= and tags= out")
     kept_tags = () if tags is None and shallow else tags
     choice = Choice(
         None if branches is None else tuple(branches),
@@ -112,7 +114,9 @@ def _copy(
         is_named = start.choice.branches is not None
         part = take_part(protocol.assets, wanted, start.group, is_named=is_named)
     refuse_target(start.target, protocol.dialect, incremental=incremental)
-    guard = Guard(state, start.group, _Known(protocol, state, start.group))
+    guard = Guard(
+        state, name_place(start.source), start.group, _Known(protocol, state, start.group)
+    )
     outcome = _try(_Attempt(start, protocol, part, guard, spark, run_on))
     copied, tally = outcome.copied, start.job.tally
     return CopyReport(
@@ -169,7 +173,13 @@ class _Attempt:
             else leased(self.start.target, self.start.job.id, "copy")
         )
         with lease as held:
+            self._refuse_same_place()
             return self._move(passage, target, before, held)
+
+    def _refuse_same_place(self) -> None:
+        """Raise InvalidInputError if the lease of this job is in the source, too."""
+        if any(lease.id == self.start.job.id for lease in list_leases(self.start.source)):
+            raise InvalidInputError("the source and the target are the same place")
 
     def _move(
         self,
@@ -215,7 +225,7 @@ class _Attempt:
             landing = target or make_protocol(assets, self.protocol)
             return write_refs(landing, self.protocol, wanted, before)
         if target is None:
-            create_repo_info(assets, wanted, self.guard.group)
+            create_repo_info(assets, wanted, self.guard)
             return True
         assert isinstance(target, RepoObject)
         return update_repo_info(target, wanted, self.guard, collected_at)

@@ -1,7 +1,9 @@
 """Where a copy comes from and where it goes to."""
 
+import hashlib
+
 from frazil.repository import Repository
-from frazil.storage import Storage, storage_from_url
+from frazil.storage import MemoryStorage, Storage, storage_from_url
 from frazil.urls import Location, parse_location
 
 AnyPlace = Repository | Storage | Location
@@ -13,3 +15,9 @@ def find_storage(place: AnyPlace) -> Storage:
     if isinstance(place, Repository):
         return place.storage
     return place if isinstance(place, Storage) else storage_from_url(parse_location(place))
+
+
+def name_place(storage: Storage) -> str:
+    """A short text that is the same for the same place, and does not tell where that is."""
+    told = "memory" if isinstance(storage, MemoryStorage) else repr(storage)
+    return hashlib.sha256(told.encode()).hexdigest()[:16]
