@@ -19,27 +19,44 @@ from frazil.spark.ingesting.ledger import is_same_version
 from frazil.spark.ingesting.placing import CellTask, PlacedCell, Placement
 from frazil.virtual import FileVersion, ReferenceColumns
 from frazil.virtual.combining.plan import NOT_PLACED
+from frazil.virtual.sources.columns import concatenate as unite
 
 
-def place(
-    placement: Placement,
-    source: str,
-    version: FileVersion,
-    references: Mapping[str, ReferenceColumns],
-    assets: Assets,
-) -> Iterator[tuple[int, ChunkTable]]:
-    """The references of a source by the number of their cell."""
-    if source not in placement.sources:
-        return
-    if not is_same_version(version, placement.versions[source]):
-        raise InvalidSourcesError(f"{source} was changed while it was ingested", files=[source])
-    for name, target in placement.targets.items():
-        offset = target.offsets[placement.sources[source]]
-        if name not in references or np.any(offset == NOT_PLACED):
-            continue
-        table = to_table(references[name].shift(offset), placement, assets)
-        for cell, part in table.split(target.edges).items():
-            yield target.numbers[cell], part.compact()
+class Cutter:
+    """Takes up the references of sources, and cuts those of each array by cell all at once."""
+
+    def __init__(self, placement: Placement, assets: Assets) -> None:
+        self._placement = placement
+        self._assets = assets
+        self._parts: dict[str, list[ReferenceColumns]] = {}
+        self.rows = 0
+        """References that were not cut yet."""
+
+    def add(
+        self, source: str, version: FileVersion, references: Mapping[str, ReferenceColumns]
+    ) -> None:
+        """Take up those of a source; raises InvalidSourcesError if it is not as the plan knows it."""
+        placement = self._placement
+        if source not in placement.sources:
+            return
+        if not is_same_version(version, placement.versions[source]):
+            raise InvalidSourcesError(f"{source} was changed while it was ingested", files=[source])
+        number = placement.sources[source]
+        for name, target in placement.targets.items():
+            offset = target.offsets[number]
+            if name in references and not np.any(offset == NOT_PLACED):
+                moved = references[name].shift(offset)
+                self._parts.setdefault(name, []).append(moved)
+                self.rows += len(moved) + len(moved.inline_chunks)
+
+    def cut(self) -> Iterator[tuple[int, ChunkTable]]:
+        """What was taken up, by the number of its cell."""
+        parts, self._parts, self.rows = self._parts, {}, 0
+        for name, columns in parts.items():
+            target = self._placement.targets[name]
+            table = to_table(unite(columns), self._placement, self._assets)
+            for cell, part in table.split(target.edges).items():
+                yield target.numbers[cell], part.compact()
 
 
 def to_table(columns: ReferenceColumns, placement: Placement, assets: Assets) -> ChunkTable:

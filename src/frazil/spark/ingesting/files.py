@@ -5,8 +5,8 @@ from typing import Any
 
 import obstore
 
-from frazil.virtual.locations import parse_address
 from frazil.storage.blocks import BlockFile
+from frazil.virtual.locations import parse_address
 from frazil.virtual.readers.stores import SourceStores, key_url
 
 

@@ -11,7 +11,7 @@ refused, because the plan knows the versions that it was made of.
 import contextlib
 import pickle
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -22,7 +22,6 @@ from pyspark.sql import SparkSession
 
 from frazil.assets import Assets
 from frazil.errors import IcechunkError, StorageError
-from frazil.format.chunks import ChunkTable, concatenate
 from frazil.spark.arrays.runner import Runner
 from frazil.spark.fan_out import (
     RESULT_FIELDS,
@@ -32,7 +31,7 @@ from frazil.spark.fan_out import (
     find_max_failures,
     run_task,
 )
-from frazil.spark.ingesting.cutting import place, write
+from frazil.spark.ingesting.cutting import Cutter, write
 from frazil.spark.ingesting.parsing import Outcome, Reading, pack, parse, share_equal, unpack
 from frazil.spark.ingesting.placing import PlacedCell, Placement
 from frazil.spark.job import Job
@@ -151,32 +150,22 @@ def _cut_sources(
     placement: Placement, assets: Assets, sources: pa.RecordBatch
 ) -> Iterator[pa.RecordBatch]:
     """The references of sources by cell, as many of them together as memory is small for."""
-    by_cell: defaultdict[int, list[ChunkTable]] = defaultdict(list)
-    rows = 0
+    cutter = Cutter(placement, assets)
     try:
         for source, data in zip(*(column.to_pylist() for column in sources.columns), strict=True):
-            version, references = unpack(data)
-            for cell, table in place(placement, source, version, references, assets):
-                by_cell[cell].append(table)
-                rows += len(table)
-            if rows > _CUT_REFERENCES:
-                yield _to_batch(_join(placement, by_cell))
-                by_cell.clear()
-                rows = 0
+            cutter.add(source, *unpack(data))
+            if cutter.rows > _CUT_REFERENCES:
+                yield _cut(placement, cutter)
+        yield _cut(placement, cutter)
     except StorageError:
         raise
     except IcechunkError as error:
         # It would come again with every attempt, and is raised by the task that was to write it.
         yield _to_batch([(0, _FAILED, _pack(error))])
-        return
-    yield _to_batch(_join(placement, by_cell))
 
 
-def _join(placement: Placement, by_cell: Mapping[int, Sequence[ChunkTable]]) -> list[Part]:
-    return [
-        (placement.tasks[cell], cell, _pack(concatenate(tables)))
-        for cell, tables in by_cell.items()
-    ]
+def _cut(placement: Placement, cutter: Cutter) -> pa.RecordBatch:
+    return _to_batch([(placement.tasks[cell], cell, _pack(part)) for cell, part in cutter.cut()])
 
 
 def _to_batch(parts: Sequence[Part]) -> pa.RecordBatch:

@@ -1,13 +1,11 @@
 """The two steps of an ingest in this process, for a few files: the functions that workers call."""
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from frazil.assets import Assets
-from frazil.format.chunks import ChunkTable
 from frazil.spark.arrays.runner import Runner
-from frazil.spark.ingesting.cutting import place, write
+from frazil.spark.ingesting.cutting import Cutter, write
 from frazil.spark.ingesting.parsing import Outcome, Reading, parse
 from frazil.spark.ingesting.placing import PlacedCell, Placement
 from frazil.virtual import Source
@@ -23,14 +21,13 @@ class SourcesHere:
 
     def write_cells(self, placement: Placement, assets: Assets) -> list[PlacedCell]:
         """Bring references together by cell, and write a manifest of each."""
-        parts: defaultdict[int, list[ChunkTable]] = defaultdict(list)
+        cutter = Cutter(placement, assets)
         for each in self.sources:
-            found = place(placement, each.header.name, each.version, each.references, assets)
-            for cell, table in found:
-                parts[cell].append(table)
+            cutter.add(each.header.name, each.version, each.references)
+        parts = dict(cutter.cut())
 
         def write_one(cell: int) -> PlacedCell:
-            return write(assets, placement.cells[cell], parts[cell])
+            return write(assets, placement.cells[cell], [parts[cell]])
 
         return self.runner.run("writing references", write_one, sorted(parts))
 

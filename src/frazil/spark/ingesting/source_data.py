@@ -18,10 +18,10 @@ from frazil.spark.ingesting.configuring import add_to, configure
 from frazil.spark.ingesting.containers import common_folders, plan_containers
 from frazil.spark.ingesting.parsing import Reading, rename
 from frazil.storage import in_memory_storage
+from frazil.storage.blocks import BlockFile
 from frazil.virtual.quiet import without_codec_warnings
 from frazil.virtual.readers import observing
 from frazil.virtual.readers.formats import HDF5, recognise_file
-from frazil.storage.blocks import BlockFile
 from frazil.virtual.readers.stores import SourceStores, key_url
 
 
