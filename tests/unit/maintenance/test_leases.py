@@ -1,5 +1,6 @@
 """Leases of running jobs, and what garbage collection makes of them."""
 
+import json
 from datetime import timedelta
 
 import pytest
@@ -8,10 +9,16 @@ import zarr
 from frazil import Repository
 from frazil.errors import LeaseLostError, StorageError
 from frazil.maintenance.leases import LEASES, Lease, delete_expired, leased, list_leases, spare
+from frazil.storage import Storage
 from frazil.storage.memory import MemoryStorage
 from frazil.storage.wrappers.forwarding import STRAIGHT_ON, Course, ForwardingStorage, Request, Verb
 from frazil.storage.wrappers.read_only import ReadOnlyStorage
 from tests.unit.maintenance.repositories import keys, later, write
+
+
+def begin(storage: Storage, id: str, seconds: float = 3600) -> None:
+    """What a job leaves that is killed when it has just begun."""
+    storage.put(f"{LEASES}/{id}/begun", json.dumps({"job": "ingest", "seconds": seconds}).encode())
 
 
 def leave_chunk(repository: Repository) -> str:
@@ -47,7 +54,7 @@ def test_the_lease_of_a_failed_job_goes() -> None:
 
 def test_a_renewed_lease_holds_longer_and_is_as_old_as_before() -> None:
     storage = MemoryStorage()
-    Lease(storage, "job-1", "ingest").__enter__()
+    begin(storage, "job-1")
     (before,) = list_leases(storage)
 
     storage.put(f"{LEASES}/job-1/renewed", b"")
@@ -59,8 +66,8 @@ def test_a_renewed_lease_holds_longer_and_is_as_old_as_before() -> None:
 
 def test_the_cutoff_is_when_the_oldest_running_job_began() -> None:
     storage = MemoryStorage()
-    Lease(storage, "a", "ingest").__enter__()
-    Lease(storage, "b", "rechunk").__enter__()
+    begin(storage, "a")
+    begin(storage, "b")
     leases = list_leases(storage)
     oldest = min(each.begun_at for each in leases)
 
@@ -73,8 +80,8 @@ def test_the_cutoff_is_when_the_oldest_running_job_began() -> None:
 
 def test_expired_leases_are_taken_away_and_others_stay() -> None:
     storage = MemoryStorage()
-    Lease(storage, "short", "ingest", seconds=10).__enter__()
-    Lease(storage, "long", "ingest", seconds=1000).__enter__()
+    begin(storage, "short", 10)
+    begin(storage, "long", 1000)
     leases = list_leases(storage)
 
     delete_expired(storage, leases, leases[0].begun_at + timedelta(seconds=100))
@@ -129,7 +136,7 @@ class Unreadable(ForwardingStorage):
 
 def test_a_lease_that_can_not_be_read_stops_a_collection() -> None:
     storage = MemoryStorage()
-    Lease(storage, "job-1", "ingest").__enter__()
+    begin(storage, "job-1")
 
     with pytest.raises(StorageError, match="overloaded"):
         list_leases(Unreadable(storage))
@@ -152,8 +159,7 @@ def test_what_a_running_job_wrote_is_no_garbage(repository: Repository) -> None:
 
 def test_a_dry_run_honours_leases_and_leaves_them(repository: Repository) -> None:
     write(repository, 1)
-    lease = Lease(repository.storage, "job-1", "ingest")
-    lease.__enter__()
+    begin(repository.storage, "job-1")
     leave_chunk(repository)
 
     assert repository.garbage_collect(later(), dry_run=True).chunks_deleted == 0
@@ -162,7 +168,7 @@ def test_a_dry_run_honours_leases_and_leaves_them(repository: Repository) -> Non
 
 def test_what_a_killed_job_wrote_goes_once_its_lease_expired(repository: Repository) -> None:
     write(repository, 1)
-    Lease(repository.storage, "job-1", "ingest", seconds=0).__enter__()
+    begin(repository.storage, "job-1", 0)
     left = leave_chunk(repository)
 
     repository.garbage_collect(later())
