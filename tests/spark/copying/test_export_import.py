@@ -16,6 +16,7 @@ from frazil.errors import (
     AlreadyExistsError,
     InvalidInputError,
     NodeNotFoundError,
+    StorageError,
     ThrottledError,
 )
 from frazil.spark import export_zarr, import_zarr
@@ -294,3 +295,46 @@ def test_a_place_without_a_hierarchy_is_refused(repo: Repository) -> None:
 
     with pytest.raises(InvalidInputError, match="no Zarr hierarchy"):
         import_zarr(None, place, repo, group="new")
+
+
+def test_a_sparse_array_is_asked_only_for_what_it_has() -> None:
+    place, gets = MemoryStorage(), list[str]()
+    array = {
+        "zarr_format": 3, "node_type": "array", "shape": [300, 300], "data_type": "uint8",
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [1, 2]}},
+        "chunk_key_encoding": {"name": "default"}, "fill_value": 0, "codecs": [{"name": "bytes"}],
+    }  # fmt: skip
+    place.put("zarr.json", json.dumps(array).encode())
+    for key, data in (("c/7/8", b"\1\2"), ("c/299/149", b"\3\4"), ("c/299/150", b"no"), ("x", b"")):
+        place.put(key, data)
+    repo = Repository.create(MemoryStorage())
+
+    def see(request: Request) -> None:
+        gets.extend(request.keys if request.verb is Verb.GET else ())
+
+    report = import_zarr(None, Watched(place, see), repo, group="sparse")
+
+    assert report.chunks == 2
+    assert len(gets) < 10
+    found = of_repository(repo)["sparse"]
+    assert (found[7, 16:18].tolist(), found[299, 298:].tolist()) == ([1, 2], [3, 4])
+    assert found.sum() == 10
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_consolidated_metadata_tells_what_can_not_be_listed(
+    tmp_path: Path, zarr_format: Any
+) -> None:
+    dataset = xr.Dataset({"t": ("x", np.arange(5.0), {"units": "K"})})
+    dataset.to_zarr(tmp_path / "plain", zarr_format=zarr_format, consolidated=True)
+    repo = Repository.create(MemoryStorage())
+
+    def refuse(request: Request) -> None:
+        if request.verb is Verb.LIST:
+            raise StorageError("a server of web pages can't list")
+
+    place = Watched(local_filesystem_storage(str(tmp_path / "plain")), refuse)
+    import_zarr(None, place, repo)
+
+    found = xr.open_zarr(repo.readonly_session("main").store, consolidated=False)
+    xr.testing.assert_identical(found.load(), xr.open_zarr(tmp_path / "plain").load())

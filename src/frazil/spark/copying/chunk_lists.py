@@ -95,7 +95,9 @@ def find_starts(ids: Ids, id_size: int) -> NDArray[np.int64]:
 
 
 def name_slice(number: int) -> str:
-    """What the spelling of all ids of a slice begins with."""
+    """What the spelling of all ids of a slice begins with; beyond the last, what comes after all."""
+    if number == SLICES:
+        return chr(ord(ALPHABET[-1]) + 1)
     return ALPHABET[number >> 5] + ALPHABET[number & 31]
 
 
@@ -119,17 +121,16 @@ class CopyChunks:
 
     def __call__(self, slices: range) -> Copied:
         """Copy the chunks of some slices, and make them last."""
-        copied = sum((self._copy(number) for number in slices), Copied())
+        layout = self.passage.source.layout
+        keys = [layout.chunk_key(id) for number in slices for id in self._find_missing(number)]
+        after, before = name_slice(slices.start), name_slice(slices.stop)
+        copied = self.passage.copy_chunks(keys, after, before) if keys else Copied()
         self.passage.target.storage.flush()
         return copied
 
-    def _copy(self, number: int) -> Copied:
-        wanted = self._read(self.lists, number)
-        missing = np.setdiff1d(wanted, self._read(self.known, number), assume_unique=True)
-        layout = self.passage.source.layout
-        keys = [layout.chunk_key(id) for id in _split(missing)]
-        prefix = f"{layout.chunks}/{name_slice(number)}"
-        return self.passage.copy_chunks(keys, prefix) if keys else Copied()
+    def _find_missing(self, number: int) -> Iterator[ChunkId]:
+        wanted, known = self._read(self.lists, number), self._read(self.known, number)
+        return _split(np.setdiff1d(wanted, known, assume_unique=True))
 
     def _read(self, lists: Sequence[ChunkList], number: int) -> Ids:
         columns = [each.read(self.passage.target, number) for each in lists]

@@ -8,6 +8,7 @@ import base64
 import json
 import struct
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,7 @@ from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync
 from zarr.storage import MemoryStore
 
-from frazil.errors import InvalidInputError, ObjectNotFoundError
+from frazil.errors import InvalidInputError, ObjectNotFoundError, StorageError
 from frazil.spark.copying.zarr_keys import DEFAULT_ENCODING, METADATA, ChunkKeys, find_keys
 from frazil.storage import Storage
 
@@ -28,6 +29,7 @@ except ImportError:  # before zarr 3.1.2
 
 _GROUP, _ARRAY, _ATTRIBUTES = ".zgroup", ".zarray", ".zattrs"
 _NAMES = (METADATA, _GROUP, _ARRAY, _ATTRIBUTES)
+_CONSOLIDATED = ".zmetadata"
 _DIMENSIONS = "_ARRAY_DIMENSIONS"
 """Where Xarray keeps the names of dimensions in Zarr V2, which has no place for them."""
 
@@ -49,12 +51,14 @@ class SourceNode:
 
 
 def read_hierarchy(storage: Storage) -> list[SourceNode]:
-    """All nodes, the groups before what is in them; raises InvalidInputError where there are none."""
+    """All nodes, the groups before what is in them; raises InvalidInputError where there are none.
+
+    They are listed; where a storage can't list, its consolidated metadata tells what there is.
+    """
     found: dict[str, dict[str, bytes]] = {}
-    for info in storage.list_chosen("", _choose):
-        folder, _, name = info.key.rpartition("/")
-        documents = found.setdefault(f"{folder}/" if folder else "", {})
-        documents[name] = bytes(storage.get(info.key))
+    for key, data in _read_documents(storage).items():
+        folder, _, name = key.rpartition("/")
+        found.setdefault(f"{folder}/" if folder else "", {})[name] = data
     nodes = [
         _read_node(storage, folder, documents)
         for folder, documents in sorted(found.items())
@@ -65,6 +69,40 @@ def read_hierarchy(storage: Storage) -> list[SourceNode]:
             "there is no Zarr hierarchy: neither zarr.json, .zgroup nor .zarray"
         )
     return nodes
+
+
+def _read_documents(storage: Storage) -> dict[str, bytes]:
+    """All metadata files, by their keys."""
+    try:
+        keys = [info.key for info in storage.list_chosen("", _choose)]
+    except StorageError:
+        found = _read_consolidated(storage)
+        if found is None:
+            raise
+        return found
+    return dict(zip(keys, map(bytes, storage.get_many([(key, None) for key in keys])), strict=True))
+
+
+def _read_consolidated(storage: Storage) -> dict[str, bytes] | None:
+    """What the root tells of all nodes, if it does."""
+    root = _find(storage, METADATA)
+    if root is not None:
+        third: Document = json.loads(root).get("consolidated_metadata") or {}
+        below: Document = third.get("metadata", {})
+        files = {f"{path}/{METADATA}": _encode(each) for path, each in below.items()}
+        return {METADATA: root, **files} if below or b'"array"' in root else None
+    old = _find(storage, _CONSOLIDATED)
+    if old is None:
+        return None
+    told: Document = json.loads(old)["metadata"]
+    return {key: _encode(each) for key, each in told.items()}
+
+
+def _find(storage: Storage, key: str) -> bytes | None:
+    try:
+        return bytes(storage.get(key))
+    except ObjectNotFoundError:
+        return None
 
 
 def _choose(keys: Sequence[str]) -> Iterable[bool]:
@@ -178,12 +216,14 @@ def _encode_fill(second: Document, third: Document) -> object:
 
 def _find_chunk(storage: Storage, keys: ChunkKeys, second: Document) -> bytes | None:
     """Some chunk of an array, if it has any: the first one, or that which the storage lists first."""
-    try:
-        return bytes(storage.get(keys.spell([0] * len(second["shape"]))))
-    except ObjectNotFoundError:
+    first = _find(storage, keys.spell([0] * len(second["shape"])))
+    if first is not None:
+        return first
+    with suppress(StorageError):
         listed = (info.key for info in storage.list(keys.prefix))
-        chunk = next((key for key in listed if key.rpartition("/")[2] not in _NAMES), None)
-        return None if chunk is None else bytes(storage.get(chunk))
+        chunk = next((key for key in listed if key.rpartition("/")[2][0] != "."), None)
+        return None if chunk is None else _find(storage, chunk)
+    return None
 
 
 def _means_the_same(second: Document, third: Document, chunk: bytes | None) -> bool:

@@ -1,8 +1,9 @@
 """A plain Zarr hierarchy becomes a group of a repository, in one commit."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -14,11 +15,12 @@ import zarr
 from pyspark.sql import SparkSession
 
 from frazil.engine.writing import set_chunk, set_metadata
-from frazil.errors import AlreadyExistsError, ObjectNotFoundError
+from frazil.errors import AlreadyExistsError, ObjectNotFoundError, StorageError
+from frazil.format.coordinates import Coordinates
 from frazil.format.paths import ROOT
 from frazil.session import ForkSession, Session
 from frazil.spark.arrays.one_commit import AnyRepository, running, write_regions
-from frazil.spark.arrays.regions import LEAST_TASK_BYTES, Box, cut, grow, pack, whole
+from frazil.spark.arrays.regions import LEAST_TASK_BYTES, Box, Shape, cut, grow, pack, whole
 from frazil.spark.arrays.report import JobReport
 from frazil.spark.arrays.runner import RunOn
 from frazil.spark.arrays.zarr_arrays import path_of
@@ -27,12 +29,17 @@ from frazil.spark.copying.places import find_storage
 from frazil.spark.copying.zarr_keys import GROUP, ChunkKeys, count_chunk_bytes
 from frazil.spark.job import Job
 from frazil.storage import MemoryStorage, Storage
+from frazil.storage.interface import CHOSEN_AT_ONCE, batches_of
 from frazil.urls import Location
 
 _AT_ONCE = 8
 """Chunks that a task has in memory."""
 _MOST_CHUNKS = 1_000
 """Of a part."""
+_WORTH_LISTING = 10_000
+"""Of a grid with more chunks it is seen first which of them there are."""
+_SPARSE = 2
+"""An array that has less than one of so many chunks is sparse."""
 
 
 def import_zarr(
@@ -60,7 +67,7 @@ def import_zarr(
         nodes = read_hierarchy(storage)
         _refuse_if_filled(session, root)
         _write_metadata(session, root, nodes)
-        parts = [part for node in nodes for part in _plan_parts(session, root, node)]
+        parts = [part for node in nodes for part in _plan_parts(session, storage, root, node)]
         groups = pack(parts, [part.size_bytes for part in parts], LEAST_TASK_BYTES)
         is_small = len(groups) <= 1 or isinstance(storage, MemoryStorage)
         runner = run.choose_runner(spark, run_on, is_small=is_small)
@@ -105,11 +112,11 @@ def _path(root: str, node: SourceNode) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some chunks of an array: a box of its grid."""
+    """Some chunks of an array: a box of its grid, or just those that were listed."""
 
     path: str
     keys: ChunkKeys
-    box: Box
+    chunks: Box | Coordinates
     size_bytes: int
     """About."""
     second: bytes | None
@@ -118,10 +125,21 @@ class Part:
     @property
     def count(self) -> int:
         """How many chunks there are at most."""
-        return prod(stop - start for start, stop in self.box)
+        return _count(self.chunks)
+
+    def coordinates(self) -> Iterator[tuple[int, ...]]:
+        """Of the chunks."""
+        if isinstance(self.chunks, np.ndarray):
+            return map(tuple, self.chunks.tolist())
+        return product(*(range(start, stop) for start, stop in self.chunks))
 
 
-def _plan_parts(session: Session, root: str, node: SourceNode) -> Iterator[Part]:
+def _count(chunks: Box | Coordinates) -> int:
+    is_listed = isinstance(chunks, np.ndarray)
+    return len(chunks) if is_listed else prod(stop - start for start, stop in chunks)
+
+
+def _plan_parts(session: Session, storage: Storage, root: str, node: SourceNode) -> Iterator[Part]:
     if node.keys is None:
         return
     path = _path(root, node)
@@ -129,18 +147,36 @@ def _plan_parts(session: Session, root: str, node: SourceNode) -> Iterator[Part]
     grid = tuple(each.num_chunks for each in array.shape)
     size = count_chunk_bytes(json.loads(node.metadata))
     most = max(1, min(_MOST_CHUNKS, LEAST_TASK_BYTES // max(size, 1)))
-    unit = grow((1,) * len(grid), grid, most) if grid else ()
-    for box in cut(whole(grid), unit):
-        part = Part(path, node.keys, box, 0, node.second)
-        yield Part(path, node.keys, box, part.count * size, node.second)
+    for chunks in _cut(storage, node.keys, grid, most):
+        yield Part(path, node.keys, chunks, _count(chunks) * size, node.second)
+
+
+def _cut(storage: Storage, keys: ChunkKeys, grid: Shape, most: int) -> Iterable[Box | Coordinates]:
+    """The chunks of an array in parts; of a large one that has few, only those that there are."""
+    if prod(grid) > _WORTH_LISTING:
+        with suppress(StorageError):
+            there = _list_chunks(storage, keys, grid)
+            if len(there) * _SPARSE < prod(grid):
+                return [there[start : start + most] for start in range(0, len(there), most)]
+    return cut(whole(grid), grow((1,) * len(grid), grid, most) if grid else ())
+
+
+def _list_chunks(storage: Storage, keys: ChunkKeys, grid: Shape) -> Coordinates:
+    """The chunks of an array that there are, without what is beyond its edge."""
+    axes, columns = len(grid), []
+    for batch in batches_of(storage.list(keys.prefix), CHOSEN_AT_ONCE):
+        parsed = (keys.parse(info.key, axes) for info in batch)
+        rows = [coordinate for coordinate in parsed if coordinate is not None]
+        columns.append(np.array(rows, np.uint32).reshape(-1, axes))
+    found = np.concatenate([np.empty((0, axes), np.uint32), *columns])
+    return found[(found < np.array(grid)).all(axis=1)]
 
 
 def import_chunks(storage: Storage, session: ForkSession, part: Part) -> None:
-    """Read the chunks of a box where they are, and write them to the repository."""
+    """Read chunks where they are, and write them to the repository."""
     write = _copy_chunk if part.second is None else _encode_chunk
-    coordinates = product(*(range(start, stop) for start, stop in part.box))
     with ThreadPoolExecutor(_AT_ONCE if part.second is None else 1) as pool:
-        for _ in pool.map(partial(write, storage, session, part), coordinates):
+        for _ in pool.map(partial(write, storage, session, part), part.coordinates()):
             pass
 
 

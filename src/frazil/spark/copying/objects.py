@@ -30,15 +30,21 @@ class Passage:
     is_empty: bool
     """Whether nothing can be there yet."""
 
-    def copy_chunks(self, keys: Sequence[str], prefix: str) -> Copied:
-        """Copy chunk files whose keys begin so, all that there are or some of them."""
-        if self.is_empty or len(keys) < _WORTH_LISTING:
+    def copy_chunks(self, keys: Sequence[str], after: str, before: str) -> Copied:
+        """Copy chunk files, all of whose names come after one and before another."""
+        storage = self.target.storage
+        if self.is_empty or storage.is_local or len(keys) < _WORTH_LISTING:
             return self.copy(keys)
-        there = _list_sizes(self.target.storage, prefix)
-        here = _list_sizes(self.source.storage, prefix) if there else {}
+        there = self._list_sizes(storage, after, before)
+        here = self._list_sizes(self.source.storage, after, before) if there else {}
         missing = [key for key in keys if key not in there or there[key] != here.get(key)]
         copied = self._run(missing, self._copy_always)
         return copied + Copied(present=len(keys) - len(missing))
+
+    def _list_sizes(self, storage: Storage, after: str, before: str) -> Mapping[str, int]:
+        folder = f"{self.source.layout.chunks}/"
+        found = storage.list_between(folder, folder + after, folder + before)
+        return {info.key: info.size_bytes for info in found}
 
     def copy(self, keys: Sequence[str]) -> Copied:
         """Copy files of any kind."""
@@ -116,7 +122,3 @@ def find_size(storage: Storage, key: str) -> int | None:
         return storage.head(key).size_bytes
     except ObjectNotFoundError:
         return None
-
-
-def _list_sizes(storage: Storage, prefix: str) -> Mapping[str, int]:
-    return {info.key: info.size_bytes for info in storage.list(prefix)}

@@ -30,6 +30,16 @@ class ChunkKeys:
             return self.prefix + self.separator.join(["c", *parts])
         return self.prefix + (self.separator.join(parts) or "0")
 
+    def parse(self, key: str, axes: int) -> tuple[int, ...] | None:
+        """The coordinate of a chunk, if it is the key of one."""
+        parts = key.removeprefix(self.prefix).split(self.separator)
+        if self.is_default and axes:
+            parts = parts[1:]
+        if len(parts) != axes or not all(each.isascii() and each.isdigit() for each in parts):
+            return None
+        coordinate = tuple(map(int, parts))
+        return coordinate if self.spell(coordinate) == key else None
+
 
 def find_keys(document: Mapping[str, Any], prefix: str) -> ChunkKeys:
     """The keys of an array by its `zarr.json`; raises InvalidInputError for an unknown encoding."""

@@ -1,0 +1,176 @@
+"""Whatever happens to a repository, a copy follows; however chunks are listed, each is copied once."""
+
+from datetime import UTC, datetime, timedelta
+from itertools import count
+
+import numpy as np
+import zarr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from frazil import Repository
+from frazil.assets import Assets
+from frazil.format.dialect import Dialect
+from frazil.format.ids import ChunkId
+from frazil.maintenance.id_columns import column_of
+from frazil.maintenance.limits import WalkLimits
+from frazil.maintenance.walking import find_manifests
+from frazil.spark import copy
+from frazil.spark.copying.choosing import Choice, choose
+from frazil.spark.copying.chunk_lists import (
+    SLICES,
+    ChunkList,
+    CopyChunks,
+    ListChunks,
+    cut_slices,
+    find_starts,
+    name_slice,
+)
+from frazil.spark.copying.objects import Passage
+from frazil.spark.copying.zarr_keys import ChunkKeys, find_keys
+from frazil.storage import MemoryStorage
+from tests.spark.copying.worlds import create, fill, history, objects, refs, values
+
+IDS = st.binary(min_size=12, max_size=12).map(ChunkId)
+
+STEPS = st.lists(
+    st.sampled_from(
+        [
+            "commit",
+            "commit",
+            "branch",
+            "tag",
+            "untag",
+            "reset",
+            "delete",
+            "expire",
+            "collect",
+            "copy",
+        ]
+    ),
+    max_size=12,
+)
+
+
+def act(repo: Repository, step: str, number: int) -> None:
+    branches = sorted(repo.list_branches())
+    branch = branches[number % len(branches)]
+    tip = repo.lookup_branch(branch)
+    if step == "commit":
+        fill(repo, slice(number % 20, number % 20 + 2), number + 1, branch)
+    elif step == "branch":
+        repo.create_branch(f"b{number}", tip)
+    elif step == "tag":
+        repo.create_tag(f"t{number}", tip)
+    elif step == "untag" and repo.list_tags():
+        repo.delete_tag(min(repo.list_tags()))
+    elif step == "reset" and len(history(repo, branch)) > 2:
+        repo.reset_branch(branch, history(repo, branch)[1])
+    elif step == "delete" and branch != "main":
+        repo.delete_branch(branch)
+    elif step == "expire":
+        repo.expire_snapshots(datetime.now(UTC) + timedelta(hours=1))
+    elif step == "collect":
+        repo.garbage_collect(datetime.now(UTC) + timedelta(hours=1))
+
+
+@settings(max_examples=15, deadline=None)
+@given(STEPS, st.sampled_from([1, 2]))
+def test_a_copy_follows_its_source(steps: list[str], spec_version: int) -> None:
+    source, target = create(MemoryStorage(), spec_version), MemoryStorage()
+    copy(None, source, target)
+    numbers = count()
+
+    for step in steps:
+        number = next(numbers)
+        if step != "copy":
+            act(source, step, number)
+        elif spec_version == 2 or "expire" not in steps:
+            copy(None, source, target)
+
+    if spec_version == 1 and "expire" in steps:
+        target = MemoryStorage()
+    copy(None, source, target)
+    found = Repository.open(target)
+    assert refs(found) == refs(source)
+    for branch in source.list_branches():
+        assert history(found, branch) == history(source, branch)
+        np.testing.assert_array_equal(values(found, branch=branch), values(source, branch=branch))
+    assert found.check(deep=True).is_healthy
+    assert not copy(None, source, target).has_changed
+    for repo in (source, found):
+        repo.garbage_collect(datetime.now(UTC) + timedelta(hours=1))
+    assert objects(target) == objects(source.storage)
+
+
+@given(st.lists(IDS, unique=True), st.integers(1, 50))
+def test_each_chunk_is_in_one_slice(ids: list[ChunkId], most: int) -> None:
+    column = column_of(ids, 12)
+    listed = ChunkList(column.tobytes(), None, find_starts(column, 12), 12, 0)
+    assets = Assets(MemoryStorage(), Dialect.V2)
+
+    found = [
+        (number, ChunkId(bytes(row)))
+        for number in range(SLICES)
+        for row in listed.read(assets, number).view("u1").reshape(-1, 12)
+    ]
+    tasks = cut_slices([listed], most)
+
+    assert sorted(id for _, id in found) == sorted(ids)
+    assert all(str(id).startswith(name_slice(number)) for number, id in found)
+    covered = [number for task in tasks for number in task]
+    assert len(covered) == len(set(covered))
+    assert {number for number, _ in found} <= set(covered)
+
+
+def test_lists_that_are_too_long_lie_in_the_storage() -> None:
+    source, target = create(MemoryStorage()), MemoryStorage()
+    protocol = source.protocol
+    passage = Passage(protocol.assets, Assets(target, Dialect.V2), is_empty=True)
+    ids = [protocol.lookup_branch("main"), protocol.lookup_tag("v1")]
+    manifests = list(find_manifests(protocol.assets, ids, WalkLimits()).values())
+    task = ListChunks(protocol.assets, passage.target, WalkLimits(), 12, most_returned=0)
+
+    lists = tuple(task([each]) for each in manifests)
+    copied = CopyChunks(passage, lists, ())(range(SLICES))
+    known = CopyChunks(passage, lists, lists)(range(SLICES))
+
+    assert all(each.file is not None and not each.data for each in lists)
+    chunks = {key for key in objects(source.storage) if key.startswith("chunks/")}
+    assert copied.objects == len(chunks)
+    assert objects(target).keys() - chunks == {f"chunks/{each.file}" for each in lists}
+    assert known.objects == 0
+
+
+@given(st.integers(0, 5), st.integers(1, 4))
+def test_the_last_snapshots_and_the_first_stay(commits: int, last: int) -> None:
+    source = create(MemoryStorage())
+    for number in range(commits):
+        fill(source, slice(number, number + 1), number)
+    info = source.protocol.read_repo_info()
+
+    chosen = choose(info, Choice(("main",), (), last))
+
+    line = history(source)
+    wanted = {*line[:last], line[-1]}
+    assert {str(id) for id in chosen.snapshots} == wanted
+    logs = [log for each in chosen.snapshots.values() for log in each.pruned_ancestor_tx_logs]
+    assert sorted(map(str, logs)) == sorted(set(line) - wanted)
+
+
+@given(st.lists(st.integers(0, 99), max_size=3), st.sampled_from("./"), st.booleans())
+def test_keys_are_those_of_zarr(coordinate: list[int], separator: str, is_default: bool) -> None:
+    name = "default" if is_default else "v2"
+    encoding = {"name": name, "configuration": {"separator": separator}}
+    keys = find_keys({"chunk_key_encoding": encoding}, "a/")
+    store: dict[str, object] = {}
+    shape = tuple(each + 1 for each in coordinate)
+
+    array = zarr.create_array(
+        store, shape=shape, chunks=(1,) * len(shape), dtype="u1", chunk_key_encoding=encoding  # type: ignore[arg-type]
+    )  # fmt: skip
+    array[tuple(coordinate)] = 1
+
+    (key,) = [key for key in store if key != "zarr.json"]
+    assert keys == ChunkKeys("a/", separator, is_default)
+    assert keys.spell(coordinate) == f"a/{key}"
