@@ -28,7 +28,7 @@ def write_everything(spark: SparkSession, folder: Path) -> None:
     writer.mode("append").save()
 
 
-@pytest.mark.parametrize("where", ["client", "on_cluster"])
+@pytest.mark.parametrize("where", ["client", "local_cluster", "on_cluster"])
 def test_frames_and_streams_are_written(
     request: pytest.FixtureRequest, tmp_path: Path, where: str
 ) -> None:
