@@ -17,6 +17,7 @@ from frazil.errors import (
     NodeNotFoundError,
     RefNotFoundError,
     RepositoryNotFoundError,
+    StorageError,
     ThrottledError,
 )
 from frazil.spark import copy
@@ -499,3 +500,18 @@ def test_a_copy_of_a_copy_that_went_its_own_way_does_not_replace_the_other(
         copy(None, second, places[2])
 
     assert Repository.open(places[2]).lookup_branch("main") == tip
+
+
+def test_a_source_that_can_not_be_listed_is_copied(target: Storage) -> None:
+    source = create(MemoryStorage())
+
+    def refuse(request: Request) -> None:
+        if request.verb is Verb.LIST:
+            raise StorageError("a server of web pages can't list")
+
+    place = Watched(source.storage, refuse)
+    copy(None, place, target)
+    fill(source, slice(0, 2), 4)
+    copy(None, place, target)
+
+    assert objects(target) == objects(source.storage)

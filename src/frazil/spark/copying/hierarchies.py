@@ -1,39 +1,25 @@
-"""The nodes of a plain Zarr hierarchy of either format, and what they are in the third.
+"""The nodes of a plain Zarr hierarchy of either format, and what they are in the third."""
 
-The bytes of a chunk stay as they are where the codecs of Zarr V2 have an exact equivalent: zarr-python
-translates the metadata, and a chunk is decoded in both ways to see whether it means the same.
-"""
-
-import base64
 import json
-import struct
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-import zarr
-from zarr.core.buffer import default_buffer_prototype
-from zarr.core.sync import sync
-from zarr.storage import MemoryStore
 
 from frazil.errors import InvalidInputError, ObjectNotFoundError, StorageError
-from frazil.spark.copying.zarr_keys import DEFAULT_ENCODING, METADATA, ChunkKeys, find_keys
+from frazil.spark.copying.second_format import translate
+from frazil.spark.copying.zarr_keys import (
+    DEFAULT_ENCODING,
+    METADATA,
+    ChunkKeys,
+    Document,
+    encode_document,
+    find_keys,
+)
 from frazil.storage import Storage
-
-try:
-    from zarr.metadata.migrate_v3 import migrate_v2_to_v3
-except ImportError:  # before zarr 3.1.2
-    migrate_v2_to_v3 = None  # type: ignore[assignment]
 
 _GROUP, _ARRAY, _ATTRIBUTES = ".zgroup", ".zarray", ".zattrs"
 _NAMES = (METADATA, _GROUP, _ARRAY, _ATTRIBUTES)
 _CONSOLIDATED = ".zmetadata"
-_DIMENSIONS = "_ARRAY_DIMENSIONS"
-"""Where Xarray keeps the names of dimensions in Zarr V2, which has no place for them."""
-
-Document = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +75,13 @@ def _read_consolidated(storage: Storage) -> dict[str, bytes] | None:
     if root is not None:
         third: Document = json.loads(root).get("consolidated_metadata") or {}
         below: Document = third.get("metadata", {})
-        files = {f"{path}/{METADATA}": _encode(each) for path, each in below.items()}
+        files = {f"{path}/{METADATA}": encode_document(each) for path, each in below.items()}
         return {METADATA: root, **files} if below or b'"array"' in root else None
     old = _find(storage, _CONSOLIDATED)
     if old is None:
         return None
     told: Document = json.loads(old)["metadata"]
-    return {key: _encode(each) for key, each in told.items()}
+    return {key: encode_document(each) for key, each in told.items()}
 
 
 def _find(storage: Storage, key: str) -> bytes | None:
@@ -114,7 +100,7 @@ def _read_node(storage: Storage, folder: str, documents: Mapping[str, bytes]) ->
         return _read_third(folder, documents[METADATA])
     attributes: Document = json.loads(documents.get(_ATTRIBUTES, b"{}"))
     if _ARRAY not in documents:
-        return SourceNode(folder, _encode(_group(attributes)), None)
+        return SourceNode(folder, encode_document(_group(attributes)), None)
     return _read_second(storage, folder, documents[_ARRAY], attributes)
 
 
@@ -133,7 +119,7 @@ def _read_third(folder: str, data: bytes) -> SourceNode:
     changed = {name: each for name, each in document.items() if name != "consolidated_metadata"}
     if keys is not None and (keys.separator, keys.is_default) != ("/", True):
         changed["chunk_key_encoding"] = DEFAULT_ENCODING
-    return SourceNode(folder, data if changed == document else _encode(changed), keys)
+    return SourceNode(folder, data if changed == document else encode_document(changed), keys)
 
 
 # Zarr V2
@@ -142,81 +128,14 @@ def _read_third(folder: str, data: bytes) -> SourceNode:
 def _read_second(storage: Storage, folder: str, data: bytes, attributes: Document) -> SourceNode:
     second: Document = json.loads(data)
     keys = ChunkKeys(folder, second.get("dimension_separator", "."), is_default=False)
-    try:
-        third = _translate(second)
-    except Exception as error:  # zarr-python says in many ways that it has no equivalent
-        third = _make_anew(folder, second, error)
-        return SourceNode(folder, _finish(third, second, attributes), keys, data)
-    stays = _means_the_same(second, third, _find_chunk(storage, keys, second))
-    if not stays:
-        third = _make_anew(folder, second, None)
-    return SourceNode(folder, _finish(third, second, attributes), keys, None if stays else data)
+    name, chunk = folder.rstrip("/") or "/", _find_chunk(storage, keys, len(second["shape"]))
+    translated = translate(name, second, attributes, chunk)
+    return SourceNode(folder, translated.metadata, keys, None if translated.keeps_bytes else data)
 
 
-def _translate(second: Document) -> Document:
-    """The metadata in the third format; raises where there is no equivalent."""
-    if migrate_v2_to_v3 is None:
-        raise NotImplementedError("this release of zarr can't translate")
-    source, target = MemoryStore(), MemoryStore()
-    _put(source, _ARRAY, _encode({**second, "fill_value": _find_fill(second)}))
-    migrate_v2_to_v3(input_store=source, output_store=target)
-    return _take_metadata(target)
-
-
-def _find_fill(second: Document) -> object:
-    """The fill value; that of its type where none is said, which the third format does not allow."""
-    value = second.get("fill_value")
-    if value is not None:
-        return value
-    dtype = open_second(_encode(second), None).metadata.dtype
-    return dtype.to_json_scalar(dtype.default_scalar(), zarr_format=2)
-
-
-def _make_anew(folder: str, second: Document, error: Exception | None) -> Document:
-    """The metadata of an array of the same type and shape with codecs of the third format."""
-    store = MemoryStore()
-    try:
-        array = open_second(_encode(second), None)
-        zarr.create_array(
-            store, shape=array.shape, dtype=array.dtype, chunks=array.chunks,
-            fill_value=array.fill_value,
-        )  # fmt: skip
-    except Exception as other:
-        raise InvalidInputError(
-            f"the array {folder.rstrip('/') or '/'} has no equivalent in Zarr V3: {other}"
-        ) from error or other
-    return _take_metadata(store)
-
-
-def _finish(third: Document, second: Document, attributes: Document) -> bytes:
-    """The metadata with attributes, as Xarray reads them in the third format."""
-    told = dict(attributes)
-    names = told.pop(_DIMENSIONS, None)
-    changed = {**third, "chunk_key_encoding": DEFAULT_ENCODING}
-    if isinstance(names, list):
-        changed["dimension_names"] = names
-        fill = _encode_fill(second, third)
-        if fill is not None:
-            told.setdefault("_FillValue", fill)
-    return _encode({**changed, "attributes": told})
-
-
-def _encode_fill(second: Document, third: Document) -> object:
-    """What Xarray takes for missing: in Zarr V2 the fill value, in the third format an attribute."""
-    value, kind = second.get("fill_value"), str(third.get("data_type"))
-    if value is None:
-        return None
-    if kind.startswith("float"):
-        number = struct.pack("<d", float(value))
-        return base64.standard_b64encode(number).decode()
-    if kind.startswith(("int", "uint")):
-        return int(value)
-    return value if kind == "bool" else None
-
-
-def _find_chunk(storage: Storage, keys: ChunkKeys, second: Document) -> bytes | None:
+def _find_chunk(storage: Storage, keys: ChunkKeys, axes: int) -> bytes | None:
     """Some chunk of an array, if it has any: the first one, or that which the storage lists first."""
-    first = _find(storage, keys.spell([0] * len(second["shape"])))
+    first = _find(storage, keys.spell([0] * axes))
     if first is not None:
         return first
     with suppress(StorageError):
@@ -224,49 +143,3 @@ def _find_chunk(storage: Storage, keys: ChunkKeys, second: Document) -> bytes | 
         chunk = next((key for key in listed if key.rpartition("/")[2][0] != "."), None)
         return None if chunk is None else _find(storage, chunk)
     return None
-
-
-def _means_the_same(second: Document, third: Document, chunk: bytes | None) -> bool:
-    """Whether a chunk has the same elements by either metadata."""
-    if chunk is None:
-        return True
-    shape = [int(size) for size in second["chunks"]]
-    third_store = MemoryStore()
-    _put(third_store, METADATA, _encode({**third, "shape": shape}))
-    _put(third_store, find_keys(third, "").spell([0] * len(shape)), chunk)
-    try:
-        found = np.asarray(zarr.open_array(third_store, mode="r")[...])
-    except Exception:
-        return False
-    wanted = np.asarray(open_second(_encode(second), chunk)[...])
-    # Which byte comes first is a matter of the file.
-    is_of_type = wanted.dtype.newbyteorder("=") == found.dtype.newbyteorder("=")
-    is_nullable = wanted.dtype.kind in "fcmM"
-    return is_of_type and np.array_equal(wanted, found, equal_nan=is_nullable)
-
-
-def open_second(data: bytes, chunk: bytes | None) -> "zarr.Array[Any]":
-    """An array of Zarr V2 with one chunk, or none but its metadata."""
-    second: Document = json.loads(data)
-    store = MemoryStore()
-    if chunk is not None:
-        second = {**second, "shape": second["chunks"]}
-        keys = ChunkKeys("", second.get("dimension_separator", "."), is_default=False)
-        _put(store, keys.spell([0] * len(second["shape"])), chunk)
-    _put(store, _ARRAY, _encode(second))
-    return zarr.open_array(store, mode="r", zarr_format=2)
-
-
-def _put(store: MemoryStore, key: str, data: bytes) -> None:
-    sync(store.set(key, default_buffer_prototype().buffer.from_bytes(data)))
-
-
-def _take_metadata(store: MemoryStore) -> Document:
-    found = sync(store.get(METADATA, default_buffer_prototype()))
-    assert found is not None
-    document: Document = json.loads(found.to_bytes())
-    return document
-
-
-def _encode(document: Mapping[str, Any]) -> bytes:
-    return json.dumps(document).encode()

@@ -24,8 +24,9 @@ from frazil.spark.arrays.regions import LEAST_TASK_BYTES, Box, Shape, cut, grow,
 from frazil.spark.arrays.report import JobReport
 from frazil.spark.arrays.runner import RunOn
 from frazil.spark.arrays.zarr_arrays import path_of
-from frazil.spark.copying.hierarchies import SourceNode, open_second, read_hierarchy
+from frazil.spark.copying.hierarchies import SourceNode, read_hierarchy
 from frazil.spark.copying.places import find_storage
+from frazil.spark.copying.second_format import open_second
 from frazil.spark.copying.zarr_keys import GROUP, ChunkKeys, count_chunk_bytes
 from frazil.spark.job import Job
 from frazil.storage import MemoryStorage, Storage

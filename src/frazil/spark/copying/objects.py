@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from frazil.assets import Assets
-from frazil.errors import ObjectNotFoundError
+from frazil.errors import ObjectNotFoundError, StorageError
 from frazil.protocols.history import has_history
 from frazil.spark.copying.report import Copied
 from frazil.storage.interface import NO_OPTIONS, PutOptions, Storage
@@ -36,7 +36,10 @@ class Passage:
         if self.is_empty or storage.is_local or len(keys) < _WORTH_LISTING:
             return self.copy(keys)
         there = self._list_sizes(storage, after, before)
-        here = self._list_sizes(self.source.storage, after, before) if there else {}
+        try:
+            here = self._list_sizes(self.source.storage, after, before) if there else {}
+        except StorageError:  # servers of web pages can't list
+            return self.copy(keys)
         missing = [key for key in keys if key not in there or there[key] != here.get(key)]
         copied = self._run(missing, self._copy_always)
         return copied + Copied(present=len(keys) - len(missing))

@@ -5,6 +5,7 @@ from frazil.errors import AlreadyExistsError, InvalidInputError
 from frazil.format.dialect import Dialect
 from frazil.protocols.detection import detect_dialect
 from frazil.spark.copying.guarding import explain_generations
+from frazil.spark.copying.objects import find_size
 from frazil.storage import Storage
 
 _LOOKED_AT = 1000
@@ -52,3 +53,14 @@ def has_nothing(assets: Assets) -> bool:
     layout = assets.layout
     folders = (layout.chunks, layout.manifests, layout.snapshots)
     return not any(next(iter(assets.storage.list(f"{each}/")), None) for each in folders)
+
+
+def refuse_same_place(source: Storage, target: Storage, id: str) -> None:
+    """Raise InvalidInputError if what is written to the target is in the source, too."""
+    key = f"_frazil/copies/{id}"
+    target.put(key, b"")
+    try:
+        if find_size(source, key) is not None:
+            raise InvalidInputError("the source and the target are the same place")
+    finally:
+        target.delete_many([key])

@@ -8,6 +8,8 @@ from typing import Any
 from frazil.errors import InvalidInputError
 
 METADATA = "zarr.json"
+Document = dict[str, Any]
+"""Metadata, decoded."""
 GROUP = b'{"zarr_format":3,"node_type":"group","attributes":{}}'
 """The metadata of a group that nobody has said anything about."""
 DEFAULT_ENCODING: Mapping[str, Any] = {"name": "default", "configuration": {"separator": "/"}}
@@ -67,7 +69,7 @@ def consolidate(nodes: Mapping[str, bytes]) -> bytes:
         folder.rstrip("/"): json.loads(data) for folder, data in sorted(nodes.items()) if folder
     }
     kind = {"kind": "inline", "must_understand": False, "metadata": below}
-    return json.dumps({**root, "consolidated_metadata": kind}).encode()
+    return encode_document({**root, "consolidated_metadata": kind})
 
 
 def count_chunk_bytes(document: Mapping[str, Any]) -> int:
@@ -77,3 +79,8 @@ def count_chunk_bytes(document: Mapping[str, Any]) -> int:
         items *= size if isinstance(size, int) else 1
     digits = "".join(each for each in str(document.get("data_type")) if each.isdigit())
     return items * max(int(digits[:3] or 64) // 8, 1)
+
+
+def encode_document(document: Mapping[str, Any]) -> bytes:
+    """Metadata as it is stored."""
+    return json.dumps(document).encode()
