@@ -22,7 +22,7 @@ def copy(
         list[str] | None, typer.Option("--branch", "-b", help="A branch; without it, all of them.")
     ] = None,
     tag: Annotated[list[str] | None, typer.Option(help="A tag; without it, all of them.")] = None,
-    tags: Annotated[bool, typer.Option(help="Leave all tags out.")] = True,
+    tags: Annotated[bool, typer.Option(help="Tags, too, or none.")] = True,
     group: Annotated[
         str | None, typer.Option(help="A part of the hierarchy, as one snapshot a branch.")
     ] = None,

@@ -22,11 +22,10 @@ from frazil.spark.copying.landing import (
     update_repo_info,
     write_refs,
 )
-from frazil.spark.copying.moving import move_objects
+from frazil.spark.copying.moving import Moved, move_objects
 from frazil.spark.copying.objects import Passage
 from frazil.spark.copying.parts import Part
-from frazil.spark.copying.planning import CopyPlan, plan_copy
-from frazil.spark.copying.report import Copied
+from frazil.spark.copying.planning import plan_copy
 from frazil.spark.copying.states import read_state
 from frazil.spark.copying.targets import has_nothing, refuse_same_place
 from frazil.spark.job import Job
@@ -51,8 +50,7 @@ class Start:
 class Outcome:
     """What became of it."""
 
-    copied: Copied
-    ran_on: str
+    moved: Moved
     new_snapshots: int
     has_changed: bool
 
@@ -91,24 +89,25 @@ class Attempt:
         lease: Lease | None,
     ) -> Outcome:
         plan = plan_copy(passage, self.part, before)
-        runner = self._choose_runner(plan)
-        copied = move_objects(runner, passage, plan)
+        moved = move_objects(self._choose_runner, passage, plan)
         collected_at = 0 if before is None else newest_collection(before)
         if before is not None and collected_at > read_clock() - _DAY:
             # Its sweep may not have ended when the objects were looked for.
-            copied += move_objects(runner, replace(passage, is_empty=False), plan)
+            passage = replace(passage, is_empty=False)
+            again = move_objects(self._choose_runner, passage, plan)
+            moved = replace(moved, copied=moved.copied + again.copied)
         self.start.job.refuse_if_cancelled()
         if lease is not None:
             lease.refuse_if_lost()
         has_changed = self._land(passage.target, target, before, collected_at)
-        return Outcome(copied, runner.name, len(plan.new_snapshots), has_changed)
+        return Outcome(moved, len(plan.new_snapshots), has_changed)
 
-    def _choose_runner(self, plan: CopyPlan) -> Runner:
+    def _choose_runner(self, is_small: bool) -> Runner:
         storages = (self.start.source, self.start.target)
         # Tasks elsewhere must reach both.
         near = next((each for each in storages if isinstance(each, MemoryStorage)), storages[0])
         job = self.start.job
-        return choose_runner(self.spark, job, self.run_on, near, is_small=plan.is_small)
+        return choose_runner(self.spark, job, self.run_on, near, is_small=is_small)
 
     def _open_target(self) -> CommitProtocol | None:
         if detect_dialect(self.start.target) is None:

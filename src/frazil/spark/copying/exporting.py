@@ -8,6 +8,7 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,7 +16,12 @@ from pyspark.sql import SparkSession
 
 from frazil.engine.lookup import manifests_of
 from frazil.engine.reading import read_ref, ref_size
-from frazil.errors import AlreadyExistsError, InvalidInputError, NodeNotFoundError
+from frazil.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    NodeNotFoundError,
+    ObjectExistsError,
+)
 from frazil.format.chunks import ChunkTable
 from frazil.format.ids import ManifestId
 from frazil.format.snapshot import Node
@@ -201,14 +207,15 @@ def _plan_parts(export: _Export, node: Node) -> Iterator[Part]:
 def _mark(export: _Export) -> bool:
     """Claim the target; whether an earlier export of the same version had."""
     wanted = {"snapshot": str(export.session.snapshot_id), "group": export.root}
-    first = next(iter(export.target.list()), None)
-    if first is None:
-        export.target.put(MARK, json.dumps(wanted).encode())
-        return False
-    if find_size(export.target, MARK) is None:
+    others = (info.key for info in export.target.list() if info.key != MARK)
+    first = next(others, None)
+    if first is not None and find_size(export.target, MARK) is None:
         raise AlreadyExistsError(
-            f"an export needs a place where nothing is, and there is {first.key!r}"
+            f"an export needs a place where nothing is, and there is {first!r}"
         )
+    with suppress(ObjectExistsError):
+        export.target.create(MARK, json.dumps(wanted).encode())
+        return False
     if json.loads(bytes(export.target.get(MARK))) != wanted:
         raise AlreadyExistsError(
             "an export of another version was begun at the target: delete what it left, or export"

@@ -94,11 +94,11 @@ def _copy(
         state, name_place(start.source), start.group, _Known(protocol, state, start.group)
     )
     outcome = _try(Attempt(start, protocol, part, guard, spark, run_on))
-    copied, tally = outcome.copied, start.job.tally
+    copied, tally = outcome.moved.copied, start.job.tally
     return CopyReport(
         outcome.has_changed, tuple(sorted(part.info.branches)), tuple(sorted(part.info.tags)),
         len(part.info.snapshots), outcome.new_snapshots, copied.objects, copied.bytes,
-        copied.present, outcome.ran_on, tally.tasks, tally.retries,
+        copied.present, outcome.moved.ran_on, tally.tasks, tally.retries,
         time.monotonic() - began, start.job.id, find_application_id(spark),
     )  # fmt: skip
 

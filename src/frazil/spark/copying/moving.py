@@ -1,7 +1,8 @@
 """Moving objects as a plan says: chunks first, then the files that name them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 from frazil.assets import Assets
 from frazil.errors import StorageError
@@ -9,39 +10,52 @@ from frazil.format.dialect import Dialect
 from frazil.format.snapshot import ManifestFileInfo
 from frazil.maintenance.checking.rebuilding import rebuild_log
 from frazil.maintenance.walking import uncached
-from frazil.spark.arrays.regions import choose_task_bytes, pack
+from frazil.spark.arrays.regions import LEAST_TASK_BYTES, choose_task_bytes, pack
 from frazil.spark.arrays.runner import Runner, count_slots
 from frazil.spark.copying.chunk_lists import ChunkList, CopyChunks, ListChunks, cut_slices
 from frazil.spark.copying.objects import CopyFiles, Passage
 from frazil.spark.copying.planning import LIMITS, CopyPlan, count_references
 from frazil.spark.copying.report import Copied
 
+ChooseRunner = Callable[[bool], Runner]
+"""Where to run what is small, or is not."""
+
 _REFERENCES_PER_TASK = 1_000_000
 _FILES_PER_TASK = 500
 _MOST_CHUNKS_PER_TASK = 20_000
 
 
-def move_objects(runner: Runner, passage: Passage, plan: CopyPlan) -> Copied:
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What became of a plan."""
+
+    copied: Copied
+    ran_on: str
+
+
+def move_objects(choose: ChooseRunner, passage: Passage, plan: CopyPlan) -> Moved:
     """Copy what a plan names; again, if need be."""
-    copied = _copy_chunks(runner, passage, plan)
-    copied += _copy_files(runner, passage, plan)
-    _write_files(passage, plan)
-    return copied
-
-
-def _copy_chunks(runner: Runner, passage: Passage, plan: CopyPlan) -> Copied:
+    runner = choose(plan.is_small)
     lists: list[ChunkList] = []
     known: list[ChunkList] = []
     try:
         lists = _list_chunks(runner, passage, passage.source, plan.manifests)
         known = _list_chunks(runner, passage, passage.target, plan.replaced)
-        slices = cut_slices(lists, _chunks_per_task(lists, count_slots(runner.spark)))
-        total = sum(map(len, lists))
-        runner.job.expect("copying chunks", chunks=total, bytes=sum(each.bytes for each in lists))
-        task = CopyChunks(passage, tuple(lists), tuple(known))
-        return sum(runner.run("copying chunks", task, slices), Copied())
+        size = sum(each.bytes for each in lists)
+        runner = choose(plan.is_small and size <= LEAST_TASK_BYTES)
+        copied = _copy_chunks(runner, CopyChunks(passage, tuple(lists), tuple(known)))
     finally:
         _forget(passage, [*lists, *known])
+    copied += _copy_files(runner, passage, plan)
+    _write_files(passage, plan)
+    return Moved(copied, runner.name)
+
+
+def _copy_chunks(runner: Runner, task: CopyChunks) -> Copied:
+    slices = cut_slices(task.lists, _chunks_per_task(task.lists, count_slots(runner.spark)))
+    size = sum(each.bytes for each in task.lists)
+    runner.job.expect("copying chunks", chunks=sum(map(len, task.lists)), bytes=size)
+    return sum(runner.run("copying chunks", task, slices), Copied())
 
 
 def _list_chunks(
