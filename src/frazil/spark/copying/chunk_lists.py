@@ -7,7 +7,7 @@ to: if nobody deletes it, it is garbage.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -21,12 +21,13 @@ from frazil.format.snapshot import ManifestFileInfo
 from frazil.maintenance.id_columns import Ids, ids_of
 from frazil.maintenance.limits import WalkLimits
 from frazil.maintenance.walking import Reduction, map_manifests, uncached
-from frazil.spark.copying.objects import Passage
+from frazil.spark.copying.objects import AT_ONCE, Passage
 from frazil.spark.copying.report import Copied
 
 SLICES = len(ALPHABET) ** 2
 """One for all ids whose spelling begins with the same two letters."""
 _BITS = 10
+_MOST_BYTES_AT_ONCE = 256 << 20
 
 Natives = tuple[Ids, int]
 """Ids, and the bytes of all references together."""
@@ -124,9 +125,15 @@ class CopyChunks:
         layout = self.passage.source.layout
         keys = [layout.chunk_key(id) for number in slices for id in self._find_missing(number)]
         after, before = name_slice(slices.start), name_slice(slices.stop)
-        copied = self.passage.copy_chunks(keys, after, before) if keys else Copied()
+        passage = replace(self.passage, at_once=self._find_at_once())
+        copied = passage.copy_chunks(keys, after, before) if keys else Copied()
         self.passage.target.storage.flush()
         return copied
+
+    def _find_at_once(self) -> int:
+        """As many as are no more than so many bytes together, if they are of about the same size."""
+        count, size = sum(map(len, self.lists)), sum(each.bytes for each in self.lists)
+        return max(1, min(AT_ONCE, _MOST_BYTES_AT_ONCE * count // max(size, 1)))
 
     def _find_missing(self, number: int) -> Iterator[ChunkId]:
         wanted, known = self._read(self.lists, number), self._read(self.known, number)

@@ -14,9 +14,9 @@ from frazil.protocols.history import has_history
 from frazil.spark.copying.report import Copied
 from frazil.storage.interface import NO_OPTIONS, PutOptions, Storage
 
-_AT_ONCE = 16
+AT_ONCE = 16
 _AT_ONCE_ON_DISKS = 4
-"""Objects that a task has in memory."""
+"""More would not be quicker."""
 _WORTH_LISTING = 200
 """So many objects are rather listed than asked for one by one."""
 
@@ -29,6 +29,8 @@ class Passage:
     target: Assets
     is_empty: bool
     """Whether nothing can be there yet."""
+    at_once: int = AT_ONCE
+    """Objects that a task has in memory."""
 
     def copy_chunks(self, keys: Sequence[str], after: str, before: str) -> Copied:
         """Copy chunk files, all of whose names come after one and before another."""
@@ -59,7 +61,8 @@ class Passage:
 
     def _run(self, keys: Sequence[str], copy: Callable[[str], Copied]) -> Copied:
         is_local = self.source.storage.is_local and self.target.storage.is_local
-        with ThreadPoolExecutor(_AT_ONCE_ON_DISKS if is_local else _AT_ONCE) as pool:
+        at_once = min(self.at_once, _AT_ONCE_ON_DISKS) if is_local else self.at_once
+        with ThreadPoolExecutor(at_once) as pool:
             return sum(pool.map(copy, keys), Copied())
 
     def _copy_missing(self, key: str) -> Copied:
