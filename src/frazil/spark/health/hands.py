@@ -40,8 +40,8 @@ class Hands:
 
     @property
     def parallel(self) -> int:
-        """How many groups are worked on at once."""
-        return self.slots
+        """How many groups are worked on at once, at most."""
+        return 1 if self.spark is None or self.run_on == "driver" else self.slots
 
     def group(self, items: Sequence[T], sizes: Sequence[int]) -> list[list[T]]:
         """Neighbours together, as many as one task should take on."""
