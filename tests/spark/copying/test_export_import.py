@@ -205,15 +205,15 @@ def test_other_keys_of_chunks_are_translated() -> None:
     }  # fmt: skip
     place.put("dots/zarr.json", json.dumps(dots).encode())
     place.put("dots/c.1.0", b"\1\2\3\4")
-    place.put("old/zarr.json", json.dumps(document).encode())
-    place.put("old/1", b"\7\7")
+    place.put("no/group/old/zarr.json", json.dumps(document).encode())
+    place.put("no/group/old/1", b"\7\7")
     repo = Repository.create(MemoryStorage())
 
     import_zarr(None, place, repo)
 
     found = of_repository(repo)
     assert found["dots"].tolist() == [[5, 5], [5, 5], [1, 2], [3, 4]]
-    assert found["old"].tolist() == [5, 5, 7, 7]
+    assert found["no/group/old"].tolist() == [5, 5, 7, 7]
 
 
 def make_second(place: Path) -> Any:

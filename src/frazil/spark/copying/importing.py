@@ -89,19 +89,18 @@ def _refuse_if_filled(session: Session, root: str) -> None:
 
 
 def _write_metadata(session: Session, root: str, nodes: Sequence[SourceNode]) -> None:
-    above = root.rpartition("/")[0]
-    while above:
-        _make_group(session, above)
-        above = above.rpartition("/")[0]
-    if root != ROOT or nodes[0].folder:
-        _make_group(session, ROOT)
     for node in nodes:
-        set_metadata(session.state, _path(root, node), node.metadata)
+        path = _path(root, node)
+        _make_groups_above(session, path)
+        set_metadata(session.state, path, node.metadata)
 
 
-def _make_group(session: Session, path: str) -> None:
-    if session.state.view.find_node(path) is None:
-        set_metadata(session.state, path, GROUP)
+def _make_groups_above(session: Session, path: str) -> None:
+    """Make the groups that a node is in, where nobody has said anything about them."""
+    while path != ROOT:
+        path = path.rpartition("/")[0] or ROOT
+        if session.state.view.find_node(path) is None:
+            set_metadata(session.state, path, GROUP)
 
 
 def _path(root: str, node: SourceNode) -> str:

@@ -102,7 +102,7 @@ def _finish(third: Document, second: Document, attributes: Document) -> bytes:
     told = dict(attributes)
     names = told.pop(_DIMENSIONS, None)
     changed = {**third, "chunk_key_encoding": DEFAULT_ENCODING}
-    if isinstance(names, list):
+    if isinstance(names, list) and len(names) == len(second["shape"]):
         changed["dimension_names"] = names
         fill = _encode_fill(second, third)
         if fill is not None:
