@@ -22,6 +22,10 @@ _READ_AT_ONCE_BYTES = 16 << 20
 _READ_AHEAD = 4
 
 
+CellValues = tuple[tuple[int, ...], NDArray[np.bool_] | None, dict[str, Values]]
+"""A shape, a mask, and columns with an axis for each dimension, of one element where they repeat."""
+
+
 class Cells:
     """The cells of a group, as `Table` has it."""
 
@@ -41,18 +45,33 @@ class Cells:
         return plan_partitions(chosen.find_chunks(), chunk_bytes, chosen.target_bytes)
 
     def read(self, partition: Partition) -> Iterator[pa.RecordBatch]:
-        """The rows of a partition, region by region; the next ones are read meanwhile."""
+        """The rows of a partition, region by region."""
+        scan = self._chosen.scan()
+        for read in self._read(partition, scan):
+            yield from scan.batches(*read)
+
+    def read_values(self, partition: Partition) -> Iterator[CellValues]:
+        """The same as arrays, of which a mask says which cells are wanted, if not all are."""
+        scan = self._chosen.scan()
+        for region, mask, read in self._read(partition, scan):
+            shape = tuple(each.stop - each.start for each in region)
+            if not prod(shape):
+                continue
+            values = scan.known(region, read)
+            yield shape, scan.filter(values, shape, mask) if scan.filters else mask, values
+
+    def _read(self, partition: Partition, scan: Scan) -> "Iterator[_Read]":
+        """What the regions of a partition have; the next ones are read meanwhile."""
         chosen = self._chosen
-        scan = chosen.scan()
         regions = self._regions(partition)
         with ThreadPoolExecutor(_READ_AHEAD) as pool:
             waiting: deque[Future[_Read]] = deque()
             for region in regions:
                 waiting.append(pool.submit(_read, chosen, scan, region))
                 if len(waiting) >= _READ_AHEAD:
-                    yield from scan.batches(*waiting.popleft().result())
+                    yield waiting.popleft().result()
             while waiting:
-                yield from scan.batches(*waiting.popleft().result())
+                yield waiting.popleft().result()
 
     def count_chunks(self) -> dict[str, ChunkCount]:
         """By array, how many of its chunks are read."""

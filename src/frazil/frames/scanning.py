@@ -93,26 +93,33 @@ class Scan:
         self, region: Region, mask: NDArray[np.bool_] | None, read: Mapping[str, Values]
     ) -> Iterator[pa.RecordBatch]:
         """The rows of a region, given what was read of it."""
-        bounds = dict(zip(self.dims, region, strict=True))
-        known = {
-            **{name: self._spread(axis, bounds) for name, axis in self.axes.items()},
-            **read,
-        }
+        known = self.known(region, read)
         schema = schema_of(self.given)
-        filters = not columns_of(self.condition) <= set(self.axes)
+        filters = self.filters
         for part in split_shape(_shape(region), BATCH_ROWS):
             shape = _shape(part)
             values = {name: _cut(each, part) for name, each in known.items()}
             kept = None if mask is None else mask[part]
             if filters:
-                kept = self._filter(values, shape, kept)
-            columns = [_column(values[each.name], shape, kept) for each in self.given]
+                kept = self.filter(values, shape, kept)
+            columns = [to_column(values[each.name], shape, kept) for each in self.given]
             if kept is None or kept.any():
                 yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
-    def _filter(
+    @property
+    def filters(self) -> bool:
+        """Whether the condition is about values that are read."""
+        return not columns_of(self.condition) <= set(self.axes)
+
+    def known(self, region: Region, read: Mapping[str, Values]) -> dict[str, Values]:
+        """All columns in a region, with an axis for each dimension, given what was read of it."""
+        bounds = dict(zip(self.dims, region, strict=True))
+        return {**{name: self._spread(axis, bounds) for name, axis in self.axes.items()}, **read}
+
+    def filter(
         self, values: Mapping[str, Values], shape: tuple[int, ...], mask: NDArray[np.bool_] | None
     ) -> NDArray[np.bool_] | None:
+        """Which cells satisfy the condition, of those of a mask; None for all."""
         possible = evaluate(
             self.condition, lambda leaf: tell_of_values(leaf, values[leaf.column])
         ).can_be_true
@@ -207,7 +214,8 @@ def _cut(values: Values, part: Region) -> Values:
     ]
 
 
-def _column(values: Values, shape: tuple[int, ...], kept: NDArray[np.bool_] | None) -> pa.Array:
+def to_column(values: Values, shape: tuple[int, ...], kept: NDArray[np.bool_] | None) -> pa.Array:
+    """The column of values that are repeated to a shape, or of those that are kept."""
     if values.data.dtype == object and values.data.size < prod(shape):
         return _take(values, shape, kept)
     spread = values.spread(shape)

@@ -9,12 +9,17 @@ from pyspark.sql import DataFrame, SparkSession
 
 from frazil.byte_sizes import parse_bytes
 from frazil.errors import InvalidInputError
+from frazil.frames.chosen import choose
 from frazil.frames.columns import find_columns, list_arrays
+from frazil.frames.conditions import find_unknown
 from frazil.frames.literals import find_zone, parse_time
 from frazil.frames.options import DEFAULT_TARGET_BYTES, Options
 from frazil.frames.queries import Query, TableUse, parse_query
 from frazil.frames.registry import TABLES, open_table
 from frazil.frames.source import AnyRepository, Source, open_source
+from frazil.frames.sum_queries import SumQuery, find_sums
+from frazil.frames.summaries import Summaries
+from frazil.frames.table import Table
 from frazil.opening import read_version
 from frazil.spark.facts import is_connect
 from frazil.spark.sources.reading import make_frame, time_zone_of
@@ -61,6 +66,12 @@ def sql(
     source = open_source(options, repo)
     views: list[tuple[TableUse, str]] = []
     try:
+        summed = _find_sums(source, parsed)
+        if summed is not None:
+            table, query_of_sums = summed
+            views.append((parsed.uses[0], f"frazil_{uuid4().hex}"))
+            make_frame(running, table).createOrReplaceTempView(views[0][1])
+            return running.sql(query_of_sums.text(views[0][1]))
         for use in parsed.uses:
             asked = _find_table(source, use, parsed)
             if asked is not None:
@@ -72,6 +83,24 @@ def sql(
         # Connect looks names up whenever a frame is run; elsewhere the frame has what it needs.
         for _, name in views if not is_connect(running) else ():
             running.catalog.dropTempView(name)
+
+
+def _find_sums(source: Source, query: Query) -> tuple[Table, SumQuery] | None:
+    """Partial sums of cells and the query about them, if it asks for no more."""
+    if len(query.uses) != 1 or not query.uses[0].is_alone or query.uses[0].folder:
+        return None
+    (use,) = query.uses
+    asked = _find_table(source, use, query)
+    if asked is None:
+        return None
+    chosen = choose(asked)
+    if find_unknown(chosen.condition) is not None:
+        return None
+    coordinates = {each.name for each in chosen.columns.all if each.kind != "variable"}
+    sums = find_sums(query.text, use, chosen.columns.types, coordinates)
+    if sums is None:
+        return None
+    return Summaries(chosen, sums.groups, tuple(sums.partials.values())), sums
 
 
 def _find_table(source: Source, use: TableUse, query: Query) -> Source | None:

@@ -1,0 +1,97 @@
+"""Queries that ask for sums of cells: handed over as partial sums, with the result of single cells."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+from pyspark.sql import SparkSession
+
+import frazil
+import frazil.spark
+from frazil.xarray import to_icechunk
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+SUMMED = [
+    "SELECT count(*) FROM {t}",
+    "SELECT sum(v), avg(v), count(v), min(v) AS low, max(v) AS high FROM {t}",
+    "SELECT sum(n) AS n, avg(n) AS mean, min(n) AS low, max(n) AS high FROM {t}",
+    "SELECT lat, count(*) AS cells, avg(v) AS mean FROM {t} GROUP BY lat",
+    "SELECT lat, time, sum(v) AS v FROM {t} WHERE lon >= 2 GROUP BY lat, time",
+    "SELECT zone, max(v) - min(v) AS span FROM {t} GROUP BY zone ORDER BY span DESC LIMIT 2",
+    "SELECT x.lon AS lon, sum(x.v) AS v FROM {t} x WHERE x.v > 10 GROUP BY x.lon HAVING sum(x.v) > 20",
+    "SELECT sum(v) AS v, count(*) AS cells, min(time) AS first FROM {t} WHERE lat > 1000",
+    "SELECT lat, sum(v) AS v FROM {t} WHERE lat > 1000 GROUP BY lat",
+    "SELECT min(time) AS first, max(time) AS last FROM {t} WHERE v IS NULL",
+    "SELECT count(v) + 1 AS more, sum(lat) AS lats FROM {t} WHERE v < 40 OR time >= '2020-01-05'",
+    "SELECT lat FROM {t} GROUP BY lat",
+]
+NOT_SUMMED = [
+    "SELECT count(DISTINCT lat) AS lats FROM {t}",
+    "SELECT sum(v * 2) AS v FROM {t}",
+    "SELECT sum(v) FILTER (WHERE lat > 15) AS v FROM {t}",
+    "SELECT month(time) AS month, avg(v) AS v FROM {t} GROUP BY month(time)",
+    "SELECT sum(v) AS v FROM {t} WHERE v % 2 = 0",
+    "SELECT lat, sum(v) AS v FROM {t} GROUP BY ROLLUP (lat)",
+    "SELECT a.lat AS lat, count(*) AS c FROM {t} a JOIN {t} b ON a.lat = b.lat GROUP BY a.lat",
+]
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Days by places, with gaps, in chunks that don't divide them."""
+    found = tmp_path_factory.mktemp("sums") / "repo"
+    chance = np.random.default_rng(5)
+    values = chance.integers(0, 500, (7, 5, 6)) / 10
+    values[chance.random(values.shape) < 0.2] = np.nan
+    dataset = xr.Dataset(
+        {
+            "v": (("time", "lat", "lon"), values.astype("f4")),
+            "n": (("lat", "lon"), np.arange(30, dtype="u1").reshape(5, 6)),
+        },
+        {
+            "time": np.datetime64("2020-01-01", "ns") + np.arange(7) * np.timedelta64(1, "D"),
+            "lat": np.arange(5) * 10.0,
+            "lon": np.arange(6),
+            "zone": ("lat", ["cold", "mild", "hot", "mild", "cold"]),
+        },
+    )
+    repo = frazil.Repository.create(frazil.local_filesystem_storage(str(found)))
+    session = repo.writable_session("main")
+    encoding = {"v": {"chunks": (3, 2, 4)}, "n": {"chunks": (5, 3)}}
+    to_icechunk(dataset, session, mode="w", encoding=encoding)
+    session.commit("days")
+    return found
+
+
+def rows(frame: object) -> list[tuple[object, ...]]:
+    """In an order, with numbers as exact as sums are."""
+    found = [tuple(row) for row in frame.collect()]  # type: ignore[attr-defined]
+    rounded = [tuple(round(e, 6) if isinstance(e, float) else e for e in row) for row in found]
+    return sorted(rounded, key=str)
+
+
+@pytest.mark.parametrize("query", [*SUMMED, *NOT_SUMMED])
+def test_sums_are_those_of_cells(spark: SparkSession, path: Path, query: str) -> None:
+    frazil.spark.read(spark, str(path)).createOrReplaceTempView("all_cells")
+
+    found = frazil.spark.sql(str(path), query.format(t="cells"), spark=spark)
+
+    expected = spark.sql(query.format(t="all_cells"))
+    assert found.columns == expected.columns
+    assert [each.dataType for each in found.schema] == [each.dataType for each in expected.schema]
+    assert rows(found) == rows(expected)
+
+
+@pytest.mark.parametrize(
+    ("query", "is_summed"), [*((q, True) for q in SUMMED), *((q, False) for q in NOT_SUMMED)]
+)
+def test_cells_become_rows_only_where_they_must(
+    spark: SparkSession, path: Path, query: str, is_summed: bool
+) -> None:
+    frame = frazil.spark.sql(str(path), query.format(t="cells"), spark=spark)
+
+    plan = frame._jdf.queryExecution().optimizedPlan().toString()
+    has_partials = "_frazil_" in plan
+    assert has_partials is (is_summed and query != SUMMED[-1])
