@@ -1,9 +1,9 @@
 """SQL over arrays beside the same cells as Parquet, on two cores.
 
-    python -m benchmarks.sql [--rounds 3] [--steps 1024] [--only full selective]
+    python -m benchmarks.sql [--rounds 3] [--steps 1024] [--only full selective rows]
 
 - *full* sums a column of values and one of coordinates over all cells of a 1 GiB array; *selective*
-  over 1 % of them, chosen by time.
+  over 1 % of them, chosen by time. *rows* makes rows of all cells and columns, and drops them.
 - Parquet is the table of the same cells, written and read by Spark; Xarray and pandas are one process;
   xarray-sql is there if it is installed.
 - MB/s are of values as they are in the array. Sessions and workers are started before.
@@ -28,19 +28,26 @@ WAYS = {
     "Xarray + pandas": "pandas",
     "xarray-sql": "xarray_sql",
 }
+ROW_WAYS = {
+    "frazil.spark.read": "frazil_rows",
+    "Parquet in Spark": "parquet_rows",
+}
+PARTS = ["full", "selective", "rows"]
 _HEIGHT, _WIDTH, _CHUNK_STEPS = 512, 512, 2
 _FIRST = np.datetime64("2000-01-01")
 
 
-def find_ways() -> dict[str, str]:
+def find_ways(what: str) -> dict[str, str]:
     """Those that are installed."""
+    if what == "rows":
+        return ROW_WAYS
     is_there = importlib.util.find_spec("xarray_sql") is not None
     return {title: way for title, way in WAYS.items() if way != "xarray_sql" or is_there}
 
 
 def find_part(what: str, steps: int) -> dict[str, str]:
     """The days to ask for: none means all."""
-    if what == "full":
+    if what != "selective":
         return {"start": "", "end": ""}
     first = _FIRST + steps // 2
     return {"start": str(first), "end": str(first + max(steps // 100, 1))}
@@ -54,7 +61,7 @@ def measure(steps: int, rounds: int, parts: list[str]) -> Iterator[list[str]]:
         for what in parts:
             found: dict[str, list[Figures]] = {}
             for _ in range(rounds):
-                for title, way in find_ways().items():
+                for title, way in find_ways(what).items():
                     where = {"folder": folder, **find_part(what, steps)}
                     figures = run_child(sys.executable, WORKLOADS, workload=way, **where)
                     found.setdefault(title, []).append(figures)
@@ -87,9 +94,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=1024, help="of 1 MiB each")
-    parser.add_argument("--only", nargs="+", choices=["full", "selective"])
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
     options = parser.parse_args()
-    rows = list(measure(options.steps, options.rounds, options.only or ["full", "selective"]))
+    rows = list(measure(options.steps, options.rounds, options.only))
     print_table("SQL over arrays", COLUMNS, rows)
 
 

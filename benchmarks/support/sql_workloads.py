@@ -79,6 +79,27 @@ def ask_parquet(folder: str, start: str, end: str) -> Figures:
     return _timed(lambda: spark.sql(query).first())
 
 
+def make_frazil_rows(folder: str, start: str, end: str) -> Figures:
+    """All cells through `frazil.spark.read`, to nowhere."""
+    spark = _start()
+    frame = frazil.spark.read(spark, f"{folder}/repo")
+    return _drop_rows(folder, frame)
+
+
+def make_parquet_rows(folder: str, start: str, end: str) -> Figures:
+    """All cells of Parquet, to nowhere."""
+    return _drop_rows(folder, _start().read.parquet(f"{folder}/parquet"))
+
+
+def _drop_rows(folder: str, frame: Any) -> Figures:
+    dataset = xr.open_dataset(f"{folder}/repo", engine="frazil", chunks=None)
+    frame.limit(10).collect()
+    begin = time.perf_counter()
+    frame.write.format("noop").mode("overwrite").save()
+    seconds = time.perf_counter() - begin
+    return {"seconds": seconds, "total": 0.0, "cells": float(dataset["t"].size)}
+
+
 def ask_pandas(folder: str, start: str, end: str) -> Figures:
     """Xarray and pandas, in one process, a chunk of time after the other."""
 
@@ -131,6 +152,8 @@ if __name__ == "__main__":
             "make": make,
             "frazil": ask_frazil,
             "data_source": ask_data_source,
+            "frazil_rows": make_frazil_rows,
+            "parquet_rows": make_parquet_rows,
             "parquet": ask_parquet,
             "pandas": ask_pandas,
             "xarray_sql": ask_xarray_sql,
