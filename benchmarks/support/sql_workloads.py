@@ -79,14 +79,14 @@ def ask_parquet(folder: str, start: str, end: str) -> Figures:
     return _timed(lambda: spark.sql(query).first())
 
 
-def make_frazil_rows(folder: str, start: str, end: str) -> Figures:
+def make_frazil_rows(folder: str, **_: str) -> Figures:
     """All cells through `frazil.spark.read`, to nowhere."""
     spark = _start()
     frame = frazil.spark.read(spark, f"{folder}/repo")
     return _drop_rows(folder, frame)
 
 
-def make_parquet_rows(folder: str, start: str, end: str) -> Figures:
+def make_parquet_rows(folder: str, **_: str) -> Figures:
     """All cells of Parquet, to nowhere."""
     return _drop_rows(folder, _start().read.parquet(f"{folder}/parquet"))
 

@@ -22,6 +22,8 @@ _FUNCTIONS: dict[type[exp.Expression], Function] = {
 }  # fmt: skip
 _PARTS = {"kind", "expressions", "from", "from_", "where", "group", "having", "order", "limit"}
 """What a select may have."""
+_ARGUMENTS = ("this", "big_int")
+"""Of a function: the column, and a mark that the parser makes."""
 _SIMPLE = (
     exp.Select, exp.From, exp.Table, exp.TableAlias, exp.Group, exp.Having, exp.Order, exp.Ordered,
     exp.Limit, exp.Alias, exp.Column, exp.Identifier, exp.Literal, exp.Paren, exp.Add, exp.Sub,
@@ -102,6 +104,8 @@ class SumQuery:
                 raise _OtherwiseError
 
     def _rewrite(self, aggregate: Any) -> Any:
+        if any(value for name, value in aggregate.args.items() if name not in _ARGUMENTS):
+            raise _OtherwiseError
         if isinstance(aggregate, exp.Avg):
             meant = self._column(aggregate.this)
             total, count = (self._partial(each, meant) for each in ("sum", "count"))
