@@ -196,7 +196,7 @@ def _sort(objects: Sequence[ObjectInfo], folders: Mapping[str, Folder]) -> _Batc
 
 
 def _parse(files: Sequence[ObjectInfo], folder: Folder) -> Listed:
-    ids, is_named = parse_names([folder.find_stem(each.key) for each in files], folder.id_size)
+    ids, is_named = parse_names(folder.find_stems([each.key for each in files]), folder.id_size)
     sizes = np.fromiter((each.size_bytes for each in files), np.uint64, len(files))
     return Listed(ids, sizes[is_named], tuple(compress(files, ~is_named)))
 
