@@ -149,7 +149,7 @@ class KillsOnce(ForwardingStorage):
         self._driver = os.getpid()
 
     def _begin(self, request: Request) -> Course:
-        is_meant = request.verb is self._verb and request.keys[0].startswith(self._wanted)
+        is_meant = request.verb is self._verb and "".join(request.keys[:1]).startswith(self._wanted)
         if not is_meant or os.getpid() == self._driver:
             return STRAIGHT_ON
         try:
@@ -195,7 +195,7 @@ class Fails(ForwardingStorage):
         self._verb, self._wanted = verb, prefix
 
     def _begin(self, request: Request) -> Course:
-        if request.verb is self._verb and request.keys[0].startswith(self._wanted):
+        if request.verb is self._verb and "".join(request.keys[:1]).startswith(self._wanted):
             raise frazil.StorageError("the storage is away")
         return STRAIGHT_ON
 
