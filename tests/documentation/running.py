@@ -16,7 +16,8 @@ HERE = (
 )  # fmt: skip
 """Pages that need no Spark: `test_pages`."""
 ON_SPARK = (
-    "README.md", "docs/keeping.md", "docs/pipeline.md", "docs/sql.md", "docs/tables.md", "docs/writing.md",
+    "README.md", "docs/keeping.md", "docs/pipeline.md", "docs/sql.md", "docs/tables.md",
+    "docs/writing.md",
     "docs/how-to/append-every-day.md", "docs/how-to/ingest-an-archive.md",
     "docs/how-to/query-with-sql.md", "docs/how-to/run-on-a-cluster.md",
 )  # fmt: skip

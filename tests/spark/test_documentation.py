@@ -1,0 +1,98 @@
+"""The code of pages that need Spark runs, on the one session of these tests."""
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import frazil
+from frazil.demo.archive import write_archive
+from frazil.xarray import to_icechunk
+from tests.documentation.running import ON_SPARK, cloud
+from tests.pages import ROOT, find_section, run_blocks, run_page
+from tests.spark.ingesting.archives import expect, save_archive
+
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.usefixtures("spark")]
+
+TESTED_APART = (
+    "README.md", "docs/pipeline.md", "docs/sql.md", "docs/tables.md", "docs/writing.md",
+)  # fmt: skip
+"""Pages that find something there, or whose outcome is looked at."""
+NEED_VIRTUALIZARR = ("docs/how-to/append-every-day.md", "docs/how-to/ingest-an-archive.md")
+REASON = "VirtualiZarr needs a newer Python than Frazil does"
+needs_virtualizarr = pytest.mark.skipif(find_spec("virtualizarr") is None, reason=REASON)
+Shown = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to be in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@needs_virtualizarr
+def test_the_code_of_the_readme_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_archive(folder / "archive", "2024-01-31", 4)
+    with cloud(monkeypatch, "bucket") as server:
+        url = f"s3://bucket/prefix?{server['region=eu-central-1']}"
+        session = frazil.Repository.create(frazil.storage_from_url(url)).writable_session("main")
+        to_icechunk(xr.Dataset({"t": ("x", np.arange(3.0))}), session, mode="w")
+        session.commit("three")
+
+        run_page(ROOT / "README.md", replaced=server)
+
+    monthly = frazil.open_session("my-archive").store
+    means: xr.Dataset = xr.open_zarr(monthly, group="monthly", consolidated=False)
+    assert list(means.month) == [1, 2]
+
+
+@needs_virtualizarr
+def test_the_code_about_ingests_runs(folder: Path, capsys: Shown) -> None:
+    save_archive(folder / "archive", 3)
+
+    names = run_blocks(find_section(ROOT / "docs/pipeline.md", "Ingest"))
+
+    assert "t         6 × 24 × 16  virtual  24" in capsys.readouterr().out
+    xr.testing.assert_identical(names["dataset"].load(), expect(folder / "archive"))
+
+
+def test_the_code_about_arrays_runs(capsys: Shown) -> None:
+    names = run_blocks(find_section(ROOT / "docs/pipeline.md", "Arrays"))
+
+    assert "in one pass" in capsys.readouterr().out
+    assert len(list(names["arrays"].ancestry(branch="main"))) == 8
+
+
+def test_the_code_about_sql_runs(capsys: Shown) -> None:
+    names = run_page(ROOT / "docs/sql.md")
+
+    mean = names["weather"].t.sel(time=slice("2020-02-01", "2020-02-09"), lat=5).mean()
+    assert names["means"].first().mean == pytest.approx(float(mean))
+    assert names["chunks"].count() == 18
+    assert "|   0.0|" in capsys.readouterr().out
+
+
+def test_the_code_about_tables_runs(capsys: Shown) -> None:
+    names = run_page(ROOT / "docs/tables.md")
+
+    assert names["where"].count() == 1
+    assert names["changes"].count() == 1
+    assert "a day corrected" in capsys.readouterr().out
+
+
+def test_the_code_about_writing_runs(capsys: Shown) -> None:
+    names = run_page(ROOT / "docs/writing.md")
+
+    assert names["report"].chunks == 6
+    assert "time has no coordinate 2026-01-12" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("page", [each for each in ON_SPARK if each not in TESTED_APART])
+def test_the_code_of_the_page_runs(page: str) -> None:
+    if page in NEED_VIRTUALIZARR and find_spec("virtualizarr") is None:
+        pytest.skip(REASON)
+
+    run_page(ROOT / page)
