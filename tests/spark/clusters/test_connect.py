@@ -4,6 +4,7 @@ import threading
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,9 +17,12 @@ from frazil.errors import InvalidChunksError, InvalidSourcesError, JobCancelledE
 from frazil.spark import Job
 from frazil.spark.facts import count_slots, find_max_failures, is_connect
 from frazil.spark.fan_out import fan_out
+from frazil.storage.local import LocalStorage
+from tests.damages import create_sample
 from tests.spark.clusters import jobs
 from tests.spark.clusters.archive import check_history, messages, read, save_files
 from tests.spark.clusters.drivers import Driver
+from tests.spark.health.damaged import lose_chunks
 
 pytest.importorskip("grpc")
 pytestmark = pytest.mark.xdist_group("clusters")
@@ -51,6 +55,24 @@ def test_an_archive_is_ingested(client: Driver, few: Path, tmp_path: Path) -> No
     check_history(tmp_path / "repo", few, ["virtual"])
     assert report.metrics["application_id"].startswith("local-")
     assert client.call(jobs.ingest, few, tmp_path / "repo").snapshot_id is None
+
+
+def check(spark: SparkSession, path: Path) -> tuple[Any, ...]:
+    report = frazil.spark.check(spark, str(path), deep=True, task_bytes=1, run_on="spark")
+    count = report.frame(spark).count()
+    stats = frazil.spark.stats(spark, str(path), task_bytes=1, run_on="spark")
+    return report.to_dict(), report.ran_on, count, stats
+
+
+def test_a_repository_is_checked_and_measured(client: Driver, tmp_path: Path) -> None:
+    repository = create_sample(storage=LocalStorage(tmp_path))
+    lose_chunks(repository)
+
+    report, ran_on, count, stats = client.call(check, tmp_path)
+
+    assert (report, ran_on) == (repository.check(deep=True).to_dict(), "spark")
+    assert count == len(report["problems"]) > 2
+    assert stats == repository.chunk_storage_stats()
 
 
 def ingest_frame(spark: SparkSession, archive: Path, path: Path) -> None:
