@@ -14,13 +14,14 @@ from frazil.errors import (
     AlreadyExistsError,
     ConflictError,
     InvalidInputError,
+    JobCancelledError,
     NodeNotFoundError,
     RefNotFoundError,
     RepositoryNotFoundError,
     StorageError,
     ThrottledError,
 )
-from frazil.spark import copy
+from frazil.spark import Job, copy
 from frazil.storage import MemoryStorage, Storage, local_filesystem_storage
 from frazil.storage.wrappers.forwarding import Request, Verb
 from tests.generations import unpack_repositories
@@ -515,3 +516,16 @@ def test_a_source_that_can_not_be_listed_is_copied(target: Storage) -> None:
     copy(None, place, target)
 
     assert objects(target) == objects(source.storage)
+
+
+def test_a_copy_that_is_cancelled_is_no_repository(source: Repository, target: Storage) -> None:
+    job = Job()
+
+    def cancel(request: Request) -> None:
+        if request.verb is Verb.PUT:
+            job.cancel()
+
+    with pytest.raises(JobCancelledError):
+        copy(None, source, Watched(target, cancel), job=job)
+
+    assert not Repository.exists(target)

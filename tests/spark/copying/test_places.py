@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from frazil import Repository, RepositoryConfig
 from frazil.credentials import LocalFileSystemAccess, containers_credentials
-from frazil.errors import IcechunkError
+from frazil.errors import IcechunkError, PermissionDeniedError
 from frazil.spark import copy, export_zarr, import_zarr
 from frazil.storage import MemoryStorage, local_filesystem_storage, local_filesystem_store
 from frazil.testing.object_server import ObjectServer, Refuse, Rule
@@ -76,6 +76,36 @@ def test_a_bucket_that_fails_is_copied_to_in_the_end(
     report = copy(None, source, bucket)
 
     assert report.present >= 22
+    assert objects(bucket) == objects(source.storage)
+
+
+def test_tasks_that_fail_leave_no_repository_and_the_next_ones_go_on(
+    spark: SparkSession, source: Repository, server: ObjectServer
+) -> None:
+    bucket = make_s3(server.url, prefix="copies/four")
+    server.inject([Rule(Refuse(403, "AccessDenied"), method="PUT", key="*transactions/*")])
+
+    with pytest.raises(PermissionDeniedError):
+        copy(spark, source, bucket, run_on="spark")
+    assert not Repository.exists(bucket)
+    server.inject([])
+    report = copy(None, source, bucket)
+
+    assert report.present >= 22
+    assert objects(bucket) == objects(source.storage)
+
+
+def test_names_of_refs_are_spelled_as_the_target_does(server: ObjectServer, tmp_path: Path) -> None:
+    source = create(local_filesystem_storage(str(tmp_path / "source")), 1)
+    source.create_tag("é 100%", source.lookup_tag("v1"))
+    source.create_branch("a:b", source.lookup_tag("v1"))
+    bucket = make_s3(server.url, prefix="copies/five")
+
+    copy(None, source, bucket)
+    source.delete_branch("a:b")
+    copy(None, source, bucket)
+
+    assert refs(Repository.open(bucket)) == refs(source)
     assert objects(bucket) == objects(source.storage)
 
 

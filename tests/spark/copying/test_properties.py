@@ -1,21 +1,23 @@
 """Whatever happens to a repository, a copy follows; however chunks are listed, each is copied once."""
 
+import json
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from typing import Any
 
 import numpy as np
 import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frazil import Repository
+from frazil import Repository, RepositoryConfig
 from frazil.assets import Assets
 from frazil.format.dialect import Dialect
 from frazil.format.ids import ChunkId
 from frazil.maintenance.id_columns import column_of
 from frazil.maintenance.limits import WalkLimits
 from frazil.maintenance.walking import find_manifests
-from frazil.spark import copy
+from frazil.spark import copy, export_zarr, import_zarr
 from frazil.spark.copying.choosing import Choice, choose
 from frazil.spark.copying.chunk_lists import (
     SLICES,
@@ -29,7 +31,7 @@ from frazil.spark.copying.chunk_lists import (
 from frazil.spark.copying.objects import Passage
 from frazil.spark.copying.zarr_keys import ChunkKeys, find_keys
 from frazil.storage import MemoryStorage
-from tests.spark.copying.worlds import create, fill, history, objects, refs, values
+from tests.spark.copying.worlds import contents, create, fill, history, objects, refs, values
 
 IDS = st.binary(min_size=12, max_size=12).map(ChunkId)
 
@@ -142,6 +144,7 @@ def test_lists_that_are_too_long_lie_in_the_storage() -> None:
     assert known.objects == 0
 
 
+@settings(max_examples=15, deadline=None)
 @given(st.integers(0, 5), st.integers(1, 4))
 def test_the_last_snapshots_and_the_first_stay(commits: int, last: int) -> None:
     source = create(MemoryStorage())
@@ -174,3 +177,47 @@ def test_keys_are_those_of_zarr(coordinate: list[int], separator: str, is_defaul
     (key,) = [key for key in store if key != "zarr.json"]
     assert keys == ChunkKeys("a/", separator, is_default)
     assert keys.spell(coordinate) == f"a/{key}"
+
+
+@st.composite
+def made_arrays(draw: st.DrawFn) -> dict[str, Any]:
+    """Arguments of an array, and how much of it is written."""
+    lengths: list[int] = draw(st.lists(st.integers(0, 9), max_size=3))
+    shape = tuple(lengths)
+    chunks = tuple(draw(st.integers(1, 5)) for _ in shape)
+    is_sharded = bool(shape) and draw(st.booleans())
+    shards = tuple(2 * each for each in chunks) if is_sharded else None
+    dtype = draw(st.sampled_from(["u1", "<i4", "f8", "c8", "?", "M8[s]"]))
+    return {
+        "shape": shape, "chunks": chunks, "shards": shards, "dtype": dtype,
+        "compressors": draw(st.sampled_from([None, "auto"])),
+        "written": draw(st.integers(0, 9)), "inline": draw(st.sampled_from([0, 20, 500])),
+    }  # fmt: skip
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.lists(made_arrays(), max_size=3), st.booleans())
+def test_what_goes_out_comes_in_again(arrays: list[dict[str, Any]], consolidated: bool) -> None:
+    repo, place = Repository.create(MemoryStorage()), MemoryStorage()
+    session = repo.writable_session("main")
+    zarr.group(session.store, attributes={"a": 1})
+    for number, array in enumerate(arrays):
+        kind = {name: each for name, each in array.items() if name not in ("written", "inline")}
+        made = zarr.create_array(session.store, name=f"g/x{number}", **kind)
+        values = np.arange(made.size).reshape(made.shape).astype(array["dtype"])
+        part = (slice(0, array["written"]),) if made.shape else ()
+        made[part] = values[part]
+    session.commit("made")
+    threshold = max([0, *(each["inline"] for each in arrays)])
+    other = Repository.create(
+        MemoryStorage(), RepositoryConfig(inline_chunk_threshold_bytes=threshold)
+    )
+
+    out = export_zarr(None, repo, place, consolidated=consolidated)
+    into = import_zarr(None, place, other)
+
+    assert out.chunks == into.chunks
+    found, wanted = (contents(each.readonly_session("main")) for each in (other, repo))
+    # A root without what was consolidated is written anew.
+    assert json.loads(found.pop("/")) == json.loads(wanted.pop("/"))  # type: ignore[arg-type]
+    assert found == wanted
