@@ -9,11 +9,12 @@ import pytest
 import frazil
 from frazil import virtual
 from frazil.errors import InvalidInputError, InvalidSourcesError
+from frazil.format.chunks import ChunkTable
 from frazil.spark.arrays.splitting import configured_rules, plan_sizes
 from frazil.spark.ingesting.arrays import make_room, unite
 from frazil.spark.ingesting.configuring import add_to
 from frazil.spark.ingesting.containers import common_folders, plan_containers
-from frazil.spark.ingesting.cutting import place, write
+from frazil.spark.ingesting.cutting import Cutter, write
 from frazil.spark.ingesting.discovery import SourceFile, discover
 from frazil.spark.ingesting.existing import cut_out, read_existing
 from frazil.spark.ingesting.ledger import Entry, Ledger, read_ledger, subtract, write_ledger
@@ -221,13 +222,21 @@ def carry_out(found: IngestPlan, sources: list[Source], session: frazil.Session)
     versions = {each.header.name: each.version for each in sources}
     placement = plan_placement(found, versions, session.state, "")
     assets = session.state.assets
-    parts: dict[int, list[object]] = {}
+    cutter = Cutter(placement, assets)
+    parts: dict[int, list[ChunkTable]] = {}
     for source in sources:
-        version, references = unpack(pack(source))
-        for cell, table in place(placement, source.header.name, version, references, assets):
-            parts.setdefault(cell, []).append(table)
-    placed = [write(assets, placement.cells[cell], parts[cell]) for cell in parts]  # type: ignore[arg-type]
+        cutter.add(source.header.name, *unpack(pack(source)))
+        # Two sources at a time, so that most cells have several parts.
+        if cutter.rows > len(source.references):
+            _take(parts, cutter)
+    _take(parts, cutter)
+    placed = [write(assets, placement.cells[cell], tables) for cell, tables in parts.items()]
     adopt(found, session.state, "", placed)
+
+
+def _take(parts: dict[int, list[ChunkTable]], cutter: Cutter) -> None:
+    for cell, table in cutter.cut():
+        parts.setdefault(cell, []).append(table)
 
 
 def test_new_files_follow_what_is_there(tmp_path: Path) -> None:
@@ -319,8 +328,9 @@ def test_a_source_that_changed_after_it_was_planned_is_refused(tmp_path: Path) -
     placement = plan_placement(found, versions, session.state, "")
 
     with pytest.raises(InvalidSourcesError, match="was changed while it was ingested"):
-        list(place(placement, source.header.name, source.version, source.references,
-                   session.state.assets))  # fmt: skip
+        Cutter(placement, session.state.assets).add(
+            source.header.name, source.version, source.references
+        )
 
 
 def test_rules_name_arrays_to_the_letter(tmp_path: Path) -> None:
