@@ -228,6 +228,7 @@ def make_second(place: Path) -> Any:
         "delta_f": {"dtype": "<i4", "order": "F", "filters": [numcodecs.Delta("<i4")]},
         "shuffle": {"dtype": "<i4", "filters": [numcodecs.Shuffle(4)],
                     "compressors": numcodecs.LZ4()},
+        "both": {"dtype": "<i4", "filters": [numcodecs.Delta("<i4"), numcodecs.Shuffle(4)]},
         "plain": {"dtype": "?", "compressors": None},
         "bytes": {"dtype": "S3"},
         "times": {"dtype": "<M8[s]"},
@@ -250,9 +251,9 @@ def test_the_second_format_is_translated(tmp_path: Path) -> None:
     report = import_zarr(None, str(tmp_path / "old"), repo)
 
     assert_equal(of_repository(repo), arrays(second))
-    assert report.notes == ("encoded anew: below/shuffle, texts",)
+    assert report.notes == ("encoded anew: texts",)
     found = contents(repo.readonly_session("main"))
-    for name, key in (("zlib", "1.2"), ("delta_f", "0.0"), ("slash", "1/1")):
+    for name, key in (("zlib", "1.2"), ("delta_f", "0.0"), ("both", "1.0"), ("slash", "1/1")):
         coordinate = tuple(map(int, key.replace("/", ".").split(".")))
         stored = (tmp_path / "old" / "below" / name / key).read_bytes()
         assert found[f"/below/{name}", coordinate] == stored, name

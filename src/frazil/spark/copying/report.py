@@ -59,7 +59,6 @@ class CopyReport(_Table):
     seconds: float
     job_id: str
     application_id: str | None
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, repr=False)

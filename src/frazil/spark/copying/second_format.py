@@ -8,6 +8,7 @@ import base64
 import json
 import struct
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,22 @@ except ImportError:  # before zarr 3.1.2
     migrate_v2_to_v3 = None  # type: ignore[assignment]
 
 _ARRAY = ".zarray"
+_OF_BYTES = frozenset(
+    {
+        "shuffle",
+        "fletcher32",
+        "crc32",
+        "adler32",
+        "zlib",
+        "gzip",
+        "bz2",
+        "lzma",
+        "lz4",
+        "zstd",
+        "blosc",
+    }
+)
+"""Filters that are codecs of bytes in the third format, behind those of arrays."""
 _DIMENSIONS = "_ARRAY_DIMENSIONS"
 """Where Xarray keeps the names of dimensions in Zarr V2, which has no place for them."""
 
@@ -66,10 +83,22 @@ def _translate(second: Document) -> Document:
     """The metadata in the third format; raises where there is no equivalent."""
     if migrate_v2_to_v3 is None:
         raise NotImplementedError("this release of zarr can't translate")
+    filters = second.get("filters") or []
+    of_arrays = list(takewhile(lambda each: each["id"] not in _OF_BYTES, filters))
+    changed = {**second, "fill_value": _find_fill(second), "filters": of_arrays or None}
     source, target = MemoryStore(), MemoryStore()
-    _put(source, _ARRAY, encode_document({**second, "fill_value": _find_fill(second)}))
+    _put(source, _ARRAY, encode_document(changed))
     migrate_v2_to_v3(input_store=source, output_store=target)
-    return _take_metadata(target)
+    third = _take_metadata(target)
+    names = [each["name"] for each in third["codecs"]]
+    at = names.index("bytes") + 1
+    of_bytes = [_name_codec(each) for each in filters[len(of_arrays) :]]
+    return {**third, "codecs": [*third["codecs"][:at], *of_bytes, *third["codecs"][at:]]}
+
+
+def _name_codec(filter: Document) -> Document:
+    configuration = {name: each for name, each in filter.items() if name != "id"}
+    return {"name": f"numcodecs.{filter['id']}", "configuration": configuration}
 
 
 def _find_fill(second: Document) -> object:
@@ -124,18 +153,19 @@ def _encode_fill(second: Document, third: Document) -> object:
 
 
 def _means_the_same(second: Document, third: Document, chunk: bytes | None) -> bool:
-    """Whether a chunk has the same elements by either metadata."""
-    if chunk is None:
-        return True
+    """Whether a chunk has the same elements by either metadata; without one, whether Zarr takes it."""
     shape = [int(size) for size in second["chunks"]]
-    third_store = MemoryStore()
-    _put(third_store, METADATA, encode_document({**third, "shape": shape}))
-    _put(third_store, find_keys(third, "").spell([0] * len(shape)), chunk)
+    store = MemoryStore()
+    _put(store, METADATA, encode_document({**third, "shape": shape}))
+    if chunk is not None:
+        _put(store, find_keys(third, "").spell([0] * len(shape)), chunk)
     try:
-        found = np.asarray(zarr.open_array(third_store, mode="r")[...])
+        found = np.asarray(zarr.open_array(store, mode="r")[...])
     except Exception:
         return False
-    wanted = np.asarray(open_second(encode_document(second), chunk)[...])
+    wanted = (
+        found if chunk is None else np.asarray(open_second(encode_document(second), chunk)[...])
+    )
     # Which byte comes first is a matter of the file.
     is_of_type = wanted.dtype.newbyteorder("=") == found.dtype.newbyteorder("=")
     is_nullable = wanted.dtype.kind in "fcmM"
