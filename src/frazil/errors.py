@@ -30,7 +30,8 @@
     ├── FormatError               restore or repair the named file
     ├── SetupError                install or configure what it names
     ├── JobError                  look at what the cluster says
-    │   └── JobCancelledError     somebody stopped it
+    │   ├── JobCancelledError     somebody stopped it
+    │   └── LeaseLostError        run it again
     └── InternalError             report a bug
 
 Rule kept here: every exception survives pickling, because Spark carries them between processes.
@@ -54,6 +55,7 @@ __all__ = [
     "InvalidSourcesError",
     "JobCancelledError",
     "JobError",
+    "LeaseLostError",
     "NodeNotFoundError",
     "NotFoundError",
     "ObjectExistsError",

@@ -10,7 +10,7 @@ from frazil.assets import Assets
 from frazil.format.ids import SnapshotId
 from frazil.format.snapshot import ManifestFileInfo
 from frazil.maintenance.deleting import Deleted, delete_objects
-from frazil.maintenance.id_columns import IdSet, column_of, unite_columns
+from frazil.maintenance.id_columns import IdSet, column_of, distinct, unite_columns
 from frazil.maintenance.limits import SweepLimits, WalkLimits
 from frazil.maintenance.listing import chunk_folder, find_id_size, list_garbage
 from frazil.maintenance.marking import CHUNK_IDS
@@ -50,7 +50,7 @@ class MarkManifests:
         read = map_manifests(assets, manifests, CHUNK_IDS, self.limits)
         ids = np.concatenate([np.empty(0, f"S{size}"), *unite_columns(read)])
         named = column_of((info.id for info in manifests), size)
-        return write_part(self.place, np.unique(ids), named)
+        return write_part(self.place, distinct(ids), named)
 
 
 @dataclass(frozen=True, slots=True)
