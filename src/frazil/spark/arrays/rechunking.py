@@ -77,7 +77,12 @@ def rechunk(
         total = byte_count(original.shape, _itemsize(original))
         limit = task_bytes or choose_task_bytes(total, count_slots(spark))
         plan = plan_rechunk(
-            original.shape, find_unit(original), find_unit(target), _itemsize(original), memory, limit
+            original.shape,
+            find_unit(original),
+            find_unit(target),
+            _itemsize(original),
+            memory,
+            limit,
         )
         runner = run.choose_runner(spark, run_on, is_small=total <= limit)
         run.notes.append(_describe(plan))

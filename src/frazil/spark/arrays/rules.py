@@ -23,8 +23,10 @@ def add_missing_rules(state: SessionState, rewritten: Container[NodeId]) -> None
     if changed:
         _add_rules(
             state,
-            lambda node: node.id in changed
-            and (node.id in rewritten or (node.array is not None and not node.array.manifests)),
+            lambda node: (
+                node.id in changed
+                and (node.id in rewritten or (node.array is not None and not node.array.manifests))
+            ),
         )
 
 
