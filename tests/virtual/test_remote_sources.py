@@ -15,11 +15,11 @@ from frazil.credentials import (
     s3_credentials,
 )
 from frazil.errors import InvalidInputError, ObjectNotFoundError, PermissionDeniedError
+from frazil.storage.blocks import BLOCK_BYTES
 from frazil.testing.object_server import ObjectServer, ServerOptions
 from frazil.testing.object_server.bucket import NO_CONDITION, Description
 from frazil.testing.object_server.faults import Delay, Refuse, Rule
 from frazil.virtual import Source
-from frazil.storage.blocks import BLOCK_BYTES
 from tests.storage.file_server import serve_files
 from tests.virtual.files import days, save
 from tests.virtual.repositories import read
