@@ -33,6 +33,7 @@ from benchmarks.support.spark_starting import start
 _WORKERS = 2
 # It has no types of its own for all that is called here.
 _dask: Any = dask.array
+_client: Any = Client
 
 
 def ingest_frazil(folder: str, mode: str, chunk_steps: int) -> Figures:
@@ -172,7 +173,7 @@ def rechunk_distributed(folder: str, chunks: list[int]) -> Figures:
         session.commit("rechunked")
 
     begin = time.perf_counter()
-    with Client(n_workers=_WORKERS, threads_per_worker=1, dashboard_address=None) as client:
+    with _client(n_workers=_WORKERS, threads_per_worker=1, dashboard_address=None) as client:
         client.wait_for_workers(_WORKERS)
         startup_seconds = time.perf_counter() - begin
         figures = timed(work)[1]
