@@ -39,7 +39,7 @@ test-oldest: environment ## run the fast tests on the oldest Python found, unles
 
 .PHONY: test-deep
 test-deep: environment ## run races, crashes and random sessions far longer than `test` does
-	FRAZIL_DEEP=1 $(RUN) pytest -n $(WORKERS) --dist loadgroup tests/faults tests/property tests/spark/streams
+	FRAZIL_DEEP=1 $(RUN) pytest -n $(WORKERS) --dist loadgroup tests/faults tests/property tests/spark/garbage tests/spark/streams
 
 .PHONY: check
 check: environment ## formatting, lint, types, layers

@@ -66,7 +66,7 @@ def ask_everything(spark: SparkSession, url: str) -> dict[str, list[str]]:
     return found
 
 
-@pytest.mark.parametrize("where", ["local_cluster", "client", "on_cluster"])
+@pytest.mark.parametrize("where", ["local_cluster", "client"])
 def test_tables_are_the_same_everywhere(
     request: pytest.FixtureRequest, local: Driver, weather: Path, where: str
 ) -> None:

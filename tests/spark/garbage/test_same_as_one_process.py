@@ -1,5 +1,6 @@
 """Garbage collected by tasks is what one process would delete, object by object, whatever happened."""
 
+import os
 from datetime import datetime
 
 import pytest
@@ -10,7 +11,8 @@ from frazil.spark import collect_garbage
 from tests.garbage_programs import run_programs
 from tests.garbage_worlds import World
 
-EXAMPLES = {Dialect.V2: 20, Dialect.V1: 8, Dialect.DRAFT: 4}
+DEEP = "FRAZIL_DEEP" in os.environ
+EXAMPLES = {Dialect.V2: 8, Dialect.V1: 4, Dialect.DRAFT: 2}
 
 
 class TwoWays(World):
@@ -43,4 +45,4 @@ class TwoWays(World):
 
 @pytest.mark.parametrize("dialect", EXAMPLES, ids=lambda dialect: dialect.value)
 def test_tasks_delete_what_one_process_would(dialect: Dialect) -> None:
-    run_programs(TwoWays, dialect, EXAMPLES[dialect])
+    run_programs(TwoWays, dialect, EXAMPLES[dialect] * (50 if DEEP else 1))
