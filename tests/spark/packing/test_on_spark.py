@@ -74,15 +74,16 @@ def test_a_rewrite_whose_tasks_fail_leaves_the_branch_until_the_next_one(
 
 
 class KillsAtFirst(ForwardingStorage):
-    """Kills the first worker that writes a chunk, when the chunk is written."""
+    """Kills the first worker that writes a file of a kind, when it is written."""
 
-    def __init__(self, inner: Storage, folder: Path) -> None:
+    def __init__(self, inner: Storage, folder: Path, kind: str = "chunks/") -> None:
         super().__init__(inner)
         self._mark = folder / "killed"
+        self._kind = kind
 
     def _begin(self, request: Request) -> Course:
-        is_chunk = request.verb.is_write and request.keys[0].startswith("chunks/")
-        if not is_chunk or TaskContext.get() is None or self._mark.exists():
+        is_meant = request.verb.is_write and "".join(request.keys[:1]).startswith(self._kind)
+        if not is_meant or TaskContext.get() is None or self._mark.exists():
             return STRAIGHT_ON
         return Course(finish=self._kill)
 
@@ -90,6 +91,22 @@ class KillsAtFirst(ForwardingStorage):
         self._mark.touch()
         die()
         return answer
+
+
+@pytest.mark.usefixtures("many_tasks")
+def test_a_worker_that_is_killed_while_it_rewrites_is_replaced(
+    spark: SparkSession, path: Path, repo: Repository, tmp_path: Path
+) -> None:
+    storage = KillsAtFirst(frazil.local_filesystem_storage(str(path)), tmp_path, "manifests/")
+    before = messages(repo)
+
+    report = rewrite_manifests(spark, Repository.open(storage, split_every(5)), run_on="spark")
+
+    assert (tmp_path / "killed").exists()
+    assert report.retries >= 1
+    assert messages(repo)[1:] == before
+    assert dangling_files(repo) == set()
+    np.testing.assert_array_equal(read_values(repo.readonly_session("main")), VALUES)
 
 
 @pytest.mark.usefixtures("many_tasks")
