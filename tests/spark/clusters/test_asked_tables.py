@@ -138,3 +138,29 @@ def test_trouble_loses_nothing(local_cluster: Driver, tmp_path: Path) -> None:
     assert found[:, 1] == pytest.approx(before[:, 1] * 2)
     assert found[1, 2] == 50.0
     assert np.isnan(found[[0, 2, 3], 2]).all()
+
+
+def overwrite_and_follow(spark: SparkSession, folder: Path) -> int:
+    """A whole overwrite through the data source, and the feed of changes as a stream."""
+    url = str(folder / "repo")
+    frazil.spark.register(spark)
+    put_file(folder / "files", 0)
+    start(read_files(spark, folder / "files"), url, folder / "checkpoint").awaitTermination()
+    part = spark.createDataFrame([(1, 2, 50.0)], "t long, x long, v double")
+    part.write.format("icechunk").option("repo", url).mode("overwrite").save()
+    changes = spark.readStream.format("icechunk").option("repo", url).option("table", "changes")
+    seen = changes.load().writeStream.format("memory").queryName("seen_changes")
+    seen = seen.option("checkpointLocation", str(folder / "feed")).trigger(availableNow=True)
+    seen.start().awaitTermination()
+    return spark.sql("SELECT count(DISTINCT snapshot_id) FROM seen_changes").collect()[0][0]  # type: ignore[no-any-return]
+
+
+def test_all_is_overwritten_and_followed(local_cluster: Driver, tmp_path: Path) -> None:
+    repo = frazil.Repository.create(frazil.local_filesystem_storage(str(tmp_path / "repo")))
+
+    seen = local_cluster.call(overwrite_and_follow, tmp_path)
+
+    found = values(repo)
+    assert found[1, 2] == 50.0
+    assert np.isnan(found).sum() == found.size - 1
+    assert seen == len(list(repo.ancestry(branch="main"))) - 1
