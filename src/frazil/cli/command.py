@@ -9,16 +9,23 @@ from typing import Annotated, Any
 
 import typer
 
+from frazil.cli.bars import open_bars
+from frazil.cli.cluster import Cluster, Master, Progress
 from frazil.cli.failing import INTERRUPTED, explain
 from frazil.cli.output import Output
+from frazil.watching import watched_by
 
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _Debug = Annotated[bool, typer.Option("--debug", help="Show where an error came from.")]
 
-_MORE = (
-    inspect.Parameter("is_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_Json),
-    inspect.Parameter("is_debug", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_Debug),
-)
+
+def _option(name: str, annotation: Any, default: object) -> inspect.Parameter:
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, kind, default=default, annotation=annotation)
+
+
+_OF_ALL = (_option("is_json", _Json, False), _option("is_debug", _Debug, False))
+_OF_JOBS = (_option("master", Master, None), _option("progress", Progress, True))
 
 
 def add_command(
@@ -26,6 +33,7 @@ def add_command(
 ) -> None:
     """Make a function a command; its parameter `output` is where the answer goes.
 
+    One with a parameter `cluster` runs a job, and has the options that say where and how.
     What its docstring says after a line `Examples:` is shown as it is, below the options.
     """
     text, _, examples = (inspect.getdoc(function) or "").partition("\nExamples:\n")
@@ -35,15 +43,21 @@ def add_command(
 
 
 def _wrap(function: Callable[..., None]) -> Callable[..., None]:
-    signature = inspect.signature(function)
-    own = [each for each in signature.parameters.values() if each.name != "output"]
+    parameters = inspect.signature(function).parameters
+    runs_job = "cluster" in parameters
+    own = [each for name, each in parameters.items() if name not in ("output", "cluster")]
     given = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own]
+    options = [*given, *(_OF_JOBS if runs_job else ()), *_OF_ALL]
 
     @functools.wraps(function)
     def run(*, is_json: bool, is_debug: bool, **arguments: Any) -> None:
-        output = Output(is_json)
+        output = Output(is_json, open_bars(is_wanted=not is_json))
+        if runs_job:
+            master, progress = arguments.pop("master"), arguments.pop("progress")
+            arguments["cluster"] = Cluster(master, progress and not is_json)
         try:
-            function(**arguments, output=output)
+            with watched_by(output.bars):
+                function(**arguments, output=output)
         except (typer.Exit, typer.Abort):
             raise
         except KeyboardInterrupt:
@@ -58,7 +72,9 @@ def _wrap(function: Callable[..., None]) -> Callable[..., None]:
             failure = explain(error)
             output.fail(failure)
             raise typer.Exit(failure.code) from None
+        finally:
+            output.bars.close()
 
-    run.__signature__ = inspect.Signature([*given, *_MORE])  # type: ignore[attr-defined]
-    run.__annotations__ = {each.name: each.annotation for each in (*given, *_MORE)}
+    run.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in options}
     return run

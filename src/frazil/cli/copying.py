@@ -1,14 +1,14 @@
 """Commands that copy: a repository to another place, a version to plain Zarr, plain Zarr to a group."""
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 
 from frazil.cli.arguments import Authorize, Branch, Message, Version, open_place, open_version
-from frazil.cli.jobs import Master, Progress
+from frazil.cli.cluster import Cluster, Spark
 from frazil.cli.output import Output, clean
 
-Spark = Annotated[bool, typer.Option("--spark", help="Run on Spark, not in this process.")]
 _Target = Annotated[
     str, typer.Argument(metavar="TARGET", help="Where it goes to: a URL or a path.")
 ]
@@ -31,8 +31,7 @@ def copy(
     ] = None,
     shallow: Annotated[bool, typer.Option("--shallow", help="Tips of branches only.")] = False,
     spark: Spark = False,
-    master: Master = None,
-    progress: Progress = True,
+    cluster: Cluster,
     output: Output,
 ) -> None:
     """Copy a repository object by object, or bring an earlier copy up to date.
@@ -41,8 +40,8 @@ def copy(
     frazil copy data/weather s3://bucket/weather
     frazil copy data/weather backup --branch main --last 10
     """
-    report = _load_spark().copy(
-        _find_session(spark, master),
+    report = _choose(cluster, spark)(
+        "copy",
         open_place(source),
         target,
         branches=branch or None,
@@ -50,7 +49,6 @@ def copy(
         group=group,
         last=last,
         shallow=shallow,
-        **_how(output, spark=spark, master=master, progress=progress),
     )
     output.answer(report, clean(str(report)))
 
@@ -65,8 +63,7 @@ def export(
     ] = False,
     authorize: Authorize = None,
     spark: Spark = False,
-    master: Master = None,
-    progress: Progress = True,
+    cluster: Cluster,
     output: Output,
 ) -> None:
     """Write a version as a plain Zarr V3 hierarchy; chunks are copied as they are.
@@ -76,14 +73,13 @@ def export(
     frazil export data/weather s3://bucket/t2m.zarr --group surface --consolidated
     """
     repository, session, _ = open_version(url, authorize)
-    report = _load_spark().export_zarr(
-        _find_session(spark, master),
+    report = _choose(cluster, spark)(
+        "export_zarr",
         repository,
         target,
         snapshot=str(session.snapshot_id),
         group=group,
         consolidated=consolidated,
-        **_how(output, spark=spark, master=master, progress=progress),
     )
     output.answer(report, clean(str(report)))
 
@@ -98,8 +94,7 @@ def import_zarr(
     branch: Branch = "main",
     message: Message = None,
     spark: Spark = False,
-    master: Master = None,
-    progress: Progress = True,
+    cluster: Cluster,
     output: Output,
 ) -> None:
     """Bring a plain Zarr hierarchy into a group of a repository, in one commit.
@@ -107,29 +102,17 @@ def import_zarr(
     Examples:
     frazil import weather.zarr data/weather --group surface
     """
-    report = _load_spark().import_zarr(
-        _find_session(spark, master),
+    report = _choose(cluster, spark)(
+        "import_zarr",
         source,
         open_place(url),
         group=group,
         branch=branch,
         message=message,
-        **_how(output, spark=spark, master=master, progress=progress),
     )
     output.answer(report, clean(str(report)))
 
 
-def _find_session(spark: bool, master: str | None) -> Any:
-    """A session of Spark, if one is asked for."""
-    return _load_spark().session(master=master) if spark or master else None
-
-
-def _how(output: Output, *, spark: bool, master: str | None, progress: bool) -> dict[str, Any]:
-    job = _load_spark().Job(progress=progress and not output.is_json)
-    return {"run_on": "auto" if spark or master else "driver", "job": job}
-
-
-def _load_spark() -> Any:
-    import frazil.spark  # noqa: PLC0415 (an extra)
-
-    return frazil.spark
+def _choose(cluster: Cluster, spark: bool) -> Callable[..., Any]:
+    """Where to run: on Spark, if that or its master is asked for."""
+    return cluster.run if cluster.is_wanted(spark) else cluster.run_here

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from frazil.cli.jobs import load_spark
+from frazil.cli.cluster import load_spark
 from frazil.cli.output import Output
 
 

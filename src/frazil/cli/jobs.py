@@ -1,20 +1,16 @@
 """Commands that run on Spark: ingest, rechunk, analyze, sql. Spark is loaded when they are."""
 
 from collections.abc import Sequence
-from importlib import import_module
 from math import isfinite
 from typing import Annotated, Any, Literal
 
 import typer
 
 from frazil.cli.arguments import Authorize, Branch, DryRun, Message, Place, Version
+from frazil.cli.cluster import Cluster, load_spark
 from frazil.cli.output import Output, clean, make_table
 from frazil.errors import InvalidInputError
 
-Master = Annotated[
-    str | None, typer.Option("--master", help="Spark's master; without it, this machine.")
-]
-Progress = Annotated[bool, typer.Option(help="Show a bar while it runs.")]
 _SHOWN_ROWS = 20
 
 
@@ -42,9 +38,8 @@ def ingest(
     ] = None,
     branch: Branch = "main",
     message: Message = None,
-    master: Master = None,
-    progress: Progress = True,
     dry_run: DryRun = False,
+    cluster: Cluster,
     output: Output,
 ) -> None:
     """Bring files into a group of a repository in one commit, by reference where that is possible.
@@ -53,9 +48,8 @@ def ingest(
     frazil ingest "archive/*.nc" --into data/weather --append-dim time
     frazil ingest s3://bucket/archive/ --into s3://bucket/weather --append-dim time --dry-run
     """
-    spark = load_spark()
-    report = spark.ingest(
-        spark.session(master=master),
+    report = cluster.run(
+        "ingest",
         sources,
         into,
         branch=branch,
@@ -67,7 +61,6 @@ def ingest(
         skip=skip or (),
         message=message,
         dry_run=dry_run,
-        job=spark.Job(progress=progress and not output.is_json),
     )
     output.answer(report, clean(str(report)))
 
@@ -85,8 +78,7 @@ def rechunk(
     max_memory: Annotated[str, typer.Option(help="Of a task.")] = "512MB",
     branch: Branch = "main",
     message: Message = None,
-    master: Master = None,
-    progress: Progress = True,
+    cluster: Cluster,
     output: Output,
 ) -> None:
     """Give an array other chunks, in one commit and in bounded memory.
@@ -94,9 +86,8 @@ def rechunk(
     Examples:
     frazil rechunk data/weather t2m --chunks time=-1,lat=10,lon=10
     """
-    spark = load_spark()
-    report = spark.rechunk(
-        spark.session(master=master),
+    report = cluster.run(
+        "rechunk",
         url,
         array,
         parse_chunks(chunks),
@@ -104,7 +95,6 @@ def rechunk(
         max_memory=max_memory,
         branch=branch,
         message=message,
-        job=spark.Job(progress=progress and not output.is_json),
     )
     output.answer(report, clean(str(report)))
 
@@ -119,8 +109,7 @@ def analyze(
     authorize: Authorize = None,
     branch: Branch = "main",
     message: Message = None,
-    master: Master = None,
-    progress: Progress = True,
+    cluster: Cluster,
     output: Output,
 ) -> None:
     """Measure the values of chunks, in one commit, so that queries skip those they need not read.
@@ -129,16 +118,14 @@ def analyze(
     frazil analyze data/weather
     frazil analyze data/weather --array t2m --array rain
     """
-    spark = load_spark()
-    report = spark.analyze(
-        spark.session(master=master),
+    report = cluster.run(
+        "analyze",
         url,
         array or None,
         group=group,
         authorize=authorize or (),
         branch=branch,
         message=message,
-        job=spark.Job(progress=progress and not output.is_json),
     )
     output.answer(report, clean(str(report)))
 
@@ -153,7 +140,7 @@ def sql(
         typer.Option(min=1, help=f"The most rows; {_SHOWN_ROWS} if they are shown as a table."),
     ] = None,
     authorize: Authorize = None,
-    master: Master = None,
+    cluster: Cluster,
     output: Output,
 ) -> None:
     """Ask a repository with SQL: arrays are tables of cells, repo.snapshots and others tell of it.
@@ -163,7 +150,7 @@ def sql(
     frazil sql data/weather@v1 "SELECT * FROM repo.arrays" --json
     """
     most = limit if output.is_json else limit or _SHOWN_ROWS
-    found = _ask(url, query, group, authorize or (), master, None if most is None else most + 1)
+    found = _ask(cluster, url, query, group, authorize or (), None if most is None else most + 1)
     rows = [
         {name: _finite(value) for name, value in row.items()}
         for row in found.slice(0, most).to_pylist()
@@ -175,18 +162,24 @@ def sql(
 
 
 def _ask(
-    url: str, query: str, group: str, authorize: Sequence[str], master: str | None, most: int | None
+    cluster: Cluster, url: str, query: str, group: str, authorize: Sequence[str], most: int | None
 ) -> Any:
     """The first rows of an answer, as a table of Arrow, whose times know their zone."""
     spark = load_spark()
     from pyspark.errors import AnalysisException  # noqa: PLC0415 (an extra)
 
-    session = spark.session(master=master)
+    from frazil.spark.fan_out import run_watched  # noqa: PLC0415 (an extra)
+
+    session, job = spark.session(master=cluster.master), cluster.job()
     try:
         frame = spark.sql(url, query, spark=session, group=group, authorize=authorize)
     except AnalysisException as error:
         raise InvalidInputError(f"Spark can't read this query: {_first_line(error)}") from error
-    return (frame if most is None else frame.limit(most)).toArrow()
+    frame = frame if most is None else frame.limit(most)
+    try:
+        return run_watched(session, job, "asking", 1, frame.toArrow)
+    finally:
+        job.end()
 
 
 def _first_line(error: Exception) -> str:
@@ -211,10 +204,3 @@ def parse_chunks(text: str) -> dict[str, int]:
             raise InvalidInputError(f"{part!r} is not a dimension with a size, such as time=24")
         found[name.strip()] = int(size)
     return found
-
-
-def load_spark() -> Any:
-    """The jobs on Spark, which are an extra."""
-    # Before all that it needs: by other packages that are missing another extra would be advised.
-    import_module("pyspark")
-    return import_module("frazil.spark")

@@ -7,7 +7,7 @@ cursor. Answers go to standard output; questions, progress and errors to standar
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import typer
@@ -15,8 +15,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from frazil.cli.bars import Bars
 from frazil.cli.failing import Failure
 from frazil.rendering.plain import to_plain
+from frazil.rendering.progress import Silent
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +26,11 @@ class Output:
     """Where a command puts its answer, and in which form."""
 
     is_json: bool = False
+    bars: Bars = field(default_factory=lambda: Bars(Silent()))
 
     def answer(self, value: Any, *shown: Any) -> None:
         """Print a value: as JSON, or what is given to show it to people."""
+        self.bars.close()
         if self.is_json:
             print(json.dumps(to_plain(value), indent=2, ensure_ascii=False, allow_nan=False))
             return
@@ -40,6 +44,7 @@ class Output:
 
     def note(self, text: str) -> None:
         """Tell people something beside the answer."""
+        self.bars.close()
         if not self.is_json:
             Console(stderr=True, highlight=False).print(clean(text), style="dim", markup=False)
 
@@ -47,6 +52,7 @@ class Output:
         """Ask, unless it is agreed already; without anybody to ask, the answer is no."""
         if is_agreed:
             return
+        self.bars.close()
         if self.is_json or not sys.stdin.isatty():
             self.note(f"{question} Nothing was done: --yes does it.")
             raise typer.Exit(1)
@@ -54,6 +60,7 @@ class Output:
 
     def fail(self, failure: Failure) -> None:
         """Tell what went wrong."""
+        self.bars.close()
         if self.is_json:
             print(json.dumps(failure.to_dict(), ensure_ascii=False), file=sys.stderr)
             return

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from frazil.cli.arguments import Authorize, DryRun, Place, Yes, open_place, parse_moment
+from frazil.cli.cluster import Cluster, Spark
 from frazil.cli.output import Output, clean, make_card, make_table
 from frazil.errors import SetupError
 from frazil.ops import GCSummary
@@ -24,13 +25,15 @@ OlderThan = Annotated[
 _DAMAGED = 8
 
 
-def stats(url: Place, *, output: Output) -> None:
+def stats(url: Place, *, spark: Spark = False, cluster: Cluster, output: Output) -> None:
     """Tell how many bytes the chunks of all versions take.
 
     Examples:
     frazil stats data/weather
     """
-    found = open_place(url).chunk_storage_stats()
+    repo = open_place(url)
+    on_spark = cluster.is_wanted(spark)
+    found = cluster.run("stats", repo) if on_spark else repo.chunk_storage_stats()
     rows = [
         ("native", show_bytes(found.native_bytes)),
         ("inlined", show_bytes(found.inlined_bytes)),
@@ -54,6 +57,8 @@ def check(
     authorize: Authorize = None,
     dry_run: DryRun = False,
     yes: Yes = False,
+    spark: Spark = False,
+    cluster: Cluster,
     output: Output,
 ) -> None:
     """Find everything that is wrong with a repository; exit code 8 if something is lost.
@@ -61,9 +66,13 @@ def check(
     Examples:
     frazil check data/weather --deep
     frazil check data/weather --repair --dry-run
+    frazil check s3://bucket/weather --deep --spark
     """
     repo = open_place(url, authorize)
-    report = repo.check(branch=branch, deep=deep, virtual=virtual)
+    if cluster.is_wanted(spark):
+        report = cluster.run("check", repo, branch=branch, deep=deep, virtual_sources=virtual)
+    else:
+        report = repo.check(branch=branch, deep=deep, virtual=virtual)
     if not repair:
         output.answer(report, clean(str(report)).rstrip())
         raise typer.Exit(0 if report.is_healthy else _DAMAGED)
@@ -76,20 +85,35 @@ def check(
 
 
 def gc(
-    url: Place, *, older_than: OlderThan, dry_run: DryRun = False, yes: Yes = False, output: Output
+    url: Place,
+    *,
+    older_than: OlderThan,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    spark: Spark = False,
+    cluster: Cluster,
+    output: Output,
 ) -> None:
     """Delete what no version needs, if it is old enough that no running job does either.
 
     Examples:
     frazil gc data/weather --older-than 7d --dry-run
     frazil gc data/weather --older-than 7d --yes
+    frazil gc s3://bucket/weather --older-than 7d --spark --yes
     """
     repo, cutoff = open_place(url), parse_moment(older_than)
+
+    def collect(*, dry_run: bool) -> GCSummary:
+        if not cluster.is_wanted(spark):
+            return repo.garbage_collect(cutoff, dry_run=dry_run)
+        found: GCSummary = cluster.run("collect_garbage", repo, cutoff, dry_run=dry_run).summary
+        return found
+
     if not dry_run and not yes:
-        planned = repo.garbage_collect(cutoff, dry_run=True)
+        planned = collect(dry_run=True)
         output.note(f"would delete {_count(planned)} objects, {show_bytes(planned.bytes_deleted)}")
         output.confirm("Delete them?", is_agreed=False)
-    done = repo.garbage_collect(cutoff, dry_run=dry_run)
+    done = collect(dry_run=dry_run)
     word = "would be deleted" if dry_run else "deleted"
     rows = [
         (name, f"{getattr(done, f'{name}_deleted'):,}")

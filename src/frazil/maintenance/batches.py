@@ -1,6 +1,6 @@
 """Items a few at a time, and some before they are asked for."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import TypeVar
@@ -13,6 +13,19 @@ def in_batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
     remaining = iter(items)
     while batch := list(islice(remaining, size)):
         yield batch
+
+
+def pack(items: Sequence[T], sizes: Sequence[int], most: int) -> list[list[T]]:
+    """Neighbours together as long as they are no more than so much; an item is never cut."""
+    groups: list[list[T]] = []
+    filled = 0
+    for item, size in zip(items, sizes, strict=True):
+        if not groups or filled + size > most:
+            groups.append([])
+            filled = 0
+        groups[-1].append(item)
+        filled += size
+    return groups
 
 
 def read_ahead(items: Iterator[T]) -> Iterator[T]:

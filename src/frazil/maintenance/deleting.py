@@ -9,6 +9,7 @@ from frazil.errors import StorageError, ThrottledError
 from frazil.maintenance.batches import in_batches
 from frazil.maintenance.limits import SweepLimits
 from frazil.storage.interface import ObjectInfo, Storage
+from frazil.watching import count, find_length
 
 _OBJECTS_PER_REQUEST = 1000
 _PAUSES_SECONDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
@@ -58,8 +59,10 @@ def delete_objects(
     as the limits allow.
     """
     total, failures = Deleted(), 0
+    done = count(f"deleting {what.replace('_', ' ')}", "files", find_length(objects))
     for report in _delete_batches(storage, objects, limits):
         total += report
+        done.add(report.count + report.failed)
         failures = failures + 1 if report.has_failed else 0
         if failures >= limits.max_consecutive_delete_failures:
             raise StorageError(

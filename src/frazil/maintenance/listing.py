@@ -15,6 +15,7 @@ from frazil.maintenance.garbage import is_older
 from frazil.maintenance.id_columns import IdSet, parse_names
 from frazil.maintenance.shares import Share
 from frazil.storage.interface import CHOSEN_AT_ONCE, Choice, ObjectInfo, Storage
+from frazil.watching import count
 
 _LISTED_AHEAD = 2_000
 ALL = Share()
@@ -74,9 +75,13 @@ def list_garbage(
     They are listed as they are asked for, some ahead where that takes a trip, so that any number takes
     little memory.
     """
-    found = _list_chosen(
-        storage, folder, share, lambda keys: choose_garbage(keys, folder, kept, share)
-    )
+    done = count(f"looking through {folder.name}", "files")
+
+    def choose(keys: Sequence[str]) -> NDArray[np.bool_]:
+        done.add(len(keys))
+        return choose_garbage(keys, folder, kept, share)
+
+    found = _list_chosen(storage, folder, share, choose)
     if not storage.is_local:
         found = chain.from_iterable(read_ahead(in_batches(found, _LISTED_AHEAD)))
     for info in found:

@@ -33,6 +33,7 @@ from frazil.protocols.sequences import SequenceFiles
 from frazil.protocols.snapshot_infos import describe_snapshot, read_snapshot_anew
 from frazil.protocols.v1 import MAIN_KEY, RefFiles
 from frazil.storage.interface import Storage
+from frazil.watching import watch
 
 _REFS = "refs/"
 
@@ -134,7 +135,8 @@ def _read_all(assets: Assets, concurrency: int) -> dict[SnapshotId, SnapshotInfo
     names = [info.key.removeprefix(folder) for info in assets.storage.list(folder)]
     with ThreadPoolExecutor(concurrency) as pool:
         infos = pool.map(lambda name: _find_info(assets, name), names)
-        return {info.id: info for info in infos if info is not None}
+        told = watch(infos, "reading snapshots", "snapshots", total=len(names))
+        return {info.id: info for info in told if info is not None}
 
 
 def _find_info(assets: Assets, name: str) -> SnapshotInfo | None:

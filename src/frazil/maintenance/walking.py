@@ -3,7 +3,7 @@
 A manifest is read, reduced to something small where it was read, and let go.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,6 +20,7 @@ from frazil.format.snapshot import ManifestFileInfo
 from frazil.maintenance.batches import in_batches
 from frazil.maintenance.limits import MEBIBYTE, WalkLimits
 from frazil.protocols.history import has_history
+from frazil.watching import count, find_length
 
 T = TypeVar("T")
 
@@ -52,23 +53,27 @@ def find_manifests(
 ) -> dict[ManifestId, ManifestFileInfo]:
     """The manifests of these snapshots, each once; raises ObjectNotFoundError for a lost snapshot."""
     found: dict[ManifestId, ManifestFileInfo] = {}
+    done = count("reading snapshots", "snapshots", find_length(snapshots))
     for batch in in_batches(snapshots, limits.max_snapshots_in_memory):
         for infos in _read_used_manifests(assets, batch):
             found.update((info.id, info) for info in infos)
+            done.add(1)
     return found
 
 
 def map_manifests(
     assets: Assets,
-    manifests: Iterable[ManifestFileInfo],
+    manifests: Collection[ManifestFileInfo],
     reduction: Reduction[T],
     limits: WalkLimits,
 ) -> Iterator[T]:
     """What manifests are reduced to, some alone and some together; raises where one can't be read."""
+    done = count("reading manifests", "manifests", len(manifests))
     for batch in plan_batches(manifests, _with_most_decoded(limits, _READ_AT_ONCE_BYTES)):
         files = iter(assets.read_manifests_data([info.id for info in batch]))
         for part in plan_batches(batch, _with_most_decoded(limits, _DECODED_AT_ONCE_BYTES)):
             yield from _reduce(assets, part, list(islice(files, len(part))), reduction)
+            done.add(len(part))
 
 
 def _reduce(

@@ -75,9 +75,7 @@ def collect_results(spark: SparkSession, job: Job, what: str, frame: Any, count:
     There are so many tasks, or more.
     """
     job.refuse_if_cancelled()
-    with _watched(spark, job, what, count) as collect:
-        rows = collect(frame)
-    return _unpack(job, rows, count)
+    return _unpack(job, run_watched(spark, job, what, count, frame.collect), count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,45 +143,41 @@ def _unpack(job: Job, rows: Sequence[Any], count: int) -> list[Any]:
 # Watching
 
 
-@contextlib.contextmanager
-def _watched(
-    spark: SparkSession, job: Job, what: str, count: int
-) -> Iterator[Callable[[Any], list[Any]]]:
-    """A way to collect a frame that shows its progress and can be stopped; Ctrl-C stops it, too."""
+def run_watched(
+    spark: SparkSession, job: Job, what: str, count: int, action: Callable[[], Result]
+) -> Result:
+    """Let Spark do something of so many tasks, or more; progress is shown, and Ctrl-C stops it."""
     watch = _ConnectWatch(spark) if is_connect(spark) else _ClassicWatch(spark)
+    outcome: dict[str, Any] = {}
 
-    def collect(frame: Any) -> list[Any]:
-        outcome: dict[str, Any] = {}
-
-        def work() -> None:
-            try:
-                with watch.tagged():
-                    outcome["rows"] = frame.collect()
-            except BaseException as error:
-                outcome["error"] = error
-
-        thread = watch.thread(work)
-        thread.start()
-        job.let_stop(watch.stop)
+    def work() -> None:
         try:
-            while thread.is_alive():
-                tasks = watch.count_tasks()
-                job.note(what, tasks.running, tasks.failed)
-                job.show(what, tasks.done, max(tasks.total, count))
-                thread.join(_POLL_SECONDS)
-        except BaseException:
-            watch.stop()
-            thread.join()
-            raise
-        finally:
-            job.let_stop(None)
-        if "error" in outcome:
-            job.refuse_if_cancelled()
-            raise _translate(outcome["error"]) from outcome["error"]
-        job.show(what, count, count)
-        return list(outcome["rows"])
+            with watch.tagged():
+                outcome["value"] = action()
+        except BaseException as error:
+            outcome["error"] = error
 
-    yield collect
+    thread = watch.thread(work)
+    thread.start()
+    job.let_stop(watch.stop)
+    try:
+        while thread.is_alive():
+            tasks = watch.count_tasks()
+            job.note(what, tasks.running, tasks.failed)
+            job.show(what, tasks.done, max(tasks.total, count))
+            thread.join(_POLL_SECONDS)
+    except BaseException:
+        watch.stop()
+        thread.join()
+        raise
+    finally:
+        job.let_stop(None)
+    if "error" in outcome:
+        job.refuse_if_cancelled()
+        raise _translate(outcome["error"]) from outcome["error"]
+    job.show(what, count, count)
+    value: Result = outcome["value"]
+    return value
 
 
 def _translate(error: BaseException) -> BaseException:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from frazil.errors import JobCancelledError
 from frazil.maintenance.leases import Lease, leased
-from frazil.spark.progress import Display, Step, count_stragglers, open_display
+from frazil.rendering.progress import Display, Step, count_stragglers, open_display
 from frazil.storage import Storage
 
 

@@ -30,37 +30,25 @@ DEFAULT_MASTER = "local[*,4]"
 """All cores; a task may fail three times before the job does."""
 
 
-def session(
-    spark: SparkSession | None = None,
-    *,
-    master: str | None = None,
-    app_name: str = "frazil",
-    config: Mapping[str, Any] | None = None,
+def find_session(
+    given: SparkSession | None, master: str | None, app_name: str, config: Mapping[str, Any]
 ) -> SparkSession:
-    """A session of Spark: a new one, the one that runs, or the given one.
-
-    Nothing has to be configured: Java is found or brought by a package, workers run on this
-    interpreter and import what it can, failed tasks are tried again. `master` is Spark's, or the
-    `sc://` address of a server of Spark Connect. A session that runs already is left as it is; what
-    is missing in it raises SetupError, and what is slow in it is warned of (see `check`).
-    """
-    running = spark or SparkSession.getActiveSession()
+    """The given session, the one that runs, or a new one: what `frazil.spark.session` promises."""
+    running = given or SparkSession.getActiveSession()
     if running is not None:
         for problem in check_session(running):
             if problem.is_fatal:
                 raise SetupError(problem.text)
-            warnings.warn(problem.text, stacklevel=2)
+            warnings.warn(problem.text, stacklevel=3)
         return running
     _refuse_missing_packages()
     address = master or os.environ.get("SPARK_REMOTE", DEFAULT_MASTER)
     builder = SparkSession.builder.appName(app_name)
     if address.startswith(_CONNECT):
-        return _configured(builder.remote(address), config or {}).getOrCreate()
+        return _configured(builder.remote(address), config).getOrCreate()
     prepare_environment()
     paths = {_EXECUTOR_PATH: os.pathsep.join(python_path(sys.path))}
-    return _configured(
-        builder.master(address), {**_DEFAULTS, **paths, **(config or {})}
-    ).getOrCreate()
+    return _configured(builder.master(address), {**_DEFAULTS, **paths, **config}).getOrCreate()
 
 
 def _configured(builder: SparkSession.Builder, config: Mapping[str, Any]) -> SparkSession.Builder:

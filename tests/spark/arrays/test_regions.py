@@ -70,16 +70,6 @@ def test_balanced_boxes_are_as_many_and_as_large_at_most(length: int, unit: int,
     assert -(-length // balanced) == -(-length // size)
 
 
-@given(st.lists(st.integers(0, 100)), st.integers(1, 150))
-def test_packing_keeps_order_and_limit(sizes: list[int], most: int) -> None:
-    groups = regions.pack(list(range(len(sizes))), sizes, most)
-
-    assert [item for group in groups for item in group] == list(range(len(sizes)))
-    assert all(group for group in groups)
-    for group in groups:
-        assert len(group) == 1 or sum(sizes[item] for item in group) <= most
-
-
 def test_tasks_are_neither_tiny_nor_huge() -> None:
     gib = 1 << 30
 

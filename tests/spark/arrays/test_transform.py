@@ -360,3 +360,12 @@ def test_what_makes_no_sense_is_refused_before_any_task(
         transform(spark, filled, **given, **SMALL)
 
     assert filled.lookup_branch("main") == tip
+
+
+def test_a_group_that_xarray_cannot_open_is_named(spark: SparkSession, filled: Repository) -> None:
+    session = filled.writable_session("main")
+    zarr.create_array(session.store, name="bare", shape=(2,), dtype="i4")
+    session.commit("no names")
+
+    with pytest.raises(InvalidInputError, match="in the group / these arrays have none: bare"):
+        transform(spark, filled, lambda t: t, inputs=["t"], output="out", **SMALL)

@@ -26,6 +26,7 @@ from frazil.frames.tables.planning import (
     references_of_a_task,
 )
 from frazil.frames.tables.whole import choose_columns
+from frazil.maintenance.id_columns import distinct
 from frazil.maintenance.reach import find_reachable
 from frazil.maintenance.walking import uncached
 from frazil.session import Session
@@ -134,7 +135,7 @@ def _mark_shared(
             if not (table.kind == ChunkKind.NATIVE).all():
                 same = coords_.without(table.coordinates, changed_chunks(other, table))
                 shared[table.locate(same)] = True
-    known = np.unique(np.concatenate(chunk_ids)) if chunk_ids else np.empty(0, "S1")
+    known = distinct(np.concatenate(chunk_ids)) if chunk_ids else np.empty(0, "S1")
     for table, shared in own:
         is_native = table.kind == ChunkKind.NATIVE
         shared[is_native] = np.isin(_as_items(table.chunk_id[is_native]), known)

@@ -10,17 +10,26 @@ from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 from frazil.assets import Assets
+from frazil.maintenance.batches import pack
 from frazil.maintenance.checking.inventory import Inventory, take_inventory
 from frazil.maintenance.checking.manifest_walking import (
     CheckManifests,
     ManifestTotals,
     WantedManifest,
 )
+from frazil.maintenance.checking.manifests import ManifestFindings
 from frazil.maintenance.checking.orphans import ChunkTotals
 from frazil.maintenance.id_columns import IdSet
+from frazil.maintenance.limits import MEBIBYTE
+from frazil.watching import count
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+_PART_BYTES = 512 * MEBIBYTE
+"""What threads go through before it is told how far they are."""
+_FILE_BYTES = MEBIBYTE // 2
+"""What a file takes besides its bytes."""
 
 Stage = Callable[[ThreadPoolExecutor, Sequence[T]], R]
 
@@ -48,7 +57,7 @@ class Workers(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Threads:
-    """The threads of this process; all is one part."""
+    """The threads of this process."""
 
     pool: ThreadPoolExecutor
 
@@ -63,13 +72,16 @@ class Threads:
 
     def run(
         self,
-        what: str,  # noqa: ARG002
+        what: str,
         stage: Stage[T, R],
         items: Sequence[T],
-        sizes: Sequence[int],  # noqa: ARG002
+        sizes: Sequence[int],
     ) -> Iterable[R]:
-        """What a stage gives for all items."""
-        return (stage(self.pool, items),)
+        """What a stage gives for some items after the other, so that it can be told how far it is."""
+        done = count(what, "files", len(items))
+        for part in pack(items, [size + _FILE_BYTES for size in sizes], _PART_BYTES):
+            yield stage(self.pool, part)
+            done.add(len(part))
 
     def check_manifests(
         self, stage: CheckManifests, wanted: Sequence[WantedManifest], inventory: Inventory
@@ -77,5 +89,11 @@ class Threads:
         """Each manifest against the listing, while it is in memory."""
         stage = replace(stage, around=replace(stage.around, chunks=inventory.chunks))
         used = IdSet()
-        totals = stage.check(self.pool, wanted, lambda findings: used.add(findings.chunk_ids))
+        done = count("reading manifests", "manifests", len(wanted))
+
+        def take(findings: ManifestFindings) -> None:
+            used.add(findings.chunk_ids)
+            done.add(1)
+
+        totals = stage.check(self.pool, wanted, take)
         return totals, ChunkTotals.of(inventory.chunks, used)

@@ -14,7 +14,7 @@ from frazil.format.chunks import ChunkTable
 from frazil.format.ids import ChunkId
 from frazil.format.references import ChunkKind
 from frazil.maintenance.batches import in_batches
-from frazil.maintenance.id_columns import IdSet, ids_of, parse_names
+from frazil.maintenance.id_columns import IdSet, distinct, ids_of, parse_names
 from frazil.maintenance.legacy.names import name_chunk
 
 _ID_SIZE = 12
@@ -41,7 +41,7 @@ class ChunkCopies:
         names = (info.key.removeprefix(folder) for info in self._new.storage.list(folder))
         for batch in in_batches(names, _LISTED_AT_ONCE):
             ids, _ = parse_names(batch, _ID_SIZE)
-            self._there.add(np.unique(ids))
+            self._there.add(distinct(ids))
 
     def adopt(self, table: ChunkTable) -> ChunkTable:
         """References to copies, which are there when this returns; no other column changes.

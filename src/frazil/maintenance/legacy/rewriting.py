@@ -22,6 +22,7 @@ from frazil.maintenance.legacy.manifests import ManifestWriter
 from frazil.maintenance.legacy.names import name_node, name_snapshot
 from frazil.maintenance.legacy.old_files import is_free_for_v2
 from frazil.maintenance.legacy.tables import TableReader, arrays_of, read_all
+from frazil.watching import count, find_length
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +36,12 @@ class Files:
 def check_history(old: Assets, history: Iterable[SnapshotInfo]) -> None:
     """Read all that `HistoryWriter` reads, and write nothing."""
     reader = TableReader(old)
+    done = count("reading snapshots", "snapshots", find_length(history))
     for info in history:
         file = find_snapshot(old, info)
         for _ in read_all(reader, file) if file is not None else ():
             pass
+        done.add(1)
 
 
 def find_snapshot(assets: Assets, info: SnapshotInfo) -> Decoded[Snapshot] | None:
@@ -71,6 +74,7 @@ class HistoryWriter:
         """Write all snapshots, parents first; raises ObjectNotFoundError where a manifest is lost."""
         if self._old.dialect is Dialect.DRAFT:
             self._copies.find_copies()
+        done = count("writing snapshots", "snapshots", find_length(history))
         for info in history:
             file = find_snapshot(self._old, info)
             if file is None:
@@ -78,6 +82,7 @@ class HistoryWriter:
                 self.ids[info.id] = self.ids[info.parent_id]
             else:
                 self._write(info, file)
+            done.add(1)
 
     def _write(self, old: SnapshotInfo, file: Decoded[Snapshot]) -> None:
         parent_id = None if old.parent_id is None else self.ids[old.parent_id]

@@ -13,6 +13,7 @@ import numpy as np
 from pyspark.sql import SparkSession
 from xarray import DataArray, Dataset, Variable
 
+from frazil.maintenance.batches import pack
 from frazil.session import ForkSession
 from frazil.spark.arrays.one_commit import AnyRepository, running, write_regions
 from frazil.spark.arrays.regions import (
@@ -21,7 +22,6 @@ from frazil.spark.arrays.regions import (
     count_items,
     cut,
     grow,
-    pack,
     shift,
     slices_of,
 )

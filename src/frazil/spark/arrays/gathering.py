@@ -27,7 +27,7 @@ from frazil.format.chunks import ChunkTable, concatenate
 from frazil.format.coordinates import Coordinates, Extents
 from frazil.format.ids import NodeId
 from frazil.format.snapshot import ManifestRef, Node
-from frazil.spark.arrays.regions import pack
+from frazil.maintenance.batches import pack
 from frazil.spark.arrays.runner import Runner
 
 _TASK_REFERENCES = 200_000

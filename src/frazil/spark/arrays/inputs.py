@@ -56,28 +56,32 @@ class Space:
 
 
 def open_variable(session: Session, path: str) -> DataArray:
-    """One array with its coordinates; raises InvalidInputError if its dimensions have no names."""
+    """One array with its coordinates; raises InvalidInputError where dimensions have no names."""
     array = open_array(session, path)
-    names = dimensions_of(array)
-    if None in names:
-        raise InvalidInputError(f"the dimensions of {path} have no names, which Xarray needs")
     group, _, name = path.rpartition("/")
-    wanted = {name, *names, *str(array.attrs.get("coordinates", "")).split()}
+    wanted = {name, *dimensions_of(array), *str(array.attrs.get("coordinates", "")).split()}
     dataset: Any = xarray.open_zarr(
         session.store,
         group=group or None,
         consolidated=False,
         chunks=None,
-        drop_variables=[each for each in _arrays_in(session, group) if each not in wanted],
+        drop_variables=_names_in(session, group) - wanted,
     )
     # Also one that Xarray takes for a coordinate, because it is named like its dimension.
     found: DataArray = dataset[name]
     return found
 
 
-def _arrays_in(session: Session, group: str) -> list[str]:
-    opened = zarr.open_group(session.store, path=group.lstrip("/"), mode="r")
-    return [name for name, _ in opened.arrays()]
+def _names_in(session: Session, group: str) -> set[str]:
+    """The arrays of a group, which Xarray opens all together."""
+    arrays = dict(zarr.open_group(session.store, path=group.lstrip("/"), mode="r").arrays())
+    nameless = [name for name, array in arrays.items() if None in dimensions_of(array)]
+    if nameless:
+        raise InvalidInputError(
+            f"Xarray needs names of dimensions, and in the group /{group.lstrip('/')} these arrays "
+            f"have none: {', '.join(sorted(nameless))}"
+        )
+    return set(arrays)
 
 
 def find_space(arrays: Sequence[DataArray]) -> Space:

@@ -18,9 +18,10 @@ from frazil.format.chunks import ChunkTable
 from frazil.format.ids import ManifestId
 from frazil.format.references import ChunkKind, VirtualRef
 from frazil.format.snapshot import Node
+from frazil.maintenance.batches import pack
 from frazil.session import ForkSession
 from frazil.spark.arrays.one_commit import AnyRepository, running, write_regions
-from frazil.spark.arrays.regions import LEAST_TASK_BYTES, choose_task_bytes, pack
+from frazil.spark.arrays.regions import LEAST_TASK_BYTES, choose_task_bytes
 from frazil.spark.arrays.report import JobReport
 from frazil.spark.arrays.runner import RunOn, count_slots
 from frazil.spark.arrays.zarr_arrays import path_of

@@ -8,8 +8,9 @@ from frazil.frames.grids import Boxes
 from frazil.frames.partitions import plan_partitions
 from frazil.frames.statistics.analysing import Analysis, Subject, plan_analysis
 from frazil.frames.statistics.measures import Measures
+from frazil.maintenance.batches import pack
 from frazil.session import Session
-from frazil.spark.arrays.regions import choose_task_bytes, pack
+from frazil.spark.arrays.regions import choose_task_bytes
 from frazil.spark.arrays.runner import Runner
 from frazil.virtual.quiet import without_codec_warnings
 

@@ -8,6 +8,7 @@ import zarr
 from pyspark.sql import SparkSession
 
 from frazil.byte_sizes import parse_bytes
+from frazil.maintenance.batches import pack
 from frazil.session import ForkSession, Session
 from frazil.spark.arrays.one_commit import AnyRepository, running, write_regions
 from frazil.spark.arrays.rechunk_plan import Pass, RechunkPlan, plan_rechunk
@@ -16,7 +17,6 @@ from frazil.spark.arrays.regions import (
     choose_task_bytes,
     count_items,
     cut,
-    pack,
     slices_of,
     whole,
 )

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from frazil.maintenance.batches import pack
 from frazil.session import Session
 from frazil.spark.arrays.blocks import Computation
 from frazil.spark.arrays.one_commit import write_regions
@@ -20,7 +21,7 @@ from frazil.spark.arrays.reduction_tasks import (
     Sink,
 )
 from frazil.spark.arrays.reductions import Reduction
-from frazil.spark.arrays.regions import count_items, pack
+from frazil.spark.arrays.regions import count_items
 from frazil.spark.arrays.runner import Runner
 from frazil.spark.arrays.scratch import Scratch
 

@@ -7,11 +7,9 @@ share a chunk of that shape.
 from collections.abc import Sequence
 from itertools import product
 from math import prod
-from typing import TypeVar
 
 Box = tuple[tuple[int, int], ...]
 Shape = tuple[int, ...]
-T = TypeVar("T")
 
 MIB = 1 << 20
 LEAST_TASK_BYTES = 64 * MIB
@@ -90,16 +88,3 @@ def _balance_axis(size: int, unit: int, length: int) -> int:
 
 def _multiple(unit: int, most: int, length: int) -> int:
     return length if most >= length else most - most % unit
-
-
-def pack(items: Sequence[T], sizes: Sequence[int], most: int) -> list[list[T]]:
-    """Neighbours together as long as they are no more than so much; an item is never cut."""
-    groups: list[list[T]] = []
-    filled = 0
-    for item, size in zip(items, sizes, strict=True):
-        if not groups or filled + size > most:
-            groups.append([])
-            filled = 0
-        groups[-1].append(item)
-        filled += size
-    return groups

@@ -8,6 +8,7 @@ import numpy as np
 from xarray import DataArray
 
 from frazil.errors import InvalidInputError
+from frazil.maintenance.batches import pack
 from frazil.session import Session
 from frazil.spark.arrays.blocks import Computation
 from frazil.spark.arrays.grouping import Grouping, find_groups
@@ -24,7 +25,7 @@ from frazil.spark.arrays.reduction_plan import (
     plan_reduction,
 )
 from frazil.spark.arrays.reductions import find_reduction
-from frazil.spark.arrays.regions import LEAST_TASK_BYTES, Shape, count_items, pack
+from frazil.spark.arrays.regions import LEAST_TASK_BYTES, Shape, count_items
 from frazil.spark.arrays.runner import Runner
 from frazil.spark.arrays.scratch import scratch_arrays
 

@@ -10,8 +10,9 @@ import xarray as xr
 import zarr
 
 from frazil.errors import StorageTimeoutError, ThrottledError
+from frazil.maintenance.batches import pack
 from frazil.session import Session
-from frazil.spark.arrays.regions import choose_task_bytes, pack
+from frazil.spark.arrays.regions import choose_task_bytes
 from frazil.spark.arrays.runner import Runner, count_slots
 from frazil.spark.checks.findings import Finding
 from frazil.spark.checks.subjects import (

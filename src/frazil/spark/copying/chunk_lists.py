@@ -18,7 +18,7 @@ from frazil.format.ids import ALPHABET, ChunkId
 from frazil.format.manifest import Manifest
 from frazil.format.native_chunks import NativeChunks
 from frazil.format.snapshot import ManifestFileInfo
-from frazil.maintenance.id_columns import Ids, ids_of
+from frazil.maintenance.id_columns import Ids, distinct, ids_of
 from frazil.maintenance.limits import WalkLimits
 from frazil.maintenance.walking import Reduction, map_manifests, uncached
 from frazil.spark.copying.objects import AT_ONCE, Passage
@@ -79,7 +79,7 @@ class ListChunks:
         source = uncached(self.assets)
         found = list(map_manifests(source, manifests, _NATIVES, self.limits))
         columns = [ids for ids, _ in found if len(ids)]
-        ids = np.unique(np.concatenate(columns)) if columns else np.empty(0, f"S{self.id_size}")
+        ids = distinct(np.concatenate(columns)) if columns else np.empty(0, f"S{self.id_size}")
         data, file = ids.tobytes(), None
         if len(ids) > self.most_returned:
             file, data = self.target.write_chunk(data), b""
@@ -142,7 +142,7 @@ class CopyChunks:
     def _read(self, lists: Sequence[ChunkList], number: int) -> Ids:
         columns = [each.read(self.passage.target, number) for each in lists]
         filled = [column for column in columns if len(column)]
-        return np.unique(np.concatenate(filled)) if filled else np.empty(0, "S12")
+        return distinct(np.concatenate(filled)) if filled else np.empty(0, "S12")
 
 
 def _split(ids: Ids) -> Iterator[ChunkId]:

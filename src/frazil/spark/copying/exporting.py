@@ -25,10 +25,11 @@ from frazil.errors import (
 from frazil.format.chunks import ChunkTable
 from frazil.format.ids import ManifestId
 from frazil.format.snapshot import Node
+from frazil.maintenance.batches import pack
 from frazil.opening import authorize as authorize_containers
 from frazil.session import Session
 from frazil.spark.arrays.one_commit import AnyRepository, find_repository
-from frazil.spark.arrays.regions import LEAST_TASK_BYTES, pack
+from frazil.spark.arrays.regions import LEAST_TASK_BYTES
 from frazil.spark.arrays.runner import RunOn, choose_runner, find_application_id
 from frazil.spark.arrays.zarr_arrays import path_of
 from frazil.spark.copying.objects import find_size

@@ -18,9 +18,10 @@ from frazil.engine.writing import set_chunk, set_metadata
 from frazil.errors import AlreadyExistsError, ObjectNotFoundError, StorageError
 from frazil.format.coordinates import Coordinates
 from frazil.format.paths import ROOT
+from frazil.maintenance.batches import pack
 from frazil.session import ForkSession, Session
 from frazil.spark.arrays.one_commit import AnyRepository, running, write_regions
-from frazil.spark.arrays.regions import LEAST_TASK_BYTES, Box, Shape, cut, grow, pack, whole
+from frazil.spark.arrays.regions import LEAST_TASK_BYTES, Box, Shape, cut, grow, whole
 from frazil.spark.arrays.report import JobReport
 from frazil.spark.arrays.runner import RunOn
 from frazil.spark.arrays.zarr_arrays import path_of

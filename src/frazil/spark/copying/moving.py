@@ -8,9 +8,10 @@ from frazil.assets import Assets
 from frazil.errors import StorageError
 from frazil.format.dialect import Dialect
 from frazil.format.snapshot import ManifestFileInfo
+from frazil.maintenance.batches import pack
 from frazil.maintenance.checking.rebuilding import rebuild_log
 from frazil.maintenance.walking import uncached
-from frazil.spark.arrays.regions import LEAST_TASK_BYTES, choose_task_bytes, pack
+from frazil.spark.arrays.regions import LEAST_TASK_BYTES, choose_task_bytes
 from frazil.spark.arrays.runner import Runner, count_slots
 from frazil.spark.copying.chunk_lists import ChunkList, CopyChunks, ListChunks, cut_slices
 from frazil.spark.copying.objects import CopyFiles, Passage

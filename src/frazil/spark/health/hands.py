@@ -7,8 +7,9 @@ from typing import TypeVar
 from pyspark.sql import SparkSession
 
 from frazil.format.snapshot import ManifestFileInfo
+from frazil.maintenance.batches import pack
 from frazil.maintenance.shares import cut
-from frazil.spark.arrays.regions import TASKS_PER_SLOT, choose_task_bytes, pack
+from frazil.spark.arrays.regions import TASKS_PER_SLOT, choose_task_bytes
 from frazil.spark.arrays.runner import Runner, RunOn, choose_runner
 from frazil.spark.job import Job
 from frazil.storage import Storage

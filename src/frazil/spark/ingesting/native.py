@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from frazil.maintenance.batches import pack
 from frazil.spark.arrays.regions import (
     LEAST_TASK_BYTES,
     Box,
@@ -18,7 +19,6 @@ from frazil.spark.arrays.regions import (
     choose_task_bytes,
     count_items,
     grow,
-    pack,
 )
 
 

@@ -8,9 +8,10 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from frazil.byte_sizes import parse_bytes
+from frazil.maintenance.batches import pack
 from frazil.spark.arrays.materializing import arrays_below
 from frazil.spark.arrays.one_commit import AnyRepository, running, write_regions
-from frazil.spark.arrays.regions import choose_task_bytes, pack
+from frazil.spark.arrays.regions import choose_task_bytes
 from frazil.spark.arrays.runner import RunOn, count_slots
 from frazil.spark.arrays.zarr_arrays import path_of
 from frazil.spark.job import Job

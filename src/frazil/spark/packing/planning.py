@@ -8,7 +8,9 @@ import numpy as np
 
 from frazil.assets import Assets
 from frazil.errors import IcechunkError
-from frazil.spark.arrays.regions import choose_task_bytes, pack
+from frazil.maintenance.batches import pack
+from frazil.maintenance.id_columns import distinct
+from frazil.spark.arrays.regions import choose_task_bytes
 from frazil.spark.arrays.runner import Runner
 from frazil.spark.packing.choosing import Choice, Moved
 from frazil.spark.packing.copying import CopyPieces, Work, place, split_work
@@ -126,7 +128,7 @@ def _sum_up(
     return Plan(
         choice,
         tuple(works),
-        sum(each.objects for each in looked) + (len(np.unique(np.concatenate(ids))) if ids else 0),
+        sum(each.objects for each in looked) + (len(distinct(np.concatenate(ids))) if ids else 0),
         len(spans) + len(moved),
         sum(span.bytes for span in spans) + sum(pieces.bytes for pieces in moved),
         left,

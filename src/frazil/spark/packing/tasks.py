@@ -7,7 +7,7 @@ from typing import TypeVar
 from frazil.format.coordinates import Extents, count_places
 from frazil.format.ids import ManifestId
 from frazil.format.snapshot import ManifestFileInfo, ManifestRef
-from frazil.spark.arrays.regions import pack
+from frazil.maintenance.batches import pack
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from frazil.spark import sessions
+from frazil.spark.sessions import find_session
 from frazil.spark.sources.data_source import IcechunkDataSource
 
 
@@ -26,8 +26,8 @@ def session(
     Nothing has to be configured: Java is found or brought by a package, workers run on this
     interpreter and import what it can, failed tasks are tried again. `master` is Spark's, or the
     `sc://` address of a server of Spark Connect. A session that runs already is left as it is; what
-    is missing in it raises SetupError, and what is slow in it is warned of (see `check`).
+    is missing in it raises SetupError, and what is slow in it is warned of (see `check_session`).
     """
-    found = sessions.session(spark, master=master, app_name=app_name, config=config)
+    found = find_session(spark, master, app_name, config or {})
     register(found)
     return found

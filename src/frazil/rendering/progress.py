@@ -1,12 +1,14 @@
-"""How far a job is, on a terminal or in a notebook: a line for each step."""
+"""How far work is, on a terminal or in a notebook: a line for each step."""
 
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from html import escape
 from importlib import import_module
 from typing import Any, Protocol, TextIO
+
+from frazil.rendering.sizes import show_bytes
 
 _BAR_CELLS = 20
 _MOST_DONE = 0.75
@@ -21,27 +23,23 @@ class Step:
 
     what: str
     done: int
-    total: int
-    """Tasks."""
+    total: int | None
+    """None if nobody knows."""
     seconds: float
     """Since it began."""
     amounts: Mapping[str, int] = field(default_factory=dict)
     """What all its tasks come to: files, chunks, bytes."""
     retries: int = 0
     stragglers: int = 0
+    unit: str = "tasks"
+    """What is counted."""
 
 
 def render_step(step: Step) -> str:
     """A step as one line: a bar, what is done, how fast, how long it takes, and what goes wrong."""
-    share = step.done / step.total if step.total else 1.0
-    cells = int(share * _BAR_CELLS)
-    parts = [
-        f"{step.what} {'━' * cells}{'─' * (_BAR_CELLS - cells)}",
-        f"{step.done}/{step.total} tasks",
-        *(_render_amount(name, amount, share, step) for name, amount in step.amounts.items()),
-        render_time(step.seconds),
-    ]
-    if 0 < step.done < step.total:
+    parts = [*_render_count(step), render_time(step.seconds)]
+    share = _find_share(step)
+    if 0 < share < 1:
         parts.append(f"{render_time(step.seconds * (1 - share) / share)} left")
     if step.retries:
         parts.append(f"{step.retries} tried again")
@@ -50,22 +48,37 @@ def render_step(step: Step) -> str:
     return "  ".join(parts)
 
 
+def _render_count(step: Step) -> Iterator[str]:
+    if step.total is None:
+        yield f"{step.what}  {step.done:,} {step.unit} {_render_rate(step.done, step)}"
+        return
+    share = _find_share(step)
+    cells = int(share * _BAR_CELLS)
+    yield f"{step.what} {'━' * cells}{'─' * (_BAR_CELLS - cells)}"
+    rate = "" if step.unit == "tasks" else f" {_render_rate(step.done, step)}"
+    yield f"{step.done:,}/{step.total:,} {step.unit}{rate}"
+    for name, amount in step.amounts.items():
+        yield _render_amount(name, amount, share, step)
+
+
+def _find_share(step: Step) -> float:
+    """Of what is done; nothing, if nobody knows."""
+    if step.total is None:
+        return 0.0
+    return step.done / step.total if step.total else 1.0
+
+
+def _render_rate(done: int, step: Step) -> str:
+    return f"{done / step.seconds if step.seconds else 0.0:,.0f}/s"
+
+
 def _render_amount(name: str, amount: int, share: float, step: Step) -> str:
     """About how much is done of something, and how much of it a second."""
     done = int(amount * share)
-    rate = done / step.seconds if step.seconds else 0.0
     if name == "bytes":
-        return f"{render_bytes(done)}/{render_bytes(amount)} {render_bytes(rate)}/s"
-    return f"{done:,}/{amount:,} {name} {rate:,.0f}/s"
-
-
-def render_bytes(count: float) -> str:
-    """A number of bytes for people."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < 1024:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} TiB"
+        rate = done / step.seconds if step.seconds else 0.0
+        return f"{show_bytes(done)}/{show_bytes(amount)} {show_bytes(rate)}/s"
+    return f"{done:,}/{amount:,} {name} {_render_rate(done, step)}"
 
 
 def render_time(seconds: float) -> str:
