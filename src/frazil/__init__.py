@@ -5,9 +5,9 @@ programs written for it. A module is loaded when something of it is first used: 
 quick, loads neither zarr nor an engine, and starts nothing.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from frazil.lazy import load_lazily
 from frazil.version import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -216,23 +216,11 @@ _MODULES = frozenset(
      "repository", "session", "snapshots", "states", "storage", "store", "testing", "types", "urls",
      "virtual", "xarray")
 )  # fmt: skip
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 _ALSO = frozenset(("supported_spec_versions", "upgrade_icechunk_repository"))
 """Public, but not part of `from frazil import *`, as officially."""
 
-__all__ = ["__version__", *sorted(_HOME_OF.keys() - _ALSO)]
+__all__ = ["__version__", *sorted({*" ".join(_HOMES.values()).split()} - _ALSO)]
 
 
 if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> object:
-        if name in _MODULES:
-            return import_module(f"frazil.{name}")
-        if name in _HOME_OF:
-            found = getattr(import_module(f"frazil.{_HOME_OF[name]}"), name)
-            globals()[name] = found
-            return found
-        raise AttributeError(f"module 'frazil' has no attribute {name!r}")
-
-    def __dir__() -> list[str]:
-        return sorted({*globals(), *_HOME_OF, *_MODULES})
+    __getattr__, __dir__ = load_lazily("frazil", _HOMES, _MODULES)

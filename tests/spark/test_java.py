@@ -51,8 +51,9 @@ def test_the_runtime_of_a_package_is_used_through_links(
     runtime = make_runtime(tmp_path / "it's a runtime")
     monkeypatch.setattr(java, "_find_packaged", lambda: runtime)
 
-    home = java.find_java_home({"PATH": ""}, tmp_path / "cache")
-    again = java.find_java_home({"PATH": ""}, tmp_path / "cache")
+    environment = {"PATH": "", "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    home = java.find_java_home(environment)
+    again = java.find_java_home(environment)
 
     assert home is not None
     assert home == again

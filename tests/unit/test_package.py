@@ -1,6 +1,7 @@
 """What a user gets from `import frazil` alone."""
 
 import ast
+import importlib.util
 import subprocess
 import sys
 from importlib import metadata
@@ -63,17 +64,28 @@ def test_every_name_is_found_where_the_table_says() -> None:
         assert name in dir(frazil)
 
 
-def test_type_checkers_are_told_of_the_same_names() -> None:
-    tree = ast.parse(Path(frazil.__file__).read_text())
+@pytest.mark.parametrize("package", ["frazil", "frazil.spark", "frazil.spark.checks"])
+def test_type_checkers_are_told_of_the_same_names(package: str) -> None:
+    spec = importlib.util.find_spec(package)
+    assert spec is not None
+    assert spec.origin is not None
+    tree = ast.parse(Path(spec.origin).read_text())
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     told = {
-        (alias.name, str(node.module).removeprefix("frazil."))
+        (alias.name, str(node.module).removeprefix(f"{package}."))
         for node in imports
         for alias in node.names
-        if str(node.module).startswith("frazil.") and alias.name != "__version__"
+        if str(node.module).startswith(f"{package}.")
     }
+    assigned = [node for node in tree.body if isinstance(node, ast.Assign)]
+    (homes,) = (
+        ast.literal_eval(node.value)
+        for node in assigned
+        if ast.unparse(node.targets[0]) == "_HOMES"
+    )
 
-    assert told == set(frazil._HOME_OF.items())
+    also = {("__version__", "version"), ("load_lazily", "lazy")}
+    assert told - also == {(n, module) for module, names in homes.items() for n in names.split()}
 
 
 def test_a_name_that_is_none_is_told_so() -> None:

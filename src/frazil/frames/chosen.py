@@ -15,7 +15,6 @@ from frazil.frames.conditions import EVERYTHING, Condition, Leaf, columns_of, le
 from frazil.frames.grids import Grid, Region, common_cuts
 from frazil.frames.literals import find_zone
 from frazil.frames.options import Options
-from frazil.frames.predicates import Scope, parse_predicate
 from frazil.frames.pruning import Axis, find_chunks
 from frazil.frames.scanning import Scan
 from frazil.frames.source import Source
@@ -143,6 +142,9 @@ def _read_condition(options: Options, columns: Columns) -> Condition:
     if options.where is None:
         return EVERYTHING
     zone = find_zone(options.time_zone)
+    # What reads SQL takes a while to load.
+    from frazil.frames.predicates import Scope, parse_predicate  # noqa: PLC0415
+
     scope = Scope(columns.types, zone, options.qualifiers, options.needs_qualifier)
     return parse_predicate(options.where, scope)
 

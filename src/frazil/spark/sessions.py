@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from frazil.errors import SetupError
 from frazil.spark.facts import is_connect
 from frazil.spark.java import find_java_home
+from frazil.spark.spark_home import find_spark_home
 from frazil.spark.workers import ask_workers, find_problems, python_path
 
 OLDEST_SPARK = (4, 2)
@@ -46,7 +47,7 @@ def find_session(
     builder = SparkSession.builder.appName(app_name)
     if address.startswith(_CONNECT):
         return _configured(builder.remote(address), config).getOrCreate()
-    prepare_environment()
+    prepare_environment(is_local=address.startswith("local"))
     paths = {_EXECUTOR_PATH: os.pathsep.join(python_path(sys.path))}
     return _configured(builder.master(address), {**_DEFAULTS, **paths, **config}).getOrCreate()
 
@@ -57,8 +58,11 @@ def _configured(builder: SparkSession.Builder, config: Mapping[str, Any]) -> Spa
     return builder
 
 
-def prepare_environment() -> None:
-    """Let this process, and the Java that it starts, find Java and Python."""
+def prepare_environment(*, is_local: bool = False) -> None:
+    """Let this process, and the Java that it starts, find Java, Python and, on this machine, Spark."""
+    spark_home = find_spark_home(os.environ) if is_local else None
+    if spark_home is not None:
+        os.environ["SPARK_HOME"] = str(spark_home)
     java_home = find_java_home(os.environ)
     if java_home is not None:
         os.environ["JAVA_HOME"] = str(java_home)

@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 import frazil
-from frazil.spark.ingesting import IngestReport
+from frazil.spark import IngestReport
 
 Ingest = Callable[..., IngestReport]
 """An ingest of an archive, to which options can be given."""

@@ -20,7 +20,6 @@ from frazil.frames.conditions import (
 )
 from frazil.frames.grids import Region
 from frazil.frames.literals import find_zone
-from frazil.frames.predicates import Scope, parse_predicate
 from frazil.frames.types import Values
 from frazil.frames.writing.axes import check_coordinates
 from frazil.frames.writing.options import WriteOptions
@@ -34,6 +33,9 @@ def read_condition(options: WriteOptions, target: Target) -> Condition:
     if options.replace_where is None:
         return EVERYTHING
     types = {dim: axis.type for dim, axis in target.axes.items()}
+    # What reads SQL takes a while to load.
+    from frazil.frames.predicates import Scope, parse_predicate  # noqa: PLC0415
+
     scope = Scope(types, find_zone(options.time_zone))
     condition = parse_predicate(options.replace_where, scope)
     unknown = find_unknown(condition)

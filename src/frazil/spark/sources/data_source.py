@@ -2,7 +2,8 @@
 
 Its methods run in processes of their own on the driver's machine, and `read` in workers. The table is
 opened once, when Spark asks for the schema; from then on the data source is pickled with it, so that a
-frame stays at the version that it was loaded at.
+frame stays at the version that it was loaded at. Each of these processes starts anew, and so loads what
+it needs when it needs it.
 
 There is no `pushFilters`: in Spark 4.1 to 4.3 it gives wrong rows, silently, when one frame is used in
 more than one way. Selections are options instead.
@@ -28,9 +29,6 @@ from frazil.frames.options import parse_options
 from frazil.frames.registry import open_table
 from frazil.frames.source import open_source
 from frazil.frames.table import Table
-from frazil.spark.sources.stream_reading import make_stream_reader
-from frazil.spark.sources.stream_writing import make_stream_writer
-from frazil.spark.sources.writing import make_writer
 
 NAME = "icechunk"
 
@@ -55,16 +53,22 @@ class IcechunkDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """See `frazil.spark.sources.writing`."""
+        from frazil.spark.sources.writing import make_writer  # noqa: PLC0415
+
         return make_writer(parse_options(self.options), schema, overwrite=overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """See `frazil.spark.sources.stream_reading`."""
+        from frazil.spark.sources.stream_reading import make_stream_reader  # noqa: PLC0415
+
         return make_stream_reader(parse_options(self.options), schema)
 
     def streamWriter(  # noqa: N802
         self, schema: StructType, overwrite: bool
     ) -> DataSourceStreamArrowWriter:
         """See `frazil.spark.sources.stream_writing`."""
+        from frazil.spark.sources.stream_writing import make_stream_writer  # noqa: PLC0415
+
         return make_stream_writer(parse_options(self.options), schema, overwrite=overwrite)
 
     def _open(self) -> Table:
