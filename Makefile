@@ -34,7 +34,7 @@ test-oldest: environment ## run the fast tests on the oldest Python found, unles
 	else \
 		scripts/environment .venv-oldest --oldest --groups dev && \
 		echo "Fast tests on Python $$oldest" && \
-		.venv-oldest/bin/python -m pytest -n $(WORKERS) $(FAST_LANES); \
+		FRAZIL_HYPOTHESIS_PROFILE=fast .venv-oldest/bin/python -m pytest -n $(WORKERS) $(FAST_LANES); \
 	fi
 
 .PHONY: test-deep

@@ -39,6 +39,7 @@ def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         skip_or_fail(missing)
 
 
+@pytest.mark.xdist_group("seaweedfs")
 class TestS3OnSeaweedFS(StorageContract):
     survives_fork = False
     race_rounds = 3
@@ -50,6 +51,7 @@ class TestS3OnSeaweedFS(StorageContract):
         return make_s3(seaweedfs, prefix=f"folder/{next(FOLDERS)}")
 
 
+@pytest.mark.xdist_group("azurite")
 class TestAzureOnAzurite(StorageContract):
     survives_fork = False
     race_rounds = 20

@@ -66,7 +66,7 @@ def client(server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dr
         yield running
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def local_cluster(spark_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
     """A driver whose two executors are processes of their own."""
     folder = tmp_path_factory.mktemp("local-cluster")

@@ -10,9 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import py4j
 import pyspark
 
 from frazil.spark.java import find_java_home
+from frazil.spark.spark_home import link_spark
 
 PATIENCE_SECONDS = 600
 """A shared machine pauses; what has not come by then won't come."""
@@ -21,10 +23,8 @@ QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 def make_spark_home(folder: Path) -> Path:
     """Spark as it is installed, by links, in a folder that clusters may write `work` into."""
-    folder.mkdir()
-    for each in Path(pyspark.__file__).parent.iterdir():
-        (folder / each.name).symlink_to(each)
-    return folder
+    installed = Path(pyspark.__file__).parent
+    return link_spark(installed, folder, {"pyspark": installed, "py4j": Path(py4j.__file__).parent})
 
 
 @dataclass(frozen=True, slots=True)
