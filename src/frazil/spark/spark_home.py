@@ -16,21 +16,20 @@ _ARCHIVES = {"pyspark": "pyspark*.zip", "py4j": "py4j*.zip"}
 
 def find_spark_home(environment: Mapping[str, str]) -> Path | None:
     """The folder to be SPARK_HOME on this machine; None for what Spark finds by itself."""
-    packages = {name: _find_package(name) for name in _ARCHIVES}
-    installed = packages["pyspark"]
+    installed = _find_package("pyspark")
     if "SPARK_HOME" in environment or installed is None or not _archives(installed, "pyspark"):
         return None
     try:
-        folder = find_overlay("spark", installed, environment)
-        return link_spark(installed, folder, packages)
+        return link_spark(installed, find_overlay("spark", installed, environment))
     except OSError:  # no place to write, or no links there: it is only slower without
         return None
 
 
-def link_spark(installed: Path, folder: Path, packages: Mapping[str, Path | None]) -> Path:
+def link_spark(installed: Path, folder: Path) -> Path:
     """An installation of Spark whose archives of Python packages are the packages themselves."""
     link_all(installed, folder, but="python")
-    for name, package in packages.items():
+    for name in _ARCHIVES:
+        package = _find_package(name)
         for archive in _archives(installed, name):
             place = folder / "python" / "lib" / archive.name
             if package is None:

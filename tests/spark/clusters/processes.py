@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import py4j
 import pyspark
 
 from frazil.spark.java import find_java_home
@@ -23,8 +22,7 @@ QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 def make_spark_home(folder: Path) -> Path:
     """Spark as it is installed, by links, in a folder that clusters may write `work` into."""
-    installed = Path(pyspark.__file__).parent
-    return link_spark(installed, folder, {"pyspark": installed, "py4j": Path(py4j.__file__).parent})
+    return link_spark(Path(pyspark.__file__).parent, folder)
 
 
 @dataclass(frozen=True, slots=True)
