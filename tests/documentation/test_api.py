@@ -31,8 +31,7 @@ def listed_under(heading: str) -> list[str]:
 def names_of(module: str) -> set[str]:
     """What a module offers, also what it loads when it is first used."""
     found = import_module(module)
-    lazy = [*getattr(found, "_HOME_OF", ()), *getattr(found, "_INGESTING", ())]
-    return {*found.__all__, *lazy}
+    return {*found.__all__, *" ".join(getattr(found, "_HOMES", {}).values()).split()}
 
 
 def test_modules_are_those_that_users_import() -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from frazil.cli.arguments import Authorize, Branch, DryRun, Message, Place, Version
+from frazil.cli.arguments import Authorize, Branch, DryRun, Message, Place, Version, open_place
 from frazil.cli.cluster import Cluster, load_spark
 from frazil.cli.output import Output, clean, make_table
 from frazil.errors import InvalidInputError
@@ -76,6 +76,7 @@ def rechunk(
         str | None, typer.Option("--to", metavar="ARRAY", help="Another array, not in place.")
     ] = None,
     max_memory: Annotated[str, typer.Option(help="Of a task.")] = "512MB",
+    authorize: Authorize = None,
     branch: Branch = "main",
     message: Message = None,
     cluster: Cluster,
@@ -88,7 +89,7 @@ def rechunk(
     """
     report = cluster.run(
         "rechunk",
-        url,
+        open_place(url, authorize),
         array,
         parse_chunks(chunks),
         output=to,

@@ -17,6 +17,7 @@ from frazil.spark import materialize, rechunk
 from frazil.spark.arrays.materializing import split
 from frazil.storage import local_filesystem_storage, local_filesystem_store
 from frazil.virtual import VirtualChunkContainer
+from tests.command_line import make_frazil
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -41,8 +42,9 @@ def virtual(tmp_path: Path) -> Repository:
     session = repo.writable_session("main")
     for name in ("data/a", "data/b", "c"):
         array = zarr.create_array(
-            session.store, name=name, shape=(6000,), chunks=(CHUNK,), dtype="<i4", compressors=None
-        )
+            session.store, name=name, shape=(6000,), chunks=(CHUNK,), dtype="<i4", compressors=None,
+            dimension_names=["x"],
+        )  # fmt: skip
         for number in range(10):
             session.store.set_virtual_ref(
                 f"{name}/c/{number}", "vcc://here/values.bin",
@@ -117,3 +119,17 @@ def test_parts_have_all_chunks_in_order(lengths: list[int], most: int) -> None:
     assert [row for part in parts for row in range(*part)] == list(range(len(lengths)))
     for start, stop in parts:
         assert stop - start == 1 or sum(lengths[start:stop]) <= most + max(lengths)
+
+
+@pytest.mark.usefixtures("spark", "virtual")
+def test_a_command_reads_virtual_chunks_with_leave_only(tmp_path: Path) -> None:
+    run, place = make_frazil(), tmp_path / "repo"
+    command = ("rechunk", place, "c", "--chunks", "x=1000", "--to", "wide")
+
+    refused = run(*command)
+    done = run(*command, "--authorize", "*", "--json")
+
+    assert refused.code != 0
+    assert "--authorize" in refused.err
+    assert done.code == 0
+    assert read(Repository.open(local_filesystem_storage(str(place))), "wide") == EXPECTED.tolist()
