@@ -4,9 +4,9 @@
 carries the plan out in a session. These come with the extra `virtual`, and are loaded when first used.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from frazil.lazy import load_lazily
 from frazil.virtual.containers import VirtualChunkContainer
 from frazil.virtual.specs import VirtualChunkSpec
 
@@ -40,19 +40,8 @@ _HOMES = {
     "sources": "ArrayHeader FileVersion ReferenceColumns Source SourceHeader",
     "writing": "create set_references write",
 }
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 __all__ = ["VirtualChunkContainer", "VirtualChunkSpec"]
 
-
 if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> object:
-        if name not in _HOME_OF:
-            raise AttributeError(f"module 'frazil.virtual' has no attribute {name!r}")
-        home = import_module(f"frazil.virtual.{_HOME_OF[name]}")
-        globals()[name] = getattr(home, name)
-        return globals()[name]
-
-    def __dir__() -> list[str]:
-        return sorted({*globals(), *_HOME_OF})
+    __getattr__, __dir__ = load_lazily("frazil.virtual", _HOMES)

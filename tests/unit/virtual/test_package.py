@@ -1,9 +1,7 @@
 """What `import frazil.virtual` costs, and what it offers."""
 
-import ast
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -26,20 +24,6 @@ def test_importing_loads_nothing_heavy() -> None:
     )
 
     assert child.stdout == ""
-
-
-def test_type_checkers_are_told_of_the_same_names() -> None:
-    tree = ast.parse(Path(frazil.virtual.__file__).read_text())
-    inside = [node for each in tree.body if isinstance(each, ast.If) for node in each.body]
-    told = {
-        (alias.name, str(node.module).removeprefix("frazil.virtual."))
-        for node in inside
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
-
-    assert told == set(frazil.virtual._HOME_OF.items())
-    assert set(frazil.virtual._HOME_OF) <= set(dir(frazil.virtual))
 
 
 def test_what_needs_no_library_of_others_is_there_without_any() -> None:
