@@ -11,7 +11,7 @@ from tests.generations import unpack_repositories
 # No deadline: a shared machine pauses, and a slow example is not a wrong one.
 # The same examples in every run: a change lands by its own merits. The deep profile looks for new ones.
 settings.register_profile("fast", deadline=None, print_blob=True, max_examples=20, derandomize=True)
-settings.register_profile("ci", deadline=None, print_blob=True, max_examples=50, derandomize=True)
+settings.register_profile("ci", deadline=None, print_blob=True, max_examples=40, derandomize=True)
 settings.register_profile("deep", deadline=None, print_blob=True, max_examples=5_000)
 settings.load_profile(os.environ.get("FRAZIL_HYPOTHESIS_PROFILE", "ci"))
 

@@ -10,7 +10,7 @@ import frazil
 from frazil import Repository
 from tests.command_line import Frazil, make_frazil
 
-pytestmark = [pytest.mark.usefixtures("spark"), pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.usefixtures("spark"), pytest.mark.xdist_group("spark-tables")]
 
 
 @pytest.fixture

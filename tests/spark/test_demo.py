@@ -7,7 +7,7 @@ from rich.console import Console
 
 from frazil.demo.tour import run_demo
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = pytest.mark.xdist_group("spark-tables")
 
 
 def test_the_demo_shows_what_it_did(tmp_path: Path, spark: Any) -> None:

@@ -14,7 +14,7 @@ from tests.documentation.running import ON_SPARK, cloud
 from tests.pages import ROOT, find_section, run_blocks, run_page
 from tests.spark.ingesting.archives import expect, save_archive
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.usefixtures("spark")]
+pytestmark = [pytest.mark.xdist_group("spark-tables"), pytest.mark.usefixtures("spark")]
 
 TESTED_APART = (
     "README.md", "docs/pipeline.md", "docs/sql.md", "docs/tables.md", "docs/writing.md",

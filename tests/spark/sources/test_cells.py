@@ -18,7 +18,7 @@ from frazil.engine.array_chunks import spell_ids
 from frazil.errors import InvalidInputError
 from tests.spark.sources.conftest import Weather
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = pytest.mark.xdist_group("spark-tables")
 
 KEYS = ["time", "lat", "lon"]
 

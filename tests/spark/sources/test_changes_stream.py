@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 import frazil
 from frazil import Repository
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = pytest.mark.xdist_group("spark-tables")
 SECONDS = 120
 """Long enough for a machine that does much else."""
 

@@ -9,7 +9,7 @@ import zarr
 from pyspark.sql import SparkSession
 
 icechunk = pytest.importorskip("icechunk")
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = pytest.mark.xdist_group("spark-tables")
 
 
 def test_a_repository_of_the_official_library_reads_the_same(

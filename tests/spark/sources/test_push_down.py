@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from frazil.spark.sources.data_source import TableReader
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = pytest.mark.xdist_group("spark-tables")
 _SETTING = "spark.sql.python.filterPushdown.enabled"
 
 

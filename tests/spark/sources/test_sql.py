@@ -7,7 +7,7 @@ import frazil.spark
 from frazil.errors import InvalidInputError
 from tests.spark.sources.conftest import Weather
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = pytest.mark.xdist_group("spark-tables")
 
 
 def test_arrays_are_tables(spark: SparkSession, weather: Weather) -> None:

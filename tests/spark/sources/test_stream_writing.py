@@ -23,7 +23,7 @@ from tests.spark.sources.streams import (
     values,
 )
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = pytest.mark.xdist_group("spark-tables")
 
 
 @pytest.fixture

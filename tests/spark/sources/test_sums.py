@@ -11,7 +11,7 @@ import frazil
 import frazil.spark
 from frazil.xarray import to_icechunk
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = pytest.mark.xdist_group("spark-tables")
 
 SUMMED = [
     "SELECT count(*) FROM {t}",

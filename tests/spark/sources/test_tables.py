@@ -14,7 +14,7 @@ from frazil.frames.registry import ABOUT_REPOSITORY
 from tests.spark.sources.conftest import Weather
 from tests.unit.frames.tables.rows import read_table
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = pytest.mark.xdist_group("spark-tables")
 
 
 def plain(value: Any) -> Any:

@@ -19,7 +19,7 @@ import frazil
 import frazil.spark
 from frazil import InvalidInputError, Repository
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = pytest.mark.xdist_group("spark-tables")
 
 DAYS, PLACES = 6, 8
 

@@ -14,7 +14,7 @@ from frazil import Repository
 from tests.spark.clusters.processes import PATIENCE_SECONDS, kill_group
 from tests.spark.sources.streams import batches, expected, put_file, values
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = pytest.mark.xdist_group("spark-tables")
 
 IS_DEEP = "FRAZIL_DEEP" in os.environ
 BATCHES, BATCHES_PER_DRIVER = (200, 20) if IS_DEEP else (8, 4)

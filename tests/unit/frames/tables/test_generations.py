@@ -107,7 +107,7 @@ def test_chunks_are_all_references(repo: Repository) -> None:
         for place, ref in view.table(node).refs().items()
     }
 
-    found = read_rows(repo, "chunks", references="4")
+    found = read_rows(repo, "chunks", references="50")
     sources = {row["location"]: row for row in read_rows(repo, "virtual_sources")}
 
     assert len(found) == len(expected)
