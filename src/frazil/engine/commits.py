@@ -9,18 +9,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from frazil.assets import Assets, new_snapshot_id
-from frazil.engine.changes import ChangeSet, arrays_of, groups_of
+from frazil.engine.changes import arrays_of, groups_of
+from frazil.engine.log_merging import keeps_attributes_apart, tell_attributes_apart
 from frazil.engine.manifests import ManifestWriter, WrittenManifests, write_manifests
 from frazil.engine.splitting import SplitRule
 from frazil.engine.view import View
-from frazil.format.dialect import Dialect
-from frazil.format.ids import ManifestId, NodeId, SnapshotId
+from frazil.format.ids import ManifestId, SnapshotId
 from frazil.format.json_values import JsonValue
 from frazil.format.metadata import Metadata
 from frazil.format.snapshot import ManifestFileInfo, Node, Snapshot, nodes_by_path
 from frazil.format.times import Nanoseconds
 from frazil.format.transaction_log import TransactionLog
-from frazil.format.zarr_metadata import decode_zarr_json
 from frazil.protocols.clock import read_clock, time_after
 from frazil.protocols.history import snapshot_parent_id
 from frazil.protocols.recorded_history import continue_history
@@ -123,25 +122,7 @@ def build_log(view: View, snapshot_id: SnapshotId) -> TransactionLog:
         updated_chunks={id: edits.coordinates() for id, edits in changes.chunks.items()},
         moves=changes.moves(),
     )
-    is_alpha = view.assets.dialect not in (Dialect.V1, Dialect.V2)
-    return _tell_attributes_apart(log, changes, view.snapshot) if is_alpha else log
-
-
-def _tell_attributes_apart(
-    log: TransactionLog, changes: ChangeSet, base: Snapshot
-) -> TransactionLog:
-    """The log as the alpha releases keep it: attributes in a list of their own, new nodes in it."""
-    former = {node.id: node for node in base.nodes.values()}
-    attributes, metadata = set(changes.created), set[NodeId]()
-    for id, node in changes.updated.items():
-        old, new = decode_zarr_json(former[id].user_data), decode_zarr_json(node.user_data)
-        if old.attributes != new.attributes:
-            attributes.add(id)
-        if replace(old, attributes=None) != replace(new, attributes=None):
-            metadata.add(id)
-    return replace(
-        log,
-        updated_groups=frozenset(),
-        updated_arrays=frozenset(metadata),
-        updated_attributes=frozenset(attributes),
-    )
+    if not keeps_attributes_apart(view.assets.dialect):
+        return log
+    former = {node.id: node for node in view.snapshot.nodes.values()}
+    return tell_attributes_apart(log, former, changes.updated)

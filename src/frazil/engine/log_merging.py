@@ -1,12 +1,16 @@
 """Several transaction logs as one, and what the logs of all generations have in common."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from frazil.format import coordinates as coords_
 from frazil.format.coordinates import Coordinates
+from frazil.format.dialect import Dialect
 from frazil.format.ids import NodeId, SnapshotId
 from frazil.format.paths import segment_order
+from frazil.format.snapshot import Node
 from frazil.format.transaction_log import Move, TransactionLog
+from frazil.format.zarr_metadata import decode_zarr_json
 
 
 def merge_logs(logs: Sequence[TransactionLog], id: SnapshotId) -> TransactionLog:
@@ -58,3 +62,30 @@ def chain_moves(moves: Sequence[Move]) -> tuple[Move, ...]:
         chained[key] = Move(origin, move.to_path, move.node_id, move.node_type)
     kept = (move for move in chained.values() if move.from_path != move.to_path)
     return tuple(sorted(kept, key=lambda move: segment_order(move.to_path)))
+
+
+def keeps_attributes_apart(dialect: Dialect) -> bool:
+    """Whether the logs of a generation have a list of their own for attributes: an alpha does."""
+    return dialect not in (Dialect.V1, Dialect.V2)
+
+
+def tell_attributes_apart(
+    log: TransactionLog, before: Mapping[NodeId, Node], after: Mapping[NodeId, Node]
+) -> TransactionLog:
+    """A log as such a generation keeps it, with new nodes in that list, too.
+
+    Of the nodes those are needed that the log says are updated.
+    """
+    attributes, metadata = set(log.new_groups | log.new_arrays), set[NodeId]()
+    for id in log.updated_groups | log.updated_arrays:
+        old, new = decode_zarr_json(before[id].user_data), decode_zarr_json(after[id].user_data)
+        if old.attributes != new.attributes:
+            attributes.add(id)
+        if replace(old, attributes=None) != replace(new, attributes=None):
+            metadata.add(id)
+    return replace(
+        log,
+        updated_groups=frozenset(),
+        updated_arrays=frozenset(metadata),
+        updated_attributes=frozenset(attributes),
+    )

@@ -4,12 +4,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from frazil.assets import Assets
+from frazil.engine.log_merging import keeps_attributes_apart, tell_attributes_apart
 from frazil.engine.snapshot_comparison import compare_snapshots
-from frazil.format.dialect import Dialect
 from frazil.format.ids import NodeId, SnapshotId
 from frazil.format.snapshot import Node, Snapshot, nodes_by_path
 from frazil.format.transaction_log import Move, NodeType, TransactionLog
-from frazil.format.zarr_metadata import decode_zarr_json
 
 Nodes = Mapping[NodeId, Node]
 
@@ -37,8 +36,9 @@ def rebuild_log(assets: Assets, parent: Snapshot | None, snapshot: Snapshot) -> 
         updated_chunks={paths[path].id: chunks for path, chunks in diff.chunk_coordinates.items()},
         moves=find_moves(before, after),
     )
-    is_alpha = assets.dialect not in (Dialect.V1, Dialect.V2)
-    return _tell_attributes_apart(log, before, after) if is_alpha else log
+    if not keeps_attributes_apart(assets.dialect):
+        return log
+    return tell_attributes_apart(log, before, after)
 
 
 def find_moves(before: Nodes, after: Nodes) -> tuple[Move, ...]:
@@ -52,24 +52,6 @@ def find_moves(before: Nodes, after: Nodes) -> tuple[Move, ...]:
 
 def _by_id(snapshot: Snapshot) -> dict[NodeId, Node]:
     return {node.id: node for node in snapshot.nodes.values()}
-
-
-def _tell_attributes_apart(log: TransactionLog, before: Nodes, after: Nodes) -> TransactionLog:
-    """The log as the alpha releases keep it: attributes in a list of their own, new nodes in it."""
-    attributes = set(log.new_groups | log.new_arrays)
-    metadata: set[NodeId] = set()
-    for id in log.updated_groups | log.updated_arrays:
-        old, new = decode_zarr_json(before[id].user_data), decode_zarr_json(after[id].user_data)
-        if old.attributes != new.attributes:
-            attributes.add(id)
-        if replace(old, attributes=None) != replace(new, attributes=None):
-            metadata.add(id)
-    return replace(
-        log,
-        updated_groups=frozenset(),
-        updated_arrays=frozenset(metadata),
-        updated_attributes=frozenset(attributes),
-    )
 
 
 def parent_of(assets: Assets, parent_id: SnapshotId | None) -> Snapshot | None:
