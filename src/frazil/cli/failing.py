@@ -55,10 +55,15 @@ _ADVICE: tuple[tuple[type[BaseException], int, str | None], ...] = (
 )  # fmt: skip
 """Exit codes and advice, the narrower class before the wider."""
 
-_OTHER_GENERATION = (
-    "`frazil migrate` brings an older repository to the newest generation; a newer one than that"
-    " needs a newer Frazil"
-)
+_ADVICE_BY_KIND: dict[str, str] = {
+    ErrorKind.UNSUPPORTED_SPEC_VERSION: (
+        "`frazil migrate` brings an older repository to the newest generation; a newer one than that"
+        " needs a newer Frazil"
+    ),
+    ErrorKind.UNAUTHORIZED_VIRTUAL_CHUNK_CONTAINER: (
+        "--authorize PREFIX lets a command read a container, and --authorize '*' all of them"
+    ),
+}
 _SYSTEM_ADVICE = {
     errno.ENOSPC: "the disk is full: make room, and run it again; nothing was committed",
     errno.EDQUOT: "the quota of the disk is used up: make room, and run it again",
@@ -74,8 +79,8 @@ def explain(error: BaseException) -> Failure:
     if full is not None and full.errno in _SYSTEM_ADVICE:
         return Failure(7, _sentence(error), _SYSTEM_ADVICE[full.errno], name)
     kind = str(getattr(error, "kind", None) or "") or None
-    if kind == ErrorKind.UNSUPPORTED_SPEC_VERSION:
-        return Failure(2, _sentence(error), _OTHER_GENERATION, name, kind)
+    if kind in _ADVICE_BY_KIND:
+        return Failure(2, _sentence(error), _ADVICE_BY_KIND[kind], name, kind)
     for cls, code, advice in _ADVICE:
         if isinstance(error, cls):
             return Failure(code, _sentence(error), advice, name, kind)
