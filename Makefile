@@ -1,9 +1,10 @@
 # Every target makes the environment it needs: Python 3.11 or newer and make are all it takes.
 # PYTHON=/path/to/python chooses the interpreter, WORKERS=1 runs the tests in one process;
-# more than cores, because many tests wait for servers.
+# more than cores, because many tests wait for servers; fast ones don't.
 
 RUN := .venv/bin/python -m
 WORKERS ?= 3
+FAST_WORKERS ?= 2
 CODE := src tests $(wildcard benchmarks) scripts/environment
 BENCHMARKS := $(basename $(notdir $(wildcard benchmarks/*.py)))
 FAST_LANES := tests/unit $(wildcard tests/storage/test_local*.py) tests/storage/test_memory.py
@@ -34,7 +35,7 @@ test-oldest: environment ## run the fast tests on the oldest Python found, unles
 	else \
 		scripts/environment .venv-oldest --oldest --groups dev && \
 		echo "Fast tests on Python $$oldest" && \
-		FRAZIL_HYPOTHESIS_PROFILE=fast .venv-oldest/bin/python -m pytest -n $(WORKERS) $(FAST_LANES); \
+		FRAZIL_HYPOTHESIS_PROFILE=fast .venv-oldest/bin/python -m pytest -n $(FAST_WORKERS) $(FAST_LANES); \
 	fi
 
 .PHONY: test-deep
