@@ -1,4 +1,4 @@
-"""Packages whose names are loaded when they are first used, so that nobody waits for what he leaves."""
+"""Packages whose names are loaded when they are first used: nobody waits for what is not needed."""
 
 import sys
 from collections.abc import Callable, Iterable, Mapping

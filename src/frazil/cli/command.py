@@ -51,7 +51,8 @@ def _wrap(function: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(function)
     def run(*, is_json: bool, is_debug: bool, **arguments: Any) -> None:
-        output = Output(is_json, open_bars(is_wanted=not is_json))
+        shows_bars = not is_json and arguments.get("progress", True)
+        output = Output(is_json, open_bars(is_wanted=shows_bars))
         if runs_job:
             master, progress = arguments.pop("master"), arguments.pop("progress")
             arguments["cluster"] = Cluster(master, progress and not is_json)

@@ -68,8 +68,11 @@ def test_a_command_ends_its_bar_before_it_answers(
 
     answer = run("check", tmp_path / "repo")
 
+    run("check", tmp_path / "repo", "--no-progress")
+    run("check", tmp_path / "repo", "--json")
+
     assert answer.code == 0
-    assert opened == [True, True]
+    assert opened == [True, True, False, False]
     assert "reading snapshots ━" in stream.getvalue()
     assert stream.getvalue().endswith("\n")
 
