@@ -25,6 +25,8 @@
     │   ├── ObjectRangeError
     │   ├── PermissionDeniedError     look at the credentials
     │   ├── ThrottledError            wait
+    │   ├── StorageUnreachableError   look at the address and the network
+    │   ├── IncompleteResponseError   try again
     │   ├── StorageTimeoutError       wait longer
     │   └── UnsafeStorageError        commit to another storage
     ├── FormatError               restore or repair the named file
@@ -49,6 +51,7 @@ __all__ = [
     "FailedChecksError",
     "FormatError",
     "IcechunkError",
+    "IncompleteResponseError",
     "InternalError",
     "InvalidChunksError",
     "InvalidInputError",
@@ -72,6 +75,7 @@ __all__ = [
     "SnapshotNotFoundError",
     "StorageError",
     "StorageTimeoutError",
+    "StorageUnreachableError",
     "ThrottledError",
     "UnsafeStorageError",
     "VersionMismatchError",
@@ -284,9 +288,21 @@ class PermissionDeniedError(StorageError):
 
 
 class ThrottledError(StorageError):
-    """The storage stays overloaded or broken after all tries."""
+    """The storage answers, and stays overloaded or broken after all tries."""
 
     default_kind = "throttled"
+
+
+class StorageUnreachableError(StorageError):
+    """No connection to the storage: refused, unknown host, or closed before any response."""
+
+    default_kind = "object-store"
+
+
+class IncompleteResponseError(StorageError):
+    """The storage closed the connection in the middle of a response."""
+
+    default_kind = "io"
 
 
 class StorageTimeoutError(StorageError):

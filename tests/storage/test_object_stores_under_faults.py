@@ -2,15 +2,18 @@
 
 import asyncio
 import random
+import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from frazil.errors import (
+    IncompleteResponseError,
     ObjectExistsError,
     StorageError,
     StorageTimeoutError,
+    StorageUnreachableError,
     ThrottledError,
     VersionMismatchError,
 )
@@ -205,8 +208,43 @@ def test_a_failure_that_passes_is_not_noticed_and_one_that_stays_is_told(
     VERBS[verb](storage)
 
     server.inject([Rule(fault)])
-    with pytest.raises(ThrottledError, match=r"'(obj|object|)' after 3 tries"):
+    expected = StorageUnreachableError if isinstance(fault, DropConnection) else ThrottledError
+    with pytest.raises(expected, match=r"'(obj|object|)' after 3 tries"):
         VERBS[verb](storage)
+
+
+@pytest.mark.parametrize("verb", ["get", "get of a range", "get_async", "get_versioned", "list"])
+def test_a_body_that_stays_cut_is_an_incomplete_response(server: ObjectServer, verb: str) -> None:
+    storage = make_s3(server.url, settings=THREE_TRIES)
+    storage.put("object", b"data")
+    server.inject([Rule(Truncate(0), method="GET")])
+
+    with pytest.raises(IncompleteResponseError, match="the response ended too early") as raised:
+        VERBS[verb](storage)
+
+    assert raised.value.kind == "io"
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_refused_connection_is_told_as_one(verb: str) -> None:
+    with socket.socket() as reserved:
+        # Bound and not listening: the port belongs to nobody else, and refuses.
+        reserved.bind(("127.0.0.1", 0))
+        storage = make_s3(f"http://127.0.0.1:{reserved.getsockname()[1]}", settings=THREE_TRIES)
+
+        with pytest.raises(
+            StorageUnreachableError, match="the storage can't be reached, connection refused"
+        ) as raised:
+            VERBS[verb](storage)
+
+    assert raised.value.kind == "object-store"
+
+
+def test_an_unknown_host_is_told_as_one() -> None:
+    storage = make_s3("http://nowhere.invalid:9", settings=THREE_TRIES)
+
+    with pytest.raises(StorageUnreachableError, match="can't be reached, unknown host name"):
+        storage.get("object")
 
 
 def test_a_body_that_was_cut_is_read_again(server: ObjectServer, storage: ObjectStorage) -> None:

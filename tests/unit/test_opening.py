@@ -12,6 +12,8 @@ from frazil.errors import (
     RepositoryNotFoundError,
     SnapshotNotFoundError,
 )
+from frazil.storage.wrappers.counting import CountingStorage
+from frazil.testing.object_server import ObjectServer
 
 
 @pytest.fixture(params=[1, 2])
@@ -119,3 +121,33 @@ def test_a_repository_in_memory_is_found_by_name_in_its_process() -> None:
     id = commit(created, "main")
 
     assert frazil.open_session(url).snapshot_id == id
+
+
+def test_a_repository_that_does_not_exist_is_named_by_its_place(tmp_path: Path) -> None:
+    with pytest.raises(RepositoryNotFoundError) as refusal:
+        frazil.Repository.open(frazil.local_filesystem_storage(str(tmp_path)))
+
+    assert str(refusal.value) == f"the repository doesn't exist: there is none in {tmp_path}"
+    for storage in (frazil.in_memory_storage(), CountingStorage(frazil.in_memory_storage())):
+        with pytest.raises(RepositoryNotFoundError, match="none in this storage in memory"):
+            frazil.Repository.open(storage)
+
+
+def test_a_bucket_without_a_repository_is_named() -> None:
+    with ObjectServer() as server:
+        storage = frazil.s3_storage(
+            bucket="bucket",
+            prefix="some/where",
+            region="us-east-1",
+            endpoint_url=server.url,
+            allow_http=True,
+            force_path_style=True,
+            access_key_id="key",
+            secret_access_key="not-told",
+        )
+        with pytest.raises(RepositoryNotFoundError) as refusal:
+            frazil.Repository.open(storage)
+
+    assert "the repository doesn't exist" in str(refusal.value)
+    assert "bucket 'bucket', prefix 'some/where'" in str(refusal.value)
+    assert "not-told" not in str(refusal.value)

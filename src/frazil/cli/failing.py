@@ -45,6 +45,8 @@ _ADVICE: tuple[tuple[type[BaseException], int, str | None], ...] = (
         "credentials come from the environment; see whether they are set, and for this place",
     ),
     (errors.ThrottledError, 7, "the storage is overloaded: try again later"),
+    (errors.StorageUnreachableError, 7, "see whether the address and the network are right"),
+    (errors.IncompleteResponseError, 7, "the connection broke: run it again"),
     (errors.StorageError, 7, None),
     (errors.FormatError, 8, "`frazil check` tells what is damaged, and what can be repaired"),
     (errors.SetupError, 9, None),

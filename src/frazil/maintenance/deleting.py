@@ -5,7 +5,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from frazil.errors import StorageError, ThrottledError
+from frazil.errors import (
+    IncompleteResponseError,
+    StorageError,
+    StorageUnreachableError,
+    ThrottledError,
+)
 from frazil.maintenance.batches import in_batches
 from frazil.maintenance.limits import SweepLimits
 from frazil.storage.interface import ObjectInfo, Storage
@@ -104,10 +109,10 @@ def _delete_batch(storage: Storage, batch: Sequence[ObjectInfo]) -> Deleted:
     for pause in (*_PAUSES_SECONDS, None):
         try:
             report = storage.delete_many([each.key for each in batch])
-        except ThrottledError as error:
+        except (ThrottledError, StorageUnreachableError, IncompleteResponseError) as error:
             if pause is None:
                 return _failure(batch, error, throttled)
-            throttled += 1
+            throttled += isinstance(error, ThrottledError)
             time.sleep(pause)
         except StorageError as error:
             return _failure(batch, error, throttled)

@@ -106,7 +106,9 @@ class RepoFile:
         try:
             found = self._storage.get_versioned(REPO)
         except ObjectNotFoundError as error:
-            raise RepositoryNotFoundError("there is no repository here") from error
+            raise RepositoryNotFoundError(
+                f"the repository doesn't exist: there is none in {self._storage.place}"
+            ) from error
         known = self._known
         if known is None or known.version != found.version:
             known = _Found(found.version, _decode(REPO, bytes(found.data)))

@@ -155,6 +155,11 @@ class Storage(ABC):
     """How many requests `get_many` has under way at once."""
 
     @property
+    def place(self) -> str:
+        """Where it is, in a few words for people, without secrets."""
+        return repr(self)
+
+    @property
     def can_create_safely(self) -> bool:
         """Whether `create` has one winner."""
         return True

@@ -97,6 +97,10 @@ class LocalStorage(Storage):
         """The folder."""
         return self._root
 
+    @property
+    def place(self) -> str:
+        return self._root
+
     def __repr__(self) -> str:
         return f"<frazil.Storage: local filesystem, {self._root}>"
 

@@ -51,6 +51,10 @@ class MemoryStorage(Storage):
         self._name = (os.getpid(), next(_NUMBERS))
         _STORAGES[self._name] = self
 
+    @property
+    def place(self) -> str:
+        return "this storage in memory"
+
     def __repr__(self) -> str:
         return f"<frazil.Storage: memory, {len(self._objects)} objects>"
 

@@ -63,6 +63,10 @@ class ObjectStorage(Storage):
     def __reduce__(self) -> tuple[object, ...]:
         return (type(self), (self._connection, self._settings, self._user_agent))
 
+    @property
+    def place(self) -> str:
+        return self._connection.describe()
+
     def __repr__(self) -> str:
         return f"<frazil.Storage: {self._connection.describe()}>"
 

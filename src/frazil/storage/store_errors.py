@@ -17,10 +17,12 @@ from obstore.exceptions import (
 from obstore.exceptions import PermissionDeniedError as ForbiddenError
 
 from frazil.errors import (
+    IncompleteResponseError,
     ObjectNotFoundError,
     PermissionDeniedError,
     StorageError,
     StorageTimeoutError,
+    StorageUnreachableError,
     ThrottledError,
     UnsafeStorageError,
 )
@@ -39,12 +41,22 @@ class Failure(Enum):
     UNSUPPORTED = "unsupported"
     TIMEOUT = "timeout"
     UNAVAILABLE = "unavailable"
+    """The store answers that it can't, now."""
+    UNREACHABLE = "unreachable"
+    """No answer at all."""
+    INCOMPLETE = "incomplete"
+    """An answer that ends too early."""
     OTHER = "other"
 
     @property
     def leaves_doubt(self) -> bool:
         """Whether a write that failed so may have happened."""
-        return self in (Failure.TIMEOUT, Failure.UNAVAILABLE)
+        return self in _DOUBTFUL
+
+
+_DOUBTFUL = frozenset(
+    (Failure.TIMEOUT, Failure.UNAVAILABLE, Failure.UNREACHABLE, Failure.INCOMPLETE)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +84,28 @@ _ERRORS: dict[Failure, type[StorageError]] = {
     Failure.FORBIDDEN: PermissionDeniedError,
     Failure.TIMEOUT: StorageTimeoutError,
     Failure.UNAVAILABLE: ThrottledError,
+    Failure.UNREACHABLE: StorageUnreachableError,
+    Failure.INCOMPLETE: IncompleteResponseError,
     Failure.CONFLICT: ThrottledError,
     Failure.UNSUPPORTED: UnsafeStorageError,
 }
 
-_LEADS = {Failure.FORBIDDEN: "the storage refuses these credentials, or wants some: "}
+_LEADS = {
+    Failure.FORBIDDEN: "the storage refuses these credentials, or wants some: ",
+    Failure.UNREACHABLE: "the storage can't be reached",
+    Failure.INCOMPLETE: "the response ended too early: ",
+}
+
+# What the client's own error says of the cause, which its text leaves out.
+_CAUSES = (
+    ("ConnectionRefused", "connection refused"),
+    ("Connection refused", "connection refused"),
+    ("dns error", "unknown host name"),
+    ("ConnectionReset", "connection reset"),
+    ("IncompleteMessage", "connection closed before a response"),
+    ("NetworkUnreachable", "network unreachable"),
+    ("InvalidCertificate", "invalid certificate"),
+)
 
 _BY_STATUS = {
     404: Failure.ABSENT,
@@ -107,7 +136,11 @@ def diagnose(error: Exception, secrets: Iterable[str] = ()) -> Diagnosis:
     text = redact(whole.partition("\n\nDebug source:")[0].strip(), secrets)
     retries = re.search(r"after (\d+) retries", text)
     tries = 1 + (int(retries[1]) if retries else 0)
-    return Diagnosis(_classify(error, whole), text, tries)
+    failure = _classify(error, whole)
+    if failure is Failure.UNREACHABLE:
+        cause = next((said for sign, said in _CAUSES if sign in whole), None)
+        text = f", {cause}: {text}" if cause else f": {text}"
+    return Diagnosis(failure, text, tries)
 
 
 def _classify(error: Exception, whole: str) -> Failure:
@@ -129,8 +162,10 @@ def _classify(error: Exception, whole: str) -> Failure:
         return Failure.RANGE
     if "TimedOut" in whole or "timed out" in whole:
         return Failure.TIMEOUT
+    if any(sign in whole for sign in ("IncompleteBody", "body error", "UnexpectedEof")):
+        return Failure.INCOMPLETE
     if "HTTP error" in whole or "error sending request" in whole:
-        return Failure.UNAVAILABLE
+        return Failure.UNREACHABLE
     return Failure.OTHER
 
 

@@ -9,7 +9,12 @@ from typing import Any, TypeGuard
 import xarray as xr
 import zarr
 
-from frazil.errors import StorageTimeoutError, ThrottledError
+from frazil.errors import (
+    IncompleteResponseError,
+    StorageTimeoutError,
+    StorageUnreachableError,
+    ThrottledError,
+)
 from frazil.maintenance.batches import pack
 from frazil.session import Session
 from frazil.spark.arrays.regions import choose_task_bytes
@@ -32,7 +37,12 @@ OpenSource = Callable[[str], xr.Dataset]
 _FILE_BYTES = 4 << 20
 """What beginning with a file costs is worth reading so much."""
 
-_PASSING = (ThrottledError, StorageTimeoutError)
+_PASSING = (
+    ThrottledError,
+    StorageTimeoutError,
+    StorageUnreachableError,
+    IncompleteResponseError,
+)
 """What says nothing about the data."""
 
 

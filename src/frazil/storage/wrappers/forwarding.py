@@ -99,6 +99,11 @@ class ForwardingStorage(Storage):
         self._prefix = prefix
         self.concurrency = inner.concurrency
 
+    @property
+    def place(self) -> str:
+        inner = self._inner.place
+        return f"{self._prefix} in {inner}" if self._prefix else inner
+
     def __repr__(self) -> str:
         kind = type(self).__name__.removesuffix("Storage").lower()
         return f"<frazil.Storage: {kind}, over {self._inner!r}>"
