@@ -54,7 +54,10 @@ _REFS = ("branch", "tag", "snapshot", "ref", "as_of")
 _SCHEME = re.compile(r"(?:(icechunk)\+)?([A-Za-z][A-Za-z0-9+.-]*)://")
 _NAME = re.compile(r"[^@:]*")
 _SERVER = re.compile(r"([^@:\[\]]*|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
-_SECRET = re.compile(r"key|secret|token|password|credential|sas|signature|\bsig\b", re.IGNORECASE)
+_SECRET = re.compile(
+    r"key|secret|token|password|passwd|credential|sas|(?<!skip_)signature|\bsig\b|authorization",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,10 +249,15 @@ def _parse_query(query: str) -> dict[str, str]:
     return options
 
 
+def is_secret(name: str) -> bool:
+    """Whether the value of an option of this name is a secret: the one list of such names."""
+    return _SECRET.search(name) is not None
+
+
 def _require_known(scheme: Scheme, options: Mapping[str, str]) -> None:
     known = OPTIONS[scheme]
     for name, value in options.items():
-        if name not in known and _SECRET.search(name):
+        if name not in known and is_secret(name):
             raise InvalidInputError(
                 f"{name!r} does not belong into a URL, which holds no secrets: credentials come from"
                 " the environment, or from arguments of the call"

@@ -1,6 +1,7 @@
 """Which store, where in it, and as whom: frozen, picklable, opened where it is used."""
 
 import ipaddress
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
@@ -9,6 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 from obstore.store import AzureStore, GCSStore, HTTPStore, ObjectStore, S3Store
 
 from frazil.credentials import AnyAzureCredential, AnyGcsCredential, AnyS3Credential
+from frazil.errors import InvalidInputError
 from frazil.storage.authorization import (
     authorize_azure,
     authorize_gcs,
@@ -18,6 +20,7 @@ from frazil.storage.authorization import (
 from frazil.storage.client import DEFAULT_SILENCE_SECONDS, ClientPlan, Headers, Purpose
 from frazil.storage.settings import StorageSettings
 from frazil.storage.store_config import ChecksumAlgorithm, S3Options
+from frazil.urls import is_secret
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,16 @@ class S3Connection:
     headers: Headers = field(default_factory=Headers)
     kind: str = "S3"
     traits: Traits = field(default_factory=Traits)
+
+    def __post_init__(self) -> None:
+        options = self.options
+        # A server of one's own, asked by path, may have tenants: `tenant:bucket`.
+        is_path = options.endpoint_url is not None and options.force_path_style
+        require_name("tenant and bucket" if is_path else "bucket", self.bucket)
+        if options.endpoint_url is not None:
+            require_endpoint("endpoint_url", options.endpoint_url)
+        if options.region is not None and (options.region or options.endpoint_url is None):
+            require_name("region", options.region)
 
     @property
     def silence_seconds(self) -> float | None:
@@ -136,6 +149,61 @@ def address_bucket(options: S3Options, bucket: str) -> tuple[str | None, bool]:
     return urlunsplit(parts._replace(netloc=f"{bucket}.{parts.netloc}")), True
 
 
+# Everything here becomes a part of a URL, and anybody may have written it: the configuration of a
+# repository, or the answer of a server that redirects. The names are what clouds and their kin allow.
+_NAMES = {
+    "region": re.compile(r"[A-Za-z0-9][A-Za-z0-9_.,-]{0,254}"),
+    "bucket": re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,254}"),
+    "tenant and bucket": re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,254}"),
+    "account": re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,62}"),
+    "container": re.compile(r"\$?[A-Za-z0-9][A-Za-z0-9_. -]{0,254}"),
+    "namespace": re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,254}"),
+    "tenant": re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,254}"),
+}
+_HOST = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
+_PATH = re.compile(r"[A-Za-z0-9_./~%:$+-]*")
+_OPTION_NAMES = {
+    "account": "account", "account_name": "account",
+    "bucket": "bucket", "bucket_name": "bucket",
+    "container": "container", "container_name": "container",
+    "tenant_id": "tenant", "authority_id": "tenant",
+}  # fmt: skip
+_OPTION_ADDRESSES = ("endpoint", "_url", "authority_host", "workload_host")
+
+
+def require_name(kind: str, value: str) -> None:
+    """Raise InvalidInputError for a name that could lead a URL elsewhere."""
+    if not _NAMES[kind].fullmatch(value):
+        raise InvalidInputError(
+            f"invalid {kind} {value!r}: expected letters, digits and a few marks such as '-', as the"
+            " storage service allows; correct it in the call or in the repository's configuration",
+            kind="storage-config",
+        )
+
+
+def require_endpoint(name: str, value: str) -> None:
+    """Raise InvalidInputError for what is not the plain address of a server."""
+    scheme, _, rest = value.partition("://")
+    host, _, path = rest.partition("/")
+    if scheme not in ("http", "https") or not _HOST.fullmatch(host) or not _PATH.fullmatch(path):
+        # What stands there may be a password.
+        shown = f" {value!r}" if "@" not in value and "?" not in value else ""
+        raise InvalidInputError(
+            f"invalid {name}{shown}: expected http:// or https://, a server and perhaps a path, without"
+            " user or query",
+            kind="storage-config",
+        )
+
+
+def _require_addresses(options: Mapping[str, str]) -> None:
+    for given, value in options.items():
+        name = re.sub(r"^(?:azure|google)_(?:storage_)?", "", given.lower())
+        if name in _OPTION_NAMES:
+            require_name(_OPTION_NAMES[name], value)
+        elif name.endswith(_OPTION_ADDRESSES) and not name.startswith(("use_", "proxy_")):
+            require_endpoint(given, value)
+
+
 def normalize_prefix(prefix: str | None) -> str:
     """A prefix without slashes at its ends."""
     return (prefix or "").strip("/")
@@ -161,6 +229,10 @@ class GcsConnection:
     # Objects are deleted one by one here, several at once.
     traits: Traits = field(default_factory=lambda: Traits(delete_batch_size=100))
     silence_seconds: float | None = DEFAULT_SILENCE_SECONDS
+
+    def __post_init__(self) -> None:
+        require_name("bucket", self.bucket)
+        _require_addresses(self.config)
 
     def describe(self) -> str:
         return f"Google Cloud Storage, bucket {self.bucket!r}, prefix {self.prefix!r}"
@@ -204,6 +276,11 @@ class AzureConnection:
         )
     )
     silence_seconds: float | None = DEFAULT_SILENCE_SECONDS
+
+    def __post_init__(self) -> None:
+        require_name("account", self.account)
+        require_name("container", self.container)
+        _require_addresses(self.config)
 
     def describe(self) -> str:
         return (
@@ -279,8 +356,7 @@ def split_options(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str,
 
 
 def _secret_options(options: Mapping[str, str]) -> tuple[str, ...]:
-    words = ("key", "secret", "token", "sas", "password")
-    return tuple(v for name, v in options.items() if any(word in name.lower() for word in words))
+    return tuple(value for name, value in options.items() if is_secret(name))
 
 
 def _silence(seconds: int | None) -> float | None:

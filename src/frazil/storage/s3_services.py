@@ -6,7 +6,7 @@ from dataclasses import replace
 from frazil.credentials import AnyS3Credential
 from frazil.errors import InvalidInputError, StorageError
 from frazil.storage.client import Headers
-from frazil.storage.connections import S3Connection, Traits, normalize_prefix
+from frazil.storage.connections import S3Connection, Traits, normalize_prefix, require_name
 from frazil.storage.settings import StorageSettings
 from frazil.storage.store_config import S3Options
 
@@ -72,6 +72,8 @@ def r2_connection(
         raise InvalidInputError("either bucket or prefix must be given", kind="storage-config")
     if options.endpoint_url is None and account_id is None:
         raise InvalidInputError("endpoint_url or account_id must be given", kind="storage-config")
+    if account_id is not None:
+        require_name("account", account_id)
     options = replace(
         options,
         region=options.region or "auto",
@@ -90,6 +92,7 @@ def hf_connection(
     headers: Headers,
 ) -> S3Connection:
     """A bucket of Hugging Face, behind its gateway."""
+    require_name("namespace", namespace)
     options = replace(
         options,
         region="us-east-1",

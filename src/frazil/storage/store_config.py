@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from frazil.rendering import Block, Item, Rendered, public_name, render_call
+from frazil.urls import is_secret
 
 
 class ChecksumAlgorithm(Enum):
@@ -151,14 +152,9 @@ AnyObjectStoreConfig = (
     | ObjectStoreConfig.Http
 )
 
-_SECRET_PARTS = ("key", "secret", "token", "password", "sas", "credential")
-
 
 def cover(options: Mapping[str, str] | None) -> dict[str, str] | None:
     """Options fit to be shown: values whose names sound like secrets are covered."""
     if options is None:
         return None
-    return {
-        name: "****" if any(part in name.lower() for part in _SECRET_PARTS) else value
-        for name, value in options.items()
-    }
+    return {name: "****" if is_secret(name) else value for name, value in options.items()}

@@ -18,6 +18,7 @@ from frazil.storage.connections import (
     GcsConnection,
     HttpConnection,
     S3Connection,
+    require_endpoint,
 )
 from frazil.storage.store_config import AnyObjectStoreConfig, ObjectStoreConfig, S3Options
 
@@ -61,6 +62,7 @@ def connect_server(
     """How to reach a web server; raises StorageError where the credential is of another kind."""
     match config, credential:
         case ObjectStoreConfig.Http(opts, headers), (None | Credentials.HttpAccess()):
+            require_endpoint("server", base_url)
             return HttpConnection(base_url, dict(opts or {}), Headers(read=dict(headers or {})))
     raise mismatch(config, credential)
 
@@ -82,8 +84,11 @@ def _connect_s3(
 
 
 def _spell(opts: Mapping[str, str] | None) -> dict[str, str]:
-    """Options as given; an endpoint without encryption, which nobody names by mistake, is allowed."""
-    given = dict(opts or {})
+    """Options by names in small letters, which obstore takes for the same.
+
+    An endpoint without encryption, which nobody names by mistake, is allowed.
+    """
+    given = {name.lower(): value for name, value in (opts or {}).items()}
     if any(value.startswith("http://") for value in given.values()):
         given.setdefault("allow_http", "true")
     return given

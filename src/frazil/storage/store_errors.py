@@ -26,6 +26,7 @@ from frazil.errors import (
     ThrottledError,
     UnsafeStorageError,
 )
+from frazil.urls import is_secret
 
 
 class Failure(Enum):
@@ -174,11 +175,8 @@ def _is_missing_for_update(error: Exception, status: int) -> bool:
     return status == 404 and isinstance(error, PreconditionError)
 
 
+_QUERY = re.compile(r"([?&])([\w-]+)=[^&\s\"']+")
 _SECRET_PATTERNS = (
-    (
-        re.compile(r"(?i)([?&](?:sig|x-amz-[a-z-]+|x-goog-[a-z-]+|token|signature)=)[^&\s\"']+"),
-        r"\1****",
-    ),
     (re.compile(r"(?i)(bearer\s+)[^\s\"',]+"), r"\1****"),
     (re.compile(r"(://)[^/@\s:]+:[^/@\s]+@"), r"\1****@"),
 )
@@ -191,4 +189,10 @@ def redact(text: str, secrets: Iterable[str] = ()) -> str:
             text = text.replace(secret, "****")
     for pattern, replacement in _SECRET_PATTERNS:
         text = pattern.sub(replacement, text)
-    return text
+    return _QUERY.sub(_cover_parameter, text)
+
+
+def _cover_parameter(found: "re.Match[str]") -> str:
+    # What belongs to a signature is covered as a whole.
+    is_signed = found[2].lower().startswith(("x-amz-", "x-goog-"))
+    return f"{found[1]}{found[2]}=****" if is_signed or is_secret(found[2]) else found[0]

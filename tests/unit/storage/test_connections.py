@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from frazil.credentials import s3_anonymous_credentials
+from frazil.credentials import GcsCredentials, s3_anonymous_credentials
 from frazil.errors import InvalidInputError, StorageError
 from frazil.storage import (
     S3Options,
@@ -24,11 +24,18 @@ from frazil.storage import (
     tigris_storage,
 )
 from frazil.storage.client import SIZE_CLASSES, Headers, Purpose, plan_client, size_class
-from frazil.storage.connections import S3Connection, address_bucket, split_options
+from frazil.storage.connections import (
+    GcsConnection,
+    S3Connection,
+    address_bucket,
+    split_options,
+)
 from frazil.storage.redirect import connect
 from frazil.storage.s3_services import hf_connection, r2_connection, tigris_connection
 from frazil.storage.settings import resolve_settings
+from frazil.storage.store_config import cover
 from frazil.storage.store_errors import Failure, diagnose, redact
+from frazil.urls import RepositoryUrl
 
 ANONYMOUS = s3_anonymous_credentials()
 
@@ -240,3 +247,41 @@ def test_a_connection_shows_no_credentials() -> None:
     shown = repr(S3Connection("b", "p", S3Options(), ANONYMOUS, Headers({"a": "secret"}, {})))
 
     assert "secret" not in shown
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "access_key",
+        "CLIENT_SECRET",
+        "token",
+        "password",
+        "sas_token",
+        "azure_credential",
+        "signature",
+    ],
+)
+def test_one_list_tells_which_options_are_secrets(name: str) -> None:
+    value = "not-to-be-told"
+    connection = GcsConnection("bucket", "", GcsCredentials.Anonymous(), {name: value})
+
+    assert cover({name: value}) == {name: "****"}
+    assert connection.find_secrets() == (value,)
+    assert redact(f"GET https://h/p?{name}={value} failed") == f"GET https://h/p?{name}=**** failed"
+    with pytest.raises(InvalidInputError, match="holds no secrets") as refusal:
+        RepositoryUrl.parse(f"gs://bucket/path?{name}={value}")
+    assert value not in str(refusal.value)
+
+
+def test_what_is_no_secret_is_shown() -> None:
+    options = {"skip_signature": "true", "base_url": "http://h"}
+
+    assert cover(options) == options
+    assert GcsConnection("b", "", GcsCredentials.Anonymous(), options).find_secrets() == ()
+
+
+@pytest.mark.parametrize("account", ["evil.example/", "x@127.0.0.1:9/?", ""])
+def test_a_redirect_can_not_choose_the_host_by_an_account_or_region(account: str) -> None:
+    for url in (f"r2://bucket/p?account_id={account}x/", f"s3://bucket/p?region={account}x/"):
+        with pytest.raises(InvalidInputError, match=r"invalid (account|region)"):
+            connect(url)

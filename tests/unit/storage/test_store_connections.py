@@ -3,6 +3,7 @@
 import pytest
 
 from frazil.credentials import (
+    AnyCredential,
     AzureCredentials,
     Credentials,
     GcsCredentials,
@@ -11,8 +12,9 @@ from frazil.credentials import (
     azure_credentials,
     s3_anonymous_credentials,
 )
-from frazil.errors import StorageError
+from frazil.errors import InvalidInputError, StorageError
 from frazil.storage import (
+    AnyObjectStoreConfig,
     ObjectStoreConfig,
     S3Options,
     azure_store,
@@ -88,3 +90,121 @@ def test_a_credential_of_another_store_is_refused() -> None:
         connect_bucket(azure_store(account="account"), "container", None)
     with pytest.raises(StorageError, match=r"Credentials\.Azure does not"):
         connect_server(http_store(), "https://example.org", azure)
+
+
+ELSEWHERE = [
+    "x@127.0.0.1:9/",
+    "x/../y",
+    "127.0.0.1:9/?",
+    "a#b",
+    "a b/",
+    "a\\b",
+    "a%2fb",
+    "",
+    "x\n",
+    "é",
+]
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_no_name_of_a_configuration_leads_elsewhere(name: str) -> None:
+    anonymous = S3Options(region=name, anonymous=True)
+    attempts: list[tuple[AnyObjectStoreConfig, str, AnyCredential | None]] = [
+        (ObjectStoreConfig.S3(anonymous), "bucket", None),
+        (ObjectStoreConfig.S3Compatible(anonymous), "bucket", None),
+        (ObjectStoreConfig.S3(S3Options(region="us-east-1")), name, None),
+        (ObjectStoreConfig.S3(S3Options(endpoint_url="https://h")), name, None),
+        (
+            ObjectStoreConfig.S3(S3Options(endpoint_url="https://h", force_path_style=True)),
+            name,
+            None,
+        ),
+        (ObjectStoreConfig.Gcs(), name, None),
+        (ObjectStoreConfig.Gcs({"google_bucket": name}), "bucket", None),
+        (ObjectStoreConfig.Azure({"account": name}), "container", AZURE_KEY),
+        (ObjectStoreConfig.Azure({"ACCOUNT_NAME": name}), "container", AZURE_KEY),
+        (ObjectStoreConfig.Azure({"account": "name"}), name, AZURE_KEY),
+        (ObjectStoreConfig.Azure({"account": "name", "tenant_id": name}), "container", AZURE_KEY),
+    ]
+    for config, bucket, credential in attempts:
+        with pytest.raises(InvalidInputError, match=r"^invalid ") as refusal:
+            connect_bucket(config, bucket, credential)
+        assert refusal.value.kind == "storage-config"
+        assert repr(name) in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://user@host",
+        "https://user:password@host/",
+        "https://host?a=b",
+        "https://host#b",
+        "file:///etc",
+        "host",
+        "https://",
+        "https://ho st",
+        "https://host\r\nX: y",
+        "https://host\\@elsewhere",
+    ],
+)
+def test_an_endpoint_is_the_plain_address_of_a_server(address: str) -> None:
+    attempts: list[tuple[AnyObjectStoreConfig, AnyCredential | None]] = [
+        (ObjectStoreConfig.S3Compatible(S3Options(endpoint_url=address)), None),
+        (ObjectStoreConfig.Tigris(S3Options(endpoint_url=address)), None),
+        (ObjectStoreConfig.Gcs({"google_base_url": address}), None),
+        (ObjectStoreConfig.Azure({"account": "a", "endpoint": address}), AZURE_KEY),
+        (ObjectStoreConfig.Azure({"account": "a", "azure_authority_host": address}), AZURE_KEY),
+    ]
+    for config, credential in attempts:
+        with pytest.raises(InvalidInputError, match="expected http") as refusal:
+            connect_bucket(config, "bucket", credential)
+        assert "password" not in str(refusal.value)
+    with pytest.raises(InvalidInputError, match="expected http"):
+        connect_server(ObjectStoreConfig.Http(), address, None)
+
+
+@pytest.mark.parametrize(
+    "region",
+    ["auto", "us-east-1", "garage", "default", "RegionOne", "eu_de", "cn-north.1", "iad,fra", "1"],
+)
+def test_servers_have_regions_of_their_own(region: str) -> None:
+    for endpoint in (
+        None,
+        "http://localhost:9000",
+        "https://s3.example.org/base",
+        "http://[::1]:9",
+    ):
+        options = S3Options(region=region, endpoint_url=endpoint)
+        assert isinstance(
+            connect_bucket(ObjectStoreConfig.S3Compatible(options), "bucket", None),
+            (S3Connection, AzureConnection),
+        )
+
+
+def test_an_empty_region_needs_an_endpoint() -> None:
+    options = S3Options(region="", endpoint_url="http://localhost:9000")
+
+    assert isinstance(
+        connect_bucket(ObjectStoreConfig.S3Compatible(options), "bucket", None),
+        (S3Connection, AzureConnection),
+    )
+
+
+@pytest.mark.parametrize(
+    "bucket", ["b", "My_Bucket", "a.b-c", "name--use1-az4--x-s3", "0123", "tenant:bucket"]
+)
+def test_buckets_of_servers_are_named_as_they_allow(bucket: str) -> None:
+    options = S3Options(endpoint_url="http://localhost:9000", force_path_style=True)
+
+    assert isinstance(
+        connect_bucket(ObjectStoreConfig.S3Compatible(options), bucket, None),
+        (S3Connection, AzureConnection),
+    )
+
+
+@pytest.mark.parametrize("container", ["data", "$web", "a-b", "My Workspace"])
+def test_containers_of_azure_are_named_as_it_allows(container: str) -> None:
+    config = ObjectStoreConfig.Azure({"account": "devstoreaccount1"})
+
+    assert isinstance(connect_bucket(config, container, AZURE_KEY), (S3Connection, AzureConnection))

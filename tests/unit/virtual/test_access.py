@@ -312,3 +312,16 @@ def test_a_large_chunk_is_read_in_pieces_that_are_all_checked(server: ObjectServ
     assert asyncio.run(access.read_async(ref, 0, ref.length)) == data[7:]
 
     assert len(server.requests) == 4
+
+
+def test_a_repository_can_not_make_its_reader_connect_anywhere() -> None:
+    with ObjectServer() as server:
+        host = server.url.removeprefix("http://")
+        store = ObjectStoreConfig.S3(S3Options(region=f"x@{host}/", anonymous=True))
+        container = VirtualChunkContainer("s3://bucket/", store)
+        access = VirtualChunkAccess({container.url_prefix: container}, {})
+
+        with pytest.raises(InvalidInputError, match="invalid region"):
+            access.read(VirtualRef("s3://bucket/key", 0, 4), 0, 4)
+
+        assert not server.requests
