@@ -4,7 +4,8 @@
 
     IcechunkError
     ├── ConflictError             rebase, or start again from the new tip
-    │   └── RebaseFailedError     decide about each conflict
+    │   ├── RebaseFailedError     decide about each conflict
+    │   └── DivergedError         decide which side's commits to keep
     ├── NotFoundError             ask for something else (also a KeyError)
     │   ├── NodeNotFoundError
     │   ├── SnapshotNotFoundError
@@ -47,6 +48,7 @@ from frazil.error_kinds import ErrorKind
 __all__ = [
     "AlreadyExistsError",
     "ConflictError",
+    "DivergedError",
     "ErrorKind",
     "FailedChecksError",
     "FormatError",
@@ -141,6 +143,12 @@ class RebaseFailedError(ConflictError):
         super().__init__(message, kind=kind)
         self.snapshot = snapshot
         self.conflicts = list(conflicts)
+
+
+class DivergedError(ConflictError):
+    """Both sides have commits that the other has not, so that trying again fails again."""
+
+    default_kind = "branch-update-conflict"
 
 
 class NotFoundError(IcechunkError, KeyError):

@@ -31,6 +31,7 @@ class Failure:
         }
 
 
+_DAMAGE_ADVICE = "`frazil check` tells what is damaged, and what can be repaired"
 _ADVICE: tuple[tuple[type[BaseException], int, str | None], ...] = (
     (errors.JobCancelledError, INTERRUPTED, None),
     (errors.RepositoryNotFoundError, 3, "see whether the place is right; `frazil create` makes one"),
@@ -39,6 +40,15 @@ _ADVICE: tuple[tuple[type[BaseException], int, str | None], ...] = (
     (errors.NodeNotFoundError, 3, "`frazil tree` tells what there is"),
     (errors.NotFoundError, 3, None),
     (errors.AlreadyExistsError, 4, "choose another name"),
+    (
+        errors.DivergedError, 5,
+        "nothing was changed: `frazil log --all` shows both sides; `frazil cherry-pick` brings single"
+        " commits over, and `frazil branch move` gives up those of a branch",
+    ),
+    (
+        errors.RebaseFailedError, 5,
+        "nothing was changed: both sides changed the same nodes or chunks, which `frazil diff` tells",
+    ),
     (errors.ConflictError, 5, "nothing was changed: look with `frazil log`, and run it again"),
     (
         errors.PermissionDeniedError, 6,
@@ -48,30 +58,39 @@ _ADVICE: tuple[tuple[type[BaseException], int, str | None], ...] = (
     (errors.StorageUnreachableError, 7, "see whether the address and the network are right"),
     (errors.IncompleteResponseError, 7, "the connection broke: run it again"),
     (errors.StorageError, 7, None),
-    (errors.FormatError, 8, "`frazil check` tells what is damaged, and what can be repaired"),
+    (errors.FormatError, 8, _DAMAGE_ADVICE),
     (errors.SetupError, 9, None),
     (errors.JobError, 10, "nothing was committed"),
     (errors.ReadOnlyError, 11, None),
-    (errors.SessionStateError, 11, None),
+    (errors.SessionStateError, 2, None),
     (errors.InvalidInputError, 2, None),
 )  # fmt: skip
 """Exit codes and advice, the narrower class before the wider."""
 
-_ADVICE_BY_KIND: dict[str, str] = {
+_ADVICE_BY_KIND: dict[str, tuple[int, str | None]] = {
     ErrorKind.UNSUPPORTED_SPEC_VERSION: (
+        2,
         "`frazil migrate` brings an older repository to the newest generation; a newer one than that"
-        " needs a newer Frazil"
+        " needs a newer Frazil",
     ),
     ErrorKind.UNAUTHORIZED_VIRTUAL_CHUNK_CONTAINER: (
-        "--authorize PREFIX lets a command read a container, and --authorize '*' all of them"
+        6,
+        "--authorize PREFIX lets a command read a container, and --authorize '*' all of them",
     ),
+    ErrorKind.FEATURE_FLAG_DISABLED: (11, None),
+    # By its kind: where a source file of virtual chunks is gone, the repository is not damaged.
+    ErrorKind.OBJECT_NOT_FOUND: (8, _DAMAGE_ADVICE),
 }
-_SYSTEM_ADVICE = {
-    errno.ENOSPC: "the disk is full: make room, and run it again; nothing was committed",
-    errno.EDQUOT: "the quota of the disk is used up: make room, and run it again",
-    errno.EACCES: "see whether this user may read and write there",
-    errno.EROFS: "the disk can only be read",
+_MAY_USER = "see whether this user may read and write there"
+_SYSTEM_ADVICE: dict[int | None, tuple[int, str | None]] = {
+    errno.ENOSPC: (7, "the disk is full: make room, and run it again; nothing was committed"),
+    errno.EDQUOT: (7, "the quota of the disk is used up: make room, and run it again"),
+    errno.EACCES: (6, _MAY_USER),
+    errno.EPERM: (6, _MAY_USER),
+    errno.EROFS: (11, "the disk can only be read"),
+    errno.EADDRINUSE: (7, "another program serves at this port: --port chooses another"),
 }
+"""Exit codes and advice by what the system said."""
 
 
 def explain(error: BaseException) -> Failure:
@@ -79,15 +98,19 @@ def explain(error: BaseException) -> Failure:
     name = type(error).__name__
     full = _find_system_error(error)
     if full is not None and full.errno in _SYSTEM_ADVICE:
-        return Failure(7, _sentence(error), _SYSTEM_ADVICE[full.errno], name)
+        code, advice = _SYSTEM_ADVICE[full.errno]
+        return Failure(code, _sentence(error), advice, name)
     kind = str(getattr(error, "kind", None) or "") or None
     if kind in _ADVICE_BY_KIND:
-        return Failure(2, _sentence(error), _ADVICE_BY_KIND[kind], name, kind)
+        code, advice = _ADVICE_BY_KIND[kind]
+        return Failure(code, _sentence(error), advice, name, kind)
     for cls, code, advice in _ADVICE:
         if isinstance(error, cls):
             return Failure(code, _sentence(error), advice, name, kind)
     if isinstance(error, ModuleNotFoundError):
         return Failure(9, f"{error.name} is not installed", _extra_of(error.name), name)
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return Failure(3, _sentence(error), None, name)
     if isinstance(error, OSError):
         return Failure(7, _sentence(error), None, name)
     return Failure(1, f"{name}: {_sentence(error)}", "--debug shows where it happened", name)
@@ -97,7 +120,7 @@ def _find_system_error(error: BaseException | None) -> OSError | None:
     for _ in range(10):
         if error is None or isinstance(error, OSError):
             return error
-        error = error.__cause__ or error.__context__
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     return None
 
 

@@ -19,7 +19,7 @@ from frazil.cli.arguments import (
 )
 from frazil.cli.output import Output, clean, make_card, make_table
 from frazil.engine.describing import describe_file
-from frazil.errors import ObjectNotFoundError
+from frazil.errors import NotFoundError
 from frazil.ops import Update
 from frazil.overview import (
     ArrayOverview,
@@ -249,5 +249,5 @@ def inspect(
     """
     path = Path(file)
     if not path.is_file():
-        raise ObjectNotFoundError(f"there is no file {file}")
+        raise NotFoundError(f"there is no file {file}")
     output.as_json().answer(describe_file(path.read_bytes(), path.as_posix()))

@@ -7,6 +7,7 @@ import typer
 
 from frazil.cli.arguments import Authorize, Place, open_place
 from frazil.cli.output import Output
+from frazil.errors import InvalidInputError, NotFoundError
 from frazil.web.report import render_report
 
 
@@ -44,6 +45,10 @@ def report(
     Examples:
     frazil report data/weather -o report.html
     """
+    if to.is_dir():
+        raise InvalidInputError(f"{to} is a folder: --output names a file")
+    if not to.parent.is_dir():
+        raise NotFoundError(f"there is no folder {to.parent} to write the report to")
     document = render_report(open_place(url, authorize), url, ref)
     to.write_text(document, "utf-8")
     output.answer({"file": str(to), "bytes": len(document)}, f"{to} shows {url}")

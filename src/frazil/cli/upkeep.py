@@ -3,6 +3,7 @@
 import os
 import platform
 import shutil
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
 
@@ -11,10 +12,26 @@ import typer
 from frazil.cli.arguments import Authorize, DryRun, Place, Yes, open_place, parse_moment
 from frazil.cli.cluster import Cluster, Spark
 from frazil.cli.output import Output, clean, make_card, make_table
-from frazil.errors import SetupError
+from frazil.error_kinds import ErrorKind
+from frazil.errors import (
+    FormatError,
+    ObjectNotFoundError,
+    RefNotFoundError,
+    RepositoryNotFoundError,
+    SessionStateError,
+    SetupError,
+)
+from frazil.maintenance.checking import (
+    CheckOptions,
+    CheckReport,
+    RepairReport,
+    check_storage,
+    repair_storage,
+)
 from frazil.ops import GCSummary
 from frazil.rendering.sizes import show_bytes
-from frazil.repository import upgrade_icechunk_repository
+from frazil.repository import Repository, upgrade_icechunk_repository
+from frazil.storage import storage_from_url
 
 OlderThan = Annotated[
     str,
@@ -23,6 +40,7 @@ OlderThan = Annotated[
     ),
 ]
 _DAMAGED = 8
+_STORAGE_FAILED = 7
 
 
 def stats(url: Place, *, spark: Spark = False, cluster: Cluster, output: Output) -> None:
@@ -63,25 +81,58 @@ def check(
 ) -> None:
     """Find everything that is wrong with a repository; exit code 8 if something is lost.
 
+    After a repair the repository is checked again, and the exit code tells what holds then.
+
     Examples:
     frazil check data/weather --deep
     frazil check data/weather --repair --dry-run
     frazil check s3://bucket/weather --deep --spark
     """
-    repo = open_place(url, authorize)
-    if cluster.is_wanted(spark):
-        report = cluster.run("check", repo, branch=branch, deep=deep, virtual_sources=virtual)
-    else:
-        report = repo.check(branch=branch, deep=deep, virtual=virtual)
+
+    def look() -> CheckReport:
+        repo = _open_anyway(url, authorize)
+        if repo is not None and branch is not None and branch not in repo.list_branches():
+            raise RefNotFoundError(f"there is no branch {branch!r}")
+        if cluster.is_wanted(spark):
+            found: CheckReport = cluster.run(
+                "check", repo or url, branch=branch, deep=deep, virtual_sources=virtual
+            )
+            return found
+        if repo is not None:
+            return repo.check(branch=branch, deep=deep, virtual=virtual)
+        options = CheckOptions(branch, decodes_chunks=deep, asks_sources=virtual)
+        return check_storage(storage_from_url(url), options)
+
+    def mend(report: CheckReport, *, dry_run: bool) -> RepairReport:
+        repo = _open_anyway(url)
+        if repo is not None:
+            return repo.repair(report, dry_run=dry_run)
+        return repair_storage(storage_from_url(url), report, dry_run=dry_run)
+
+    report = look()
     if not repair:
         output.answer(report, clean(str(report)).rstrip())
         raise typer.Exit(0 if report.is_healthy else _DAMAGED)
-    planned = repo.repair(report, dry_run=True)
-    if not dry_run:
-        output.note(str(planned))
-        output.confirm("Repair this?", is_agreed=yes)
-    done = planned if dry_run else repo.repair(report)
-    output.answer({"check": report, "repair": done}, clean(str(report)), clean(str(done)))
+    planned = mend(report, dry_run=True)
+    if dry_run or not planned.repaired:
+        told = {"check": report, "repair": planned, "check_after": None}
+        output.answer(told, clean(str(report)), clean(str(planned)))
+        raise typer.Exit(0 if report.is_healthy else _DAMAGED)
+    output.note(str(planned))
+    output.confirm("Repair this?", is_agreed=yes)
+    done = mend(report, dry_run=False)
+    after = look()
+    told = {"check": report, "repair": done, "check_after": after}
+    output.answer(told, clean(str(done)), clean(str(after)).rstrip())
+    raise typer.Exit(0 if after.is_healthy else _DAMAGED)
+
+
+def _open_anyway(url: str, authorize: Sequence[str] | None = None) -> Repository | None:
+    """The repository; None where it can't be opened, though what is left of it can be checked."""
+    try:
+        return open_place(url, authorize)
+    except (FormatError, ObjectNotFoundError, RepositoryNotFoundError):
+        return None
 
 
 def gc(
@@ -111,6 +162,8 @@ def gc(
 
     if not dry_run and not yes:
         planned = collect(dry_run=True)
+        dry_run = _count(planned) == 0  # and nothing is to be asked
+    if not dry_run and not yes:
         output.note(f"would delete {_count(planned)} objects, {show_bytes(planned.bytes_deleted)}")
         output.confirm("Delete them?", is_agreed=False)
     done = collect(dry_run=dry_run)
@@ -125,6 +178,8 @@ def gc(
         *([f"{done.objects_failed_to_delete} could not be deleted"]
           if done.objects_failed_to_delete else []),
     )  # fmt: skip
+    if done.objects_failed_to_delete:
+        raise typer.Exit(_STORAGE_FAILED)
 
 
 def _count(summary: GCSummary) -> int:
@@ -165,7 +220,7 @@ def expire(
         which = {"delete_expired_branches": delete_branches, "delete_expired_tags": delete_tags}
         released = repo.find_expired_snapshots(cutoff, **which)
         question = f"Release {len(released)} snapshots from before {cutoff:%F %T}?"
-    if not dry_run:
+    if released and not dry_run:
         output.confirm(question, is_agreed=yes)
         if older_than is None:
             released = repo.expire().released_snapshots
@@ -178,7 +233,7 @@ def expire(
 
 
 def migrate(url: Place, *, dry_run: DryRun = False, yes: Yes = False, output: Output) -> None:
-    """Bring a repository of an older generation to the newest, while nobody uses it.
+    """Bring a repository of an older generation to the newest, V2, while nobody uses it.
 
     Examples:
     frazil migrate data/old --dry-run
@@ -186,11 +241,19 @@ def migrate(url: Place, *, dry_run: DryRun = False, yes: Yes = False, output: Ou
     """
     repo = open_place(url)
     before = repo.dialect.value
+    found = {"url": url, "from": before, "to": before, "dry_run": dry_run, "is_migrated": False}
+    try:
+        upgrade_icechunk_repository(repo, dry_run=True)
+    except SessionStateError as error:
+        if error.kind != ErrorKind.INVALID_REPOSITORY_MIGRATION:
+            raise
+        output.answer(found, f"{url} already is V2: there is nothing to migrate")
+        return
     if not dry_run:
         output.confirm(f"Migrate {url} from {before}? Nobody may use it meanwhile.", is_agreed=yes)
-    after = upgrade_icechunk_repository(repo, dry_run=dry_run)
-    found = {"url": url, "from": before, "to": after.dialect.value, "dry_run": dry_run}
-    told = "can be migrated" if dry_run else f"is {after.dialect.value} now"
+    after = upgrade_icechunk_repository(repo, dry_run=dry_run).dialect.value
+    told = "can be migrated" if dry_run else f"is {after} now"
+    found |= {"to": after, "is_migrated": not dry_run}
     output.answer(found, f"{url}, generation {before}, {told}")
 
 

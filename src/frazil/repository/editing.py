@@ -65,7 +65,7 @@ class Editing(RepositoryPart):
     def fast_forward(self, branch: str, to: str) -> str:
         """Move a branch to the tip of the branch `to`, which builds on it; gives that snapshot id.
 
-        Raises ConflictError if the branch has commits that `to` has not.
+        Raises DivergedError if the branch has commits that `to` has not.
         """
         return str(fast_forwarding.fast_forward(self._protocol, branch, to))
 

@@ -55,6 +55,33 @@ def test_what_is_refused_has_its_exit_code(run: Frazil, place: Path, tmp_path: P
     assert not (tmp_path / "copy").exists()
 
 
+def test_an_export_without_authorization_has_no_permission(run: Frazil, tmp_path: Path) -> None:
+    (tmp_path / "archive").mkdir()
+    source = tmp_path / "archive" / "data"
+    source.write_bytes(np.arange(8, dtype="f4").tobytes())
+    prefix = f"file://{source.parent}/"
+    config = frazil.RepositoryConfig.default()
+    config.set_virtual_chunk_container(
+        frazil.VirtualChunkContainer(prefix, frazil.local_filesystem_store(str(source.parent)))
+    )
+    place = tmp_path / "virtual"
+    storage = frazil.local_filesystem_storage(str(place))
+    repo = frazil.Repository.create(storage, config)
+    repo.save_config()
+    session = repo.writable_session("main")
+    zarr.create_array(
+        session.store, name="t", shape=(8,), chunks=(8,), dtype="f4", compressors=None, filters=None
+    )
+    session.store.set_virtual_ref("t/c/0", f"{prefix}data", offset=0, length=32)
+    session.commit("virtual")
+
+    refused = run("export", place, tmp_path / "plain")
+    allowed = run("export", place, tmp_path / "other", "--authorize", "*")
+
+    assert (refused.code, allowed.code) == (6, 0)
+    assert "--authorize" in refused.err
+
+
 def test_a_version_goes_out_and_comes_in(run: Frazil, place: Path, tmp_path: Path) -> None:
     out = run("export", f"{place}@v1", tmp_path / "plain", "--json")
     back = run("import", tmp_path / "plain", place, "--group", "again", "-m", "back", "--json")

@@ -3,11 +3,13 @@
 import errno
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import zarr
 
 import frazil
 from frazil import errors
@@ -74,8 +76,78 @@ def test_a_damaged_file_leads_to_check(run: Frazil, place: Path) -> None:
     assert "frazil check" in failed.err
 
 
-def test_no_file_to_inspect(run: Frazil, tmp_path: Path) -> None:
-    assert run("inspect", tmp_path / "none").code == 7
+@pytest.mark.parametrize("name", ["none", "none/below", ""])
+def test_a_missing_file_to_inspect_is_not_found(run: Frazil, tmp_path: Path, name: str) -> None:
+    failed = run("inspect", tmp_path / name)
+
+    assert failed.code == 3
+    assert f"there is no file {tmp_path / name}" in failed.err.replace("\n", "")
+
+
+def test_a_missing_object_of_a_repository_is_damage(run: Frazil, place: Path) -> None:
+    shutil.rmtree(place / "manifests")
+
+    for command in (("show", place, "surface/t2m"), ("stats", place)):
+        failed = run(*command)
+        assert failed.code == 8
+        assert "frazil check" in failed.err
+
+
+def test_diverged_branches_are_not_to_be_tried_again(run: Frazil, place: Path) -> None:
+    repo = frazil.Repository.open(frazil.local_filesystem_storage(str(place)))
+    repo.writable_session("experiment").commit("aside", allow_empty=True)
+
+    failed = run("fast-forward", place, "main", "experiment")
+
+    assert failed.code == 5
+    assert "run it again" not in failed.err
+    assert "frazil cherry-pick" in failed.err
+
+
+def test_a_cherry_pick_that_conflicts_is_not_to_be_tried_again(run: Frazil, place: Path) -> None:
+    repo = frazil.Repository.open(frazil.local_filesystem_storage(str(place)))
+    session = repo.writable_session("experiment")
+    zarr.open_array(session.store, path="surface/t2m")[10:] = 8
+    session.commit("other values")
+
+    failed = run("cherry-pick", place, "experiment", "--onto", "main")
+
+    assert failed.code == 5
+    assert "run it again" not in failed.err
+    assert "frazil diff" in failed.err
+
+
+@pytest.mark.parametrize("options", [(), ("--yes",), ("--dry-run",)])
+def test_a_repository_of_the_newest_generation_needs_no_migration(
+    run: Frazil, place: Path, options: tuple[str, ...]
+) -> None:
+    before = (place / "repo").read_bytes()
+
+    done = run("migrate", place, *options)
+    told = run("migrate", place, *options, "--json").json
+
+    assert done.code == 0
+    assert "already is V2" in done.out
+    assert (told["from"], told["to"], told["is_migrated"]) == ("2", "2", False)
+    assert (place / "repo").read_bytes() == before
+
+
+def test_the_main_branch_can_not_be_deleted_and_that_is_wrong_usage(
+    run: Frazil, place: Path
+) -> None:
+    assert run("branch", "delete", place, "main", "--yes").code == 2
+
+
+def test_a_report_names_a_folder_that_is_missing_before_it_reads(
+    run: Frazil, place: Path, tmp_path: Path
+) -> None:
+    shutil.rmtree(place / "manifests")
+
+    failed = run("report", place, "-o", tmp_path / "none" / "report.html")
+
+    assert failed.code == 3
+    assert f"there is no folder {tmp_path / 'none'}" in failed.err.replace("\n", "")
+    assert run("report", place, "-o", tmp_path).code == 2
 
 
 def test_a_file_that_is_none_of_ours(run: Frazil, tmp_path: Path) -> None:
@@ -105,6 +177,15 @@ def test_debug_shows_where_it_came_from(run: Frazil, tmp_path: Path) -> None:
     ("error", "code"),
     [
         (errors.ConflictError("x"), 5),
+        (errors.DivergedError("x"), 5),
+        (errors.InvalidInputError("x", kind="unauthorized-virtual-chunk-container"), 6),
+        (errors.ObjectNotFoundError("x"), 8),
+        (errors.ObjectNotFoundError("x", kind="virtual-chunk-fetch"), 7),
+        (errors.SessionStateError("x"), 2),
+        (errors.SessionStateError("x", kind="feature-flag-disabled"), 11),
+        (PermissionError(errno.EACCES, "x"), 6),
+        (FileNotFoundError(errno.ENOENT, "x"), 3),
+        (OSError(errno.EROFS, "x"), 11),
         (errors.PermissionDeniedError("x"), 6),
         (errors.ThrottledError("x"), 7),
         (errors.FormatError("x"), 8),
@@ -134,6 +215,25 @@ def test_a_full_disk_is_named_however_deep_it_is() -> None:
     assert told.code == 7
     assert told.advice is not None
     assert "the disk is full" in told.advice
+
+
+def test_an_error_that_was_dealt_with_does_not_explain_another() -> None:
+    def fail() -> None:
+        try:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        except OSError:
+            raise errors.InvalidInputError("x") from None
+
+    with pytest.raises(errors.InvalidInputError) as failed:
+        fail()
+
+    assert explain(failed.value).code == 2
+
+
+def test_only_a_race_is_to_be_tried_again() -> None:
+    assert "run it again" in str(explain(errors.ConflictError("x")).advice)
+    for error in (errors.DivergedError("x"), errors.RebaseFailedError("x", snapshot="A")):
+        assert "run it again" not in str(explain(error).advice)
 
 
 def test_a_missing_extra_is_told_with_how_to_install_it() -> None:

@@ -42,9 +42,75 @@ def test_repair_shows_its_plan_and_does_it_with_a_yes(run: Frazil, place: Path) 
     asked = run("check", place, "--repair")
     done = run("check", place, "--repair", "--yes")
 
-    assert planned.code == done.code == 0
-    assert asked.code == 1
+    assert (planned.code, asked.code, done.code) == (8, 1, 0)
     assert run("check", place).code == 0
+
+
+def test_a_repair_that_leaves_damage_is_no_success(run: Frazil, place: Path) -> None:
+    shutil.rmtree(place / "transactions")
+    shutil.rmtree(place / "manifests")
+
+    told = run("check", place, "--repair", "--yes", "--json")
+    again = run("check", place, "--repair", "--yes")
+
+    assert told.code == again.code == 8
+    assert not told.json["check_after"]["is_healthy"]
+    assert "healthy: no" in again.out
+    assert len(list((place / "transactions").iterdir())) > 0
+
+
+def test_a_repair_is_told_with_what_holds_afterwards(run: Frazil, place: Path) -> None:
+    shutil.rmtree(place / "transactions")
+
+    done = run("check", place, "--repair", "--yes", "--json")
+
+    assert done.code == 0
+    assert not done.json["check"]["is_healthy"]
+    assert done.json["repair"]["outcomes"]
+    assert done.json["check_after"]["is_healthy"]
+
+
+def test_nothing_is_asked_where_nothing_can_be_repaired(run: Frazil, place: Path) -> None:
+    assert run("check", place, "--repair").code == 0
+    shutil.rmtree(place / "manifests")
+    assert run("check", place, "--repair").code == 8
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_a_repository_that_does_not_open_is_checked_and_restored(
+    run: Frazil, place: Path, is_gone: bool
+) -> None:
+    (place / "repo").unlink() if is_gone else (place / "repo").write_bytes(b"not what it was")
+
+    found = run("check", place, "--json")
+    planned = run("check", place, "--repair", "--dry-run")
+    asked = run("check", place, "--repair")
+    assert open_fails(place)
+    done = run("check", place, "--repair", "--yes")
+
+    assert (found.code, planned.code, asked.code, done.code) == (8, 8, 1, 0)
+    assert found.json["problems"][0]["repair"] == "restore-repo"
+    assert run("info", place).code == 0
+
+
+def open_fails(place: Path) -> bool:
+    try:
+        open_repository(place)
+    except frazil.IcechunkError:
+        return True
+    return False
+
+
+def test_a_branch_to_check_that_is_not_there(run: Frazil, place: Path) -> None:
+    failed = run("check", place, "--branch", "nothing")
+
+    assert failed.code == 3
+    assert "frazil branch list" in failed.err
+
+
+def test_nothing_is_asked_where_nothing_is_to_be_deleted(run: Frazil, place: Path) -> None:
+    assert run("gc", place, "--older-than", "7d").code == 0
+    assert run("expire", place, "--older-than", "7d").code == 0
 
 
 def test_old_versions_expire_and_their_files_go(run: Frazil, place: Path) -> None:

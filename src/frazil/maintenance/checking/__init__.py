@@ -4,7 +4,7 @@ What is wrong is decided by pure functions of bytes and columns (`check_x`); rea
 few lines each, so that a cluster can do it just as well.
 """
 
-from frazil.maintenance.checking.opening import check_storage
+from frazil.maintenance.checking.opening import check_storage, repair_storage
 from frazil.maintenance.checking.performing import CheckOptions, check_repository
 from frazil.maintenance.checking.problems import Problem, Repair, Severity
 from frazil.maintenance.checking.repairing import Outcome, RepairReport, repair_repository
@@ -27,5 +27,6 @@ __all__ = [
     "check_repository",
     "check_storage",
     "repair_repository",
+    "repair_storage",
     "restore_repo",
 ]

@@ -9,6 +9,7 @@ from frazil.format.files import decode_snapshot
 from frazil.maintenance.checking.performing import CheckOptions, check_repository
 from frazil.maintenance.checking.problems import Repair, error
 from frazil.maintenance.checking.refs import list_ref_files, plan_ref_files
+from frazil.maintenance.checking.repairing import RepairReport, repair_repository
 from frazil.maintenance.checking.report import CheckReport, Counts
 from frazil.maintenance.checking.restoring import list_backups
 from frazil.maintenance.checking.workers import Workers
@@ -40,12 +41,17 @@ def check_storage(
     return check_repository(protocol, _find_access(protocol), options or CheckOptions(), workers)
 
 
+def repair_storage(storage: Storage, report: CheckReport, *, dry_run: bool = False) -> RepairReport:
+    """Repair what a report names a repair for, also in a repository that does not open."""
+    return repair_repository(open_anyway(storage), report, dry_run=dry_run)
+
+
 def open_anyway(storage: Storage) -> CommitProtocol:
     """The protocol of a repository, some of whose files may be damaged or gone."""
     try:
         return open_protocol(storage)
     except (FormatError, ObjectNotFoundError, RepositoryNotFoundError) as failure:
-        if find_object(storage, REPO) is not None:
+        if find_object(storage, REPO) is not None or any(True for _ in list_backups(storage)):
             return RepoObject(Assets(storage, Dialect.V2), UpdatePolicy())
         plan = plan_ref_files(info.key for info in list_ref_files(storage))
         if not plan.branches:

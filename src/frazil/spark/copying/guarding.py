@@ -8,7 +8,7 @@ repository, or if the source knows the snapshots that they point to.
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from frazil.errors import AlreadyExistsError, ConflictError
+from frazil.errors import AlreadyExistsError, DivergedError
 from frazil.format.dialect import Dialect
 from frazil.format.ids import SnapshotId
 from frazil.format.json_values import JsonValue
@@ -34,7 +34,7 @@ class Guard:
     """Whether the source has a snapshot, or had made one for the part that is copied."""
 
     def refuse_others(self, target: RepoInfo) -> None:
-        """Raise AlreadyExistsError for another repository, ConflictError where others have written."""
+        """Raise AlreadyExistsError for another repository, DivergedError where others have written."""
         if _identity(target) != _identity(self.source):
             raise AlreadyExistsError(
                 "the target holds another repository: copy to a place where nothing is"
@@ -47,10 +47,9 @@ class Guard:
             )
         for what, tip in _moved(target, record if record.get("source") == self.place else {}):
             if not self.is_known(tip):
-                raise ConflictError(
+                raise DivergedError(
                     f"the {what} of the target is at {tip}, which the source does not know: somebody"
                     " has written to the copy; nothing was changed there",
-                    kind="branch-update-conflict",
                 )
 
     def with_record(self, wanted: RepoInfo) -> dict[str, JsonValue]:

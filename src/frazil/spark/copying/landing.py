@@ -7,7 +7,7 @@ from where it was seen, and `main` comes last, without which there is no reposit
 from dataclasses import replace
 
 from frazil.assets import Assets
-from frazil.errors import ConflictError
+from frazil.errors import DivergedError
 from frazil.format.ids import SnapshotId
 from frazil.format.metadata import Metadata, Value
 from frazil.format.refs import Ref
@@ -141,7 +141,7 @@ def _write_tags(
     changed = 0
     for name, id in wanted.tags.items():
         if before.tags.get(name, id) != id:
-            raise ConflictError(f"the tag {name!r} of the target is at {before.tags[name]}")
+            raise DivergedError(f"the tag {name!r} of the target is at {before.tags[name]}")
         if name not in before.tags:
             protocol.create_tag(name, id)
             changed += 1
