@@ -2,10 +2,15 @@
 
 import fcntl
 import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from frazil import Repository
 from frazil.errors import (
     InvalidInputError,
     ObjectExistsError,
@@ -16,7 +21,7 @@ from frazil.errors import (
     VersionMismatchError,
 )
 from frazil.storage import disk
-from frazil.storage.interface import Version
+from frazil.storage.interface import ByteRange, Version
 from frazil.storage.local import LocalStorage
 
 
@@ -244,3 +249,133 @@ def test_a_full_disk_is_an_error_that_leaves_the_old_object(
 
     assert bytes(storage.get("repo")) == b"first"
     assert _files(storage) == {"repo"}
+
+
+def _bind(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(path))
+
+
+_SPECIAL: dict[str, Callable[[Path], object]] = {
+    "a FIFO": os.mkfifo,
+    "a socket": _bind,
+    "a device": lambda path: path.symlink_to("/dev/zero"),
+}
+
+
+@pytest.mark.parametrize("kind", _SPECIAL)
+def test_a_file_that_is_not_regular_is_named_and_not_waited_for(
+    storage: LocalStorage, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path(storage.path).mkdir()
+    monkeypatch.chdir(storage.path)  # the path of a socket must be short
+    _SPECIAL[kind](Path("object"))
+    monkeypatch.chdir("/")
+
+    for read in (
+        lambda: storage.get("object"),
+        lambda: storage.get("object", ByteRange(0, 4)),
+        lambda: storage.get_many([("object", None)]),
+        lambda: storage.get_versioned("object"),
+        lambda: storage.head("object"),
+        lambda: storage.copy("object", "copy"),
+        lambda: storage.replace("object", b"data", Version("any")),
+    ):
+        with pytest.raises(StorageError, match=f"object is {kind} where a regular file must be"):
+            read()
+    with pytest.raises(ObjectExistsError):
+        storage.create("object", b"data")
+
+
+def test_a_repository_whose_repo_object_is_a_fifo_is_refused_by_name(
+    storage: LocalStorage,
+) -> None:
+    Path(storage.path).mkdir()
+    os.mkfifo(Path(storage.path, "repo"))
+
+    for use in (Repository.open, Repository.exists, Repository.open_or_create):
+        with pytest.raises(StorageError, match="repo is a FIFO where a regular file must be"):
+            use(storage)
+
+
+# Locks and forks
+
+
+def test_a_lock_is_given_back_though_a_forked_process_has_its_descriptor(tmp_path: Path) -> None:
+    path = str(tmp_path / "object")
+    with disk.locked(path, 1):
+        # As a process has it that another thread forked outside Python, where nobody can close it.
+        inherited = [os.dup(each) for each in disk._lock_descriptors]
+    try:
+        with disk.locked(path, 0):
+            pass
+    finally:
+        for each in inherited:
+            os.close(each)
+
+
+FORKING = """
+import os, signal, sys
+from frazil.errors import StorageTimeoutError
+from frazil.storage import disk
+
+path = sys.argv[1]
+
+
+def fork_a_sleeper():
+    child = os.fork()
+    if child == 0:
+        signal.pause()
+    return child
+
+
+def is_free():
+    try:
+        with disk.locked(path, 0):
+            return True
+    except StorageTimeoutError:
+        return False
+
+
+with disk.locked(path, 1):
+    sleepers = [fork_a_sleeper()]
+print("released while a child lives:", is_free())
+
+reading, writing = os.pipe()
+holder = os.fork()
+if holder == 0:
+    with disk.locked(path, 1):
+        os.write(writing, fork_a_sleeper().to_bytes(4, "big"))
+        os.kill(os.getpid(), signal.SIGKILL)
+os.waitpid(holder, 0)
+sleepers.append(int.from_bytes(os.read(reading, 4), "big"))
+print("released by a killed holder whose child lives:", is_free())
+
+with disk.locked(path, 1):
+    child = os.fork()
+    if child != 0:
+        os.waitpid(child, 0)
+        print("released by the child:", is_free())
+if child == 0:
+    os._exit(0)
+for each in sleepers:
+    os.kill(each, signal.SIGKILL)
+"""
+
+
+def test_a_process_forked_while_a_lock_is_held_neither_keeps_it_nor_gives_it_back(
+    tmp_path: Path,
+) -> None:
+    answer = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORKING, str(tmp_path / "object")],
+        capture_output=True,
+        timeout=60,
+        check=True,
+        text=True,
+    )
+
+    assert answer.stdout.splitlines() == [
+        "released while a child lives: True",
+        "released by a killed holder whose child lives: True",
+        "released by the child: False",
+    ]

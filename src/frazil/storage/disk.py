@@ -16,6 +16,7 @@ import functools
 import os
 import random
 import re
+import stat
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -36,6 +37,14 @@ _RENAME_EXCHANGE = 2
 _LARGEST_READ = 0x7FFF_F000
 _SYNC_FILE_RANGE_WRITE = 2
 _WORTH_BEGINNING_BYTES = 1 << 17
+_READING = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+"""Without waiting: to open a FIFO would else last until somebody writes to it."""
+_KINDS = {
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
 _NOT_SUPPORTED = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP)
 
 
@@ -50,6 +59,36 @@ def is_leftover(name: str) -> bool:
 
 
 # Reading
+
+
+def open_file(path: str) -> tuple[int, os.stat_result]:
+    """Open a regular file; returns its descriptor and its status.
+
+    Raises IsADirectoryError for a directory, and OSError for a FIFO, a socket or a device.
+    """
+    try:
+        descriptor = os.open(path, _READING)
+    except OSError as error:
+        if error.errno == errno.ENXIO:  # a socket, or a device without a driver
+            require_regular(os.stat(path), path)
+        raise
+    try:
+        status = os.fstat(descriptor)
+        require_regular(status, path)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor, status
+
+
+def require_regular(status: os.stat_result, path: str) -> None:
+    """Raise IsADirectoryError or OSError unless the status is that of a regular file."""
+    if stat.S_ISREG(status.st_mode):
+        return
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    kind = _KINDS.get(stat.S_IFMT(status.st_mode), "a special file")
+    raise OSError(errno.ENXIO, f"{path} is {kind} where a regular file must be: move it away")
 
 
 def read_at(descriptor: int, start: int, size: int) -> bytes:
@@ -67,9 +106,9 @@ def read_at(descriptor: int, start: int, size: int) -> bytes:
 
 def read_file(path: str) -> bytes:
     """All bytes of a file."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor, status = open_file(path)
     try:
-        return read_at(descriptor, 0, os.fstat(descriptor).st_size)
+        return read_at(descriptor, 0, status.st_size)
     finally:
         os.close(descriptor)
 
@@ -226,7 +265,7 @@ def begin_sync(descriptor: int) -> None:
 
 def sync_directory(path: str) -> None:
     """Bring a directory's names to the disk itself."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
     finally:
@@ -237,7 +276,7 @@ def sync_files(paths: Collection[str], root: str) -> None:
     """Bring files, their names and the names of their directories up to a root to the disk."""
     for path in paths:
         with contextlib.suppress(FileNotFoundError):  # replaced or deleted since
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(path, _READING)
             try:
                 sync_descriptor(descriptor)
             finally:
@@ -288,11 +327,33 @@ def _find_function(name: str) -> Callable[..., int] | None:
 def locked(path: str, timeout_seconds: float) -> Iterator[None]:
     """Hold the lock of a path against every thread and process that asks for it here."""
     descriptor = os.open(f"{path}{_LOCK_SUFFIX}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    _lock_descriptors.add(descriptor)
     try:
         _wait_for_lock(descriptor, path, timeout_seconds)
         yield
     finally:
-        os.close(descriptor)  # gives the lock back
+        # Not in a process forked here, whose descriptor is closed and was the parent's lock.
+        if descriptor in _lock_descriptors:
+            _lock_descriptors.discard(descriptor)
+            try:
+                # A process that another thread forked meanwhile has the descriptor, too: closing
+                # this one would leave the lock to it.
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+            finally:
+                os.close(descriptor)
+
+
+_lock_descriptors: set[int] = set()
+"""Open lock files of this process."""
+
+
+def _close_inherited_locks() -> None:
+    """Let a forked process not keep the locks of its parent, which may be killed before it."""
+    while _lock_descriptors:
+        os.close(_lock_descriptors.pop())
+
+
+os.register_at_fork(after_in_child=_close_inherited_locks)
 
 
 def _wait_for_lock(descriptor: int, path: str, timeout_seconds: float) -> None:

@@ -7,7 +7,6 @@ their own way, or not at all, are no matter.
 
 import asyncio
 import os
-import stat
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from typing import Any, Protocol, cast
 import obstore
 from obstore.store import ObjectStore
 
-from frazil.errors import ObjectNotFoundError, ObjectRangeError
+from frazil.errors import ObjectRangeError
 from frazil.storage import disk
 from frazil.storage.client import Purpose
 from frazil.storage.clients import Clients
@@ -29,8 +28,6 @@ from frazil.storage.store_errors import Diagnosis, Failure
 from frazil.storage.store_reading import check_length, split_range
 
 _WORTH_A_THREAD_BYTES = 1 << 20
-# A pipe that stands where a file should be must not stop the reader.
-_READING = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +105,10 @@ class ForeignFiles:
     def get(self, key: str, range: ByteRange, check: Check) -> Buffer:
         path = f"/{key}"
         try:
-            descriptor = os.open(path, _READING)
+            descriptor, status = disk.open_file(path)
         except OSError as error:
             raise disk.translate(error, path) from error
         try:
-            status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode):
-                raise ObjectNotFoundError(f"{path!r} is no file")
             check(_observe_file(status))
             start, end = resolve_range(range, status.st_size, path)
             return disk.read_at(descriptor, start, end - start)

@@ -14,7 +14,6 @@ import contextlib
 import errno
 import hashlib
 import os
-import stat
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,7 +24,6 @@ from itertools import compress
 from frazil.errors import (
     InvalidInputError,
     ObjectExistsError,
-    ObjectNotFoundError,
     StorageError,
     VersionMismatchError,
 )
@@ -55,11 +53,6 @@ _FEW_FILES = 64
 
 _LARGE_BYTES = 1 << 17
 """Objects from this size on are worth a thread."""
-
-_UNMEASURED_BYTES = 1 << 26
-"""Up to so many bytes are read without asking first whether an object has them."""
-
-_READING = os.O_RDONLY | os.O_CLOEXEC
 
 _LOSSES = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
 """Errors of a sync after which Linux drops what it could not write; the next sync would succeed."""
@@ -118,18 +111,12 @@ class LocalStorage(Storage):
     # Reading
 
     def get(self, key: str, range: Range | None = None) -> Buffer:
-        path = self._path(key)
         try:
-            descriptor = os.open(path, _READING)
+            descriptor, status = disk.open_file(self._path(key))
         except OSError as error:
             raise disk.translate(error, key) from error
         try:
-            if type(range) is ByteRange and 0 < range.end - range.start <= _UNMEASURED_BYTES:
-                # If all of it is there, the size of the object need not be known.
-                data = os.pread(descriptor, range.end - range.start, range.start)
-                if len(data) == range.end - range.start:
-                    return data
-            start, end = resolve_range(range, os.fstat(descriptor).st_size, key)
+            start, end = resolve_range(range, status.st_size, key)
             return disk.read_at(descriptor, start, end - start)
         except OSError as error:
             raise disk.translate(error, key) from error
@@ -157,11 +144,11 @@ class LocalStorage(Storage):
 
     def head(self, key: str) -> ObjectInfo:
         try:
-            status = os.stat(self._path(key))
+            path = self._path(key)
+            status = os.stat(path)
+            disk.require_regular(status, path)
         except OSError as error:
             raise disk.translate(error, key) from error
-        if stat.S_ISDIR(status.st_mode):
-            raise ObjectNotFoundError(f"there is no object {key!r}")
         return _describe(key, status)
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:

@@ -202,8 +202,12 @@ def test_what_is_no_file_is_no_source(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
 
-    for path in ("folder", "pipe", "f/below"):
-        with pytest.raises(ObjectNotFoundError) as caught:
+    for path, error, message in (
+        ("folder", ObjectNotFoundError, "there is no object"),
+        ("pipe", StorageError, "pipe is a FIFO where a regular file must be"),
+        ("f/below", ObjectNotFoundError, "there is no object"),
+    ):
+        with pytest.raises(error, match=message) as caught:
             place.access.read(place.refer(path), 0, 5)
         assert caught.value.kind == "virtual-chunk-fetch"
 
