@@ -12,6 +12,7 @@ from typing import Any
 from frazil.errors import InvalidInputError
 from frazil.frames.source import Source
 from frazil.frames.table import Table
+from frazil.rendering.text import suggest
 
 CELLS = "cells"
 ABOUT_REPOSITORY: Mapping[str, str] = {
@@ -38,7 +39,7 @@ def open_table(source: Source) -> Table:
     """The table that the options of a source name; raises InvalidInputError."""
     name = source.options.table
     if name not in TABLES:
-        raise InvalidInputError(f"there is no table {name!r}, but {', '.join(sorted(TABLES))}")
+        raise InvalidInputError(f"there is no table {name!r}: {suggest(name, sorted(TABLES))}")
     open_it: Callable[[Source], Table]
     if name in ABOUT_REPOSITORY:
         open_it = getattr(_load(ABOUT_REPOSITORY[name]), f"open_{name}")

@@ -4,12 +4,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from frazil.errors import InvalidInputError
-from frazil.frames.options import Options
+from frazil.frames.options import NO_REPOSITORY, Options
 from frazil.opening import authorize, read_version
+from frazil.protocols.interface import MAIN
 from frazil.repository import Repository
 from frazil.session import Session
 from frazil.storage import storage_from_url
-from frazil.urls import Location, parse_location
+from frazil.urls import BranchRef, Location, NamedRef, parse_location
 
 AnyRepository = Repository | Location
 """A repository, or where it is."""
@@ -17,7 +18,10 @@ AnyRepository = Repository | Location
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A repository, and a session of it that reads the version that was asked for."""
+    """A repository, and a session of it that reads the version that was asked for.
+
+    The options name that version also where the URL does.
+    """
 
     repository: Repository
     session: Session
@@ -28,7 +32,7 @@ def open_source(options: Options, repository: AnyRepository | None = None) -> So
     """Open the repository that the options name, or the given one, at the version they name."""
     location: Any = options.repo if repository is None else repository
     if location is None:
-        raise InvalidInputError('nothing says which repository: give its URL as option("repo", …)')
+        raise InvalidInputError(NO_REPOSITORY)
     ref = options.ref
     if isinstance(location, Repository):
         opened = location
@@ -39,4 +43,16 @@ def open_source(options: Options, repository: AnyRepository | None = None) -> So
         ref = ref or url.ref
         opened = Repository.open(storage_from_url(replace(url, ref=None)))
     authorized = authorize(opened, options.authorize)
-    return Source(authorized, read_version(authorized, ref), options)
+    return Source(authorized, read_version(authorized, ref), replace(options, ref=ref))
+
+
+def find_branch(source: Source, purpose: str) -> str:
+    """The branch that is read; raises InvalidInputError for any other version, with the purpose."""
+    match source.options.ref:
+        case None:
+            return MAIN
+        case BranchRef(name, None):
+            return name
+        case NamedRef(name) if name in source.repository.list_branches():
+            return name
+    raise InvalidInputError(f"{purpose} goes with a branch, not with a tag, a snapshot or a moment")

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
+from difflib import get_close_matches
 from enum import Enum
 from typing import Any
 
@@ -96,3 +97,12 @@ def bracket(opening: str, lines: Iterable[str], closing: str) -> str:
 def indent(text: str) -> str:
     """All lines but the first, moved in."""
     return text.replace("\n", "\n    ")
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """Say which of the known names is nearest to an unknown one, or which there are."""
+    by_lower = {each.lower(): each for each in known}
+    near = get_close_matches(name.lower(), by_lower, n=1)
+    if near:
+        return f"did you mean {by_lower[near[0]]!r}?"
+    return f"there are {', '.join(by_lower.values())}" if by_lower else "there are none"

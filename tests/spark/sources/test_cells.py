@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import zarr
-from pyspark.errors import AnalysisException, PythonException
+from pyspark.errors import AnalysisException, PythonException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 import frazil
@@ -181,6 +181,53 @@ def test_versions_are_chosen_by_name_and_time(load: Any, weather: Weather) -> No
     assert load(snapshot=weather.first, **query).first().t == cold
     moment = next(iter(weather.repo.ancestry(snapshot_id=weather.first))).written_at
     assert load(as_of=moment.isoformat(), **query).first().t == cold
+    assert load(versionAsOf="v1", **query).first().t == cold
+    assert load(timestampAsOf=moment.isoformat(sep=" "), **query).first().t == cold
+
+
+def test_options_that_there_are_not_are_refused_wherever_they_are_given(
+    spark: SparkSession, weather: Weather, load: Any, tmp_path: Path
+) -> None:
+    frame = spark.range(1)
+    rate = spark.readStream.format("rate").load()
+    feed = spark.readStream.format("icechunk").option("repo", weather.path)
+    sink = rate.writeStream.format("icechunk").option("repo", weather.path)
+    checkpoint = str(tmp_path / "checkpoint")
+
+    with pytest.raises(AnalysisException, match="did you mean 'tag'"):
+        load(tagg="v1")
+    with pytest.raises(AnalysisException, match="no-such"):
+        load(versionAsOf="no-such")
+    with pytest.raises(AnalysisException, match="no option 'max_commits'"):
+        load(table="changes", max_commits="1").collect()
+    with pytest.raises(AnalysisException, match="did you mean 'dims'"):
+        frame.write.format("icechunk").options(repo=weather.path, dim="id").mode("append").save()
+    with pytest.raises(AnalysisException, match="did you mean 'max_commits'"):
+        feed.options(table="changes", max_commit="1").load()
+    query = sink.options(checkpointLocation=checkpoint, dim="value").trigger(once=True).start()
+    with pytest.raises(StreamingQueryException, match="did you mean 'dims'"):
+        query.awaitTermination()
+    with pytest.raises(InvalidInputError, match="did you mean 'branch'"):
+        frazil.spark.read(spark, weather.repo, brnch="dev")
+    with pytest.raises(InvalidInputError, match="did you mean 'tag'"):
+        frazil.spark.read(spark, weather.repo, Tag="v1")
+    assert weather.repo.lookup_branch("main") == weather.second
+
+
+def test_a_table_of_the_catalog_is_refused_and_a_view_is_not(
+    spark: SparkSession, weather: Weather, tmp_path: Path
+) -> None:
+    options = f"USING icechunk OPTIONS (repo '{weather.path}', variables 'height')"
+
+    with pytest.raises(AnalysisException, match="CREATE TEMPORARY VIEW"):
+        spark.sql(f"CREATE TABLE heights {options}")
+    spark.sql(f"CREATE TABLE heights (lat DOUBLE) {options} LOCATION '{tmp_path}'")
+    with pytest.raises(AnalysisException, match="CREATE TEMPORARY VIEW"):
+        spark.sql("SELECT * FROM heights").collect()
+    spark.sql("DROP TABLE heights")
+    spark.sql(f"CREATE TEMPORARY VIEW heights {options}")
+    assert spark.table("heights").count() == 12 * 18
+    spark.catalog.dropTempView("heights")
 
 
 def test_one_row_may_be_a_chunk(load: Any, weather: Weather) -> None:

@@ -14,10 +14,9 @@ import zarr
 import frazil
 from frazil import Repository, RepositoryConfig, VirtualChunkContainer, VirtualChunkSpec
 from frazil.errors import InvalidInputError, NodeNotFoundError
-from frazil.frames.options import Options, parse_options
+from frazil.frames.options import Options
 from frazil.frames.registry import open_table
 from frazil.frames.source import open_source
-from frazil.urls import BranchRef
 from frazil.xarray import to_icechunk
 
 
@@ -168,14 +167,3 @@ def test_virtual_chunks_are_read_only_if_their_container_is_authorized(tmp_path:
         assert batch.column("a").to_pylist() == [0, 1, 2, 3]
     with pytest.raises(InvalidInputError, match="declares no such container, but file://"):
         open_source(Options(repo=url, authorize=("s3://elsewhere/",)))
-
-
-def test_options_are_read_from_texts() -> None:
-    found = parse_options(
-        {"REPO": "r", "variables": "a, b", "branch": "dev", "target_size": "1MB", "from": "x"}
-    )
-
-    assert (found.repo, found.variables, found.ref) == ("r", ("a", "b"), BranchRef("dev"))
-    assert (found.target_bytes, found.more) == (1_000_000, {"from": "x"})
-    with pytest.raises(InvalidInputError, match="layout"):
-        parse_options({"layout": "rows"})

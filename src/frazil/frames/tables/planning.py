@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from frazil.engine.lookup import manifests_of
+from frazil.errors import InvalidInputError
 from frazil.format.chunks import ChunkTable
 from frazil.format.ids import ManifestId
 from frazil.format.snapshot import Node
@@ -115,4 +116,7 @@ def read_ahead(items: Iterable[T], read: Callable[[T], R]) -> Iterator[R]:
 
 def references_of_a_task(source: Source) -> int:
     """As the option `references` says."""
-    return max(int(source.options.more.get("references", DEFAULT_REFERENCES)), 1)
+    given = source.options.more.get("references", str(DEFAULT_REFERENCES))
+    if not given.isdecimal() or int(given) < 1:
+        raise InvalidInputError(f"invalid references {given!r}: give a number of one or more")
+    return int(given)

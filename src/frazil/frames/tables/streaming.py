@@ -10,11 +10,10 @@ from typing import Any, Literal, cast, get_args
 
 from frazil.errors import ConflictError, InvalidInputError, SnapshotNotFoundError
 from frazil.format.ids import SnapshotId
-from frazil.frames.source import Source
+from frazil.frames.source import Source, find_branch
 from frazil.frames.tables.commits import EARLIEST, Commit, list_line, resolve
 from frazil.protocols.interface import MAIN, CommitProtocol
 from frazil.repository import Repository
-from frazil.urls import BranchRef, NamedRef, Ref, parse_location
 
 OnReset = Literal["fail", "ancestor", "latest"]
 OnExpired = Literal["fail", "earliest"]
@@ -46,7 +45,7 @@ def parse_stream_options(source: Source) -> StreamOptions:
     if "to" in more:
         raise InvalidInputError("a stream has no end: leave out the option `to`")
     return StreamOptions(
-        branch=_find_branch(source),
+        branch=find_branch(source, "a stream"),
         start=more.get("from", EARLIEST),
         on_reset=cast("OnReset", _choose(more, "on_reset", OnReset)),
         on_expired=cast("OnExpired", _choose(more, "on_expired", OnExpired)),
@@ -60,19 +59,6 @@ def _choose(more: Mapping[str, str], name: str, choices: Any) -> str:
     if found not in known:
         raise InvalidInputError(f"{name}={found!r}: it is one of {', '.join(known)}")
     return found
-
-
-def _find_branch(source: Source) -> str:
-    repo = source.options.repo
-    ref: Ref | None = source.options.ref or (None if repo is None else parse_location(repo).ref)
-    match ref:
-        case None:
-            return MAIN
-        case BranchRef(name, None):
-            return name
-        case NamedRef(name) if name in source.repository.list_branches():
-            return name
-    raise InvalidInputError("a stream follows a branch, no tag, no snapshot and no moment")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from frazil.assets import Assets
 from frazil.errors import InvalidInputError
-from frazil.frames.options import Options
+from frazil.frames.options import NO_REPOSITORY, Options
 from frazil.frames.source import AnyRepository
 from frazil.frames.writing.options import WriteOptions, read_write_options
 from frazil.frames.writing.targets import find_dims
@@ -32,7 +32,7 @@ class Destination:
 def open_destination(options: Options, *, overwrite: bool) -> Destination:
     """What the options of a writer of the data source name."""
     if options.repo is None:
-        raise InvalidInputError('nothing says which repository: give its URL as option("repo", …)')
+        raise InvalidInputError(NO_REPOSITORY)
     repository, ref = open_place(options.repo)
     if options.ref is not None and ref is not None:
         raise InvalidInputError(f"{options.repo} names a version, and so do the options")

@@ -1,12 +1,12 @@
 """How rows are to be written, in the words of `frame.write.format("icechunk").option(…)`."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, cast, get_args
 
 from frazil.errors import InvalidInputError
 from frazil.frames.columns import group_path
-from frazil.frames.options import Options, split_names
+from frazil.frames.options import Options, refuse_unknown, split_names
 from frazil.urls import BranchRef, NamedRef, Ref
 
 Mode = Literal["append", "overwrite"]
@@ -50,6 +50,7 @@ def make_write_options(
     **more: Any,
 ) -> WriteOptions:
     """Options that go together; raises InvalidInputError."""
+    refuse_unknown(more, [each.name for each in fields(WriteOptions)], "a writer")
     if mode not in get_args(Mode):
         raise InvalidInputError(f"mode={mode!r}: rows can be written with append or overwrite")
     if duplicates not in get_args(Duplicates):

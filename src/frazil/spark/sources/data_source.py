@@ -25,7 +25,13 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from frazil.frames.options import parse_options
+from frazil.frames.options import (
+    STREAM_WRITE_OPTIONS,
+    WRITE_OPTIONS,
+    list_options,
+    parse_options,
+    refuse_unknown,
+)
 from frazil.frames.registry import open_table
 from frazil.frames.source import open_source
 from frazil.frames.table import Table
@@ -49,13 +55,17 @@ class IcechunkDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002
         """A reader of the table, at the version that `schema` found."""
+        name = self.options.get("table", "cells")
+        # Only here it is known that the table is not read as a stream.
+        refuse_unknown(self.options, list_options(name), f"the table {name}, unless as a stream,")
         return TableReader(self._open())
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """See `frazil.spark.sources.writing`."""
         from frazil.spark.sources.writing import make_writer  # noqa: PLC0415
 
-        return make_writer(parse_options(self.options), schema, overwrite=overwrite)
+        options = parse_options(self.options, WRITE_OPTIONS)
+        return make_writer(options, schema, overwrite=overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """See `frazil.spark.sources.stream_reading`."""
@@ -69,7 +79,8 @@ class IcechunkDataSource(DataSource):
         """See `frazil.spark.sources.stream_writing`."""
         from frazil.spark.sources.stream_writing import make_stream_writer  # noqa: PLC0415
 
-        return make_stream_writer(parse_options(self.options), schema, overwrite=overwrite)
+        options = parse_options(self.options, STREAM_WRITE_OPTIONS)
+        return make_stream_writer(options, schema, overwrite=overwrite)
 
     def _open(self) -> Table:
         if self._table is None:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
+from inspect import Parameter, signature
 from typing import Any
 
 import pyarrow as pa
@@ -15,13 +16,23 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from frazil.byte_sizes import parse_bytes
-from frazil.frames.options import DEFAULT_TARGET_BYTES, Layout, Options
+from frazil.frames.options import (
+    DEFAULT_TARGET_BYTES,
+    Layout,
+    Options,
+    list_options,
+    pop_version,
+    refuse_unknown,
+)
 from frazil.frames.registry import open_table
 from frazil.frames.source import AnyRepository, Source, open_source
 from frazil.frames.table import Table
 from frazil.spark.fan_out import dump
 from frazil.spark.settling import settle_worker
-from frazil.urls import make_ref
+
+_NAMED = Parameter.KEYWORD_ONLY
+_NOT_OF_READ = ("repo", "path", "time_zone")
+"""Options of the data source that are the first arguments here, or taken from the session."""
 
 
 def make_frame(spark: SparkSession, table: Table) -> DataFrame:
@@ -60,15 +71,25 @@ def read(
     as_of: datetime | str | None = None,
     authorize: Sequence[str] = (),
     target_size: int | str = DEFAULT_TARGET_BYTES,
-    **more: str,
+    **more: Any,
 ) -> DataFrame:
     """A frame of a table of a repository, at one version.
 
     The options are those of `spark.read.format("icechunk")`, with lists where it has names with commas
-    between them. `where` is any condition that Spark can evaluate.
+    between them. `where` is any condition that Spark can evaluate. Raises InvalidInputError for options
+    that the table does not have.
     """
+    given = {"group": group != "/", "variables": variables is not None, "layout": layout != "cells"}
+    refuse_unknown(
+        (each for each in given if given[each]), list_options(table), f"the table {table}"
+    )
+    named = [name for name, each in signature(read).parameters.items() if each.kind == _NAMED]
+    others = [name for name in list_options(table) if name not in (*named, *_NOT_OF_READ)]
+    refuse_unknown(more, others, f"the table {table}", named)
+    texts = {name.lower(): str(value) for name, value in more.items()}
+    version = {"branch": branch, "tag": tag, "snapshot": snapshot, "as_of": as_of}
     options = Options(
-        ref=make_ref(branch=branch, tag=tag, snapshot=snapshot, as_of=as_of),
+        ref=pop_version(texts, time_zone_of(spark), **version),
         table=table,
         group=group,
         variables=None if variables is None else tuple(variables),
@@ -79,7 +100,7 @@ def read(
         target_bytes=parse_bytes(target_size),
         time_zone=time_zone_of(spark),
         engine_filters=True,
-        more={name.lower(): str(value) for name, value in more.items()},
+        more=texts,
     )
     source = open_source(options, repo)
     if where is None or layout == "chunks":

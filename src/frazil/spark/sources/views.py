@@ -2,21 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 
 from frazil.byte_sizes import parse_bytes
-from frazil.errors import InvalidInputError
 from frazil.frames.chosen import choose
 from frazil.frames.columns import find_columns, list_arrays
 from frazil.frames.conditions import find_unknown
-from frazil.frames.literals import find_zone, parse_time
-from frazil.frames.options import DEFAULT_TARGET_BYTES, Options
+from frazil.frames.options import DEFAULT_TARGET_BYTES, Options, parse_moment
 from frazil.frames.queries import Query, TableUse, parse_query
 from frazil.frames.registry import TABLES, open_table
-from frazil.frames.source import AnyRepository, Source, open_source
+from frazil.frames.source import AnyRepository, Source, find_branch, open_source
 from frazil.frames.sum_queries import SumQuery, find_sums
 from frazil.frames.summaries import Summaries
 from frazil.frames.table import Table
@@ -30,7 +28,6 @@ GROUP_VIEW = "cells"
 """The name of all arrays of the group together."""
 TABLE_FOLDER = "repo"
 """What stands before the names of tables about the repository itself."""
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def sql(
@@ -141,20 +138,10 @@ def _at_version(source: Source, use: TableUse) -> Source:
     if use.version is not None:
         ref = NamedRef(use.version)
     elif use.as_of is not None:
-        ref = BranchRef(_branch_of(source), _moment(use.as_of, source.options.time_zone))
+        moment = parse_moment("TIMESTAMP AS OF", use.as_of, source.options.time_zone)
+        at = source.options.ref
+        branch = at.name if isinstance(at, BranchRef) else find_branch(source, "TIMESTAMP AS OF")
+        ref = BranchRef(branch, moment)
     else:
         return source
     return replace(source, session=read_version(source.repository, ref))
-
-
-def _branch_of(source: Source) -> str:
-    return source.options.ref.name if isinstance(source.options.ref, BranchRef) else "main"
-
-
-def _moment(text: str, time_zone: str) -> datetime:
-    found = parse_time(text, find_zone(time_zone))
-    if found is None:
-        raise InvalidInputError(
-            f"TIMESTAMP AS OF {text!r}: this is no time, or its zone is unknown"
-        )
-    return _EPOCH + timedelta(microseconds=found)
