@@ -54,7 +54,7 @@ def test_a_cluster_checks_counts_and_collects_as_this_process_does(
     session = read(place).writable_session("main")
     zarr.open_array(session.store, path="t")[:] = 1.0  # and no commit
     session.flush("left")
-    garbage = ("gc", place, "--older-than", "2100-01-01", "--json")
+    garbage = ("gc", place, "--older-than", "2100-01-01T00:00Z", "--json")
 
     checked = run("check", place, "--deep", "--spark", "--json")
     counted = [run("stats", place, *each, "--json").json for each in ((), ("--spark",))]

@@ -73,6 +73,10 @@ def parse_moment(text: str, now: datetime | None = None) -> datetime:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
         raise InvalidInputError(
-            f"{text!r} is neither an age, such as 7d or 12h, nor a time, such as 2026-01-31"
+            f"{text!r} is neither an age, such as 7d or 12h, nor a time, such as 2026-01-31T12:00Z"
         ) from error
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    if moment.utcoffset() is None:
+        raise InvalidInputError(
+            f"{text!r} has no time zone: say {moment.isoformat(timespec='minutes')}Z for UTC"
+        )
+    return moment

@@ -36,7 +36,9 @@ from frazil.storage import storage_from_url
 OlderThan = Annotated[
     str,
     typer.Option(
-        "--older-than", metavar="AGE", help="An age, such as 7d or 12h, or a time, 2026-01-31."
+        "--older-than",
+        metavar="AGE",
+        help="An age, such as 7d or 12h, or a time, 2026-01-31T12:00Z.",
     ),
 ]
 _DAMAGED = 8

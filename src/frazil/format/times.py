@@ -58,6 +58,20 @@ def to_datetime(time: Nanoseconds) -> datetime:
     return _EPOCH + timedelta(microseconds=time // 1000)
 
 
+def require_zone(moment: object, name: str) -> datetime:
+    """The moment; raises TypeError unless it is a time that knows its zone.
+
+    A time without one means another time elsewhere, and what is deleted by it can't be brought back.
+    """
+    if not isinstance(moment, datetime):
+        raise TypeError(f"invalid {name} {moment!r}: give a datetime with a time zone")
+    if moment.utcoffset() is None:
+        raise TypeError(
+            f"invalid {name} {moment.isoformat()}: it has no time zone, give one such as tzinfo=UTC"
+        )
+    return moment
+
+
 def from_datetime(moment: datetime) -> Nanoseconds:
     """The reverse of `to_datetime`; the moment must know its time zone."""
     return (moment - _EPOCH) // timedelta(microseconds=1) * 1000

@@ -8,7 +8,7 @@ from frazil.asynchronous import asynchronous
 from frazil.config import RetentionPolicy
 from frazil.conflicts import ConflictDetector, ConflictSolver
 from frazil.engine import cherry_picking, fast_forwarding, squashing
-from frazil.format.times import from_datetime
+from frazil.format.times import from_datetime, require_zone
 from frazil.maintenance import retaining
 from frazil.maintenance.retention import read_policies
 from frazil.ops import ExpirySummary
@@ -125,10 +125,7 @@ class Editing(RepositoryPart):
         keeps all that leads to it. Files are only deleted when garbage is collected. A dry run tells
         what would be released.
         """
-        moment = now or datetime.now(UTC)
-        if moment.tzinfo is None:
-            raise TypeError(f"{moment.isoformat()} has no time zone")
-        time = from_datetime(moment)
+        time = from_datetime(require_zone(now or datetime.now(UTC), "now"))
         return retaining.expire_by_policies(self._protocol, time, policies, dry_run=dry_run)
 
     expire_async = asynchronous(expire)

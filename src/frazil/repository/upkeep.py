@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from frazil.asynchronous import asynchronous
-from frazil.format.times import from_datetime
+from frazil.format.times import from_datetime, require_zone
 from frazil.maintenance.collecting import collect_garbage
 from frazil.maintenance.collectors import CollectionOptions
 from frazil.maintenance.expiring import expire_snapshots, find_expired
@@ -97,7 +97,7 @@ class Upkeep(RepositoryPart):
         sweep = SweepLimits(
             max_concurrent_deletes, max_consecutive_delete_failures, max_concurrent_listings
         )
-        cutoff = _with_zone(delete_object_older_than)
+        cutoff = require_zone(delete_object_older_than, "delete_object_older_than")
         return collect_garbage(self._protocol, CollectionOptions(cutoff, walk, sweep, dry_run))
 
     garbage_collect_async = asynchronous(garbage_collect)
@@ -146,15 +146,9 @@ class Upkeep(RepositoryPart):
     total_chunks_storage_async = asynchronous(total_chunks_storage)
 
 
-def _with_zone(moment: datetime) -> datetime:
-    if moment.tzinfo is None:
-        raise TypeError(f"{moment.isoformat()} has no time zone, and means another time elsewhere")
-    return moment
-
-
 def _policy(older_than: datetime, deletes_branches: bool, deletes_tags: bool) -> ExpiryPolicy:
     return ExpiryPolicy(
-        from_datetime(_with_zone(older_than)),
+        from_datetime(require_zone(older_than, "older_than")),
         deletes_branches=deletes_branches,
         deletes_tags=deletes_tags,
     )

@@ -1,13 +1,15 @@
 """Garbage collected by tasks is what one process would delete, object by object, whatever happened."""
 
 import os
-from datetime import datetime
+from datetime import date, datetime, timedelta
+from typing import Any
 
 import pytest
 
-from frazil import GCSummary
+import frazil
+from frazil import GCSummary, Repository
 from frazil.format.dialect import Dialect
-from frazil.spark import collect_garbage
+from frazil.spark import MaintenancePolicy, collect_garbage, maintain
 from tests.garbage_programs import run_programs
 from tests.garbage_worlds import World
 
@@ -46,3 +48,24 @@ class TwoWays(World):
 @pytest.mark.parametrize("dialect", EXAMPLES, ids=lambda dialect: dialect.value)
 def test_tasks_delete_what_one_process_would(dialect: Dialect) -> None:
     run_programs(TwoWays, dialect, EXAMPLES[dialect] * (50 if DEEP else 1))
+
+
+@pytest.mark.parametrize(
+    "moment", [datetime(2100, 1, 1), date(2100, 1, 1), "2100-01-01T00:00:00Z", 0]
+)
+def test_no_verb_that_deletes_takes_a_time_without_a_zone(moment: Any) -> None:
+    repo = Repository.create(frazil.in_memory_storage())
+
+    with pytest.raises(TypeError, match="time zone"):
+        collect_garbage(None, repo, moment)
+    with pytest.raises(TypeError, match="time zone"):
+        repo.garbage_collect(moment)
+    with pytest.raises(TypeError, match="time zone"):
+        repo.expire_snapshots(moment)
+    with pytest.raises(TypeError, match="time zone"):
+        repo.find_expired_snapshots(moment)
+    with pytest.raises(TypeError, match="time zone"):
+        repo.expire(now=moment or "now")
+    with pytest.raises(TypeError, match="time zone"):
+        maintain(None, repo, MaintenancePolicy(garbage_age=moment))
+    assert not collect_garbage(None, repo, timedelta(days=1)).summary.snapshots_deleted

@@ -144,6 +144,16 @@ def test_an_age_that_is_none(run: Frazil, place: Path, age: str) -> None:
     assert run("gc", place, "--older-than", age, "--dry-run").code == 2
 
 
+@pytest.mark.parametrize("verb", ["gc", "expire"])
+def test_a_time_without_a_zone_deletes_nothing(run: Frazil, place: Path, verb: str) -> None:
+    before = sorted(place.rglob("*"))
+
+    for time in ("2100-01-31", "2100-01-31T12:00"):
+        refused = run(verb, place, "--older-than", time, "--yes")
+        assert (refused.code, "has no time zone: say 2100-01-31T" in refused.err) == (2, True)
+    assert sorted(place.rglob("*")) == before
+
+
 def test_an_old_repository_is_migrated(run: Frazil, generations: Path, tmp_path: Path) -> None:
     found = next(iter(sorted(generations.glob("alpha*"))))
     old = shutil.copytree(found / "repo", tmp_path / "old")

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from frazil.assets import Assets
 from frazil.errors import IcechunkError
+from frazil.format.times import require_zone
 from frazil.maintenance.collecting import collect_garbage as collect
 from frazil.maintenance.collectors import CollectionOptions
 from frazil.maintenance.garbage import is_older
@@ -46,6 +47,7 @@ def collect_garbage(
 ) -> GarbageReport:
     """Delete what no branch or tag leads to, if it was written before a time, or is older than that.
 
+    A time has a time zone, as for `Repository.garbage_collect`; one without raises TypeError.
     A dry run only lists it. The list is kept in Parquet files at `review`, or in the repository's
     storage after a dry run. The table of marked chunks is at `marks`, or in the repository's storage,
     and the next collection reads only manifests that it does not have. What jobs with a lease have
@@ -74,10 +76,10 @@ def collect_garbage(
 
 
 def find_cutoff(older_than: datetime | timedelta) -> datetime:
-    """A time, or so long ago; a time without a zone is in UTC."""
+    """A time, or so long ago; raises TypeError for a time without a zone."""
     if isinstance(older_than, timedelta):
         return datetime.now(UTC) - older_than
-    return older_than if older_than.tzinfo is not None else older_than.replace(tzinfo=UTC)
+    return require_zone(older_than, "older_than")
 
 
 @dataclass(slots=True)
