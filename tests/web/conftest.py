@@ -5,12 +5,14 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 import uvicorn
 import zarr
+from starlette.applications import Starlette
 
 import frazil
 from frazil.web.app import make_app
@@ -18,6 +20,7 @@ from frazil.web.report import render_report
 
 HOSTILE = "<script>document.title='taken'</script>"
 TURNED = "abc\u202edef"
+TOKEN = "correct-horse-battery"
 LONG = "long-" + "x" * 300
 
 
@@ -52,7 +55,20 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> frazil.Repository:
 @pytest.fixture(scope="session")
 def site(repository: frazil.Repository) -> Iterator[str]:
     """The address of the pages."""
-    app = make_app(repository, f"a repository {HOSTILE}", ["127.0.0.1"])
+    with run_site(make_app(repository, f"a repository {HOSTILE}", ["127.0.0.1"])) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def guarded_site(repository: frazil.Repository) -> Iterator[str]:
+    """The address of the same pages for two host names and those who have a token."""
+    with run_site(make_app(repository, "guarded", ["127.0.0.1", "data.example"], TOKEN)) as address:
+        yield address
+
+
+@contextmanager
+def run_site(app: Starlette) -> Iterator[str]:
+    """Serve pages on a free port meanwhile."""
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

@@ -48,6 +48,12 @@ class Output:
         if not self.is_json:
             Console(stderr=True, highlight=False).print(clean(text), style="dim", markup=False)
 
+    def warn(self, text: str) -> None:
+        """Tell people, also those who read JSON, what they should not overlook."""
+        self.bars.close()
+        console = Console(stderr=True, highlight=False, soft_wrap=True)
+        console.print(Text.assemble(("warning: ", "bold yellow"), clean(text)))
+
     def confirm(self, question: str, *, is_agreed: bool) -> None:
         """Ask, unless it is agreed already; without anybody to ask, the answer is no."""
         if is_agreed:

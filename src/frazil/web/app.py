@@ -3,13 +3,12 @@
 Nothing here takes a path of the system or a URL from a request: only names inside of one repository.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
@@ -18,6 +17,7 @@ from frazil.errors import IcechunkError, InvalidInputError, NotFoundError
 from frazil.rendering.plain import to_plain
 from frazil.repository import Repository
 from frazil.web import answers, pages
+from frazil.web.guard import Guard, Token
 from frazil.web.html import Html, address, link, tag
 from frazil.web.layout import lay_out, read_style
 from frazil.web.links import SiteLinks
@@ -137,9 +137,11 @@ class Site:
         return Response(draw_slice(values), media_type="image/png", headers=_HEADERS)
 
 
-def make_app(repository: Repository, name: str, hosts: list[str]) -> Starlette:
-    """The pages of a repository, for requests that are meant for one of the hosts."""
-    guard = Middleware(TrustedHostMiddleware, allowed_hosts=hosts)
+def make_app(
+    repository: Repository, name: str, hosts: Sequence[str], token: str | None = None
+) -> Starlette:
+    """The pages of a repository, for requests to one of the hosts that have the token, if any."""
+    guard = Middleware(Guard, hosts=hosts, token=None if token is None else Token(token))
     return Starlette(routes=Site(repository, name).make_routes(), middleware=[guard])
 
 
