@@ -4,7 +4,7 @@ Reading accepts the spelling of every layout, because structure decides about ea
 keeps to one.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from frazil.errors import FormatError, InvalidInputError
@@ -123,6 +123,13 @@ class AlphaForm(TreeForm):
         if len(extents) != axes:
             raise InvalidInputError(f"extents {extents} for an array of {axes} axes")
         return (tuple(start for start, _ in extents), tuple(stop for _, stop in extents))
+
+
+def count_leading(struct: Sequence[object]) -> int:
+    """The number of fields before those of a struct: a version, and flags after it."""
+    if len(struct) < 2 or type(struct[0]) is not int:
+        return 0
+    return 2 if len(struct) > 2 and isinstance(struct[1], dict) else 1
 
 
 def _read_id_bytes(kind: type[ObjectId], value: object) -> bytes:

@@ -6,14 +6,16 @@ F     version, flags, {node: {coordinates: payload}}
 G     version, flags, id, {node: {coordinates: payload}}
 H     id, {node: {coordinates: payload}}
 ===== ==========================================================
+
+Files are read by their shape, whatever release their header names.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from frazil.errors import FormatError, InvalidInputError
 from frazil.format.alpha.envelope import Envelope, open_envelope, seal_envelope
-from frazil.format.alpha.form import AlphaForm
+from frazil.format.alpha.form import AlphaForm, count_leading
 from frazil.format.alpha.layouts import LAYOUTS, get_layout
 from frazil.format.alpha.messagepack import pack, unpack
 from frazil.format.checked import as_coordinates, as_list, as_map, located, refused
@@ -22,12 +24,6 @@ from frazil.format.header import DEFAULT_LEVEL, FileType, Header
 from frazil.format.ids import ManifestId, NodeId
 from frazil.format.manifest import ChunkRefs, Manifest
 from frazil.format.trees.chunks import RankedRefs, Row, gather_rows, read_payload, scatter_rows
-
-_FIELDS_BY_COUNT = {
-    2: ("id", "chunks"),
-    3: ("version", "flags", "chunks"),
-    4: ("version", "flags", "id", "chunks"),
-}
 
 
 def decode_manifest(data: bytes) -> Decoded[Manifest]:
@@ -63,23 +59,30 @@ def encode_manifest(
 
 def _decode_envelope(envelope: Envelope) -> Decoded[Manifest]:
     tree = as_list("payload", unpack(envelope.payload))
-    names = _FIELDS_BY_COUNT.get(len(tree))
-    if names is None:
+    leading = count_leading(tree)
+    *ids, chunks = tree[leading:] or (None,)
+    if len(ids) > 1 or not (leading or ids):
         raise FormatError(f"a struct of {len(tree)} fields, not of 2, 3 or 4")
-    fields = dict(zip(names, tree, strict=True))
-    chunks = as_map("chunks", fields["chunks"])
-    form = AlphaForm(LAYOUTS[_detect_dialect(names, chunks, envelope)])
-    id = form.read_id(ManifestId, fields["id"]) if "id" in fields else None
-    read = _read_by_node if form.layout.has_chunks_by_node else _read_flat
-    return Decoded(Manifest(id, read(chunks, form)), form.layout.dialect, envelope.header)
-
-
-def _detect_dialect(names: Sequence[str], chunks: Mapping[Any, Any], envelope: Envelope) -> Dialect:
-    if "version" not in names:
-        return Dialect.ALPHA_H
-    if "id" in names:
-        return Dialect.ALPHA_G
+    chunks = as_map("chunks", chunks)
     first_key = next(iter(chunks), None)
+    dialect = _detect_dialect(leading > 0, len(ids) > 0, first_key, chunks, envelope)
+    form = AlphaForm(LAYOUTS[dialect])
+    id = form.read_id(ManifestId, ids[0]) if ids else None
+    read = _read_flat if _is_chunk_key(first_key) else _read_by_node
+    return Decoded(Manifest(id, read(chunks, form)), dialect, envelope.header)
+
+
+def _detect_dialect(
+    has_version: bool,
+    has_id: bool,
+    first_key: object,
+    chunks: Mapping[Any, Any],
+    envelope: Envelope,
+) -> Dialect:
+    if not has_version:
+        return Dialect.ALPHA_H
+    if has_id:
+        return Dialect.ALPHA_G
     if envelope.header is not None:
         return Dialect.ALPHA_F if _is_binary_id(first_key) else Dialect.ALPHA_E
     if envelope.has_bare_zstd:
@@ -88,6 +91,11 @@ def _detect_dialect(names: Sequence[str], chunks: Mapping[Any, Any], envelope: E
         return Dialect.ALPHA_A
     has_new_virtual = any(map(_has_checksum_field, chunks.values()))
     return Dialect.ALPHA_C if has_new_virtual else Dialect.ALPHA_B
+
+
+def _is_chunk_key(key: object) -> bool:
+    """Whether a key has a node and coordinates; a binary id is a pair as well."""
+    return isinstance(key, tuple) and not _is_binary_id(key)
 
 
 def _is_binary_id(key: object) -> bool:

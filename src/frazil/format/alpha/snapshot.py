@@ -7,6 +7,9 @@ E–G   the same without the first two
 H     id, parent_id, flushed_at, message, metadata, manifest_files, attribute_files, nodes
 ===== ================================================================================
 
+Development builds mixed them: H with the manifest files of G, which carry a version. So structs are
+read by their shape: a version and flags may lead any of them, and numbers tell themselves apart.
+
 Before 0.1.0a5 the id inside a first snapshot is not the one that its file is named after.
 """
 
@@ -14,7 +17,7 @@ from collections.abc import Mapping, Sequence
 
 from frazil.errors import FormatError, InvalidInputError
 from frazil.format.alpha.envelope import open_envelope, seal_envelope
-from frazil.format.alpha.form import AlphaForm
+from frazil.format.alpha.form import AlphaForm, count_leading
 from frazil.format.alpha.layouts import LAYOUTS, Layout, get_layout
 from frazil.format.alpha.messagepack import pack_with_singles, unpack
 from frazil.format.checked import (
@@ -54,7 +57,10 @@ _WITH_PARENT = (
     "attribute_files",
     "nodes",
 )
-_FIELDS_BY_COUNT = {len(names): names for names in (_WITH_VERSION, _WITH_HISTORY, _WITH_PARENT)}
+_FIELDS_BY_COUNT = {len(names): names for names in (_WITH_HISTORY, _WITH_PARENT)}
+_SIZES = ("size_bytes", "num_chunk_refs")
+_LAST_VERSION = 1
+"""Of the format; no manifest file is so few bytes long."""
 
 
 def decode_snapshot(data: bytes) -> Decoded[Snapshot]:
@@ -73,11 +79,12 @@ def decode_snapshot_payload(payload: bytes, header: Header | None) -> Decoded[Sn
     """The same for what is inside the envelope."""
     with located("alpha snapshot"):
         tree = as_list("payload", unpack(payload))
-        names = _FIELDS_BY_COUNT.get(len(tree))
+        leading = count_leading(tree)
+        names = _FIELDS_BY_COUNT.get(len(tree) - leading)
         if names is None:
             raise FormatError(f"a struct of {len(tree)} fields, not of 8, 9 or 11")
-        fields = dict(zip(names, tree, strict=True))
-        layout = _detect_layout(fields)
+        fields = dict(zip(names, tree[leading:], strict=True))
+        layout = _detect_layout(fields, has_version=leading > 0)
         return Decoded(_read_snapshot(fields, layout), layout.dialect, header)
 
 
@@ -96,12 +103,12 @@ def encode_snapshot(
         return seal_envelope(payload, FileType.SNAPSHOT, layout, implementation, level)
 
 
-def _detect_layout(fields: Mapping[str, object]) -> Layout:
+def _detect_layout(fields: Mapping[str, object], *, has_version: bool) -> Layout:
     infos = as_list("manifest_files", fields["manifest_files"])
     info_length = len(as_list("manifest_files", infos[0])) if infos else None
     if "parent_id" in fields:
         return LAYOUTS[Dialect.ALPHA_H]
-    if "version" not in fields:
+    if not has_version:
         own_id, *_ = as_list("metadata", fields["metadata"], 3)
         if isinstance(own_id, str):
             return LAYOUTS[Dialect.ALPHA_E]
@@ -182,22 +189,25 @@ def _write_parent(snapshot: Snapshot, form: AlphaForm) -> dict[str, object]:
     }
 
 
-def _manifest_file_fields(layout: Layout) -> tuple[str, ...]:
-    version = () if layout.format_version is None else ("version",)
-    return ("id", *version, *layout.manifest_file_sizes)
-
-
-def _read_manifest_file(value: Sequence[object], form: AlphaForm) -> ManifestFileInfo:
-    names = _manifest_file_fields(form.layout)
-    fields = form.read_struct("manifest_files", value, names)
-    sizes = {
-        name: as_int(name, fields[name], 0, UINT64_MAX) for name in form.layout.manifest_file_sizes
-    }
+def _read_manifest_file(value: object, form: AlphaForm) -> ManifestFileInfo:
+    id, *given = as_list("manifest_files", value) or ("",)
+    numbers = [as_int("manifest_files", each, 0, UINT64_MAX) for each in given]
+    if _has_version(numbers, form.layout):
+        del numbers[0]
+    if len(numbers) > len(_SIZES):
+        raise FormatError(f"manifest_files: a struct of {len(given) + 1} fields, not of 2 to 4")
+    sizes = dict(zip(_SIZES, numbers, strict=False))
     return ManifestFileInfo(
-        id=form.read_id(ManifestId, fields["id"]),
+        id=form.read_id(ManifestId, id),
         size_bytes=sizes.get("size_bytes"),
         num_chunk_refs=sizes.get("num_chunk_refs"),
     )
+
+
+def _has_version(numbers: Sequence[int], layout: Layout) -> bool:
+    if len(numbers) == len(_SIZES):
+        return layout.format_version is not None and numbers[0] <= _LAST_VERSION
+    return len(numbers) > len(_SIZES) or (len(numbers) == 1 and numbers[0] <= _LAST_VERSION)
 
 
 def _write_manifest_file(info: ManifestFileInfo, form: AlphaForm) -> object:
