@@ -213,8 +213,8 @@ _HOMES = {
 }
 _MODULES = frozenset(
     ("config", "conflicts", "credentials", "dask", "distributed", "errors", "opening", "ops",
-     "repository", "session", "snapshots", "states", "storage", "store", "testing", "types", "urls",
-     "virtual", "xarray")
+     "repository", "session", "snapshots", "spark", "states", "storage", "store", "testing", "types",
+     "urls", "virtual", "xarray")
 )  # fmt: skip
 _ALSO = frozenset(("supported_spec_versions", "upgrade_icechunk_repository"))
 """Public, but not part of `from frazil import *`, as officially."""

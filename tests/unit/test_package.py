@@ -94,6 +94,33 @@ def test_a_name_that_is_none_is_told_so() -> None:
         frazil.nothing  # type: ignore[attr-defined]  # noqa: B018 (asking is the test)
 
 
+def test_the_pipeline_is_reachable_from_the_package_and_loads_no_spark() -> None:
+    code = "import sys, frazil; print(frazil.spark.__name__, 'pyspark' in sys.modules)"
+
+    child = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+
+    assert child.stdout == "frazil.spark False\n"
+    assert "spark" in dir(frazil)
+
+
+def test_a_job_without_spark_says_what_to_install() -> None:
+    code = """
+import sys
+sys.modules["pyspark"] = None  # as if it were not installed
+import frazil
+try:
+    frazil.spark.ingest
+except frazil.errors.SetupError as error:
+    print(error)
+"""
+
+    child = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+
+    assert child.stdout == (
+        "frazil.spark.ingest needs pyspark, which is not installed: pip install 'frazil[spark]'\n"
+    )
+
+
 def test_modules_are_reachable_from_the_package_alone() -> None:
     code = "import frazil; print(frazil.config.RepositoryConfig(), frazil.storage.S3Options())"
 

@@ -11,6 +11,7 @@ processes of their own, load no job but theirs.
 import warnings
 from typing import TYPE_CHECKING
 
+from frazil.errors import SetupError
 from frazil.lazy import load_lazily
 
 if TYPE_CHECKING:
@@ -88,7 +89,20 @@ _HOMES = {
 __all__ = ["checks", *sorted(" ".join(_HOMES.values()).split())]
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = load_lazily("frazil.spark", _HOMES, ["checks"])
+    _get, __dir__ = load_lazily("frazil.spark", _HOMES, ["checks"])
+
+    def __getattr__(name: str) -> object:
+        try:
+            return _get(name)
+        except ModuleNotFoundError as error:
+            missing = (error.name or "").partition(".")[0]
+            if missing == "frazil":
+                raise
+            raise SetupError(
+                f"frazil.spark.{name} needs {missing}, which is not installed: "
+                "pip install 'frazil[spark]'"
+            ) from error
+
 
 # Spark says so whenever batches go to workers, where none of ours becomes a frame of pandas.
 warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)

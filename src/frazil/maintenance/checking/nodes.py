@@ -10,7 +10,7 @@ from frazil.format.coordinates import Extents
 from frazil.format.dialect import Dialect
 from frazil.format.paths import ROOT, parent_path
 from frazil.format.snapshot import ArrayData, ManifestRef, Node
-from frazil.maintenance.checking.problems import Problems, error, warning
+from frazil.maintenance.checking.problems import Problems, error, note, warning
 
 _WITHOUT_EXTENTS = frozenset(
     {
@@ -53,7 +53,8 @@ def _check_parents(nodes: Mapping[str, Node], key: str) -> Problems:
         if found is None:
             missing.add(parent)
         elif found.array is not None:
-            yield error(key, f"it lies in {parent}, which is an array", path=path)
+            # Allowed, as officially: both are read, though Zarr lists nothing below an array.
+            yield note(key, f"it lies in {parent}, which is an array", path=path)
     for parent in sorted(missing):
         yield warning(key, "there are nodes in it, and no group of this path", path=parent)
 

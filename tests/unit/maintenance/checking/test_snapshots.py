@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from zarr.core.buffer import cpu
 
 from frazil import Repository
 from frazil.format.dialect import Dialect
@@ -99,7 +100,7 @@ def test_a_group_that_is_only_implied_is_a_warning() -> None:
     assert (problem.severity, problem.path) == (Severity.WARNING, "/group")
 
 
-def test_a_node_in_an_array_is_found() -> None:
+def test_a_node_in_an_array_is_allowed_and_noted() -> None:
     repository = create_sample()
 
     def nest(snapshot: Snapshot) -> Snapshot:
@@ -108,7 +109,27 @@ def test_a_node_in_an_array_is_found() -> None:
 
     rewrite_snapshot(repository, tip(repository), nest)
 
-    assert "which is an array" in find_only(repository).what
+    report = repository.check()
+    (problem,) = (each for each in report.problems if each.path == f"{SMALL}/in")
+    assert problem.severity is Severity.NOTE
+    assert "which is an array" in problem.what
+    assert report.is_healthy
+
+
+def test_what_a_store_accepts_is_healthy() -> None:
+    repository = create_sample()
+    session = repository.writable_session("main")
+    group = cpu.Buffer.from_bytes(b'{"zarr_format":3,"node_type":"group"}')
+    for path in (f"{SMALL}/in", f"{SMALL}/in/deeper", "nowhere/below"):
+        session.store.set_sync(f"{path.strip('/')}/zarr.json", group)
+    session.commit("nodes in an array")
+
+    report = repository.check()
+
+    assert report.is_healthy
+    assert [each.path for each in report.problems if each.severity is Severity.NOTE] == [
+        f"{SMALL}/in"
+    ]
 
 
 def _change_extents(repository: Repository, path: str, *extents: tuple[int, int]) -> None:
