@@ -1,12 +1,13 @@
-"""The one mechanism behind every name that ends in `_async`.
+"""Coroutines of a synchronous core, and how tasks of an event loop are started and ended together.
 
-The core is synchronous. `commit_async = asynchronous(commit)` gives a coroutine function of the same
-signature that runs the method in a thread.
+`commit_async = asynchronous(commit)` gives a coroutine function of the same signature that runs the
+method in a thread: the one mechanism behind every name that ends in `_async`.
 """
 
 import asyncio
+import contextlib
 import functools
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -31,3 +32,42 @@ def asynchronous_class_method(
 ) -> "classmethod[Any, P, Coroutine[Any, Any, R]]":
     """The same for a class method."""
     return classmethod(asynchronous(method.__func__))  # type: ignore[attr-defined]
+
+
+async def run_together(coroutines: Iterable[Coroutine[Any, Any, R]]) -> list[R]:
+    """Return the results of coroutines that run concurrently, in their order.
+
+    Where `asyncio.gather` leaves the others running when one fails, this ends them before it raises.
+    """
+    tasks = [asyncio.create_task(each) for each in coroutines]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        if left := [each for each in tasks if not each.done()]:
+            await _end(left)
+
+
+def end_tasks(loop: asyncio.AbstractEventLoop, timeout_seconds: float) -> None:
+    """Cancel every task of an event loop that runs in another thread, and wait until they ended.
+
+    A loop that is stuck is left after the timeout.
+    """
+    if not loop.is_running():
+        return
+    ended = asyncio.run_coroutine_threadsafe(_end_others(), loop)
+    with contextlib.suppress(TimeoutError):
+        ended.result(timeout_seconds)
+
+
+async def _end_others() -> None:
+    # A cancelled task may have started others, and callbacks of the last ones need one more step.
+    while others := asyncio.all_tasks() - {asyncio.current_task()}:
+        await _end(others)
+    await asyncio.sleep(0)
+
+
+async def _end(tasks: "Collection[asyncio.Task[Any]]") -> None:
+    for each in tasks:
+        each.cancel()
+    # Outcomes are collected because an event loop prints each one that nobody looked at.
+    await asyncio.gather(*tasks, return_exceptions=True)

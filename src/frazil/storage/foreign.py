@@ -16,6 +16,7 @@ from typing import Any, Protocol, cast
 import obstore
 from obstore.store import ObjectStore
 
+from frazil.asynchronous import run_together
 from frazil.errors import ObjectRangeError
 from frazil.storage import disk
 from frazil.storage.client import Purpose
@@ -80,10 +81,13 @@ class ForeignStore:
     async def _read_async(self, key: str, range: ByteRange) -> tuple[Buffer, list[Observed]]:
         """A range, with what the object was each time that a piece of it was read."""
         observed: list[Observed] = []
-        pieces = split_range(range, self._settings) or [range]
-        read = [self._get_piece_async(key, piece, observed.append) for piece in pieces]
-        parts = await asyncio.gather(*read)
-        return parts[0] if len(parts) == 1 else b"".join(parts), observed
+        pieces = split_range(range, self._settings)
+        if not pieces:
+            return await self._get_piece_async(key, range, observed.append), observed
+        parts = await run_together(
+            self._get_piece_async(key, piece, observed.append) for piece in pieces
+        )
+        return b"".join(parts), observed
 
     def _get_piece(self, key: str, range: ByteRange, check: Check) -> Buffer:
         outcome = self._clients.attempt(Purpose.READ, lambda store: _fetch(store, key, range))

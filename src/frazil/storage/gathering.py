@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from frazil.errors import StorageError
+from frazil.errors import ObjectRangeError
 from frazil.storage.interface import Buffer, ByteRange
 from frazil.storage.read_plan import PlannedRead, plan_reads
 
@@ -47,24 +47,32 @@ class Gathering(Generic[Seen]):
             task = loop.create_task(self._fulfil(key, plan, members))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+            _end_when_unwanted(task, members)
 
     async def _fulfil(self, key: str, plan: PlannedRead, wishes: list[_Wish[Seen]]) -> None:
         try:
             data, seen = await self._read(key, ByteRange(plan.start, plan.end))
-        except StorageError as error:
+        except ObjectRangeError as error:
             await self._fulfil_apart(key, wishes, error)
             return
-        except BaseException as error:
+        except asyncio.CancelledError:
+            for wish in wishes:
+                wish.answer.cancel()
+            raise
+        except Exception as error:
+            # Raised by those who wait for an answer: nobody waits for this task.
             for wish in wishes:
                 _fail(wish, error)
-            raise
+            return
         view = memoryview(data)
         for wish in wishes:
             start, end = wish.range.start - plan.start, wish.range.end - plan.start
             if not wish.answer.done():
                 wish.answer.set_result((view[start:end], seen))
 
-    async def _fulfil_apart(self, key: str, wishes: list[_Wish[Seen]], error: StorageError) -> None:
+    async def _fulfil_apart(
+        self, key: str, wishes: list[_Wish[Seen]], error: ObjectRangeError
+    ) -> None:
         """One by one: a range outside of the object must not spoil the ones inside."""
         if len(wishes) == 1:
             _fail(wishes[0], error)
@@ -74,10 +82,20 @@ class Gathering(Generic[Seen]):
             await self._fulfil(key, plan, [wish])
 
 
-def _fail(wish: _Wish[Seen], error: BaseException) -> None:
-    if wish.answer.done():
-        return
-    if isinstance(error, asyncio.CancelledError):
-        wish.answer.cancel()
-    else:
+def _fail(wish: _Wish[Seen], error: Exception) -> None:
+    if not wish.answer.done():
         wish.answer.set_exception(error)
+
+
+def _end_when_unwanted(task: "asyncio.Task[None]", wishes: list[_Wish[Seen]]) -> None:
+    """Cancel a read when all who waited for it have given up."""
+    waiting = len(wishes)
+
+    def leave(_: "asyncio.Future[Answer[Seen]]") -> None:
+        nonlocal waiting
+        waiting -= 1
+        if not waiting:
+            task.cancel()
+
+    for wish in wishes:
+        wish.answer.add_done_callback(leave)

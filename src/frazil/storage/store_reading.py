@@ -9,6 +9,7 @@ from typing import Any, cast
 import obstore
 from obstore.store import ObjectStore
 
+from frazil.asynchronous import run_together
 from frazil.errors import ObjectRangeError, StorageError
 from frazil.storage.client import Purpose
 from frazil.storage.clients import Clients
@@ -49,7 +50,7 @@ class Reader:
         if self._needs_size(range):
             return await asyncio.to_thread(self._get_resolved, key, range)
         if pieces := split_range(range, self._settings):
-            return b"".join(await asyncio.gather(*(self.get_async(key, each) for each in pieces)))
+            return b"".join(await run_together(self.get_async(key, each) for each in pieces))
         outcome = await self._clients.attempt_async(
             Purpose.READ, lambda store: _fetch_async(store, key, range)
         )

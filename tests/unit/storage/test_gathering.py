@@ -1,12 +1,13 @@
 """Reads of one object that begin together: few requests, and every one answered by itself."""
 
 import asyncio
+import gc
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from frazil.errors import ObjectRangeError, StorageError
+from frazil.errors import ObjectNotFoundError, ObjectRangeError, StorageError
 from frazil.storage.gathering import Gathering
 from frazil.storage.interface import Buffer, ByteRange
 
@@ -78,16 +79,73 @@ def test_who_gives_up_disturbs_nobody() -> None:
     assert asyncio.run(read()) == OBJECT[10:20]
 
 
-def test_a_failure_reaches_everybody() -> None:
-    class Broken(Source):
+class Broken(Source):
+    """A server that fails every request, with any error."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.error = error
+
+    async def read(self, key: str, range: ByteRange) -> tuple[Buffer, str]:
+        self.requests.append((key, range.start, range.end))
+        await asyncio.sleep(0)
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    "error", [ObjectNotFoundError("there is no a"), StorageError("away"), ValueError("broken")]
+)
+def test_reads_that_share_a_request_fail_as_one(error: Exception) -> None:
+    source = Broken(error)
+
+    found = read_together(source, [("a", start, start + 10) for start in range(0, 1000, 10)])
+
+    assert found == [error] * 100
+    assert source.requests == [("a", 0, 1000)]
+
+
+@pytest.mark.parametrize("error", [StorageError("away"), ValueError("broken")])
+def test_a_failure_is_left_to_no_event_loop(error: Exception) -> None:
+    reported: list[object] = []
+
+    async def read() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, each: reported.append(each))
+        gathering = Gathering(Broken(error).read)
+        with pytest.raises(type(error)):
+            await gathering.get("a", ByteRange(0, 10))
+        await asyncio.sleep(0)
+        gc.collect()
+
+    asyncio.run(read())
+
+    assert reported == []
+
+
+def test_a_request_ends_when_all_have_given_up() -> None:
+    ended: list[str] = []
+
+    class Slow(Source):
         async def read(self, key: str, range: ByteRange) -> tuple[Buffer, str]:
-            raise StorageError(f"the server of {key} is away, and so is {range.start}")
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.append(key)
+            return bytes(range.end), key
 
-    found = read_together(Broken(), [("a", 0, 10), ("a", 10, 20)])
+    async def read() -> None:
+        gathering = Gathering(Slow().read)
+        reads = [asyncio.create_task(gathering.get("a", ByteRange(n, n + 1))) for n in range(3)]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        for number, each in enumerate(reads):
+            assert ended == [], number
+            each.cancel()
+            await asyncio.wait([each])
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert ended == ["a"]
 
-    assert [str(error) for error in found] == [
-        f"the server of a is away, and so is {start}" for start in (0, 10)
-    ]
+    asyncio.run(read())
 
 
 def test_one_gathering_serves_one_event_loop_after_the_other() -> None:
