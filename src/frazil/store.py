@@ -1,6 +1,7 @@
 """Zarr's store over a session."""
 
 import asyncio
+import atexit
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -17,8 +18,9 @@ from zarr.abc.store import (
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 from zarr.core.common import BytesLike
 from zarr.core.sync import SyncMixin
+from zarr.core.sync import loop as zarr_loop
 
-from frazil.asynchronous import asynchronous
+from frazil.asynchronous import asynchronous, end_tasks, run_together
 from frazil.engine import listing, reading, virtual_refs, writing
 from frazil.engine.array_chunks import ChunkBatch, chunk_batches
 from frazil.engine.keys import prefix_path
@@ -45,6 +47,8 @@ Buffers = list[Buffer | None]
 
 FailedChunks = list[tuple[int, ...]] | None
 """Coordinates of chunks that were not set, if there are any."""
+
+_MOST_SECONDS_TO_END = 5.0
 
 
 class IcechunkStore(Store, SyncMixin, Block):
@@ -141,7 +145,11 @@ class IcechunkStore(Store, SyncMixin, Block):
         self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
     ) -> Buffer | None:
         """The bytes of a key, or a range of them; None where there are none."""
-        data = await reading.read_key_async(self._state, key, _range(byte_range))
+        try:
+            data = await reading.read_key_async(self._state, key, _range(byte_range))
+        except Exception:
+            _mark_failure_as_seen()
+            raise
         return None if data is None else prototype.buffer.from_bytes(data)
 
     def get_sync(
@@ -169,7 +177,7 @@ class IcechunkStore(Store, SyncMixin, Block):
             async with limit:
                 return await self.get(key, prototype, byte_range)
 
-        return list(await asyncio.gather(*(get(key, each) for key, each in key_ranges)))
+        return await run_together(get(key, each) for key, each in key_ranges)
 
     async def exists(self, key: str) -> bool:
         """Whether a key has bytes."""
@@ -397,3 +405,26 @@ def _bytes_of(value: Buffer) -> Any:
     if not isinstance(value, Buffer):
         raise TypeError(f"a value has to be a Buffer of Zarr, not a {type(value).__name__}")
     return value.as_buffer_like()
+
+
+def _mark_failure_as_seen() -> None:
+    """Let Zarr's event loop not print the failure of this task.
+
+    When several reads of one call fail, Zarr raises the first error and drops the others, which an
+    event loop prints as "Task exception was never retrieved", each with its traceback.
+    """
+    task = asyncio.current_task()
+    if task is not None and task.get_loop() is zarr_loop[0]:
+        task.add_done_callback(lambda each: each.cancelled() or each.exception())
+
+
+@atexit.register
+def _end_reads() -> None:
+    """End the reads that Zarr left on its event loop, before Zarr stops the loop.
+
+    When one read of many fails, Zarr raises its error and lets the others go on. A process that ends
+    before they did would print "Task was destroyed but it is pending" for each of them. Functions
+    registered later run earlier, and Zarr registered its own when it was imported above.
+    """
+    if zarr_loop[0] is not None:
+        end_tasks(zarr_loop[0], _MOST_SECONDS_TO_END)
