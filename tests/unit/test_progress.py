@@ -122,3 +122,13 @@ def test_nobody_who_looks_elsewhere_is_shown_anything() -> None:
     assert isinstance(open_display(False), Silent)
     assert isinstance(open_display(None), Silent)
     assert isinstance(open_display(True), OnTerminal)
+
+
+def test_nothing_is_said_of_rates_before_a_second_is_over() -> None:
+    amounts = {"files": 200, "bytes": 1 << 40}
+    fast = [Step("opening", 4, 4, seconds, amounts) for seconds in (0.0, 1e-9, 0.9)]
+    listed = Step("listing", 1000, None, 0.001, unit="files")
+
+    assert not [line for line in map(render_step, [*fast, listed]) if "/s" in line]
+    assert "200/200 files  1.0 TiB/1.0 TiB  0:00" in render_step(fast[1])
+    assert "1.0 TiB/s" in render_step(Step("opening", 4, 4, 1.0, amounts))

@@ -11,6 +11,8 @@ from typing import Any, Protocol, TextIO
 from frazil.rendering.sizes import show_bytes
 
 _BAR_CELLS = 20
+_RATE_SECONDS = 1.0
+"""A rate over a shorter time would be one of nothing, such as terabytes a second."""
 _MOST_DONE = 0.75
 """When so many tasks are done, the others are waited for."""
 _LONGER = 1.5
@@ -50,12 +52,12 @@ def render_step(step: Step) -> str:
 
 def _render_count(step: Step) -> Iterator[str]:
     if step.total is None:
-        yield f"{step.what}  {step.done:,} {step.unit} {_render_rate(step.done, step)}"
+        yield f"{step.what}  {step.done:,} {step.unit}{_render_rate(step.done, step)}"
         return
     share = _find_share(step)
     cells = int(share * _BAR_CELLS)
     yield f"{step.what} {'━' * cells}{'─' * (_BAR_CELLS - cells)}"
-    rate = "" if step.unit == "tasks" else f" {_render_rate(step.done, step)}"
+    rate = "" if step.unit == "tasks" else _render_rate(step.done, step)
     yield f"{step.done:,}/{step.total:,} {step.unit}{rate}"
     for name, amount in step.amounts.items():
         yield _render_amount(name, amount, share, step)
@@ -68,17 +70,19 @@ def _find_share(step: Step) -> float:
     return step.done / step.total if step.total else 1.0
 
 
-def _render_rate(done: int, step: Step) -> str:
-    return f"{done / step.seconds if step.seconds else 0.0:,.0f}/s"
+def _render_rate(done: int, step: Step, show: Callable[[float], str] = "{:,.0f}".format) -> str:
+    """How much is done a second, with a space before; nothing before that can be told."""
+    if step.seconds < _RATE_SECONDS:
+        return ""
+    return f" {show(done / step.seconds)}/s"
 
 
 def _render_amount(name: str, amount: int, share: float, step: Step) -> str:
     """About how much is done of something, and how much of it a second."""
     done = int(amount * share)
     if name == "bytes":
-        rate = done / step.seconds if step.seconds else 0.0
-        return f"{show_bytes(done)}/{show_bytes(amount)} {show_bytes(rate)}/s"
-    return f"{done:,}/{amount:,} {name} {_render_rate(done, step)}"
+        return f"{show_bytes(done)}/{show_bytes(amount)}{_render_rate(done, step, show_bytes)}"
+    return f"{done:,}/{amount:,} {name}{_render_rate(done, step)}"
 
 
 def render_time(seconds: float) -> str:

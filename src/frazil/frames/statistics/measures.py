@@ -81,7 +81,10 @@ def _sum(present: NDArray[Any]) -> int | float:
     largest = max(abs(int(present.min())), abs(int(present.max())))
     if largest * present.size < 1 << 63:
         return int(present.sum(dtype=np.int64))
-    return _fit(sum(present.tolist()))
+    # In halves, whose sums fit: numpy has no wider integers.
+    wide = present.astype(np.uint64 if present.dtype.kind == "u" else np.int64)
+    high, low = wide >> 32, wide & 0xFFFFFFFF
+    return _fit((int(high.sum(dtype=wide.dtype)) << 32) + int(low.sum(dtype=np.uint64)))
 
 
 def _fit(number: int) -> int:

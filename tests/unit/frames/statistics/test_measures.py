@@ -93,3 +93,19 @@ def test_nulls_and_infinities_are_counted(
     found = measure(make_values(array, type))
 
     assert {name: found[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint64"])
+@pytest.mark.parametrize("shape", [(6,), (2, 3), (1, 2, 3)])
+def test_sums_of_large_integers_are_exact_in_any_shape(dtype: str, shape: tuple[int, ...]) -> None:
+    info = np.iinfo(dtype)
+    signed = (
+        [info.max, -5, info.min, 7, -(2**40), 1] if info.min else [2**62, 2**62 - 1, 0, 0, 0, 0]
+    )
+    type = pa.int64() if info.min else UNSIGNED_64
+
+    found = measure(make_values(np.array(signed, dtype).reshape(shape), type))
+    beyond = measure(make_values(np.full(shape, info.max, dtype), type))
+
+    assert (found["sum"], found["count"]) == (sum(signed), 6)
+    assert (beyond["sum"], beyond["max"]) == (NO_SUM, info.max)
