@@ -7,7 +7,8 @@ import pyarrow as pa
 from xarray import Dataset
 
 from frazil.errors import InvalidInputError
-from frazil.frames.columns import open_dataset
+from frazil.format.references import VirtualRef
+from frazil.frames.columns import group_path, open_dataset
 from frazil.frames.grids import Region
 from frazil.frames.types import Values, make_values
 from frazil.session import Session
@@ -40,6 +41,22 @@ class Arrays:
             return make_values(variable[region].values, type)
         except InvalidInputError as error:
             raise _explain(error) from error
+
+    def check_access(self, name: str, chunk: tuple[int, ...]) -> None:
+        """Raise InvalidInputError if a chunk of an array is virtual and may not be read."""
+        state = self.session.state
+        node, _ = state.view.get_array(f"{group_path(self.group).rstrip('/')}/{name}")
+        ref = state.view.find_chunk(node, chunk)
+        if isinstance(ref, VirtualRef):
+            try:
+                state.surroundings.virtual.check_location(ref.location)
+            except InvalidInputError as error:
+                raise _explain(error) from error
+
+    @property
+    def is_restricted(self) -> bool:
+        """Whether there may be chunks that can't be read."""
+        return self.session.state.surroundings.virtual.is_restricted
 
 
 def _explain(error: InvalidInputError) -> InvalidInputError:

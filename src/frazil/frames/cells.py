@@ -42,7 +42,9 @@ class Cells:
         chosen = self._chosen
         width = sum(byte_width(each.type) for each in chosen.given)
         chunk_bytes = chosen.grid.largest_chunk() * max(width, 1)
-        return plan_partitions(chosen.find_chunks(), chunk_bytes, chosen.target_bytes)
+        kept = chosen.find_chunks()
+        chosen.check_access(kept, chosen.grid, chosen.lazy)
+        return plan_partitions(kept, chunk_bytes, chosen.target_bytes)
 
     def read(self, partition: Partition) -> Iterator[pa.RecordBatch]:
         """The rows of a partition, region by region."""

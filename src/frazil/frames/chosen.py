@@ -1,6 +1,6 @@
 """What the options of a table of cells come to: columns, a grid, a condition, arrays to read."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import NamedTuple
@@ -66,6 +66,24 @@ class Chosen:
         """Which chunks of the grid, or of another one of the same dimensions, can have rows."""
         axes = {**self.axes, **self._load_coordinates()}
         return find_chunks(self.condition, axes, grid or self.grid, self.told)
+
+    def check_access(self, kept: NDArray[np.bool_], grid: Grid, names: Iterable[str]) -> None:
+        """Raise InvalidInputError if the first chunks to read are virtual and not authorized.
+
+        Tasks would find out, too, each after its start, and as often as Spark tries it.
+        """
+        if not self.arrays.is_restricted or not kept.any():
+            return
+        first = np.unravel_index(int(np.argmax(kept)), kept.shape)
+        places = zip(grid.dims, grid.offsets, first, strict=True)
+        starts = {dim: int(offsets[number]) for dim, offsets, number in places}
+        for name in names:
+            own = self.find_grid(name)
+            chunk = [
+                int(np.searchsorted(offsets, starts[dim], side="right")) - 1
+                for dim, offsets in zip(own.dims, own.offsets, strict=True)
+            ]
+            self.arrays.check_access(name, tuple(chunk))
 
     def count_chunks(self) -> dict[str, ChunkCount]:
         """By array, how many of its chunks have rows that are wanted."""

@@ -56,6 +56,8 @@ class ChunkRows:
         width = sum(byte_width(self.chosen.columns.get(name).type) for name in self.variables)
         chunk_bytes = self.grid.largest_chunk() * width
         found = self.chosen.find_chunks(self.grid)
+        asked = [name for name in self.variables if self.names is None or name in self.names]
+        self.chosen.check_access(found, self.grid, asked)
         return plan_partitions(found, chunk_bytes, self.chosen.target_bytes)
 
     def read(self, partition: Partition) -> Iterator[pa.RecordBatch]:

@@ -79,6 +79,15 @@ class VirtualChunkAccess:
         container = self._containers[prefix]
         return None if self._is_authorized(container) else _refuse(container).message
 
+    @property
+    def is_restricted(self) -> bool:
+        """Whether there is a container whose chunks can't be read."""
+        return not all(map(self._is_authorized, self._containers.values()))
+
+    def check_location(self, location: str) -> None:
+        """Raise InvalidInputError where chunks of a location can't be read, as `read` would."""
+        self._find_source(location)
+
     def read(self, ref: VirtualRef, start: int, end: int) -> Buffer:
         """Bytes of a chunk, counted from its first one.
 

@@ -14,7 +14,7 @@ import zarr
 import frazil
 from frazil import Repository, RepositoryConfig, VirtualChunkContainer, VirtualChunkSpec
 from frazil.errors import InvalidInputError, NodeNotFoundError
-from frazil.frames.options import Options
+from frazil.frames.options import Layout, Options
 from frazil.frames.registry import open_table
 from frazil.frames.source import open_source
 from frazil.xarray import to_icechunk
@@ -167,3 +167,22 @@ def test_virtual_chunks_are_read_only_if_their_container_is_authorized(tmp_path:
         assert batch.column("a").to_pylist() == [0, 1, 2, 3]
     with pytest.raises(InvalidInputError, match="declares no such container, but file://"):
         open_source(Options(repo=url, authorize=("s3://elsewhere/",)))
+
+
+@pytest.mark.parametrize("layout", ["cells", "chunks"])
+def test_access_to_virtual_chunks_is_checked_before_any_task_is_planned(
+    tmp_path: Path, layout: Layout
+) -> None:
+    repo, prefix = make_virtual(tmp_path)
+    (tmp_path / "data.bin").unlink()  # so that reading anything fails in another way
+    only_rows = ("x",) if layout == "cells" else ("chunk",)
+
+    table = open_table(open_source(Options(layout=layout), repo))
+    with pytest.raises(InvalidInputError, match=f'"authorize", "{prefix}"') as caught:
+        table.partitions()
+    assert caught.value.kind == "unauthorized-virtual-chunk-container"
+    for options in (
+        Options(layout=layout, authorize=("*",)),
+        Options(layout=layout, columns=only_rows),
+    ):
+        assert open_table(open_source(options, repo)).partitions()
