@@ -1,6 +1,7 @@
 """Arguments that several commands have, and how they are read."""
 
 import re
+import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
@@ -8,6 +9,7 @@ from typing import Annotated
 import typer
 
 from frazil import opening
+from frazil.cli.output import Output
 from frazil.errors import InvalidInputError, RepositoryNotFoundError
 from frazil.opening import open_repository, read_version
 from frazil.repository import Repository
@@ -32,6 +34,9 @@ Authorize = Annotated[
     ),
 ]
 
+_MOST_OPTIONS = 3
+"""A warning names no more containers."""
+
 
 def open_place(url: str, authorize: Sequence[str] | None = None) -> Repository:
     """The repository at a URL, which names no version."""
@@ -50,6 +55,18 @@ def open_version(
     place = RepositoryUrl(parsed.scheme, parsed.host, parsed.path, None, parsed.options)
     repository = open_place(str(place), authorize)
     return repository, read_version(repository, parsed.ref), parsed
+
+
+def warn_of_refusals(session: Session, output: Output) -> None:
+    """Tell which containers the repository's sessions were refused, and which options allow them."""
+    refused = sorted(session.state.surroundings.virtual.refused_prefixes)
+    if not refused:
+        return
+    options = " ".join(f"--authorize {shlex.quote(each)}" for each in refused[:_MOST_OPTIONS])
+    output.warn(
+        "values of virtual chunks were not read, because their containers are not authorized:"
+        f" run it again with {options}, or with --authorize '*' for all containers"
+    )
 
 
 def find_snapshot(repository: Repository, name: str) -> str:

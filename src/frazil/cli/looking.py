@@ -16,6 +16,7 @@ from frazil.cli.arguments import (
     find_snapshot,
     open_place,
     open_version,
+    warn_of_refusals,
 )
 from frazil.cli.output import Output, clean, make_card, make_table
 from frazil.engine.describing import describe_file
@@ -183,6 +184,7 @@ def show(url: Version, path: Path_, *, authorize: Authorize = None, output: Outp
     found = describe_array(session, path)
     attributes = make_table(("attribute", "value"), found.attributes.items())
     output.answer(found, make_card(_card(found)), *([attributes] if found.attributes else []))
+    warn_of_refusals(session, output)
 
 
 def _card(array: ArrayOverview) -> list[tuple[str, object]]:

@@ -5,9 +5,10 @@ from typing import Annotated
 
 import typer
 
-from frazil.cli.arguments import Authorize, Place, open_place
+from frazil.cli.arguments import Authorize, Place, open_place, warn_of_refusals
 from frazil.cli.output import Output
 from frazil.errors import InvalidInputError, NotFoundError
+from frazil.web.answers import open_ref
 from frazil.web.report import render_report
 
 
@@ -88,6 +89,8 @@ def report(
         raise InvalidInputError(f"{to} is a folder: --output names a file")
     if not to.parent.is_dir():
         raise NotFoundError(f"there is no folder {to.parent} to write the report to")
-    document = render_report(open_place(url, authorize), url, ref)
+    repo = open_place(url, authorize)
+    document = render_report(repo, url, ref)
     to.write_text(document, "utf-8")
     output.answer({"file": str(to), "bytes": len(document)}, f"{to} shows {url}")
+    warn_of_refusals(open_ref(repo, ref), output)

@@ -47,6 +47,7 @@ class VirtualChunkAccess:
         self._authorized = dict(authorized)
         self._index = index_containers(self._containers)
         self._sources: dict[tuple[str, str, str], ForeignObjects] = {}
+        self._refused: set[str] = set()
         # A file has many chunks, and finding out where they come from takes as long as a small read.
         self._find_source = lru_cache(_REMEMBERED_LOCATIONS)(self._locate)
 
@@ -67,6 +68,11 @@ class VirtualChunkAccess:
     def authorized_prefixes(self) -> set[str]:
         """The URL prefixes that the user has authorized, whether or not there is a container."""
         return set(self._authorized)
+
+    @property
+    def refused_prefixes(self) -> set[str]:
+        """The URL prefixes of containers that were to be read without authorization."""
+        return set(self._refused)
 
     def validate(self) -> None:
         """Raise StorageError if a credential is of another kind than the store it is for."""
@@ -110,6 +116,7 @@ class VirtualChunkAccess:
         location, container = self._index.locate(given)
         prefix = container.url_prefix
         if not self._is_authorized(container):
+            self._refused.add(prefix)
             raise _refuse(container)
         address = parse_address(location)
         # No lock: making a source costs nothing and opens nothing, and the first one stays.

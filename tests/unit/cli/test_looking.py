@@ -1,5 +1,7 @@
 from pathlib import Path
 
+import zarr
+
 import frazil
 from frazil.engine.describing import describe_file
 from tests.command_line import Frazil
@@ -81,6 +83,37 @@ def test_show_tells_metadata_chunks_and_values(run: Frazil, place: Path) -> None
     assert found["chunks"] == {"native": 0, "virtual": 0, "inline": 2, "grid": 4}
     assert found["values"]["maximum"] == 59.0
     assert found["attributes"] == {"units": "K"}
+
+
+def test_show_names_the_option_that_lets_it_read_virtual_chunks(
+    run: Frazil, tmp_path: Path
+) -> None:
+    (tmp_path / "an archive").mkdir()
+    (tmp_path / "an archive" / "data").write_bytes(bytes(32))
+    prefix = f"file://{tmp_path}/an%20archive/"
+    config = frazil.RepositoryConfig.default()
+    config.set_virtual_chunk_container(
+        frazil.VirtualChunkContainer(prefix, frazil.local_filesystem_store(str(tmp_path)))
+    )
+    place = tmp_path / "virtual"
+    repo = frazil.Repository.create(frazil.local_filesystem_storage(str(place)), config)
+    repo.save_config()
+    session = repo.writable_session("main")
+    zarr.create_array(
+        session.store, name="t", shape=(8,), chunks=(8,), dtype="f4", compressors=None, filters=None
+    )
+    session.store.set_virtual_ref("t/c/0", f"{prefix}data", offset=0, length=32)
+    session.commit("virtual")
+
+    refused = run("show", place, "t", "--json")
+    allowed = run("show", place, "t", "--json", "--authorize", prefix)
+
+    assert (refused.code, allowed.code) == (0, 0)
+    assert refused.json["values"] is None
+    assert f"--authorize {prefix}, or with --authorize '*'" in refused.err
+    assert len(refused.err.splitlines()) == 1
+    assert allowed.json["values"]["elements"] == 8
+    assert allowed.err == ""
 
 
 def test_diff_tells_chunks_between_two_versions(run: Frazil, place: Path) -> None:

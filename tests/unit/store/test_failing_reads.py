@@ -175,6 +175,20 @@ def test_reads_without_authorization_say_so_once(local: Path, pipeline: str) -> 
         assert "authorize_virtual_chunk_access=" in line
 
 
+@pytest.mark.parametrize("arguments", [["show", "{}", "values"], ["report", "{}", "-o", "{}.html"]])
+def test_commands_without_authorization_name_the_option_in_few_lines(
+    local: Path, arguments: list[str]
+) -> None:
+    command = [each.format(local) for each in arguments]
+
+    found = subprocess.run(
+        [sys.executable, "-m", "frazil.cli", *command], capture_output=True, text=True, check=True
+    )
+
+    (line,) = found.stderr.splitlines()
+    assert f"run it again with --authorize file://{local.parent}/, or" in line
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -241,6 +241,7 @@ def test_a_refusal_tells_what_would_authorize(url_prefix: str, store: AnyObjectS
     line = caught.value.message.partition("authorize_virtual_chunk_access=")[2]
     authorized = eval(line, {"frazil": frazil})
     assert caught.value.kind == "unauthorized-virtual-chunk-container"
+    assert access.refused_prefixes == {url_prefix}
     VirtualChunkAccess({url_prefix: container}, authorized).validate()
 
 
