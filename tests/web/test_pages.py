@@ -11,12 +11,14 @@ from urllib.request import Request, urlopen
 
 import numpy as np
 import pytest
+import zarr
 
 import frazil
+from frazil.web.app import make_app
 from frazil.web.pictures import draw_slice
 from frazil.web.report import render_report
 
-from .conftest import HOSTILE, TURNED
+from .conftest import HOSTILE, TURNED, run_site
 
 
 def get(address: str, **headers: str) -> tuple[int, Any, bytes]:
@@ -145,12 +147,37 @@ def test_a_picture_has_a_pixel_for_each_value() -> None:
     data = draw_slice(values)
 
     assert data.startswith(b"\x89PNG\r\n\x1a\n")
-    start = data.index(b"IDAT") + 4
-    rows = np.frombuffer(zlib.decompress(data[start : data.index(b"IEND") - 8]), np.uint8)
-    pixels = rows.reshape(400, 1 + 500 * 4)[:, 1:].reshape(400, 500, 4)
+    pixels = read_pixels(data, 400, 500)
     assert pixels[0, 0, 3] == 0
     assert pixels[0, 1].tolist() == [68, 1, 84, 255]
     assert pixels[-1, -1].tolist() == [253, 231, 37, 255]
+
+
+@pytest.mark.parametrize("is_ascending", [True, False])
+def test_a_picture_has_north_up(tmp_path: Path, is_ascending: bool) -> None:
+    repo = frazil.Repository.create(frazil.local_filesystem_storage(str(tmp_path / "north")))
+    latitudes = np.linspace(-90, 90, 400)[:: 1 if is_ascending else -1]
+    session = repo.writable_session("main")
+    group = zarr.group(session.store)
+    group.create_array("lat", data=latitudes, dimension_names=("lat",))
+    field = np.repeat(latitudes[:, None], 500, axis=1)
+    group.create_array("t", data=field, dimension_names=("lat", "lon"))
+    session.commit("north")
+
+    with run_site(make_app(repo, "north", ["127.0.0.1"])) as site:
+        data = get(f"{site}/picture.png?path=/t")[2]
+        page = get(f"{site}/array?path=/t")[2].decode()
+    pixels = read_pixels(data, 400, 500)
+
+    assert pixels[0, 0].tolist() == [253, 231, 37, 255]
+    assert pixels[-1, 0].tolist() == [68, 1, 84, 255]
+    assert "north is up" in page
+
+
+def read_pixels(data: bytes, height: int, width: int) -> Any:
+    start = data.index(b"IDAT") + 4
+    rows = np.frombuffer(zlib.decompress(data[start : data.index(b"IEND") - 8]), np.uint8)
+    return rows.reshape(height, 1 + width * 4)[:, 1:].reshape(height, width, 4)
 
 
 def test_a_report_is_one_file(report: Path) -> None:

@@ -25,7 +25,6 @@ from frazil.ops import Update
 from frazil.overview import (
     ArrayOverview,
     NodeEntry,
-    ValueSummary,
     describe_array,
     find_changes,
     list_nodes,
@@ -196,19 +195,12 @@ def _card(array: ArrayOverview) -> list[tuple[str, object]]:
         ("chunks", " × ".join(map(str, array.chunk_shape or ())) or None),
         ("codecs", ", ".join(array.codecs)),
         ("fill value", array.fill_value),
-        ("references", ", ".join(f"{count:,} {name}" for name, count in array.chunks.items())),
+        ("references", array.describe_references()),
         ("stored", show_bytes(array.size_bytes)),
         ("manifests", array.manifests),
-        ("values", array.values and _spell(array.values)),
+        ("values", array.values),
         ("unreadable", array.unreadable),
     ]
-
-
-def _spell(values: ValueSummary) -> str:
-    if values.minimum is None:
-        return f"{values.elements:,} looked at, all missing"
-    seen = f"{values.minimum:g} to {values.maximum:g}, mean {values.mean:g}"
-    return f"{seen} ({values.elements:,} looked at, {values.missing:,} missing)"
 
 
 def diff(

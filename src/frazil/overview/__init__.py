@@ -1,15 +1,17 @@
 """What there is in a version of a repository, in few words: for the command line and for pages."""
 
-from frazil.overview.arrays import ArrayOverview, ValueSummary, describe_array, summarize_values
+from frazil.overview.arrays import ArrayOverview, ValueSummary, describe_array
 from frazil.overview.changes import find_changes
 from frazil.overview.chunk_map import ChunkMap, map_chunks
 from frazil.overview.nodes import NodeEntry, list_nodes
+from frazil.overview.preview import Preview, read_preview
 from frazil.overview.stored import StoredArray, measure_arrays
 
 __all__ = [
     "ArrayOverview",
     "ChunkMap",
     "NodeEntry",
+    "Preview",
     "StoredArray",
     "ValueSummary",
     "describe_array",
@@ -17,5 +19,5 @@ __all__ = [
     "list_nodes",
     "map_chunks",
     "measure_arrays",
-    "summarize_values",
+    "read_preview",
 ]

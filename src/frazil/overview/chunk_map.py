@@ -1,11 +1,14 @@
 """Which chunks of an array there are, how they are kept and how large they are, as a small grid."""
 
 from dataclasses import dataclass
+from itertools import islice, pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from frazil.format.references import ChunkKind
+from frazil.overview.arrays import MOST_MANIFESTS
 from frazil.overview.nodes import normalize
 from frazil.session import Session
 
@@ -18,8 +21,8 @@ _KINDS = tuple(ChunkKind)
 class ChunkMap:
     """A grid of two axes; axes of the array before the last two lie below each other in the first."""
 
-    room: NDArray[np.int64]
-    """How many chunks of the array's grid each cell stands for."""
+    room: NDArray[Any]
+    """How many chunks of the array's grid each cell stands for: integers of any size."""
     counts: dict[str, NDArray[np.int64]]
     """How many of them have a reference, by kind."""
     size_bytes: NDArray[np.int64]
@@ -34,7 +37,7 @@ def map_chunks(session: Session, path: str, most_cells: int = MOST_CELLS) -> Chu
     height, width = min(rows, most_cells), min(columns, most_cells)
     counts = {kind.name.lower(): np.zeros(height * width, np.int64) for kind in _KINDS}
     size = np.zeros(height * width, np.int64)
-    for table in session.state.view.tables(node):
+    for table in islice(session.state.view.tables(node), MOST_MANIFESTS):
         cell = _cell_of(table.coordinates.astype(np.int64), grid, height, width)
         for kind in _KINDS:
             chosen = cell[table.kind == kind]
@@ -58,14 +61,17 @@ def _cell_of(
     coordinates: NDArray[np.int64], grid: list[int], height: int, width: int
 ) -> NDArray[np.int64]:
     rows, columns = _fold(grid)
-    row = np.zeros(len(coordinates), np.int64)
+    # Past what int64 holds, rows are bins of fractions: a picture needs no more.
+    is_exact = rows * height < 1 << 63
+    row = np.zeros(len(coordinates), np.int64 if is_exact else np.float64)
     for axis, extent in enumerate(grid[:-1]):
         row = row * extent + coordinates[:, axis]
-    column = coordinates[:, -1] if grid else row
-    return row * height // max(1, rows) * width + column * width // max(1, columns)
+    column = coordinates[:, -1] if grid else np.zeros(len(coordinates), np.int64)
+    at = np.minimum(row * height // max(1, rows), height - 1).astype(np.int64)
+    return at * width + column * width // max(1, columns)
 
 
-def _widths(count: int, cells: int) -> NDArray[np.int64]:
-    """How many of so many each cell stands for."""
-    numbers = np.arange(count, dtype=np.int64) * cells // max(1, count)
-    return np.bincount(numbers, minlength=cells)
+def _widths(count: int, cells: int) -> NDArray[Any]:
+    """How many of so many each cell stands for; Python's integers, of which any number can be."""
+    edges = [-(-number * count // cells) for number in range(cells + 1)]
+    return np.array([end - start for start, end in pairwise(edges)], dtype=object)

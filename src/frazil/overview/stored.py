@@ -1,11 +1,15 @@
 """What arrays take, by the kind of their chunks."""
 
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
 from frazil.format.references import ChunkKind
 from frazil.session import Session
+
+MOST_MANIFESTS_IN_ALL = 2048
+"""References are counted in no more manifests of a version; `frazil stats` counts them all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +21,8 @@ class StoredArray:
     native_bytes: int
     inline_bytes: int
     virtual_bytes: int
+    is_complete: bool = True
+    """Whether all of its manifests were looked at, and not just the first of very many."""
 
     @property
     def total_bytes(self) -> int:
@@ -24,20 +30,28 @@ class StoredArray:
         return self.native_bytes + self.inline_bytes + self.virtual_bytes
 
 
-def measure_arrays(session: Session) -> tuple[StoredArray, ...]:
-    """All arrays of a version, the largest first."""
+def measure_arrays(
+    session: Session, most_manifests: int = MOST_MANIFESTS_IN_ALL
+) -> tuple[StoredArray, ...]:
+    """All arrays of a version, the largest first; of no more manifests than that."""
     view = session.state.view
     found = []
+    left = most_manifests
     for node in view.nodes():
         if node.array is None:
             continue
         chunks, sizes = 0, dict.fromkeys(ChunkKind, 0)
-        for table in view.tables(node):
+        count = len(node.array.manifests)
+        looked_at = min(count, left)
+        left -= looked_at
+        # A session that writes has a table more, which takes no request.
+        for table in islice(view.tables(node), looked_at if looked_at < count else None):
             chunks += len(table)
             for kind in ChunkKind:
                 sizes[kind] += int(np.sum(table.length[table.kind == kind], dtype=np.uint64))
         native, inline, virtual = (
             sizes[each] for each in (ChunkKind.NATIVE, ChunkKind.INLINE, ChunkKind.VIRTUAL)
         )
-        found.append(StoredArray(node.path, chunks, native, inline, virtual))
+        is_complete = looked_at == count
+        found.append(StoredArray(node.path, chunks, native, inline, virtual, is_complete))
     return tuple(sorted(found, key=lambda each: (-each.total_bytes, each.path)))

@@ -4,11 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
-from typing import Any
-
-import numpy as np
-import zarr
-from numpy.typing import NDArray
 
 from frazil.errors import IcechunkError, InvalidInputError
 from frazil.opening import read_version
@@ -16,13 +11,16 @@ from frazil.overview import (
     ArrayOverview,
     ChunkMap,
     NodeEntry,
+    Preview,
     StoredArray,
     describe_array,
     find_changes,
     list_nodes,
     map_chunks,
     measure_arrays,
+    read_preview,
 )
+from frazil.overview.nodes import normalize
 from frazil.repository import Repository
 from frazil.session import Session
 from frazil.snapshots import Diff, SnapshotInfo
@@ -31,8 +29,6 @@ from frazil.urls import BranchRef, NamedRef
 
 MOST_SNAPSHOTS = 500
 MOST_OPERATIONS = 500
-_LARGEST_SIDE = 1024
-"""A quick look takes no more elements along an axis, from the middle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,34 +115,22 @@ def parse_place(text: str, shape: tuple[int, ...]) -> tuple[int, ...]:
     return place
 
 
-def read_slice(repository: Repository, ref: str, path: str, at: str) -> NDArray[Any] | None:
+def read_slice(repository: Repository, ref: str, path: str, at: str) -> Preview | None:
     """A slice of an array along its last two axes, or its last one; None for what are no numbers."""
-    store = open_ref(repository, ref).store
-    array: zarr.Array[Any] = zarr.open_array(store, path=path.strip("/"), mode="r")
-    if array.dtype.kind not in "iufb" or 0 in array.shape:
-        return None
-    place = parse_place(at, array.shape)
-    window: tuple[int | slice, ...] = (*place, *map(_middle, array.shape[-2:]))
-    values = np.asarray(array[window])
-    fill = array.fill_value
-    if values.dtype.kind == "f" and fill is not None and np.isfinite(fill) and fill != 0:
-        values = np.where(values == fill, np.nan, values)
-    return values
+    session = open_ref(repository, ref)
+    _, array = session.state.view.get_array(normalize(path))
+    shape = tuple(each.array_length for each in array.shape)
+    return None if 0 in shape else read_preview(session, path, parse_place(at, shape))
 
 
 def try_slice(
     repository: Repository, ref: str, path: str, at: str
-) -> tuple[NDArray[Any] | None, str | None]:
+) -> tuple[Preview | None, str | None]:
     """The same, or why it can't be read."""
     try:
         return read_slice(repository, ref, path, at), None
-    except (IcechunkError, ValueError, OSError) as error:
+    except (IcechunkError, ValueError, OSError, NotImplementedError) as error:
         return None, str(getattr(error, "message", None) or error)
-
-
-def _middle(length: int) -> slice:
-    start = max(0, (length - _LARGEST_SIDE) // 2)
-    return slice(start, start + min(length, _LARGEST_SIDE))
 
 
 @dataclass(frozen=True, slots=True)

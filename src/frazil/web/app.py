@@ -94,8 +94,8 @@ class Site:
 
     def _render_array(self, answer: answers.ArrayAnswer) -> Page:
         place = ",".join(map(str, answer.at))
-        values, reason = answers.try_slice(self._repository, answer.ref, answer.array.path, place)
-        return pages.render_array(answer, values, reason, _show_picture)
+        preview, reason = answers.try_slice(self._repository, answer.ref, answer.array.path, place)
+        return pages.render_array(answer, preview, reason, _show_picture)
 
     def _answering(self, gather: Gather, render: Render | None) -> Callable[[Request], Response]:
         def respond(request: Request) -> Response:
@@ -127,14 +127,15 @@ class Site:
     def _picture(self, request: Request) -> Response:
         try:
             path, ref = _need(request, "path"), _ref(request)
-            values = answers.read_slice(
+            preview = answers.read_slice(
                 self._repository, ref, path, request.query_params.get("at", "")
             )
-        except IcechunkError as error:
-            return self._fail(error, is_json=True)
-        if values is None or values.ndim != 2:
+        except (IcechunkError, ValueError, OSError, NotImplementedError) as error:
+            failure = error if isinstance(error, IcechunkError) else InvalidInputError(str(error))
+            return self._fail(failure, is_json=True)
+        if preview is None or preview.values.ndim != 2:
             return self._fail(InvalidInputError(f"{path} has no slice to draw"), is_json=True)
-        return Response(draw_slice(values), media_type="image/png", headers=_HEADERS)
+        return Response(draw_slice(preview.values), media_type="image/png", headers=_HEADERS)
 
 
 def make_app(

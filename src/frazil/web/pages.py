@@ -2,12 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from frazil.overview import NodeEntry, StoredArray
+from frazil.overview import NodeEntry, Preview, StoredArray
 from frazil.rendering.sizes import show_bytes
 from frazil.snapshots import AncestryGraph, SnapshotInfo
 from frazil.web.answers import (
@@ -31,7 +29,7 @@ class Page:
     body: Html
 
 
-Picture = Callable[[ArrayAnswer, NDArray[Any]], Html]
+Picture = Callable[[ArrayAnswer, Preview], Html]
 """How a slice with two axes gets into a page: by its address, or with it."""
 
 
@@ -113,7 +111,7 @@ def show_shape(shape: Sequence[int]) -> str:
 
 def render_array(
     answer: ArrayAnswer,
-    values: NDArray[Any] | None,
+    preview: Preview | None,
     reason: str | None,
     picture: Picture,
     *,
@@ -121,7 +119,6 @@ def render_array(
 ) -> Page:
     """Metadata, chunks, and a look at a slice; where it is asking, another can be chosen."""
     array = answer.array
-    chunks = ", ".join(f"{count:,} {name}" for name, count in array.chunks.items())
     facts = card(
         [
             ("version", answer.ref),
@@ -131,10 +128,10 @@ def render_array(
             ("chunk shape", array.chunk_shape and show_shape(array.chunk_shape)),
             ("codecs", ", ".join(array.codecs)),
             ("fill value", str(array.fill_value)),
-            ("references", chunks),
+            ("references", array.describe_references()),
             ("stored", show_bytes(array.size_bytes)),
             ("manifests", array.manifests),
-            *_value_facts(answer),
+            ("values", array.values),
         ]
     )
     legend = tag(
@@ -153,38 +150,55 @@ def render_array(
                 facts,
                 tag("h2", "A look at it"),
                 _place_form(answer) if is_asking else "",
-                _look(answer, values, reason, picture),
+                _look(answer, preview, reason, picture),
                 tag("h2", "Chunks"),
                 draw_chunks(answer.chunks, array.path),
                 legend,
+                tag("p", f"references: {array.describe_references()}", class_="note")
+                if array.counted_manifests < array.manifests
+                else "",
                 table(("attribute", "value"), attributes, "Attributes") if attributes else "",
             ]
         ),
     )
 
 
-def _value_facts(answer: ArrayAnswer) -> list[tuple[str, object]]:
-    values = answer.array.values
-    if values is None or values.minimum is None:
-        return []
-    seen = f"{values.minimum:g} to {values.maximum:g}, mean {values.mean:g}, "
-    return [("values", f"{seen}{values.missing:,} of {values.elements:,} looked at are missing")]
-
-
 def _look(
-    answer: ArrayAnswer, values: NDArray[Any] | None, reason: str | None, picture: Picture
+    answer: ArrayAnswer, preview: Preview | None, reason: str | None, picture: Picture
 ) -> Html:
-    if values is None:
+    if preview is None:
         return tag("p", reason or "there are no numbers to draw", class_="note")
-    if values.ndim == 0:
-        return tag("p", f"its value is {values[()]}")
-    if values.ndim == 1:
-        return draw_line(values, answer.array.path)
+    values, spell = preview.values, preview.decoding.spell
     known = values[np.isfinite(values.astype(np.float64))]
-    span = (
-        f"from {known.min():g} (dark) to {known.max():g} (light)" if known.size else "all missing"
+    if not known.size:
+        return tag("p", "all values are missing")
+    if values.ndim == 0:
+        return tag("p", f"its value is {spell(known[0])}")
+    least, greatest = spell(known.min()), spell(known.max())
+    if values.ndim == 1:
+        span = f"from {least} to {greatest}"
+        drawn = draw_line(values, f"{answer.array.path}, {span}")
+    else:
+        span = f"from {least} (dark) to {greatest} (light)"
+        drawn = picture(answer, preview)
+    north = ["north is up"] if preview.is_north_up else []
+    caption = "; ".join([span, *north, *_describe_part(answer, preview)])
+    return tag("figure", drawn, tag("figcaption", caption))
+
+
+def _describe_part(answer: ArrayAnswer, preview: Preview) -> list[str]:
+    """Which elements are drawn, where that is not all of them."""
+    if preview.is_whole:
+        return []
+    count = len(preview.window)
+    names = answer.array.dims[-count:] or [
+        f"axis {len(answer.at) + number}" for number in range(count)
+    ]
+    parts = (
+        f"{name} {span.start:,} to {span.stop - 1:,} of {length:,}"
+        for name, span, length in zip(names, preview.window, preview.lengths, strict=True)
     )
-    return Html.join([tag("figure", picture(answer, values), tag("figcaption", span))])
+    return [f"a part of it: {', '.join(parts)}"]
 
 
 def _place_form(answer: ArrayAnswer) -> Html:
@@ -233,11 +247,12 @@ def render_storage(answer: StorageAnswer, links: Links) -> Page:
     """Bytes by array."""
     total = sum(each.total_bytes for each in answer.arrays)
     rows = [_storage_row(answer.ref, each, total, links) for each in answer.arrays]
+    more = "" if all(each.is_complete for each in answer.arrays) else "at least "
     columns = ("array", ">chunks", ">native", ">inline", ">virtual", "share")
     return Page(
         f"Storage of {answer.ref}",
         Html.join(
-            [tag("p", f"{show_bytes(total)} in all"), table(columns, rows, "Bytes by array")]
+            [tag("p", f"{more}{show_bytes(total)} in all"), table(columns, rows, "Bytes by array")]
         ),
     )
 
@@ -252,7 +267,8 @@ def _storage_row(ref: str, each: StoredArray, total: int, links: Links) -> tuple
     )  # fmt: skip
     sizes = (show_bytes(n) for n in (each.native_bytes, each.inline_bytes, each.virtual_bytes))
     name = link_to(links.to_array(ref, each.path), each.path)
-    return (name, f"{each.chunks:,}", *sizes, bar)
+    more = "" if each.is_complete else "at least "
+    return (name, f"{more}{each.chunks:,}", *sizes, bar)
 
 
 def render_operations(operations: Sequence[Operation]) -> Page:

@@ -68,7 +68,7 @@ def draw_line(values: NDArray[Any], title: str) -> Html:
         steps.append(f"{'M' if is_start else 'L'}{x[number]:.1f} {y[number]:.1f}")
     path = tag("path", d=" ".join(steps), fill="none", stroke="currentColor", stroke_width="1.5")
     frame = tag("rect", x=0.5, y=0.5, width=width - 1, height=height - 1, class_="frame")
-    label = tag("title", f"{title}, from {low:g} to {high:g}")
+    label = tag("title", title)
     return tag("svg", label, frame, path, viewBox=f"0 0 {width} {height}", role="img",
                class_="plot")  # fmt: skip
 

@@ -1,10 +1,8 @@
 """The pages of a repository in one file, to be kept or sent: it needs no server and no network."""
 
 from base64 import b64encode
-from typing import Any
 
-from numpy.typing import NDArray
-
+from frazil.overview import Preview
 from frazil.repository import Repository
 from frazil.web import answers, pages
 from frazil.web.html import Html, link, tag
@@ -42,10 +40,10 @@ def _section(anchor: str, page: Page) -> Html:
 
 def _render_array(repository: Repository, ref: str, path: str) -> Page:
     answer = answers.gather_array(repository, ref, path)
-    values, reason = answers.try_slice(repository, ref, path, "")
-    return pages.render_array(answer, values, reason, _embed, is_asking=False)
+    preview, reason = answers.try_slice(repository, ref, path, "")
+    return pages.render_array(answer, preview, reason, _embed, is_asking=False)
 
 
-def _embed(answer: answers.ArrayAnswer, values: NDArray[Any]) -> Html:
-    data = b64encode(draw_slice(values)).decode()
+def _embed(answer: answers.ArrayAnswer, preview: Preview) -> Html:
+    data = b64encode(draw_slice(preview.values)).decode()
     return tag("img", src=f"data:image/png;base64,{data}", alt=f"slice of {answer.array.path}")

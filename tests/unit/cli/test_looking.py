@@ -1,5 +1,8 @@
 from pathlib import Path
 
+import numpy as np
+import pytest
+import xarray as xr
 import zarr
 
 import frazil
@@ -114,6 +117,48 @@ def test_show_names_the_option_that_lets_it_read_virtual_chunks(
     assert len(refused.err.splitlines()) == 1
     assert allowed.json["values"]["elements"] == 8
     assert allowed.err == ""
+
+
+@pytest.fixture
+def packed(tmp_path: Path) -> Path:
+    """Temperatures in packed integers, from south to north, with times in hours."""
+    place = tmp_path / "packed"
+    repo = frazil.Repository.create(frazil.local_filesystem_storage(str(place)))
+    kelvin = np.array([[[270.0, 280.0], [np.nan, 290.0]]] * 2)
+    dataset = xr.Dataset(
+        {"t2m": (("time", "lat", "lon"), kelvin, {"units": "K"})},
+        {"time": np.array(["2020-01-01", "2020-01-02T06"], "M8[ns]"), "lat": [-45.0, 45.0]},
+    )
+    session = repo.writable_session("main")
+    encoding = {
+        "t2m": {"dtype": "i2", "scale_factor": 0.01, "add_offset": 250.0, "_FillValue": -32767},
+        "time": {"dtype": "i4", "units": "hours since 1900-01-01", "_FillValue": -1},
+    }
+    dataset.to_zarr(session.store, zarr_format=3, consolidated=False, encoding=encoding)
+    session.commit("packed")
+    return place
+
+
+def test_show_tells_values_as_xarray_decodes_them(run: Frazil, packed: Path) -> None:
+    shown = run("show", packed, "t2m")
+    found = run("show", packed, "t2m", "--json").json["values"]
+    times = run("show", packed, "time")
+
+    assert "270 to 290 K, mean 280 K" in shown.out
+    assert (found["minimum"], found["maximum"], found["units"]) == (270.0, 290.0, "K")
+    assert found["missing"] == 2
+    assert "2020-01-01T00:00:00 to 2020-01-02T06:00:00" in times.out
+
+
+def test_a_report_shows_values_as_xarray_decodes_them(
+    run: Frazil, packed: Path, tmp_path: Path
+) -> None:
+    run("report", packed, "-o", tmp_path / "report.html")
+
+    text = (tmp_path / "report.html").read_text("utf-8")
+    assert "from 270 K (dark) to 290 K (light); north is up" in text
+    assert "270 to 290 K" in text
+    assert "from 2020-01-01T00:00:00 to 2020-01-02T06:00:00" in text
 
 
 def test_diff_tells_chunks_between_two_versions(run: Frazil, place: Path) -> None:

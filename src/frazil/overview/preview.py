@@ -1,0 +1,310 @@
+"""A quick look at the values of an array that reads few chunks, however large the array is.
+
+The number of chunks and their decoded bytes are bounded before anything is read.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import zarr
+from numpy.typing import NDArray
+
+from frazil.errors import IcechunkError, InvalidInputError
+from frazil.format.snapshot import Node
+from frazil.overview.nodes import normalize, read_metadata
+from frazil.overview.values import NUMBERS, Decoding
+from frazil.rendering.sizes import show_bytes
+from frazil.session import Session
+
+MOST_SAMPLE_CHUNKS = 16
+"""A summary of an array reads no more chunks."""
+MOST_WINDOW_CHUNKS = 128
+"""A picture reads no more chunks."""
+MOST_BYTES = 1 << 28
+"""Neither decodes more bytes."""
+_LARGEST_SIDE = 1024
+"""A picture has no more elements along an axis."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """An axis of an array in chunks that can be read one by one: the inner ones of shards."""
+
+    length: int
+    chunk: int
+    """The length of its chunks; the last one may be shorter."""
+
+    @property
+    def count(self) -> int:
+        """How many chunks it has."""
+        return -(-self.length // self.chunk)
+
+    def span(self, first: int, count: int = 1) -> slice:
+        """The elements of some chunks."""
+        start = first * self.chunk
+        return slice(start, min(self.length, start + count * self.chunk))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Preview:
+    """A slice of an array along its last two axes, or its last one, as it is to be drawn."""
+
+    values: NDArray[Any]
+    """Decoded. The first row is the upper one: north, where that is known."""
+    decoding: Decoding
+    window: tuple[slice, ...]
+    """Which part of these axes it is, in the order of the array."""
+    lengths: tuple[int, ...]
+    """The lengths of these axes."""
+    is_north_up: bool = False
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing of the slice was left out."""
+        return all(
+            each.stop - each.start == length
+            for each, length in zip(self.window, self.lengths, strict=True)
+        )
+
+
+# Planning
+
+
+def limit_chunks(axes: Sequence[Axis], itemsize: int, most: int) -> int:
+    """How many chunks may be read; raises InvalidInputError where one alone is too large."""
+    size = itemsize * math.prod(min(each.chunk, each.length) for each in axes)
+    if size > MOST_BYTES:
+        raise InvalidInputError(
+            f"a chunk holds {show_bytes(size)}, and a preview reads at most {show_bytes(MOST_BYTES)}"
+        )
+    return min(most, MOST_BYTES // max(1, size))
+
+
+def plan_window(axes: Sequence[Axis], most_chunks: int) -> tuple[slice, ...]:
+    """A part of some axes, from the middle, that lies in no more chunks; all of them if it can."""
+    counts = [-(-min(each.length, _LARGEST_SIDE) // each.chunk) for each in axes]
+    while math.prod(counts) > most_chunks:
+        # The side with more elements is shortened, so that the window stays about square.
+        widest = max(
+            range(len(axes)), key=lambda i: (counts[i] > 1, counts[i] * axes[i].chunk, counts[i])
+        )
+        counts[widest] -= 1
+    spans = (
+        axis.span((axis.count - count) // 2, count)
+        for axis, count in zip(axes, counts, strict=True)
+    )
+    return tuple(map(_cut, spans))
+
+
+def _cut(span: slice) -> slice:
+    """The middle of a span that is too long to be drawn."""
+    extra = max(0, span.stop - span.start - _LARGEST_SIDE)
+    start = span.start + extra // 2
+    return slice(start, span.stop - (extra - extra // 2))
+
+
+def plan_sample(
+    axes: Sequence[Axis], written: Sequence[Sequence[int]], inner: Sequence[int], most_chunks: int
+) -> Iterator[tuple[slice, ...]]:
+    """One chunk of each of some objects that are written, which hold `inner` chunks along each axis."""
+    for place in _spread(written, most_chunks):
+        middle = (
+            min(number * size + size // 2, axis.count - 1)
+            for number, size, axis in zip(place, inner, axes, strict=True)
+        )
+        yield tuple(axis.span(at) for axis, at in zip(axes, middle, strict=True))
+
+
+def _spread(items: Sequence[Any], most: int) -> Iterator[Any]:
+    """A few items, evenly spread from the first to the last."""
+    count = min(len(items), most)
+    return (items[number * (len(items) - 1) // max(1, count - 1)] for number in range(count))
+
+
+# Reading
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sample:
+    """Decoded values of some chunks."""
+
+    values: NDArray[Any]
+    chunks: int
+    """How many were read."""
+    decoding: Decoding
+
+
+def read_sample(session: Session, path: str, written: Sequence[Sequence[int]]) -> Sample | None:
+    """Values of few of the chunks that are written; None for what are neither numbers nor times."""
+    array = _open(session, path)
+    if array.dtype.kind not in f"{NUMBERS}mM":
+        return None
+    decoding = Decoding.of(array.attrs.asdict(), array.dtype)
+    axes = _find_axes(array)
+    most = limit_chunks(axes, array.dtype.itemsize, MOST_SAMPLE_CHUNKS)
+    stored = array.shards or array.chunks
+    inner = [whole // part for whole, part in zip(stored, array.chunks, strict=True)]
+    # One after the other, so that what can't be read fails once.
+    parts = [
+        decoding.decode(np.asarray(array[region])).ravel()
+        for region in plan_sample(axes, written, inner, most)
+    ]
+    values = np.concatenate(parts) if parts else np.empty(0, array.dtype)
+    return Sample(values, len(parts), decoding)
+
+
+def read_preview(session: Session, path: str, at: tuple[int, ...]) -> Preview | None:
+    """A slice at a place along all axes but the last two; None for what are no numbers."""
+    array = _open(session, path)
+    if array.dtype.kind not in NUMBERS or 0 in array.shape:
+        return None
+    decoding = Decoding.of(array.attrs.asdict(), array.dtype)
+    axes = _find_axes(array)
+    most = limit_chunks(axes, array.dtype.itemsize, MOST_WINDOW_CHUNKS)
+    window = plan_window(axes[-2:], most)
+    place: tuple[int | slice, ...] = (*at, *window)
+    values = decoding.decode(np.asarray(array[place]))
+    lengths = array.shape[-2:]
+    if values.ndim != 2:
+        return Preview(values, decoding, window, lengths)
+    node, _ = session.state.view.get_array(normalize(path))
+    heading = find_heading(session, node)
+    return Preview(heading.turn(values), decoding, window, lengths, heading.is_known)
+
+
+def _open(session: Session, path: str) -> zarr.Array[Any]:
+    return zarr.open_array(session.store, path=path.strip("/"), mode="r")
+
+
+def _find_axes(array: zarr.Array[Any]) -> list[Axis]:
+    return [
+        Axis(length, max(1, chunk)) for length, chunk in zip(array.shape, array.chunks, strict=True)
+    ]
+
+
+# North
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """How a slice has to be turned for north to be up; longitudes stay in their order."""
+
+    is_known: bool = False
+    is_transposed: bool = False
+    """Whether north lies along the second axis, not the first."""
+    is_ascending: bool = False
+    """Whether the first stored row is the southern one."""
+
+    def turn(self, values: NDArray[Any]) -> NDArray[Any]:
+        """A slice with north up."""
+        turned = values.T if self.is_transposed else values
+        return turned[::-1] if self.is_ascending else turned
+
+
+def find_heading(session: Session, node: Node) -> Heading:
+    """Where north is along the last two axes, by their coordinates; as it is stored if none tells."""
+    assert node.array is not None
+    dims = (node.array.dimension_names or ())[-2:]
+    if len(dims) != 2 or len(set(dims)) != 2:
+        return Heading()
+    row, column = dims
+    for first, last in _find_ends(session, node, row, column):
+        return Heading(True, False, first < last)
+    if _find_face(session, node, row) == "east":
+        for first, last in _find_ends(session, node, column, row):
+            return Heading(True, True, first < last)
+    return Heading()
+
+
+def _find_ends(
+    session: Session, node: Node, northward: str | None, other: str | None
+) -> Iterator[tuple[float, float]]:
+    """The first and the last value along a dimension of a coordinate that tells where north is."""
+    for name in _candidates(session, node, northward):
+        found = _find_variable(session, node, name)
+        if found is None or found.array is None or _face(name, _attributes(found)) != "north":
+            continue
+        dims = found.array.dimension_names or ()
+        if northward not in dims[-2:] or not set(dims[-2:]) <= {northward, other}:
+            continue
+        try:
+            ends = _read_ends(session, found, dims.index(northward))
+        except (IcechunkError, ValueError, TypeError, OSError):
+            continue
+        if ends[0] != ends[1] and all(map(math.isfinite, ends)):
+            yield ends
+
+
+def _candidates(session: Session, node: Node, dim: str | None) -> Iterable[str]:
+    """The coordinate of a dimension before those that the attributes name, and usual names."""
+    named = str(_attributes(node).get("coordinates", "")).split()
+    group = session.state.view.find_node(node.path.rpartition("/")[0] or "/")
+    listed = str(_attributes(group).get("coordinates", "")).split() if group is not None else []
+    return dict.fromkeys((*([dim] if dim else []), *named, *listed, "lat", "latitude"))
+
+
+def _find_variable(session: Session, node: Node, name: str) -> Node | None:
+    """A variable in the group of an array, or in one above, as xarray's trees inherit them."""
+    group = node.path
+    while group not in ("", "/"):
+        group = group.rpartition("/")[0]
+        found = session.state.view.find_node(f"{group}/{name}")
+        if found is not None:
+            return found
+    return None
+
+
+def _read_ends(session: Session, node: Node, axis: int) -> tuple[float, float]:
+    """The first and the last value along an axis, in the middle of the last two others."""
+    array = _open(session, node.path)
+    decoding = Decoding.of(array.attrs.asdict(), array.dtype)
+    limit_chunks(_find_axes(array), array.dtype.itemsize, 2)
+    place = [length // 2 if number >= array.ndim - 2 else 0
+             for number, length in enumerate(array.shape)]  # fmt: skip
+    ends = []
+    for at in (0, array.shape[axis] - 1):
+        place[axis] = at
+        ends.append(float(decoding.decode(np.asarray(array[tuple(place)]).reshape(1))[0]))
+    return ends[0], ends[1]
+
+
+def _find_face(session: Session, node: Node, dim: str | None) -> str | None:
+    if dim is None:
+        return None
+    found = _find_variable(session, node, dim)
+    return _face(dim, {} if found is None else _attributes(found))
+
+
+_STANDARD_NAMES = {
+    "latitude": "north", "grid_latitude": "north", "projection_y_coordinate": "north",
+    "longitude": "east", "grid_longitude": "east", "projection_x_coordinate": "east",
+}  # fmt: skip
+_UNITS = re.compile(r"degrees?_?(n|e)(?:orth|ast)?")
+_NAMES = {
+    "north": re.compile(r"(?:nav_|x|r|g|grid_)?lat(?:itude)?(?:_.*|\d*)|y[cg]?|northing.*"),
+    "east": re.compile(r"(?:nav_|x|r|g|grid_)?lon(?:g|gitude)?(?:_.*|\d*)|x[cg]?|easting.*"),
+}  # fmt: skip
+
+
+def _face(name: str, attributes: Mapping[str, Any]) -> str | None:
+    """Where the values of a coordinate grow to: `north`, `east`, or neither."""
+    standard = attributes.get("standard_name")
+    if isinstance(standard, str):
+        return _STANDARD_NAMES.get(standard.lower())
+    units = _UNITS.fullmatch(str(attributes.get("units", "")).lower())
+    if units is not None:
+        return "north" if units[1] == "n" else "east"
+    axis = {"Y": "north", "X": "east"}.get(str(attributes.get("axis", "")).upper())
+    if axis is not None:
+        return axis
+    plain = name.lower()
+    return next((face for face, names in _NAMES.items() if names.fullmatch(plain)), None)
+
+
+def _attributes(node: Node) -> Mapping[str, Any]:
+    found = read_metadata(node).get("attributes")
+    return found if isinstance(found, dict) else {}
