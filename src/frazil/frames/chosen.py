@@ -11,7 +11,14 @@ from numpy.typing import NDArray
 from frazil.frames.arrays import Arrays
 from frazil.frames.chunk_truths import ChunkTruth
 from frazil.frames.columns import Column, Columns, find_columns, find_grid
-from frazil.frames.conditions import EVERYTHING, Condition, Leaf, columns_of, leaves_of
+from frazil.frames.conditions import (
+    EVERYTHING,
+    Condition,
+    Leaf,
+    columns_of,
+    keep_failures,
+    leaves_of,
+)
 from frazil.frames.grids import Grid, Region, common_cuts
 from frazil.frames.literals import find_zone
 from frazil.frames.options import Options
@@ -163,8 +170,8 @@ def _read_condition(options: Options, columns: Columns) -> Condition:
     # What reads SQL takes a while to load.
     from frazil.frames.predicates import Scope, parse_predicate  # noqa: PLC0415
 
-    scope = Scope(columns.types, zone, options.qualifiers, options.needs_qualifier)
-    return parse_predicate(options.where, scope)
+    scope = Scope(columns.types, zone, options.qualifiers, options.needs_qualifier, options.is_ansi)
+    return keep_failures(parse_predicate(options.where, scope))
 
 
 def _is_kept(column: Column, asked: set[str]) -> bool:

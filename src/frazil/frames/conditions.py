@@ -78,6 +78,8 @@ class Unknown:
     """What only the engine can tell."""
 
     text: str = ""
+    can_fail: bool = False
+    """Whether the engine may fail where it evaluates this, as it does for `1 / 0`."""
 
 
 Leaf = Compare | IsIn | IsNull
@@ -149,6 +151,32 @@ def find_unknown(condition: Condition) -> str | None:
         case Unknown(text):
             return text or "a part of it"
     return None
+
+
+def keep_failures(condition: Condition) -> Condition:
+    """The part of a condition that leaves out no row for which the engine would fail.
+
+    It evaluates parts of an `AND` from left to right, until one of them is not true.
+    """
+    if not isinstance(condition, And):
+        return Unknown(find_unknown(condition) or "") if _can_fail(condition) else condition
+    kept = []
+    for part in condition.parts:
+        kept.append(keep_failures(part))
+        if _can_fail(part):
+            break
+    return And(tuple(kept))
+
+
+def _can_fail(condition: Condition) -> bool:
+    match condition:
+        case And(parts) | Or(parts):
+            return any(map(_can_fail, parts))
+        case Not(part):
+            return _can_fail(part)
+        case Unknown():
+            return condition.can_fail
+    return False
 
 
 def tell_of_values(leaf: Leaf, values: Values) -> Truth:

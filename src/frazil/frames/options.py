@@ -70,6 +70,8 @@ class Options:
     """How much a partition has, about."""
     time_zone: str = "UTC"
     """Of times in conditions that name none."""
+    is_ansi: bool = True
+    """Whether types in conditions follow the ANSI rules, as they do in Spark by default."""
     qualifiers: frozenset[str] = frozenset()
     """Names that may stand before columns in conditions."""
     needs_qualifier: bool = False

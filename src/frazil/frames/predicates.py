@@ -35,9 +35,13 @@ from frazil.frames.literals import (
     Text,
     bind,
     is_plain,
+    make_double,
+    make_long,
+    parse_date,
     parse_number,
     parse_time,
 )
+from frazil.frames.types import TIMESTAMP, UNSIGNED_64
 
 DIALECT = "spark"
 _OPERATORS: dict[type[exp.Expression], Operator] = {
@@ -60,6 +64,8 @@ class Scope:
     """Names of the table, in lower case, that may stand before a column."""
     needs_qualifier: bool = False
     """Whether columns without one may be somebody else's."""
+    is_ansi: bool = True
+    """Whether the engine follows the ANSI rules for types."""
 
     def find(self, column: exp.Column) -> str | None:
         """The column that is meant, in whatever case it is written."""
@@ -96,7 +102,7 @@ def read_predicate(tree: Any, scope: Scope) -> Condition:
         case exp.Between():
             low, high = tree.args["low"], tree.args["high"]
             if tree.args.get("symmetric"):
-                return _unknown(tree)
+                return _unknown(tree, scope)
             return And(
                 (
                     _compare(tree, tree.this, ">=", low, scope),
@@ -106,7 +112,7 @@ def read_predicate(tree: Any, scope: Scope) -> Condition:
         case exp.NullSafeEQ():
             equal = _compare(tree, tree.left, "=", tree.right, scope)
             if not isinstance(equal, Compare):
-                return _unknown(tree)
+                return _unknown(tree, scope)
             return And((equal, Not(IsNull(equal.column))))
         case exp.Is():
             return _read_is(tree, scope)
@@ -120,7 +126,7 @@ def read_predicate(tree: Any, scope: Scope) -> Condition:
             return _compare(tree, tree, "=", exp.true(), scope)
     operator = _OPERATORS.get(type(tree))
     return (
-        _unknown(tree)
+        _unknown(tree, scope)
         if operator is None
         else _compare(tree, tree.left, operator, tree.right, scope)
     )
@@ -133,21 +139,21 @@ def _compare(
     if not isinstance(left, exp.Column):
         left, right, operator = right, left, _MIRRORED[operator]
     if not isinstance(left, exp.Column):
-        return _unknown(tree)
+        return _unknown(tree, scope)
     column, constant = scope.find(left), _read_constant(right, scope.zone)
     if column is None or constant is None:
-        return _unknown(tree)
+        return _unknown(tree, scope)
     if constant is _NULL:
         return Null()
     bound = bind(operator, constant, scope.columns[column], scope.zone)
-    return _unknown(tree) if bound is None else Compare(column, *bound)
+    return _unknown(tree, scope) if bound is None else Compare(column, *bound)
 
 
 def _read_is(tree: exp.Is, scope: Scope) -> Condition:
     column = tree.this.unnest()
     found = scope.find(column) if isinstance(column, exp.Column) else None
     if found is None or not isinstance(tree.expression, exp.Null):
-        return _unknown(tree)
+        return _unknown(tree, scope)
     return IsNull(found)
 
 
@@ -157,13 +163,17 @@ def _read_in(tree: exp.In, scope: Scope) -> Condition:
     given = [_read_constant(each.unnest(), scope.zone) for each in tree.expressions]
     constants = [each for each in given if each is not _NULL]
     if found is None or not constants or None in constants:
-        return _unknown(tree)
+        return _unknown(tree, scope)
     # Spark makes one type of all of them, which changes some if they are of several kinds.
     if len({type(each) for each in constants}) > 1:
-        return _unknown(tree)
+        return _unknown(tree, scope)
+    # Without the ANSI rules that type is text, and so times would be compared as texts.
+    is_spelled = any(isinstance(each, Text) for each in constants)
+    if is_spelled and scope.columns[found] == TIMESTAMP and not scope.is_ansi:
+        return _unknown(tree, scope)
     bound = [bind("=", each, scope.columns[found], scope.zone) for each in constants]
     if None in bound:
-        return _unknown(tree)
+        return _unknown(tree, scope)
     condition = IsIn(found, tuple(each[1] for each in bound if each is not None))
     return condition if len(constants) == len(given) else Or((condition, Null()))
 
@@ -182,8 +192,9 @@ def _read_constant(tree: Any, zone: tzinfo | None) -> Constant | Any:
         case exp.Neg(this=exp.Literal() as literal) if not literal.is_string:
             number = parse_number(literal.this)
             return None if number is None else Number(-number.value, number.is_double)
-        case exp.Cast() if tree.is_type(*_TIMES) and _is_text(tree.this):
-            moment = parse_time(tree.this.this, zone)
+        case exp.Cast() if tree.is_type("date", *_TIMES) and _is_text(tree.this):
+            parse = parse_date if tree.is_type("date") else parse_time
+            moment = parse(tree.this.this, zone) if is_plain(tree.this.this) else None
             return None if moment is None else Moment(moment)
         case exp.Cast(this=exp.Literal() as literal) if tree.is_type("bigint", "double"):
             return _read_suffixed(literal, is_double=tree.is_type("double"))
@@ -193,17 +204,95 @@ def _read_constant(tree: Any, zone: tzinfo | None) -> Constant | Any:
 def _read_suffixed(literal: exp.Literal, *, is_double: bool) -> Number | None:
     """A number such as `5L` or `5D`."""
     number = None if literal.is_string else parse_number(literal.this)
-    if number is None or not (is_double or number.value == number.value.to_integral()):
+    if number is None:
         return None
-    return Number(number.value, is_double)
+    return make_double(number.value) if is_double else make_long(number.value)
 
 
-_TIMES = ("date", "timestamp", "timestamptz", "timestampltz")
+_TIMES = ("timestamp", "timestamptz", "timestampltz")
 
 
 def _is_text(tree: Any) -> bool:
     return isinstance(tree, exp.Literal) and tree.is_string
 
 
-def _unknown(tree: exp.Expression) -> Unknown:
-    return Unknown(tree.sql(dialect=DIALECT))
+def _unknown(tree: exp.Expression, scope: Scope) -> Unknown:
+    return Unknown(tree.sql(dialect=DIALECT), can_fail=_can_fail(tree, scope))
+
+
+# What the engine evaluates without failing, whatever the values are
+
+_TIME_PARTS = (
+    exp.Year, exp.Quarter, exp.Month, exp.Week, exp.Day, exp.DayOfMonth, exp.DayOfWeek,
+    exp.DayOfYear, exp.Hour, exp.Minute, exp.Second, exp.LastDay,
+)  # fmt: skip
+_OF_TEXTS = {exp.Lower: "text", exp.Upper: "text", exp.Trim: "text", exp.Length: "number"}
+_COMPARISONS = (*_OPERATORS, exp.NullSafeEQ)
+
+
+def _can_fail(tree: Any, scope: Scope) -> bool:
+    """Whether the engine may fail where it evaluates a condition about rows of the table alone."""
+    names = [each.table.lower() for each in tree.find_all(exp.Column)]
+    if any(name and name not in scope.qualifiers for name in names):
+        # It is evaluated for another table, or behind the join: then rows are left out before it.
+        return bool(tree.find(exp.Query))
+    return _find_kind(tree, scope) != "truth"
+
+
+def _find_kind(tree: Any, scope: Scope) -> str | None:
+    """The kind of value of an expression that can't fail; None for one that may."""
+    match tree:
+        case exp.Paren():
+            return _find_kind(tree.this, scope)
+        case exp.Boolean() | exp.Null():
+            return "truth"
+        case exp.Literal():
+            return "text" if tree.is_string else "number"
+        case exp.Column():
+            name = scope.find(tree)
+            return None if name is None else _kind_of(scope.columns[name])
+        case exp.Not():
+            return _find_kind(tree.this, scope)
+        case exp.Is():
+            return "truth" if _find_kind(tree.this, scope) else None
+        case exp.Like() | exp.ILike():
+            return "truth" if _are_alike((tree.this, tree.expression), scope, "text") else None
+        case exp.In() if tree.expressions and not tree.args.get("query"):
+            return "truth" if _are_alike((tree.this, *tree.expressions), scope) else None
+        case exp.Between():
+            parts = (tree.this, tree.args["low"], tree.args["high"])
+            return "truth" if _are_alike(parts, scope) else None
+    if isinstance(tree, exp.And | exp.Or):
+        return "truth" if _are_alike((tree.left, tree.right), scope, "truth") else None
+    if isinstance(tree, _COMPARISONS):
+        return "truth" if _are_alike((tree.left, tree.right), scope) else None
+    if isinstance(tree, _TIME_PARTS) and _find_kind(_own_time(tree), scope) == "time":
+        return "number"
+    if type(tree) in _OF_TEXTS and _find_kind(tree.this, scope) == "text":
+        return _OF_TEXTS[type(tree)]
+    return None
+
+
+def _are_alike(parts: Any, scope: Scope, kind: str | None = None) -> bool:
+    """Whether no expression can fail, and they are of one kind: then none has to be cast."""
+    kinds = {_find_kind(each, scope) for each in parts}
+    return None not in kinds and (kinds == {kind} if kind else len(kinds) == 1)
+
+
+def _own_time(tree: Any) -> Any:
+    """What a part of a time is taken of; the parser may have wrapped it."""
+    inner = tree.this
+    while isinstance(inner, exp.TsOrDsToDate):
+        inner = inner.this
+    return inner
+
+
+def _kind_of(type: pa.DataType) -> str | None:
+    if type == TIMESTAMP:
+        return "time"
+    if pa.types.is_string(type):
+        return "text"
+    if pa.types.is_boolean(type):
+        return "truth"
+    is_number = pa.types.is_integer(type) or pa.types.is_floating(type) or type == UNSIGNED_64
+    return "number" if is_number else None

@@ -7,7 +7,7 @@ outer joins. The engine evaluates the query as it stands, and so every condition
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sqlglot
@@ -65,8 +65,11 @@ class Query:
         return text
 
 
-def parse_query(text: str) -> Query:
-    """Read a query; raises InvalidInputError if it is none."""
+def parse_query(text: str, *, pushes_down: bool = True) -> Query:
+    """Read a query; raises InvalidInputError if it is none.
+
+    Without `pushes_down` nothing is said about rows, because the engine may read the query otherwise.
+    """
     try:
         trees = [tree for tree in sqlglot.parse(text, dialect=DIALECT) if tree is not None]
         tokens = sqlglot.tokenize(text, dialect=DIALECT)
@@ -76,22 +79,52 @@ def parse_query(text: str) -> Query:
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
         raise InvalidInputError("one query is needed, SELECT or WITH")
     (tree,) = trees
-    hidden = {each.alias.lower() for each in tree.find_all(exp.CTE)}
     uses = [
         _use(text, table)
         for table in tree.find_all(exp.Table)
         if isinstance(table.this, exp.Identifier) and not table.catalog
-        if table.db or table.name.lower() not in hidden
+        if table.db or not _names_cte(table)
     ]
+    # Escapes mean something else to each parser.
+    if not pushes_down or "\\" in text:
+        uses = [replace(use, where=None, is_alone=False) for use in uses]
     words = None if _uses_unnamed(tree) else frozenset(token.text.lower() for token in tokens)
     return Query(text, tuple(uses), words)
 
 
+def _names_cte(table: exp.Table) -> bool:
+    """Whether a name is that of a `WITH` in whose scope it is, and so of no table.
+
+    A definition sees those before it, and itself only if it is recursive.
+    """
+    name = table.name.lower()
+    inner: Any = table
+    while inner.parent is not None:
+        outer = inner.parent
+        if isinstance(outer, exp.With):
+            at = next(n for n, each in enumerate(outer.expressions) if each is inner)
+            seen = outer.expressions[: at + bool(outer.recursive)]
+        else:
+            clause = outer.args.get("with_") or outer.args.get("with")
+            seen = [] if clause is None or clause is inner else clause.expressions
+        if any(each.alias.lower() == name for each in seen):
+            return True
+        inner = outer
+    return False
+
+
 def _uses_unnamed(tree: Any) -> bool:
-    """Whether columns matter that are not named: all of them, or those two tables share."""
+    """Whether columns matter that are not named: all, those two tables share, or by position."""
     stars = (star for star in tree.find_all(exp.Star) if not isinstance(star.parent, exp.Count))
     natural = (join for join in tree.find_all(exp.Join) if join.method)
-    return any(True for found in (stars, natural, tree.find_all(exp.Pivot)) for _ in found)
+    renamed = (table for table in tree.find_all(exp.Table) if _renames_columns(table))
+    pivots = tree.find_all(exp.Pivot)
+    return any(True for found in (stars, natural, renamed, pivots) for _ in found)
+
+
+def _renames_columns(table: exp.Table) -> bool:
+    """Whether the alias gives columns other names, by position."""
+    return bool(table.alias_column_names)
 
 
 def _use(text: str, table: exp.Table) -> TableUse:
@@ -120,6 +153,8 @@ def _find_select(table: exp.Table) -> tuple[exp.Select | None, bool]:
     parent = table.parent
     select = parent.parent if isinstance(parent, exp.From | exp.Join) else None
     if not isinstance(select, exp.Select) or any(table.args.get(each) for each in _CHANGES_ROWS):
+        return None, False
+    if _renames_columns(table):
         return None, False
     joins = select.args.get("joins") or []
     if select.args.get("laterals") or not all(map(_keeps_apart, joins)):

@@ -80,6 +80,8 @@ class Values:
 
     def __getitem__(self, key: Any) -> "Values":
         """A part of them, as numpy takes it."""
+        if isinstance(key, tuple):
+            key = (*key, ...)  # what has no dimension stays an array
         missing = None if self.missing is None else self.missing[key]
         return Values(self.type, self.data[key], missing)
 

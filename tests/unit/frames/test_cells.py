@@ -5,14 +5,16 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frazil import Repository
+from frazil import Repository, in_memory_storage
 from frazil.frames.cells import Cells
 from frazil.frames.options import Options
 from frazil.frames.registry import open_table
 from frazil.frames.source import open_source
+from frazil.xarray import to_icechunk
 from tests.unit.frames.worlds import World, as_set, conditions, filter_by_sqlite, worlds
 
 
@@ -33,6 +35,17 @@ def test_cells_are_the_rows_that_xarray_makes(world: World) -> None:
 
     assert set(found.columns) == set(expected.columns)
     assert as_set(found, expected.columns) == as_set(expected, expected.columns)
+
+
+def test_a_text_without_a_dimension_is_repeated() -> None:
+    repo = Repository.create(in_memory_storage())
+    session = repo.writable_session("main")
+    dataset = xr.Dataset({"a": ("x", [1, 2, 3])}, {"run": "first"})
+    to_icechunk(dataset, session, mode="w")
+    session.commit("a run")
+
+    assert read(repo)["run"].tolist() == ["first"] * 3
+    assert read(repo, where="run = 'first' AND a > 1")["a"].tolist() == [2, 3]
 
 
 @given(world=worlds(), data=st.data())

@@ -18,6 +18,8 @@ from frazil.frames.queries import parse_query
     ("SELECT * FROM a TABLESAMPLE (5 ROWS) WHERE lat > 5", None, False),
     ("SELECT * FROM a LATERAL VIEW explode(v) e WHERE lat > 5", None, False),
     ("SELECT * FROM a PIVOT (sum(t) FOR lat IN (1, 2)) WHERE lat > 5", None, False),
+    ("SELECT * FROM a AS x(lat, lon) WHERE lat > 5", None, False),
+    ("SELECT * FROM a WHERE lat > 5 AND name = '\\u0041'", None, False),
     ("SELECT * FROM (SELECT * FROM a) WHERE lat > 5", None, True),
     ("WITH w AS (SELECT * FROM a) SELECT * FROM w WHERE lat > 5", None, True),
     ("SELECT (SELECT max(t) FROM a) FROM b WHERE lat > 5", None, True),
@@ -44,6 +46,7 @@ def test_a_table_that_is_named_twice_has_two_conditions() -> None:
     ("SELECT t FROM a NATURAL JOIN b", {"t", "lat", "lon"}),
     ("SELECT * EXCEPT (t) FROM a", {"t", "lat", "lon"}),
     ("SELECT `t` FROM a ORDER BY lon", {"t", "lon"}),
+    ("SELECT z FROM a AS b(x, y, z)", {"t", "lat", "lon"}),
 ])  # fmt: skip
 def test_only_columns_that_are_named_are_needed(query: str, needed: set[str]) -> None:
     parsed = parse_query(query)
@@ -72,6 +75,18 @@ def test_names_of_a_with_clause_are_no_tables() -> None:
     query = parse_query("WITH a AS (SELECT * FROM b) SELECT * FROM a, repo.a")
 
     assert sorted((use.folder, use.name) for use in query.uses) == [("", "b"), ("repo", "a")]
+
+
+@pytest.mark.parametrize(("query", "count"), [
+    ("WITH a AS (SELECT t FROM a) SELECT * FROM a", 1),
+    ("WITH A AS (SELECT t FROM a), b AS (SELECT * FROM a) SELECT * FROM b", 1),
+    ("WITH b AS (SELECT * FROM a), a AS (SELECT * FROM b) SELECT * FROM a", 1),
+    ("WITH a AS (SELECT 1) SELECT * FROM b UNION SELECT * FROM a", 0),
+    ("SELECT * FROM (WITH a AS (SELECT 1) SELECT * FROM a) x, a", 1),
+    ("WITH RECURSIVE a AS (SELECT 1 UNION ALL SELECT * FROM a) SELECT * FROM a", 0),
+])  # fmt: skip
+def test_a_definition_of_a_with_clause_does_not_see_itself(query: str, count: int) -> None:
+    assert [use.name for use in parse_query(query).uses].count("a") == count
 
 
 @pytest.mark.parametrize("text", ["DROP TABLE a", "SELECT 1; SELECT 2", "SELECT FROM WHERE", ""])

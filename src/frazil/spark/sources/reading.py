@@ -99,15 +99,19 @@ def read(
         authorize=tuple(authorize),
         target_bytes=parse_bytes(target_size),
         time_zone=time_zone_of(spark),
+        is_ansi=is_ansi(spark),
         engine_filters=True,
         more=texts,
     )
     source = open_source(options, repo)
     if where is None or layout == "chunks":
         return make_frame(spark, open_table(source))
+    if "\\" in where or not reads_plainly(spark):
+        source = replace(source, options=replace(options, where=None))
     # Spark evaluates the condition again, for which it needs the columns that are in it.
     wider = None if columns is None else _widen(open_table(_without(source)).schema.names, options)
-    frame = make_frame(spark, open_table(replace(source, options=replace(options, columns=wider))))
+    wide = replace(source, options=replace(source.options, columns=wider))
+    frame = make_frame(spark, open_table(wide))
     filtered = frame.where(where)
     return filtered if columns is None else filtered.select(*(f"`{name}`" for name in columns))
 
@@ -128,6 +132,27 @@ def _is_named(name: str, words: set[str], where: str | None) -> bool:
     return name.lower() in words or (
         not name.isidentifier() and name.lower() in (where or "").lower()
     )
+
+
+_PLAIN_SETTINGS = {
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    "spark.sql.ansi.doubleQuotedIdentifiers": "false",
+    "spark.sql.legacy.exponentLiteralAsDecimal.enabled": "false",
+    "spark.sql.legacy.typeCoercion.datetimeToString.enabled": "false",
+}
+"""Settings by which literals and comparisons mean what they mean here."""
+
+
+def reads_plainly(spark: SparkSession) -> bool:
+    """Whether a session gives conditions the meaning that push-down gives them."""
+    return all(
+        spark.conf.get(name, value) in (value, None) for name, value in _PLAIN_SETTINGS.items()
+    )
+
+
+def is_ansi(spark: SparkSession) -> bool:
+    """Whether a session follows the ANSI rules for types and errors."""
+    return (spark.conf.get("spark.sql.ansi.enabled", "true") or "true").lower() != "false"
 
 
 def time_zone_of(spark: SparkSession) -> str:

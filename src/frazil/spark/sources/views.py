@@ -20,7 +20,7 @@ from frazil.frames.summaries import Summaries
 from frazil.frames.table import Table
 from frazil.opening import read_version
 from frazil.spark.facts import is_connect
-from frazil.spark.sources.reading import make_frame, time_zone_of
+from frazil.spark.sources.reading import is_ansi, make_frame, reads_plainly, time_zone_of
 from frazil.spark.sources.registering import session
 from frazil.urls import BranchRef, NamedRef, Ref, make_ref
 
@@ -51,13 +51,14 @@ def sql(
     followed by `VERSION AS OF 'name'` or `TIMESTAMP AS OF 'time'` is read at that version.
     """
     running = spark or SparkSession.getActiveSession() or session()
-    parsed = parse_query(query)
+    parsed = parse_query(query, pushes_down=reads_plainly(running))
     options = Options(
         ref=make_ref(branch=branch, tag=tag, snapshot=snapshot, as_of=as_of),
         group=group,
         authorize=tuple(authorize),
         target_bytes=parse_bytes(target_size),
         time_zone=time_zone_of(running),
+        is_ansi=is_ansi(running),
         engine_filters=True,
     )
     source = open_source(options, repo)
