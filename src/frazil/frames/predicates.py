@@ -264,7 +264,7 @@ def _find_kind(tree: Any, scope: Scope) -> str | None:
             return "truth" if _are_alike(parts, scope) else None
     if isinstance(tree, exp.And | exp.Or):
         return "truth" if _are_alike((tree.left, tree.right), scope, "truth") else None
-    if isinstance(tree, _COMPARISONS):
+    if isinstance(tree, exp.Binary) and type(tree) in _COMPARISONS:
         return "truth" if _are_alike((tree.left, tree.right), scope) else None
     if isinstance(tree, _TIME_PARTS) and _find_kind(_own_time(tree), scope) == "time":
         return "number"
