@@ -62,6 +62,10 @@ fuzz: environment ## decode 200,000 damaged files (CI runs a few seconds' worth)
 differential: environment ## run 13,000 random programs beside the official library (CI runs 140)
 	FRAZIL_HYPOTHESIS_PROFILE=deep $(RUN) pytest -n $(WORKERS) --dist loadgroup tests/interop/machine
 
+.PHONY: sql-differential
+sql-differential: environment ## compare 5,000 random SQL queries with plain Spark (CI runs 70)
+	$(RUN) tests.spark.sources.random_sql --count 5000
+
 .PHONY: bench
 bench: environment ## print the numbers of every benchmark
 	@set -e; for benchmark in $(BENCHMARKS); do .venv/bin/python -m benchmarks.$$benchmark; done

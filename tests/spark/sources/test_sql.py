@@ -73,6 +73,52 @@ def test_a_query_leaves_no_views_behind(spark: SparkSession, weather: Weather) -
     assert [row.n for row in frame.collect()] == [12 * 18]
 
 
+@pytest.mark.parametrize(("condition", "days"), [
+    ("time >= DATE '2020-01-03 18:00:00'", 18),
+    ("time >= CAST('2020-01-03 18:00' AS DATE)", 18),
+    ("time >= TIMESTAMP '2020-01-03 18:00:00'", 17),
+])  # fmt: skip
+def test_a_date_is_midnight_whatever_follows_it(
+    spark: SparkSession, weather: Weather, condition: str, days: int
+) -> None:
+    for counted in ("count(*) AS n", "count(DISTINCT time) * 216 AS n"):
+        query = f"SELECT {counted} FROM t WHERE {condition}"
+
+        found = frazil.spark.sql(weather.repo, query, spark=spark).first()
+
+        assert found is not None
+        assert found.n == days * 12 * 18
+
+
+def test_a_with_clause_may_have_the_name_of_its_array(
+    spark: SparkSession, weather: Weather
+) -> None:
+    spark.createDataFrame([(5.0, 1.0)], "lat double, t double").createOrReplaceTempView("t")
+    query = "WITH t AS (SELECT lat, t FROM t WHERE lat > 0) SELECT count(*) AS n FROM t"
+    try:
+        found = frazil.spark.sql(weather.repo, query, spark=spark).first()
+    finally:
+        spark.catalog.dropTempView("t")
+
+    assert found is not None
+    assert found.n == 20 * 6 * 18
+
+
+def test_without_ansi_a_time_in_a_list_is_a_text(spark: SparkSession, weather: Weather) -> None:
+    counts = {}
+    for ansi in ("true", "false"):
+        session = spark.newSession()
+        session.conf.set("spark.sql.ansi.enabled", ansi)
+        session.conf.set("spark.sql.session.timeZone", "UTC")
+        for text in ("2020-01-02", "2020-01-02 00:00:00"):
+            query = f"SELECT count(*) AS n FROM t WHERE time IN ('{text}')"
+            found = frazil.spark.sql(weather.repo, query, spark=session).first()
+            assert found is not None
+            counts[ansi, len(text)] = found.n
+
+    assert counts == {("true", 10): 216, ("true", 19): 216, ("false", 10): 0, ("false", 19): 216}
+
+
 def test_what_is_no_query_is_refused(spark: SparkSession, weather: Weather) -> None:
     for text in ("DROP TABLE t", "SELECT 1; SELECT 2", "SELECT FROM WHERE"):
         with pytest.raises(InvalidInputError, match="query"):
