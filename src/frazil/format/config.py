@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from frazil.errors import FormatError
+from frazil.errors import FormatError, InvalidInputError
 from frazil.format.json_values import JsonValue
 
 # Choices that the YAML form writes as tags; everywhere else a map of one key is just a map.
@@ -25,7 +25,14 @@ _CHOICES = frozenset(
 
 def decode_config_yaml(data: bytes) -> dict[str, JsonValue]:
     """Read a `config.yaml`."""
+    if len(data) > _MOST_BYTES:
+        raise FormatError(
+            f"config.yaml: {len(data)} bytes are too many for a configuration, {_MOST_BYTES} are allowed:"
+            " delete or replace the file",
+            kind="config-deserialization",
+        )
     try:
+        _check_events(data)
         tree = yaml.load(data, _Loader)
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         raise FormatError(f"config.yaml: {error}", kind="config-deserialization") from error
@@ -37,13 +44,23 @@ def decode_config_yaml(data: bytes) -> dict[str, JsonValue]:
 
 
 def encode_config_yaml(config: Mapping[str, JsonValue]) -> bytes:
-    """Write a `config.yaml`."""
+    """Write a `config.yaml`; raises InvalidInputError for one that could not be read again."""
     text: str = yaml.dump(
         dict(config), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_ENDLESS
     )
-    return text.encode()
+    data = text.encode()
+    if len(data) > _MOST_BYTES:
+        raise InvalidInputError(
+            f"the configuration takes {len(data)} bytes in config.yaml, {_MOST_BYTES} are allowed:"
+            " merge virtual chunk containers",
+            kind="serialization",
+        )
+    return data
 
 
+_MOST_BYTES = 1 << 20
+"""Thousands of containers of virtual chunks have room in it; the largest takes a second to read."""
+_DEEPEST = 100
 _ENDLESS = 2**31
 _CORE = "tag:yaml.org,2002:"
 
@@ -60,13 +77,24 @@ _PLAIN_SCALARS = {
 }
 
 
-class _Loader(yaml.SafeLoader):
-    """Turns tags into maps of one key, and refuses aliases, which can expand without end."""
+# The parser in C, which is ten times faster, is not in every build of PyYAML.
+_BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):
+
+def _check_events(data: bytes) -> None:
+    """Refuse aliases, which can expand without end, and depths that no configuration has."""
+    depth = 0
+    for event in yaml.parse(data, _BASE):
+        if isinstance(event, yaml.AliasEvent):
             raise yaml.YAMLError("aliases are not allowed")
-        return super().compose_node(parent, index)
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
+            raise yaml.YAMLError(f"it is nested deeper than {_DEEPEST} levels")
+
+
+class _Loader(_BASE):  # type: ignore[misc]
+    """Turns tags into maps of one key."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, JsonValue]:
         tree = super().construct_mapping(node, deep)
@@ -86,7 +114,7 @@ class _Loader(yaml.SafeLoader):
         if isinstance(node, yaml.SequenceNode):
             return {suffix: self.construct_sequence(node, deep=True)}
         # The tag hides what an untagged scalar would be: find that out from the text.
-        if isinstance(node, yaml.ScalarNode) and node.style is None:
+        if isinstance(node, yaml.ScalarNode) and not node.style:
             tag = self.resolve(yaml.ScalarNode, node.value, (True, False))  # type: ignore[no-untyped-call]
             return {suffix: self.construct_object(yaml.ScalarNode(tag, node.value))}
         return {suffix: self.construct_scalar(node)}

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from frazil.errors import FormatError
+from frazil.errors import FormatError, InvalidInputError
 from frazil.format.config import decode_config_yaml, encode_config_yaml
 from tests.generations import REPOSITORY_NAMES
 
@@ -96,4 +96,32 @@ def test_an_empty_file_is_an_empty_configuration() -> None:
 )
 def test_a_damaged_or_hostile_file_is_a_format_error(data: bytes) -> None:
     with pytest.raises(FormatError, match=r"config\.yaml"):
+        decode_config_yaml(data)
+
+
+def test_a_configuration_that_is_far_too_large_is_refused_unread() -> None:
+    entry = b"  s3://bucket%d/:\n    url_prefix: s3://bucket%d/\n"
+    data = b"virtual_chunk_containers:\n" + b"".join(entry % (i, i) for i in range(30_000))
+
+    with pytest.raises(FormatError, match=r"config.yaml: \d+ bytes are too many") as refusal:
+        decode_config_yaml(data)
+
+    assert refusal.value.kind == "config-deserialization"
+
+
+def test_thousands_of_containers_are_no_problem() -> None:
+    prefixes = [f"s3://bucket{i}/" for i in range(3000)]
+    config = {"virtual_chunk_containers": {each: {"url_prefix": each} for each in prefixes}}
+
+    assert decode_config_yaml(encode_config_yaml(config)) == config
+
+
+def test_a_configuration_that_could_not_be_read_again_is_not_written() -> None:
+    with pytest.raises(InvalidInputError, match="merge virtual chunk containers"):
+        encode_config_yaml({"virtual_chunk_containers": {"x" * (1 << 20): {}}})
+
+
+@pytest.mark.parametrize("data", [b"a: &x [1]\nb: *x\n", b"a: " + b"[" * 101 + b"]" * 101])
+def test_what_expands_or_nests_without_end_is_refused(data: bytes) -> None:
+    with pytest.raises(FormatError, match=r"config.yaml: (aliases|it is nested deeper)"):
         decode_config_yaml(data)
