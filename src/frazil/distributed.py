@@ -5,6 +5,7 @@ from typing import Any
 
 import zarr
 
+from frazil.errors import InvalidTypeError
 from frazil.session import ForkSession, Session
 from frazil.store import IcechunkStore
 
@@ -19,7 +20,7 @@ def extract_session(
     """The session that an array is written through; `axis` and `keepdims` are there for engines."""
     store = zarray.store
     if not isinstance(store, IcechunkStore):
-        raise TypeError(f"an array in a {type(store).__name__} has no session")
+        raise InvalidTypeError(f"an array in a {type(store).__name__} has no session")
     return store.session
 
 
@@ -51,7 +52,7 @@ def _flatten(nested: Iterable[Any]) -> Iterator[Any]:
 def _require_fork(session: object) -> ForkSession:
     if isinstance(session, ForkSession):
         return session
-    raise TypeError(
+    raise InvalidTypeError(
         f"merge_sessions only accepts ForkSession objects, not a {type(session).__name__}: to merge "
         "forks into the session they come from, call Session.merge(*forks)"
     )

@@ -14,6 +14,7 @@
     ├── AlreadyExistsError        choose another name
     ├── ReadOnlyError             open a writable session
     ├── InvalidInputError         correct the call (also a ValueError)
+    │   ├── InvalidTypeError      pass what it names (also a TypeError)
     │   ├── InvalidChunksError    correct the named chunks
     │   ├── InvalidSourcesError   correct the named files, or leave them out
     │   │   └── FailedChecksError look at the findings
@@ -58,6 +59,7 @@ __all__ = [
     "InvalidChunksError",
     "InvalidInputError",
     "InvalidSourcesError",
+    "InvalidTypeError",
     "JobCancelledError",
     "JobError",
     "LeaseLostError",
@@ -197,6 +199,10 @@ class InvalidInputError(IcechunkError, ValueError):
     """An argument, key, index or metadata value that can't be right."""
 
     default_kind = "invalid-key"
+
+
+class InvalidTypeError(InvalidInputError, TypeError):
+    """An argument of a type that it can't have; the message says what to pass."""
 
 
 class InvalidChunksError(InvalidInputError):

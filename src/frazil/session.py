@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from frazil.arguments import check_arguments
 from frazil.asynchronous import asynchronous
 from frazil.config import RepositoryConfig
 from frazil.conflicts import ConflictSolver
@@ -22,6 +23,7 @@ __all__ = ["ForkSession", "Session", "SessionMode"]
 Reindexing = Callable[[Iterable[int]], Iterable[int] | None]
 
 
+@check_arguments()
 class Session(Block):
     """Reads one version of a repository and, if it is writable, collects changes for a commit.
 
@@ -246,5 +248,6 @@ class Session(Block):
     merge_async = asynchronous(merge)
 
 
+@check_arguments()
 class ForkSession(Session):
     """A session that can be pickled and written to, but neither committed nor flushed."""

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from enum import Enum, IntEnum
 from typing import Generic, TypeVar
 
+from frazil.errors import InvalidTypeError
 from frazil.format import repo_info
 from frazil.format.times import from_datetime, to_datetime
 from frazil.rendering import Listed
@@ -66,7 +67,7 @@ class RepoStatus(Listed):
         if self.set_at is None:
             object.__setattr__(self, "set_at", datetime.now(UTC))
         elif self.set_at.tzinfo is None:
-            raise TypeError(f"set_at {self.set_at} does not know its time zone")
+            raise InvalidTypeError(f"set_at {self.set_at} does not know its time zone")
 
 
 def public_status(stored: repo_info.RepoStatus) -> RepoStatus:

@@ -20,6 +20,7 @@ from zarr.core.common import BytesLike
 from zarr.core.sync import SyncMixin
 from zarr.core.sync import loop as zarr_loop
 
+from frazil.arguments import check_arguments
 from frazil.asynchronous import asynchronous, end_tasks, run_together
 from frazil.engine import listing, reading, virtual_refs, writing
 from frazil.engine.array_chunks import ChunkBatch, chunk_batches
@@ -27,7 +28,7 @@ from frazil.engine.keys import prefix_path
 from frazil.engine.state import SessionState
 from frazil.engine.stores import StoreOwner
 from frazil.engine.virtual_columns import ChecksumColumn, TextColumn, parse_checksum
-from frazil.errors import ReadOnlyError
+from frazil.errors import InvalidTypeError, ReadOnlyError
 from frazil.format.references import VirtualRef
 from frazil.rendering import Block, Item
 from frazil.states import AsyncCloseableIterator
@@ -45,12 +46,21 @@ R = TypeVar("R")
 Buffers = list[Buffer | None]
 """What was read; None where there was nothing."""
 
+# Without those that are called for every chunk: keys are checked where they are taken apart.
+_CHECKED = frozenset(
+    ("array_chunk_iterator", "delete_dir", "getsize_prefix", "is_empty", "list_dir", "list_prefix",
+     "set_virtual_columns", "set_virtual_columns_async", "set_virtual_ref", "set_virtual_ref_async",
+     "set_virtual_refs", "set_virtual_refs_arr", "set_virtual_refs_arr_async",
+     "set_virtual_refs_async", "with_read_only")
+)  # fmt: skip
+
 FailedChunks = list[tuple[int, ...]] | None
 """Coordinates of chunks that were not set, if there are any."""
 
 _MOST_SECONDS_TO_END = 5.0
 
 
+@check_arguments(only=_CHECKED)
 class IcechunkStore(Store, SyncMixin, Block):
     """Groups, arrays and chunks of a session, as Zarr asks for them.
 
@@ -319,8 +329,8 @@ class IcechunkStore(Store, SyncMixin, Block):
             prefix_path(array_path),
             virtual_refs.grid_coordinates(chunk_grid_shape, arr_offset, len(locations)),
             TextColumn.of(locations),
-            np.asarray(offsets),
-            np.asarray(lengths),
+            virtual_refs.unsigned_column(offsets, "an offset"),
+            virtual_refs.unsigned_column(lengths, "a length"),
             ChecksumColumn.of(checksum, len(locations)),
             validate_containers=validate_containers,
         )
@@ -403,7 +413,7 @@ def _range(request: ByteRequest | None) -> Range | None:
 
 def _bytes_of(value: Buffer) -> Any:
     if not isinstance(value, Buffer):
-        raise TypeError(f"a value has to be a Buffer of Zarr, not a {type(value).__name__}")
+        raise InvalidTypeError(f"a value has to be a Buffer of Zarr, not a {type(value).__name__}")
     return value.as_buffer_like()
 
 

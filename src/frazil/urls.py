@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Literal, Self, cast, get_args
 from urllib.parse import quote, unquote
 
-from frazil.errors import InvalidInputError
+from frazil.errors import InvalidInputError, InvalidTypeError
 
 Scheme = Literal["file", "s3", "gs", "az", "http", "https", "memory"]
 SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
@@ -160,7 +160,7 @@ def parse_location(location: Location) -> RepositoryUrl:
             return RepositoryUrl.parse(location)
         case os.PathLike():
             return RepositoryUrl.of_path(location)
-    raise TypeError(f"a URL or a path is needed, not a {type(location).__name__}")
+    raise InvalidTypeError(f"a URL or a path is needed, not a {type(location).__name__}")
 
 
 def make_ref(

@@ -10,6 +10,7 @@ from frazil.conflicts import (
     VersionSelection,
 )
 from frazil.engine.conflict_rules import Clash
+from frazil.errors import InvalidTypeError
 from frazil.format.coordinates import Coordinates
 from frazil.format.ids import NodeId
 
@@ -32,7 +33,9 @@ def _may_solve(clash: Clash, solver: ConflictSolver) -> bool:
     if isinstance(solver, ConflictDetector):
         return False
     if not isinstance(solver, BasicConflictSolver):
-        raise TypeError(f"{solver!r} is neither a ConflictDetector nor a BasicConflictSolver")
+        raise InvalidTypeError(
+            f"{solver!r} is neither a ConflictDetector nor a BasicConflictSolver"
+        )
     match clash.conflict_type:
         case ConflictType.ChunkDoubleUpdate:
             return solver.on_chunk_conflict is not VersionSelection.Fail

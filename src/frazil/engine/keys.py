@@ -6,7 +6,7 @@ without axes. Keys of Zarr's second format are told apart from nonsense, because
 
 from dataclasses import dataclass
 
-from frazil.errors import InvalidInputError
+from frazil.errors import InvalidInputError, InvalidTypeError
 from frazil.format.paths import ROOT, find_path_problem
 
 METADATA = "zarr.json"
@@ -44,6 +44,8 @@ Key = MetadataKey | ChunkKey | SecondFormatKey
 
 def parse_key(key: str) -> Key:
     """Take a key apart; raises InvalidInputError where it is none."""
+    if not isinstance(key, str):
+        raise InvalidTypeError(f"invalid key {key!r}: expected a str, such as 'path/zarr.json'")
     head, _, name = key.rpartition("/")
     if name == METADATA:
         return MetadataKey(_node_path(head, key))
@@ -78,9 +80,8 @@ def _parse_coordinate(text: str, key: str) -> Coordinate:
 def _node_path(head: str, key: str) -> str:
     path = head if head.startswith("/") else f"/{head}"
     # The check is slow, and hardly any path has what it looks for.
-    if ("//" in path or "/." in path or (path[-1] == "/" and path != ROOT)) and find_path_problem(
-        path
-    ):
+    is_odd = "//" in path or "/." in path or (path[-1] == "/" and path != ROOT)
+    if (is_odd or not path.isascii()) and find_path_problem(path):
         raise invalid_key(key)
     return path
 

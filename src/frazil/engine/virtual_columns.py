@@ -4,7 +4,7 @@ Locations and etags become codes into their distinct texts, so that no object is
 Arrow is recognized by its methods; nobody has to have it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Self
@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from frazil.errors import InvalidInputError
+from frazil.errors import InvalidInputError, InvalidTypeError
 from frazil.format.chunks import constant_column
 from frazil.format.references import Checksum, ETag, LastModified
 from frazil.format.strings import NO_STRINGS, Strings
@@ -25,13 +25,13 @@ _MOST_SECONDS = 2**32 - 1
 
 
 def parse_checksum(checksum: ChecksumArgument) -> Checksum | None:
-    """What users give as a checksum; raises TypeError for a time without a zone."""
+    """What users give as a checksum; raises InvalidTypeError for a time without a zone."""
     if isinstance(checksum, str):
         return ETag(checksum)
     if checksum is None:
         return None
     if checksum.tzinfo is None:
-        raise TypeError("the time of the last modification needs a time zone")
+        raise InvalidTypeError("the time of the last modification needs a time zone")
     return LastModified(from_datetime(checksum) // 10**9)
 
 
@@ -53,6 +53,10 @@ class TextColumn:
             return cls._of_arrow(values)
         if isinstance(values, tuple) and len(values) == 2 and isinstance(values[0], np.ndarray):
             return cls(*values)._checked()
+        if isinstance(values, str) or not isinstance(values, Iterable):
+            raise InvalidTypeError(
+                f"invalid texts {values!r}: expected a list, or a column of Arrow"
+            )
         return cls._of_texts(values if isinstance(values, Sequence) else list(values))
 
     @classmethod
@@ -76,7 +80,7 @@ class TextColumn:
 
     def _checked(self) -> Self:
         if len(self.codes) and not -1 <= self.codes.min() <= self.codes.max() < len(self.texts):
-            raise ValueError(f"a code is none of the {len(self.texts)} texts")
+            raise InvalidInputError(f"a code is none of the {len(self.texts)} texts")
         return type(self)(np.asarray(self.codes, np.int32), self.texts)
 
     def __len__(self) -> int:

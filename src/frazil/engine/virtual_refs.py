@@ -15,7 +15,12 @@ from frazil.engine.keys import ChunkKey, Coordinate, parse_key
 from frazil.engine.state import SessionState
 from frazil.engine.virtual_columns import ChecksumColumn, TextColumn
 from frazil.engine.writing import refuse_place, set_ref
-from frazil.errors import InvalidChunksError, InvalidInputError, SessionStateError
+from frazil.errors import (
+    InvalidChunksError,
+    InvalidInputError,
+    InvalidTypeError,
+    SessionStateError,
+)
 from frazil.format import coordinates as coords_
 from frazil.format.chunks import ChunkTable, constant_column, no_chunk_ids
 from frazil.format.coordinates import Coordinates
@@ -56,6 +61,9 @@ def set_specs(
 ) -> list[Coordinate] | None:
     """Set many references; gives those whose location no container holds, which are not set."""
     state.refuse_unless_writable()
+    for spec in specs:
+        if not isinstance(spec, VirtualChunkSpec):
+            raise InvalidTypeError(f"invalid chunk {spec!r}: expected a VirtualChunkSpec")
     texts = {spec.location: normalize_location(spec.location) for spec in specs}
     _, array = state.view.get_array(path)
     for spec in specs:
@@ -198,15 +206,18 @@ def set_all_columns(
     state.refuse_unless_writable()
     count = len(locations)
     _, array = state.view.get_array(path)
-    places = np.asarray(coordinates)
+    places = _numbers(coordinates, "a coordinate")
     if not array.shape:
         places = np.empty((count, 0), np.uint32)
     elif places.ndim != 2:
-        places = places.reshape(-1, len(array.shape))
-    starts, sizes = _unsigned(offsets, "an offset"), _unsigned(lengths, "a length")
+        axes = len(array.shape)
+        if places.size % axes:
+            raise InvalidInputError(f"{places.size} numbers are no coordinates of {axes} axes")
+        places = places.reshape(-1, axes)
+    starts, sizes = unsigned_column(offsets, "an offset"), unsigned_column(lengths, "a length")
     checks = ChecksumColumn.of(checksums, count)
     if {count} != {len(places), len(starts), len(sizes), len(checks)}:
-        raise ValueError(
+        raise InvalidInputError(
             f"{count} locations do not go with {len(places)} coordinates, {len(starts)} offsets, "
             f"{len(sizes)} lengths and {len(checks)} checksums"
         )
@@ -217,11 +228,23 @@ def set_all_columns(
     _set_rows(state, path, places, normal, starts, sizes, checks, is_given)
 
 
-def _unsigned(values: ArrayLike, what: str) -> NDArray[np.uint64]:
-    column = np.asarray(values)
+def unsigned_column(values: ArrayLike, what: str) -> NDArray[np.uint64]:
+    """A column of offsets or lengths; raises InvalidInputError for what is none."""
+    column = _numbers(values, what)
     if column.size and column.min() < 0:
-        raise ValueError(f"{what} is negative")
+        raise InvalidInputError(f"{what} is negative")
     return column.astype(np.uint64, copy=False)
+
+
+def _numbers(values: ArrayLike, what: str) -> NDArray[Any]:
+    """A column of whole numbers; raises InvalidInputError for anything else."""
+    try:
+        column = np.asarray(values)
+    except (ValueError, TypeError) as error:
+        raise InvalidInputError(f"{what} is no number: {error}") from error
+    if column.size and column.dtype.kind not in "iu":
+        raise InvalidInputError(f"{what} is no whole number, but of the type {column.dtype}")
+    return column
 
 
 def _twins(path: str, places: Coordinates) -> InvalidChunksError:
@@ -258,11 +281,15 @@ def _refuse_homeless(
 
 def grid_coordinates(grid: Sequence[int], offset: Sequence[int] | None, count: int) -> Places:
     """The coordinates of a whole grid in C order, moved by an offset."""
-    cells = int(np.prod(grid, dtype=np.int64))
+    cells = int(np.prod(_numbers(grid, "an extent of the chunk grid"), dtype=np.int64))
     if cells != count:
-        raise ValueError(f"a chunk grid of {cells} chunks does not go with {count} locations")
+        raise InvalidInputError(
+            f"a chunk grid of {cells} chunks does not go with {count} locations"
+        )
     if offset is not None and len(offset) != len(grid):
-        raise ValueError(f"an offset of {len(offset)} axes does not go with a grid of {len(grid)}")
+        raise InvalidInputError(
+            f"an offset of {len(offset)} axes does not go with a grid of {len(grid)}"
+        )
     starts = [0] * len(grid) if offset is None else offset
     places = coords_.grid_of(tuple((0, count) for count in grid))
     # Numbers that can be negative, for those who look at them next.

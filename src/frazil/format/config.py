@@ -27,8 +27,8 @@ def decode_config_yaml(data: bytes) -> dict[str, JsonValue]:
     """Read a `config.yaml`."""
     if len(data) > _MOST_BYTES:
         raise FormatError(
-            f"config.yaml: {len(data)} bytes are too many for a configuration, {_MOST_BYTES} are allowed:"
-            " delete or replace the file",
+            f"config.yaml: {len(data)} bytes are too many for a configuration, {_MOST_BYTES} are"
+            " allowed: delete or replace the file",
             kind="config-deserialization",
         )
     try:
@@ -97,7 +97,7 @@ class _Loader(_BASE):  # type: ignore[misc]
     """Turns tags into maps of one key."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, JsonValue]:
-        tree = super().construct_mapping(node, deep)
+        tree: dict[Any, JsonValue] = super().construct_mapping(node, deep)
         for key in tree:
             if not isinstance(key, str):
                 raise yaml.YAMLError(f"{key!r} can't be a key")
@@ -115,7 +115,7 @@ class _Loader(_BASE):  # type: ignore[misc]
             return {suffix: self.construct_sequence(node, deep=True)}
         # The tag hides what an untagged scalar would be: find that out from the text.
         if isinstance(node, yaml.ScalarNode) and not node.style:
-            tag = self.resolve(yaml.ScalarNode, node.value, (True, False))  # type: ignore[no-untyped-call]
+            tag = self.resolve(yaml.ScalarNode, node.value, (True, False))
             return {suffix: self.construct_object(yaml.ScalarNode(tag, node.value))}
         return {suffix: self.construct_scalar(node)}
 

@@ -20,6 +20,11 @@ def find_path_problem(path: str) -> str | None:
     for segment in path[1:].split("/"):
         if segment in ("", ".", ".."):
             return f"it has the segment {segment!r}"
+    if not path.isascii():
+        try:
+            path.encode()
+        except UnicodeEncodeError:
+            return "it has a lone surrogate, which is no text"
     return None
 
 

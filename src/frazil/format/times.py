@@ -7,7 +7,7 @@ nanoseconds hold both.
 import re
 from datetime import UTC, datetime, timedelta
 
-from frazil.errors import FormatError
+from frazil.errors import FormatError, InvalidTypeError
 
 Nanoseconds = int
 
@@ -59,14 +59,14 @@ def to_datetime(time: Nanoseconds) -> datetime:
 
 
 def require_zone(moment: object, name: str) -> datetime:
-    """The moment; raises TypeError unless it is a time that knows its zone.
+    """The moment; raises InvalidTypeError unless it is a time that knows its zone.
 
     A time without one means another time elsewhere, and what is deleted by it can't be brought back.
     """
     if not isinstance(moment, datetime):
-        raise TypeError(f"invalid {name} {moment!r}: give a datetime with a time zone")
+        raise InvalidTypeError(f"invalid {name} {moment!r}: give a datetime with a time zone")
     if moment.utcoffset() is None:
-        raise TypeError(
+        raise InvalidTypeError(
             f"invalid {name} {moment.isoformat()}: it has no time zone, give one such as tzinfo=UTC"
         )
     return moment

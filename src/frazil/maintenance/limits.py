@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, fields
 
+from frazil.errors import InvalidInputError
+
 MEBIBYTE = 2**20
 
 
@@ -37,4 +39,4 @@ def _refuse_less_than_one(limits: "WalkLimits | SweepLimits") -> None:
     for each in fields(limits):
         value = getattr(limits, each.name)
         if value is not None and value < 1:
-            raise ValueError(f"{each.name} is {value}, and must be at least 1")
+            raise InvalidInputError(f"{each.name} is {value}, and must be at least 1")

@@ -10,6 +10,7 @@ from datetime import timedelta
 from fnmatch import fnmatchcase
 
 from frazil.config.retention import RetentionPolicy
+from frazil.errors import InvalidTypeError
 from frazil.format.ids import SnapshotId
 from frazil.format.json_values import JsonValue
 from frazil.format.repo_info import RepoInfo, SnapshotInfo
@@ -32,6 +33,11 @@ def read_policies(metadata: Mapping[str, JsonValue]) -> dict[str, RetentionPolic
 
 def with_policies(metadata: Mapping[str, JsonValue], policies: Policies) -> dict[str, JsonValue]:
     """The metadata with these policies instead of others."""
+    for pattern, policy in policies.items():
+        if not isinstance(policy, RetentionPolicy):
+            raise InvalidTypeError(
+                f"invalid policy {policy!r} of {pattern!r}: give a RetentionPolicy"
+            )
     tree = {pattern: policy.encode() for pattern, policy in policies.items()}
     return with_section(metadata, _SECTION, tree)
 

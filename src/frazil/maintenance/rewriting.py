@@ -7,7 +7,7 @@ from frazil.config.split_conditions import SplitSizes
 from frazil.engine.finishing import amend, commit, describe
 from frazil.engine.manifests import write_all_manifests
 from frazil.engine.state import SessionState, Surroundings
-from frazil.errors import FormatError
+from frazil.errors import FormatError, InvalidInputError
 from frazil.format.dialect import Dialect
 from frazil.format.ids import SnapshotId
 from frazil.format.json_values import JsonValue
@@ -46,7 +46,7 @@ def is_amending(commit_method: CommitMethod, dialect: Dialect) -> bool:
     Raises ValueError for a method that there is not, FormatError for an amend before V2.
     """
     if commit_method not in ("new_commit", "amend"):
-        raise ValueError(f"{commit_method!r} is neither 'new_commit' nor 'amend'")
+        raise InvalidInputError(f"{commit_method!r} is neither 'new_commit' nor 'amend'")
     is_amend = commit_method == "amend"
     if is_amend and dialect is not Dialect.V2:
         raise FormatError(

@@ -1,5 +1,6 @@
 """Generations of the format as users name them."""
 
+from frazil.errors import InvalidInputError
 from frazil.format.dialect import Dialect
 from frazil.states import SpecVersion
 
@@ -13,7 +14,7 @@ def parse_spec_version(version: SpecVersion | int | None) -> Dialect:
     for known, dialect in _DIALECTS.items():
         if version == known:
             return dialect
-    raise ValueError(f"{version!r} is no version that a repository can be created in: 1 and 2 are")
+    raise InvalidInputError(f"unsupported spec version {version!r}: expected 1 or 2")
 
 
 def generation_of(dialect: Dialect) -> SpecVersion:

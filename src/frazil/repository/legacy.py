@@ -2,6 +2,7 @@
 
 from frazil.config import RepositoryConfig
 from frazil.engine import opening
+from frazil.errors import InvalidInputError
 from frazil.format.dialect import Dialect
 from frazil.repository.repository import Repository
 from frazil.storage import Storage
@@ -20,5 +21,7 @@ def create_legacy(
     """
     known = {each.value: each for each in Dialect if each not in (Dialect.V1, Dialect.V2)}
     if generation not in known:
-        raise ValueError(f"{generation!r} is no old generation; there are {', '.join(known)}")
+        raise InvalidInputError(
+            f"{generation!r} is no old generation; there are {', '.join(known)}"
+        )
     return Repository(opening.create(storage, known[generation], config))

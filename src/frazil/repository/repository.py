@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
+from frazil.arguments import check_arguments
 from frazil.asynchronous import asynchronous, asynchronous_class_method
 from frazil.config import Attribution, RepositoryConfig
 from frazil.credentials import AnyCredential
@@ -30,6 +31,7 @@ Credentials = Mapping[str, AnyCredential | None]
 """By the prefix of the container that they are for."""
 
 
+@check_arguments()
 class Repository(Sessions, Refs, History, Condition, Inspection, Upkeep, Editing, Health, Block):
     """A repository of any generation of the format."""
 

@@ -9,7 +9,7 @@ from frazil.asynchronous import asynchronous
 from frazil.conflicts import ConflictSolver
 from frazil.engine.preloading import preload
 from frazil.engine.state import SessionState
-from frazil.errors import SnapshotNotFoundError
+from frazil.errors import InvalidInputError, InvalidTypeError, SnapshotNotFoundError
 from frazil.format.dialect import Dialect
 from frazil.format.ids import SnapshotId
 from frazil.format.snapshot import Snapshot
@@ -39,7 +39,7 @@ class Sessions(RepositoryPart):
         if as_of is None:
             id = self._resolve(branch, tag, snapshot_id)
         elif branch is None or tag is not None or snapshot_id is not None:
-            raise ValueError("as_of needs a branch, and nothing else")
+            raise InvalidInputError("as_of needs a branch, and nothing else")
         else:
             id = self._snapshot_as_of(branch, as_of)
         return self._open(id)
@@ -93,7 +93,7 @@ class Sessions(RepositoryPart):
 
     def _snapshot_as_of(self, branch: str, moment: datetime) -> SnapshotId:
         if moment.tzinfo is None:
-            raise TypeError("as_of needs a time zone")
+            raise InvalidTypeError("as_of needs a time zone")
         limit = from_datetime(moment)
         for info in self._protocol.ancestry(self._protocol.lookup_branch(branch)):
             if info.flushed_at <= limit:

@@ -3,6 +3,7 @@
 from typing import NoReturn
 
 from frazil.engine import opening
+from frazil.errors import InvalidInputError
 from frazil.maintenance.migrating import MigrationOptions, migrate_to_v2
 from frazil.repository.repository import Repository
 
@@ -41,7 +42,7 @@ def upgrade_icechunk_repository(
     opened = repo._repository
     concurrency = _DEFAULT_CONCURRENCY if prefetch_concurrency is None else prefetch_concurrency
     if concurrency < 1:
-        raise ValueError(f"prefetch_concurrency is {concurrency}, and must be at least 1")
+        raise InvalidInputError(f"prefetch_concurrency is {concurrency}, and must be at least 1")
     options = MigrationOptions(
         dry_run, deletes_old_files=delete_unused_v1_files, max_concurrent_snapshots=concurrency
     )

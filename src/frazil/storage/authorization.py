@@ -23,6 +23,7 @@ from frazil.credentials import (
     S3StaticCredentials,
 )
 from frazil.credentials.refresh import Refresher, in_utc
+from frazil.errors import InvalidTypeError
 
 Answer = Mapping[str, Any]
 
@@ -52,6 +53,7 @@ def authorize_s3(credentials: AnyS3Credential, *, is_anonymous: bool) -> Authori
             return Authorization(provider=partial(_answer_s3, lambda: static))
         case S3Credentials.Refreshable(function, current):
             return Authorization(provider=partial(_answer_s3, Refresher(function, current)))
+    raise InvalidTypeError(f"{type(credentials).__name__} is no credential of S3's")
 
 
 def authorize_gcs(credentials: AnyGcsCredential) -> Authorization:
@@ -72,7 +74,7 @@ def authorize_gcs(credentials: AnyGcsCredential) -> Authorization:
         case GcsCredentials.Static(GcsStaticCredentials.BearerToken(token)):
             bearer = GcsBearerCredential(token)
             return Authorization(provider=partial(_answer_gcs, lambda: bearer))
-    raise TypeError(f"{type(credentials).__name__} is no credential of Google's")
+    raise InvalidTypeError(f"{type(credentials).__name__} is no credential of Google's")
 
 
 def authorize_azure(credentials: AnyAzureCredential) -> Authorization:
@@ -90,7 +92,7 @@ def authorize_azure(credentials: AnyAzureCredential) -> Authorization:
             return _fixed_azure(AzureRefreshableCredential.SasToken(token))
         case AzureCredentials.Static(AzureStaticCredentials.BearerToken(token)):
             return _fixed_azure(AzureRefreshableCredential.BearerToken(token))
-    raise TypeError(f"{type(credentials).__name__} is no credential of Azure's")
+    raise InvalidTypeError(f"{type(credentials).__name__} is no credential of Azure's")
 
 
 def _fixed_azure(credential: Any) -> Authorization:
@@ -121,7 +123,7 @@ def _answer_azure(get: Callable[[], Any]) -> Answer:
             return {"sas_token": token.lstrip("?"), "expires_at": _end(found)}
         case AzureRefreshableCredential.BearerToken(bearer):
             return {"token": bearer, "expires_at": _end(found)}
-    raise TypeError(f"{type(found).__name__} is no credential of Azure's")
+    raise InvalidTypeError(f"{type(found).__name__} is no credential of Azure's")
 
 
 def _end(credential: Any) -> Any:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from frazil.errors import InvalidTypeError
 from frazil.rendering import Called
 
 
@@ -26,7 +27,7 @@ class VirtualChunkSpec(Called):
     def __post_init__(self) -> None:
         moment = self.last_updated_at_checksum
         if moment is not None and moment.tzinfo is None:
-            raise TypeError(f"last_updated_at_checksum {moment} does not know its time zone")
+            raise InvalidTypeError(f"last_updated_at_checksum {moment} does not know its time zone")
 
     def __hash__(self) -> int:
         return hash((tuple(self.index), self.location, self.offset, self.length))

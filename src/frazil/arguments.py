@@ -1,0 +1,213 @@
+"""Arguments of public methods, checked against their annotations.
+
+A wrong type would end somewhere inside in an error of Python's that names no argument. Only what can be
+told at a glance is checked: classes, and of what containers hold only short lists of numbers and texts.
+"""
+
+import functools
+import inspect
+import operator
+import types
+import typing
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from datetime import datetime
+from typing import Any, Literal, TypeVar
+
+from frazil.errors import InvalidInputError, InvalidTypeError
+
+T = TypeVar("T")
+Check = Callable[[Any], bool]
+
+_MOST_ITEMS = 100
+"""Longer lists are not looked into."""
+
+
+def check_arguments(only: Collection[str] | None = None) -> Callable[[type[T]], type[T]]:
+    """Decorate a class so that its public methods, or some of them, refuse arguments of wrong types."""
+
+    def decorate(cls: type[T]) -> type[T]:
+        package = cls.__module__.partition(".")[0]
+        for name in dir(cls):
+            if name.startswith("_") or (only is not None and name not in only):
+                continue
+            owner = next(each for each in cls.__mro__ if name in vars(each))
+            found = vars(owner)[name]
+            if owner.__module__.partition(".")[0] != package:
+                continue
+            if isinstance(found, classmethod | staticmethod):
+                setattr(cls, name, type(found)(_checked(found.__func__)))
+            elif inspect.isfunction(found):
+                setattr(cls, name, _checked(found))
+        return cls
+
+    return decorate
+
+
+def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
+    if hasattr(function, "_is_checked"):
+        return function
+    signature = inspect.signature(function)
+    positional = [
+        each.name
+        for each in signature.parameters.values()
+        if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+    ]
+
+    @functools.cache
+    def expected() -> dict[str, "_Expected"]:
+        return _read_annotations(function, signature)
+
+    def check(args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        rules = expected()
+        for name, value in (*zip(positional, args, strict=False), *kwargs.items()):
+            rule = rules.get(name)
+            if rule is not None:
+                rule.require(function.__name__, name, value)
+
+    if inspect.iscoroutinefunction(function):
+
+        @functools.wraps(function)
+        async def checked(*args: Any, **kwargs: Any) -> Any:
+            check(args, kwargs)
+            return await function(*args, **kwargs)
+
+    else:
+
+        @functools.wraps(function)
+        def checked(*args: Any, **kwargs: Any) -> Any:
+            check(args, kwargs)
+            return function(*args, **kwargs)
+
+    checked._is_checked = True  # type: ignore[attr-defined]
+    return checked
+
+
+class _Expected:
+    """What an annotation allows."""
+
+    def __init__(self, alternatives: Sequence[tuple[str, Check]]) -> None:
+        self._names = " or ".join(dict.fromkeys(name for name, _ in alternatives))
+        self._checks = tuple(check for _, check in alternatives)
+
+    def require(self, method: str, name: str, value: Any) -> None:
+        """Raise InvalidTypeError for a value of another type, InvalidInputError for broken text."""
+        if not any(check(value) for check in self._checks):
+            hint = next((say(value) for sign, say in _HINTS if sign in self._names), "")
+            raise InvalidTypeError(
+                f"invalid {name} {_show(value)} of {method}: expected {self._names}{hint}"
+            )
+        if isinstance(value, str) and not is_text(value):
+            raise InvalidInputError(
+                f"invalid {name} {value!r} of {method}: it has a lone surrogate, which is no text"
+            )
+
+
+def is_text(value: str) -> bool:
+    """Whether UTF-8 can hold it: half of a surrogate pair it can't."""
+    if value.isascii():
+        return True
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+_HINTS: tuple[tuple[str, Callable[[Any], str]], ...] = (
+    ("Storage", lambda _: ", as frazil.storage_from_url(path_or_url) gives it"),
+    ("datetime", lambda _: ", such as datetime(2020, 1, 1, tzinfo=UTC)"),
+    ("RepositoryConfig", lambda _: ", such as frazil.RepositoryConfig()"),
+    ("a mapping", lambda _: ', such as {"s3://bucket/": credentials}'),
+)
+
+
+def _show(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"of type {type(value).__name__}"
+
+
+def _read_annotations(
+    function: Callable[..., Any], signature: inspect.Signature
+) -> dict[str, _Expected]:
+    try:
+        hints = typing.get_type_hints(function)
+    except NameError:
+        # Some name is there for type checkers only.
+        hints = {
+            each.name: each.annotation
+            for each in signature.parameters.values()
+            if not isinstance(each.annotation, str)
+        }
+    found = {}
+    for name, parameter in signature.parameters.items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        alternatives = _alternatives(hints.get(name, Any))
+        if alternatives is not None:
+            found[name] = _Expected(alternatives)
+    return found
+
+
+def _alternatives(hint: Any) -> list[tuple[str, Check]] | None:
+    """Names and checks of the types that a hint allows; None where it allows everything."""
+    origin = typing.get_origin(hint)
+    if origin in (typing.Union, types.UnionType):
+        parts = [_alternatives(each) for each in typing.get_args(hint)]
+        if any(each is None for each in parts):
+            return None
+        return [each for part in parts if part is not None for each in part]
+    if origin is Literal:
+        return [(repr(each), functools.partial(operator.eq, each)) for each in hint.__args__]
+    if hint is None or hint is types.NoneType:
+        return [("None", lambda value: value is None)]
+    cls = origin or hint
+    if not isinstance(cls, type) or cls in (object, Any) or getattr(cls, "_is_protocol", False):
+        return None
+    if cls.__module__ == "numpy":
+        # A list will do as well.
+        return None
+    return [_alternative(cls, typing.get_args(hint))]
+
+
+def _alternative(cls: type, items: tuple[Any, ...]) -> tuple[str, Check]:
+    if cls in _WIDER:
+        return _WIDER[cls]
+    if cls is dict or issubclass(cls, Mapping):
+        return "a mapping", lambda value: isinstance(value, Mapping)
+    if issubclass(cls, list | tuple | Set | Sequence | Iterable) and cls.__module__ in (
+        "builtins",
+        "collections.abc",
+        "typing",
+    ):
+        return _iterable_of(items)
+    if issubclass(cls, Callable):  # type: ignore[arg-type]
+        return "a function", callable
+    return f"a {cls.__name__}", lambda value: isinstance(value, cls)
+
+
+def _iterable_of(items: tuple[Any, ...]) -> tuple[str, Check]:
+    element = _alternatives(items[0]) if items and items[0] in (int, str) else None
+    name = "an iterable" if element is None else f"a sequence of {items[0].__name__}"
+
+    def check(value: Any) -> bool:
+        if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+            return False
+        if element is None or not isinstance(value, list | tuple) or len(value) > _MOST_ITEMS:
+            return True
+        return all(element[0][1](each) for each in value)
+
+    return name, check
+
+
+# What Python takes for such a value as well, numbers of numpy above all.
+_WIDER: dict[type, tuple[str, Check]] = {
+    int: ("an int", lambda value: hasattr(value, "__index__")),
+    float: (
+        "a float",
+        lambda value: hasattr(value, "__float__") or hasattr(value, "__index__"),
+    ),
+    bool: ("a bool", lambda value: isinstance(value, bool) or hasattr(value, "__bool__")),
+    str: ("a str", lambda value: isinstance(value, str)),
+    bytes: ("bytes", lambda value: isinstance(value, bytes | bytearray | memoryview)),
+    datetime: ("a datetime with a time zone", lambda value: isinstance(value, datetime)),
+}
