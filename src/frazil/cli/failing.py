@@ -78,6 +78,8 @@ _ADVICE_BY_KIND: dict[str, tuple[int, str | None]] = {
         "--authorize PREFIX lets a command read a container, and --authorize '*' all of them",
     ),
     ErrorKind.FEATURE_FLAG_DISABLED: (11, None),
+    # Sources that are not there are wrong arguments for the library, and not found for people.
+    ErrorKind.KEY_NOT_FOUND: (3, None),
     # By its kind: where a source file of virtual chunks is gone, the repository is not damaged.
     ErrorKind.OBJECT_NOT_FOUND: (8, _DAMAGE_ADVICE),
 }

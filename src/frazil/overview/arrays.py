@@ -87,13 +87,19 @@ class ArrayOverview:
 
 
 def describe_array(
-    session: Session, path: str, most_manifests: int = MOST_MANIFESTS
+    session: Session,
+    path: str,
+    *,
+    reads_values: bool = True,
+    most_manifests: int = MOST_MANIFESTS,
 ) -> ArrayOverview:
     """What there is to say about an array; raises NodeNotFoundError, InvalidInputError for groups."""
     node, array = session.state.view.get_array(normalize(path))
     metadata = read_metadata(node)
     found = _count_chunks(session, node, most_manifests)
-    values, reason = _try_summary(session, node.path, found.places)
+    values, reason = None, None
+    if reads_values:
+        values, reason = _try_summary(session, node.path, found.places)
     grid = metadata.get("chunk_grid", {}).get("configuration", {}).get("chunk_shape")
     data_type = metadata.get("data_type")
     return ArrayOverview(

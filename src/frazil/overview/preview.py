@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,8 @@ MOST_WINDOW_CHUNKS = 128
 """A picture reads no more chunks."""
 MOST_BYTES = 1 << 28
 """Neither decodes more bytes."""
+_MOST_SAMPLE_SECONDS = 10.0
+"""A summary is made of what was read until then."""
 _LARGEST_SIDE = 1024
 """A picture has no more elements along an axis."""
 
@@ -148,11 +151,13 @@ def read_sample(session: Session, path: str, written: Sequence[Sequence[int]]) -
     most = limit_chunks(axes, array.dtype.itemsize, MOST_SAMPLE_CHUNKS)
     stored = array.shards or array.chunks
     inner = [whole // part for whole, part in zip(stored, array.chunks, strict=True)]
-    # One after the other, so that what can't be read fails once.
-    parts = [
-        decoding.decode(np.asarray(array[region])).ravel()
-        for region in plan_sample(axes, written, inner, most)
-    ]
+    parts: list[NDArray[Any]] = []
+    end = monotonic() + _MOST_SAMPLE_SECONDS
+    # One after the other, so that what can't be read fails once, and a slow storage is asked less.
+    for region in plan_sample(axes, written, inner, most):
+        if parts and monotonic() > end:
+            break
+        parts.append(decoding.decode(np.asarray(array[region])).ravel())
     values = np.concatenate(parts) if parts else np.empty(0, array.dtype)
     return Sample(values, len(parts), decoding)
 

@@ -92,10 +92,12 @@ class ArrayAnswer:
     """The place of the slice along all axes but the last two."""
 
 
-def gather_array(repository: Repository, ref: str, path: str, at: str = "") -> ArrayAnswer:
+def gather_array(
+    repository: Repository, ref: str, path: str, at: str = "", *, reads_values: bool = True
+) -> ArrayAnswer:
     """What the page of an array tells."""
     session = open_ref(repository, ref)
-    array = describe_array(session, path)
+    array = describe_array(session, path, reads_values=reads_values)
     return ArrayAnswer(ref, array, map_chunks(session, path), parse_place(at, array.shape))
 
 

@@ -4,6 +4,7 @@ Nothing here takes a path of the system or a URL from a request: only names insi
 """
 
 from collections.abc import Callable, Sequence
+from threading import Semaphore
 from typing import Any
 from urllib.parse import urlencode
 
@@ -31,6 +32,8 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
+_MOST_READERS = 4
+"""So many requests read chunks at a time, each a bounded number of bytes; others wait."""
 _LINKS = SiteLinks()
 _STYLE = tag("link", rel="stylesheet", href="style.css")
 
@@ -44,6 +47,7 @@ class Site:
     def __init__(self, repository: Repository, name: str) -> None:
         self._repository = repository
         self._name = name
+        self._reading = Semaphore(_MOST_READERS)
 
     def make_routes(self) -> list[Route]:
         """Every page, and its twin as JSON."""
@@ -90,11 +94,15 @@ class Site:
 
     def _gather_array(self, request: Request) -> answers.ArrayAnswer:
         place = request.query_params.get("at", "")
-        return answers.gather_array(self._repository, _ref(request), _need(request, "path"), place)
+        path = _need(request, "path")
+        with self._reading:
+            return answers.gather_array(self._repository, _ref(request), path, place)
 
     def _render_array(self, answer: answers.ArrayAnswer) -> Page:
         place = ",".join(map(str, answer.at))
-        preview, reason = answers.try_slice(self._repository, answer.ref, answer.array.path, place)
+        path = answer.array.path
+        with self._reading:
+            preview, reason = answers.try_slice(self._repository, answer.ref, path, place)
         return pages.render_array(answer, preview, reason, _show_picture)
 
     def _answering(self, gather: Gather, render: Render | None) -> Callable[[Request], Response]:
@@ -127,9 +135,9 @@ class Site:
     def _picture(self, request: Request) -> Response:
         try:
             path, ref = _need(request, "path"), _ref(request)
-            preview = answers.read_slice(
-                self._repository, ref, path, request.query_params.get("at", "")
-            )
+            place = request.query_params.get("at", "")
+            with self._reading:
+                preview = answers.read_slice(self._repository, ref, path, place)
         except (IcechunkError, ValueError, OSError, NotImplementedError) as error:
             failure = error if isinstance(error, IcechunkError) else InvalidInputError(str(error))
             return self._fail(failure, is_json=True)

@@ -51,7 +51,9 @@ def test_what_is_refused_has_its_exit_code(run: Frazil, place: Path, tmp_path: P
     assert run("copy", place, tmp_path / "copy", "--branch", "none").code == 3
     assert run("copy", place, tmp_path / "other").code == 4
     assert run("export", place, place).code == 4
-    assert run("import", tmp_path, place, "--group", "surface").code == 2
+    missing = run("import", tmp_path / "none", place, "--group", "new")
+    assert missing.code == 3
+    assert f"there is no Zarr hierarchy in {tmp_path / 'none'}" in missing.err.replace("\n", "")
     assert not (tmp_path / "copy").exists()
 
 

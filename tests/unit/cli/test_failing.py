@@ -179,6 +179,7 @@ def test_debug_shows_where_it_came_from(run: Frazil, tmp_path: Path) -> None:
         (errors.ConflictError("x"), 5),
         (errors.DivergedError("x"), 5),
         (errors.InvalidInputError("x", kind="unauthorized-virtual-chunk-container"), 6),
+        (errors.InvalidInputError("x", kind="key-not-found"), 3),
         (errors.ObjectNotFoundError("x"), 8),
         (errors.ObjectNotFoundError("x", kind="virtual-chunk-fetch"), 7),
         (errors.SessionStateError("x"), 2),

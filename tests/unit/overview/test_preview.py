@@ -21,6 +21,7 @@ from frazil.overview.preview import (
 )
 from frazil.session import Session
 from frazil.storage.wrappers.counting import CountingStorage
+from frazil.storage.wrappers.forwarding import Verb
 from frazil.web.report import render_report
 from tests.repositories import split_every
 
@@ -127,6 +128,19 @@ def test_a_report_reads_few_chunks_of_each_array() -> None:
     render_report(repo, "x")
 
     assert storage.counts.total < 2 * MOST_READS + 40
+
+
+def test_a_report_that_took_too_long_reads_no_more_values() -> None:
+    repo, storage = make_repository()
+    session = repo.writable_session("main")
+    zarr.create_array(session.store, name="t", data=np.ones((40, 40)), chunks=(1, 1))
+    commit(repo, session)
+    storage.reset()
+
+    document = render_report(repo, "x", most_seconds=0)
+
+    assert "its values were not read" in document
+    assert storage.counts.requests.keys() == {Verb.GET_VERSIONED}  # of the branch, and of no chunk
 
 
 def test_a_chunk_that_is_too_large_is_not_read() -> None:

@@ -52,7 +52,8 @@ def read_hierarchy(storage: Storage) -> list[SourceNode]:
     ]
     if not nodes:
         raise InvalidInputError(
-            "there is no Zarr hierarchy: neither zarr.json, .zgroup nor .zarray"
+            f"there is no Zarr hierarchy in {storage.place}: neither zarr.json, .zgroup nor .zarray",
+            kind="key-not-found",
         )
     return nodes
 

@@ -36,7 +36,7 @@ def discover(names: Iterable[SourceName], stores: SourceStores) -> tuple[SourceF
     for name in names:
         files = dict(_find(_to_url(name), stores))
         if not files:
-            raise InvalidInputError(f"there is no file at {name}")
+            raise InvalidInputError(f"there is no file at {name}", kind="key-not-found")
         found |= files
     return tuple(SourceFile(location, found[location]) for location in sorted(found))
 
