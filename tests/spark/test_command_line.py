@@ -1,14 +1,22 @@
 """Commands that run on Spark."""
 
+import json
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import zarr
+from pyspark.sql import SparkSession
 
 import frazil
 from frazil import Repository
 from tests.command_line import Frazil, make_frazil
+
+MOST_LINES = 5
+"""Of standard error, where a command fails."""
 
 pytestmark = [pytest.mark.usefixtures("spark"), pytest.mark.xdist_group("spark-tables")]
 
@@ -75,3 +83,77 @@ def test_damage_that_a_cluster_finds_is_the_same_exit_code(run: Frazil, place: P
     next((place / "chunks").iterdir()).unlink()
 
     assert run("check", place, "--spark").code == 8
+
+
+@pytest.fixture
+def virtual(tmp_path: Path) -> Path:
+    """A repository with an array whose first chunk is its own and whose second is virtual."""
+    (tmp_path / "data.bin").write_bytes(np.arange(6.0).tobytes())
+    prefix = f"file://{tmp_path}/"
+    config = frazil.RepositoryConfig.default()
+    store = frazil.ObjectStoreConfig.LocalFileSystem(str(tmp_path))
+    config.set_virtual_chunk_container(frazil.VirtualChunkContainer(prefix, store))
+    place = tmp_path / "virtual"
+    repo = Repository.create(frazil.local_filesystem_storage(str(place)), config)
+    repo.save_config()
+    session = repo.writable_session("main")
+    array = zarr.create_array(
+        session.store, name="t", shape=(12,), chunks=(6,), dtype="f8", compressors=None,
+        dimension_names=["time"],
+    )  # fmt: skip
+    array[:6] = 1.0
+    spec = frazil.VirtualChunkSpec([1], f"{prefix}data.bin", 0, 48)
+    session.store.set_virtual_refs("t", [spec], validate_containers=True)
+    session.commit("mixed")
+    return place
+
+
+@pytest.mark.parametrize(
+    "query", ["SELECT * FROM t WHERE time > 7", "SELECT * FROM t", "SELECT sum(t) FROM t"]
+)
+def test_a_query_that_may_not_read_its_files_names_the_option_once(
+    run: Frazil, spark: SparkSession, virtual: Path, query: str
+) -> None:
+    before = count_failures(spark)
+
+    refused = run("sql", virtual, query)
+
+    assert refused.code == 6
+    assert "is not authorized" in refused.err
+    assert "--authorize" in refused.err
+    assert len(refused.err.splitlines()) <= MOST_LINES
+    # What no plan can know is found by a task, once.
+    assert count_failures(spark) - before == (0 if "WHERE" in query else 1)
+
+
+def test_a_query_of_chunks_that_need_no_authorization_is_answered(
+    run: Frazil, virtual: Path
+) -> None:
+    assert run("sql", virtual, "SELECT t FROM t WHERE time < 2", "--json").json == [{"t": 1.0}] * 2
+    summed = run("sql", virtual, "SELECT sum(t) AS s FROM t", "--authorize", "*", "--json")
+    assert summed.json == [{"s": 21.0}]
+
+
+def count_failures(spark: SparkSession) -> int:
+    """How many tasks have failed by themselves so far."""
+    store: Any = spark.sparkContext._jsc.sc().statusStore()
+    jobs = store.jobsList(None)
+    return sum(jobs.apply(number).numFailedTasks() for number in range(jobs.size()))
+
+
+def test_a_query_that_spark_refuses_is_told_in_one_line(run: Frazil, place: Path) -> None:
+    unknown, broken = run("sql", place, "SELECT tt FROM t"), run("sql", place, "SELECT FROM WHERE")
+
+    assert (unknown.code, broken.code) == (2, 2)
+    assert "`t`" in unknown.err
+    assert [len(each.err.splitlines()) for each in (unknown, broken)] == [1, 1], (unknown, broken)
+
+
+def test_a_command_that_starts_spark_says_nothing_of_it(place: Path) -> None:
+    query = "SELECT * FROM t WHERE t > 1 LIMIT 2"
+    program = [sys.executable, "-m", "frazil.cli", "sql", str(place), query, "--json"]
+
+    done = subprocess.run(program, capture_output=True, text=True, check=True)
+
+    assert len(json.loads(done.stdout)) == 2
+    assert done.stderr == ""

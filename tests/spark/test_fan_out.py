@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+import traceback
 from functools import partial
 from pathlib import Path
 
@@ -13,14 +14,56 @@ from pyspark.sql import SparkSession
 from frazil.errors import (
     FormatError,
     InvalidChunksError,
+    InvalidInputError,
     JobCancelledError,
     JobError,
     StorageError,
+    UnsafeStorageError,
 )
 from frazil.spark import Job
 from frazil.spark.fan_out import fan_out
+from frazil.spark.workers import find_error, find_last_line, telling_kind
 
 pytestmark = pytest.mark.xdist_group("spark")
+
+
+SPARKS_TEXT = """\
+[PYTHON_EXCEPTION] An exception was thrown from the Python worker: Traceback (most recent call last):
+  File "arrays.py", line 38, in read
+    return make_values(variable[region].values, type)
+KeyError: 'x'
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "reading.py", line 51, in run
+    yield from table.read(partitions[number])
+{error}
+ SQLSTATE: 38000
+\tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handle(PythonRunner.scala)
+"""
+
+
+def test_the_error_of_a_task_is_found_in_what_spark_says() -> None:
+    raised = InvalidInputError("the container is not authorized", kind="unauthorized")
+    with pytest.raises(InvalidInputError) as caught, telling_kind():
+        raise raised
+    told = "".join(traceback.format_exception_only(caught.value)).rstrip()
+
+    found = find_error(SPARKS_TEXT.format(error=told))
+
+    assert type(found) is InvalidInputError
+    assert (found.message, found.kind) == (raised.message, raised.kind)
+    plain = find_error(SPARKS_TEXT.format(error="frazil.errors.UnsafeStorageError: no locks here"))
+    assert (type(plain), str(plain)) == (UnsafeStorageError, "no locks here")
+
+
+def test_any_other_error_is_told_by_its_last_line() -> None:
+    text = SPARKS_TEXT.format(error="ValueError: buffer is too small")
+
+    assert find_error(text) is None
+    assert find_last_line(text) == "ValueError: buffer is too small"
+    assert find_last_line("Job aborted due to stage failure") is None
 
 
 def square(number: int) -> int:

@@ -55,7 +55,7 @@ def _wrap(function: Callable[..., None]) -> Callable[..., None]:
         output = Output(is_json, open_bars(is_wanted=shows_bars))
         if runs_job:
             master, progress = arguments.pop("master"), arguments.pop("progress")
-            arguments["cluster"] = Cluster(master, progress and not is_json)
+            arguments["cluster"] = Cluster(master, progress and not is_json, is_debug)
         try:
             with watched_by(output.bars):
                 function(**arguments, output=output)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from frazil.cli.cluster import load_spark
+from frazil.cli.cluster import Cluster, load_spark
 from frazil.cli.output import Output
 
 
@@ -27,6 +27,10 @@ def demo(
     from frazil.demo.tour import run_demo  # noqa: PLC0415 (needs the extras)
 
     console = Console(stderr=output.is_json, highlight=False)
-    run_demo(folder, console)
+    session = Cluster().session()
+    try:
+        run_demo(folder, console, session)
+    finally:
+        session.stop()
     if output.is_json:
         output.answer({"folder": str(folder), "report": str(folder / "report.html")})

@@ -171,7 +171,7 @@ def _ask(
 
     from frazil.spark.fan_out import run_watched  # noqa: PLC0415 (an extra)
 
-    session, job = spark.session(master=cluster.master), cluster.job()
+    session, job = cluster.session(), cluster.job()
     try:
         frame = spark.sql(url, query, spark=session, group=group, authorize=authorize)
     except AnalysisException as error:

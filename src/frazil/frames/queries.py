@@ -12,7 +12,7 @@ from typing import Any
 
 import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
+from sqlglot.errors import ParseError, SqlglotError
 
 from frazil.errors import InvalidInputError
 from frazil.frames.predicates import DIALECT
@@ -74,8 +74,7 @@ def parse_query(text: str, *, pushes_down: bool = True) -> Query:
         trees = [tree for tree in sqlglot.parse(text, dialect=DIALECT) if tree is not None]
         tokens = sqlglot.tokenize(text, dialect=DIALECT)
     except SqlglotError as error:
-        reason = str(error).splitlines()[0]
-        raise InvalidInputError(f"can't read this query: {reason}") from error
+        raise InvalidInputError(f"can't read this query: {_explain(error)}") from error
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
         raise InvalidInputError("one query is needed, SELECT or WITH")
     (tree,) = trees
@@ -111,6 +110,19 @@ def _names_cte(table: exp.Table) -> bool:
             return True
         inner = outer
     return False
+
+
+def _explain(error: SqlglotError) -> str:
+    """Say what is wrong with a text and where, in no words of the parser's own."""
+    found = error.errors[0] if isinstance(error, ParseError) and error.errors else None
+    if found is None:
+        return "it has no words that SQL knows, or a quote or a comment without its end"
+    # What it says of its own objects is between angle brackets.
+    reason, _, _ = str(found["description"]).partition(" but got <")
+    if "<" in reason or "Invalid expression" in reason:
+        reason = "something is missing or too much"
+    where = f"line {found['line']}, column {found['col']}"
+    return f"{reason[0].lower()}{reason[1:]} near {found['highlight']!r} ({where})"
 
 
 def _uses_unnamed(tree: Any) -> bool:

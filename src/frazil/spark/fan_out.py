@@ -27,7 +27,7 @@ from frazil.spark.facts import find_max_failures as find_max_failures
 from frazil.spark.facts import is_connect
 from frazil.spark.job import Job
 from frazil.spark.settling import settle_worker
-from frazil.spark.workers import explain_failure
+from frazil.spark.workers import WATCHED, explain_failure, find_error, find_last_line
 
 dump: Callable[[object], bytes] = _dumps
 
@@ -42,6 +42,8 @@ RESULT_FIELDS = pa.schema(
     ]
 )  # fmt: skip
 _POLL_SECONDS = 0.2
+_MOST_TASKS = 1000
+"""Of a stage, of which failures are looked at."""
 _NOTHING_SAID = "An error occurred while calling"
 
 
@@ -160,11 +162,15 @@ def run_watched(
     thread = watch.thread(work)
     thread.start()
     job.let_stop(watch.stop)
+    failed = 0
     try:
         while thread.is_alive():
             tasks = watch.count_tasks()
             job.note(what, tasks.running, tasks.failed)
             job.show(what, tasks.done, max(tasks.total, count))
+            if tasks.failed > failed:
+                failed = tasks.failed
+                _refuse_settled(watch.list_failures())
             thread.join(_POLL_SECONDS)
     except BaseException:
         watch.stop()
@@ -180,6 +186,14 @@ def run_watched(
     return value
 
 
+def _refuse_settled(failures: Iterable[str]) -> None:
+    """Raise the error of a task that would end in the same way each time that Spark tries it."""
+    for text in failures:
+        error = find_error(text)
+        if error is not None and _is_settled(error):
+            raise error
+
+
 def _translate(error: BaseException) -> BaseException:
     """What a failure of Spark itself means to the caller."""
     if not isinstance(error, Exception):
@@ -187,9 +201,13 @@ def _translate(error: BaseException) -> BaseException:
     explained = explain_failure(str(error))
     if explained is not None:
         return SetupError(explained)
+    own = find_error(str(error))
+    if own is not None:
+        return own
     lines = [line.strip(": ") for line in str(error).splitlines()]
     said = [line for line in lines if line and not line.startswith(_NOTHING_SAID)]
-    return JobError(f"the job failed on Spark: {said[0] if said else type(error).__name__}")
+    first = said[0] if said else type(error).__name__
+    return JobError(f"the job failed on Spark: {find_last_line(str(error)) or first}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +223,7 @@ class _ClassicWatch:
 
     def __init__(self, spark: SparkSession) -> None:
         self._context = spark.sparkContext
-        self._group = f"frazil-{uuid4().hex}"
+        self._group = f"{WATCHED}{uuid4().hex}"
 
     def thread(self, work: Callable[[], None]) -> threading.Thread:
         thread: threading.Thread = InheritableThread(target=work)
@@ -218,16 +236,37 @@ class _ClassicWatch:
 
     def count_tasks(self) -> _Tasks:
         """How many there are, of all stages that began."""
-        tracker = self._context.statusTracker()
-        jobs = [tracker.getJobInfo(each) for each in tracker.getJobIdsForGroup(self._group)]
-        stages = [tracker.getStageInfo(s) for each in jobs if each for s in each.stageIds]
-        known = [stage for stage in stages if stage]
+        known = self._list_stages()
         return _Tasks(
             sum(stage.numTasks for stage in known),
             sum(stage.numCompletedTasks for stage in known),
             sum(stage.numActiveTasks for stage in known),
             sum(stage.numFailedTasks for stage in known),
         )
+
+    def _list_stages(self) -> list[Any]:
+        tracker = self._context.statusTracker()
+        jobs = [tracker.getJobInfo(each) for each in tracker.getJobIdsForGroup(self._group)]
+        stages = [tracker.getStageInfo(s) for each in jobs if each for s in each.stageIds]
+        return [stage for stage in stages if stage]
+
+    def list_failures(self) -> list[str]:
+        """What Spark knows of tasks that failed; best effort, through an interface that is internal."""
+        with contextlib.suppress(Exception):
+            return list(self._list_failures())
+        return []
+
+    def _list_failures(self) -> Iterator[str]:
+        context: Any = self._context
+        store = context._jsc.sc().statusStore()
+        for stage in self._list_stages():
+            if not stage.numFailedTasks:
+                continue
+            tasks = store.taskList(stage.stageId, stage.currentAttemptId, _MOST_TASKS)
+            for number in range(tasks.size()):
+                message = tasks.apply(number).errorMessage()
+                if message.isDefined():
+                    yield message.get()
 
     def stop(self) -> None:
         self._context.cancelJobGroup(self._group)
@@ -238,7 +277,7 @@ class _ConnectWatch:
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark: Any = spark
-        self._tag = f"frazil-{uuid4().hex}"
+        self._tag = f"{WATCHED}{uuid4().hex}"
         self._tasks = _Tasks()
 
     def thread(self, work: Callable[[], None]) -> threading.Thread:
@@ -265,6 +304,10 @@ class _ConnectWatch:
     def count_tasks(self) -> _Tasks:
         """How many there are; nothing is told of those that were in vain."""
         return self._tasks
+
+    def list_failures(self) -> list[str]:
+        """Nothing: a server tells of failures when the job has failed."""
+        return []
 
     def stop(self) -> None:
         self._spark.interruptTag(self._tag)

@@ -1,19 +1,25 @@
 """The Python of workers: where it finds what the driver has, and whether it does."""
 
 import atexit
+import re
 import shutil
 import site
 import sysconfig
 import tempfile
+import time
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 import frazil
+from frazil import errors
+from frazil.errors import IcechunkError
 
 _PROBES = 2
 _PROBE_SCHEMA = "executable string, version string, problem string"
@@ -22,6 +28,12 @@ _WHAT_TO_DO = (
     "send it with frazil.spark.send_package(spark)"
 )
 _NOT_FOUND = "No module named 'frazil"
+WATCHED = "frazil-"
+"""What names of groups of jobs begin with that are watched while they run."""
+_RETRY_SECONDS = 2.0
+_KIND = "kind of the error: "
+_OWN_ERROR = re.compile(rf"^frazil(?:\.errors)?\.(\w+): (.+)(?:\n{_KIND}(\S+))?", re.MULTILINE)
+_PYTHON_ERROR = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)")
 
 
 def python_path(searched: Sequence[str]) -> list[str]:
@@ -104,6 +116,44 @@ def _find_problem(worker: Worker) -> str | None:
             f"{_WHAT_TO_DO}"
         )
     return None
+
+
+@contextmanager
+def telling_kind() -> Iterator[None]:
+    """Let errors of this package say their kind to `find_error`, which sees only their text.
+
+    A task of a job that is watched waits before it is tried again: where its error would only come
+    again, the job is stopped meanwhile.
+    """
+    context = TaskContext.get()
+    if context is not None and context.attemptNumber():
+        group = context.getLocalProperty("spark.jobGroup.id") or ""
+        time.sleep(_RETRY_SECONDS if group.startswith(WATCHED) else 0)
+    try:
+        yield
+    except IcechunkError as error:
+        error.add_note(f"{_KIND}{error.kind}")
+        raise
+
+
+def find_error(text: str) -> IcechunkError | None:
+    """The error of this package that Spark tells of, as it was raised in a task; None if none was."""
+    found = list(_OWN_ERROR.finditer(text))
+    if not found:
+        return None
+    name, message, kind = found[-1].groups()
+    cls = getattr(errors, name, None)
+    if not (isinstance(cls, type) and issubclass(cls, IcechunkError)):
+        return None
+    error = cls.__new__(cls, message)
+    IcechunkError.__init__(error, message, kind)
+    return error
+
+
+def find_last_line(text: str) -> str | None:
+    """The last line of the last Python traceback in what Spark tells, which names the error."""
+    found = _PYTHON_ERROR.findall(text)
+    return str(found[-1]) if found else None
 
 
 def explain_failure(text: str) -> str | None:

@@ -2,7 +2,7 @@
 
 import os
 from datetime import date, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -65,7 +65,7 @@ def test_no_verb_that_deletes_takes_a_time_without_a_zone(moment: Any) -> None:
     with pytest.raises(TypeError, match="time zone"):
         repo.find_expired_snapshots(moment)
     with pytest.raises(TypeError, match="time zone"):
-        repo.expire(now=moment or "now")
+        repo.expire(now=moment or cast("Any", "now"))
     with pytest.raises(TypeError, match="time zone"):
         maintain(None, repo, MaintenancePolicy(garbage_age=moment))
     assert not collect_garbage(None, repo, timedelta(days=1)).summary.snapshots_deleted

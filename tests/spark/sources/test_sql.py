@@ -1,6 +1,7 @@
 """Queries in SQL: right as Spark answers them, and only the chunks and columns read that they need."""
 
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 import frazil.spark
@@ -117,6 +118,14 @@ def test_without_ansi_a_time_in_a_list_is_a_text(spark: SparkSession, weather: W
             counts[ansi, len(text)] = found.n
 
     assert counts == {("true", 10): 216, ("true", 19): 216, ("false", 10): 0, ("false", 19): 216}
+
+
+def test_columns_are_suggested_from_all_that_the_table_has(
+    spark: SparkSession, weather: Weather
+) -> None:
+    for query in ("SELECT lat, heihgt FROM height", "SELECT max(heihgt) FROM height WHERE lat > 0"):
+        with pytest.raises(AnalysisException, match=r"Did you mean.*`height`"):
+            frazil.spark.sql(weather.repo, query, spark=spark)
 
 
 def test_what_is_no_query_is_refused(spark: SparkSession, weather: Weather) -> None:

@@ -14,6 +14,7 @@ import zarr
 import frazil
 from frazil import errors
 from frazil.cli.app import make_app
+from frazil.cli.cluster import explain_start
 from frazil.cli.failing import explain
 from tests.command_line import Frazil
 
@@ -276,3 +277,41 @@ def test_every_command_has_help_with_an_example(run: Frazil) -> None:
         assert shown.code == 0
         assert f"frazil {' '.join(map(str, name))}" in " ".join(shown.out.split())
         assert "--json" in shown.out
+
+
+def test_a_process_that_is_started_keeps_another_standard_error(tmp_path: Path) -> None:
+    program = f"""
+import subprocess, sys
+from pathlib import Path
+from frazil.cli.cluster import redirected_errors
+
+with Path({str(tmp_path / "log")!r}).open("wb") as log, redirected_errors(log.fileno()):
+    child = subprocess.Popen([sys.executable, "-c", "import sys; input(); sys.stderr.write('child')"],
+                             stdin=subprocess.PIPE)
+print("own", file=sys.stderr)
+child.communicate(b"go\\n")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+
+    assert done.stderr == "own\n"
+    assert (tmp_path / "log").read_text() == "child"
+
+
+@pytest.mark.parametrize(
+    ("raised", "log", "reason"),
+    [
+        (
+            "An error occurred while calling None.\n: org.SparkException: no master 'x'\n\tat",
+            "WARN Utils: loopback\n",
+            "no master 'x'",
+        ),
+        ("[JAVA_GATEWAY_EXITED] Java gateway", "WARN\nError: no memory\n\n", "Error: no memory"),
+        ("[JAVA_GATEWAY_EXITED] Java gateway", "", "[JAVA_GATEWAY_EXITED] Java gateway"),
+    ],
+)
+def test_a_spark_that_does_not_start_is_told_with_its_reason(
+    raised: str, log: str, reason: str
+) -> None:
+    assert f"did not start: {reason} (--debug" in explain_start(RuntimeError(raised), log)

@@ -1,5 +1,7 @@
 """What queries say about the tables that they read."""
 
+import re
+
 import pytest
 
 from frazil.errors import InvalidInputError
@@ -93,3 +95,24 @@ def test_a_definition_of_a_with_clause_does_not_see_itself(query: str, count: in
 def test_what_is_no_query_is_refused(text: str) -> None:
     with pytest.raises(InvalidInputError, match="query"):
         parse_query(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("SELECT FROM WHERE", "expected table name near 'WHERE' (line 1, column 17)"),
+        ("SELECT * FROM t\nWHERE a =", "near '=' (line 2, column 9)"),
+        ("SELECT * FROM t WHERE (a = 1", "expecting )"),
+        ("SELECT a FRM t", "something is missing or too much near 't'"),
+        ("SELECT * FROM t LIMIT", "near 'LIMIT'"),
+        ("SELECT * FROM t JOIN", "near 'JOIN'"),
+        ("SELECT CASE WHEN a FROM t", "near 'FROM'"),
+        ("SELECT 'abc FROM t", "a quote or a comment without its end"),
+        ("SELEC 1", "near '1'"),
+    ],
+)
+def test_a_syntax_error_is_told_in_words_of_sql(text: str, words: str) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        parse_query(text)
+    assert words in caught.value.message
+    assert not re.search(r"sqlglot|<|class|Token|\x1b", caught.value.message)

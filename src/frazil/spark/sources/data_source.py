@@ -35,6 +35,7 @@ from frazil.frames.options import (
 from frazil.frames.registry import open_table
 from frazil.frames.source import open_source
 from frazil.frames.table import Table
+from frazil.spark.workers import telling_kind
 
 NAME = "icechunk"
 
@@ -109,4 +110,5 @@ class TableReader(DataSourceReader):
         """Its rows."""
         # Where there are no partitions, Spark makes an empty one.
         if isinstance(partition, Piece):
-            yield from self._table.read(partition.value)
+            with telling_kind():
+                yield from self._table.read(partition.value)

@@ -29,6 +29,7 @@ from frazil.frames.source import AnyRepository, Source, open_source
 from frazil.frames.table import Table
 from frazil.spark.fan_out import dump
 from frazil.spark.settling import settle_worker
+from frazil.spark.workers import telling_kind
 
 _NAMED = Parameter.KEYWORD_ONLY
 _NOT_OF_READ = ("repo", "path", "time_zone")
@@ -48,7 +49,8 @@ def make_frame(spark: SparkSession, table: Table) -> DataFrame:
         table, partitions = loaded
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield from table.read(partitions[number])
+                with telling_kind():
+                    yield from table.read(partitions[number])
         settle_worker()
 
     count = len(partitions)

@@ -5,6 +5,8 @@ from dataclasses import replace
 from datetime import datetime
 from uuid import uuid4
 
+from pyspark.errors import AnalysisException
+from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession
 
 from frazil.byte_sizes import parse_bytes
@@ -24,6 +26,7 @@ from frazil.spark.sources.reading import is_ansi, make_frame, reads_plainly, tim
 from frazil.spark.sources.registering import session
 from frazil.urls import BranchRef, NamedRef, Ref, make_ref
 
+_UNKNOWN_COLUMN = "UNRESOLVED_COLUMN"
 GROUP_VIEW = "cells"
 """The name of all arrays of the group together."""
 TABLE_FOLDER = "repo"
@@ -62,25 +65,49 @@ def sql(
         engine_filters=True,
     )
     source = open_source(options, repo)
-    views: list[tuple[TableUse, str]] = []
+    views: list[str] = []
+    # What is raised is enough: Spark would log it as well.
+    log = PySparkLogger.getLogger("SQLQueryContextLogger")
+    was_disabled, log.disabled = log.disabled, True
     try:
-        summed = _find_sums(source, parsed)
-        if summed is not None:
-            table, query_of_sums = summed
-            views.append((parsed.uses[0], f"frazil_{uuid4().hex}"))
-            make_frame(running, table).createOrReplaceTempView(views[0][1])
-            return running.sql(query_of_sums.text(views[0][1]))
-        for use in parsed.uses:
-            asked = _find_table(source, use, parsed)
-            if asked is not None:
-                name = f"frazil_{uuid4().hex}"
-                make_frame(running, open_table(asked)).createOrReplaceTempView(name)
-                views.append((use, name))
-        return running.sql(parsed.replaced(views))
+        return _ask(running, source, parsed, views)
+    except AnalysisException as error:
+        if parsed.words is None or _UNKNOWN_COLUMN not in (error.getCondition() or ""):
+            raise
+        # Spark suggests columns that its views have: once more with all columns that there are.
+        return _ask(running, source, replace(parsed, words=None), views)
     finally:
+        log.disabled = was_disabled
         # Connect looks names up whenever a frame is run; elsewhere the frame has what it needs.
-        for _, name in views if not is_connect(running) else ():
+        for name in views if not is_connect(running) else ():
             running.catalog.dropTempView(name)
+
+
+def _ask(running: SparkSession, source: Source, query: Query, views: list[str]) -> DataFrame:
+    """The frame of a query about views that are made for it, and added to those given."""
+    summed = _find_sums(source, query)
+    if summed is not None:
+        table, query_of_sums = summed
+        return _analyzed(running, query_of_sums.text(_add_view(running, table, views)))
+    names: list[tuple[TableUse, str]] = []
+    for use in query.uses:
+        asked = _find_table(source, use, query)
+        if asked is not None:
+            names.append((use, _add_view(running, open_table(asked), views)))
+    return _analyzed(running, query.replaced(names))
+
+
+def _add_view(running: SparkSession, table: Table, views: list[str]) -> str:
+    views.append(f"frazil_{uuid4().hex}")
+    make_frame(running, table).createOrReplaceTempView(views[-1])
+    return views[-1]
+
+
+def _analyzed(running: SparkSession, text: str) -> DataFrame:
+    frame = running.sql(text)
+    if is_connect(running):
+        _ = frame.schema  # elsewhere it is looked at already
+    return frame
 
 
 def _find_sums(source: Source, query: Query) -> tuple[Table, SumQuery] | None:
