@@ -57,7 +57,7 @@ _CHECKED = frozenset(
 FailedChunks = list[tuple[int, ...]] | None
 """Coordinates of chunks that were not set, if there are any."""
 
-_MOST_SECONDS_TO_END = 5.0
+_MOST_SECONDS_TO_END = 20.0
 
 
 @check_arguments(only=_CHECKED)

@@ -69,3 +69,30 @@ def test_all_tasks_of_another_threads_event_loop_are_ended() -> None:
     thread.join()
     end_tasks(loop, timeout_seconds=60)  # one that has stopped has none
     loop.close()
+
+
+def test_tasks_that_queue_for_a_semaphore_are_ended(caplog: pytest.LogCaptureFixture) -> None:
+    waiting = Waiting()
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+
+    async def queue() -> list[asyncio.Task[None]]:
+        places = asyncio.Semaphore(10)
+
+        async def wait() -> None:
+            async with places:
+                await waiting.wait()
+
+        return [asyncio.create_task(wait()) for _ in range(5000)]
+
+    tasks = asyncio.run_coroutine_threadsafe(queue(), loop).result()
+
+    end_tasks(loop, timeout_seconds=60)
+
+    assert all(each.cancelled() for each in tasks)
+    assert waiting.begun == waiting.ended < 5000
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+    assert caplog.records == []
