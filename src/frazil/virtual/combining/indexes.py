@@ -1,4 +1,4 @@
-"""The coordinates of all dimensions, compared between sources and brought to one unit."""
+"""The coordinates of all dimensions, compared between sources."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from frazil.virtual.combining.agreement import are_equal
 from frazil.virtual.combining.problems import Problem, ProblemKind
 from frazil.virtual.sources import ArrayHeader, SourceHeader
 
-_CLOCK = ("units", "calendar")
+_MEANING = ("units", "calendar", "scale_factor", "add_offset")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,10 +20,6 @@ class Indexes:
 
     values: Mapping[str, Sequence[NDArray[Any]]]
     """By dimension, for each source, in the units of the first."""
-
-    def attributes_of(self, dim: str, headers: Sequence[SourceHeader]) -> Mapping[str, Any]:
-        """The attributes that hold for the values."""
-        return headers[0].arrays[dim].attributes
 
 
 def read_indexes(
@@ -57,7 +53,7 @@ def _read_index(
     values: list[NDArray[Any]] = []
     strangers: list[str] = []
     for header in headers:
-        found = _recounted(header.arrays[dim], first)
+        found = _comparable(header.arrays[dim], first)
         values += [] if found is None else [found]
         strangers += [header.name] if found is None else []
     if strangers:
@@ -74,19 +70,12 @@ def _find_values(header: SourceHeader, dim: str) -> NDArray[Any] | None:
     return array.values if array is not None and array.is_index else None
 
 
-def _recounted(array: ArrayHeader, first: ArrayHeader) -> NDArray[Any] | None:
-    """The values of a coordinate as the first source would have them."""
-    values = array.values
-    if values is None or array.metadata["data_type"] != first.metadata["data_type"]:
+def _comparable(array: ArrayHeader, first: ArrayHeader) -> NDArray[Any] | None:
+    """The values of a coordinate, if they mean what those of the first source do."""
+    if array.metadata["data_type"] != first.metadata["data_type"]:
         return None
-    if all(array.attributes.get(each) == first.attributes.get(each) for each in _CLOCK):
-        return values
-    # Decoding times takes xarray, and is only needed where files count from different days.
-    from frazil.virtual.combining import times  # noqa: PLC0415
-
-    if not times.is_time(array.attributes) or not times.is_time(first.attributes):
-        return None
-    return times.recount(values, array.attributes, first.attributes)
+    is_same = all(array.attributes.get(each) == first.attributes.get(each) for each in _MEANING)
+    return array.values if is_same else None
 
 
 def _compare_other_dims(headers: Sequence[SourceHeader], along: Sequence[str]) -> Iterator[Problem]:

@@ -13,6 +13,7 @@ from frazil.virtual.combining.axes import (
 from frazil.virtual.combining.indexes import Indexes, read_indexes
 from frazil.virtual.combining.plan import Plan, VariablePlan
 from frazil.virtual.combining.problems import Problem, Report
+from frazil.virtual.combining.times import count_alike
 from frazil.virtual.combining.variables import Placement, plan_variable
 from frazil.virtual.sources import Source, SourceHeader
 
@@ -24,10 +25,12 @@ def combine(sources: Iterable[Source | SourceHeader], dims: Sequence[str] | str 
     given. Without dims there can be but one source. Nothing is read, and nothing raised for what is
     wrong with the sources: `Plan.report` has every problem with its files.
     """
-    headers = [each.header if isinstance(each, Source) else each for each in sources]
+    given = [each.header if isinstance(each, Source) else each for each in sources]
     along = (dims,) if isinstance(dims, str) else tuple(dims)
-    rows = _number(headers)
+    rows = _number(given)
+    headers, time_problems = count_alike(given)
     indexes, index_problems = read_indexes(headers, along)
+    index_problems += time_problems
     if indexes is None:
         attributes = dict(headers[0].attributes)
         return Plan(rows, attributes, {}, Report(tuple(index_problems)))

@@ -8,7 +8,7 @@ import numpy as np
 from frazil.virtual.quiet import without_codec_warnings
 from frazil.virtual.readers.formats import Format
 from frazil.virtual.readers.found import FoundGroup, Loading
-from frazil.virtual.readers.loading import choose_loaded, load_values
+from frazil.virtual.readers.loading import choose_loaded, find_unread_bounds, load_values
 from frazil.virtual.readers.manifests import columns_of, metadata_of
 from frazil.virtual.readers.parsing import ParsedGroup, parse_group
 from frazil.virtual.readers.phony_dims import name_phony_dims
@@ -39,6 +39,8 @@ def _describe(parsed: ParsedGroup, loading: Loading) -> FoundGroup:
         elif choose_loaded(header, loading):
             header = replace(header, values=load_values(parsed.store, name))
         headers[name], references[name] = header, columns
+    for name in find_unread_bounds(headers):
+        headers[name] = replace(headers[name], values=load_values(parsed.store, name))
     for name, shape in parsed.shapes.items():
         headers[name] = ArrayHeader(name, {"shape": shape}, None, parsed.obstacles[name])
         references[name] = no_references(len(shape))

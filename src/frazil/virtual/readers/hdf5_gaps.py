@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from obspec_utils.readers import BlockStoreReader
 
 from frazil.errors import InvalidInputError
+from frazil.virtual.readers.phony_dims import is_dimension_only
 from frazil.virtual.readers.stores import SourceStores
 
 
@@ -35,6 +36,8 @@ class Members:
 
     datasets: Mapping[str, Dataset]
     groups: tuple[str, ...]
+    dims: tuple[str, ...]
+    """Datasets that only stand for a dimension."""
 
 
 def inspect_group(stores: SourceStores, url: str, group: str) -> Members:
@@ -45,13 +48,12 @@ def inspect_group(stores: SourceStores, url: str, group: str) -> Members:
         if not isinstance(found, h5py.Group):
             raise InvalidInputError(f"{url} has no group {group!r}")
         members = {name: found.get(name) for name in found}
+        datasets = {name: each for name, each in members.items() if isinstance(each, h5py.Dataset)}
+        dims = tuple(name for name, each in datasets.items() if is_dimension_only(each.id))
         return Members(
-            {
-                name: _inspect(each)
-                for name, each in members.items()
-                if isinstance(each, h5py.Dataset)
-            },
+            {name: _inspect(each) for name, each in datasets.items() if name not in dims},
             tuple(name for name, each in members.items() if isinstance(each, h5py.Group)),
+            dims,
         )
 
 

@@ -57,7 +57,7 @@ def _parse_hdf5(make_parser: Any, stores: SourceStores, url: str, group: str) ->
     members = hdf5_gaps.inspect_group(stores, url, group)
 
     def parse(without: Iterable[str]) -> ManifestStore:
-        dropped = [*members.groups, *without]
+        dropped = [*members.groups, *members.dims, *without]
         parsed: ManifestStore = make_parser(group=group or None, drop_variables=dropped)(
             url, stores
         )

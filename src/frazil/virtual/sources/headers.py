@@ -89,5 +89,23 @@ class SourceHeader:
         return f"{self.location}#{self.group}" if self.group else self.location
 
 
+def is_time(attributes: Mapping[str, Any]) -> bool:
+    """Return whether values are times after CF."""
+    units = attributes.get("units")
+    return isinstance(units, str) and " since " in units
+
+
+def find_bounds(arrays: Mapping[str, ArrayHeader]) -> dict[str, str]:
+    """Return the arrays that hold bounds or climatologies of times, with the coordinate of each."""
+    return {
+        bounds: name
+        for name, array in arrays.items()
+        if is_time(array.attributes)
+        for attribute in ("bounds", "climatology")
+        for bounds in _words(array.attributes.get(attribute))
+        if bounds in arrays and bounds != name
+    }
+
+
 def _words(value: object) -> list[str]:
     return value.split() if isinstance(value, str) else []

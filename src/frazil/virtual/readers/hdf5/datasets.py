@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
-import h5py
 import numpy as np
 from h5py import h5d, h5s, h5z
 from numpy.typing import NDArray
@@ -177,12 +176,3 @@ def _fill_text(properties: Any, dtype: np.dtype[Any]) -> str:
         return ""
     found = value[0] or b""
     return found.decode() if isinstance(found, bytes) else str(found)
-
-
-def is_dimension_only(dataset: Any) -> bool:
-    """Whether a dataset is there for the sake of a dimension of NetCDF4, and has no values."""
-    if not h5py.h5a.exists(dataset, b"_Netcdf4Dimid"):
-        return False
-    if dataset.get_create_plist().get_layout() == h5d.CHUNKED:
-        return dataset.chunk_iter(lambda _: True) is None
-    return bool(dataset.get_storage_size() == 0)

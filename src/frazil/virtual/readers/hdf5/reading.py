@@ -8,9 +8,10 @@ from h5py import h5, h5d, h5g, h5l, h5o, h5p
 from frazil.errors import InvalidInputError
 from frazil.virtual.readers.found import FoundGroup
 from frazil.virtual.readers.hdf5.attributes import NotPlainError, read_attributes
-from frazil.virtual.readers.hdf5.datasets import Surroundings, describe, is_dimension_only
+from frazil.virtual.readers.hdf5.datasets import Surroundings, describe
 from frazil.virtual.readers.hdf5.refusals import NotReadable
-from frazil.virtual.readers.phony_dims import name_phony_dims
+from frazil.virtual.readers.loading import find_unread_bounds
+from frazil.virtual.readers.phony_dims import is_dimension_only, name_phony_dims
 from frazil.virtual.sources import ArrayHeader, ReferenceColumns
 from frazil.virtual.sources.columns import no_references
 
@@ -35,6 +36,11 @@ def read_group(file: Any, around: Surroundings) -> FoundGroup:
                 obstacle = "it is a link of HDF5 into another file"
                 headers[name] = replace(headers[name], obstacle=obstacle, values=None)
                 references[name] = no_references(len(headers[name].shape))
+    bounds = find_unread_bounds(headers)
+    for name in bounds:
+        again = replace(around, loading=replace(around.loading, names=frozenset(bounds)))
+        member = h5o.open(group, name.encode("utf-8", "surrogateescape"))
+        headers[name], references[name] = describe(member, name, again)
     try:
         attributes = read_attributes(group)
     except (NotPlainError, UnicodeDecodeError) as error:
