@@ -174,6 +174,27 @@ def test_blocks_are_all_values_and_not_more_at_once_than_said() -> None:
     assert sorted(np.concatenate([block.ravel() for block in blocks])) == list(range(60))
 
 
+@pytest.mark.parametrize("named", ["bounds", "climatology"])
+@pytest.mark.parametrize("spoilt", ["time", "edges", None])
+def test_all_times_are_compared_as_times(named: str, spoilt: str | None) -> None:
+    def count_from(start: str, first: int) -> dict[str, Any]:
+        times = np.arange(first, first + 2)
+        units = {"units": f"days since {start}", "calendar": "noleap", named: "edges"}
+        edges = np.stack([times, times + 1], axis=1)
+        return {"time": ("time", times, units), "edges": (("time", "nv"), edges)}
+
+    there = count_from("2000-01-01", 2)
+    if spoilt is not None:
+        there[spoilt] = (there[spoilt][0], there[spoilt][1] - 2, *there[spoilt][2:])
+    many = {"t": ("time", np.ones(2)), "u": ("time", np.ones(2))}
+    source = xr.decode_cf(xr.Dataset({**count_from("2000-01-03", 0), **many}))
+    region = NewRegion(xr.decode_cf(xr.Dataset({**there, **many})), TWO_FILES[0], lambda: source)
+
+    found = checks.samples_equal_source().check_region(region)
+
+    assert [each.variable for each in found] == ([] if spoilt is None else [spoilt])
+
+
 def test_samples_are_compared_with_the_source() -> None:
     same = checks.samples_equal_source(share=1.0)
 

@@ -7,14 +7,18 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
+import xarray as xr
 from numpy.typing import NDArray
 
 from frazil.spark.arrays.regions import Box, cut, slices_of, whole
 from frazil.spark.checks.findings import Finding
 from frazil.spark.checks.subjects import NewRegion
 from frazil.spark.checks.values import choose, find_chunks
+from frazil.virtual.sources.headers import is_time
 
 _COMPARED = "biufcmM"
+_WHOLE_ITEMS = 1 << 20
+"""Arrays of times up to this size are compared as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +37,21 @@ class SamplesEqualSource:
 
     def check_region(self, region: NewRegion) -> Sequence[Finding]:
         """A finding for each variable that is another one in the file."""
-        arrays = dict(choose(region.dataset, self.variables, _COMPARED))
+        dataset = decode_climatologies(region.dataset)
+        arrays = dict(choose(dataset, self.variables, _COMPARED))
+        times = {} if self.variables is not None else find_times(dataset, region.region.dim)
         boxes = [
             (name, box)
             for name, array in arrays.items()
+            if name not in times
             for box in cut(whole(array.shape), find_chunks(array))
         ]
+        chosen = [(name, whole(array.shape)) for name, array in times.items()]
+        chosen += self._choose(boxes, region.region.file)
+        arrays |= times
         found: dict[str, Finding] = {}
-        with region.open_source() as source:
-            for name, box in self._choose(boxes, region.region.file):
+        with decode_climatologies(region.open_source()) as source:
+            for name, box in chosen:
                 if name in found or name not in source.variables:
                     continue
                 mine = np.asarray(arrays[name][slices_of(box)].values)
@@ -62,6 +72,7 @@ def samples_equal_source(
     """Some chunks of each file decode, and are equal to what the file itself holds.
 
     `share` of the chunks of a file are compared, and `at_least` so many; a file has always the same.
+    Values are compared decoded, and all times are, bounds and climatologies among them.
     """
     return SamplesEqualSource(share, at_least, None if variables is None else tuple(variables))
 
@@ -79,6 +90,37 @@ def choose_samples(chunks: int, count: int, seed: int) -> list[int]:
     return sorted(int(each) for each in chosen)
 
 
+def decode_climatologies(dataset: xr.Dataset) -> xr.Dataset:
+    """Return the dataset with climatologies as times, as Xarray decodes bounds.
+
+    They have the units of the coordinate that names them.
+    """
+    decoded = {}
+    for variable in dataset.variables.values():
+        name = variable.attrs.get("climatology", variable.encoding.get("climatology"))
+        clock = {key: variable.encoding.get(key) for key in ("units", "calendar")}
+        if name not in dataset.variables or not is_time(clock):
+            continue
+        raw = dataset.variables[name]
+        if raw.dtype.kind in "iuf" and "units" not in raw.attrs:
+            given = {key: value for key, value in clock.items() if value is not None}
+            timed = raw.copy(deep=False)
+            timed.attrs = {**raw.attrs, **given}
+            decoded[name] = xr.decode_cf(xr.Dataset({name: timed})).variables[name]
+    return dataset.assign(decoded)
+
+
+def find_times(dataset: xr.Dataset, dim: str | None) -> dict[str, xr.DataArray]:
+    """Return the small arrays of times along a dimension, or all of them without one."""
+    return {
+        str(name): dataset[name]
+        for name, variable in dataset.variables.items()
+        if (dim is None or dim in variable.dims)
+        and 0 < variable.size <= _WHOLE_ITEMS
+        and (variable.dtype.kind == "M" or is_time(variable.encoding))
+    }
+
+
 def _compare(mine: NDArray[Any], source: Any, box: Box) -> str | None:
     where = ", ".join(f"{start}:{stop}" for start, stop in box)
     if source.ndim != mine.ndim:
@@ -92,7 +134,20 @@ def _compare(mine: NDArray[Any], source: Any, box: Box) -> str | None:
 
 def count_different(one: NDArray[Any], other: NDArray[Any]) -> int:
     """How many values are not the same; NaN is equal to itself."""
+    if {one.dtype.kind, other.dtype.kind} == {"M", "O"}:
+        # Times of a longer axis may be beyond the range of datetime64.
+        one, other = _spell_times(one), _spell_times(other)
     differs = one != other
     if one.dtype.kind in "fcmM" and other.dtype.kind in "fcmM":
         differs &= ~(np.isnan(one) & np.isnan(other))
     return int(np.count_nonzero(differs))
+
+
+def _spell_times(values: NDArray[Any]) -> NDArray[Any]:
+    if values.dtype.kind == "M":
+        return values.astype("M8[us]").astype(str)
+    return np.array([_spell(each) for each in values.flat]).reshape(values.shape)
+
+
+def _spell(moment: Any) -> str:
+    return "NaT" if moment != moment else moment.isoformat(timespec="microseconds")

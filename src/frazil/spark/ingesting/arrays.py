@@ -1,10 +1,12 @@
 """Room for what is ingested: arrays made or grown, and values that come with the headers."""
 
+import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import zarr
 
+from frazil.errors import InvalidInputError
 from frazil.spark.ingesting.ledger import Region
 from frazil.spark.ingesting.planning import IngestPlan
 from frazil.virtual import Treatment, VariablePlan
@@ -35,6 +37,9 @@ def make_room(found: IngestPlan, store: Any, group: str) -> None:
 
 def _grow(found: IngestPlan, variable: VariablePlan, store: Any, path: str) -> None:
     array: zarr.Array[Any] = zarr.open_array(as_zarr(store), path=path, mode="r+", zarr_format=3)
+    if variable.treatment is Treatment.INLINE and _means_something_else(array, variable):
+        _rewrite(found, variable, store, path)
+        return
     shape = tuple(variable.metadata["shape"])
     if array.shape != shape:
         array.resize(shape)
@@ -47,6 +52,28 @@ def _grow(found: IngestPlan, variable: VariablePlan, store: Any, path: str) -> N
             array[place] = variable.values[place]
     elif not found.kept:
         array[...] = variable.values
+
+
+def _means_something_else(array: zarr.Array[Any], variable: VariablePlan) -> bool:
+    """Whether stored times were widened, or are counted in finer units."""
+    stored = json.loads(json.dumps(array.metadata.to_dict()))
+    if stored["data_type"] != variable.metadata["data_type"]:
+        return True
+    attributes = variable.metadata.get("attributes") or {}
+    return any(array.attrs.get(each) != attributes.get(each) for each in ("units", "calendar"))
+
+
+def _rewrite(found: IngestPlan, variable: VariablePlan, store: Any, path: str) -> None:
+    """Replace an array by one of all its values, old and new."""
+    if variable.values is None:
+        raise InvalidInputError(
+            f"invalid type or units of {path!r}: its values in the repository can't be converted to "
+            f"those of the files; leave it out with skip="
+        )
+    parent, _, name = path.rpartition("/")
+    del zarr.open_group(as_zarr(store), path=parent, mode="r+", zarr_format=3)[name]
+    array = create_array(store, path, _with_room(variable, found.append_dim))
+    array[...] = variable.values
 
 
 def unite(regions: Iterable[Region]) -> Iterator[Region]:

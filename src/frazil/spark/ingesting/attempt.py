@@ -38,14 +38,17 @@ from frazil.spark.ingesting.placing import PlacedCell, Placement, adopt, plan_pl
 from frazil.spark.ingesting.planning import (
     IngestPlan,
     Replacing,
+    find_unread,
     loaded_everywhere,
     plan_ingest,
     split_replacing,
 )
+from frazil.spark.ingesting.planning import refuse as refuse_problems
 from frazil.spark.ingesting.report import IngestReport, describe, finish, nothing_to_do
 from frazil.spark.ingesting.splitting import plan_rules
 from frazil.spark.job import Job
 from frazil.virtual import SourceHeader, Treatment
+from frazil.virtual.combining.times import count_alike, find_times
 from frazil.virtual.writing import join
 
 METRICS = "frazil_job"
@@ -115,14 +118,13 @@ class Attempt:
     def _plan(
         self, session: Session, work: Work, sources: Mapping[str, ParsedSource]
     ) -> IngestPlan:
-        new = [sources[file.location].header for file in work.new]
+        headers = [sources[file.location].header for file in work.files]
+        existing, headers = self._count_times(session, headers)
+        new = headers[: len(work.new)]
         changed: list[Replacing] = [
-            (sources[file.location].header, entry.region) for file, entry in work.changed
+            (header, entry.region)
+            for header, (_, entry) in zip(headers[len(work.new) :], work.changed, strict=True)
         ]
-        headers = [*new, *(header for header, _ in changed)]
-        existing = read_existing(
-            session.store, self.options.group, loaded_everywhere(headers), self.options.append_dim
-        )
         if self.options.on_failed_check == "quarantine" and existing is not None:
             refuse_late(new, existing, self.options.append_dim)
         if self.options.on_overlap == "replace" and existing is not None:
@@ -134,6 +136,26 @@ class Attempt:
                 headers, existing, self.options.append_dim, self.options.region, choice
             )
         return plan_ingest(new, changed, existing, self.options.append_dim, choice)
+
+    def _count_times(
+        self, session: Session, headers: Sequence[SourceHeader]
+    ) -> tuple[SourceHeader | None, list[SourceHeader]]:
+        """What is there, and the sources, with times counted alike: as there, if a type holds that."""
+        group, dim = self.options.group, self.options.append_dim
+        fresh = loaded_everywhere(headers)
+        existing = read_existing(session.store, group, fresh, dim)
+        if existing is None:
+            counted, problems = count_alike(headers)
+            refuse_problems(problems, Choice(self.options.mode))
+            return None, counted
+        times = find_times([existing, *headers]) & existing.arrays.keys()
+        # Of virtual ones the values can't be read without access to their files.
+        native = find_native(session.state, group, times)
+        existing = read_existing(session.store, group, fresh, dim, native) or existing
+        (there, *counted), problems = count_alike([existing, *headers])
+        problems += find_unread(existing, there, times - native)
+        refuse_problems(problems, Choice(self.options.mode))
+        return there, counted
 
     def _choose(
         self, session: Session, existing: SourceHeader | None, headers: Sequence[SourceHeader]

@@ -1,7 +1,7 @@
 """What a group of the repository holds already, as a source that new ones have to fit."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -20,12 +20,16 @@ _NO_VERSION = FileVersion(None, datetime(1970, 1, 1, tzinfo=UTC), 0)
 
 
 def read_existing(
-    store: object, group: str, fresh: Mapping[str, ArrayHeader], append_dim: str | None
+    store: object,
+    group: str,
+    fresh: Mapping[str, ArrayHeader],
+    append_dim: str | None,
+    times: Collection[str] = (),
 ) -> SourceHeader | None:
     """The header of a group, as one of those that it is combined with; None where it has no arrays.
 
     `fresh` are the arrays whose values come with all the new headers. Of those that are kept as values
-    here, too, only what has to be compared is read.
+    here, too, only what has to be compared is read, and `times`, which may have to be counted anew.
     """
     with without_codec_warnings():
         found = find_group(store, group)
@@ -33,7 +37,10 @@ def read_existing(
             return None
         arrays = {
             name: _read_array(
-                array, ArrayHeader(name, _metadata(array)), fresh.get(name), append_dim
+                array,
+                ArrayHeader(name, _metadata(array)),
+                fresh.get(name),
+                None if name in times else append_dim,
             )
             for name, array in found.arrays()
         }

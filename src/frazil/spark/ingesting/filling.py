@@ -14,7 +14,7 @@ from frazil.spark.ingesting.existing import THE_REPOSITORY
 from frazil.spark.ingesting.ledger import Region
 from frazil.spark.ingesting.modes import Choice, choose_native, find_one_way, find_unsolved
 from frazil.spark.ingesting.native import NativeArray, Part
-from frazil.spark.ingesting.planning import IngestPlan, find_run, refuse
+from frazil.spark.ingesting.planning import IngestPlan, find_run, have_one_clock, refuse
 from frazil.spark.ingesting.region_options import RegionOption
 from frazil.virtual import (
     Plan,
@@ -37,8 +37,6 @@ from frazil.virtual.sources import ArrayHeader
 
 Places = Mapping[str, Region]
 """From where to where a source goes, by dimension."""
-
-_CLOCK = ("units", "calendar")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -162,12 +160,13 @@ def _find_place(filling: Filling, header: SourceHeader, dim: str) -> Region | st
         if mine is None or theirs is None:
             is_whole = header.dims[dim] == whole[1]
             return whole if is_whole else "no values of a coordinate to place it by"
-        found = find_run(theirs, mine) if _have_one_clock(header, filling.existing, dim) else None
+        found = find_run(theirs, mine) if have_one_clock(header, filling.existing, dim) else None
         return found or "its values are not there in the repository, one after the other"
     place = whole if asked is None else _to_region(asked, whole[1], dim)
     if mine is None or theirs is None or len(mine) != place[1] - place[0]:
         return place
-    if not are_equal(mine, theirs[slice(*place)]):
+    is_same = have_one_clock(header, filling.existing, dim)
+    if not is_same or not are_equal(mine, theirs[slice(*place)]):
         return f"its values are not those of the repository in [{place[0]}:{place[1]}]"
     return place
 
@@ -188,11 +187,6 @@ def _to_region(asked: object, length: int, dim: str) -> Region:
 def _values(header: SourceHeader, dim: str) -> NDArray[Any] | None:
     array = header.arrays.get(dim)
     return array.values if array is not None and array.is_index else None
-
-
-def _have_one_clock(one: SourceHeader, other: SourceHeader, dim: str) -> bool:
-    first, second = one.arrays[dim].attributes, other.arrays[dim].attributes
-    return all(first.get(each) == second.get(each) for each in _CLOCK)
 
 
 # What becomes of variables

@@ -21,7 +21,7 @@ from frazil.spark.checks.findings import render_findings
 from frazil.spark.checks.running import Subject, run_checks
 from frazil.spark.checks.subjects import AnyCheck, TellsOf
 from frazil.spark.ingesting.parsing import ParsedSource, Reading
-from frazil.spark.ingesting.planning import IngestPlan
+from frazil.spark.ingesting.planning import IngestPlan, have_one_clock
 from frazil.spark.ingesting.source_data import SourceData
 from frazil.virtual import SourceHeader
 
@@ -87,7 +87,7 @@ def is_late(header: SourceHeader, existing: SourceHeader, dim: str | None) -> bo
     if mine.values is None or theirs.values is None or not len(mine.values) * len(theirs.values):
         return False
     is_comparable = mine.values.dtype.kind in _ORDERED and theirs.values.dtype.kind in _ORDERED
-    if not is_comparable or mine.attributes.get("units") != theirs.attributes.get("units"):
+    if not is_comparable or not have_one_clock(header, existing, dim):
         return False
     between = (mine.values < theirs.values.max()) & (mine.values > theirs.values.min())
     return bool(np.all(between)) and not np.any(np.isin(mine.values, theirs.values))

@@ -3,6 +3,7 @@
 import pickle
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import zstandard
 
@@ -22,6 +23,8 @@ from frazil.virtual.readers.opening import SMALL_BYTES, open_from
 from frazil.virtual.readers.stores import Credentials, SourceStores
 
 _MOST_TASKS_A_SLOT = 64
+_NAMING = ("bounds", "climatology", "coordinates", "ancillary_variables", "grid_mapping")
+"""Attributes of CF that are names of arrays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +106,24 @@ def rename(source: Source, names: Mapping[str, str]) -> Source:
     arrays = {}
     for name, array in source.arrays.items():
         new = names.get(name, name)
-        dims = array.metadata.get("dimension_names") or ()
-        metadata = {**array.metadata, "dimension_names": [names.get(dim, dim) for dim in dims]}
-        arrays[new] = replace(array, name=new, metadata=metadata if dims else array.metadata)
+        metadata = dict(array.metadata)
+        if metadata.get("dimension_names"):
+            metadata["dimension_names"] = [names.get(dim, dim) for dim in array.dims]
+        if metadata.get("attributes"):
+            metadata["attributes"] = _rename_in(array.attributes, names)
+        arrays[new] = replace(array, name=new, metadata=metadata)
     references = {names.get(name, name): each for name, each in source.references.items()}
-    return Source(replace(source.header, arrays=arrays), references)
+    attributes = _rename_in(source.attributes, names)
+    return Source(replace(source.header, arrays=arrays, attributes=attributes), references)
+
+
+def _rename_in(attributes: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Attributes that name arrays, with their new names."""
+    found = dict(attributes)
+    for each in _NAMING:
+        if isinstance(found.get(each), str):
+            found[each] = " ".join(names.get(word, word) for word in found[each].split())
+    return found
 
 
 def share_equal(outcomes: Iterable[Outcome]) -> list[Outcome]:

@@ -1,6 +1,6 @@
 """What an ingest would write, and everything that is wrong with its sources: pure."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -120,6 +120,27 @@ def _with_natives(
     )
 
 
+def find_unread(
+    existing: SourceHeader, counted: SourceHeader, names: Iterable[str]
+) -> Iterator[Problem]:
+    """Times in the repository that were not read, and would have to be converted."""
+    for name in sorted(names):
+        before, after = existing.arrays[name], counted.arrays[name]
+        is_kept = before.metadata["data_type"] == after.metadata["data_type"]
+        if not is_kept or before.attributes != after.attributes:
+            text = (
+                "it is virtual in the repository, and neither its type nor its units hold the times "
+                "of the files: rechunk it first"
+            )
+            yield Problem(ProblemKind.COORDINATE, name, text, ())
+
+
+def have_one_clock(one: SourceHeader, other: SourceHeader, dim: str) -> bool:
+    """Return whether the coordinates of two sources have the same units and calendar."""
+    first, second = one.arrays[dim].attributes, other.arrays[dim].attributes
+    return all(first.get(each) == second.get(each) for each in ("units", "calendar"))
+
+
 def split_replacing(
     new: Sequence[SourceHeader], existing: SourceHeader, dim: str | None
 ) -> tuple[list[SourceHeader], list[Replacing]]:
@@ -129,7 +150,9 @@ def split_replacing(
     replacing: list[Replacing] = []
     for header in new:
         values = _values_along(header, dim)
-        region = None if there is None or values is None else find_run(there, values)
+        region = None
+        if dim is not None and there is not None and values is not None:
+            region = find_run(there, values) if have_one_clock(header, existing, dim) else None
         if region is None:
             bringing.append(header)
         else:

@@ -14,6 +14,7 @@ from frazil import virtual
 from frazil.errors import ObjectNotFoundError
 from frazil.repository import Repository
 from frazil.session import Session
+from frazil.spark.checks.samples import decode_climatologies
 from frazil.spark.ingesting.configuring import add_to, configure
 from frazil.spark.ingesting.containers import common_folders, plan_containers
 from frazil.spark.ingesting.parsing import Reading, rename
@@ -50,7 +51,7 @@ class SourceData:
             phony_dims="access",
         )
         names = {old: new for old, new in self.reading.rename.items() if old in found.variables}
-        return found.reset_coords().rename_vars(names)
+        return decode_climatologies(found).reset_coords().rename_vars(names)
 
     def _open_references(self, location: str) -> xr.Dataset:
         store: Any = refer_to(location, self.reading).store

@@ -7,7 +7,7 @@ and are converted with it.
 import base64
 import struct
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -87,6 +87,15 @@ def count_alike(
     if not changed:
         return list(headers), problems
     return [_with_arrays(header, row, changed) for row, header in enumerate(headers)], problems
+
+
+def find_times(headers: Iterable[SourceHeader]) -> set[str]:
+    """Return the names of all arrays of times, bounds among them."""
+    found: set[str] = set()
+    for header in headers:
+        found |= find_bounds(header.arrays).keys()
+        found |= {name for name, array in header.arrays.items() if is_time(array.attributes)}
+    return found
 
 
 Family = Mapping[str, Sequence[_Entry]]
@@ -279,7 +288,7 @@ def _encode(ticks: Ticks, wanted: ArrayHeader, clock: Clock) -> NDArray[Any] | N
     step, dtype = measured[1], np.dtype(wanted.metadata["data_type"])
     is_missing = np.array([each is None for each in ticks], bool)
     if dtype.kind in "iu":
-        limits = np.iinfo(dtype)
+        limits = np.iinfo(dtype.name)
         numbers = [0 if each is None else each // step for each in ticks]
         if any(each is not None and each % step for each in ticks) or not all(
             limits.min <= each <= limits.max for each in numbers
@@ -435,4 +444,5 @@ def _differences(moments: NDArray[Any], start: Any) -> list[int]:
 
 
 def _nanoseconds(delta: Any) -> int:
-    return ((delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds) * 1_000
+    seconds = int(delta.days) * 86_400 + int(delta.seconds)
+    return (seconds * 1_000_000 + int(delta.microseconds)) * 1_000
