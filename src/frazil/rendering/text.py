@@ -9,6 +9,8 @@ from typing import Any
 
 from frazil.rendering.items import Shown, public_name
 
+_SHOWN_NAMES = 30
+
 
 def render_call(value: object) -> str:
     """A value as the expression that makes it."""
@@ -101,8 +103,26 @@ def indent(text: str) -> str:
 
 def suggest(name: str, known: Iterable[str]) -> str:
     """Say which of the known names is nearest to an unknown one, or which there are."""
+    names = list(known)
+    near = _find_near(name, names)
+    if near is not None:
+        return f"did you mean {near!r}?"
+    return f"there are {', '.join(names)}" if names else "there are none"
+
+
+def list_known(name: str, known: Iterable[str], what: str) -> str:
+    """List the names there are of some kind, with the one that is nearest to an unknown one."""
+    names = list(dict.fromkeys(known))
+    if not names:
+        return f"no {what}"
+    shown = ", ".join(names[:_SHOWN_NAMES])
+    more = f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
+    near = _find_near(name, names)
+    hint = "" if near is None else f"; did you mean {near!r}?"
+    return f"{what} {shown}{more}{hint}"
+
+
+def _find_near(name: str, known: Iterable[str]) -> str | None:
     by_lower = {each.lower(): each for each in known}
     near = get_close_matches(name.lower(), by_lower, n=1)
-    if near:
-        return f"did you mean {by_lower[near[0]]!r}?"
-    return f"there are {', '.join(by_lower.values())}" if by_lower else "there are none"
+    return by_lower[near[0]] if near else None

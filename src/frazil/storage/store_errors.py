@@ -19,6 +19,7 @@ from obstore.exceptions import PermissionDeniedError as ForbiddenError
 from frazil.errors import (
     IncompleteResponseError,
     ObjectNotFoundError,
+    ObjectRangeError,
     PermissionDeniedError,
     StorageError,
     StorageTimeoutError,
@@ -27,6 +28,8 @@ from frazil.errors import (
     UnsafeStorageError,
 )
 from frazil.urls import is_secret
+
+_RANGE_SIGNS = ("Wanted range starting at", "CONTENT_RANGE", "Requested range was invalid")
 
 
 class Failure(Enum):
@@ -83,6 +86,7 @@ class Diagnosis:
 
 _ERRORS: dict[Failure, type[StorageError]] = {
     Failure.FORBIDDEN: PermissionDeniedError,
+    Failure.RANGE: ObjectRangeError,
     Failure.TIMEOUT: StorageTimeoutError,
     Failure.UNAVAILABLE: ThrottledError,
     Failure.UNREACHABLE: StorageUnreachableError,
@@ -158,8 +162,8 @@ def _classify(error: Exception, whole: str) -> Failure:
     for kind, failure in _BY_TYPE:
         if isinstance(error, kind):
             return failure
-    if "Wanted range starting at" in whole or "CONTENT_RANGE" in whole:
-        # obstore's own finding, where a server answers with nothing instead of 416.
+    if any(sign in whole for sign in _RANGE_SIGNS):
+        # obstore's own findings: a server answers with nothing instead of 416, or a disk has less.
         return Failure.RANGE
     if "TimedOut" in whole or "timed out" in whole:
         return Failure.TIMEOUT

@@ -12,6 +12,7 @@ from zarr.core.metadata import ArrayV3Metadata
 from zarr.storage import MemoryStore
 
 from frazil.errors import InvalidInputError
+from frazil.rendering.text import list_known
 from frazil.virtual import ArrayHeader
 
 Chunks = Mapping[str, int | Mapping[str, int]]
@@ -38,14 +39,18 @@ class Wishes:
 
     def __post_init__(self) -> None:
         for name, settings in self.encoding.items():
+            if not isinstance(settings, Mapping):
+                raise InvalidInputError(
+                    f"invalid encoding {settings!r} of {name!r}: it must be a dict of settings"
+                )
             unknown = sorted(settings.keys() - SETTINGS)
             if unknown:
                 raise InvalidInputError(
-                    f"encoding of {name!r} has {', '.join(unknown)}, where it can have only "
-                    f"{', '.join(sorted(SETTINGS))}"
+                    f"invalid encoding {unknown[0]!r} of {name!r}: there are "
+                    f"{list_known(unknown[0], sorted(SETTINGS), 'settings')}"
                 )
         sizes = [each for value in self.chunks.values() for each in _values(value)]
-        if any(size == 0 or size < -1 for size in sizes):
+        if any(not isinstance(size, int) or size == 0 or size < -1 for size in sizes):
             raise InvalidInputError(f"chunks={dict(self.chunks)!r}: a length is 1 or more, or -1")
 
     def __bool__(self) -> bool:
@@ -67,7 +72,10 @@ class Wishes:
         named = {**(own if isinstance(own, Mapping) else {}), **(given or {})}
         unknown = sorted(named.keys() - set(dims))
         if unknown:
-            raise InvalidInputError(f"{variable} has no dimension {', '.join(unknown)}: {dims}")
+            raise InvalidInputError(
+                f"invalid chunks of {variable!r} along {unknown[0]!r}: it has "
+                f"{list_known(unknown[0], dims, 'dimensions')}"
+            )
         return {dim: size for dim, size in {**common, **named}.items() if dim in dims}
 
 
@@ -167,5 +175,5 @@ def _fit_shards(chunks: Sequence[int], shards: Any) -> tuple[int, ...]:
     )
 
 
-def _values(size: int | Mapping[str, int]) -> list[int]:
-    return [size] if isinstance(size, int) else list(size.values())
+def _values(size: Any) -> list[Any]:
+    return list(size.values()) if isinstance(size, Mapping) else [size]

@@ -14,6 +14,7 @@ from frazil.spark.ingesting.existing import THE_REPOSITORY
 from frazil.spark.ingesting.ledger import Region
 from frazil.spark.ingesting.modes import Choice, choose_native, find_one_way, find_unsolved
 from frazil.spark.ingesting.native import NativeArray, Part
+from frazil.spark.ingesting.options import refuse_unnamed
 from frazil.spark.ingesting.planning import IngestPlan, find_run, have_one_clock, refuse
 from frazil.spark.ingesting.region_options import RegionOption
 from frazil.virtual import (
@@ -110,12 +111,9 @@ def _refuse_unknown(filling: Filling) -> None:
         if filling.region != "auto":
             raise InvalidInputError(f"region={filling.region!r} is neither 'auto' nor by dimension")
         return
-    unknown = sorted(filling.region.keys() - filling.existing.dims.keys())
-    if unknown:
-        raise InvalidInputError(
-            f"region= names {', '.join(unknown)}, where there are only the dimensions "
-            f"{', '.join(filling.existing.dims)}"
-        )
+    refuse_unnamed(
+        "region", filling.region, filling.existing.dims, "dimensions", "the arrays there"
+    )
 
 
 def _is_filled(array: ArrayHeader, filling: Filling) -> bool:

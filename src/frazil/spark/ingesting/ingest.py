@@ -2,6 +2,7 @@
 
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from os import PathLike
 from typing import Any
@@ -25,6 +26,7 @@ from frazil.spark.ingesting.attempt import Attempt, OpenedSources
 from frazil.spark.ingesting.configuring import current_config
 from frazil.spark.ingesting.discovery import SourceFile, SourceName, discover
 from frazil.spark.ingesting.encodings import Chunks, Encoding, Wishes
+from frazil.spark.ingesting.existing import read_existing
 from frazil.spark.ingesting.frames import parse_sources
 from frazil.spark.ingesting.gate import refuse
 from frazil.spark.ingesting.here import parse_here
@@ -35,9 +37,18 @@ from frazil.spark.ingesting.options import (
     OnFailedCheck,
     OnOverlap,
     Options,
+    refuse_mistyped,
     refuse_unknown,
+    refuse_unnamed,
 )
-from frazil.spark.ingesting.parsing import BadFile, Reading, bad_files, group_files
+from frazil.spark.ingesting.parsing import (
+    BadFile,
+    Outcome,
+    ParsedSource,
+    Reading,
+    bad_files,
+    group_files,
+)
 from frazil.spark.ingesting.region_options import RegionOption
 from frazil.spark.ingesting.report import IngestReport, nothing_to_do, with_quarantined
 from frazil.spark.job import Job
@@ -51,6 +62,7 @@ _TRIES = 5
 """So often a plan is made anew because somebody else committed."""
 _ROUNDS = 10
 """So often a plan is made anew because files are left out."""
+_SHOWN_FILES = 20
 _URI_COLUMNS = ("source", "uri", "url", "path")
 
 
@@ -120,6 +132,10 @@ def ingest(
     refuse_unknown(
         mode=mode, on_overlap=on_overlap, on_bad_file=on_bad_file, on_failed_check=on_failed_check
     )
+    refuse_mistyped(
+        append_dim=append_dim, group=group, source_group=source_group, skip=skip, load=load,
+        rename=rename, chunks=chunks, encoding=encoding,
+    )  # fmt: skip
     if mode == "virtual" and (chunks or encoding):
         raise InvalidInputError("chunks= and encoding= are for mode='native' and 'auto'")
     wanted = as_checks(checks)
@@ -185,8 +201,10 @@ def _run(
     runner = choose_runner(spark, job, run_on, storage, is_small=is_small)
     with job.leasing(storage, "ingest"), _opening(runner, reading, locations, most) as parsed:
         bad = bad_files(parsed.outcomes)
-        if bad and options.on_bad_file == "fail":
-            raise _refuse(bad)
+        is_empty = len(bad) == len(parsed.outcomes) and all(each.is_empty for each in bad)
+        if bad and (options.on_bad_file == "fail" or (is_empty and not work.known)):
+            raise _refuse(bad, is_empty)
+        _refuse_unknown_names(parsed.outcomes, repository, reading, options)
         return _try(Attempt(job, repository, files, parsed, options, reading, start))
 
 
@@ -244,9 +262,53 @@ def _find_column(columns: list[str]) -> str:
     return named[0]
 
 
-def _refuse(bad: tuple[BadFile, ...]) -> InvalidSourcesError:
-    lines = [f"{each.location}: {each.reason}" for each in bad]
+def _refuse(bad: tuple[BadFile, ...], is_empty: bool) -> InvalidSourcesError:
+    lines = [f"{each.location}: {each.reason}" for each in bad[:_SHOWN_FILES]]
+    if len(bad) > _SHOWN_FILES:
+        lines.append(f"and {len(bad) - _SHOWN_FILES} more files")
+    head = "files can't be read; on_bad_file='skip' leaves them out"
     return InvalidSourcesError(
-        "files can't be read; on_bad_file='skip' leaves them out:\n" + "\n".join(lines),
+        "\n".join([f"{'no file has arrays to ingest' if is_empty else head}:", *lines]),
         files=[each.location for each in bad],
     )
+
+
+def _refuse_unknown_names(
+    outcomes: Iterable[Outcome], repository: Repository, reading: Reading, options: Options
+) -> None:
+    """Raise InvalidInputError where an option names something that there is not."""
+    sources = [each for each in outcomes if isinstance(each, ParsedSource)]
+    if not sources:
+        return
+    inside = {(each.arrays, each.dims) for each in sources}
+    arrays = dict.fromkeys(name for names, _ in sorted(inside) for name in names)
+    dims = dict.fromkeys(dim for _, names in sorted(inside) for dim in names)
+    refuse_unnamed("skip", reading.skip, arrays, "arrays")
+    refuse_unnamed("load", reading.load, arrays, "arrays")
+    refuse_unnamed("rename", reading.rename, {**arrays, **dims}, "arrays and dimensions")
+    for names, _ in inside:
+        _refuse_same_names([each for each in names if each not in reading.skip], reading.rename)
+    headers = [each.header for each in sources]
+    arrays = dict.fromkeys(name for each in headers for name in each.arrays)
+    dims = dict.fromkeys(dim for each in headers for dim in each.dims)
+    # A coordinate without a dimension of its name has a message of its own.
+    if options.append_dim is not None and options.append_dim not in arrays:
+        refuse_unnamed("append_dim", [options.append_dim], dims, "dimensions")
+    chunks, encoding = options.wishes.chunks, options.wishes.encoding
+    named = [name for name, size in chunks.items() if isinstance(size, Mapping)]
+    plain = [name for name in chunks if name not in named]
+    if {*named, *encoding} - arrays.keys() or set(plain) - dims.keys():
+        store = repository.readonly_session(options.branch).store
+        existing = read_existing(store, options.group, {}, None)
+        arrays |= {} if existing is None else dict.fromkeys(existing.arrays)
+        dims |= {} if existing is None else dict.fromkeys(existing.dims)
+    refuse_unnamed("chunks", plain, dims, "dimensions")
+    refuse_unnamed("chunks", named, arrays, "arrays")
+    refuse_unnamed("encoding", encoding, arrays, "arrays")
+
+
+def _refuse_same_names(names: Iterable[str], rename: Mapping[str, str]) -> None:
+    counts = Counter(rename.get(name, name) for name in names)
+    twice = [name for name, count in counts.items() if count > 1]
+    if twice:
+        raise InvalidInputError(f"invalid rename: it gives several arrays the name {twice[0]!r}")

@@ -1,10 +1,11 @@
 """What an ingest is told by its caller."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from frazil.errors import InvalidInputError
+from frazil.rendering.text import list_known
 from frazil.spark.checks.subjects import AnyCheck
 from frazil.spark.ingesting.encodings import Wishes
 from frazil.spark.ingesting.region_options import RegionOption
@@ -51,3 +52,55 @@ def refuse_unknown(**given: str) -> None:
         if value not in _ALTERNATIVES[name]:
             known = ", ".join(map(repr, _ALTERNATIVES[name]))
             raise InvalidInputError(f"{name}={value!r} is none of {known}")
+
+
+def refuse_mistyped(**given: object) -> None:
+    """Raise InvalidInputError for an option that is not of its type, before anything is read."""
+    for name, value in given.items():
+        is_right, wanted = _SHAPES[name]
+        if not is_right(value):
+            raise InvalidInputError(f"invalid {name} {value!r}: it must be {wanted}")
+
+
+def refuse_unnamed(
+    option: str, names: Iterable[str], known: Collection[str], what: str, whose: str = "the files"
+) -> None:
+    """Raise InvalidInputError for a name that nothing has, with the names there are."""
+    for name in names:
+        if name not in known:
+            raise InvalidInputError(
+                f"invalid {option} {name!r}: {whose} have {list_known(name, known, what)}"
+            )
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _are_names(value: Any) -> bool:
+    is_several = isinstance(value, Collection) and not isinstance(value, str | bytes)
+    return is_several and all(map(_is_name, value))
+
+
+def _maps_names(value: Any) -> bool:
+    is_mapping = value is None or isinstance(value, Mapping)
+    return is_mapping and all(map(_is_name, value or ()))
+
+
+_NAMES = (_are_names, "a list of names of arrays")
+_SHAPES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "append_dim": (
+        lambda value: value is None or _is_name(value),
+        "the name of one dimension, or None for a single file",
+    ),
+    "group": (lambda value: isinstance(value, str), "the path of a group"),
+    "source_group": (lambda value: isinstance(value, str), "the path of a group"),
+    "skip": _NAMES,
+    "load": _NAMES,
+    "rename": (
+        lambda value: _maps_names(value) and all(map(_is_name, (value or {}).values())),
+        "a dict of new names by old ones",
+    ),
+    "chunks": (_maps_names, "a dict by dimension, or by variable and dimension"),
+    "encoding": (_maps_names, "a dict of settings by variable"),
+}

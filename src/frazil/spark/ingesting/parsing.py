@@ -6,9 +6,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import zstandard
+from obstore.exceptions import BaseError
 
 from frazil import virtual
-from frazil.errors import IcechunkError, ObjectNotFoundError, StorageError
+from frazil.errors import IcechunkError, ObjectNotFoundError, ObjectRangeError, StorageError
 from frazil.spark.ingesting.containers import common_folders
 from frazil.spark.ingesting.describing import describe_opaque
 from frazil.virtual import (
@@ -18,8 +19,8 @@ from frazil.virtual import (
     SourceHeader,
     VirtualChunkContainer,
 )
-from frazil.virtual.readers.found import Loading
-from frazil.virtual.readers.opening import SMALL_BYTES, open_from
+from frazil.virtual.readers.found import INTERRUPTIONS, Loading
+from frazil.virtual.readers.opening import SMALL_BYTES, find_groups, open_from
 from frazil.virtual.readers.stores import Credentials, SourceStores
 
 _MOST_TASKS_A_SLOT = 64
@@ -53,6 +54,10 @@ class ParsedSource:
     header: SourceHeader
     folders: tuple[str, ...]
     """The folders that its references lead to, one a store."""
+    arrays: tuple[str, ...] = ()
+    """The names that its arrays have in the file."""
+    dims: tuple[str, ...] = ()
+    """The names that its dimensions have in the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,8 @@ class BadFile:
 
     location: str
     reason: str
+    is_empty: bool = False
+    """Whether there is nothing to ingest in it: no arrays, or no such group."""
 
 
 Outcome = ParsedSource | BadFile
@@ -74,22 +81,41 @@ def parse(
     `stores` are those of other files that are read in the same way, if there are any.
     """
     try:
-        source = open_from(
-            stores or reading.open_stores(),
-            location,
-            group=reading.group,
-            loading=Loading(frozenset(reading.load), SMALL_BYTES),
-        )
-    except ObjectNotFoundError as error:
+        return _parse(location, reading, stores or reading.open_stores())
+    except (ObjectNotFoundError, ObjectRangeError) as error:
         return BadFile(location, error.message), None
-    except StorageError:
+    except (StorageError, BaseError, *INTERRUPTIONS):
         raise
     except IcechunkError as error:
-        return BadFile(location, error.message), None
+        return BadFile(location, error.message, error.kind == "node-not-found"), None
+    except BaseException as error:
+        # Values are decoded by others' code, which raises whatever it likes.
+        text = str(error).strip().partition("\n")[0]
+        return BadFile(location, f"it can't be read: {type(error).__name__}: {text}"), None
+
+
+def _parse(location: str, reading: Reading, stores: SourceStores) -> tuple[Outcome, Source | None]:
+    loading = Loading(frozenset(reading.load), SMALL_BYTES)
+    source = open_from(stores, location, group=reading.group, loading=loading)
+    if not source.arrays:
+        return BadFile(location, _explain_empty(location, reading, stores), is_empty=True), None
     described = describe_opaque(source, reading.containers, reading.credentials)
     renamed = rename(leave_out(described, reading.skip), reading.rename)
+    if not renamed.arrays:
+        text = f"skip= leaves none of its arrays {', '.join(source.arrays)}"
+        return BadFile(location, text, is_empty=True), None
     targets = {text for each in renamed.references.values() for text in each.locations}
-    return ParsedSource(location, renamed.header, common_folders([location, *targets])), renamed
+    folders = common_folders([location, *targets])
+    names = tuple(source.arrays), tuple(source.dims)
+    return ParsedSource(location, renamed.header, folders, *names), renamed
+
+
+def _explain_empty(location: str, reading: Reading, stores: SourceStores) -> str:
+    where = f"group {reading.group!r}" if reading.group.strip("/") else "root group"
+    groups = find_groups(stores, location, reading.group)
+    if not groups:
+        return f"its {where} has no arrays, and neither has any group below"
+    return f"its {where} has no arrays: source_group= takes one of {', '.join(groups)}"
 
 
 def leave_out(source: Source, names: Collection[str]) -> Source:

@@ -6,6 +6,9 @@ from typing import Any
 
 from frazil.virtual.sources import ArrayHeader, ReferenceColumns
 
+INTERRUPTIONS = (KeyboardInterrupt, SystemExit, GeneratorExit)
+"""What ends a program, and is never the fault of a file."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FoundGroup:

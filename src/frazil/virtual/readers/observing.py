@@ -103,8 +103,12 @@ def read_folder_metadata(stores: SourceStores, url: str) -> Mapping[str, Any] | 
                 data = bytes(obstore.get(store, key).bytes())
         except ObjectNotFoundError:
             continue
-        found = json.loads(data)
-        return found if isinstance(found, dict) else None
+        try:
+            found = json.loads(data)
+        except ValueError:
+            found = None
+        # Metadata that nobody understands are still those of a hierarchy, and its reader says so.
+        return found if isinstance(found, dict) else {}
     return None
 
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 
-from frazil.errors import ObjectNotFoundError
+from frazil.errors import InvalidInputError, ObjectNotFoundError
+from frazil.rendering.text import list_known
 from frazil.virtual.containers import VirtualChunkContainer
 from frazil.virtual.locations import normalize_location
 from frazil.virtual.readers import observing
@@ -24,6 +25,7 @@ from frazil.virtual.readers.seam import load_foreign_reader
 from frazil.virtual.readers.stores import Credentials, SourceStores, escape_url, key_url
 from frazil.virtual.sources import FileVersion, ReferenceColumns, Source, SourceHeader
 
+_MOST_GROUPS = 50
 SMALL_BYTES = 1024
 """Arrays up to this size are loaded with the header, unless the caller says otherwise."""
 
@@ -71,7 +73,11 @@ def open_from(
     start = _recognise(stores, url, format)
     inner = group.strip("/")
     with observing.reading(stores, url):
-        found = _read(stores, url, start, inner, loading)
+        try:
+            found = _read(stores, url, start, inner, loading)
+        except InvalidInputError:
+            _refuse_missing_group(stores, url, start, inner)
+            raise
     observing.refuse_change(url, start.version, _observe(stores, url, start.format))
     header = SourceHeader(
         location=location,
@@ -85,6 +91,41 @@ def open_from(
     versions = _observe_targets(stores, url, start, found.references)
     references = {name: _with_versions(each, versions) for name, each in found.references.items()}
     return Source(header, references)
+
+
+def find_groups(stores: SourceStores, uri: str, group: str = "") -> list[str]:
+    """Return the groups of a source that have arrays, below one that may have none itself.
+
+    Only a few are looked into.
+    """
+    found: list[str] = []
+    waiting = [group.strip("/")]
+    for _ in range(_MOST_GROUPS):
+        if not waiting:
+            break
+        path = waiting.pop(0)
+        source = open_from(stores, uri, group=path, loading=Loading(frozenset(), 0))
+        found += [path or "/"] if source.arrays else []
+        waiting += [f"{path}/{each}".strip("/") for each in source.groups]
+    return found
+
+
+def _refuse_missing_group(stores: SourceStores, url: str, start: "_Start", group: str) -> None:
+    """Raise InvalidInputError, which lists the groups there are, if a source has no such group."""
+    path = ""
+    for part in group.split("/") if group else ():
+        try:
+            found = _read(stores, url, start, path, Loading(frozenset(), 0))
+        except InvalidInputError:
+            return
+        if part not in found.groups:
+            where = f"group {path!r}" if path else "root group"
+            raise InvalidInputError(
+                f"{escape_url(url)} has no group {group!r}: its {where} has "
+                f"{list_known(part, found.groups, 'groups')}",
+                kind="node-not-found",
+            )
+        path = f"{path}/{part}".strip("/")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from virtualizarr.manifests import ManifestStore
 from frazil.errors import IcechunkError, InvalidInputError
 from frazil.virtual.readers import hdf5_gaps
 from frazil.virtual.readers.formats import HDF5, Format
+from frazil.virtual.readers.found import INTERRUPTIONS
 from frazil.virtual.readers.stores import SourceStores
 
 # What parsers raise for what they can't represent in Zarr.
@@ -43,10 +44,11 @@ def parse_group(stores: SourceStores, url: str, format: Format, group: str) -> P
             f"files of the format {format.name} are parsed by {format.parser}, which can't be "
             f"imported ({str(error).partition(chr(10))[0]}): pip install {format.install}"
         ) from error
-    except (IcechunkError, BaseError):
+    except (IcechunkError, BaseError, *INTERRUPTIONS):
         raise  # the file is not to blame
-    except Exception as error:
-        # Parsers are others' code, and raise whatever they like for a file they don't understand.
+    except BaseException as error:
+        # Parsers are others' code, and raise whatever they like for a file they don't understand:
+        # panics of a foreign runtime are no exceptions of Python's own kind.
         raise InvalidInputError(
             f"{url} can't be parsed as {format.name}: {type(error).__name__}: {error}"
         ) from error

@@ -3,7 +3,7 @@
 from obstore.exceptions import BaseError
 
 from frazil.errors import IcechunkError, InvalidInputError
-from frazil.virtual.readers.found import FoundGroup, Loading
+from frazil.virtual.readers.found import INTERRUPTIONS, FoundGroup, Loading
 from frazil.virtual.readers.hdf5.datasets import Surroundings
 from frazil.virtual.readers.hdf5.files import open_file
 from frazil.virtual.readers.hdf5.reading import read_group
@@ -24,9 +24,9 @@ def read_hdf5(
     try:
         with open_file(stores, url, size_bytes, start) as file:
             return read_group(file, Surroundings(escape_url(url), group, loading))
-    except (NotReadable, IcechunkError, BaseError):
+    except (NotReadable, IcechunkError, BaseError, *INTERRUPTIONS):
         raise
-    except Exception as error:
+    except BaseException as error:
         # HDF5 has all kinds of errors for a file that is damaged.
         raise InvalidInputError(
             f"{url} can't be parsed as hdf5: {type(error).__name__}: {error}"
