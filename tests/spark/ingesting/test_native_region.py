@@ -96,7 +96,7 @@ def test_tiles_find_their_places_by_their_coordinates(
         ({"y": slice(0, 12)}, InvalidSourcesError, r"not those of the repository in \[0:12\]"),
         ({"y": slice(12, 22)}, InvalidSourcesError, "its length is 12, and the region"),
         ({"y": slice(12, 30)}, InvalidInputError, "no region of its 24 elements"),
-        ({"z": slice(0, 1)}, InvalidInputError, "names z"),
+        ({"z": slice(0, 1)}, InvalidInputError, "invalid region 'z'"),
         ({}, InvalidSourcesError, r"its length is 12, and the region \[0:24\]"),
         ("all", InvalidInputError, "neither 'auto'"),
     ],

@@ -121,6 +121,24 @@ def test_a_region_is_not_filled_by_a_file_of_another_time(
         ingest(archive, repo, region={"time": slice(0, 4)})
 
 
+@pytest.mark.parametrize("mode", ["auto", "virtual", "native"])
+def test_a_region_is_not_filled_with_bounds_that_count_from_another_day(
+    repo: frazil.Repository, archive: Path, mode: str
+) -> None:
+    save(archive, "a", "days since 2000-01-01", range(4))
+    ingest(archive, repo)
+    save(archive, "b", "days since 2000-01-03", [-2, -1, 0, 1])
+    both = {"mode": mode, "region": {"time": slice(0, 4)}}
+
+    with pytest.raises(InvalidSourcesError, match="edges"):
+        ingest(archive, repo, **both)
+    ingest(archive, repo, **both, skip=["edges"])
+
+    assert read(repo)["edges"].values.tolist() == (
+        xr.load_dataset(archive / "a.nc")["edges"].values.tolist()
+    )
+
+
 def test_renamed_bounds_are_still_those_of_their_coordinate(
     repo: frazil.Repository, archive: Path
 ) -> None:

@@ -38,6 +38,7 @@ from frazil.spark.ingesting.placing import PlacedCell, Placement, adopt, plan_pl
 from frazil.spark.ingesting.planning import (
     IngestPlan,
     Replacing,
+    find_converted,
     find_unread,
     loaded_everywhere,
     plan_ingest,
@@ -154,6 +155,8 @@ class Attempt:
         existing = read_existing(session.store, group, fresh, dim, native) or existing
         (there, *counted), problems = count_alike([existing, *headers])
         problems += find_unread(existing, there, times - native)
+        if self.options.region is not None:
+            problems += find_converted(headers, counted)
         refuse_problems(problems, Choice(self.options.mode))
         return there, counted
 

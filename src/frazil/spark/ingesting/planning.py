@@ -135,6 +135,17 @@ def find_unread(
             yield Problem(ProblemKind.COORDINATE, name, text, ())
 
 
+def find_converted(
+    headers: Sequence[SourceHeader], counted: Sequence[SourceHeader]
+) -> Iterator[Problem]:
+    """Arrays whose values are no longer those of their chunks, which are what fills a region."""
+    for before, after in zip(headers, counted, strict=True):
+        for name, array in after.arrays.items():
+            if array is not before.arrays[name] and not array.is_index:
+                text = "it is counted from another moment, or in another type, than the repository"
+                yield Problem(ProblemKind.COORDINATE, name, text, (after.name,))
+
+
 def have_one_clock(one: SourceHeader, other: SourceHeader, dim: str) -> bool:
     """Return whether the coordinates of two sources have the same units and calendar."""
     first, second = one.arrays[dim].attributes, other.arrays[dim].attributes
