@@ -4,6 +4,7 @@ import os
 import platform
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
 
@@ -117,6 +118,7 @@ def check(
         raise typer.Exit(0 if report.is_healthy else _DAMAGED)
     planned = mend(report, dry_run=True)
     if dry_run or not planned.repaired:
+        planned = replace(planned, is_dry_run=dry_run)
         told = {"check": report, "repair": planned, "check_after": None}
         output.answer(told, clean(str(report)), clean(str(planned)))
         raise typer.Exit(0 if report.is_healthy else _DAMAGED)
