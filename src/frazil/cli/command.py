@@ -16,7 +16,9 @@ from frazil.cli.output import Output
 from frazil.watching import watched_by
 
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-_Debug = Annotated[bool, typer.Option("--debug", help="Show where an error came from.")]
+_Debug = Annotated[
+    bool, typer.Option("--debug", help="Show where an error came from, and the log of Spark.")
+]
 
 
 def _option(name: str, annotation: Any, default: object) -> inspect.Parameter:

@@ -60,7 +60,7 @@ _ADVICE: tuple[tuple[type[BaseException], int, str | None], ...] = (
     (errors.StorageError, 7, None),
     (errors.FormatError, 8, _DAMAGE_ADVICE),
     (errors.SetupError, 9, None),
-    (errors.JobError, 10, "nothing was committed"),
+    (errors.JobError, 10, "nothing was committed; --debug shows all that Spark says"),
     (errors.ReadOnlyError, 11, None),
     (errors.SessionStateError, 2, None),
     (errors.InvalidInputError, 2, None),
