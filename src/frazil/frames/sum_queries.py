@@ -166,8 +166,9 @@ def find_sums(
 def _is_every_cell(aggregate: Any) -> bool:
     """Whether it is `count(*)` or `count(1)`."""
     inner = aggregate.this
+    # The engine names others, such as `count(2)`, after what they count.
     return isinstance(aggregate, exp.Count) and (
-        isinstance(inner, exp.Star) or (isinstance(inner, exp.Literal) and not inner.is_string)
+        isinstance(inner, exp.Star) or inner == exp.Literal.number(1)
     )
 
 

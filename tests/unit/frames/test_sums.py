@@ -90,6 +90,7 @@ def find(query: str) -> SumQuery | None:
     ("query", "expected"),
     [
         ("SELECT count(*) FROM v", "SELECT COALESCE(SUM(_frazil_0), 0) AS `count(1)` FROM `s` AS `v`"),
+        ("SELECT count(1) FROM v", "SELECT COALESCE(SUM(_frazil_0), 0) AS `count(1)` FROM `s` AS `v`"),
         ("SELECT sum(v), sum(V) AS b FROM t WHERE lat > 3",
          "SELECT SUM(_frazil_0) AS `sum(v)`, SUM(_frazil_0) AS b FROM `s` AS `t`"),
         ("SELECT avg(k) AS m FROM cells AS c",
@@ -118,6 +119,9 @@ def test_a_query_about_sums_becomes_one_about_partial_sums(query: str, expected:
         "SELECT sum(DISTINCT v) FROM v",
         "SELECT count(DISTINCT lat) FROM v",
         "SELECT count(v, lat) FROM v",
+        "SELECT count(2) FROM v",
+        "SELECT count('1') FROM v",
+        "SELECT mean(v) FROM v",
         "SELECT sum(v) OVER () FROM v",
         "SELECT sum(v) FILTER (WHERE lat > 3) AS a FROM v",
         "SELECT DISTINCT lat FROM v GROUP BY lat",
