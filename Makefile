@@ -7,7 +7,13 @@ WORKERS ?= 3
 FAST_WORKERS ?= 2
 CODE := src tests $(wildcard benchmarks) scripts/environment
 BENCHMARKS := $(basename $(notdir $(wildcard benchmarks/*.py)))
+SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
+FRESH := FRAZIL_HYPOTHESIS_PROFILE=fresh
+SEEDED = --hypothesis-seed=$(SEED) || { echo "again with: make $@ SEED=$(SEED)"; exit 1; }
 FAST_LANES := tests/unit $(wildcard tests/storage/test_local*.py) tests/storage/test_memory.py
+RANDOM_TESTS := $(addprefix tests/property/test_, alpha_codec.py draft_codec.py v2_codec.py \
+	flatbuffers.py repo_info_columns.py chunk_index.py chunk_table.py config_tree.py urls.py values.py \
+	gathering.py session_chunks.py history_edits.py zarr_arrays.py zarr_machines.py checking.py)
 
 .DEFAULT_GOAL := help
 
@@ -38,9 +44,15 @@ test-oldest: environment ## run the fast tests on the oldest Python found, unles
 		FRAZIL_HYPOTHESIS_PROFILE=fast .venv-oldest/bin/python -m pytest -n $(FAST_WORKERS) $(FAST_LANES); \
 	fi
 
+.PHONY: test-random
+test-random: environment ## run random tests with a fresh seed, or with SEED=…, for two minutes at most
+	@echo "Random tests with the seed $(SEED)"
+	$(FRESH) $(RUN) pytest -q -n $(FAST_WORKERS) --dist loadgroup $(RANDOM_TESTS) $(SEEDED)
+	PYTHONPATH=. .venv/bin/python tests/fuzz/run.py --seed $(SEED) --seconds 20
+
 .PHONY: test-deep
 test-deep: environment ## run races, crashes and random sessions far longer than `test` does
-	FRAZIL_DEEP=1 $(RUN) pytest -n $(WORKERS) --dist loadgroup tests/faults tests/property tests/spark/garbage tests/spark/streams
+	FRAZIL_DEEP=1 $(FRESH) $(RUN) pytest -n $(WORKERS) --dist loadgroup tests/faults tests/property tests/spark/garbage tests/spark/streams $(SEEDED)
 
 .PHONY: check
 check: environment ## formatting, lint, types, layers
@@ -60,7 +72,7 @@ fuzz: environment ## decode 200,000 damaged files (CI runs a few seconds' worth)
 
 .PHONY: differential
 differential: environment ## run 13,000 random programs beside the official library (CI runs 140)
-	FRAZIL_HYPOTHESIS_PROFILE=deep $(RUN) pytest -n $(WORKERS) --dist loadgroup tests/interop/machine
+	FRAZIL_HYPOTHESIS_PROFILE=deep $(RUN) pytest -n $(WORKERS) --dist loadgroup tests/interop/machine $(SEEDED)
 
 .PHONY: sql-differential
 sql-differential: environment ## compare 5,000 random SQL queries with plain Spark (CI runs 70)
