@@ -78,11 +78,16 @@ differential: environment ## run 13,000 random programs beside the official libr
 sql-differential: environment ## compare 5,000 random SQL queries with plain Spark (CI runs 70)
 	$(RUN) tests.spark.sources.random_sql --count 5000
 
+.PHONY: conformance
+conformance: ## run the official library's own tests against Frazil (CONFORMANCE="--resume --files test_move")
+	@scripts/environment .venv-conformance --at-least 3.12 --groups conformance
+	.venv-conformance/bin/python -m tests.conformance.run $(CONFORMANCE)
+
 .PHONY: bench
 bench: environment ## print the numbers of every benchmark
 	@set -e; for benchmark in $(BENCHMARKS); do .venv/bin/python -m benchmarks.$$benchmark; done
 
 .PHONY: clean
 clean: ## remove environments, caches and builds
-	rm -rf .venv* demo-output dist build .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv* .conformance demo-output dist build .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -86,6 +86,7 @@ if TYPE_CHECKING:
     from frazil.errors import SessionStateError as SessionStateError
     from frazil.errors import SnapshotNotFoundError as SnapshotNotFoundError
     from frazil.errors import StorageError as StorageError
+    from frazil.install import install_as_icechunk as install_as_icechunk
     from frazil.opening import open_repository as open_repository
     from frazil.opening import open_session as open_session
     from frazil.ops import ExpirySummary as ExpirySummary
@@ -101,7 +102,6 @@ if TYPE_CHECKING:
     from frazil.snapshots import Diff as Diff
     from frazil.snapshots import ManifestFileInfo as ManifestFileInfo
     from frazil.snapshots import SnapshotInfo as SnapshotInfo
-    from frazil.standing_in import stand_in_for_icechunk as stand_in_for_icechunk
     from frazil.states import RepoAvailability as RepoAvailability
     from frazil.states import RepoStatus as RepoStatus
     from frazil.states import SessionMode as SessionMode
@@ -207,8 +207,8 @@ _HOMES = {
     "opening": """
         open_repository open_session
     """,
-    "standing_in": """
-        stand_in_for_icechunk
+    "install": """
+        install_as_icechunk
     """,
 }
 _MODULES = frozenset(

@@ -76,6 +76,9 @@ def session_merge_reduction(
 ) -> ForkSession:
     """Compute arrays whose blocks are Zarr arrays, and merge the sessions these were written in."""
     each = arrays if isinstance(arrays, list | tuple) else [arrays]
+    for array in each:
+        if not isinstance(array, Array):
+            raise TypeError(f"Expected a dask array or a list of them, got {type(array).__name__}")
     merged = [_reduce(array, split_every) for array in each]
     return merge_sessions(*compute(*merged, **store_kwargs))  # type: ignore[no-untyped-call]
 

@@ -41,10 +41,12 @@
 Rule kept here: every exception survives pickling, because Spark carries them between processes.
 """
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from frazil.error_kinds import ErrorKind
+from frazil.install import package_name
 
 __all__ = [
     "AlreadyExistsError",
@@ -100,6 +102,10 @@ class IcechunkError(Exception):
         # KeyError, a base of NotFoundError, would show the repr of the message.
         return self.message
 
+    def __repr__(self) -> str:
+        message = json.dumps(self.message, ensure_ascii=False)
+        return f'{package_name()}.{type(self).__name__}(message={message}, kind="{self.kind}")'
+
     def __reduce__(self) -> tuple[object, ...]:
         # The keyword-only arguments of subclasses live in __dict__, which is restored last.
         return (_restore, (type(self), self.message), self.__dict__)
@@ -111,6 +117,14 @@ def _restore(cls: type[IcechunkError], message: str) -> IcechunkError:
     return error
 
 
+def _tell_conflict(expected: str | None, actual: str | None, kind: str) -> str:
+    """Return the official message of a conflict, which programs match."""
+    first, second = ("None" if id is None else f'Some("{id}")' for id in (expected, actual))
+    if kind == "branch-update-conflict":
+        return f"branch update conflict: `({first}) != ({second})`"
+    return f"Failed to commit, expected parent: {first}, actual parent: {second}"
+
+
 class ConflictError(IcechunkError):
     """Somebody else moved the branch since this session started."""
 
@@ -118,12 +132,16 @@ class ConflictError(IcechunkError):
 
     def __init__(
         self,
-        message: str,
-        *,
         expected_parent: str | None = None,
         actual_parent: str | None = None,
+        message: str | None = None,
         kind: str | None = None,
+        *,
+        addition: str = "",
     ) -> None:
+        if message is None:
+            message = _tell_conflict(expected_parent, actual_parent, kind or self.default_kind)
+            message += f": {addition}" if addition else ""
         super().__init__(message, kind=kind)
         self.expected_parent = expected_parent
         self.actual_parent = actual_parent
@@ -136,15 +154,15 @@ class RebaseFailedError(ConflictError):
 
     def __init__(
         self,
-        message: str,
-        *,
         snapshot: str,
-        conflicts: tuple[object, ...] = (),
+        conflicts: Iterable[object] = (),
+        message: str | None = None,
         kind: str | None = None,
     ) -> None:
-        super().__init__(message, kind=kind)
         self.snapshot = snapshot
         self.conflicts = list(conflicts)
+        official = f"Rebase failed on snapshot {snapshot}: {len(self.conflicts)} conflicts found"
+        super().__init__(message=official if message is None else message, kind=kind)
 
 
 class DivergedError(ConflictError):

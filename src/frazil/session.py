@@ -116,7 +116,9 @@ class Session(Block):
         """Forget everything that was changed."""
         with self._session.lock:
             if self._session.is_read_only:
-                raise ReadOnlyError("a read-only session has no changes to discard")
+                raise ReadOnlyError(
+                    "Read only sessions cannot modify the repository: there are no changes to discard"
+                )
             self._session.rest_on(self._session.view.snapshot)
 
     def move(self, from_path: str, to_path: str) -> None:

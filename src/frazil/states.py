@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 from frazil.errors import InvalidTypeError
 from frazil.format import repo_info
 from frazil.format.times import from_datetime, to_datetime
-from frazil.rendering import Listed
+from frazil.rendering import Item, Listed, field_items
 
 _Item = TypeVar("_Item")
 
@@ -55,6 +55,9 @@ class RepoAvailability(Enum):
         return str(self)
 
 
+_SHOWN_AVAILABILITY = {RepoAvailability.online: "Online", RepoAvailability.read_only: "ReadOnly"}
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class RepoStatus(Listed):
     """Availability, since when (now, if nothing is said), and why it is limited."""
@@ -68,6 +71,14 @@ class RepoStatus(Listed):
             object.__setattr__(self, "set_at", datetime.now(UTC))
         elif self.set_at.tzinfo is None:
             raise InvalidTypeError(f"set_at {self.set_at} does not know its time zone")
+
+    def shown_items(self) -> Iterator[Item]:
+        """Yield the fields, the availability as the official library spells it."""
+        for item in field_items(self):
+            if item.name == "availability":
+                yield Item(item.name, _SHOWN_AVAILABILITY[self.availability])
+            else:
+                yield item
 
 
 def public_status(stored: repo_info.RepoStatus) -> RepoStatus:

@@ -28,7 +28,7 @@ from frazil.engine.keys import prefix_path
 from frazil.engine.state import SessionState
 from frazil.engine.stores import StoreOwner
 from frazil.engine.virtual_columns import ChecksumColumn, TextColumn, parse_checksum
-from frazil.errors import InvalidTypeError, ReadOnlyError
+from frazil.errors import InvalidTypeError, NotFoundError, ReadOnlyError
 from frazil.format.references import VirtualRef
 from frazil.rendering import Block, Item
 from frazil.states import AsyncCloseableIterator
@@ -76,15 +76,20 @@ class IcechunkStore(Store, SyncMixin, Block):
     ) -> None:
         """Not for users, who get a store from `Session.store`."""
         super().__init__(read_only=store.read_only if read_only is None else read_only)
-        self._store = store
+        self._owner = store
         self._is_open = True
 
     @property
     def _state(self) -> SessionState:
-        return self._store.state
+        return self._owner.state
+
+    @property
+    def _store(self) -> "_BytesStore":
+        # The official attribute, which programs use to get round Zarr's buffers.
+        return _BytesStore(self._state)
 
     def __eq__(self, value: object) -> bool:
-        return isinstance(value, IcechunkStore) and self._store == value._store
+        return isinstance(value, IcechunkStore) and self._owner == value._owner
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -108,14 +113,14 @@ class IcechunkStore(Store, SyncMixin, Block):
 
     def with_read_only(self, read_only: bool = False) -> Store:
         """The same store, to be written to or not."""
-        store = type(self)(self._store, read_only=read_only)
+        store = type(self)(self._owner, read_only=read_only)
         store._is_open = False
         return store
 
     @property
     def session(self) -> "Session":
         """The session that this store belongs to."""
-        return self._store  # type: ignore[return-value]
+        return self._owner  # type: ignore[return-value]
 
     # What Zarr wants to know
 
@@ -389,13 +394,33 @@ class IcechunkStore(Store, SyncMixin, Block):
 
     def _refuse_read_only(self) -> None:
         if self._state.is_read_only:
-            raise ReadOnlyError("this store can't be written to", kind="read-only-store")
+            raise ReadOnlyError("cannot write to read-only store", kind="read-only-store")
         self._refuse_read_only_copy()
 
     def _refuse_read_only_copy(self) -> None:
         # A read-only store of a writable session is Zarr's idea, and so is the error.
         if not self._state.is_read_only:
             self._check_writable()
+
+
+class _BytesStore:
+    """Reads and writes plain bytes, as the official store below Zarr's does."""
+
+    def __init__(self, state: SessionState) -> None:
+        self._state = state
+
+    async def get(self, key: str, byte_range: ByteRequest | None = None) -> bytes:
+        """Return the bytes of a key; raises NotFoundError where there are none."""
+        data = await reading.read_key_async(self._state, key, _range(byte_range))
+        if data is None:
+            raise NotFoundError(f"key not found at `{key}`")
+        return bytes(data)
+
+    async def set(self, key: str, value: bytes) -> None:
+        """Set the bytes of a key; raises ReadOnlyError."""
+        if self._state.is_read_only:
+            raise ReadOnlyError("cannot write to read-only store", kind="read-only-store")
+        await writing.set_key_async(self._state, key, value)
 
 
 def _range(request: ByteRequest | None) -> Range | None:
@@ -413,7 +438,10 @@ def _range(request: ByteRequest | None) -> Range | None:
 
 def _bytes_of(value: Buffer) -> Any:
     if not isinstance(value, Buffer):
-        raise InvalidTypeError(f"a value has to be a Buffer of Zarr, not a {type(value).__name__}")
+        raise InvalidTypeError(
+            "IcechunkStore.set(): `value` must be a Buffer instance."
+            f" Got an instance of {type(value)} instead."
+        )
     return value.as_buffer_like()
 
 

@@ -49,7 +49,7 @@ virtual.vz.to_icechunk(session.store, append_dim="time")
 session.commit("twice")
 """
 
-STAND_IN = "import frazil; frazil.stand_in_for_icechunk()"
+STAND_IN = "import frazil; frazil.install_as_icechunk()"
 REGISTER = "import frazil, icechunk; icechunk.IcechunkStore.register(frazil.IcechunkStore)"
 
 PARSE = """

@@ -3,6 +3,7 @@
 import asyncio
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from pathlib import Path
 
 import pytest
@@ -169,7 +170,7 @@ def test_no_request_of_many_threads_is_missed() -> None:
 def test_reads_and_writes_wait_for_their_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float] = []
     monkeypatch.setattr("time.sleep", waited.append)
-    storage = LatencyStorage(MemoryStorage(), read_seconds=1.5, write_seconds=2.5)
+    storage = LatencyStorage(MemoryStorage(), read_latency_ms=1500, write_latency_ms=2500)
 
     storage.put("a", b"data")
     storage.get("a")
@@ -180,8 +181,24 @@ def test_reads_and_writes_wait_for_their_own_time(monkeypatch: pytest.MonkeyPatc
     assert waited == [2.5, 1.5, 1.5, 2.5]
 
 
+def test_latency_can_be_changed_also_where_other_settings_are_in_use(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waited: list[float] = []
+    monkeypatch.setattr("time.sleep", waited.append)
+    storage = LatencyStorage(MemoryStorage())
+    in_use = copy(storage)
+
+    storage.write_latency_ms = 50
+    storage.read_latency_ms = 20
+    in_use.put("a", b"data")
+    in_use.get("a")
+
+    assert waited == [0.05, 0.02]
+
+
 def test_an_event_loop_goes_on_while_a_request_waits() -> None:
-    storage = LatencyStorage(MemoryStorage(), read_seconds=0.01)
+    storage = LatencyStorage(MemoryStorage(), read_latency_ms=10)
     storage.put("a", b"data")
 
     async def race() -> list[str]:

@@ -36,7 +36,7 @@ def test_every_exception_is_in_the_tree_of_the_docstring() -> None:
 @pytest.mark.parametrize("again", [lambda e: pickle.loads(pickle.dumps(e)), copy.copy])
 def test_an_exception_survives_being_pickled(cls: type[IcechunkError], again: object) -> None:
     details = DETAILS.get(cls.__name__, {})
-    error = cls('it\'s "broken"', kind="a-kind", **details)
+    error = cls(message='it\'s "broken"', kind="a-kind", **details)
     assert callable(again)
 
     restored = again(error)
@@ -53,14 +53,41 @@ def test_an_exception_survives_being_pickled(cls: type[IcechunkError], again: ob
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
 def test_an_exception_has_the_kind_of_its_class_unless_told(cls: type[IcechunkError]) -> None:
-    error = cls("message", **DETAILS.get(cls.__name__, {}))  # type: ignore[arg-type]
+    error = cls(message="message", **DETAILS.get(cls.__name__, {}))  # type: ignore[arg-type]
 
     assert error.kind == cls.default_kind
+
+
+def test_conflicts_are_made_of_what_the_official_library_takes() -> None:
+    conflict = errors.ConflictError("A", "B")
+    rebase = errors.RebaseFailedError("C", ["first"])
+    told = errors.ConflictError(None, None, "somebody was first", "branch-update-conflict")
+
+    assert str(conflict) == (
+        'Failed to commit, expected parent: Some("A"), actual parent: Some("B")'
+    )
+    assert (conflict.expected_parent, conflict.actual_parent) == ("A", "B")
+    assert str(rebase) == "Rebase failed on snapshot C: 1 conflicts found"
+    assert rebase.conflicts == ["first"]
+    assert (str(told), told.kind) == ("somebody was first", "branch-update-conflict")
+
+
+def test_our_additions_come_after_the_official_message() -> None:
+    error = errors.ConflictError("A", None, kind="branch-update-conflict", addition="try again")
+
+    assert str(error) == 'branch update conflict: `(Some("A")) != (None)`: try again'
+
+
+def test_an_exception_shows_its_class_message_and_kind() -> None:
+    assert repr(errors.RefNotFoundError('no "x"')) == (
+        'frazil.RefNotFoundError(message="no \\"x\\"", kind="ref-not-found")'
+    )
 
 
 def test_errors_are_also_what_python_code_would_catch() -> None:
     assert issubclass(errors.NotFoundError, KeyError)
     assert issubclass(errors.InvalidInputError, ValueError)
+    assert issubclass(errors.InvalidTypeError, TypeError)
 
 
 def test_a_missing_key_shows_its_message_without_quotes() -> None:

@@ -42,7 +42,7 @@ def test_a_repository_unfolds_its_configuration(repo: Repository) -> None:
 
     assert root.find(".//details/summary/i") is not None
     assert "inline_chunk_threshold_bytes 77" in text_of(repo)
-    assert "RepositoryConfig(...)" in str(repo)
+    assert "<RepositoryConfig ...>" in str(repo)
 
 
 def test_sessions_differences_and_snapshots_are_shown(repo: Repository) -> None:

@@ -131,4 +131,4 @@ def test_a_notebook_gets_parts_that_can_be_folded_and_no_markup_of_others() -> N
     assert shown.count("<details") == 3
     assert "&lt;i&gt;" in shown
     assert "&amp;" in shown
-    assert "<i>(default)</i>" in shown
+    assert "<pre>3 (default)</pre>" in shown

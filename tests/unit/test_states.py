@@ -66,7 +66,7 @@ def test_statistics_add_up() -> None:
 
     assert total == ChunkStorageStats(11, 22, 33)
     assert (total.non_virtual_bytes(), total.total_bytes()) == (44, 66)
-    assert str(total).startswith("<frazil.states.ChunkStorageStats>\nnative_bytes: 11\n")
+    assert str(total).startswith("<frazil.stats.ChunkStorageStats>\nnative_bytes: 11\n")
 
 
 def numbers(ended: list[str]) -> Iterator[int]:

@@ -1,19 +1,36 @@
 """A cache bounded by weight that reads each missing value once, however many threads want it."""
 
+import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
+_logger = logging.getLogger("frazil.assets")
+
+
+@dataclass(frozen=True, slots=True)
+class SizeWarning:
+    """Logged once, for a value that takes more than a part of the whole cache."""
+
+    part: float
+    text: str
+    """With the places `weight` and `capacity`."""
+
+
 class WeightedCache(Generic[K, V]):
     """The values used last, as many as their weights allow."""
 
-    def __init__(self, capacity: int, weigh: Callable[[V], int]) -> None:
+    def __init__(
+        self, capacity: int, weigh: Callable[[V], int], warning: SizeWarning | None = None
+    ) -> None:
         self._capacity = capacity
+        self._warning = warning
         self._weigh = weigh
         self._lock = threading.Lock()
         self._values: OrderedDict[K, tuple[V, int]] = OrderedDict()
@@ -56,6 +73,7 @@ class WeightedCache(Generic[K, V]):
     def put(self, key: K, value: V) -> None:
         """Hold a value; one that outweighs the whole cache is not held."""
         weight = self._weigh(value)
+        self.warn_if_large(value)
         with self._lock:
             _, former = self._values.pop(key, (None, 0))
             self._weight -= former
@@ -66,6 +84,16 @@ class WeightedCache(Generic[K, V]):
             while self._weight > self._capacity:
                 _, (_, dropped) = self._values.popitem(last=False)
                 self._weight -= dropped
+
+    def warn_if_large(self, value: V) -> None:
+        """Log the warning once, for a value that the cache is small for."""
+        warning = self._warning
+        if warning is None:
+            return
+        weight = self._weigh(value) - 1  # one is for the value itself, however empty
+        if weight > self._capacity * warning.part:
+            self._warning = None
+            _logger.warning(warning.text.format(weight=weight, capacity=self._capacity))
 
     def drop(self, key: K) -> None:
         """Forget a value."""

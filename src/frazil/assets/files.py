@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from frazil.assets.cache import WeightedCache
+from frazil.assets.cache import SizeWarning, WeightedCache
 from frazil.assets.ids import new_chunk_id
 from frazil.assets.layout import Layout
 from frazil.errors import FormatError, ObjectNotFoundError
@@ -35,6 +35,18 @@ T = TypeVar("T")
 _WITHOUT_SIZES = frozenset({Dialect.DRAFT, Dialect.ALPHA_A, Dialect.ALPHA_B, Dialect.ALPHA_C})
 _WITHOUT_COUNTS = _WITHOUT_SIZES | {Dialect.ALPHA_D, Dialect.ALPHA_E, Dialect.ALPHA_F}
 """What snapshots of the older generations do not record of a manifest file."""
+
+
+_LARGE_SNAPSHOT = SizeWarning(
+    1 / 5,
+    "A snapshot with {weight} nodes is being loaded into the cache that can only keep {capacity}"
+    " nodes. Consider increasing num_snapshot_nodes in CachingConfig",
+)
+_LARGE_MANIFEST = SizeWarning(
+    1 / 2,
+    "A manifest with {weight} chunk references is being loaded into the cache that can only keep"
+    " {capacity} references. Consider increasing num_chunk_refs in CachingConfig",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +78,12 @@ class Assets:
     def _make_caches(self) -> None:
         options = self.options
         self._snapshots: WeightedCache[SnapshotId, Decoded[Snapshot]] = WeightedCache(
-            options.num_snapshot_nodes, lambda decoded: 1 + len(decoded.value.nodes)
+            options.num_snapshot_nodes,
+            lambda decoded: 1 + len(decoded.value.nodes),
+            _LARGE_SNAPSHOT,
         )
         self._manifests: WeightedCache[ManifestId, Decoded[Manifest]] = WeightedCache(
-            options.num_chunk_refs, lambda decoded: 1 + len(decoded.value)
+            options.num_chunk_refs, lambda decoded: 1 + len(decoded.value), _LARGE_MANIFEST
         )
         self._logs: WeightedCache[SnapshotId, Decoded[TransactionLog]] = WeightedCache(
             options.num_transaction_changes, lambda decoded: 1 + _count_changes(decoded.value)
@@ -181,7 +195,13 @@ class Assets:
         try:
             return decode(data)
         except FormatError as error:
-            raise FormatError(f"{key}: {error.message}", kind=error.kind) from error
+            named = FormatError(f"{key}: {error.message}", kind=error.kind)
+            # The official reports name the steps; programs look for them.
+            folder = (
+                key.partition("/")[0].removesuffix("s").replace("transaction", "transaction_log")
+            )
+            named.add_note(f"in fetch_{folder}, to get what {key} holds")
+            raise named from error
 
     def _get(self, key: str) -> Buffer:
         first, *others = self.layout.spellings(key)
@@ -201,6 +221,7 @@ class Assets:
         """Write a snapshot's file."""
         data = encode_snapshot(snapshot, self.dialect, self.options.encoding)
         self.storage.put(self.layout.snapshot_key(snapshot.id), data, self.describe("snapshot"))
+        self._snapshots.warn_if_large(Decoded(snapshot, self.dialect))
 
     def write_manifest(self, manifest: Manifest, id: ManifestId) -> ManifestFileInfo:
         """Write a manifest's file; gives what a snapshot records of it."""

@@ -9,13 +9,15 @@ from frazil.config.manifests import (
     ManifestSplittingConfig,
     ManifestVirtualChunkLocationCompressionConfig,
 )
+
+# Not in `__all__`, as in the official library.
+from frazil.config.manifests import ManifestSplitValues as ManifestSplitValues
+from frazil.config.manifests import SplitSizesDict as SplitSizesDict
 from frazil.config.parts import (
     CachingConfig,
     CompressionAlgorithm,
     CompressionConfig,
 )
-
-# Not in `__all__`, as in the official library; here for its representation to be found.
 from frazil.config.parts import RepoUpdateRetryConfig as RepoUpdateRetryConfig
 from frazil.config.preload_conditions import ManifestPreloadCondition
 from frazil.config.repository import RepositoryConfig

@@ -43,8 +43,10 @@ def _check(name: str, label: str | None, allowed: re.Pattern[str]) -> None:
         return
     if len(label.encode()) > LARGEST_LABEL_BYTES:
         problem = f"is longer than {LARGEST_LABEL_BYTES} bytes"
+    elif not allowed.fullmatch(label) and allowed is _CLIENT:
+        problem = "is not `name` or `name/version` of token characters"
     elif not allowed.fullmatch(label):
-        problem = "has characters that are not allowed, or lacks a part"
+        problem = 'has a forbidden character: only printable ASCII without ( ) \\ ; = "'
     else:
         return
     raise InvalidInputError(f"attribution: {name} {label!r} {problem}", kind="not-allowed")

@@ -29,6 +29,11 @@ class ManifestPreloadConfig(Rendered):
     max_arrays_to_scan: int | None = field(default=None, metadata=effective(50))
 
 
+ManifestSplitValues = dict[AnyDimCondition, int]
+"""How many chunks a manifest holds along each dimension that a condition is true for."""
+SplitSizesDict = dict[ManifestSplitCondition, ManifestSplitValues]
+
+
 @dataclass(slots=True, repr=False)
 class ManifestSplittingConfig(Rendered):
     """How the references of an array are split over manifests; None for one manifest an array."""

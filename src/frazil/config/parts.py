@@ -1,13 +1,21 @@
 """Parts of a configuration that are about neither manifests nor the storage."""
 
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, EnumType
+from typing import Any
 
 from frazil.rendering import Rendered, effective
 from frazil.storage.settings import StorageRetriesSettings
 
 
-class CompressionAlgorithm(Enum):
+class _CallableWithoutValue(EnumType):
+    """Makes `CompressionAlgorithm()` the default one, as in the official library."""
+
+    def __call__(cls, value: Any = 0, *args: Any, **kwargs: Any) -> Any:
+        return super().__call__(value, *args, **kwargs)
+
+
+class CompressionAlgorithm(Enum, metaclass=_CallableWithoutValue):
     """How metadata files are compressed."""
 
     Zstd = 0

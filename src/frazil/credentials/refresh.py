@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Generic, Protocol, TypeVar
 
-from frazil.errors import InvalidInputError, PermissionDeniedError
+from frazil.errors import IcechunkError, InvalidInputError, PermissionDeniedError
 
 # Renewed this early, so that a request that starts now ends before they expire.
 _MARGIN = timedelta(seconds=5)
@@ -52,7 +52,11 @@ class Refresher(Generic[_Credential]):
         failed = ""
         try:
             get_credentials: Callable[[], _Credential] = pickle.loads(self._pickled_function)
+            if not callable(get_credentials):
+                raise IcechunkError(f"{type(get_credentials).__name__!r} object is not callable")
             return get_credentials()
+        except IcechunkError as error:
+            failed = f"{type(error).__name__}: {error}"  # of ours, so meant to be read
         except Exception as error:
             failed = type(error).__name__
         # Outside of the handler: what the function said may tell secrets, so it is not chained.

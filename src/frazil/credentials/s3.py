@@ -1,20 +1,31 @@
 """Who asks S3, and what speaks like it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from frazil.credentials.refresh import pickle_function
+from frazil.rendering import Item, Listed
+
+_COVERED = "****"
 
 
-@dataclass(frozen=True, slots=True)
-class S3StaticCredentials:
+@dataclass(frozen=True, slots=True, repr=False)
+class S3StaticCredentials(Listed):
     """A key, its secret, and perhaps a session; `expires_after` tells when they end."""
 
-    access_key_id: str = field(repr=False)
-    secret_access_key: str = field(repr=False)
-    session_token: str | None = field(default=None, repr=False)
+    access_key_id: str
+    secret_access_key: str
+    session_token: str | None = None
     expires_after: datetime | None = None
+
+    def shown_items(self) -> Iterator[Item]:
+        """Yield the fields, of secrets only whether they are set, of the key its first letters."""
+        is_long = len(self.access_key_id) > 8
+        yield Item("access_key_id", (self.access_key_id[:4] if is_long else "") + _COVERED)
+        yield Item("secret_access_key", _COVERED)
+        yield Item("session_token", None if self.session_token is None else _COVERED)
+        yield Item("expires_after", self.expires_after)
 
 
 class S3Credentials:

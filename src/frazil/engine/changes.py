@@ -46,7 +46,8 @@ class ChangeSet:
         return cls(id_size=16 if dialect is Dialect.DRAFT else 12)
 
     def __bool__(self) -> bool:
-        return bool(self.created or self.updated or self.deleted or self.chunks or self.moves())
+        # Moves count, as officially, also those that left everything where it was.
+        return bool(self.created or self.updated or self.deleted or self.chunks or self.moved)
 
     # Nodes
 

@@ -18,9 +18,9 @@ def fast_forward(protocol: CommitProtocol, branch: str, to: str) -> SnapshotId:
     # An expiry may have taken the tip out of the ancestry, but not out of the list of logs.
     if find_steps(protocol.ancestry(target), {tip}) is None:
         raise DivergedError(
-            f"branch {branch!r} can't be moved on to {target}, the tip of {to!r}: its own tip {tip}"
-            " is no ancestor of that, so that commits would be lost; cherry-pick commits instead, or"
-            " reset the branch",
+            message=f"branch {branch!r} can't be moved on to {target}, the tip of {to!r}: its own"
+            f" tip {tip} is no ancestor of that, so that commits would be lost; cherry-pick"
+            " commits instead, or reset the branch",
             expected_parent=str(tip),
             actual_parent=str(target),
         )

@@ -50,7 +50,7 @@ def amend(
         replaced = state.view.snapshot_id
         if protocol.lookup_snapshot(replaced).parent_id is None:
             raise SessionStateError(
-                "the first commit of a repository can't be amended",
+                "the first commit in the repository cannot be an amend, create a new commit instead",
                 kind="no-amend-for-initial-commit",
             )
         _refuse_moved_branch(state, branch)
@@ -73,7 +73,9 @@ def amend(
 def flush(state: SessionState, text: CommitText) -> SnapshotId:
     """Write a snapshot of the session to which no branch or tag points."""
     if state.is_fork:
-        raise IcechunkError("a fork can't be flushed: merge it into its session and flush that")
+        raise IcechunkError(
+            "cannot flush a forked session: merge it into its session and flush that"
+        )
     with state.lock:
         parent_id = state.view.snapshot_id
         snapshot, _ = _write(state, text)
@@ -102,8 +104,8 @@ def require_branch(state: SessionState) -> str:
     """The branch that a session commits to; raises SessionStateError where there is none."""
     if state.branch is None:
         raise SessionStateError(
-            "a read-only session or a fork can't be committed: merge a fork into the session that"
-            " it came from, and commit that",
+            "commits are not allowed on read-only or forked sessions: merge a fork into the session"
+            " that it came from, and commit that",
             kind="commit-not-allowed",
         )
     return state.branch
@@ -112,7 +114,7 @@ def require_branch(state: SessionState) -> str:
 def _refuse_nothing(state: SessionState, *, allow_empty: bool) -> None:
     if not state.changes and not allow_empty:
         raise SessionStateError(
-            "nothing was changed; allow_empty=True commits all the same",
+            "cannot commit, no changes made to the session: allow_empty=True commits all the same",
             kind="no-changes-to-commit",
         )
 
@@ -130,7 +132,7 @@ def _refuse_moved_branch(state: SessionState, branch: str) -> None:
 def conflict(branch: str, expected: SnapshotId, actual: SnapshotId) -> ConflictError:
     """The error that says that a branch has moved."""
     return ConflictError(
-        f"branch {branch!r} is at {actual}, no more at {expected}, where this session started",
         expected_parent=str(expected),
         actual_parent=str(actual),
+        addition=f"branch {branch!r} is at {actual}, no more at {expected}, where this session started",
     )

@@ -21,7 +21,7 @@ def fork(state: SessionState) -> SessionState:
     """A session that can be pickled and written to, but not committed."""
     if state.is_read_only:
         raise SessionStateError(
-            "a read-only session needs no fork: it can be pickled as it is",
+            "cannot fork a read-only session: it needs no fork, it can be pickled as it is",
             kind="cannot-fork-read-only-session",
         )
     with state.lock:
@@ -57,12 +57,16 @@ def merge(state: SessionState, other: SessionState) -> None:
 
 def _refuse_merge(state: SessionState, other: SessionState) -> None:
     if state.is_read_only:
-        raise ReadOnlyError("a read-only session can't take over changes")
+        raise ReadOnlyError(
+            "Read only sessions cannot modify the repository: they can't take over changes"
+        )
     if SessionMode.rearrange in (state.mode, other.mode):
         raise SessionStateError("rearrange sessions can't be merged", kind="rearrange-session-only")
     if state.is_fork and not other.is_fork:
         raise SessionStateError(
-            "a fork can take over the changes of forks only", kind="merge-not-allowed"
+            "cannot merge a branch session into a fork session: a fork can take over the changes of"
+            " forks only",
+            kind="merge-not-allowed",
         )
 
 
@@ -98,7 +102,7 @@ def _is_another(ours: Node | None, theirs: Node) -> bool:
 
 def _failed(what: str, paths: list[str]) -> SessionStateError:
     return SessionStateError(
-        f"the sessions can't be merged: {what} {', '.join(sorted(paths))}", kind="merge-failed"
+        f"failed to merge sessions: {what} {', '.join(sorted(paths))}", kind="merge-failed"
     )
 
 

@@ -37,32 +37,37 @@ def _refuse_move(state: SessionState, from_path: str, to_path: str) -> None:
     state.view.get_node(from_path)
     if f"{to_path}/".startswith(f"{from_path}/") or from_path == "/":
         raise SessionStateError(
-            f"{from_path!r} can't be moved into itself, to {to_path!r}",
+            f"cannot move `{from_path}` into itself or its own descendant `{to_path}`",
             kind="move-into-self-or-descendant",
         )
     if state.view.find_node(to_path) is not None:
         raise AlreadyExistsError(
-            f"there is a node at {to_path!r} already", kind="move-wont-overwrite"
+            f"move cannot overwrite existing node at `{to_path}`", kind="move-wont-overwrite"
         )
     parent = state.view.find_node(parent_path(to_path))
     if parent is None:
         raise SessionStateError(
-            f"there is no group at {parent_path(to_path)!r} to move {from_path!r} into",
+            f"cannot move to `{to_path}`: the destination's parent group `{parent_path(to_path)}` does"
+            f" not exist, create it in a writable session before moving `{from_path}`",
             kind="move-destination-parent-missing",
         )
     if parent.array is not None:
         raise SessionStateError(
-            f"{parent.path!r} is an array, {from_path!r} can't be moved into it",
+            f"cannot move to `{to_path}`: the destination's parent `{parent.path}` is an array, not a"
+            f" group, and nothing can be moved into it",
             kind="move-destination-parent-not-group",
         )
 
 
 def _refuse_mode(state: SessionState) -> None:
     if state.mode is SessionMode.readonly:
-        raise ReadOnlyError("nodes can be moved in a rearrange session only, this one is read-only")
+        raise ReadOnlyError(
+            "Read only sessions cannot modify the repository: move nodes in a rearrange session"
+        )
     if state.mode is not SessionMode.rearrange:
         raise SessionStateError(
-            "nodes can be moved in a rearrange session only, this one is for edits",
+            "To move nodes in the hierarchy you need to create a rearrange session: this one is for"
+            " edits",
             kind="non-rearrange-session",
         )
 

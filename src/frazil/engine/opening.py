@@ -3,6 +3,7 @@
 What a user says wins over what was saved with the repository, and that over what the storage asks for.
 """
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -21,6 +22,8 @@ from frazil.protocols.detection import open_protocol
 from frazil.protocols.interface import CommitProtocol, UpdatePolicy
 from frazil.storage.interface import Storage
 from frazil.virtual.access import VirtualChunkAccess
+
+_logger = logging.getLogger("frazil.repository")
 
 Authorizations = Mapping[str, AnyCredential | None]
 """Credentials by the prefix of the container that they are for."""
@@ -64,6 +67,7 @@ def create(
     check_clean_root: bool = True,
 ) -> Opened:
     """Make a repository; its configuration is saved if it says anything of its own."""
+    _logger.debug("Creating Repository in %s", storage.place)
     merged = _layer(storage, None, config)
     says_something = config is not None and config != RepositoryConfig.default()
     protocol = create_repository(

@@ -109,12 +109,7 @@ def _read_logs(state: SessionState, step: Step) -> Iterator[TransactionLog]:
 
 def failed(id: SnapshotId, clashes: Sequence[Clash]) -> RebaseFailedError:
     """The error that tells all conflicts with a commit."""
-    count = "1 conflict" if len(clashes) == 1 else f"{len(clashes)} conflicts"
-    return RebaseFailedError(
-        f"the rebase failed on snapshot {id}: {count} found",
-        snapshot=str(id),
-        conflicts=tuple(clash.tell() for clash in clashes),
-    )
+    return RebaseFailedError(str(id), tuple(clash.tell() for clash in clashes))
 
 
 def _tell_attempts(text: CommitText, attempts: int) -> CommitText:

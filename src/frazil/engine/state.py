@@ -26,7 +26,7 @@ from frazil.protocols.interface import CommitProtocol
 from frazil.states import SessionMode
 from frazil.virtual.access import VirtualChunkAccess
 
-_SENT = ("surroundings", "mode", "branch", "is_fork", "instance_id", "started_at", "origins")
+_SENT = ("surroundings", "mode", "branch", "is_fork", "started_at", "origins")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +111,11 @@ class SessionState:
     def refuse_unless_writable(self) -> None:
         """Raise ReadOnlyError where nothing, SessionStateError where only moves can be made."""
         if self.is_read_only:
-            raise ReadOnlyError("a read-only session can't change anything")
+            raise ReadOnlyError("Read only sessions cannot modify the repository")
         if self.mode is SessionMode.rearrange:
             raise SessionStateError(
-                "a rearrange session can only move nodes: commit it, and open a writable session",
+                "This session was created to rearrange the hierarchy, other write operations cannot be"
+                " executed: commit it, and open a writable session",
                 kind="rearrange-session-only",
             )
 
@@ -126,7 +127,6 @@ class SessionState:
             "mode": self.mode,
             "branch": self.branch,
             "is_fork": self.is_fork,
-            "instance_id": self.instance_id,
             "started_at": self.started_at,
             "origins": self.origins,
         }
@@ -135,6 +135,7 @@ class SessionState:
         # The snapshot is read where the session is used, not sent there.
         for name in _SENT:
             setattr(self, name, state[name])
+        self.instance_id = uuid4().hex  # a copy has changes of its own, so it equals nothing else
         self.lock = threading.RLock()
         snapshot = self.assets.read_snapshot(state["snapshot"])  # type: ignore[arg-type]
         self.view = View(self.assets, snapshot, state["changes"])  # type: ignore[arg-type]

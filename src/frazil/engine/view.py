@@ -46,7 +46,7 @@ class View:
         """The node at a path; raises NodeNotFoundError."""
         node = self.find_node(path)
         if node is None:
-            raise NodeNotFoundError(f"there is no node at {path!r}")
+            raise NodeNotFoundError(f"node not found at `{path}`")
         return node
 
     def get_array(self, path: str) -> tuple[Node, ArrayData]:

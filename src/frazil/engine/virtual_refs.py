@@ -271,8 +271,8 @@ def _refuse_homeless(
     if homeless:
         shown = next(text for text, has in zip(texts, held, strict=True) if text and not has)
         raise InvalidChunksError(
-            f"no virtual chunk container of the configuration holds {shown!r}, where chunks of "
-            f"{path!r} are to be: {_show(homeless)}; add one with "
+            f"invalid chunk location, no matching virtual chunk container: {shown!r}, where chunks"
+            f" of {path!r} are to be: {_show(homeless)}; add one with "
             "RepositoryConfig.set_virtual_chunk_container",
             coordinates=homeless,
             kind="no-container-for-virtual-chunk",

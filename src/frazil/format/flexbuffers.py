@@ -11,7 +11,7 @@ from typing import Any
 
 from flatbuffers import flexbuffers
 
-from frazil.errors import FormatError, InvalidInputError
+from frazil.errors import FormatError, InvalidInputError, InvalidTypeError
 from frazil.format.json_values import JsonValue
 
 _MAX_DEPTH = 64
@@ -39,7 +39,8 @@ def encode_flexbuffers(value: JsonValue) -> bytes:
     """Encode a JSON value."""
     problem = _find_problem(value, 0)
     if problem:
-        raise InvalidInputError(f"value can't be stored: {problem}", kind="bad-metadata")
+        message = f"metadata value can't be stored: {problem}"
+        raise InvalidInputError(message, kind="bad-metadata")
     builder = flexbuffers.Builder()
     _add(builder, value)
     return bytes(builder.Finish())
@@ -213,7 +214,10 @@ def _find_problem(value: JsonValue, depth: int) -> str | None:
             if problem := _find_problem(item, depth + 1):
                 return problem
         return None
-    return f"{type(value).__name__} is no JSON type"
+    raise InvalidTypeError(
+        f"metadata value can't be stored: {type(value).__name__} is no JSON type",
+        kind="bad-metadata",
+    )
 
 
 def _is_encodable(text: str) -> bool:

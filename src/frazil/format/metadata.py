@@ -9,7 +9,7 @@ from enum import Enum
 
 import msgpack
 
-from frazil.errors import FormatError, InvalidInputError
+from frazil.errors import FormatError, InvalidInputError, InvalidTypeError
 from frazil.format.flexbuffers import decode_flexbuffers, encode_flexbuffers
 from frazil.format.json_values import JsonValue, unpack_messagepack
 
@@ -117,8 +117,12 @@ def encode_messagepack(value: JsonValue) -> bytes:
     """Encode a JSON value as MessagePack."""
     try:
         return bytes(msgpack.packb(value, strict_types=True))
-    except (ValueError, TypeError, OverflowError, RecursionError) as error:
-        raise InvalidInputError(f"value can't be stored: {error}", kind="bad-metadata") from error
+    except TypeError as error:
+        message = f"metadata value can't be stored: {error}"
+        raise InvalidTypeError(message, kind="bad-metadata") from error
+    except (ValueError, OverflowError, RecursionError) as error:
+        message = f"metadata value can't be stored: {error}"
+        raise InvalidInputError(message, kind="bad-metadata") from error
 
 
 _DECODERS = {

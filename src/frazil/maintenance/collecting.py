@@ -89,7 +89,7 @@ def _collect(
         protocol.assets.drop_snapshots(old.keys() - retained.snapshots)
         return _sweep(protocol, old, retained, options)
     raise ConflictError(
-        f"others built on snapshots that were to be dropped {_MOST_ATTEMPTS} times in a row",
+        message=f"others built on snapshots that were to be dropped {_MOST_ATTEMPTS} times in a row",
         kind="update-attempts-exhausted",
     )
 

@@ -45,7 +45,7 @@ class ConfigFile:
             self._remember(self._put(data))
         except (ObjectExistsError, VersionMismatchError) as error:
             raise ConflictError(
-                f"{KEY} was saved by somebody else since it was read", kind="config-updated"
+                message=f"{KEY} was saved by somebody else since it was read", kind="config-updated"
             ) from error
 
     def _find(self) -> Versioned | None:

@@ -47,7 +47,8 @@ def create_repository(
     """
     if storage.is_bucket_root:
         raise InvalidInputError(
-            "a repository needs a prefix of its own, the root of a bucket is none",
+            "creating a repository at an empty prefix (the object store bucket root) is not supported:"
+            " use a prefix of its own",
             kind="empty-prefix-creation",
         )
     if check_clean_root:

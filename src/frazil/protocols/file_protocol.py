@@ -105,7 +105,7 @@ class FileProtocol(CommitProtocol, Generic[At]):
 
     def delete_branch(self, name: str) -> None:
         if name == MAIN:
-            raise SessionStateError(f"{MAIN!r} can't be deleted", kind="cannot-delete-main")
+            raise SessionStateError(f"{MAIN} branch cannot be deleted", kind="cannot-delete-main")
         self._require_branch(name)
         self._branches.delete(name)
 
@@ -128,7 +128,7 @@ class FileProtocol(CommitProtocol, Generic[At]):
     def _require_branch(self, name: str) -> Tip[At]:
         tip = self._branches.find(name)
         if tip is None:
-            raise RefNotFoundError(f"there is no branch {name!r}")
+            raise RefNotFoundError(f"ref not found `{name}`: there is no such branch")
         return tip
 
     # History
@@ -166,7 +166,7 @@ class FileProtocol(CommitProtocol, Generic[At]):
         if tip is None or not is_parent or not self._branches.move(tip, id):
             actual = self._find_actual(branch)
             raise ConflictError(
-                f"the tip of {branch!r} is {actual}, not the parent {parent_id}",
+                addition=f"the tip of {branch!r} is {actual}, not the parent {parent_id}",
                 expected_parent=str(parent_id),
                 actual_parent=actual,
             )
@@ -205,7 +205,7 @@ class FileProtocol(CommitProtocol, Generic[At]):
     def _update_conflict(self, name: str, expected: SnapshotId | None) -> ConflictError:
         actual = self._find_actual(name)
         return ConflictError(
-            f"the tip of {name!r} is {actual}, where {expected} was expected",
+            addition=f"the tip of {name!r} is {actual}, where {expected} was expected",
             expected_parent=None if expected is None else str(expected),
             actual_parent=actual,
             kind="branch-update-conflict",

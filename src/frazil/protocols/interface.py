@@ -215,7 +215,8 @@ class CommitProtocol(ABC):
     def unsupported(self, what: str) -> FormatError:
         """The error that says what this generation does not have."""
         return FormatError(
-            f"{what}: a repository of the generation {self.dialect.value} has no such thing",
+            f"{what}: a repository of the generation {self.dialect.value} has no such thing, please"
+            " upgrade it with upgrade_icechunk_repository",
             kind="unsupported-spec-version",
         )
 

@@ -44,7 +44,7 @@ def refuse_unless_online(info: RepoInfo) -> None:
     if status.availability is not Availability.ONLINE:
         reason = status.limited_availability_reason or "no reason was given"
         raise ReadOnlyError(
-            f"the repository is {status.availability.name.lower().replace('_', '-')} "
+            f"the repository status is {status.availability.name.lower().replace('_', '-')} "
             f"since {encode_rfc3339(status.set_at)}: {reason}",
             kind="read-only-repository",
         )
@@ -54,7 +54,7 @@ def snapshot_info(info: RepoInfo, id: SnapshotId) -> SnapshotInfo:
     """A snapshot of the history; raises SnapshotNotFoundError."""
     found = info.snapshots.get(id)
     if found is None:
-        raise SnapshotNotFoundError(f"the repository has no snapshot {id}")
+        raise SnapshotNotFoundError(f"snapshot not found: `{id}`")
     return found
 
 
@@ -62,7 +62,7 @@ def branch_tip(info: RepoInfo, name: str) -> SnapshotId:
     """The tip of a branch; raises RefNotFoundError."""
     tip = info.branches.get(name)
     if tip is None:
-        raise RefNotFoundError(f"there is no branch {name!r}")
+        raise RefNotFoundError(f"ref not found `{name}`: there is no such branch")
     return tip
 
 
@@ -70,7 +70,7 @@ def tagged_snapshot(info: RepoInfo, name: str) -> SnapshotId:
     """The snapshot of a tag; raises RefNotFoundError."""
     found = info.tags.get(name)
     if found is None:
-        raise RefNotFoundError(f"there is no tag {name!r}")
+        raise RefNotFoundError(f"ref not found `{name}`: there is no such tag")
     return found
 
 
@@ -82,7 +82,7 @@ def create_branch(info: RepoInfo, name: str, snapshot_id: SnapshotId) -> Change:
     snapshot_info(info, snapshot_id)
     if name in info.branches:
         raise AlreadyExistsError(
-            f"the branch {name!r} exists, at {info.branches[name]}", kind="branch-already-exists"
+            f"branch already exists `{name} -> {info.branches[name]}`", kind="branch-already-exists"
         )
     return Change(_with_branch(info, name, snapshot_id), model.BranchCreated(name))
 
@@ -120,12 +120,12 @@ def create_tag(info: RepoInfo, name: str, snapshot_id: SnapshotId) -> Change:
     refuse_unless_enabled(info, CREATE_TAG)
     if name in info.deleted_tags:
         raise AlreadyExistsError(
-            f"there was a tag {name!r}, and no other may take its name",
+            f"icechunk does not allow tag reuse and tag was already deleted `{name}`",
             kind="tag-previously-deleted",
         )
     if name in info.tags:
         raise AlreadyExistsError(
-            f"the tag {name!r} exists, and tags don't move", kind="tag-already-exists"
+            f"tag already exists, tags are immutable: `{name}`", kind="tag-already-exists"
         )
     tags = {**info.tags, name: snapshot_id}
     return Change(replace(info, tags=tags), model.TagCreated(name))
@@ -158,7 +158,7 @@ def amend(info: RepoInfo, branch: str, snapshot: SnapshotInfo, replaced: Snapsho
     former = snapshot_info(info, replaced)
     if former.parent_id is None:
         raise SessionStateError(
-            "there is nothing before the first snapshot, so it can't be amended",
+            "the first commit in the repository cannot be an amend, create a new commit instead",
             kind="no-amend-for-initial-commit",
         )
     heir = replace(snapshot, pruned_ancestor_tx_logs=former.pruned_ancestor_tx_logs)
@@ -265,10 +265,10 @@ def _with_snapshot(info: RepoInfo, snapshot: SnapshotInfo, parent_id: SnapshotId
 def _refuse_unless_tip(info: RepoInfo, branch: str, expected: SnapshotId, *, kind: str) -> None:
     tip = info.branches.get(branch)
     if tip is None:
-        raise RefNotFoundError(f"there is no branch {branch!r}", kind="branch-not-found")
+        raise RefNotFoundError(f"branch not found `{branch}`", kind="branch-not-found")
     if tip != expected:
         raise ConflictError(
-            f"the tip of branch {branch!r} is {tip}, not {expected}",
+            addition=f"the tip of branch {branch!r} is {tip}, not {expected}",
             expected_parent=str(expected),
             actual_parent=str(tip),
             kind=kind,

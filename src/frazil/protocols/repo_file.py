@@ -106,9 +106,11 @@ class RepoFile:
         try:
             found = self._storage.get_versioned(REPO)
         except ObjectNotFoundError as error:
-            raise RepositoryNotFoundError(
+            missing = RepositoryNotFoundError(
                 f"the repository doesn't exist: there is none in {self._storage.place}"
-            ) from error
+            )
+            missing.add_note("make one there with Repository.create or Repository.open_or_create")
+            raise missing from error
         known = self._known
         if known is None or known.version != found.version:
             known = _Found(found.version, _decode(REPO, bytes(found.data)))
@@ -151,7 +153,7 @@ class RepoFile:
                 return attempt.info
             attempts += 1
         raise ConflictError(
-            f"the repository was updated by others {attempts} times in a row",
+            message=f"the repository was updated by others {attempts} times in a row",
             kind="update-attempts-exhausted",
         )
 
@@ -206,7 +208,9 @@ class RepoFile:
 
 def already_created() -> ConflictError:
     """The error of whoever comes second to create a repository."""
-    return ConflictError("a repository was created here in the meantime", kind="repo-info-updated")
+    return ConflictError(
+        message="a repository was created here in the meantime", kind="repo-info-updated"
+    )
 
 
 def _settle(info: RepoInfo, data: bytes) -> RepoInfo:

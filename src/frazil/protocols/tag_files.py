@@ -73,13 +73,14 @@ class TagFiles:
                 if find_object(self._storage, key + _TOMBSTONE) is not None:
                     break
                 return decode_ref_file(key, data).snapshot_id
-        raise RefNotFoundError(f"there is no tag {name!r}")
+        raise RefNotFoundError(f"ref not found `{name}`: there is no such tag")
 
     def create(self, name: str, ref: Ref) -> None:
         """Write a tag; raises AlreadyExistsError, also for a name that was deleted."""
         key, *others = self._keys(name)
         taken = AlreadyExistsError(
-            f"the tag {name!r} exists or existed, and tags never change", kind="tag-already-exists"
+            f"tag already exists, tags are immutable: `{name}` exists or existed",
+            kind="tag-already-exists",
         )
         if any(find_object(self._storage, other) is not None for other in others):
             raise taken
@@ -94,14 +95,14 @@ class TagFiles:
         try:
             self._storage.create(key + _TOMBSTONE, b"")
         except ObjectExistsError:
-            raise RefNotFoundError(f"there is no tag {name!r}") from None
+            raise RefNotFoundError(f"ref not found `{name}`: there is no such tag") from None
 
     def require(self, name: str) -> str:
         """The key of a tag, deleted or not; raises RefNotFoundError."""
         for key in self._keys(name):
             if find_object(self._storage, key) is not None:
                 return key
-        raise RefNotFoundError(f"there is no tag {name!r}")
+        raise RefNotFoundError(f"ref not found `{name}`: there is no such tag")
 
     def _keys(self, name: str) -> list[str]:
         return [

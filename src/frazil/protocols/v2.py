@@ -74,9 +74,7 @@ class RepoObject(CommitProtocol):
 
     def delete_branch(self, name: str) -> None:
         if name == MAIN:
-            raise SessionStateError(
-                f"the branch {MAIN!r} can't be deleted", kind="cannot-delete-main"
-            )
+            raise SessionStateError(f"{MAIN} branch cannot be deleted", kind="cannot-delete-main")
         self.update(lambda info: repo_changes.delete_branch(info, name))
 
     def reset_branch(

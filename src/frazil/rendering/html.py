@@ -3,23 +3,23 @@
 from collections.abc import Iterable, Mapping
 from html import escape
 
-from frazil.rendering.items import Item, Shown, public_name
+from frazil.rendering.items import Item, Shown
 from frazil.rendering.tables import Table
 from frazil.rendering.text import render_plain
 
 # Colours follow the notebook's theme where it has one.
 _STYLE = """\
 <style>
-.frazil { color: var(--jp-content-font-color0, inherit); line-height: 1.5; max-width: 50em }
-.frazil .frazil { border-left: 2px solid var(--jp-border-color2, #8884); margin: 0 0 0.3em 0.4em;
-  padding-left: 0.8em }
-.frazil b { font-weight: 600 }
-.frazil i { font-style: normal; opacity: 0.6 }
-.frazil pre { display: inline; white-space: pre-wrap; font-family: inherit }
-.frazil summary { cursor: pointer }
-.frazil table { border-collapse: collapse; margin: 0.2em 0 0.4em 0.4em }
-.frazil th, .frazil td { padding: 0 0.8em; text-align: left; vertical-align: top }
-.frazil th { border-bottom: 1px solid var(--jp-border-color2, #8884); font-weight: 600 }
+.icechunk-repr { color: var(--jp-content-font-color0, inherit); line-height: 1.5; max-width: 50em }
+.icechunk-repr .icechunk-repr { border-left: 2px solid var(--jp-border-color2, #8884);
+  margin: 0 0 0.3em 0.4em; padding-left: 0.8em }
+.icechunk-repr b { font-weight: 600 }
+.icechunk-repr i { font-style: normal; opacity: 0.6 }
+.icechunk-repr pre { display: inline; white-space: pre-wrap; font-family: inherit }
+.icechunk-repr summary { cursor: pointer }
+.icechunk-repr table { border-collapse: collapse; margin: 0.2em 0 0.4em 0.4em }
+.icechunk-repr th, .icechunk-repr td { padding: 0 0.8em; text-align: left; vertical-align: top }
+.icechunk-repr th { border-bottom: 1px solid var(--jp-border-color2, #8884); font-weight: 600 }
 </style>
 """
 
@@ -31,7 +31,7 @@ def render_html(value: Shown, items: Iterable[Item] | None = None) -> str:
 
 def _render(value: Shown, items: Iterable[Item]) -> str:
     shown = "".join(_render_item(item) for item in items)
-    return f'<div class="frazil"><b>{escape(public_name(value))}</b>{shown}</div>\n'
+    return f'<div class="icechunk-repr"><b>{escape(value.shown_title())}</b>{shown}</div>\n'
 
 
 def _render_item(item: Item) -> str:
@@ -46,8 +46,8 @@ def _render_item(item: Item) -> str:
             inner = "".join(_render_item(Item(key, each)) for key, each in item.value.items())
             return f"<details open><summary>{name}</summary>{inner}</details>"
     text = escape(render_plain(item.value))
-    suffix = " <i>(default)</i>" if item.is_default else ""
-    return f"<div>{name} <pre>{text}</pre>{suffix}</div>"
+    suffix = " (default)" if item.is_default else ""
+    return f"<div>{name} <pre>{text}{suffix}</pre></div>"
 
 
 def _render_table(table: Table) -> str:

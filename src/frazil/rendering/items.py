@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
+from frazil.install import package_name
+
 
 @dataclass(frozen=True, slots=True)
 class Item:
@@ -20,6 +22,10 @@ class Shown:
     """A value with something to show."""
 
     __slots__ = ()
+
+    def shown_title(self) -> str:
+        """Return the first line."""
+        return public_name(self)
 
     @abstractmethod
     def shown_items(self) -> Iterator[Item]:
@@ -47,7 +53,23 @@ def field_items(value: Any) -> Iterator[Item]:
         yield Item(field.name, default if is_default else found, is_default)
 
 
+# Types that the official library shows as part of another module than the one they are in here.
+_OFFICIAL_NAMES = {
+    "repository.Repository": "Repository",
+    "states.ChunkStorageStats": "stats.ChunkStorageStats",
+    "states.RepoStatus": "repository.RepoStatus",
+    "storage.ObjectStoreConfig": "config.ObjectStoreConfig",
+    "store.IcechunkStore": "IcechunkStore",
+}
+
+
 def public_name(value: object) -> str:
-    """Where users find a value's type: the module of `frazil` that it is in, however deep."""
-    module = ".".join(type(value).__module__.split(".")[:2])
-    return f"{module}.{type(value).__qualname__}"
+    """Return the name that users know a value's type by: that of the public module it is in."""
+    package, *modules = type(value).__module__.split(".")[:2]
+    name = ".".join([*modules, type(value).__qualname__])
+    if package != "frazil":
+        return f"{package}.{name}"
+    for ours, theirs in _OFFICIAL_NAMES.items():
+        if name == ours or name.startswith(f"{ours}."):
+            name = theirs + name.removeprefix(ours)
+    return f"{package_name()}.{name}"

@@ -54,7 +54,7 @@ def render_ordered_call(value: Any) -> str:
 
 def render_block(value: Shown) -> str:
     """A title, and one line, or block, for each item; with a line feed at the end."""
-    lines = [f"<{public_name(value)}>"]
+    lines = [f"<{value.shown_title()}>"]
     for item in value.shown_items():
         suffix = " (default)" if item.is_default and not isinstance(item.value, Shown) else ""
         lines.append(_render_item(item.name, item.value) + suffix)

@@ -14,7 +14,9 @@ def parse_spec_version(version: SpecVersion | int | None) -> Dialect:
     for known, dialect in _DIALECTS.items():
         if version == known:
             return dialect
-    raise InvalidInputError(f"unsupported spec version {version!r}: expected 1 or 2")
+    if not isinstance(version, int):
+        raise InvalidInputError(f"Couldn't parse a valid version from {version!r}: expected 1 or 2")
+    raise InvalidInputError(f"Unsupported version {version}: expected 1 or 2")
 
 
 def generation_of(dialect: Dialect) -> SpecVersion:

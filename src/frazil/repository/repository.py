@@ -13,7 +13,7 @@ from frazil.engine.state import with_metadata
 from frazil.errors import RepositoryNotFoundError
 from frazil.format.dialect import Dialect
 from frazil.protocols.detection import detect_dialect, open_protocol
-from frazil.rendering import Block, Item, render_html
+from frazil.rendering import Block, Item, public_name, render_html
 from frazil.repository.authorizing import warn_of_none
 from frazil.repository.condition import Condition
 from frazil.repository.editing import Editing
@@ -39,11 +39,16 @@ class Repository(Sessions, Refs, History, Condition, Inspection, Upkeep, Editing
         """Not for users, who call `open`, `create` or `open_or_create`."""
         self._repository = repository
 
+    def shown_title(self) -> str:
+        """Return the name with the version of the specification."""
+        version = self.spec_version
+        return f"{public_name(self)} ({version.name})"
+
     def shown_items(self) -> Iterator[Item]:
         """What a person wants to know first."""
-        yield Item("generation", self._protocol.dialect.value)
         yield Item("storage", self.storage)
-        yield Item("config", "RepositoryConfig(...)")
+        yield Item("config", "<RepositoryConfig ...>")
+        yield Item("generation", self._protocol.dialect.value)
 
     def __repr__(self) -> str:
         return str(self)

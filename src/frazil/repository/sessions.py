@@ -99,6 +99,6 @@ class Sessions(RepositoryPart):
             if info.flushed_at <= limit:
                 return info.id
         raise SnapshotNotFoundError(
-            f"branch {branch!r} has no snapshot as old as {moment.isoformat()}",
+            f"branch {branch} does not have a snapshots before or at {moment.isoformat()}",
             kind="no-snapshot-at-time",
         )

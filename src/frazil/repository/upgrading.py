@@ -15,7 +15,8 @@ class _Outdated:
 
     def __getattr__(self, name: str) -> NoReturn:
         raise RuntimeError(
-            "the repository was migrated: use the object that upgrade_icechunk_repository returned"
+            "this Repository was invalidated by upgrade_icechunk_repository: use the object that it"
+            " returned"
         )
 
 

@@ -131,7 +131,8 @@ class Upkeep(RepositoryPart):
     ) -> int:
         """The bytes of native chunks alone; deprecated in favour of `chunk_storage_stats`."""
         warnings.warn(
-            "total_chunks_storage is deprecated: use chunk_storage_stats().native_bytes",
+            "total_chunks_storage and total_chunks_storage_async are deprecated: use"
+            " chunk_storage_stats().native_bytes",
             DeprecationWarning,
             stacklevel=2,
         )

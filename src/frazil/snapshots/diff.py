@@ -59,12 +59,15 @@ class Diff(Shown):
                 yield item
 
     def __str__(self) -> str:
+        moves = [f"{source} -> {target}" for source, target in self.moved_nodes]
         parts = (
-            *(_render_paths(title, getattr(self, name)) for name, title in _TITLES.items()),
-            _render_lines("Chunks", _chunk_lines(self.chunk_coordinates)),
-            _render_lines("Moved", [f"{source} → {target}" for source, target in self.moved_nodes]),
+            *(_render_lines(title, sorted(getattr(self, name))) for name, title in _TITLES.items()),
+            # Officially the chunks have no empty line after them.
+            _render_lines("Chunks updated", _chunk_lines(self.chunk_coordinates)).rstrip("\n"),
+            "\n" if self.chunk_coordinates else "",
+            _render_lines("Nodes moved/renamed", moves),
         )
-        return "\n".join(part for part in parts if part) or "No changes\n"
+        return "".join(parts) or "No changes\n"
 
     def __repr__(self) -> str:
         return str(self)
@@ -76,27 +79,24 @@ class Diff(Shown):
 
 
 _TITLES = {
-    "new_groups": "New groups",
-    "new_arrays": "New arrays",
-    "deleted_groups": "Deleted groups",
-    "deleted_arrays": "Deleted arrays",
-    "updated_groups": "Updated groups",
-    "updated_arrays": "Updated arrays",
+    "new_groups": "Groups created",
+    "new_arrays": "Arrays created",
+    "updated_groups": "Group definitions updated",
+    "updated_arrays": "Array definitions updated",
+    "deleted_groups": "Groups deleted",
+    "deleted_arrays": "Arrays deleted",
 }
 
 
-def _render_paths(title: str, paths: Collection[str]) -> str:
-    return _render_lines(title, sorted(paths))
-
-
 def _render_lines(title: str, lines: Collection[str]) -> str:
-    return "".join([f"{title}:\n", *(f"    {line}\n" for line in lines)]) if lines else ""
+    return "".join([f"{title}:\n", *(f"    {line}\n" for line in lines), "\n"]) if lines else ""
 
 
 def _chunk_lines(chunks: Mapping[str, Coordinates]) -> list[str]:
     lines = []
     for path, coordinates in sorted(chunks.items()):
-        shown = ", ".join(map(str, coordinates[:MOST_CHUNKS_SHOWN].tolist()))
+        lines.append(f"{path}:")
+        lines += (f"    {chunk}" for chunk in coordinates[:MOST_CHUNKS_SHOWN].tolist())
         rest = len(coordinates) - MOST_CHUNKS_SHOWN
-        lines.append(f"{path}: {shown}{f', and {rest} more' if rest > 0 else ''}")
+        lines += [f"    ... {rest} more"] if rest > 0 else []
     return lines

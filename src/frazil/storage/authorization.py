@@ -23,7 +23,7 @@ from frazil.credentials import (
     S3StaticCredentials,
 )
 from frazil.credentials.refresh import Refresher, in_utc
-from frazil.errors import InvalidTypeError
+from frazil.errors import InvalidTypeError, PermissionDeniedError
 
 Answer = Mapping[str, Any]
 
@@ -101,6 +101,11 @@ def _fixed_azure(credential: Any) -> Authorization:
 
 def _answer_s3(get: Callable[[], S3StaticCredentials]) -> Answer:
     found = get()
+    if not isinstance(found, S3StaticCredentials):
+        raise PermissionDeniedError(
+            f"the function that gets credentials must return S3StaticCredentials, not"
+            f" {type(found).__name__}"
+        )
     return {
         "access_key_id": found.access_key_id,
         "secret_access_key": found.secret_access_key,

@@ -4,12 +4,14 @@ A client has one deadline for a whole request, so there is one client for each k
 deadline that is right for a small answer would cut a large write short.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum
 from typing import Any
 
+from frazil.errors import InvalidInputError
 from frazil.storage.settings import EffectiveSettings
 from frazil.version import __version__
 
@@ -32,6 +34,10 @@ class Purpose(Enum):
     """Without the request for many at once, which not every store knows."""
 
 
+_HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+
+
 @dataclass(frozen=True, slots=True)
 class Headers:
     """What goes out with every request besides what must."""
@@ -49,7 +55,14 @@ def merge_headers(
     read: Mapping[str, str] | None,
     write: Mapping[str, str] | None,
 ) -> Headers:
-    """Headers for both kinds of requests; those for one kind win."""
+    """Headers for both kinds of requests; those for one kind win.
+
+    Raises InvalidInputError, a ValueError, for what HTTP has no place for.
+    """
+    for name, value in ((n, v) for each in (both, read, write) for n, v in (each or {}).items()):
+        # The value may be a secret, so it is not shown.
+        if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
+            raise InvalidInputError(f"invalid HTTP header {name!r}", kind="storage-config")
     return Headers({**(both or {}), **(read or {})}, {**(both or {}), **(write or {})})
 
 

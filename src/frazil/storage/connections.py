@@ -54,6 +54,9 @@ class Connection(Protocol):
     def describe(self) -> str:
         """One line for people, without secrets."""
 
+    def details(self) -> dict[str, object]:
+        """Return the kind of store and where in it, by the official names, without secrets."""
+
     def find_secrets(self) -> tuple[str, ...]:
         """What must not be told."""
 
@@ -92,6 +95,20 @@ class S3Connection:
 
     def describe(self) -> str:
         return f"{self.kind}, bucket {self.bucket!r}, prefix {self.prefix!r}"
+
+    def details(self) -> dict[str, object]:
+        options = self.options
+        endpoint = None if options.endpoint_url is None else _without_secrets(options.endpoint_url)
+        found = {
+            "type": self.kind,
+            "bucket": self.bucket,
+            "prefix": self.prefix,
+            "region": options.region,
+            "endpoint_url": endpoint,
+            "anonymous": options.anonymous or None,
+            "force_path_style": options.force_path_style or None,
+        }
+        return {name: value for name, value in found.items() if value is not None}
 
     def find_secrets(self) -> tuple[str, ...]:
         return (*find_secrets(self.credentials), *self.headers.secrets)
@@ -237,6 +254,9 @@ class GcsConnection:
     def describe(self) -> str:
         return f"Google Cloud Storage, bucket {self.bucket!r}, prefix {self.prefix!r}"
 
+    def details(self) -> dict[str, object]:
+        return {"type": "GCS", "bucket": self.bucket, "prefix": self.prefix}
+
     def find_secrets(self) -> tuple[str, ...]:
         return (
             *find_secrets(self.credentials),
@@ -287,6 +307,10 @@ class AzureConnection:
             f"Azure, account {self.account!r}, container {self.container!r}, prefix {self.prefix!r}"
         )
 
+    def details(self) -> dict[str, object]:
+        names = ("account", "container", "prefix")
+        return {"type": "Azure", **{name: getattr(self, name) for name in names}}
+
     def find_secrets(self) -> tuple[str, ...]:
         return (*find_secrets(self.credentials), *_secret_options(self.config))
 
@@ -317,9 +341,10 @@ class HttpConnection:
     silence_seconds: float | None = DEFAULT_SILENCE_SECONDS
 
     def describe(self) -> str:
-        parts = urlsplit(self.base_url)
-        host = parts.netloc.rpartition("@")[2]
-        return f"HTTP, {urlunsplit((parts.scheme, host, parts.path, '', ''))}"
+        return f"HTTP, {_without_secrets(self.base_url)}"
+
+    def details(self) -> dict[str, object]:
+        return {"type": "HTTP", "url": _without_secrets(self.base_url)}
 
     def find_secrets(self) -> tuple[str, ...]:
         parts = urlsplit(self.base_url)
@@ -357,6 +382,13 @@ def split_options(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str,
 
 def _secret_options(options: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(value for name, value in options.items() if is_secret(name))
+
+
+def _without_secrets(url: str) -> str:
+    """Return a URL without user, password and query."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit((parts.scheme, host, parts.path, "", ""))
 
 
 def _silence(seconds: int | None) -> float | None:

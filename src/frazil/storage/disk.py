@@ -116,7 +116,7 @@ def read_file(path: str) -> bytes:
 def translate(error: OSError, key: str) -> StorageError:
     """What the system's failure to read an object means."""
     if isinstance(error, FileNotFoundError | IsADirectoryError | NotADirectoryError):
-        return ObjectNotFoundError(f"there is no object {key!r}")
+        return ObjectNotFoundError(f"object not found: there is no {key!r}")
     if isinstance(error, PermissionError):
         return PermissionDeniedError(f"{key!r}: {error.strerror}")
     return StorageError(f"{key!r}: {error.strerror or error}", kind="io")

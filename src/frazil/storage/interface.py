@@ -19,11 +19,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
-from html import escape
 from itertools import compress, islice
 from typing import ClassVar, TypeVar
 
 from frazil.errors import InvalidInputError, ObjectRangeError
+from frazil.install import package_name
+from frazil.rendering import Block, Item
 from frazil.storage.settings import StorageSettings
 
 T = TypeVar("T")
@@ -135,7 +136,7 @@ def validate_key(key: str) -> str:
     return key
 
 
-class Storage(ABC):
+class Storage(Block, ABC):
     """Objects by key."""
 
     # The official constructors; `frazil.storage.class_methods` provides them.
@@ -189,8 +190,16 @@ class Storage(ABC):
         """Whether a request takes no trip over a network, so that waiting for it is no waste."""
         return False
 
-    def _repr_html_(self) -> str:
-        return f"<code>{escape(repr(self))}</code>"
+    def shown_title(self) -> str:
+        """Return the same name for every kind of storage, as the official library does."""
+        return f"{package_name()}.Storage"
+
+    def shown_items(self) -> Iterator[Item]:
+        """Yield the kind of storage and where it is, without secrets."""
+        yield Item("type", type(self).__name__)
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def default_settings(self) -> StorageSettings:
         """What holds here unless the user says otherwise."""
@@ -304,7 +313,7 @@ class Storage(ABC):
     def delete_many(self, keys: Iterable[str]) -> DeleteReport:
         """Delete objects; those that do not exist are no failure."""
 
-    def flush(self) -> None:  # noqa: B027 (most storages have nothing to do)
+    def flush(self) -> None:
         """Make everything that was put durable; `create` and `replace` do it by themselves."""
 
     async def put_async(self, key: str, data: Buffer, options: PutOptions = NO_OPTIONS) -> None:

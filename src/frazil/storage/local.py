@@ -27,6 +27,7 @@ from frazil.errors import (
     StorageError,
     VersionMismatchError,
 )
+from frazil.rendering import Item
 from frazil.storage import disk
 from frazil.storage.interface import (
     CHOSEN_AT_ONCE,
@@ -94,8 +95,10 @@ class LocalStorage(Storage):
     def place(self) -> str:
         return self._root
 
-    def __repr__(self) -> str:
-        return f"<frazil.Storage: local filesystem, {self._root}>"
+    def shown_items(self) -> Iterator[Item]:
+        """Yield the kind of storage and the directory."""
+        yield Item("type", "local filesystem")
+        yield Item("path", self._root)
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_restore, (self._root, self._durability, self._lock_timeout_seconds))

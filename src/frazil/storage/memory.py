@@ -14,6 +14,7 @@ from frazil.errors import (
     StorageError,
     VersionMismatchError,
 )
+from frazil.rendering import Item
 from frazil.storage.interface import (
     NO_OPTIONS,
     Buffer,
@@ -55,8 +56,10 @@ class MemoryStorage(Storage):
     def place(self) -> str:
         return "this storage in memory"
 
-    def __repr__(self) -> str:
-        return f"<frazil.Storage: memory, {len(self._objects)} objects>"
+    def shown_items(self) -> Iterator[Item]:
+        """Yield the kind of storage and the number of objects."""
+        yield Item("type", "in-memory")
+        yield Item("objects", len(self._objects))
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_find_storage, self._name)
@@ -125,7 +128,7 @@ class MemoryStorage(Storage):
     def _object(self, key: str) -> _Object:
         found = self._objects.get(validate_key(key))
         if found is None:
-            raise ObjectNotFoundError(f"there is no object {key!r}")
+            raise ObjectNotFoundError(f"object not found: there is no {key!r}")
         return found
 
     def _require(self, key: str, version: Version) -> None:

@@ -6,12 +6,13 @@ The verbs of the interface; how each is asked of a store is in `store_reading`, 
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import takewhile
+from itertools import starmap, takewhile
 from typing import Any
 
 import obstore
 
 from frazil.errors import ReadOnlyError, StorageError, VersionMismatchError
+from frazil.rendering import Item
 from frazil.storage.client import Purpose
 from frazil.storage.clients import Clients
 from frazil.storage.conditional import Create, Quotes, Replace, Upload, encode_version
@@ -67,8 +68,9 @@ class ObjectStorage(Storage):
     def place(self) -> str:
         return self._connection.describe()
 
-    def __repr__(self) -> str:
-        return f"<frazil.Storage: {self._connection.describe()}>"
+    def shown_items(self) -> Iterator[Item]:
+        """Yield the kind of store and where in it, without secrets."""
+        return starmap(Item, self._connection.details().items())
 
     @property
     def can_create_safely(self) -> bool:
@@ -277,7 +279,7 @@ class ObjectStorage(Storage):
 
     def _require_writable(self) -> None:
         if self.is_read_only:
-            raise ReadOnlyError(f"{self!r} only reads", kind="read-only-storage")
+            raise ReadOnlyError(f"the storage is read-only: {self.place}", kind="read-only-storage")
 
 
 def flatten(data: Buffer) -> Buffer:

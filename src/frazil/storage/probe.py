@@ -20,7 +20,7 @@ def probe_conditional_writes(storage: Storage, folder: str = DEFAULT_FOLDER) -> 
     """
     if not (storage.can_create_safely and storage.can_replace_safely):
         raise UnsafeStorageError(
-            f"{storage!r} is set not to use conditional writes, so that commits may be lost"
+            f"{storage.place} is set not to use conditional writes, so that commits may be lost"
         )
     key = f"{folder}/probe.{uuid4().hex}"
     first = storage.create(key, b"first")
@@ -46,6 +46,6 @@ def probe_conditional_writes(storage: Storage, folder: str = DEFAULT_FOLDER) -> 
 
 def _unsafe(storage: Storage, fault: str) -> UnsafeStorageError:
     return UnsafeStorageError(
-        f"{storage!r} {fault}: it ignores the conditions of writes, so that commits would be lost. "
+        f"{storage.place} {fault}: it ignores the conditions of writes, so that commits would be lost. "
         "Commit to a store that has conditional writes"
     )

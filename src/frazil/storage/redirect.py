@@ -36,6 +36,9 @@ class RedirectConnection:
     def describe(self) -> str:
         return f"redirect, {self.base_url.partition('?')[0]}"
 
+    def details(self) -> dict[str, object]:
+        return {"type": "redirect", "url": self.base_url.partition("?")[0]}
+
     def find_secrets(self) -> tuple[str, ...]:
         return (urlsplit(self.base_url).query,)
 

@@ -108,8 +108,8 @@ def refuse_rooted_keys(legacy_rooted_keys: bool | None) -> None:
     """Raise InvalidInputError for the layout of old clients, keys that begin with a slash."""
     if legacy_rooted_keys:
         raise InvalidInputError(
-            "keys that begin with a slash, as old clients wrote at the root of a bucket, can't be "
-            "asked for: copy the objects to a prefix",
+            "keys that begin with a slash, as old clients wrote at an empty prefix, can't be asked"
+            " for: copy the objects to a prefix",
             kind="storage-config",
         )
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, IntEnum
 
 from frazil.rendering import Block, Item, Rendered, public_name, render_call
 from frazil.urls import is_secret
@@ -18,13 +18,19 @@ class ChecksumAlgorithm(Enum):
     Sha256 = 4
 
 
-class ChunkType(Enum):
-    """How a chunk is kept; here because users import it from here."""
+class ChunkType(IntEnum):
+    """How a chunk is kept; here because users import it from here.
+
+    Equal to the numbers that `array_chunk_iterator` yields.
+    """
 
     uninitialized = 0
     native = 1
     virtual = 2
     inline = 3
+
+    def __str__(self) -> str:
+        return f"ChunkType.{self.name}"
 
 
 @dataclass(slots=True, repr=False)

@@ -77,7 +77,7 @@ class Diagnosis:
         lead = _LEADS.get(self.failure, "")
         message = f"can't {action} {key!r}{tries}: {lead}{self.text}"
         if self.failure is Failure.ABSENT and not self._is_of_the_bucket():
-            return ObjectNotFoundError(f"there is no object {key!r}")
+            return ObjectNotFoundError(f"object not found: there is no {key!r}")
         return _ERRORS.get(self.failure, StorageError)(message)
 
     def _is_of_the_bucket(self) -> bool:

@@ -1,1 +1,5 @@
-"""What tests of Frazil, and of programs that use it, can rest on."""
+"""Tools for tests of Frazil and of programs that use it."""
+
+from frazil.storage.wrappers.latency import LatencyStorage
+
+__all__ = ["LatencyStorage"]

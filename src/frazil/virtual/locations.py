@@ -93,8 +93,8 @@ class ContainerIndex:
         if container is not None:
             return absolute, container
         raise InvalidInputError(
-            f"no virtual chunk container of the configuration holds {location!r}: add one with "
-            "RepositoryConfig.set_virtual_chunk_container",
+            f"invalid chunk location, no matching virtual chunk container: {location!r}, edit the"
+            " repository configuration with RepositoryConfig.set_virtual_chunk_container to add one",
             kind="no-container-for-virtual-chunk",
         )
 
@@ -197,5 +197,5 @@ def _resolve_dots(path: str) -> str:
 
 def _refuse(location: str, reason: str) -> InvalidInputError:
     return InvalidInputError(
-        f"{location!r} is no location of a virtual chunk: {reason}", kind="invalid-virtual-ref"
+        f"error parsing virtual ref URL {location!r}: {reason}", kind="invalid-virtual-ref"
     )

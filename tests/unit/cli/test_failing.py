@@ -177,8 +177,8 @@ def test_debug_shows_where_it_came_from(run: Frazil, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (errors.ConflictError("x"), 5),
-        (errors.DivergedError("x"), 5),
+        (errors.ConflictError(message="x"), 5),
+        (errors.DivergedError(message="x"), 5),
         (errors.InvalidInputError("x", kind="unauthorized-virtual-chunk-container"), 6),
         (errors.InvalidInputError("x", kind="key-not-found"), 3),
         (errors.ObjectNotFoundError("x"), 8),
@@ -233,8 +233,11 @@ def test_an_error_that_was_dealt_with_does_not_explain_another() -> None:
 
 
 def test_only_a_race_is_to_be_tried_again() -> None:
-    assert "run it again" in str(explain(errors.ConflictError("x")).advice)
-    for error in (errors.DivergedError("x"), errors.RebaseFailedError("x", snapshot="A")):
+    assert "run it again" in str(explain(errors.ConflictError(message="x")).advice)
+    for error in (
+        errors.DivergedError(message="x"),
+        errors.RebaseFailedError(message="x", snapshot="A"),
+    ):
         assert "run it again" not in str(explain(error).advice)
 
 

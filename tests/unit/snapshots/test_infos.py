@@ -71,8 +71,10 @@ def test_changes_are_listed_by_what_happened() -> None:
 
     assert not diff.is_empty()
     assert str(diff) == repr(diff) == (
-        "New groups:\n    /a\n    /b\n\n"
-        "Chunks:\n    /x: [0], [1], [2], [3], [4], [5], [6], [7], [8], [9], and 2 more\n\n"
-        "Moved:\n    /old → /new\n"
+        "Groups created:\n    /a\n    /b\n\n"
+        "Chunks updated:\n    /x:\n"
+        + "".join(f"        [{n}]\n" for n in range(10))
+        + "        ... 2 more\n"
+        "Nodes moved/renamed:\n    /old -> /new\n\n"
     )  # fmt: skip
     assert "/old" in diff._repr_html_()

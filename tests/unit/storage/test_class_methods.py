@@ -40,4 +40,5 @@ def test_the_layout_of_old_clients_is_refused() -> None:
 def test_a_notebook_shows_a_storage() -> None:
     shown = Storage.new_in_memory()._repr_html_()
 
-    assert "&lt;frazil.Storage: memory" in shown
+    assert "frazil.Storage" in shown
+    assert "in-memory" in shown

@@ -149,7 +149,7 @@ def test_a_storage_that_is_made_shows_and_travels_without_being_opened(name: str
     copy = pickle.loads(pickle.dumps(storage))
 
     assert repr(copy) == repr(storage)
-    assert repr(storage).startswith("<frazil.Storage: ")
+    assert repr(storage).startswith("<frazil.Storage>\ntype: ")
     assert copy.is_read_only == (name in ("http", "redirect"))
 
 

@@ -83,7 +83,7 @@ timeouts: None
 def test_a_configuration_shows_the_options_of_its_store() -> None:
     shown = str(ObjectStoreConfig.S3(S3Options("eu-central-1")))
 
-    assert shown.startswith('<frazil.storage.ObjectStoreConfig.S3>\nregion: "eu-central-1"\n')
+    assert shown.startswith('<frazil.config.ObjectStoreConfig.S3>\nregion: "eu-central-1"\n')
 
 
 def test_defaults_apply_where_nothing_is_set() -> None:

@@ -26,7 +26,7 @@ def storage(request: pytest.FixtureRequest) -> Storage:
     """Memory, which needs no waiting, and the same as if it were far away."""
     if request.param == "at once":
         return MemoryStorage()
-    return LatencyStorage(MemoryStorage(), read_seconds=0.001, write_seconds=0.001)
+    return LatencyStorage(MemoryStorage(), read_latency_ms=1, write_latency_ms=1)
 
 
 @pytest.fixture

@@ -203,9 +203,9 @@ def test_what_is_no_file_is_no_source(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
 
     for path, error, message in (
-        ("folder", ObjectNotFoundError, "there is no object"),
+        ("folder", ObjectNotFoundError, "object not found"),
         ("pipe", StorageError, "pipe is a FIFO where a regular file must be"),
-        ("f/below", ObjectNotFoundError, "there is no object"),
+        ("f/below", ObjectNotFoundError, "object not found"),
     ):
         with pytest.raises(error, match=message) as caught:
             place.access.read(place.refer(path), 0, 5)

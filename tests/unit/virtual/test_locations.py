@@ -59,7 +59,7 @@ def test_a_location_has_one_spelling(given: str, normal: str) -> None:
     "given", ["", "plain", "/path", "s3:key", "s3:///key", "http://", "file://a|b/c"]
 )
 def test_what_is_no_url_of_an_object_is_refused(given: str) -> None:
-    with pytest.raises(InvalidInputError, match="no location of a virtual chunk") as caught:
+    with pytest.raises(InvalidInputError, match="error parsing virtual ref URL") as caught:
         normalize_location(given)
 
     assert caught.value.kind == "invalid-virtual-ref"

@@ -127,9 +127,9 @@ class CommitStream:
             case "ancestor":
                 return line[max(shared) + 1 :]
         raise ConflictError(
-            f"the branch {self.options.branch} was reset: {start}, the last commit that the stream has "
-            "read, is not in its history any more. Say where to go on with the option `on_reset`: "
-            "ancestor is where both histories part, latest the newest commit"
+            message=f"the branch {self.options.branch} was reset: {start}, the last commit that the"
+            " stream has read, is not in its history any more. Say where to go on with"
+            " the option `on_reset`: ancestor is where both histories part, latest the newest commit"
         )
 
     def _expired(self, id: str) -> SnapshotNotFoundError:

@@ -92,7 +92,7 @@ def finish(
                 raise
             session.rebase(ConflictDetector())
             _refuse_changed(session, options, target, names, error)
-    raise ConflictError(f"others commit to {options.branch} faster than these rows can be")
+    raise ConflictError(message=f"others commit to {options.branch} faster than these rows can be")
 
 
 def _refuse_changed(
@@ -100,7 +100,7 @@ def _refuse_changed(
 ) -> None:
     now = find_target(session, options, [*names, *(d for d in target.dims if d not in names)])
     if not all(axis.is_same(now.axes[dim]) for dim, axis in target.axes.items()):
-        raise ConflictError("the coordinates have changed meanwhile") from error
+        raise ConflictError(message="the coordinates have changed meanwhile") from error
 
 
 def retrying(attempt: Callable[[], Result]) -> Result:

@@ -77,7 +77,8 @@ class LegacyMigration:
     def _refuse_if_moved(self, refs: OldRefs) -> None:
         if read_refs(self.protocol) != refs:
             raise ConflictError(
-                "a branch or a tag was changed while the repository was migrated: migrate it again",
+                message="a branch or a tag was changed while the repository was migrated: migrate"
+                " it again",
                 kind="branch-update-conflict",
             )
 

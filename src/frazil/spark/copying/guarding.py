@@ -48,8 +48,8 @@ class Guard:
         for what, tip in _moved(target, record if record.get("source") == self.place else {}):
             if not self.is_known(tip):
                 raise DivergedError(
-                    f"the {what} of the target is at {tip}, which the source does not know: somebody"
-                    " has written to the copy; nothing was changed there",
+                    message=f"the {what} of the target is at {tip}, which the source does not know:"
+                    " somebody has written to the copy; nothing was changed there",
                 )
 
     def with_record(self, wanted: RepoInfo) -> dict[str, JsonValue]:

@@ -141,7 +141,7 @@ def _write_tags(
     changed = 0
     for name, id in wanted.tags.items():
         if before.tags.get(name, id) != id:
-            raise DivergedError(f"the tag {name!r} of the target is at {before.tags[name]}")
+            raise DivergedError(message=f"the tag {name!r} of the target is at {before.tags[name]}")
         if name not in before.tags:
             protocol.create_tag(name, id)
             changed += 1

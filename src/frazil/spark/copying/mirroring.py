@@ -110,7 +110,7 @@ def _try(attempt: Attempt) -> Outcome:
         except CollectedMeanwhileError:
             continue
     raise ConflictError(
-        f"garbage was collected at the target {_MOST_ATTEMPTS} times while it was copied to",
+        message=f"garbage was collected at the target {_MOST_ATTEMPTS} times while it was copied to",
         kind="update-attempts-exhausted",
     )
 

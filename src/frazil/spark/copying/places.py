@@ -4,6 +4,7 @@ import hashlib
 
 from frazil.repository import Repository
 from frazil.storage import MemoryStorage, Storage, storage_from_url
+from frazil.storage.local import LocalStorage
 from frazil.urls import Location, parse_location
 
 AnyPlace = Repository | Storage | Location
@@ -19,5 +20,9 @@ def find_storage(place: AnyPlace) -> Storage:
 
 def name_place(storage: Storage) -> str:
     """A short text that is the same for the same place, and does not tell where that is."""
-    told = "memory" if isinstance(storage, MemoryStorage) else repr(storage)
+    if isinstance(storage, MemoryStorage):
+        told = "memory"
+    else:  # the text of earlier releases, whose names are in repositories
+        kind = "local filesystem, " if isinstance(storage, LocalStorage) else ""
+        told = f"<frazil.Storage: {kind}{storage.place}>"
     return hashlib.sha256(told.encode()).hexdigest()[:16]

@@ -280,7 +280,7 @@ def _open_again(configured: Repository, session: Session) -> Session:
     opened = configured.writable_session(session.branch)
     if opened.snapshot_id != session.snapshot_id:
         raise ConflictError(
-            f"somebody committed to {session.branch} meanwhile",
+            message=f"somebody committed to {session.branch} meanwhile",
             expected_parent=session.snapshot_id,
             actual_parent=opened.snapshot_id,
         )

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol, TypeVar
 
+from frazil.rendering import Item
 from frazil.storage.interface import (
     NO_OPTIONS,
     Buffer,
@@ -104,9 +105,10 @@ class ForwardingStorage(Storage):
         inner = self._inner.place
         return f"{self._prefix} in {inner}" if self._prefix else inner
 
-    def __repr__(self) -> str:
-        kind = type(self).__name__.removesuffix("Storage").lower()
-        return f"<frazil.Storage: {kind}, over {self._inner!r}>"
+    def shown_items(self) -> Iterator[Item]:
+        """Yield the kind of wrapper and what it wraps."""
+        yield Item("type", type(self).__name__.removesuffix("Storage").lower())
+        yield Item("storage", self._inner)
 
     @property
     def can_create_safely(self) -> bool:

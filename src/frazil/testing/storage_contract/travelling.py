@@ -148,6 +148,6 @@ class TravellingContract(Promises):
         else:
             assert answer == b"data" or "fork" in answer.decode()
 
-    def test_its_representation_is_one_line(self, storage: Storage) -> None:
-        assert repr(storage).startswith("<frazil.Storage: ")
-        assert "\n" not in repr(storage)
+    def test_its_representation_tells_the_kind(self, storage: Storage) -> None:
+        assert repr(storage).startswith("<frazil.Storage>\ntype: ")
+        assert "\n" not in storage.place

@@ -1,0 +1,103 @@
+"""Install Frazil under the name of the official library, for programs that import that one."""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec, spec_from_loader
+from types import ModuleType
+
+__all__ = ["install_as_icechunk"]
+
+_OURS, _THEIRS = "frazil", "icechunk"
+
+# The official library's compiled module, whose names some programs import from there.
+_COMPILED = "_icechunk_python"
+_MODULES_OF_COMPILED = ("frazil", "frazil.config", "frazil.states", "frazil.testing")
+
+
+def install_as_icechunk() -> None:
+    """Let `import icechunk` give Frazil in this process, even if the official library is installed.
+
+    For libraries that look for the official classes by name, such as VirtualiZarr, and for programs
+    written for the official library.
+
+    Raises
+    ------
+    RuntimeError
+        If the official library is imported already: its classes may be in use.
+    """
+    ours = import_module(_OURS)
+    found = sys.modules.get(_THEIRS)
+    if found is ours:
+        return
+    if found is not None:
+        raise RuntimeError("icechunk is imported already: call install_as_icechunk before that")
+    sys.meta_path.insert(0, _Finder())
+    sys.modules[_THEIRS] = ours
+
+
+def package_name() -> str:
+    """Return the name that this process imports Frazil by: `icechunk`, once it is installed as that.
+
+    What a `repr` shows can then be run by programs that know no other name.
+    """
+    installed = sys.modules.get("icechunk")
+    return "icechunk" if hasattr(installed, "install_as_icechunk") else "frazil"
+
+
+class _Finder(MetaPathFinder):
+    """Finds modules of ours where modules of theirs are asked for."""
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,  # noqa: ARG002
+        target: ModuleType | None = None,  # noqa: ARG002
+    ) -> ModuleSpec | None:
+        package, _, name = fullname.partition(".")
+        if package != _THEIRS:
+            return None
+        if name == _COMPILED:
+            return spec_from_loader(fullname, _CompiledLoader())
+        if find_spec(f"{_OURS}.{name}") is None:
+            return None
+        return spec_from_loader(fullname, _Loader(f"{_OURS}.{name}"))
+
+
+class _Loader(Loader):
+    """Gives the module of ours itself: a second copy would have other classes."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._spec: ModuleSpec | None = None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:  # noqa: ARG002
+        module = import_module(self._name)
+        self._spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        # Importing has put theirs in its place.
+        module.__spec__ = self._spec
+
+
+class _CompiledLoader(Loader):
+    """Makes a module with the names of the official compiled one, wherever they are in ours."""
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return _Compiled(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Leave it empty: names are looked up when they are used."""
+
+
+class _Compiled(ModuleType):
+    def __getattr__(self, name: str) -> object:
+        if name == "_all_error_kinds":
+            return lambda: [kind.value for kind in import_module("frazil.errors").ErrorKind]
+        for module in map(import_module, _MODULES_OF_COMPILED):
+            if hasattr(module, name):
+                return getattr(module, name)
+        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")

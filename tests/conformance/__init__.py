@@ -1,0 +1,1 @@
+"""The official library's own tests, run against Frazil."""
