@@ -30,6 +30,7 @@
     │   ├── StorageUnreachableError   look at the address and the network
     │   ├── IncompleteResponseError   try again
     │   ├── StorageTimeoutError       wait longer
+    │   ├── NotDurableError           look at the disk, then at what is there
     │   └── UnsafeStorageError        commit to another storage
     ├── FormatError               restore or repair the named file
     ├── SetupError                install or configure what it names
@@ -66,6 +67,7 @@ __all__ = [
     "JobError",
     "LeaseLostError",
     "NodeNotFoundError",
+    "NotDurableError",
     "NotFoundError",
     "ObjectExistsError",
     "ObjectNotFoundError",
@@ -341,6 +343,12 @@ class StorageTimeoutError(StorageError):
     """The storage did not answer in the time it was given."""
 
     default_kind = "object-store"
+
+
+class NotDurableError(StorageError):
+    """An object is in place, but the disk failed to confirm it: a loss of power may undo that."""
+
+    default_kind = "io"
 
 
 class UnsafeStorageError(StorageError):

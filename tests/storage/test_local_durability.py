@@ -2,16 +2,19 @@
 
 import errno
 import os
+import pickle
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+import zarr
 
-from frazil.errors import ObjectNotFoundError, StorageError
+from frazil import Repository, RepositoryConfig
+from frazil.errors import NotDurableError, ObjectNotFoundError, StorageError
 from frazil.storage import disk
 from frazil.storage.local import Durability, LocalStorage
 
@@ -71,8 +74,21 @@ def test_a_created_object_is_synced_before_it_has_its_name_and_its_folders_after
     path = root / "refs/main/ref.json"
     seen = events.take()
     assert seen[:2] == [("file", _inode(path)), ("publish", str(path))]
-    folders = [path.parent, path.parent.parent, root, root.parent]
-    assert sorted(seen[2:]) == sorted(("directory", str(folder)) for folder in folders)
+    device = root.stat().st_dev
+    folders = [path.parent, path.parent.parent, root, *root.parents]
+    on_disk = [folder for folder in folders if folder.stat().st_dev == device]
+    assert sorted(seen[2:]) == sorted(("directory", str(folder)) for folder in on_disk)
+
+
+def test_folders_above_that_of_a_storage_are_synced_once(root: Path, events: Events) -> None:
+    storage = LocalStorage(root)
+    storage.create("first", b"data")
+    events.take()
+
+    storage.create("second", b"data")
+
+    folders = [what for name, what in events.take() if name == "directory"]
+    assert sorted(folders, key=str) == [str(root.parent), str(root)]
 
 
 @pytest.mark.parametrize("has_exchange", [True, False])
@@ -87,7 +103,9 @@ def test_a_replacement_is_synced_before_it_is_in_place_and_its_folder_after(
 
     storage.replace("repo", b"second", version)
 
+    before = [("directory", str(root)), ("directory", str(root.parent))]
     assert events.take() == [
+        *before,  # the version that is replaced may not be durable
         ("file", _inode(root / "repo")),
         ("publish", str(root / "repo")),
         ("directory", str(root)),
@@ -100,7 +118,6 @@ def test_objects_that_are_put_wait_for_the_commit_that_names_them(
     storage = LocalStorage(root)
     for number in range(3):
         storage.put(f"chunks/{number}", b"data")
-    storage.put("chunks/0", b"again")
     assert {name for name, _ in events.take()} == {"publish"}
 
     storage.create("repo", b"names them")
@@ -113,6 +130,19 @@ def test_objects_that_are_put_wait_for_the_commit_that_names_them(
     }
     for folder in (root / "chunks", root):
         assert ("directory", str(folder)) in seen[:published]
+
+
+def test_an_object_that_is_put_in_place_of_another_is_synced_before(
+    root: Path, events: Events
+) -> None:
+    storage = LocalStorage(root)
+    storage.put("chunks/0", b"data")
+    events.take()
+
+    storage.put("chunks/0", b"again")
+
+    path = root / "chunks/0"
+    assert events.take() == [("file", _inode(path)), ("publish", str(path))]
 
 
 def test_a_replacement_flushes_what_was_put_before(root: Path, events: Events) -> None:
@@ -230,14 +260,101 @@ def _fail_to_create(storage: LocalStorage, monkeypatch: pytest.MonkeyPatch, erro
         storage.get("new")
 
 
-def test_a_deleted_object_needs_no_sync(root: Path, events: Events) -> None:
+def test_a_deleted_object_needs_no_sync_and_its_folder_does(root: Path, events: Events) -> None:
     storage = LocalStorage(root)
     storage.put("chunks/0", b"data")
-    storage.delete_many(["chunks/0"])
+    storage.put("chunks/1", b"data")
+    events.take()
 
+    storage.delete_many(["chunks/0", "chunks/1", "chunks/2"])
+
+    folders = (root.parent, root, root / "chunks")
+    assert sorted(events.take()) == [("directory", str(folder)) for folder in folders]
     storage.flush()
-
     assert "file" not in {name for name, _ in events.take()}
+
+
+def test_what_may_come_back_after_a_loss_of_power_is_not_said_to_be_deleted(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = LocalStorage(root)
+    storage.put("chunks/0", b"data")
+    monkeypatch.setattr(disk, "sync_directory", _fail)
+
+    report = storage.delete_many(["chunks/0", "chunks/1"])
+
+    assert report.deleted == 0
+    assert set(report.failed) == {"chunks/0", "chunks/1"}
+    assert "Input/output error" in report.failed["chunks/0"]
+
+
+def _fail(*_: object) -> None:
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def test_an_object_whose_folder_could_not_be_synced_is_not_acknowledged(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = LocalStorage(root)
+    version = storage.create("repo", b"first")
+    writes: list[Callable[[], object]] = [
+        lambda: storage.create("new", b"new"),
+        lambda: storage.replace("repo", b"second", version),
+    ]
+    for write in writes:
+        with monkeypatch.context() as patches:
+            _fail_after_publishing(patches)
+            with pytest.raises(NotDurableError, match="is in place, but the disk failed to"):
+                write()
+    assert bytes(storage.get("repo")) == b"second"
+
+
+def _fail_after_publishing(patches: pytest.MonkeyPatch) -> None:
+    def fail_then(publish: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **options: Any) -> Any:
+            patches.setattr(disk, "sync_directory", _fail)
+            return publish(*args, **options)
+
+        return call
+
+    patches.setattr(os, "link", fail_then(os.link))
+    patches.setattr(disk, "exchange", fail_then(disk.exchange))
+
+
+def test_everything_that_can_be_read_is_made_durable_whoever_wrote_it(
+    root: Path, events: Events, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    LocalStorage(root).put("refs/main/ref.json", b"data")
+    events.take()
+
+    LocalStorage(root).flush_all()
+    assert events.take() == [("file system", str(root))]
+
+    monkeypatch.setattr(disk, "sync_file_system", lambda _: False)
+    LocalStorage(root).flush_all()
+    folders = [root, root / "refs", root / "refs/main"]
+    assert events.take() == [("directory", str(folder)) for folder in folders]
+
+
+def test_what_can_not_be_looked_at_after_an_exchange_is_put_back(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = LocalStorage(root)
+    version = storage.create("repo", b"first")
+    read, exchange = disk.read_file, disk.exchange
+
+    def exchange_what_another_program_wrote(first: str, second: str) -> bool:
+        (root / "repo").write_bytes(b"foreign")
+        monkeypatch.setattr(disk, "exchange", exchange)
+        monkeypatch.setattr(disk, "read_file", _fail)
+        return exchange(first, second)
+
+    monkeypatch.setattr(disk, "exchange", exchange_what_another_program_wrote)
+    with pytest.raises(StorageError, match="Input/output error"):
+        storage.replace("repo", b"ours", version)
+
+    monkeypatch.setattr(disk, "read_file", read)
+    assert bytes(storage.get("repo")) == b"foreign"
 
 
 def test_a_commit_waits_for_a_sync_that_another_thread_has_begun(
@@ -248,10 +365,10 @@ def test_a_commit_waits_for_a_sync_that_another_thread_has_begun(
     has_begun, may_go_on = threading.Event(), threading.Event()
     sync = disk.sync_files
 
-    def slow_sync(paths: Collection[str], folder: str) -> None:
+    def slow_sync(*args: Any) -> None:
         has_begun.set()
         assert may_go_on.wait(10)
-        sync(paths, folder)
+        sync(*args)
 
     monkeypatch.setattr(disk, "sync_files", slow_sync)
     with ThreadPoolExecutor(2) as pool:
@@ -265,3 +382,38 @@ def test_a_commit_waits_for_a_sync_that_another_thread_has_begun(
         flushing.result(10)
 
     assert (root / "repo").exists()
+
+
+def test_a_session_that_is_sent_elsewhere_has_its_chunks_on_the_disk(
+    root: Path, events: Events
+) -> None:
+    repository = Repository.create(
+        LocalStorage(root), RepositoryConfig(inline_chunk_threshold_bytes=0)
+    )
+    fork = repository.writable_session("main").fork()
+    zarr.create_array(fork.store, name="numbers", shape=(1,), chunks=(1,), dtype="i4")[:] = 1
+    events.take()
+
+    pickle.dumps(fork)
+
+    (chunk,) = (root / "chunks").iterdir()
+    assert ("file", _inode(chunk)) in events.take()
+
+
+def test_a_commit_whose_folder_could_not_be_synced_is_not_acknowledged(
+    root: Path, events: Events, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository = Repository.create(LocalStorage(root))
+    tip = repository.lookup_branch("main")
+    with monkeypatch.context() as patches:
+        _fail_after_publishing(patches)
+        with pytest.raises(NotDurableError):
+            repository.create_tag("first", tip)
+    events.take()
+
+    repository.create_tag("second", tip)
+
+    seen = events.take()
+    published = seen.index(("publish", str(root / "repo")))
+    assert ("directory", str(root)) in seen[:published]
+    assert ("directory", str(root)) in seen[published:]

@@ -120,6 +120,8 @@ class SessionState:
             )
 
     def __getstate__(self) -> dict[str, object]:
+        if self.changes:  # which may be committed through another storage, that syncs only its own
+            self.assets.storage.flush()
         return {
             "surroundings": self.surroundings,
             "snapshot": self.view.snapshot.id,

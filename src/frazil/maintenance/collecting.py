@@ -157,6 +157,9 @@ def _sweep(
     protocol: CommitProtocol, old: Files, retained: Retained, options: CollectionOptions
 ) -> GCSummary:
     assets, collector = protocol.assets, retained.collector
+    if not options.is_dry_run:
+        # A loss of power must not bring back refs to what is deleted now.
+        assets.storage.flush_all()
     snapshots = [info for id, info in old.items() if id not in retained.snapshots]
     kinds: dict[str, Callable[[], Deleted]] = {
         "snapshots": lambda: collector.delete("snapshots", snapshots),

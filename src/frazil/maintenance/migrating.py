@@ -93,6 +93,8 @@ def _finish(protocol: CommitProtocol, options: MigrationOptions) -> None:
             kind="invalid-repository-migration",
         )
     if not options.is_dry_run:
+        # Whoever created `repo` may have failed to make it durable.
+        storage.flush_all()
         delete_old_files(storage, places)
 
 

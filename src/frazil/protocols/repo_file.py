@@ -17,6 +17,7 @@ from frazil.assets import Assets
 from frazil.errors import (
     ConflictError,
     FormatError,
+    NotDurableError,
     ObjectExistsError,
     ObjectNotFoundError,
     RepositoryNotFoundError,
@@ -178,6 +179,8 @@ class RepoFile:
             version = self._storage.replace(REPO, data, version, self._options())
         except VersionMismatchError:
             return False
+        except NotDurableError:  # it is there, and may be gone after a loss of power
+            raise
         except StorageError:
             if self._may_have_landed(attempt):
                 return True

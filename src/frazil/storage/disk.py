@@ -141,20 +141,31 @@ def write_temporary(path: str, data: Writable, *, durable: bool, soon: bool = Fa
         elif soon and len(data) >= _WORTH_BEGINNING_BYTES:
             begin_sync(descriptor)
     except BaseException:
-        os.unlink(temporary)
+        discard(temporary)
         raise
     finally:
         os.close(descriptor)
     return temporary
 
 
-def put_in_place(path: str, data: Writable, *, soon: bool) -> None:
-    """Write a file whole, in place of one that may exist."""
-    temporary = write_temporary(path, data, durable=False, soon=soon)
+def discard(temporary: str) -> None:
+    """Delete a temporary file; one that stays is hidden, and garbage collection deletes it."""
+    with contextlib.suppress(OSError):
+        os.unlink(temporary)
+
+
+def put_in_place(path: str, data: Writable, *, durable: bool) -> None:
+    """Write a file whole, in place of one that may exist.
+
+    If it must become durable, its bytes are on the disk before it replaces another file, which would
+    else be lost with them. Otherwise a sync that comes later finds little to do.
+    """
+    replaces = durable and os.path.lexists(path)
+    temporary = write_temporary(path, data, durable=replaces, soon=durable)
     try:
         os.rename(temporary, path)
     except BaseException:
-        os.unlink(temporary)
+        discard(temporary)
         raise
 
 
@@ -172,7 +183,7 @@ def put_if_absent(path: str, data: Writable, *, durable: bool = False) -> bool:
     except FileExistsError:
         return False
     finally:
-        os.unlink(temporary)
+        discard(temporary)
     return True
 
 
@@ -272,8 +283,11 @@ def sync_directory(path: str) -> None:
         os.close(descriptor)
 
 
-def sync_files(paths: Collection[str], root: str) -> None:
-    """Bring files, their names and the names of their directories up to a root to the disk."""
+def sync_files(paths: Collection[str], root: str, beside: Collection[str] = ()) -> None:
+    """Bring files, their names and the names of their directories up to a root to the disk.
+
+    Of the paths `beside` only the names are brought there.
+    """
     for path in paths:
         with contextlib.suppress(FileNotFoundError):  # replaced or deleted since
             descriptor = os.open(path, _READING)
@@ -281,7 +295,7 @@ def sync_files(paths: Collection[str], root: str) -> None:
                 sync_descriptor(descriptor)
             finally:
                 os.close(descriptor)
-    sync_directories(paths, root)
+    sync_directories((*paths, *beside), root)
 
 
 def sync_directories(paths: Iterable[str], root: str) -> None:
@@ -298,6 +312,25 @@ def sync_directories(paths: Iterable[str], root: str) -> None:
     # The root may be new, too; that its own folder can't be opened is no fault of the files.
     with contextlib.suppress(PermissionError):
         sync_directory(os.path.dirname(root))
+
+
+def sync_ancestors(root: str) -> None:
+    """Bring the names of the directories above a root's own to the disk, as far as it is one disk."""
+    directory = os.path.dirname(root)
+    device = os.stat(directory).st_dev
+    while directory != os.path.dirname(directory):
+        directory = os.path.dirname(directory)
+        if os.stat(directory).st_dev != device:
+            return
+        with contextlib.suppress(PermissionError):
+            sync_directory(directory)
+
+
+def sync_all(root: str) -> None:
+    """Bring all names below a root to the disk, and with them files that were synced before."""
+    if os.path.isdir(root) and not sync_file_system(root):
+        for directory, _, _ in os.walk(root):
+            sync_directory(directory)
 
 
 def sync_file_system(root: str) -> bool:

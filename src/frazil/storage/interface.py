@@ -316,6 +316,13 @@ class Storage(Block, ABC):
     def flush(self) -> None:
         """Make everything that was put durable; `create` and `replace` do it by themselves."""
 
+    def flush_all(self) -> None:
+        """Make everything durable that can be read here, whoever wrote it.
+
+        To be called before objects are deleted that others replace: a loss of power must not bring
+        back names that lead to what was deleted.
+        """
+
     async def put_async(self, key: str, data: Buffer, options: PutOptions = NO_OPTIONS) -> None:
         """`put` for an event loop."""
         await asyncio.to_thread(self.put, key, data, options)

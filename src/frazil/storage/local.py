@@ -23,6 +23,7 @@ from itertools import compress
 
 from frazil.errors import (
     InvalidInputError,
+    NotDurableError,
     ObjectExistsError,
     StorageError,
     VersionMismatchError,
@@ -85,6 +86,7 @@ class LocalStorage(Storage):
         self._unsynced: deque[str] = deque()
         self._flushing = (os.getpid(), threading.Lock())
         self._loss: str | None = None
+        self._has_durable_ancestors = False
 
     @property
     def path(self) -> str:
@@ -178,7 +180,7 @@ class LocalStorage(Storage):
     def put(self, key: str, data: Buffer, options: PutOptions = NO_OPTIONS) -> None:
         path = self._path(key)
         try:
-            disk.put_in_place(path, data, soon=self._is_durable)
+            disk.put_in_place(path, data, durable=self._is_durable)
         except OSError as error:
             raise _translate_write(error, key) from error
         if self._is_durable:
@@ -198,12 +200,11 @@ class LocalStorage(Storage):
         self.flush()
         try:
             is_ours = disk.put_if_absent(path, data, durable=self._is_durable)
-            if is_ours and self._is_durable:
-                disk.sync_directories([path], self._root)
         except OSError as error:
             raise _translate_write(error, key) from error
         if not is_ours:
             raise ObjectExistsError(f"{key!r} exists")
+        self._confirm(key, lambda: disk.sync_directories([path], self._root))
         return _version_of(data)
 
     def replace(
@@ -214,20 +215,17 @@ class LocalStorage(Storage):
         try:
             # Who comes too late need not write anything to find out.
             _require(path, key, version)
-            self.flush()
+            # The version that this one follows must be durable, too: the sync of whoever put it
+            # there may have failed.
+            self._flush(beside=path)
             # Written before the lock is taken, so that it is held for as short as can be.
             staged = disk.write_temporary(path, data, durable=self._is_durable)
-            try:
-                self._swap(staged, path, key, version, ours)
-            except BaseException:
-                _unlink(staged)
-                raise
-            if self._is_durable:
-                disk.sync_directory(os.path.dirname(path))
+            self._swap(staged, path, key, version, ours)
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             raise VersionMismatchError(f"{key!r} is gone") from None
         except OSError as error:
             raise _translate_write(error, key) from error
+        self._confirm(key, lambda: disk.sync_directory(os.path.dirname(path)))
         return ours
 
     def copy(self, source: str, target: str, version: Version | None = None) -> None:
@@ -237,40 +235,77 @@ class LocalStorage(Storage):
         self.put(target, data)
 
     def delete_many(self, keys: Iterable[str]) -> DeleteReport:
-        deleted = 0
+        gone: list[str] = []
+        unlinked: list[str] = []
         failed: dict[str, str] = {}
         for key in keys:
             try:
-                os.unlink(self._deletable_path(key))
-                deleted += 1
+                path = self._deletable_path(key)
+                os.unlink(path)
+                unlinked.append(path)
+                gone.append(key)
             except (FileNotFoundError, NotADirectoryError):
-                deleted += 1
+                gone.append(key)
             except OSError as error:
                 failed[key] = error.strerror or str(error)
-        return DeleteReport(deleted, failed)
+        if unlinked and self._is_durable:
+            try:
+                disk.sync_directories(unlinked, self._root)
+            except OSError as error:
+                # A loss of power may bring any of them back.
+                reason = f"deleted, but perhaps not from the disk: {error.strerror}"
+                return DeleteReport(0, failed | dict.fromkeys(gone, reason))
+        return DeleteReport(len(gone), failed)
 
     def flush(self) -> None:
+        self._flush()
+
+    def flush_all(self) -> None:
+        self._flush()
+        if self._is_durable:
+            try:
+                disk.sync_all(self._root)
+            except OSError as error:
+                raise StorageError(f"flush: {error.strerror}", kind="io") from error
+
+    # How
+
+    def _flush(self, beside: str | None = None) -> None:
+        """Bring what was put to the disk, and all names on the way to a path."""
         if self._loss is not None:
             raise StorageError(
                 f"objects may be lost since the disk failed: {self._loss}", kind="io"
             )
         # Another thread may be syncing what this one's commit names: wait for it.
         with self._flush_lock():
-            self._sync(self._take_unsynced())
+            self._sync(self._take_unsynced(), [beside] if beside and self._is_durable else [])
 
-    # How
+    def _confirm(self, key: str, sync: Callable[[], None]) -> None:
+        """Bring the name of an object to the disk that was just put in place."""
+        if not self._is_durable:
+            return
+        try:
+            sync()
+            if not self._has_durable_ancestors:
+                disk.sync_ancestors(self._root)
+                self._has_durable_ancestors = True
+        except OSError as error:
+            raise NotDurableError(
+                f"{key!r} is in place, but the disk failed to confirm it, so that a loss of power may "
+                f"undo it: {error.strerror}"
+            ) from error
 
     def _flush_lock(self) -> threading.Lock:
         if self._flushing[0] != os.getpid():  # a forked process may have got it locked
             self._flushing = (os.getpid(), threading.Lock())
         return self._flushing[1]
 
-    def _sync(self, paths: set[str]) -> None:
-        if not paths:
+    def _sync(self, paths: set[str], beside: Sequence[str]) -> None:
+        if not paths and not beside:
             return
         try:
             if len(paths) <= _FEW_FILES or not disk.sync_file_system(self._root):
-                disk.sync_files(paths, self._root)
+                disk.sync_files(paths, self._root, beside)
         except OSError as error:
             self._unsynced.extend(paths)
             if error.errno in _LOSSES:
@@ -303,15 +338,24 @@ class LocalStorage(Storage):
 
     def _swap(self, staged: str, path: str, key: str, expected: Version, ours: Version) -> None:
         """Put a staged file in the place of the expected version, or raise and change nothing."""
-        with disk.locked(path, self._lock_timeout_seconds):
-            _require(path, key, expected)
-            if not disk.exchange(staged, path):
-                os.rename(staged, path)
-                return
-            if _version_of(disk.read_file(staged)) != expected:
-                _put_back(staged, path, ours)
-                raise VersionMismatchError(f"{key!r} was replaced by another program meanwhile")
-            os.unlink(staged)
+        is_ours = True
+        try:
+            with disk.locked(path, self._lock_timeout_seconds):
+                _require(path, key, expected)
+                is_ours = not disk.exchange(staged, path)
+                if is_ours:
+                    os.rename(staged, path)
+                    return
+                if _taken_version(staged, path) != expected:
+                    _put_back(staged, path, ours)
+                    is_ours = True
+                    raise VersionMismatchError(f"{key!r} was replaced by another program meanwhile")
+                disk.discard(staged)
+        except BaseException:
+            # What was taken away and could not be looked at may be another program's write.
+            if is_ours:
+                disk.discard(staged)
+            raise
 
     def _walk(
         self, folder: str, prefix: str, wanted: Callable[[str], bool], *, in_order: bool = False
@@ -387,6 +431,15 @@ def _require(path: str, key: str, version: Version) -> None:
         raise VersionMismatchError(f"{key!r} is no longer what was read")
 
 
+def _taken_version(staged: str, path: str) -> Version:
+    """The version that an exchange took away; one that can't be read is put back."""
+    try:
+        return _version_of(disk.read_file(staged))
+    except OSError:
+        disk.exchange(staged, path)
+        raise
+
+
 def _put_back(staged: str, path: str, ours: Version) -> None:
     """Undo an exchange that took away another program's write."""
     placed = ours
@@ -397,11 +450,6 @@ def _put_back(staged: str, path: str, ours: Version) -> None:
             return
         # It wrote once more between two exchanges: its newest write must stay.
         placed = taken
-
-
-def _unlink(path: str) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(path)
 
 
 def _translate_write(error: OSError, key: str) -> StorageError:

@@ -37,6 +37,8 @@ class ChunkCopies:
 
     def find_copies(self) -> None:
         """Look for what need not be copied again."""
+        if self._new.storage.is_local:
+            return  # after a loss of power or a failed sync, a file can be there without its bytes
         folder = f"{self._new.layout.chunks}/"
         names = (info.key.removeprefix(folder) for info in self._new.storage.list(folder))
         for batch in in_batches(names, _LISTED_AT_ONCE):

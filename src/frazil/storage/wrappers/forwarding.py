@@ -235,6 +235,9 @@ class ForwardingStorage(Storage):
     def flush(self) -> None:
         self._send(Request(Verb.FLUSH, ()), self._inner.flush)
 
+    def flush_all(self) -> None:
+        self._send(Request(Verb.FLUSH, ()), self._inner.flush_all)
+
     # How
 
     def _send(self, request: Request, perform: Callable[[], T]) -> T:
