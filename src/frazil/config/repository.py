@@ -33,6 +33,15 @@ class RepositoryConfig(Rendered):
     max_concurrent_decodes: int | None = field(
         default=None, metadata=effective(os.cpu_count() or 1)
     )
+    _previous_file: str | None = field(default=None, init=False, repr=False)
+
+    @property
+    def previous_file(self) -> str | None:
+        """What a saved configuration says under this name; merging and saving keep it.
+
+        It can't be set: nothing uses it, in the official library either.
+        """
+        return self._previous_file
 
     @staticmethod
     def default() -> "RepositoryConfig":

@@ -63,8 +63,10 @@ class Texts:
     """Texts by name."""
 
     def decode(self, tree: JsonValue, where: str) -> dict[str, str]:
-        """A mapping; numbers and truths that a person wrote without quotes are texts, too."""
-        return {name: _text(each, f"{where}.{name}") for name, each in as_map(tree, where).items()}
+        """A mapping."""
+        return {
+            name: as_text(each, f"{where}.{name}") for name, each in as_map(tree, where).items()
+        }
 
     def encode(self, value: Any, where: str) -> JsonValue:
         """A mapping; None is an empty one."""
@@ -140,7 +142,8 @@ def bad_value(where: str, value: object) -> InvalidInputError:
     return InvalidInputError(f"{where}: {value!r} can't be saved here", kind="serialization")
 
 
-def _text(tree: JsonValue, where: str) -> str:
+def as_text(tree: JsonValue, where: str) -> str:
+    """The tree as a text; numbers and truths that a person wrote without quotes are texts, too."""
     if isinstance(tree, bool):
         return str(tree).lower()
     if isinstance(tree, str | int | float):

@@ -1,7 +1,7 @@
 """A configuration as the plain tree in which it is saved, in the repo info or in a `config.yaml`.
 
 `frazil.format` turns the tree into bytes and back; here is what its keys mean. Keys are written in the
-official order, and all of them; `previous_file`, which nobody uses, is null.
+official order, and all of them.
 """
 
 from collections.abc import Mapping
@@ -33,6 +33,8 @@ from frazil.config.shapes import (
     U32,
     U64,
     Record,
+    as_map,
+    as_text,
     bad_tree,
     bad_value,
 )
@@ -49,12 +51,16 @@ from frazil.storage.settings import (
 def decode_config(tree: JsonValue) -> RepositoryConfig:
     """The configuration that a tree says; raises FormatError where it says none."""
     config: RepositoryConfig = _CONFIG.decode(tree, "config")
+    previous = as_map(tree, "config").get("previous_file")
+    if previous is not None:
+        config._previous_file = as_text(previous, "config.previous_file")
     return config
 
 
 def encode_config(config: RepositoryConfig) -> dict[str, JsonValue]:
     """The tree that says a configuration; raises InvalidInputError where no reader would take it."""
     tree: dict[str, JsonValue] = _CONFIG.encode(config, "config")
+    tree["previous_file"] = config.previous_file
     return {name: tree.get(name) for name in _ORDER}
 
 

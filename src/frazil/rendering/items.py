@@ -46,8 +46,10 @@ def effective_value(value: Any, name: str) -> Any:
 
 
 def field_items(value: Any) -> Iterator[Item]:
-    """The fields of a dataclass, with what holds where they are None."""
+    """The fields of a dataclass that are shown, with what holds where they are None."""
     for field in fields(value):
+        if not field.repr:
+            continue
         found, default = getattr(value, field.name), field.metadata.get("effective")
         is_default = found is None and default is not None
         yield Item(field.name, default if is_default else found, is_default)

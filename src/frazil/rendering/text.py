@@ -36,7 +36,8 @@ def render_call(value: object) -> str:
 
 def render_fields_call(value: Any) -> str:
     """A dataclass as the call that makes it, a line for each field."""
-    lines = [f"{each.name}={render_call(getattr(value, each.name))}," for each in fields(value)]
+    shown = [each.name for each in fields(value) if each.repr]
+    lines = [f"{name}={render_call(getattr(value, name))}," for name in shown]
     return bracket(f"{public_name(value)}(", lines, ")")
 
 

@@ -36,6 +36,23 @@ def test_all_keys_are_written() -> None:
     assert tree["previous_file"] is None
 
 
+def test_the_name_of_a_previous_file_is_kept() -> None:
+    config = decode_config({"previous_file": "older.yaml"})
+
+    assert config.previous_file == "older.yaml"
+    assert config != RepositoryConfig()
+    for merged in (config.merge(RepositoryConfig()), RepositoryConfig().merge(config)):
+        assert encode_config(merged)["previous_file"] == "older.yaml"
+    assert "previous_file" not in f"{config} {config!r}"
+
+
+def test_the_name_of_a_previous_file_can_not_be_set() -> None:
+    with pytest.raises(AttributeError):
+        RepositoryConfig().previous_file = "older.yaml"  # type: ignore[misc]
+    with pytest.raises(FormatError):
+        decode_config({"previous_file": ["older.yaml"]})
+
+
 def test_missing_keys_are_not_set_and_unknown_ones_passed_over() -> None:
     assert decode_config({}) == RepositoryConfig()
     assert decode_config({"nobody": 3, "storage": {"retries": {"max_tries": 3}}}) == (
