@@ -160,7 +160,8 @@ def _expect(checksum: Checksum | None, location: str) -> Check:
         problem = _find_change(checksum, found)
         if problem is not None:
             raise StorageError(
-                f"{location} is no longer what the reference to it was made for: {problem}",
+                f"the checksum of the object owning the virtual chunk has changed ({location}): "
+                f"{problem}",
                 kind=MODIFIED,
             )
 

@@ -87,7 +87,7 @@ def test_a_source_that_was_changed_is_found(tmp_path: Path) -> None:
     (problem,) = _check(repository)
 
     assert problem.object.endswith("/one")
-    assert "no longer what the reference to it was made for" in problem.what
+    assert "the virtual chunk has changed" in problem.what
 
 
 def test_a_source_of_another_etag_is_found(tmp_path: Path) -> None:
