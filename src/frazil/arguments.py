@@ -117,6 +117,7 @@ _HINTS: tuple[tuple[str, Callable[[Any], str]], ...] = (
     ("Storage", lambda _: ", as frazil.storage_from_url(path_or_url) gives it"),
     ("datetime", lambda _: ", such as datetime(2020, 1, 1, tzinfo=UTC)"),
     ("RepositoryConfig", lambda _: ", such as frazil.RepositoryConfig()"),
+    ("SpecVersion", lambda value: f" (Couldn't parse a valid version from {_show(value)})"),
     ("a mapping", lambda _: ', such as {"s3://bucket/": credentials}'),
 )
 

@@ -53,6 +53,6 @@ def _require_fork(session: object) -> ForkSession:
     if isinstance(session, ForkSession):
         return session
     raise InvalidTypeError(
-        f"merge_sessions only accepts ForkSession objects, not a {type(session).__name__}: to merge "
-        "forks into the session they come from, call Session.merge(*forks)"
+        f"merge_sessions only accepts ForkSession objects. Received {type(session).__name__!r}: to "
+        "merge forks into the session they come from, call Session.merge(*forks)"
     )

@@ -232,8 +232,8 @@ def judge(outcomes: dict[str, str], *, whole: bool) -> int:
     listed = read_listed_tests()
     failed = [test for test, outcome in outcomes.items() if outcome == "failed"]
     passed = [test for test, outcome in outcomes.items() if outcome == "passed"]
-    unlisted = [test for test in failed if without_parameters(test) not in listed]
-    outdated = [test for test in passed if without_parameters(test) in listed]
+    unlisted = [test for test in failed if not listed & {test, without_parameters(test)}]
+    outdated = [test for test in passed if listed & {test, without_parameters(test)}]
     for test in unlisted:
         print(f"failed, and not listed in {DOCUMENT.name}: {test}")
     for test in outdated:
@@ -252,7 +252,7 @@ def read_listed_tests() -> set[str]:
 
 
 def without_parameters(test: str) -> str:
-    """Return the name of a test for all its parameters, as the document lists it."""
+    """Return the name that stands for a test with all its parameters."""
     return test.partition("[")[0]
 
 

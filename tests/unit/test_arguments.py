@@ -162,3 +162,12 @@ def test_methods_keep_their_signatures() -> None:
     ]  # fmt: skip
     assert inspect.iscoroutinefunction(frazil.Repository.open_async)
     assert inspect.iscoroutinefunction(frazil.Session.commit_async)
+
+
+@pytest.mark.parametrize(
+    ("version", "words"),
+    [("v1", "Couldn't parse a valid version"), (255, "Unsupported version 255")],
+)
+def test_a_version_that_is_none_is_refused_in_the_official_words(version: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        frazil.Repository.create(frazil.in_memory_storage(), spec_version=version)
