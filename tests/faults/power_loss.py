@@ -14,6 +14,7 @@ import errno
 import os
 import random
 import stat
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -58,6 +59,7 @@ class FailingDisk:
     _files: dict[int, _File] = field(default_factory=dict)
     _kept: dict[str, Names] = field(default_factory=dict)
     _is_off: bool = False
+    _one_at_a_time: threading.RLock = field(default_factory=threading.RLock)
 
     def __post_init__(self) -> None:
         self._keep_all()
@@ -154,12 +156,21 @@ class FailingDisk:
 
         with pytest.MonkeyPatch.context() as patches:
             for name, function in (("open", open_), ("write", write), ("fsync", fsync)):
-                patches.setattr(os, name, function)
+                patches.setattr(os, name, self._alone(function))
             for name in ("rename", "link", "unlink", "mkdir"):
-                patches.setattr(os, name, changing(name))
-            patches.setattr(disk, "exchange", exchange_)
-            patches.setattr(disk, "sync_file_system", sync_file_system)
+                patches.setattr(os, name, self._alone(changing(name)))
+            patches.setattr(disk, "exchange", self._alone(exchange_))
+            patches.setattr(disk, "sync_file_system", self._alone(sync_file_system))
             yield
+
+    def _alone(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Let threads call a function one after the other."""
+
+        def call(*args: Any, **options: Any) -> Any:
+            with self._one_at_a_time:
+                return function(*args, **options)
+
+        return call
 
     def _begin(self, call: str) -> None:
         number = len(self.calls)

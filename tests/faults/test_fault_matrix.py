@@ -336,6 +336,7 @@ def test_a_fault_loses_nothing_that_was_acknowledged(
                     trial.check(trial.look(), where)
                     for survivor, state in trial.survivors():
                         trial.check(state, f"{where}, {survivor}")
+                    trial.disk.fails_at = None  # threads may have made fewer calls than before
                     go_on(trial, where)
 
 
@@ -348,7 +349,7 @@ def test_a_loss_of_power_leaves_what_was_or_what_is_to_be(
     for number, call in _chosen(calls):
         with _trial(tmp_path, dialect, verb, after, number, None) as trial:
             trial.run(partial(verb.perform, _open(trial.folder)))
-            assert isinstance(trial.error, PowerLossError)
+            assert trial.is_acknowledged or isinstance(trial.error, PowerLossError)
             for survivor, state in trial.survivors():
                 trial.check(state, f"before {call!r}, {survivor}")
 
