@@ -93,7 +93,7 @@ def commits_between(
             return infos
         infos.append(info)
     raise InvalidInputError(
-        f"{from_id} is no ancestor of {to_id}, and there is no way of commits from one to the other",
+        f"`to` snapshot ancestry doesn't include `from`: no commits lead from {from_id} to {to_id}",
         kind="bad-snapshot-chain-for-diff",
     )
 
