@@ -7,8 +7,7 @@ import numpy as np
 import zarr
 
 from frazil import Repository, create_legacy
-from frazil.format.chunks import ChunkTable
-from frazil.format.dialect import Dialect
+from frazil.format.chunk_table import ChunkRef, ChunkTable
 from frazil.format.files import (
     decode_manifest,
     decode_repo_info,
@@ -19,13 +18,14 @@ from frazil.format.files import (
     encode_snapshot,
     encode_transaction_log,
 )
+from frazil.format.header import Dialect
 from frazil.format.ids import ManifestId, SnapshotId
 from frazil.format.manifest import Manifest
-from frazil.format.references import ChunkRef
 from frazil.format.repo_info import RepoInfo
 from frazil.format.snapshot import ArrayData, ManifestFileInfo, Node, Snapshot
 from frazil.format.transaction_log import TransactionLog
-from frazil.maintenance.checking import CheckReport, Problem, Severity, check_storage
+from frazil.maintenance.check import check_storage
+from frazil.maintenance.findings import CheckReport, Problem, Severity
 from frazil.storage.interface import Storage
 from frazil.storage.memory import MemoryStorage
 

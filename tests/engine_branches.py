@@ -1,16 +1,11 @@
 """Two branches for tests of edits of the history, and changes to commit to them."""
 
-from frazil.conflicts import (
-    BasicConflictSolver,
-    ConflictDetector,
-    ConflictSolver,
-    VersionSelection,
-)
-from frazil.engine.cherry_picking import cherry_pick
-from frazil.engine.moving import move_node
-from frazil.engine.state import SessionState, Surroundings
+from frazil.conflicts import BasicConflictSolver, ConflictDetector, ConflictSolver, VersionSelection
 from frazil.format.ids import SnapshotId
-from frazil.states import SessionMode
+from frazil.ops import SessionMode
+from frazil.repository.history_edits import cherry_pick
+from frazil.repository.moves import move_node
+from frazil.repository.session_state import RepositoryContext, SessionState
 from tests.engine_sessions import (
     MAIN,
     Change,
@@ -29,26 +24,26 @@ SIDE = "side"
 """A branch beside `main`."""
 
 
-def fork_history(surroundings: Surroundings) -> Surroundings:
+def fork_history(context: RepositoryContext) -> RepositoryContext:
     """A small tree, and a branch beside `main` that starts there."""
-    surroundings.protocol.create_branch(SIDE, plant(surroundings))
-    return surroundings
+    context.protocol.create_branch(SIDE, plant(context))
+    return context
 
 
-def change(surroundings: Surroundings, branch: str, *changes: Change) -> SnapshotId:
+def change(context: RepositoryContext, branch: str, *changes: Change) -> SnapshotId:
     """Commit changes to a branch."""
-    state = open_session(surroundings, branch=branch)
+    state = open_session(context, branch=branch)
     for each in changes:
         each(state)
     return commit(state, f"a change of {branch}")
 
 
 def pick(
-    surroundings: Surroundings, id: SnapshotId, solver: ConflictSolver = DETECTOR
+    context: RepositoryContext, id: SnapshotId, solver: ConflictSolver = DETECTOR
 ) -> SessionState:
     """Pick a commit onto `main`; what `main` has then."""
-    cherry_pick(surroundings, id, MAIN, None, solver)
-    return open_session(surroundings)
+    cherry_pick(context, id, MAIN, None, solver)
+    return open_session(context)
 
 
 def writes(*indices: int, path: str = "/g/a", data: bytes = b"s") -> Change:
@@ -66,8 +61,8 @@ def deletes(path: str) -> Change:
     return lambda state: delete(state, path)
 
 
-def move(surroundings: Surroundings, branch: str, source: str, target: str) -> SnapshotId:
+def move(context: RepositoryContext, branch: str, source: str, target: str) -> SnapshotId:
     """Commit a move to a branch."""
-    state = open_session(surroundings, SessionMode.rearrange, branch)
+    state = open_session(context, SessionMode.rearrange, branch)
     move_node(state, source, target)
     return commit(state)

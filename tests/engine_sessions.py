@@ -3,15 +3,14 @@
 import json
 from collections.abc import Callable
 
-from frazil.engine.commits import CommitText
-from frazil.engine.finishing import commit as commit_session
-from frazil.engine.opening import create
-from frazil.engine.reading import read_key
-from frazil.engine.state import SessionState, Surroundings
-from frazil.engine.writing import delete_node, set_chunk, set_metadata
-from frazil.format.dialect import Dialect
+from frazil.format.header import Dialect
 from frazil.format.ids import SnapshotId
-from frazil.states import SessionMode
+from frazil.ops import SessionMode
+from frazil.repository.commit import CommitText
+from frazil.repository.commit import commit as commit_session
+from frazil.repository.context import create
+from frazil.repository.session_state import RepositoryContext, SessionState
+from frazil.repository.store_io import delete_node, read_key, set_chunk, set_metadata
 from frazil.storage.memory import MemoryStorage
 
 MAIN = "main"
@@ -21,18 +20,18 @@ WITH_LOGS = [each for each in Dialect if each not in (Dialect.DRAFT, Dialect.ALP
 WITHOUT_LOGS = [Dialect.DRAFT, Dialect.ALPHA_A]
 
 
-def create_surroundings(dialect: Dialect = Dialect.V2) -> Surroundings:
+def create_surroundings(dialect: Dialect = Dialect.V2) -> RepositoryContext:
     """An empty repository."""
-    return create(MemoryStorage(), dialect).surroundings
+    return create(MemoryStorage(), dialect).context
 
 
 def open_session(
-    surroundings: Surroundings, mode: SessionMode = SessionMode.writable, branch: str = MAIN
+    context: RepositoryContext, mode: SessionMode = SessionMode.writable, branch: str = MAIN
 ) -> SessionState:
     """A session of the tip of a branch."""
-    tip = surroundings.protocol.lookup_branch(branch)
-    snapshot = surroundings.assets.read_snapshot(tip)
-    return SessionState(surroundings, snapshot, mode=mode, branch=branch)
+    tip = context.protocol.lookup_branch(branch)
+    snapshot = context.assets.read_snapshot(tip)
+    return SessionState(context, snapshot, mode=mode, branch=branch)
 
 
 def commit(state: SessionState, message: str = "a change") -> SnapshotId:
@@ -73,9 +72,9 @@ def delete(state: SessionState, path: str) -> None:
     delete_node(state, path)
 
 
-def plant(surroundings: Surroundings) -> SnapshotId:
+def plant(context: RepositoryContext) -> SnapshotId:
     """Commit `/g` with the arrays `/g/a` and `/g/b` of eight chunks, and the group `/h`."""
-    state = open_session(surroundings)
+    state = open_session(context)
     for path in ("/", "/g", "/g/sub", "/h"):
         set_group(state, path)
     for path in ("/g/a", "/g/b"):
@@ -84,9 +83,9 @@ def plant(surroundings: Surroundings) -> SnapshotId:
     return commit(state, "base")
 
 
-def commit_change(surroundings: Surroundings, *changes: Change) -> SnapshotId:
+def commit_change(context: RepositoryContext, *changes: Change) -> SnapshotId:
     """A commit of somebody else."""
-    state = open_session(surroundings)
+    state = open_session(context)
     for change in changes:
         change(state)
     return commit(state)
@@ -103,6 +102,6 @@ def paths_of(state: SessionState) -> list[str]:
     return [node.path for node in state.view.nodes()]
 
 
-def latest(surroundings: Surroundings) -> SessionState:
+def latest(context: RepositoryContext) -> SessionState:
     """What is there now."""
-    return open_session(surroundings)
+    return open_session(context)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from frazil import RetentionPolicy
 from frazil.errors import IcechunkError
-from frazil.format.dialect import Dialect
+from frazil.format.header import Dialect
 from tests.garbage_worlds import CHUNKS, PATHS, Lines, Running, World
 from tests.timed_storage import at
 

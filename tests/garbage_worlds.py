@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Self
 
 from frazil import ForkSession, GCSummary, Repository, Session
-from frazil.engine import opening
-from frazil.engine.state import SessionState
-from frazil.format.dialect import Dialect
+from frazil.format.header import Dialect
+from frazil.repository import context as opening
+from frazil.repository.session_state import SessionState
 from tests.engine_sessions import read_chunks, set_array, set_group, write_chunks
 from tests.repositories import dangling_files, split_every
 from tests.timed_storage import Clocks, TimedStorage

@@ -9,7 +9,7 @@ import zarr
 from numpy.typing import NDArray
 
 from frazil import IcechunkStore, Session
-from frazil.format.references import ETag, LastModified, VirtualRef
+from frazil.format.chunk_table import ETag, LastModified, VirtualRef
 
 Metadata = dict[str, Any]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import frazil
 from frazil.credentials import LocalFileSystemAccess
-from frazil.format.references import VirtualRef
+from frazil.format.chunk_table import VirtualRef
 from frazil.storage.interface import Buffer, Storage
 from frazil.storage.local import LocalStorage
 from frazil.storage.store_config import ObjectStoreConfig
@@ -54,5 +54,5 @@ def open_known(folder: Path, storage: Storage | None = None) -> frazil.Repositor
     owner = folder.parent / before.rstrip("/").split("/")[-2]
     opened = repository._repository
     virtual = MovedFiles(before, f"{(owner / 'virtual').as_uri()}/")
-    surroundings = replace(opened.surroundings, virtual=virtual)
-    return frazil.Repository(replace(opened, surroundings=surroundings))
+    context = replace(opened.context, virtual=virtual)
+    return frazil.Repository(replace(opened, context=context))

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from frazil.format import alpha, draft
+from frazil.format.chunk_table import ChunkRef, ETag, InlineRef, LastModified, NativeRef, VirtualRef
 from frazil.format.coordinates import contains
-from frazil.format.dialect import Decoded, Dialect
+from frazil.format.header import Decoded, Dialect
 from frazil.format.ids import ManifestId, SnapshotId
+from frazil.format.legacy import alpha, draft
 from frazil.format.manifest import Manifest
-from frazil.format.references import ChunkRef, ETag, InlineRef, LastModified, NativeRef, VirtualRef
 from frazil.format.snapshot import Node, Snapshot
-from frazil.format.times import encode_rfc3339
+from frazil.format.timestamps import encode_rfc3339
 from frazil.format.transaction_log import TransactionLog
 from tests.generations import REPOSITORY_NAMES
 

@@ -2,18 +2,17 @@
 
 from collections.abc import Callable
 
-from frazil.assets import Assets, new_snapshot_id
 from frazil.errors import AlreadyExistsError, ConflictError
-from frazil.format.dialect import Dialect
+from frazil.format.header import Dialect
 from frazil.format.ids import SnapshotId
 from frazil.format.metadata import Metadata
 from frazil.format.snapshot import Snapshot
 from frazil.format.transaction_log import TransactionLog
-from frazil.protocols.clock import read_clock
+from frazil.protocols.assets import Assets, new_snapshot_id
 from frazil.protocols.history import next_history, snapshot_parent_id
-from frazil.protocols.interface import MAIN, CommitProtocol
-from frazil.protocols.sequences import SequenceFiles
-from frazil.protocols.v1 import RefFiles
+from frazil.protocols.protocol import MAIN, CommitProtocol, read_clock
+from frazil.protocols.sequence_protocol import SequenceProtocol
+from frazil.protocols.v1_protocol import V1Protocol
 from frazil.storage.interface import Storage
 
 OLDER = [dialect for dialect in Dialect if dialect is not Dialect.V2]
@@ -28,7 +27,7 @@ def unknown_id(dialect: Dialect) -> SnapshotId:
 def open_as(storage: Storage, dialect: Dialect) -> CommitProtocol:
     """A repository as another process would open it that knows what it is."""
     assets = Assets(storage, dialect)
-    return RefFiles(assets) if dialect is Dialect.V1 else SequenceFiles(assets)
+    return V1Protocol(assets) if dialect is Dialect.V1 else SequenceProtocol(assets)
 
 
 def plan_snapshot(

@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from frazil.format.dialect import Decoded
+from frazil.format.chunk_table import ChunkRef, InlineRef, NativeRef, VirtualRef
 from frazil.format.files import (
     decode_manifest,
     decode_repo_info,
     decode_snapshot,
     decode_transaction_log,
 )
+from frazil.format.header import Decoded
 from frazil.format.ids import SnapshotId, decode_sequence
 from frazil.format.manifest import Manifest
-from frazil.format.references import ChunkRef, InlineRef, NativeRef, VirtualRef
 from frazil.format.refs import decode_ref
 from frazil.format.repo_info import RepoInfo, Update
 from frazil.format.snapshot import ArrayData, Node, Snapshot

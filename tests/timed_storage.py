@@ -7,16 +7,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from unittest.mock import patch
 
-from frazil.protocols import clock
+from frazil.protocols import protocol as clock
 from frazil.storage.interface import DeleteReport, ObjectInfo, Storage
 from frazil.storage.memory import MemoryStorage
-from frazil.storage.wrappers.forwarding import (
-    STRAIGHT_ON,
-    Course,
-    ForwardingStorage,
-    Request,
-    Verb,
-)
+from frazil.storage.wrappers import STRAIGHT_ON, Course, ForwardingStorage, Request, Verb
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 

@@ -1,15 +1,14 @@
 """V2 repositories for tests of what lies above the format: small ones, written through the protocol."""
 
-from frazil.assets import Assets, new_snapshot_id
 from frazil.errors import ConflictError
-from frazil.format.dialect import Dialect
+from frazil.format.header import Dialect
 from frazil.format.ids import SnapshotId
 from frazil.format.metadata import Metadata
 from frazil.format.snapshot import Snapshot
 from frazil.format.transaction_log import TransactionLog
-from frazil.protocols.clock import read_clock, time_after
-from frazil.protocols.interface import MAIN, UpdatePolicy
-from frazil.protocols.v2 import RepoObject, create_v2
+from frazil.protocols.assets import Assets, new_snapshot_id
+from frazil.protocols.protocol import MAIN, UpdatePolicy, read_clock, time_after
+from frazil.protocols.v2_protocol import V2Protocol, create_v2
 from frazil.storage.interface import Storage
 
 EAGER = UpdatePolicy(max_tries=1000, initial_backoff_seconds=0.001, max_backoff_seconds=0.02)
@@ -18,18 +17,18 @@ EAGER = UpdatePolicy(max_tries=1000, initial_backoff_seconds=0.001, max_backoff_
 UNKNOWN_ID = SnapshotId(b"never there!")
 
 
-def create_repository(storage: Storage, policy: UpdatePolicy = EAGER) -> RepoObject:
+def create_repository(storage: Storage, policy: UpdatePolicy = EAGER) -> V2Protocol:
     """A repository of one empty snapshot."""
     return create_v2(Assets(storage, Dialect.V2), None, policy)
 
 
-def open_repository(storage: Storage, policy: UpdatePolicy = EAGER) -> RepoObject:
+def open_repository(storage: Storage, policy: UpdatePolicy = EAGER) -> V2Protocol:
     """A repository as another process would open it."""
-    return RepoObject(Assets(storage, Dialect.V2), policy)
+    return V2Protocol(Assets(storage, Dialect.V2), policy)
 
 
 def write_snapshot(
-    repository: RepoObject, parent_id: SnapshotId, message: str = "a change"
+    repository: V2Protocol, parent_id: SnapshotId, message: str = "a change"
 ) -> Snapshot:
     """Write the files of an empty snapshot that no ref points to."""
     parent = repository.lookup_snapshot(parent_id)
@@ -45,7 +44,7 @@ def write_snapshot(
     return snapshot
 
 
-def commit(repository: RepoObject, branch: str = MAIN, message: str = "a change") -> SnapshotId:
+def commit(repository: V2Protocol, branch: str = MAIN, message: str = "a change") -> SnapshotId:
     """Commit an empty snapshot on top of a branch."""
     tip = repository.lookup_branch(branch)
     snapshot = write_snapshot(repository, tip, message)
@@ -53,7 +52,7 @@ def commit(repository: RepoObject, branch: str = MAIN, message: str = "a change"
     return snapshot.id
 
 
-def commit_until_it_lands(repository: RepoObject, message: str) -> SnapshotId:
+def commit_until_it_lands(repository: V2Protocol, message: str) -> SnapshotId:
     """Commit on top of whatever is the tip of `main` by then."""
     while True:
         try:
@@ -63,6 +62,6 @@ def commit_until_it_lands(repository: RepoObject, message: str) -> SnapshotId:
                 raise
 
 
-def messages(repository: RepoObject, branch: str = MAIN) -> list[str]:
+def messages(repository: V2Protocol, branch: str = MAIN) -> list[str]:
     """Of the commits of a branch, newest first, without that of the first snapshot."""
     return [info.message for info in repository.ancestry(repository.lookup_branch(branch))][:-1]

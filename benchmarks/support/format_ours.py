@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.support.measuring import Figures, answer, timed
-from frazil.format.chunks import ChunkTable, constant_column, no_chunk_ids
-from frazil.format.dialect import Dialect
+from frazil.format.chunk_table import ChunkKind, ChunkTable, constant_column, no_chunk_ids
 from frazil.format.files import (
     decode_manifest,
     encode_manifest,
@@ -15,10 +14,11 @@ from frazil.format.files import (
     encode_snapshot,
     encode_transaction_log,
 )
+from frazil.format.header import Dialect
 from frazil.format.ids import FIRST_SNAPSHOT_ID, ManifestId, NodeId
-from frazil.format.json_values import encode_json
 from frazil.format.manifest import Manifest
-from frazil.format.references import ChunkKind
+from frazil.format.metadata import encode_json
+from frazil.format.ragged import Strings
 from frazil.format.repo_info import RepoInfo, RepoInitialized, RepoStatus, SnapshotInfo, Update
 from frazil.format.snapshot import (
     ArrayData,
@@ -28,7 +28,6 @@ from frazil.format.snapshot import (
     Node,
     Snapshot,
 )
-from frazil.format.strings import Strings
 from frazil.format.transaction_log import TransactionLog
 
 NODE_ID = NodeId(b"referenc")

@@ -21,13 +21,12 @@ import frazil
 import frazil.spark
 from benchmarks.support.measuring import Figures, answer, timed
 from benchmarks.support.spark_starting import measure_memory, start
-from frazil.format.chunks import ChunkTable
+from frazil.format.chunk_table import ChunkKind, ChunkTable
 from frazil.format.ids import ALPHABET, ChunkId
-from frazil.format.references import ChunkKind
-from frazil.maintenance.id_columns import Ids, ids_of
-from frazil.spark.arrays.runner import RunOn
+from frazil.maintenance.id_ranges import Ids, ids_of
+from frazil.spark.transaction import RunOn
 from frazil.storage.interface import ObjectInfo, Storage
-from frazil.storage.wrappers.forwarding import ForwardingStorage
+from frazil.storage.wrappers import ForwardingStorage
 
 ARRAY = 500_000
 """Chunks of each array, which one seed makes."""

@@ -8,11 +8,9 @@ import numpy as np
 
 from benchmarks.support.measuring import Figures, answer, timed
 from benchmarks.support.pipeline_files import list_archive, make_archive
-from frazil.virtual.readers import foreign
-from frazil.virtual.readers.formats import HDF5
-from frazil.virtual.readers.found import FoundGroup, Loading
-from frazil.virtual.readers.hdf5 import read_hdf5
-from frazil.virtual.readers.stores import SourceStores
+from frazil.virtual import virtualizarr as foreign
+from frazil.virtual.hdf5 import read_hdf5
+from frazil.virtual.source_formats import HDF5, FoundGroup, Loading, SourceStores
 
 _TIMES = 50
 _LOADING = Loading(frozenset(), 1024)

@@ -5,11 +5,10 @@ from pathlib import Path
 
 from benchmarks.support.measuring import Figures, answer, medians, timed
 from frazil import Repository
-from frazil.format.dialect import Dialect
 from frazil.format.files import encode_repo_info, encode_snapshot, encode_transaction_log
+from frazil.format.header import Dialect
 from frazil.format.ids import FIRST_SNAPSHOT_ID, NodeId, SnapshotId
-from frazil.format.json_values import encode_json
-from frazil.format.metadata import NO_METADATA, Metadata
+from frazil.format.metadata import NO_METADATA, Metadata, encode_json
 from frazil.format.repo_info import (
     NewCommit,
     RepoInfo,

@@ -12,8 +12,7 @@ import frazil
 import frazil.spark
 from benchmarks.support.measuring import Figures, answer
 from benchmarks.support.spark_starting import measure_memory, start
-from frazil.spark.arrays.one_commit import running, write_regions
-from frazil.spark.arrays.runner import Runner
+from frazil.spark.transaction import Runner, running, write_regions
 
 STEPS, CHUNKS_A_STEP = 5, 100
 REFERENCES_A_FILE = STEPS * CHUNKS_A_STEP

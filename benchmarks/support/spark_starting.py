@@ -23,7 +23,7 @@ def start() -> tuple[Any, float]:
 
 
 def _load(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    import frazil.spark.ingesting.frames  # noqa: F401, PLC0415 (on workers, before anything is timed)
+    import frazil.spark.ingestion.ingest_tasks  # noqa: F401, PLC0415 (on workers, before anything is timed)
 
     time.sleep(0.5)  # so that no worker gets all tasks
     yield from batches

@@ -7,7 +7,7 @@ quick, loads neither zarr nor an engine, and starts nothing.
 
 from typing import TYPE_CHECKING
 
-from frazil.lazy import load_lazily
+from frazil.lazy import alias_modules, load_lazily
 from frazil.version import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -15,25 +15,25 @@ if TYPE_CHECKING:
     from frazil.about import spec_version as spec_version
     from frazil.about import supported_spec_versions as supported_spec_versions
     from frazil.about import user_agent as user_agent
-    from frazil.config import Attribution as Attribution
-    from frazil.config import CachingConfig as CachingConfig
-    from frazil.config import CompressionAlgorithm as CompressionAlgorithm
-    from frazil.config import CompressionConfig as CompressionConfig
-    from frazil.config import FeatureFlag as FeatureFlag
-    from frazil.config import ManifestConfig as ManifestConfig
-    from frazil.config import ManifestPreloadCondition as ManifestPreloadCondition
-    from frazil.config import ManifestPreloadConfig as ManifestPreloadConfig
-    from frazil.config import ManifestSplitCondition as ManifestSplitCondition
-    from frazil.config import ManifestSplitDimCondition as ManifestSplitDimCondition
-    from frazil.config import ManifestSplittingConfig as ManifestSplittingConfig
-    from frazil.config import (
+    from frazil.config.conditions import ManifestPreloadCondition as ManifestPreloadCondition
+    from frazil.config.conditions import ManifestSplitCondition as ManifestSplitCondition
+    from frazil.config.conditions import ManifestSplitDimCondition as ManifestSplitDimCondition
+    from frazil.config.settings import Attribution as Attribution
+    from frazil.config.settings import CachingConfig as CachingConfig
+    from frazil.config.settings import CompressionAlgorithm as CompressionAlgorithm
+    from frazil.config.settings import CompressionConfig as CompressionConfig
+    from frazil.config.settings import FeatureFlag as FeatureFlag
+    from frazil.config.settings import ManifestConfig as ManifestConfig
+    from frazil.config.settings import ManifestPreloadConfig as ManifestPreloadConfig
+    from frazil.config.settings import ManifestSplittingConfig as ManifestSplittingConfig
+    from frazil.config.settings import (
         ManifestVirtualChunkLocationCompressionConfig as ManifestVirtualChunkLocationCompressionConfig,
     )
-    from frazil.config import RepositoryConfig as RepositoryConfig
-    from frazil.config import RetentionPolicy as RetentionPolicy
-    from frazil.config import initialize_logs as initialize_logs
-    from frazil.config import set_logs_filter as set_logs_filter
-    from frazil.config import shutdown_telemetry as shutdown_telemetry
+    from frazil.config.settings import RepositoryConfig as RepositoryConfig
+    from frazil.config.settings import RetentionPolicy as RetentionPolicy
+    from frazil.config.settings import initialize_logs as initialize_logs
+    from frazil.config.settings import set_logs_filter as set_logs_filter
+    from frazil.config.settings import shutdown_telemetry as shutdown_telemetry
     from frazil.conflicts import BasicConflictSolver as BasicConflictSolver
     from frazil.conflicts import Conflict as Conflict
     from frazil.conflicts import ConflictDetector as ConflictDetector
@@ -87,133 +87,120 @@ if TYPE_CHECKING:
     from frazil.errors import SnapshotNotFoundError as SnapshotNotFoundError
     from frazil.errors import StorageError as StorageError
     from frazil.install import install_as_icechunk as install_as_icechunk
-    from frazil.opening import open_repository as open_repository
-    from frazil.opening import open_session as open_session
     from frazil.ops import ExpirySummary as ExpirySummary
     from frazil.ops import GCSummary as GCSummary
+    from frazil.ops import RepoAvailability as RepoAvailability
+    from frazil.ops import RepoStatus as RepoStatus
+    from frazil.ops import SessionMode as SessionMode
+    from frazil.ops import SpecVersion as SpecVersion
     from frazil.ops import Update as Update
     from frazil.ops import UpdateType as UpdateType
-    from frazil.repository import Repository as Repository
-    from frazil.repository import create_legacy as create_legacy
-    from frazil.repository import upgrade_icechunk_repository as upgrade_icechunk_repository
-    from frazil.session import ForkSession as ForkSession
-    from frazil.session import Session as Session
+    from frazil.repository.locate import open_repository as open_repository
+    from frazil.repository.locate import open_session as open_session
+    from frazil.repository.repository import Repository as Repository
+    from frazil.repository.repository import create_legacy as create_legacy
+    from frazil.repository.repository import (
+        upgrade_icechunk_repository as upgrade_icechunk_repository,
+    )
+    from frazil.repository.session import ForkSession as ForkSession
+    from frazil.repository.session import Session as Session
+    from frazil.repository.store import IcechunkStore as IcechunkStore
     from frazil.snapshots import AncestryGraph as AncestryGraph
     from frazil.snapshots import Diff as Diff
     from frazil.snapshots import ManifestFileInfo as ManifestFileInfo
     from frazil.snapshots import SnapshotInfo as SnapshotInfo
-    from frazil.states import RepoAvailability as RepoAvailability
-    from frazil.states import RepoStatus as RepoStatus
-    from frazil.states import SessionMode as SessionMode
-    from frazil.states import SpecVersion as SpecVersion
-    from frazil.storage import AnyObjectStoreConfig as AnyObjectStoreConfig
-    from frazil.storage import ChecksumAlgorithm as ChecksumAlgorithm
-    from frazil.storage import ChunkType as ChunkType
-    from frazil.storage import ObjectStoreConfig as ObjectStoreConfig
-    from frazil.storage import S3Options as S3Options
-    from frazil.storage import Storage as Storage
-    from frazil.storage import StorageConcurrencySettings as StorageConcurrencySettings
-    from frazil.storage import StorageRetriesSettings as StorageRetriesSettings
-    from frazil.storage import StorageSettings as StorageSettings
-    from frazil.storage import StorageTimeoutSettings as StorageTimeoutSettings
-    from frazil.storage import azure_storage as azure_storage
-    from frazil.storage import gcs_storage as gcs_storage
-    from frazil.storage import gcs_store as gcs_store
-    from frazil.storage import hf_storage as hf_storage
-    from frazil.storage import http_storage as http_storage
-    from frazil.storage import http_store as http_store
-    from frazil.storage import in_memory_storage as in_memory_storage
-    from frazil.storage import local_filesystem_storage as local_filesystem_storage
-    from frazil.storage import local_filesystem_store as local_filesystem_store
-    from frazil.storage import r2_storage as r2_storage
-    from frazil.storage import redirect_storage as redirect_storage
-    from frazil.storage import s3_storage as s3_storage
-    from frazil.storage import s3_store as s3_store
-    from frazil.storage import storage_from_url as storage_from_url
-    from frazil.storage import tigris_storage as tigris_storage
-    from frazil.store import IcechunkStore as IcechunkStore
+    from frazil.storage.constructors import azure_storage as azure_storage
+    from frazil.storage.constructors import gcs_storage as gcs_storage
+    from frazil.storage.constructors import hf_storage as hf_storage
+    from frazil.storage.constructors import http_storage as http_storage
+    from frazil.storage.constructors import in_memory_storage as in_memory_storage
+    from frazil.storage.constructors import local_filesystem_storage as local_filesystem_storage
+    from frazil.storage.constructors import r2_storage as r2_storage
+    from frazil.storage.constructors import redirect_storage as redirect_storage
+    from frazil.storage.constructors import s3_storage as s3_storage
+    from frazil.storage.constructors import storage_from_url as storage_from_url
+    from frazil.storage.constructors import tigris_storage as tigris_storage
+    from frazil.storage.interface import Storage as Storage
+    from frazil.storage.interface import StorageConcurrencySettings as StorageConcurrencySettings
+    from frazil.storage.interface import StorageRetriesSettings as StorageRetriesSettings
+    from frazil.storage.interface import StorageSettings as StorageSettings
+    from frazil.storage.interface import StorageTimeoutSettings as StorageTimeoutSettings
+    from frazil.storage.store_config import AnyObjectStoreConfig as AnyObjectStoreConfig
+    from frazil.storage.store_config import ChecksumAlgorithm as ChecksumAlgorithm
+    from frazil.storage.store_config import ChunkType as ChunkType
+    from frazil.storage.store_config import ObjectStoreConfig as ObjectStoreConfig
+    from frazil.storage.store_config import S3Options as S3Options
+    from frazil.storage.store_config import gcs_store as gcs_store
+    from frazil.storage.store_config import http_store as http_store
+    from frazil.storage.store_config import local_filesystem_store as local_filesystem_store
+    from frazil.storage.store_config import s3_store as s3_store
     from frazil.types import CommitMethod as CommitMethod
     from frazil.urls import RepositoryUrl as RepositoryUrl
-    from frazil.virtual import VirtualChunkContainer as VirtualChunkContainer
-    from frazil.virtual import VirtualChunkSpec as VirtualChunkSpec
+    from frazil.virtual.containers import VirtualChunkContainer as VirtualChunkContainer
+    from frazil.virtual.containers import VirtualChunkSpec as VirtualChunkSpec
 
 # Where each name lives. The imports above say the same to type checkers.
 _HOMES = {
-    "errors": """
-        AlreadyExistsError ConflictError ErrorKind FormatError IcechunkError InternalError
-        InvalidInputError NodeNotFoundError NotFoundError ReadOnlyError RebaseFailedError
-        RefNotFoundError RepositoryNotFoundError SessionStateError SnapshotNotFoundError
-        StorageError
-    """,
-    "storage": """
-        AnyObjectStoreConfig ChecksumAlgorithm ChunkType ObjectStoreConfig S3Options Storage
-        StorageConcurrencySettings StorageRetriesSettings StorageSettings
-        StorageTimeoutSettings azure_storage gcs_storage gcs_store hf_storage http_storage
-        http_store in_memory_storage local_filesystem_storage local_filesystem_store
-        r2_storage redirect_storage s3_storage s3_store storage_from_url tigris_storage
-    """,
-    "credentials": """
-        AnyAzureCredential AnyAzureStaticCredential AnyCredential AnyGcsCredential
-        AnyGcsStaticCredential AnyS3Credential AzureCredentials AzureRefreshableCredential
-        AzureStaticCredentials Credentials GcsBearerCredential GcsCredentials
-        GcsStaticCredentials S3Credentials S3StaticCredentials azure_anonymous_credentials
-        azure_credentials azure_from_env_credentials azure_refreshable_credentials
-        azure_static_credentials containers_credentials gcs_credentials
-        gcs_from_env_credentials gcs_refreshable_credentials gcs_static_credentials
-        s3_anonymous_credentials s3_credentials s3_from_env_credentials
-        s3_refreshable_credentials s3_static_credentials
-    """,
-    "states": """
-        RepoAvailability RepoStatus SessionMode SpecVersion
-    """,
-    "virtual": """
-        VirtualChunkContainer VirtualChunkSpec
-    """,
-    "conflicts": """
-        BasicConflictSolver Conflict ConflictDetector ConflictSolver ConflictType
-        VersionSelection
-    """,
-    "ops": """
-        ExpirySummary GCSummary Update UpdateType
-    """,
-    "snapshots": """
-        AncestryGraph Diff ManifestFileInfo SnapshotInfo
-    """,
-    "types": """
-        CommitMethod
-    """,
-    "config": """
-        Attribution CachingConfig CompressionAlgorithm CompressionConfig FeatureFlag
-        ManifestConfig ManifestPreloadCondition ManifestPreloadConfig ManifestSplitCondition
-        ManifestSplitDimCondition ManifestSplittingConfig
-        ManifestVirtualChunkLocationCompressionConfig RepositoryConfig RetentionPolicy
-        initialize_logs set_logs_filter shutdown_telemetry
-    """,
-    "about": """
-        print_debug_info spec_version supported_spec_versions user_agent
-    """,
-    "store": """
-        IcechunkStore
-    """,
-    "session": """
-        ForkSession Session
-    """,
-    "repository": """
-        Repository create_legacy upgrade_icechunk_repository
-    """,
-    "urls": """
-        RepositoryUrl
-    """,
-    "opening": """
-        open_repository open_session
-    """,
-    "install": """
-        install_as_icechunk
-    """,
+    "about": "print_debug_info spec_version supported_spec_versions user_agent",
+    "config.conditions": (
+        "ManifestPreloadCondition ManifestSplitCondition ManifestSplitDimCondition"
+    ),
+    "config.settings": (
+        "Attribution CachingConfig CompressionAlgorithm CompressionConfig FeatureFlag "
+        "initialize_logs ManifestConfig ManifestPreloadConfig ManifestSplittingConfig "
+        "ManifestVirtualChunkLocationCompressionConfig RepositoryConfig RetentionPolicy "
+        "set_logs_filter shutdown_telemetry"
+    ),
+    "conflicts": (
+        "BasicConflictSolver Conflict ConflictDetector ConflictSolver ConflictType VersionSelection"
+    ),
+    "credentials": (
+        "AnyAzureCredential AnyAzureStaticCredential AnyCredential AnyGcsCredential "
+        "AnyGcsStaticCredential AnyS3Credential azure_anonymous_credentials azure_credentials "
+        "azure_from_env_credentials azure_refreshable_credentials azure_static_credentials "
+        "AzureCredentials AzureRefreshableCredential AzureStaticCredentials "
+        "containers_credentials Credentials gcs_credentials gcs_from_env_credentials "
+        "gcs_refreshable_credentials gcs_static_credentials GcsBearerCredential "
+        "GcsCredentials GcsStaticCredentials s3_anonymous_credentials s3_credentials "
+        "s3_from_env_credentials s3_refreshable_credentials s3_static_credentials "
+        "S3Credentials S3StaticCredentials"
+    ),
+    "errors": (
+        "AlreadyExistsError ConflictError ErrorKind FormatError IcechunkError InternalError "
+        "InvalidInputError NodeNotFoundError NotFoundError ReadOnlyError RebaseFailedError "
+        "RefNotFoundError RepositoryNotFoundError SessionStateError SnapshotNotFoundError "
+        "StorageError"
+    ),
+    "install": "install_as_icechunk",
+    "ops": (
+        "ExpirySummary GCSummary RepoAvailability RepoStatus SessionMode SpecVersion Update "
+        "UpdateType"
+    ),
+    "repository.locate": "open_repository open_session",
+    "repository.repository": "create_legacy Repository upgrade_icechunk_repository",
+    "repository.session": "ForkSession Session",
+    "repository.store": "IcechunkStore",
+    "snapshots": "AncestryGraph Diff ManifestFileInfo SnapshotInfo",
+    "storage.constructors": (
+        "azure_storage gcs_storage hf_storage http_storage in_memory_storage "
+        "local_filesystem_storage r2_storage redirect_storage s3_storage storage_from_url "
+        "tigris_storage"
+    ),
+    "storage.interface": (
+        "Storage StorageConcurrencySettings StorageRetriesSettings StorageSettings "
+        "StorageTimeoutSettings"
+    ),
+    "storage.store_config": (
+        "AnyObjectStoreConfig ChecksumAlgorithm ChunkType gcs_store http_store "
+        "local_filesystem_store ObjectStoreConfig s3_store S3Options"
+    ),
+    "types": "CommitMethod",
+    "urls": "RepositoryUrl",
+    "virtual.containers": "VirtualChunkContainer VirtualChunkSpec",
 }
 _MODULES = frozenset(
-    ("config", "conflicts", "credentials", "dask", "distributed", "errors", "opening", "ops",
-     "repository", "session", "snapshots", "spark", "states", "storage", "store", "testing", "types",
+    ("config", "conflicts", "credentials", "dask", "distributed", "errors", "ops",
+     "repository", "session", "snapshots", "spark", "storage", "store", "testing", "types",
      "urls", "virtual", "xarray")
 )  # fmt: skip
 _ALSO = frozenset(("supported_spec_versions", "upgrade_icechunk_repository"))
@@ -224,3 +211,6 @@ __all__ = ["__version__", *sorted({*" ".join(_HOMES.values()).split()} - _ALSO)]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = load_lazily("frazil", _HOMES, _MODULES)
+    alias_modules(
+        {"frazil.session": "frazil.repository.session", "frazil.store": "frazil.repository.store"}
+    )

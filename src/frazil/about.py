@@ -3,7 +3,7 @@
 import platform
 from importlib import metadata
 
-from frazil.states import SpecVersion
+from frazil.ops import SpecVersion
 from frazil.version import __version__
 
 _PACKAGES = ("zarr", "numcodecs", "numpy", "obstore", "xarray", "virtualizarr", "pyspark")

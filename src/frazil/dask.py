@@ -15,7 +15,7 @@ from dask.array import Array
 from dask.base import compute
 
 from frazil.distributed import extract_session, merge_sessions
-from frazil.session import ForkSession
+from frazil.repository.session import ForkSession
 
 __all__ = [
     "computing_meta",

@@ -6,8 +6,8 @@ from typing import Any
 import zarr
 
 from frazil.errors import InvalidTypeError
-from frazil.session import ForkSession, Session
-from frazil.store import IcechunkStore
+from frazil.repository.session import ForkSession, Session
+from frazil.repository.store import IcechunkStore
 
 __all__ = ["extract_session", "merge_sessions"]
 

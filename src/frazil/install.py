@@ -8,13 +8,15 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec, spec_from_loader
 from types import ModuleType
 
+from frazil.lazy import AliasLoader
+
 __all__ = ["install_as_icechunk"]
 
 _OURS, _THEIRS = "frazil", "icechunk"
 
 # The official library's compiled module, whose names some programs import from there.
 _COMPILED = "_icechunk_python"
-_MODULES_OF_COMPILED = ("frazil", "frazil.config", "frazil.states", "frazil.testing")
+_MODULES_OF_COMPILED = ("frazil", "frazil.config", "frazil.ops", "frazil.testing")
 
 
 def install_as_icechunk() -> None:
@@ -63,24 +65,7 @@ class _Finder(MetaPathFinder):
             return spec_from_loader(fullname, _CompiledLoader())
         if find_spec(f"{_OURS}.{name}") is None:
             return None
-        return spec_from_loader(fullname, _Loader(f"{_OURS}.{name}"))
-
-
-class _Loader(Loader):
-    """Gives the module of ours itself: a second copy would have other classes."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._spec: ModuleSpec | None = None
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType:  # noqa: ARG002
-        module = import_module(self._name)
-        self._spec = module.__spec__
-        return module
-
-    def exec_module(self, module: ModuleType) -> None:
-        # Importing has put theirs in its place.
-        module.__spec__ = self._spec
+        return spec_from_loader(fullname, AliasLoader(f"{_OURS}.{name}"))
 
 
 class _CompiledLoader(Loader):

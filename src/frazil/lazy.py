@@ -1,8 +1,12 @@
 """Packages whose names are loaded when they are first used: nobody waits for what is not needed."""
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_loader
+from types import ModuleType
 
 
 def load_lazily(
@@ -28,3 +32,39 @@ def load_lazily(
         return sorted({*vars(sys.modules[package]), *found_in, *own})
 
     return get, list_names
+
+
+def alias_modules(homes: Mapping[str, str]) -> None:
+    """Let modules be imported under second names, such as those of the official library."""
+    sys.meta_path.append(_AliasFinder(homes))
+
+
+class _AliasFinder(MetaPathFinder):
+    def __init__(self, homes: Mapping[str, str]) -> None:
+        self._homes = homes
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,  # noqa: ARG002
+        target: ModuleType | None = None,  # noqa: ARG002
+    ) -> ModuleSpec | None:
+        home = self._homes.get(fullname)
+        return spec_from_loader(fullname, AliasLoader(home)) if home else None
+
+
+class AliasLoader(Loader):
+    """Gives the module that already has another name: a second copy would have other classes."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._spec: ModuleSpec | None = None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:  # noqa: ARG002
+        module = import_module(self._name)
+        self._spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        # Importing has put the spec of the alias in its place.
+        module.__spec__ = self._spec

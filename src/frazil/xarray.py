@@ -16,8 +16,8 @@ from xarray.backends.writers import (
 )
 from xarray.namedarray.pycompat import is_chunked_array
 
-from frazil.session import ForkSession, Session
-from frazil.store import IcechunkStore
+from frazil.repository.session import ForkSession, Session
+from frazil.repository.store import IcechunkStore
 
 __all__ = ["LazyPart", "to_icechunk", "write_all_but_lazy"]
 

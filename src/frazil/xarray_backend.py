@@ -143,7 +143,7 @@ def _store_of(object: Any, ref: Ref | None, opening: Mapping[str, Any]) -> "Stor
         raise InvalidInputError(f"{min(opening)} is for URLs and paths: this is open already")
     if isinstance(object, frazil.Repository):
         # Loaded here, because it loads Zarr: see above.
-        from frazil.opening import read_version  # noqa: PLC0415
+        from frazil.repository.locate import read_version  # noqa: PLC0415
 
         return read_version(object, ref).store
     if ref is not None:

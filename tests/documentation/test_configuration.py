@@ -9,7 +9,7 @@ import pytest
 
 import frazil
 from frazil.config import RepoUpdateRetryConfig
-from frazil.rendering import Rendered
+from frazil.display import Rendered
 from tests.pages import DOCS
 
 PAGE = (DOCS / "configuration.md").read_text("utf-8")

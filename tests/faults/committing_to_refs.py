@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from multiprocessing.synchronize import Barrier
 
-from frazil.format.dialect import Dialect
-from frazil.protocols.interface import MAIN
+from frazil.format.header import Dialect
+from frazil.protocols.protocol import MAIN
 from frazil.storage.interface import Storage
 from tests.older_repositories import open_as, succeeds, write_snapshot
 

@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from frazil import Repository, StorageError, upgrade_icechunk_repository
-from frazil.format.dialect import Dialect
+from frazil.format.header import Dialect
 from frazil.storage.memory import MemoryStorage
-from frazil.storage.wrappers.faults import Fault, FaultyStorage
-from frazil.storage.wrappers.forwarding import Request
+from frazil.storage.wrappers import Fault, FaultyStorage, Request
 from tests.repositories import dangling_files
 from tests.unit.maintenance.legacy.repositories import create_old, describe, fill, listing
 

@@ -29,7 +29,7 @@ from frazil import (
     create_legacy,
     upgrade_icechunk_repository,
 )
-from frazil.format.dialect import Dialect
+from frazil.format.header import Dialect
 from frazil.storage.local import Durability, LocalStorage
 from tests.faults.power_loss import (
     FailingDisk,

@@ -34,7 +34,7 @@ def test_no_commit_of_many_processes_is_lost(tmp_path: Path, durability: Durabil
     assert [len(lines) for lines in acknowledged] == [COMMITS] * PROCESSES
     assert lost_lines(storage, acknowledged) == []
     assert bytes(storage.get(KEY)).count(b"\n") == PROCESSES * COMMITS
-    assert list(storage.list_leftovers()) == []
+    assert list(storage.list_temporary_files()) == []
 
 
 def _write_blindly(storage: LocalStorage, data: bytes) -> None:
@@ -74,7 +74,7 @@ def test_a_foreign_write_at_the_very_moment_of_ours_is_noticed_and_stays(
 
     assert waiting == []
     assert bytes(storage.get(KEY)) == foreign[-1]
-    assert list(storage.list_leftovers()) == []
+    assert list(storage.list_temporary_files()) == []
 
 
 @needs_exchange
@@ -93,7 +93,7 @@ def test_a_foreign_deletion_at_the_very_moment_of_ours_is_noticed(
         storage.replace(KEY, b"ours", version)
 
     assert list(storage.list()) == []
-    assert list(storage.list_leftovers()) == []
+    assert list(storage.list_temporary_files()) == []
 
 
 def test_beside_blind_writers_the_object_stays_whole_and_ours_go_on(storage: LocalStorage) -> None:

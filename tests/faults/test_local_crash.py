@@ -104,7 +104,7 @@ def test_objects_are_whole_and_old_or_new_wherever_their_writer_was_killed(
 
         expected.assert_kept(storage)
         hidden = _hidden_files(storage)
-        leftovers = {info.key for info in storage.list_leftovers()}
+        leftovers = {info.key for info in storage.list_temporary_files()}
         assert leftovers == {name for name in hidden if not name.endswith("#00")}
         assert hidden - leftovers <= {f"{key}#00" for key in REPLACED_KEYS}
 
@@ -114,7 +114,7 @@ def test_objects_are_whole_and_old_or_new_wherever_their_writer_was_killed(
         data = encode_object(expected.done[key] + 1, 10)
         storage.replace(key, data, storage.get_versioned(key).version)
     before = {info.key for info in storage.list()}
-    storage.delete_many(info.key for info in storage.list_leftovers())
+    storage.delete_many(info.key for info in storage.list_temporary_files())
     assert {info.key for info in storage.list()} == before == expected.done.keys()
     assert _hidden_files(storage) <= {f"{key}#00" for key in REPLACED_KEYS}
 
@@ -156,4 +156,4 @@ def test_a_write_that_stopped_at_a_step_was_done_or_was_not(
         assert [info.key for info in storage.list()] == [key]
         storage.replace(key, b"next", storage.get_versioned(key).version)
     assert bytes(storage.get(key)) == b"next"
-    assert len(list(storage.list_leftovers())) == leftovers
+    assert len(list(storage.list_temporary_files())) == leftovers

@@ -32,4 +32,4 @@ def test_one_of_many_processes_creates_and_one_replaces(
         winners += [f"replaced {n} by {p}" for p, r in enumerate(results) if r.replaced[n]]
     for result in results:
         assert [seen.decode() for seen in result.seen] == winners
-    assert list(storage.list_leftovers()) == []
+    assert list(storage.list_temporary_files()) == []

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from frazil.format.dialect import Dialect
-from frazil.protocols.creation import create_repository
+from frazil.format.header import Dialect
+from frazil.protocols.detection import create_repository
 from frazil.storage.local import Durability, LocalStorage
 from tests.faults.committing_to_refs import race
 from tests.faults.processes import run_at_once

@@ -50,7 +50,7 @@ def test_many_processes_fill_one_array_on_a_disk(tmp_path: Path, spec_version: i
     repository = Repository.open(storage)
     assert len(list(repository.ancestry(branch="main"))) == WRITERS * COMMITS + 2
     check(repository, [message for each in acknowledged for message in each])
-    assert list(storage.list_leftovers()) == []
+    assert list(storage.list_temporary_files()) == []
 
 
 @pytest.mark.parametrize("spec_version", [1, 2])

@@ -35,4 +35,4 @@ def test_every_update_of_many_processes_is_in_the_ops_log_once(
     assert log[-1].kind == RepoInitialized()
     times = [update.updated_at for update in log]
     assert times == sorted(set(times), reverse=True)
-    assert list(storage.list_leftovers()) == []
+    assert list(storage.list_temporary_files()) == []

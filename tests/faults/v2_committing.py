@@ -2,7 +2,7 @@
 
 from multiprocessing.synchronize import Barrier
 
-from frazil.protocols.interface import UpdatePolicy
+from frazil.protocols.protocol import UpdatePolicy
 from frazil.storage.interface import Storage
 from tests.v2_repositories import commit_until_it_lands, open_repository
 

@@ -8,8 +8,15 @@ from pathlib import PurePosixPath
 
 import numpy as np
 
-from frazil.format.chunks import ChunkTable
-from frazil.format.dialect import Dialect
+from frazil.format.chunk_table import (
+    ChunkRef,
+    ChunkTable,
+    ETag,
+    InlineRef,
+    LastModified,
+    NativeRef,
+    VirtualRef,
+)
 from frazil.format.files import (
     decode_repo_info,
     encode_manifest,
@@ -17,12 +24,10 @@ from frazil.format.files import (
     encode_snapshot,
     encode_transaction_log,
 )
-from frazil.format.flexbuffers import encode_flexbuffers
-from frazil.format.header import FileType, Header, encode_file
+from frazil.format.header import Dialect, FileType, Header, encode_file
 from frazil.format.ids import ChunkId, ManifestId, NodeId, SnapshotId
 from frazil.format.manifest import Manifest
-from frazil.format.metadata import Metadata, encode_messagepack
-from frazil.format.references import ChunkRef, ETag, InlineRef, LastModified, NativeRef, VirtualRef
+from frazil.format.metadata import Metadata, encode_flexbuffers, encode_messagepack
 from frazil.format.repo_info import RepoInfo, SnapshotInfo
 from frazil.format.snapshot import (
     ArrayData,

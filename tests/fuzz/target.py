@@ -9,7 +9,7 @@ from itertools import islice
 from types import FrameType
 
 from frazil.errors import FormatError
-from frazil.format.config import decode_config_yaml
+from frazil.format.config_tree import decode_config_yaml
 from frazil.format.files import (
     decode_manifest,
     decode_repo_info,
@@ -17,10 +17,9 @@ from frazil.format.files import (
     decode_transaction_log,
     encode_repo_info,
 )
-from frazil.format.flexbuffers import decode_flexbuffers
 from frazil.format.ids import SnapshotId
 from frazil.format.manifest import Manifest
-from frazil.format.metadata import decode_messagepack
+from frazil.format.metadata import decode_flexbuffers, decode_messagepack
 from frazil.format.refs import decode_ref
 from tests.fuzz import corpus
 

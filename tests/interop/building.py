@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from frazil.format.chunks import ChunkTable
-from frazil.format.config import encode_config_yaml
-from frazil.format.dialect import Dialect
+from frazil.format.chunk_table import ChunkRef, ChunkTable
+from frazil.format.config_tree import encode_config_yaml
 from frazil.format.files import (
     DEFAULT_OPTIONS,
     EncodingOptions,
@@ -19,18 +18,10 @@ from frazil.format.files import (
     encode_snapshot,
     encode_transaction_log,
 )
-from frazil.format.ids import (
-    FIRST_SNAPSHOT_ID,
-    ChunkId,
-    ManifestId,
-    NodeId,
-    ObjectId,
-    SnapshotId,
-)
-from frazil.format.json_values import JsonValue
+from frazil.format.header import Dialect
+from frazil.format.ids import FIRST_SNAPSHOT_ID, ChunkId, ManifestId, NodeId, ObjectId, SnapshotId
 from frazil.format.manifest import Manifest
-from frazil.format.metadata import Metadata, Value
-from frazil.format.references import ChunkRef
+from frazil.format.metadata import JsonValue, Metadata, Value
 from frazil.format.refs import Ref, encode_ref
 from frazil.format.repo_info import (
     NewCommit,

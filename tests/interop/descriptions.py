@@ -7,10 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
-from frazil.format.chunks import ChunkTable
+from frazil.format.chunk_table import ChunkKind, ChunkRef, ChunkTable, InlineRef, NativeRef
 from frazil.format.header import Header
 from frazil.format.manifest import Manifest
-from frazil.format.references import ChunkKind, ChunkRef, InlineRef, NativeRef
 from frazil.format.repo_info import (
     Availability,
     FeatureFlagChanged,
@@ -23,7 +22,7 @@ from frazil.format.repo_info import (
     UpdateType,
 )
 from frazil.format.snapshot import ArrayData, Node, Snapshot
-from frazil.format.times import encode_rfc3339, to_datetime
+from frazil.format.timestamps import encode_rfc3339, to_datetime
 from frazil.format.transaction_log import TransactionLog
 
 Description = dict[str, Any]

@@ -6,17 +6,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from frazil.format.config import decode_config_yaml
-from frazil.format.dialect import Decoded
+from frazil.format.chunk_table import ChunkRef, InlineRef, NativeRef
+from frazil.format.config_tree import decode_config_yaml
 from frazil.format.files import (
     decode_manifest,
     decode_repo_info,
     decode_snapshot,
     decode_transaction_log,
 )
+from frazil.format.header import Decoded
 from frazil.format.ids import ManifestId, NodeId, SnapshotId
 from frazil.format.manifest import Manifest
-from frazil.format.references import ChunkRef, InlineRef, NativeRef
 from frazil.format.refs import decode_ref
 from frazil.format.repo_info import RepoInfo, SnapshotInfo, Update
 from frazil.format.snapshot import Snapshot

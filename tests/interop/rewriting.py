@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from frazil.format.chunks import ChunkTable
-from frazil.format.config import decode_config_yaml, encode_config_yaml
+from frazil.format.chunk_table import ChunkTable
+from frazil.format.config_tree import decode_config_yaml, encode_config_yaml
 from frazil.format.files import (
     decode_manifest,
     decode_repo_info,
@@ -18,8 +18,8 @@ from frazil.format.files import (
     encode_transaction_log,
 )
 from frazil.format.ids import ManifestId, SnapshotId
+from frazil.format.ragged import Strings
 from frazil.format.refs import decode_ref, encode_ref
-from frazil.format.strings import Strings
 
 Relocate = Callable[[str], str]
 

@@ -10,7 +10,7 @@ from frazil import Repository
 from frazil.credentials import LocalFileSystemAccess
 from frazil.format.ids import SnapshotId
 from frazil.format.repo_info import RepoInfo, SnapshotInfo
-from frazil.maintenance.checking import restore_repo
+from frazil.maintenance.repair import restore_repo
 from frazil.storage.local import LocalStorage
 from tests.damages import cut, delete, log_key, rewrite_repo, what_matters
 from tests.interop.official_library import Container, OfficialLibrary, OfficialRepository

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from frazil.format.dialect import Dialect
+from frazil.format.header import Dialect
 from tests.interop.building import DIALECTS, FIRST_SNAPSHOT, Contents, RepositoryFiles
 from tests.interop.official_library import OfficialLibrary
 

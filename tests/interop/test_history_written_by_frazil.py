@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from frazil.format.dialect import Dialect
+from frazil.format.chunk_table import InlineRef
+from frazil.format.header import Dialect
 from frazil.format.ids import NodeId, SnapshotId
-from frazil.format.references import InlineRef
 from frazil.format.snapshot import Node, Snapshot, nodes_by_path
 from frazil.format.transaction_log import Move, NodeType, TransactionLog
 from tests.interop.building import (

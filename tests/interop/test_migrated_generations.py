@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import frazil
-from frazil.format.dialect import Dialect
+from frazil.format.header import Dialect
 from frazil.storage.local import Durability, LocalStorage
 from tests.interop.official_library import OfficialLibrary, OfficialRepository
 from tests.known_contents import simplify

@@ -9,11 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from frazil.format.dialect import Dialect
-from frazil.format.files import EncodingOptions
-from frazil.format.ids import ChunkId, NodeId
-from frazil.format.manifest import Manifest
-from frazil.format.references import (
+from frazil.format.chunk_table import (
     Checksum,
     ChunkRef,
     ETag,
@@ -22,6 +18,10 @@ from frazil.format.references import (
     NativeRef,
     VirtualRef,
 )
+from frazil.format.files import EncodingOptions
+from frazil.format.header import Dialect
+from frazil.format.ids import ChunkId, NodeId
+from frazil.format.manifest import Manifest
 from frazil.format.snapshot import Node
 from tests.interop.building import (
     DIALECTS,

@@ -8,13 +8,13 @@ from typing import Any, get_args
 import pytest
 
 from frazil.format import repo_info as model
-from frazil.format.dialect import Dialect
 from frazil.format.files import decode_repo_info
+from frazil.format.header import Dialect
 from frazil.format.ids import SnapshotId
 from frazil.format.metadata import Metadata
 from frazil.format.repo_info import Availability, RepoInfo, RepoStatus, Update, UpdateType
 from frazil.format.transaction_log import TransactionLog
-from frazil.format.v2.snapshot_infos import EncodedSnapshots
+from frazil.format.v2.snapshot_info_codec import EncodedSnapshots
 from tests.interop.building import (
     FIRST_SNAPSHOT,
     START,

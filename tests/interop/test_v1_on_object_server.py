@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from frazil.format.dialect import Dialect
+from frazil.format.header import Dialect
 from frazil.format.ids import FIRST_SNAPSHOT_ID
-from frazil.protocols.creation import create_repository
-from frazil.protocols.detection import open_protocol
-from frazil.protocols.interface import MAIN
+from frazil.protocols.detection import create_repository, open_protocol
+from frazil.protocols.protocol import MAIN
 from frazil.testing.object_server import ObjectServer
 from tests.interop.official_library import ROOT, find_python
 from tests.older_repositories import commit, messages

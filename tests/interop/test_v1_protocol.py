@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from frazil.errors import IcechunkError
-from frazil.format.dialect import Dialect
+from frazil.format.header import Dialect
 from frazil.format.ids import FIRST_SNAPSHOT_ID, SnapshotId
 from frazil.format.transaction_log import TransactionLog
-from frazil.protocols.creation import create_repository
-from frazil.protocols.detection import open_protocol
-from frazil.protocols.interface import MAIN, CommitProtocol
+from frazil.protocols.detection import create_repository, open_protocol
+from frazil.protocols.protocol import MAIN, CommitProtocol
 from frazil.storage.local import Durability, LocalStorage
 from tests.interop.descriptions import describe_ancestor
 from tests.interop.official_library import OfficialLibrary, OfficialRepository

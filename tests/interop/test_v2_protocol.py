@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from frazil.errors import IcechunkError
 from frazil.format.ids import FIRST_SNAPSHOT_ID, SnapshotId
 from frazil.format.repo_info import Availability, RepoStatus
-from frazil.protocols.clock import read_clock
-from frazil.protocols.feature_flags import feature_flag_named
-from frazil.protocols.interface import MAIN, UpdatePolicy
-from frazil.protocols.v2 import RepoObject
+from frazil.protocols.protocol import MAIN, UpdatePolicy, read_clock
+from frazil.protocols.repo_changes import feature_flag_named
+from frazil.protocols.v2_protocol import V2Protocol
 from frazil.storage.local import Durability, LocalStorage
 from tests.interop.descriptions import (
     describe_ancestor,
@@ -44,7 +43,7 @@ def pages_of(count: int) -> UpdatePolicy:
     return UpdatePolicy(num_updates_per_repo_info_file=count)
 
 
-def assert_both_see_the_same(ours: RepoObject, theirs: OfficialRepository) -> None:
+def assert_both_see_the_same(ours: V2Protocol, theirs: OfficialRepository) -> None:
     info = ours.read_repo_info()
     inspected = theirs.call("inspect_repo_info")
     del inspected["header"]
@@ -164,7 +163,7 @@ def parse(id: str) -> SnapshotId:
     return SnapshotId.parse(id)
 
 
-def operate(repository: RepoObject, steps: list[list[Any]]) -> list[list[str] | None]:
+def operate(repository: V2Protocol, steps: list[list[Any]]) -> list[list[str] | None]:
     """As the child's `operate`."""
     outcomes: list[list[str] | None] = []
     for name, *arguments in steps:
@@ -198,7 +197,7 @@ def test_both_do_and_refuse_the_same(
         assert without_times(ours) == without_times(twin)
 
 
-def without_times(repository: RepoObject) -> tuple[object, ...]:
+def without_times(repository: V2Protocol) -> tuple[object, ...]:
     """All of a repo info that two writers of the same steps have in common."""
     info = repository.read_repo_info()
     kinds = [type(update.kind) for update in repository.ops_log()]

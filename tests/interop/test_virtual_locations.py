@@ -5,7 +5,7 @@ import random
 import subprocess
 
 from frazil.errors import InvalidInputError
-from frazil.virtual.locations import normalize_location
+from frazil.virtual.containers import normalize_location
 from tests.interop.official_library import ROOT, find_python
 
 NORMALIZE = """

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from frazil import Repository
 from frazil.errors import IcechunkError
-from frazil.format.dialect import Dialect
-from frazil.maintenance.checking import CheckOptions, Severity, check_storage
+from frazil.format.header import Dialect
+from frazil.maintenance.check import CheckOptions, check_storage
+from frazil.maintenance.findings import Severity
 from frazil.storage.memory import MemoryStorage
 from tests.damages import ALL_DIALECTS, create, reopen
 from tests.repositories import split_every

@@ -10,15 +10,13 @@ from hypothesis import strategies as st
 
 from frazil.format import coordinates as coords_
 from frazil.format import ragged
-from frazil.format.chunks import ChunkTable, concatenate
+from frazil.format.chunk_table import ChunkRef, ChunkTable, NativeRef, concatenate
 from frazil.format.coordinates import Coordinates
 from frazil.format.ids import ManifestId, NodeId
 from frazil.format.manifest import Manifest
-from frazil.format.references import ChunkRef, NativeRef
-from frazil.format.strings import Strings, unite
-from frazil.format.v2.locations import LocationCompression
-from frazil.format.v2.manifest_reader import decode_manifest_payload
-from frazil.format.v2.manifest_writer import encode_manifest_payload
+from frazil.format.ragged import Strings, unite
+from frazil.format.v2.manifest_decoder import decode_manifest_payload
+from frazil.format.v2.manifest_encoder import LocationCompression, encode_manifest_payload
 from tests.strategies import v2
 from tests.strategies.values import texts
 

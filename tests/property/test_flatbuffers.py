@@ -13,25 +13,31 @@ from flatbuffers.table import Table as PackageTable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.format.chunks import ChunkTable
-from frazil.format.flatbuffers.columns import Source, Tables
-from frazil.format.flatbuffers.fields import (
+from frazil.format.chunk_table import (
+    ChunkRef,
+    ChunkTable,
+    ETag,
+    InlineRef,
+    LastModified,
+    NativeRef,
+    VirtualRef,
+)
+from frazil.format.flatbuffers.flatbuffers_reader import Buffer, Source, Table, Tables
+from frazil.format.flatbuffers.flatbuffers_writer import (
     ABSENT,
     Attached,
     Field,
     Link,
     Number,
     Struct,
+    Writer,
     numbers,
     one,
     rows,
 )
-from frazil.format.flatbuffers.reader import Buffer, Table
-from frazil.format.flatbuffers.writer import Writer
 from frazil.format.ids import ChunkId, ManifestId, NodeId
 from frazil.format.manifest import Manifest
-from frazil.format.references import ChunkRef, ETag, InlineRef, LastModified, NativeRef, VirtualRef
-from frazil.format.v2.manifest_writer import encode_manifest_payload
+from frazil.format.v2.manifest_encoder import encode_manifest_payload
 from frazil.format.v2.schema import ArrayManifestSlot, ChunkRefSlot, ManifestSlot
 from tests.strategies import v2
 from tests.strategies.values import uint32

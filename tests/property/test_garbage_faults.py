@@ -8,7 +8,7 @@ import pytest
 
 from frazil import ConflictDetector, RebaseFailedError, Repository
 from frazil.errors import IcechunkError
-from frazil.format.dialect import Dialect
+from frazil.format.header import Dialect
 from tests.engine_sessions import set_array, set_group
 from tests.garbage_worlds import CONFIG, Lines, World
 from tests.timed_storage import DiedError, MortalStorage, at

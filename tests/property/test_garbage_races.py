@@ -13,7 +13,7 @@ from itertools import count
 import pytest
 
 from frazil import Repository, SnapshotNotFoundError
-from frazil.format.dialect import Dialect
+from frazil.format.header import Dialect
 from tests.garbage_worlds import CONFIG, World
 from tests.timed_storage import CountedStorage, at
 

@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from frazil.format.dialect import Dialect
+from frazil.format.header import Dialect
 from tests.garbage_programs import run_programs
 from tests.garbage_worlds import World
 

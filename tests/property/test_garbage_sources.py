@@ -17,7 +17,7 @@ from frazil import (
     SnapshotNotFoundError,
     VersionSelection,
 )
-from frazil.format.dialect import Dialect
+from frazil.format.header import Dialect
 from tests.garbage_worlds import CONFIG, Lines, World, read_values
 from tests.repositories import dangling_files
 from tests.timed_storage import CountedStorage, at

@@ -11,20 +11,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frazil.conflicts import ConflictDetector
-from frazil.engine.changes import ChangeSet
-from frazil.engine.commits import CommitText
-from frazil.engine.forks import fork
-from frazil.engine.opening import create
-from frazil.engine.rebasing import commit_with_rebase
-from frazil.engine.state import SessionState, Surroundings
 from frazil.errors import OverlappingTasksError
-from frazil.format.dialect import Dialect
-from frazil.format.references import ChunkRef, InlineRef, VirtualRef
+from frazil.format.chunk_table import ChunkRef, InlineRef, VirtualRef
+from frazil.format.header import Dialect
+from frazil.repository.changes import ChangeSet
+from frazil.repository.commit import CommitText, fork
+from frazil.repository.context import create
+from frazil.repository.rebase import commit_with_rebase
+from frazil.repository.session_state import RepositoryContext, SessionState
 from frazil.spark import Job
-from frazil.spark.arrays.gathering import find_parts, gather, leave_parts
-from frazil.spark.arrays.merging import fresh_fork, merge_changes
-from frazil.spark.arrays.one_commit import count_written
-from frazil.spark.arrays.runner import Runner
+from frazil.spark.transaction import (
+    Runner,
+    count_written,
+    find_parts,
+    fresh_fork,
+    gather,
+    leave_parts,
+    merge_changes,
+)
 from frazil.storage.memory import MemoryStorage
 from tests.engine_sessions import commit, open_session, set_array
 from tests.repositories import split_every
@@ -75,7 +79,7 @@ class Tasks:
 
     def prepare(self) -> SessionState:
         """A session that stands on what is there, and has done what it does before."""
-        found = create(MemoryStorage(), self.dialect, split_every(self.split)).surroundings
+        found = create(MemoryStorage(), self.dialect, split_every(self.split)).context
         state = open_session(found)
         set_array(state, PATH, *self.grid)
         set_all(state, self.there)
@@ -107,14 +111,14 @@ def chunks_of(state: SessionState) -> dict[Place, ChunkRef]:
     return state.view.table(state.view.get_node(PATH)).refs()
 
 
-def commit_over(state: SessionState, surroundings: Surroundings, meanwhile: Edits) -> list[Place]:
+def commit_over(state: SessionState, context: RepositoryContext, meanwhile: Edits) -> list[Place]:
     """Commit on top of what others commit meanwhile; gives the chunks that the log has."""
     if meanwhile:
-        other = open_session(surroundings)
+        other = open_session(context)
         set_all(other, meanwhile)
         commit(other)
     id = commit_with_rebase(state, CommitText("done", {}), ConflictDetector(), 3, allow_empty=True)
-    log = surroundings.assets.read_transaction_log(id)
+    log = context.assets.read_transaction_log(id)
     return [tuple(row) for rows in log.updated_chunks.values() for row in rows.tolist()]
 
 
@@ -132,9 +136,9 @@ def test_references_that_tasks_leave_are_those_that_they_would_return(data: st.D
 
     assert chunks_of(other) == chunks_of(one)
     assert count_written(other.changes) == count_written(one.changes)
-    logs = [commit_over(each, each.surroundings, meanwhile) for each in (one, other)]
+    logs = [commit_over(each, each.context, meanwhile) for each in (one, other)]
     assert logs[0] == logs[1]
-    opened = [open_session(each.surroundings) for each in (one, other)]
+    opened = [open_session(each.context) for each in (one, other)]
     assert chunks_of(opened[1]) == chunks_of(opened[0])
     assert extents_of(opened[1]) == extents_of(opened[0])
 
@@ -166,7 +170,7 @@ def test_chunks_that_two_tasks_write_are_named_in_any_case(data: st.DataObject) 
 
 
 def test_a_task_that_is_not_asked_to_leaves_nothing() -> None:
-    state = open_session(create(MemoryStorage(), Dialect.V2, None).surroundings)
+    state = open_session(create(MemoryStorage(), Dialect.V2, None).context)
     set_array(state, PATH, 4)
     set_all(state, {(each,): InlineRef(b"x") for each in range(4)})
     files = len(list(state.assets.storage.list()))

@@ -16,15 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frazil.conflicts import ConflictDetector
-from frazil.engine.cherry_picking import cherry_pick
-from frazil.engine.fast_forwarding import fast_forward
-from frazil.engine.squashing import squash
-from frazil.engine.state import SessionState
-from frazil.engine.writing import delete_chunk
 from frazil.errors import ConflictError, RebaseFailedError, SessionStateError
-from frazil.format.dialect import Dialect
+from frazil.format.header import Dialect
 from frazil.format.ids import NodeId, SnapshotId
 from frazil.format.paths import parent_path
+from frazil.repository.history_edits import cherry_pick, fast_forward, squash
+from frazil.repository.session_state import SessionState
+from frazil.repository.store_io import delete_chunk
 from tests.engine_sessions import (
     MAIN,
     commit,
@@ -90,22 +88,22 @@ class History:
 
     def __post_init__(self) -> None:
         self.numbers: Iterator[int] = count()
-        self.surroundings = create_surroundings(self.dialect)
-        state = open_session(self.surroundings)
+        self.context = create_surroundings(self.dialect)
+        state = open_session(self.context)
         nodes: State = {}
         for path in ("/", "/g", "/h", "/g/a"):
             self.describe(state, nodes, path, 0)
         id = commit(state)
         self.versions[id] = Version(nodes, None)
         self.ids = {node.number: state.view.get_node(path).id for path, node in nodes.items()}
-        self.surroundings.protocol.create_branch("side", id)
+        self.context.protocol.create_branch("side", id)
         self.tips = dict.fromkeys(BRANCHES, id)
 
     # What can be done
 
     def commit(self, data: st.DataObject) -> None:
         branch = data.draw(st.sampled_from(BRANCHES))
-        session = open_session(self.surroundings, branch=branch)
+        session = open_session(self.context, branch=branch)
         parent = self.tips[branch]
         nodes = dict(self.versions[parent].state)
         touched = {self.edit(data, session, nodes) for _ in range(data.draw(st.integers(1, 4)))}
@@ -150,17 +148,17 @@ class History:
         if len(line) > 1:
             at = data.draw(st.integers(1, len(line) - 1))
             touched = frozenset[str]().union(*(self.versions[id].touched for id in line[:at]))
-            id = squash(self.surroundings, branch, line[at], None, {})
+            id = squash(self.context, branch, line[at], None, {})
             self.land(branch, id, Version(self.versions[tip].state, line[at], touched))
 
     def fast_forward(self, data: st.DataObject) -> None:
         branch, to = data.draw(st.permutations(BRANCHES))
         if self.tips[branch] in self.line(self.tips[to]):
-            fast_forward(self.surroundings.protocol, branch, to)
+            fast_forward(self.context.protocol, branch, to)
             self.tips[branch] = self.tips[to]
         else:
             with pytest.raises(ConflictError):
-                fast_forward(self.surroundings.protocol, branch, to)
+                fast_forward(self.context.protocol, branch, to)
 
     def cherry_pick(self, data: st.DataObject) -> None:
         # In the order in which they were made: the ids themselves are random.
@@ -172,7 +170,7 @@ class History:
         parent, theirs = self.versions[version.parent].state, self.versions[tip].state
         delta = changed_cells(parent, version.state)
         try:
-            id = cherry_pick(self.surroundings, picked, branch, None, ConflictDetector())
+            id = cherry_pick(self.context, picked, branch, None, ConflictDetector())
         except RebaseFailedError:
             assert self.is_different_near(version.touched, parent, theirs)
         except SessionStateError:
@@ -218,7 +216,7 @@ class History:
         """A branch has moved to a new version: it must be just this one, and its log must say so."""
         self.tips[branch] = id
         self.versions[id] = version
-        session = open_session(self.surroundings, branch=branch)
+        session = open_session(self.context, branch=branch)
         assert session.view.snapshot_id == id
         nodes = {node.path: node for node in session.view.nodes()}
         assert nodes.keys() == version.state.keys()
@@ -232,7 +230,7 @@ class History:
 
     def check_log(self, id: SnapshotId, version: Version) -> None:
         assert version.parent is not None
-        log = self.surroundings.assets.read_transaction_log(id)
+        log = self.context.assets.read_transaction_log(id)
         old, new = self.versions[version.parent].state, version.state
         before = {node.number: path for path, node in old.items()}
         after = {node.number: path for path, node in new.items()}
@@ -247,7 +245,7 @@ class History:
             assert {at for _, at in changed if at >= 0} <= rows
 
     def check_ancestry(self) -> None:
-        protocol = self.surroundings.protocol
+        protocol = self.context.protocol
         for branch, tip in self.tips.items():
             assert protocol.lookup_branch(branch) == tip
             *found, first = (info.id for info in protocol.ancestry(tip))

@@ -12,15 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frazil.errors import FormatError, InvalidInputError
-from frazil.format.flatbuffers.reader import Buffer
+from frazil.format.flatbuffers.flatbuffers_reader import Buffer
 from frazil.format.ids import SnapshotId
 from frazil.format.metadata import NO_METADATA
 from frazil.format.repo_info import RepoInfo, SnapshotInfo, UpdateType
-from frazil.format.v2.repo_info import decode_repo_info_payload, encode_repo_info_payload
+from frazil.format.v2.repo_info_codec import (
+    EncodedUpdates,
+    decode_repo_info_payload,
+    encode_repo_info_payload,
+)
 from frazil.format.v2.schema import RepoSlot, SnapshotInfoSlot
-from frazil.format.v2.snapshot_infos import EncodedSnapshots
-from frazil.format.v2.update_log import EncodedUpdates
-from frazil.protocols.ops_log import record_update
+from frazil.format.v2.snapshot_info_codec import EncodedSnapshots
+from frazil.protocols.v2_protocol import record_update
 from tests.hostile import mutate
 from tests.strategies import v2
 from tests.strategies.values import snapshot_ids, texts
@@ -34,8 +37,8 @@ ALL_AT_ONCE, ONE_BY_ONE = 10**9, -1
 def decoding(few: int) -> Iterator[None]:
     """Histories and logs longer than this are read row by row when somebody asks."""
     with (
-        patch("frazil.format.v2.snapshot_infos._FEW_SNAPSHOTS", few),
-        patch("frazil.format.v2.update_log._FEW_UPDATES", few),
+        patch("frazil.format.v2.snapshot_info_codec._FEW_SNAPSHOTS", few),
+        patch("frazil.format.v2.repo_info_codec._FEW_UPDATES", few),
     ):
         yield
 

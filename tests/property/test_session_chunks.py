@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 from zarr.core.buffer import cpu
 
 from frazil import Repository, Session, create_legacy
-from frazil.engine.cells import write_cell, write_part
-from frazil.engine.lookup import manifests_of
 from frazil.format import coordinates as coords_
-from frazil.format.chunks import ChunkTable
-from frazil.format.dialect import Dialect
-from frazil.format.references import VirtualRef
+from frazil.format.chunk_table import ChunkTable, VirtualRef
+from frazil.format.header import Dialect
+from frazil.repository.changes import write_cell, write_part
+from frazil.repository.view import manifests_of
 from frazil.storage.memory import MemoryStorage
 from tests.repositories import create, dangling_files, split_every
 

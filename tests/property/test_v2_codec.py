@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frazil.format.chunks import ChunkTable
-from frazil.format.dialect import Dialect
+from frazil.format.chunk_table import ChunkRef, ChunkTable
 from frazil.format.files import (
     EncodingOptions,
     decode_manifest,
@@ -24,20 +23,18 @@ from frazil.format.files import (
     encode_snapshot,
     encode_transaction_log,
 )
-from frazil.format.flatbuffers.reader import Buffer, Table
+from frazil.format.flatbuffers.flatbuffers_reader import Buffer, Table
+from frazil.format.header import Dialect
 from frazil.format.ids import ManifestId, NodeId
 from frazil.format.manifest import Manifest
 from frazil.format.metadata import NO_METADATA
 from frazil.format.paths import byte_order, segment_order
 from frazil.format.ragged import Part
-from frazil.format.references import ChunkRef
 from frazil.format.repo_info import RepoInfo
 from frazil.format.snapshot import Snapshot
-from frazil.format.v2.locations import LocationCompression
-from frazil.format.v2.manifest_reader import decode_manifest_payload
-from frazil.format.v2.manifest_writer import encode_manifest_payload
-from frazil.format.v2.nodes import EncodedNodes
-from frazil.format.v2.repo_info import encode_repo_info_payload
+from frazil.format.v2.manifest_decoder import decode_manifest_payload
+from frazil.format.v2.manifest_encoder import LocationCompression, encode_manifest_payload
+from frazil.format.v2.repo_info_codec import encode_repo_info_payload
 from frazil.format.v2.schema import (
     ArrayManifestSlot,
     ChunkRefSlot,
@@ -53,8 +50,12 @@ from frazil.format.v2.schema import (
     TransactionLogSlot,
     UpdatedChunksSlot,
 )
-from frazil.format.v2.snapshot import decode_snapshot_payload, encode_snapshot_payload
-from frazil.format.v2.transaction_log import encode_transaction_log_payload
+from frazil.format.v2.snapshot_codec import (
+    EncodedNodes,
+    decode_snapshot_payload,
+    encode_snapshot_payload,
+    encode_transaction_log_payload,
+)
 from tests.strategies import v2
 from tests.strategies.foreign import ForeignWriter, Rows
 from tests.strategies.values import manifest_ids, node_ids
@@ -168,7 +169,7 @@ many_virtual_refs = st.lists(
 def test_nodes_decoded_one_by_one_are_those_decoded_together(snapshot: Snapshot) -> None:
     payload = b"".join(map(bytes, encode_snapshot_payload(snapshot, 2)))
 
-    with patch("frazil.format.v2.nodes._FEW_NODES", -1):
+    with patch("frazil.format.v2.snapshot_codec._FEW_NODES", -1):
         one_by_one = decode_snapshot_payload(payload, 2).nodes
 
     assert isinstance(one_by_one, EncodedNodes)

@@ -7,8 +7,7 @@ from flatbuffers import flexbuffers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.format.config import decode_config_yaml, encode_config_yaml
-from frazil.format.flexbuffers import decode_flexbuffers, encode_flexbuffers
+from frazil.format.config_tree import decode_config_yaml, encode_config_yaml
 from frazil.format.ids import (
     LAST_SEQUENCE_NUMBER,
     ChunkId,
@@ -18,11 +17,20 @@ from frazil.format.ids import (
     encode_base32,
     encode_sequence,
 )
-from frazil.format.json_values import decode_json, encode_json
-from frazil.format.metadata import Encoding, Metadata, Value, decode_messagepack, encode_messagepack
+from frazil.format.metadata import (
+    Encoding,
+    Metadata,
+    Value,
+    decode_flexbuffers,
+    decode_json,
+    decode_messagepack,
+    encode_flexbuffers,
+    encode_json,
+    encode_messagepack,
+)
 from frazil.format.paths import byte_order, find_path_problem, parent_path, path_name, segment_order
 from frazil.format.refs import Ref, decode_ref, encode_ref
-from frazil.format.times import (
+from frazil.format.timestamps import (
     decode_rfc3339,
     encode_rfc3339,
     from_datetime,

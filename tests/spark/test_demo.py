@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from frazil.demo.tour import run_demo
+from frazil.cli.demo import run_demo
 
 pytestmark = pytest.mark.xdist_group("spark-tables")
 

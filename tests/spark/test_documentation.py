@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 
 import frazil
-from frazil.demo.archive import write_archive
+from frazil.cli.demo import write_archive
 from frazil.xarray import to_icechunk
 from tests.documentation.running import ON_SPARK, cloud
 from tests.pages import ROOT, find_section, run_blocks, run_page

@@ -21,8 +21,7 @@ from frazil.errors import (
     UnsafeStorageError,
 )
 from frazil.spark import Job
-from frazil.spark.fan_out import fan_out
-from frazil.spark.workers import find_error, find_last_line, telling_kind
+from frazil.spark.runtime import fan_out, find_error, find_last_line, telling_kind
 
 pytestmark = pytest.mark.xdist_group("spark")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from frazil.errors import SetupError
-from frazil.spark import java
+from frazil.spark import spark_session as java
 
 
 def make_runtime(folder: Path) -> Path:

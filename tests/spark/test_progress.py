@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from frazil.spark import Job
-from frazil.spark.fan_out import fan_out
+from frazil.spark.runtime import fan_out
 
 
 @pytest.mark.xdist_group("spark")

@@ -8,7 +8,7 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from frazil.spark.spark_home import find_spark_home
+from frazil.spark.spark_session import find_spark_home
 
 
 def test_archives_of_sources_are_the_packages_themselves(tmp_path: Path) -> None:

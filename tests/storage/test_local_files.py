@@ -84,7 +84,7 @@ def test_replacing_leaves_a_lock_that_nobody_sees(storage: LocalStorage) -> None
     assert _files(storage) == {"repo", "repo#00"}
     assert [info.key for info in storage.list()] == ["repo"]
     assert [info.key for info in storage.list_sorted("repo")] == ["repo"]
-    assert list(storage.list_leftovers()) == []
+    assert list(storage.list_temporary_files()) == []
 
 
 def test_writes_that_fail_leave_nothing(storage: LocalStorage) -> None:
@@ -149,7 +149,7 @@ def test_what_a_killed_process_left_is_listed_apart_and_can_be_deleted(
     Path(storage.path, "repo#1").write_bytes(b"")
 
     assert [info.key for info in storage.list()] == ["folder/object"]
-    leftovers = {info.key: info.size_bytes for info in storage.list_leftovers()}
+    leftovers = {info.key: info.size_bytes for info in storage.list_temporary_files()}
     assert leftovers == {"folder/object#4712": 2, "repo#1": 0}
     storage.delete_many(leftovers)
     assert _files(storage) == {"folder/object"}
@@ -176,7 +176,7 @@ def test_a_lock_that_others_hold_is_waited_for_until_time_is_out(tmp_path: Path)
     storage.replace("repo", b"third", version)
 
     assert bytes(storage.get("repo")) == b"third"
-    assert list(storage.list_leftovers()) == []
+    assert list(storage.list_temporary_files()) == []
 
 
 def test_where_an_object_is_no_folder_can_be(storage: LocalStorage) -> None:

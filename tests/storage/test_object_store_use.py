@@ -21,7 +21,7 @@ from frazil.storage import (
     s3_storage,
     set_max_concurrent_requests,
 )
-from frazil.storage.limit import DEFAULT_MAX_CONCURRENT_REQUESTS
+from frazil.storage.clients import DEFAULT_MAX_CONCURRENT_REQUESTS
 from frazil.testing.object_server import Delay, ObjectServer, Rule
 from tests.storage.object_stores import make_gcs, make_s3
 

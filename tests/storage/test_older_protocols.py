@@ -4,10 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from frazil.format.dialect import Dialect
-from frazil.protocols.creation import create_repository
-from frazil.protocols.detection import open_protocol
-from frazil.protocols.interface import MAIN
+from frazil.format.header import Dialect
+from frazil.protocols.detection import create_repository, open_protocol
+from frazil.protocols.protocol import MAIN
 from frazil.testing.object_server import LoseAnswer, ObjectServer, Rule
 from tests.older_repositories import OLDER, commit, messages
 from tests.storage.object_stores import make_s3

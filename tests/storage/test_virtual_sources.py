@@ -19,12 +19,12 @@ from frazil.config import RepositoryConfig
 from frazil.credentials import (
     HttpAccess,
     S3StaticCredentials,
+    containers_credentials,
     s3_anonymous_credentials,
     s3_from_env_credentials,
     s3_refreshable_credentials,
     s3_static_credentials,
 )
-from frazil.credentials.containers import containers_credentials
 from frazil.errors import PermissionDeniedError, StorageError
 from frazil.storage import http_store, in_memory_storage, s3_store
 from frazil.virtual import VirtualChunkContainer

@@ -17,16 +17,20 @@ from frazil.errors import (
     ThrottledError,
 )
 from frazil.storage import s3_storage
-from frazil.storage.interface import ByteRange, Storage
+from frazil.storage.interface import MEMORY_DEFAULTS, ByteRange, Storage, StorageSettings
 from frazil.storage.local import Durability, LocalStorage
 from frazil.storage.memory import MemoryStorage
-from frazil.storage.settings import MEMORY_DEFAULTS, StorageSettings
-from frazil.storage.wrappers.counting import CountingStorage
-from frazil.storage.wrappers.faults import Fault, FaultyStorage, RandomFaults, ScriptedFaults
-from frazil.storage.wrappers.forwarding import Verb
-from frazil.storage.wrappers.latency import LatencyStorage
-from frazil.storage.wrappers.prefixed import PrefixedStorage
-from frazil.storage.wrappers.read_only import ReadOnlyStorage
+from frazil.storage.wrappers import (
+    CountingStorage,
+    Fault,
+    FaultyStorage,
+    LatencyStorage,
+    PrefixedStorage,
+    RandomFaults,
+    ReadOnlyStorage,
+    ScriptedFaults,
+    Verb,
+)
 from frazil.testing.storage_contract import ReadOnlyStorageContract, StorageContract
 
 

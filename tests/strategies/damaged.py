@@ -4,7 +4,7 @@ from functools import cache
 
 from hypothesis import strategies as st
 
-from frazil.format.dialect import Dialect
+from frazil.format.header import Dialect
 from frazil.storage.memory import MemoryStorage
 from tests.damages import ALL_DIALECTS, create_sample
 

@@ -6,15 +6,22 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from frazil.format.alpha.layouts import LAYOUTS
-from frazil.format.chunks import ChunkTable
-from frazil.format.dialect import Dialect
-from frazil.format.fill_values import DATA_TYPES, NON_FINITE
+from frazil.format.chunk_table import (
+    ChunkRef,
+    ChunkTable,
+    ETag,
+    InlineRef,
+    LastModified,
+    NativeRef,
+    VirtualRef,
+)
+from frazil.format.header import Dialect
 from frazil.format.ids import ChunkId, ManifestId, NodeId, SnapshotId
+from frazil.format.legacy.alpha_layouts import LAYOUTS
+from frazil.format.legacy.trees import RankedRefs, sort_keys
 from frazil.format.manifest import Manifest
 from frazil.format.metadata import Metadata
 from frazil.format.paths import segment_order
-from frazil.format.references import ChunkRef, ETag, InlineRef, LastModified, NativeRef, VirtualRef
 from frazil.format.snapshot import (
     ArrayData,
     Dimension,
@@ -27,10 +34,10 @@ from frazil.format.snapshot import (
     nodes_by_path,
 )
 from frazil.format.transaction_log import TransactionLog
-from frazil.format.trees.chunks import RankedRefs
-from frazil.format.trees.nodes import sort_keys
 from frazil.format.zarr_metadata import (
     CHUNK_KEY_ENCODINGS,
+    DATA_TYPES,
+    NON_FINITE,
     ArrayMetadata,
     Extension,
     GroupMetadata,

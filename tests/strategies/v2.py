@@ -8,13 +8,20 @@ import numpy as np
 from hypothesis import strategies as st
 
 from frazil.format import repo_info as model
-from frazil.format.chunks import ChunkTable
+from frazil.format.chunk_table import (
+    ChunkRef,
+    ChunkTable,
+    ETag,
+    InlineRef,
+    LastModified,
+    NativeRef,
+    VirtualRef,
+)
 from frazil.format.coordinates import Coordinates
 from frazil.format.ids import SnapshotId
 from frazil.format.manifest import Manifest
 from frazil.format.metadata import Value
 from frazil.format.paths import segment_order
-from frazil.format.references import ChunkRef, ETag, InlineRef, LastModified, NativeRef, VirtualRef
 from frazil.format.repo_info import RepoInfo, RepoStatus, SnapshotInfo, Update, UpdateType
 from frazil.format.snapshot import (
     ArrayData,

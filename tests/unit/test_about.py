@@ -4,7 +4,7 @@ import pytest
 
 import frazil
 from frazil.about import print_debug_info, spec_version, supported_spec_versions, user_agent
-from frazil.states import SpecVersion
+from frazil.ops import SpecVersion
 
 
 def test_it_knows_every_generation_and_writes_the_newest() -> None:

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from frazil.asynchronous import end_tasks, run_together
+from frazil.async_names import end_tasks, run_together
 from frazil.errors import StorageError
 
 

@@ -18,6 +18,7 @@ from frazil.credentials import (
     GcsStaticCredentials,
     HttpAccess,
     LocalFileSystemAccess,
+    Refresher,
     S3Credentials,
     S3StaticCredentials,
     azure_anonymous_credentials,
@@ -29,13 +30,13 @@ from frazil.credentials import (
     gcs_credentials,
     gcs_from_env_credentials,
     gcs_static_credentials,
+    is_expired,
     s3_anonymous_credentials,
     s3_credentials,
     s3_from_env_credentials,
     s3_refreshable_credentials,
     s3_static_credentials,
 )
-from frazil.credentials.refresh import Refresher, is_expired
 from frazil.errors import InvalidInputError, PermissionDeniedError
 
 CALLS = list[int]()

@@ -14,7 +14,7 @@ from zarr.storage import MemoryStore
 from frazil.dask import session_merge_reduction, store_dask
 from frazil.distributed import extract_session, merge_sessions
 from frazil.repository import Repository
-from frazil.session import Session
+from frazil.repository.session import Session
 from frazil.storage import local_filesystem_storage
 
 

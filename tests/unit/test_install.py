@@ -22,12 +22,13 @@ from icechunk.distributed import merge_sessions
 from icechunk import IcechunkStore, xarray
 
 assert icechunk is frazil
-assert icechunk.session is frazil.session
+assert icechunk.session is frazil.repository.session
 assert icechunk.session.ForkSession is frazil.ForkSession
 assert merge_sessions is frazil.distributed.merge_sessions
-assert IcechunkStore is frazil.store.IcechunkStore
+assert IcechunkStore is frazil.repository.store.IcechunkStore
 assert xarray is frazil.xarray
-assert frazil.session.__spec__.name == frazil.session.__name__ == "frazil.session"
+home = "frazil.repository.session"
+assert frazil.session.__spec__.name == frazil.session.__name__ == home
 print("done")
 """
 

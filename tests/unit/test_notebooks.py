@@ -8,7 +8,7 @@ import zarr
 
 import frazil
 from frazil import Repository, RepositoryConfig
-from frazil.virtual.combining import Plan, Problem, ProblemKind, Report, Treatment, VariablePlan
+from frazil.virtual.combine_plan import Plan, Problem, ProblemKind, Report, Treatment, VariablePlan
 
 HOSTILE = "<script>alert(1)</script>"
 

@@ -12,7 +12,7 @@ from frazil.errors import (
     RepositoryNotFoundError,
     SnapshotNotFoundError,
 )
-from frazil.storage.wrappers.counting import CountingStorage
+from frazil.storage.wrappers import CountingStorage
 from frazil.testing.object_server import ObjectServer
 
 

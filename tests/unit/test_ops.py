@@ -8,8 +8,7 @@ import pytest
 import frazil
 from frazil.format import repo_info
 from frazil.format.ids import SnapshotId
-from frazil.ops import GCSummary, Update, UpdateType, public_update
-from frazil.states import RepoAvailability, RepoStatus
+from frazil.ops import GCSummary, RepoAvailability, RepoStatus, Update, UpdateType, public_update
 
 ID = SnapshotId(bytes(range(12)))
 NOON = datetime(2020, 1, 1, 12, tzinfo=UTC)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from frazil.rendering.progress import (
+from frazil.progress import (
     InNotebook,
     OnTerminal,
     Silent,

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
-from frazil.rendering import (
+from frazil.display import (
     Block,
     Called,
     CalledInOrder,

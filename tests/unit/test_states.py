@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from frazil.format import repo_info
-from frazil.states import (
+from frazil.ops import (
     AsyncCloseableIterator,
     ChunkStorageStats,
     RepoAvailability,

@@ -7,7 +7,7 @@ import pytest
 import zarr
 
 from frazil import Repository, RepositoryConfig, in_memory_storage
-from frazil.watching import count, watch, watched_by
+from frazil.progress import count, on_progress, watch
 
 LATER = datetime(2100, 1, 1, tzinfo=UTC)
 
@@ -42,7 +42,7 @@ def repo() -> Repository:
 def test_steps_are_told_to_whoever_watches() -> None:
     notes = Notes()
 
-    with watched_by(notes):
+    with on_progress(notes):
         assert list(watch("abc", "reading", "letters", total=3)) == ["a", "b", "c"]
         count("listing", "files").add(7)
 
@@ -51,7 +51,7 @@ def test_steps_are_told_to_whoever_watches() -> None:
 
 def test_without_anybody_nothing_is_told() -> None:
     notes = Notes()
-    with watched_by(notes), watched_by(None):
+    with on_progress(notes), on_progress(None):
         assert list(watch("abc", "reading", "letters")) == ["a", "b", "c"]
     count("listing", "files").add(7)
 
@@ -91,7 +91,7 @@ def test_upkeep_tells_how_far_it_is(
 ) -> None:
     notes = Notes()
 
-    with watched_by(notes):
+    with on_progress(notes):
         work(repo)
 
     assert notes.steps.items() >= told.items()

@@ -10,7 +10,7 @@ import pytest
 import xarray as xr
 
 from frazil.repository import Repository
-from frazil.session import Session
+from frazil.repository.session import Session
 from frazil.storage import local_filesystem_storage
 from frazil.xarray import _XarrayDatasetWriter, to_icechunk
 

@@ -26,7 +26,8 @@ from importlib.metadata import entry_points
 engine = entry.load()()
 assert not engine.guess_can_open("file.nc")
 assert not engine.guess_can_open(object())
-for heavy in sorted({"zarr", "obstore", "frazil.session", "frazil.storage"} & sys.modules.keys()):
+heavy_modules = {"zarr", "obstore", "frazil.repository.session", "frazil.storage"}
+for heavy in sorted(heavy_modules & sys.modules.keys()):
     print("imports", heavy)
 """
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from frazil import virtual
 from frazil.virtual import ReferenceColumns, Severity
-from frazil.virtual.readers.manifests import columns_of, manifest_of
-from frazil.virtual.sources import concatenate
+from frazil.virtual.source import concatenate
+from frazil.virtual.virtualizarr import columns_of, manifest_of
 from tests.virtual.files import days
 from tests.virtual.repositories import commit, read
 

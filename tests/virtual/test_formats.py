@@ -18,7 +18,7 @@ from kerchunk.hdf import SingleHdf5ToZarr
 
 from frazil import virtual
 from frazil.errors import InvalidInputError, ObjectNotFoundError
-from frazil.virtual.readers.formats import FORMATS, recognise_file
+from frazil.virtual.source_formats import FORMATS, recognise_file
 from tests.virtual.files import days, save
 from tests.virtual.repositories import commit, read, read_virtually
 

@@ -13,11 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frazil.virtual import ArrayHeader, ReferenceColumns
-from frazil.virtual.readers import foreign
-from frazil.virtual.readers.formats import HDF5
-from frazil.virtual.readers.found import FoundGroup, Loading
-from frazil.virtual.readers.hdf5 import read_hdf5
-from frazil.virtual.readers.stores import SourceStores
+from frazil.virtual import virtualizarr as foreign
+from frazil.virtual.hdf5 import read_hdf5
+from frazil.virtual.source_formats import HDF5, FoundGroup, Loading, SourceStores
 from tests.virtual.files import days
 from tests.virtual.test_hdf5 import FILTERS, TYPES, temperatures
 

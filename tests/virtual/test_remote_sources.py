@@ -8,17 +8,12 @@ import xarray as xr
 
 import frazil
 from frazil import virtual
-from frazil.credentials import (
-    AnyCredential,
-    HttpAccess,
-    containers_credentials,
-    s3_credentials,
-)
+from frazil.credentials import AnyCredential, HttpAccess, containers_credentials, s3_credentials
 from frazil.errors import InvalidInputError, ObjectNotFoundError, PermissionDeniedError
-from frazil.storage.blocks import BLOCK_BYTES
+from frazil.storage.ranges import BLOCK_BYTES
 from frazil.testing.object_server import ObjectServer, ServerOptions
 from frazil.testing.object_server.bucket import NO_CONDITION, Description
-from frazil.testing.object_server.faults import Delay, Refuse, Rule
+from frazil.testing.object_server.s3_api import Delay, Refuse, Rule
 from frazil.virtual import Source
 from tests.storage.file_server import serve_files
 from tests.virtual.files import days, save

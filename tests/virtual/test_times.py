@@ -14,12 +14,10 @@ from hypothesis import strategies as st
 from frazil import virtual
 from frazil.errors import InvalidInputError
 from frazil.virtual import ProblemKind, Treatment
-from frazil.virtual.combining.times import count_alike
-from frazil.virtual.readers.formats import HDF5
-from frazil.virtual.readers.found import Loading
-from frazil.virtual.readers.seam import load_foreign_reader
-from frazil.virtual.readers.stores import SourceStores
-from frazil.virtual.sources import ArrayHeader, FileVersion, SourceHeader
+from frazil.virtual.source import ArrayHeader, FileVersion, SourceHeader
+from frazil.virtual.source_files import load_foreign_reader
+from frazil.virtual.source_formats import HDF5, Loading, SourceStores
+from frazil.virtual.time_units import count_alike
 from tests.virtual.repositories import commit, read_combined
 
 EPOCHS = ("2000-01-01", "1999-12-30", "1900-01-01 00:00:0.0", "2000-02-01T06:00:00", "1970-01-01")

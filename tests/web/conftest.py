@@ -15,8 +15,8 @@ import zarr
 from starlette.applications import Starlette
 
 import frazil
-from frazil.web.app import make_app
-from frazil.web.report import render_report
+from frazil.web.pages import render_report
+from frazil.web.web_app import make_app
 
 HOSTILE = "<script>document.title='taken'</script>"
 TURNED = "abc\u202edef"

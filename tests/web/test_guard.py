@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 import frazil
-from frazil.web.app import make_app
-from frazil.web.guard import Token, find_hosts, is_loopback, parse_host, read_host
+from frazil.web.web_app import Token, find_hosts, is_loopback, make_app, parse_host, read_host
 from tests.command_line import make_frazil
 
 from .conftest import TOKEN

@@ -5,7 +5,14 @@ from typing import Annotated
 
 import typer
 
-from frazil.cli import copying, demonstrating, editing, jobs, looking, refs, showing, upkeep
+from frazil.cli import job_commands as copying
+from frazil.cli import job_commands as jobs
+from frazil.cli import maintenance_commands as upkeep
+from frazil.cli import read_commands as demonstrating
+from frazil.cli import read_commands as looking
+from frazil.cli import read_commands as showing
+from frazil.cli import ref_commands as editing
+from frazil.cli import ref_commands as refs
 from frazil.cli.command import add_command
 from frazil.version import __version__
 

@@ -1,19 +1,116 @@
-"""How a function becomes a command: with `--json` and `--debug`, and errors told in one sentence."""
+"""Turn functions into commands, with the options that several of them share."""
 
 import functools
 import inspect
 import os
+import re
+import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from importlib import import_module
+from tempfile import TemporaryFile
 from typing import Annotated, Any
 
 import typer
 
-from frazil.cli.bars import open_bars
-from frazil.cli.cluster import Cluster, Master, Progress
-from frazil.cli.failing import INTERRUPTED, explain
-from frazil.cli.output import Output
-from frazil.watching import watched_by
+from frazil.cli.terminal import INTERRUPTED, Output, explain, open_bars
+from frazil.errors import IcechunkError, InvalidInputError, RepositoryNotFoundError, SetupError
+from frazil.progress import on_progress
+from frazil.repository import locate as opening
+from frazil.repository.locate import open_repository, read_version
+from frazil.repository.repository import Repository
+from frazil.repository.session import Session
+from frazil.urls import RepositoryUrl, SnapshotRef, parse_location
+
+_STANDARD_ERROR = 2
+
+Master = Annotated[
+    str | None, typer.Option("--master", help="Spark's master; without it, this machine.")
+]
+Progress = Annotated[bool, typer.Option(help="Show a bar while it runs.")]
+Spark = Annotated[bool, typer.Option("--spark", help="Run on Spark, not in this process.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Spark, which is an extra and is loaded when it is needed."""
+
+    master: str | None = None
+    shows_progress: bool = False
+    is_debug: bool = False
+
+    def session(self) -> Any:
+        """The session that runs, or a new one, whose log nobody sees unless to debug."""
+        jobs = load_spark()
+        sessions = import_module("pyspark.sql").SparkSession
+        if self.is_debug or sessions.getActiveSession() is not None:
+            return jobs.session(master=self.master)
+        with TemporaryFile() as log:
+            try:
+                with redirected_errors(log.fileno()):
+                    return jobs.session(master=self.master)
+            except IcechunkError:
+                raise
+            except Exception as error:
+                log.seek(0)
+                raise SetupError(
+                    explain_start(error, log.read().decode(errors="replace"))
+                ) from error
+
+    def run(self, name: str, *arguments: Any, **options: Any) -> Any:
+        """The report of a job of `frazil.spark`, on Spark."""
+        session = self.session()
+        with on_progress(None):  # a job has a display of its own
+            return getattr(load_spark(), name)(session, *arguments, job=self.job(), **options)
+
+    def run_here(self, name: str, *arguments: Any, **options: Any) -> Any:
+        """The same in this process."""
+        job = getattr(load_spark(), name)
+        with on_progress(None):
+            return job(None, *arguments, job=self.job(), run_on="driver", **options)
+
+    def is_wanted(self, spark: bool) -> bool:
+        """Whether somebody asks for Spark, or for a master of it."""
+        return spark or self.master is not None
+
+    def job(self) -> Any:
+        """How far it is, and how to stop it."""
+        return load_spark().Job(progress=self.shows_progress)
+
+
+@contextmanager
+def redirected_errors(descriptor: int) -> Iterator[None]:
+    """Let processes that are started meanwhile, as Java is, keep another standard error.
+
+    Spark warns there of its own start, and Python workers tell of pipes that a query closes early.
+    """
+    sys.stderr.flush()
+    own = os.dup(_STANDARD_ERROR)
+    os.dup2(descriptor, _STANDARD_ERROR)
+    try:
+        yield
+    finally:
+        os.dup2(own, _STANDARD_ERROR)
+        os.close(own)
+
+
+def explain_start(error: Exception, log: str) -> str:
+    """Say why Spark did not start: by what it raised, or else by the end of its log."""
+    raised = [line.partition("Exception: ")[2] for line in str(error).splitlines()]
+    logged = [line.strip() for line in log.splitlines() if line.strip()]
+    reason = next(filter(None, raised), None) or (logged or [str(error)])[-1]
+    return f"Spark did not start: {reason} (--debug shows all that it says)"
+
+
+def load_spark() -> Any:
+    """The jobs on Spark, which are an extra."""
+    # Before all that it needs: by other packages that are missing another extra would be advised.
+    import_module("pyspark")
+    return import_module("frazil.spark")
+
 
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _Debug = Annotated[
@@ -59,7 +156,7 @@ def _wrap(function: Callable[..., None]) -> Callable[..., None]:
             master, progress = arguments.pop("master"), arguments.pop("progress")
             arguments["cluster"] = Cluster(master, progress and not is_json, is_debug)
         try:
-            with watched_by(output.bars):
+            with on_progress(output.bars):
                 function(**arguments, output=output)
         except (typer.Exit, typer.Abort):
             raise
@@ -81,3 +178,86 @@ def _wrap(function: Callable[..., None]) -> Callable[..., None]:
     run.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in options}
     return run
+
+
+Place = Annotated[str, typer.Argument(metavar="URL", help="Where the repository is.")]
+Version = Annotated[
+    str, typer.Argument(metavar="URL[@REF]", help="The repository, and which version of it.")
+]
+Branch = Annotated[str, typer.Option("--branch", "-b", help="The branch.")]
+Message = Annotated[str | None, typer.Option("--message", "-m", help="What the commit says.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")]
+Authorize = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--authorize",
+        metavar="PREFIX",
+        help="A virtual chunk container that may be read, with the environment's credentials; "
+        "'*' for all that the repository declares.",
+    ),
+]
+
+_MOST_OPTIONS = 3
+"""A warning names no more containers."""
+
+
+def open_place(url: str, authorize: Sequence[str] | None = None) -> Repository:
+    """The repository at a URL, which names no version."""
+    try:
+        repository = open_repository(url)
+    except RepositoryNotFoundError as error:
+        raise RepositoryNotFoundError(f"there is no repository at {url}") from error
+    return opening.authorize(repository, authorize or ())
+
+
+def open_version(
+    url: str, authorize: Sequence[str] | None = None
+) -> tuple[Repository, Session, RepositoryUrl]:
+    """A repository, and a session that reads the version that the URL names."""
+    parsed = parse_location(url)
+    place = RepositoryUrl(parsed.scheme, parsed.host, parsed.path, None, parsed.options)
+    repository = open_place(str(place), authorize)
+    return repository, read_version(repository, parsed.ref), parsed
+
+
+def warn_of_refusals(session: Session, output: Output) -> None:
+    """Tell which containers the repository's sessions were refused, and which options allow them."""
+    refused = sorted(session.state.context.virtual.refused_prefixes)
+    if not refused:
+        return
+    options = " ".join(f"--authorize {shlex.quote(each)}" for each in refused[:_MOST_OPTIONS])
+    output.warn(
+        "values of virtual chunks were not read, because their containers are not authorized:"
+        f" run it again with {options}, or with --authorize '*' for all containers"
+    )
+
+
+def find_snapshot(repository: Repository, name: str) -> str:
+    """The id of the snapshot that a branch, a tag or an id names."""
+    found = parse_location(f"x@{name}").ref
+    session = read_version(repository, found or SnapshotRef(name))
+    return str(session.snapshot_id)
+
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d|w)")
+_SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+def parse_moment(text: str, now: datetime | None = None) -> datetime:
+    """A time, from an age such as `7d` or `12h`, or as it is written, `2026-01-31T12:00Z`."""
+    found = _DURATION.fullmatch(text.strip())
+    if found:
+        age = timedelta(seconds=float(found[1]) * _SECONDS[found[2]])
+        return (now or datetime.now(UTC)) - age
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InvalidInputError(
+            f"{text!r} is neither an age, such as 7d or 12h, nor a time, such as 2026-01-31T12:00Z"
+        ) from error
+    if moment.utcoffset() is None:
+        raise InvalidInputError(
+            f"{text!r} has no time zone: say {moment.isoformat(timespec='minutes')}Z for UTC"
+        )
+    return moment

@@ -1,29 +1,32 @@
 """The configuration of a repository."""
 
-from frazil.config.attribution import Attribution
-from frazil.config.feature_flags import FeatureFlag
-from frazil.config.logs import initialize_logs, set_logs_filter, shutdown_telemetry
-from frazil.config.manifests import (
+from frazil.config.conditions import (
+    ManifestPreloadCondition,
+    ManifestSplitCondition,
+    ManifestSplitDimCondition,
+)
+from frazil.config.settings import (
+    Attribution,
+    CachingConfig,
+    CompressionAlgorithm,
+    CompressionConfig,
+    FeatureFlag,
     ManifestConfig,
     ManifestPreloadConfig,
     ManifestSplittingConfig,
     ManifestVirtualChunkLocationCompressionConfig,
+    RepositoryConfig,
+    RetentionPolicy,
+    initialize_logs,
+    set_logs_filter,
+    shutdown_telemetry,
 )
 
 # Not in `__all__`, as in the official library.
-from frazil.config.manifests import ManifestSplitValues as ManifestSplitValues
-from frazil.config.manifests import SplitSizesDict as SplitSizesDict
-from frazil.config.parts import (
-    CachingConfig,
-    CompressionAlgorithm,
-    CompressionConfig,
-)
-from frazil.config.parts import RepoUpdateRetryConfig as RepoUpdateRetryConfig
-from frazil.config.preload_conditions import ManifestPreloadCondition
-from frazil.config.repository import RepositoryConfig
-from frazil.config.retention import RetentionPolicy
-from frazil.config.split_conditions import ManifestSplitCondition, ManifestSplitDimCondition
-from frazil.storage import ObjectStoreConfig
+from frazil.config.settings import ManifestSplitValues as ManifestSplitValues
+from frazil.config.settings import RepoUpdateRetryConfig as RepoUpdateRetryConfig
+from frazil.config.settings import SplitSizesDict as SplitSizesDict
+from frazil.storage.store_config import ObjectStoreConfig
 
 __all__ = [
     "Attribution",

@@ -12,11 +12,12 @@ import numpy as np
 from zstandard import ZstdDecompressor
 
 from frazil.errors import FormatError, InvalidInputError
-from frazil.format import alpha, draft
-from frazil.format.dialect import Decoded, Dialect
+from frazil.format.chunk_table import NativeChunks
 from frazil.format.header import (
     DEFAULT_LEVEL,
     ZSTD_MAGIC,
+    Decoded,
+    Dialect,
     FileType,
     Header,
     decode_file,
@@ -25,25 +26,25 @@ from frazil.format.header import (
     has_header,
 )
 from frazil.format.ids import SnapshotId
+from frazil.format.legacy import alpha, draft
 from frazil.format.manifest import Manifest
-from frazil.format.native_chunks import NativeChunks
 from frazil.format.ragged import Part
 from frazil.format.repo_info import RepoInfo
 from frazil.format.snapshot import ManifestFileInfo, Snapshot
 from frazil.format.transaction_log import TransactionLog
-from frazil.format.v2 import snapshot as v2_snapshot
-from frazil.format.v2.locations import LocationCompression
-from frazil.format.v2.manifest_reader import (
+from frazil.format.v2 import snapshot_codec as v2_snapshot
+from frazil.format.v2.manifest_decoder import (
     LocationEncoding,
     decode_manifest_payload,
+    find_natives,
     read_location_encoding,
 )
-from frazil.format.v2.manifest_writer import encode_manifest_payload
-from frazil.format.v2.native_manifests import find_natives
-from frazil.format.v2.repo_info import decode_repo_info_payload, encode_repo_info_payload
-from frazil.format.v2.snapshot import decode_snapshot_payload, encode_snapshot_payload
-from frazil.format.v2.transaction_log import (
+from frazil.format.v2.manifest_encoder import LocationCompression, encode_manifest_payload
+from frazil.format.v2.repo_info_codec import decode_repo_info_payload, encode_repo_info_payload
+from frazil.format.v2.snapshot_codec import (
+    decode_snapshot_payload,
     decode_transaction_log_payload,
+    encode_snapshot_payload,
     encode_transaction_log_payload,
 )
 from frazil.version import __version__

@@ -1,25 +1,10 @@
-"""The envelope of binary metadata files: a header of 39 bytes, then a payload, usually zstd.
-
-====== ====== =======================================================================
-offset bytes  what
-====== ====== =======================================================================
-0      12     magic: ``ICE🧊CHUNK`` in UTF-8
-12     24     name of the writing implementation, padded with spaces
-36     1      specification version
-37     1      file type
-38     1      compression of what follows: 0 none, 1 zstd
-====== ====== =======================================================================
-
-Rules kept here: files are always written with zstd, because the official reader refuses the
-uncompressed form that the specification allows; and nothing is decompressed to more than a size that
-an honest file of that length could have.
-"""
+"""The header of binary metadata files, and the dialects in which they exist."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import Enum, IntEnum
 from functools import lru_cache
-from typing import Self
+from typing import Generic, Self, TypeVar
 
 import zstandard
 
@@ -198,3 +183,36 @@ def _decompress_stream(data: bytes | memoryview, limit: int, what: str) -> bytes
     if not decompressor.eof or decompressor.unused_data:
         raise FormatError(f"{what}: the zstd frame does not end where the file ends")
     return b"".join(parts)
+
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Dialect(Enum):
+    """How files are laid out. A repository stays in its dialect when it is committed to.
+
+    The alpha releases changed their MessagePack layout seven times; the letters are those of
+    `docs/compatibility.md`.
+    """
+
+    DRAFT = "draft"
+    ALPHA_A = "0.1.0a1-a4"
+    ALPHA_B = "0.1.0a5-a7"
+    ALPHA_C = "0.1.0a8"
+    ALPHA_D = "0.1.0a9"
+    ALPHA_E = "0.1.0a10"
+    ALPHA_F = "0.1.0a11-a12"
+    ALPHA_G = "0.1.0a13-a15"
+    ALPHA_H = "0.1.0-0.1.3"
+    V1 = "1"
+    V2 = "2"
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded(Generic[T_co]):
+    """A file's value with the dialect to write it back in."""
+
+    value: T_co
+    dialect: Dialect
+    header: Header | None = None
+    """None where the file has none: the draft and the alphas before 0.1.0a10."""

@@ -4,10 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from frazil.format.chunks import ChunkTable
+from frazil.format.chunk_table import ChunkRef, ChunkTable, NativeChunks
 from frazil.format.ids import ManifestId, NodeId
-from frazil.format.native_chunks import NativeChunks
-from frazil.format.references import ChunkRef
 
 
 class ChunkRefs(Protocol):

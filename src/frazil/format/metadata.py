@@ -1,17 +1,288 @@
-"""Metadata of snapshots and repositories: JSON values by name, kept encoded until somebody asks.
+"""Metadata values: JSON and FlexBuffers, checked where they may be hostile."""
 
-A repo info of ten thousand snapshots is read and rewritten at every commit; values that nobody looks
-at pass through as the bytes they came in.
-"""
-
-from collections.abc import Iterator, Mapping
+import json
+import math
+import re
+import reprlib
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import Enum
+from typing import Any
 
 import msgpack
+from flatbuffers import flexbuffers
 
 from frazil.errors import FormatError, InvalidInputError, InvalidTypeError
-from frazil.format.flexbuffers import decode_flexbuffers, encode_flexbuffers
-from frazil.format.json_values import JsonValue, unpack_messagepack
+from frazil.format.paths import find_path_problem
+
+JsonValue = Any
+"""None, bool, int, float, str, list or dict with str keys; checked where a value enters."""
+
+
+def decode_json(data: bytes, what: str) -> JsonValue:
+    """Parse strict JSON of which everything can be written again: finite numbers, whole texts."""
+    try:
+        tree = json.loads(data, parse_constant=_refuse_constant)
+        # A number like 1e999 or half of a surrogate pair is found by writing the tree.
+        encode_json(tree)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{what}: not JSON: {error}") from error
+    return tree
+
+
+def encode_json(value: JsonValue) -> bytes:
+    """Compact UTF-8 JSON in the order of the keys as given."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.encode()
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a JSON value")
+
+
+def unpack_messagepack(data: bytes, **options: Any) -> Any:
+    """Decode MessagePack with `msgpack.unpackb`'s options; ValueError for whatever is wrong.
+
+    Nothing is built before it is known that there are as many items as the headers claim: nested
+    claims could otherwise ask for memory far beyond the size of the data.
+    """
+    try:
+        _check_claims(data)
+        return msgpack.unpackb(data, ext_hook=_refuse_extension, **options)
+    except (
+        TypeError,  # a map as the key of a map
+        RecursionError,
+        MemoryError,
+        msgpack.UnpackException,
+    ) as error:
+        raise ValueError(str(error) or type(error).__name__) from error
+
+
+def _check_claims(data: bytes) -> None:
+    unpacker = msgpack.Unpacker(None, max_buffer_size=max(len(data), 1))
+    unpacker.feed(data)
+    try:
+        unpacker.skip()
+    except msgpack.OutOfData as error:
+        raise ValueError("the data is shorter than it claims") from error
+    if unpacker.tell() != len(data):
+        raise ValueError(f"{len(data) - unpacker.tell()} bytes are left over")
+
+
+def _refuse_extension(code: int, _: bytes) -> None:
+    raise ValueError(f"extension type {code} is not used here")
+
+
+_MAX_DEPTH = 64
+_HONEST_SHARES = 16  # writers may share texts
+_LARGEST_SINGLE = float.fromhex("0x1.fffffep+127")
+
+_NULL, _INT, _UINT, _FLOAT, _KEY, _STRING = range(6)
+_INDIRECT = {6: _INT, 7: _UINT, 8: _FLOAT}
+_MAP, _VECTOR = 9, 10
+_TYPED_VECTORS = {11: _INT, 12: _UINT, 13: _FLOAT, 14: _KEY, 15: _STRING}
+_FIXED_VECTORS = {
+    16 + 3 * (size - 2) + kind: (kind + 1, size) for size in (2, 3, 4) for kind in range(3)
+}
+_BOOL, _VECTOR_BOOL = 26, 36
+
+_NUMBERS = {
+    (kind, width): struct.Struct("<" + letter)
+    for kind, letters in ((_INT, "bhiq"), (_UINT, "BHIQ"), (_FLOAT, " efd"))
+    for width, letter in zip((1, 2, 4, 8), letters, strict=True)
+    if letter != " "
+}
+
+
+def encode_flexbuffers(value: JsonValue) -> bytes:
+    """Encode a JSON value."""
+    problem = _find_problem(value, 0)
+    if problem:
+        message = f"metadata value can't be stored: {problem}"
+        raise InvalidInputError(message, kind="bad-metadata")
+    builder = flexbuffers.Builder()
+    _add(builder, value)
+    return bytes(builder.Finish())
+
+
+def _add(builder: Any, value: JsonValue) -> None:
+    """The builder's own `Add` takes no unsigned integers, large floats or keys beyond ASCII."""
+    if isinstance(value, dict):
+        with builder.Map():
+            for key, item in value.items():
+                builder.Key(key.encode())
+                _add(builder, item)
+    elif isinstance(value, list):
+        with builder.Vector():
+            for item in value:
+                _add(builder, item)
+    elif isinstance(value, int) and value >= 2**63:
+        builder.UInt(value)
+    elif isinstance(value, float) and abs(value) > _LARGEST_SINGLE:
+        builder.Float(value, 8)
+    else:
+        builder.Add(value)
+
+
+def decode_flexbuffers(data: bytes) -> JsonValue:
+    """Decode a buffer that holds a JSON value."""
+    return _Decoder(data).root()
+
+
+class _Decoder:
+    __slots__ = ("_data", "_keys", "_left")
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._keys: dict[int, str] = {}
+        # Every element of an honest buffer takes at least a byte of it, and so does every letter.
+        self._left = len(data)
+
+    def root(self) -> JsonValue:
+        data = self._data
+        if len(data) < 3:
+            raise _damaged("shorter than 3 bytes")
+        width, packed = data[-1], data[-2]
+        if width not in (1, 2, 4, 8) or len(data) < width + 2:
+            raise _damaged(f"the root is {width} bytes wide")
+        return self._value(len(data) - 2 - width, width, packed, 0)
+
+    def _value(self, at: int, parent_width: int, packed: int, depth: int) -> JsonValue:
+        self._spend(1)
+        if depth > _MAX_DEPTH:
+            raise _damaged("values are nested too deeply")
+        kind, width = packed >> 2, 1 << (packed & 3)
+        if kind == _NULL:
+            return None
+        if kind in (_INT, _UINT, _FLOAT):
+            return self._number(at, parent_width, kind)
+        if kind == _BOOL:
+            return self._number(at, parent_width, _UINT) != 0
+        target = self._follow(at, parent_width)
+        if kind in _INDIRECT:
+            return self._number(target, width, _INDIRECT[kind])
+        if kind == _KEY:
+            return self._key(target)
+        if kind == _STRING:
+            return self._string(target, width)
+        if kind == _MAP:
+            return self._map(target, width, depth)
+        return self._vector(target, width, kind, depth)
+
+    def _vector(self, target: int, width: int, kind: int, depth: int) -> list[JsonValue]:
+        if kind in _FIXED_VECTORS:
+            element, count = _FIXED_VECTORS[kind]
+            return self._elements(target, width, count, lambda _: element << 2, depth)
+        count = self._number(target - width, width, _UINT)
+        self._check(target, count * width)
+        if kind == _VECTOR:
+            types = target + count * width
+            self._check(types, count)
+            return self._elements(target, width, count, lambda i: self._data[types + i], depth)
+        element = _BOOL if kind == _VECTOR_BOOL else _TYPED_VECTORS.get(kind, -1)
+        if element < 0:
+            raise _damaged(f"unknown type {kind}")
+        return self._elements(target, width, count, lambda _: element << 2, depth)
+
+    def _elements(
+        self, start: int, width: int, count: int, packed: Callable[[int], int], depth: int
+    ) -> list[JsonValue]:
+        return [
+            self._value(start + index * width, width, packed(index), depth + 1)
+            for index in range(count)
+        ]
+
+    def _map(self, target: int, width: int, depth: int) -> dict[str, JsonValue]:
+        keys = self._follow(target - 3 * width, width)
+        key_width = self._number(target - 2 * width, width, _UINT)
+        if key_width not in (1, 2, 4, 8):
+            raise _damaged(f"a key vector is {key_width} bytes wide")
+        values = self._vector(target, width, _VECTOR, depth)
+        if self._number(keys - key_width, key_width, _UINT) != len(values):
+            raise _damaged("a map has more keys than values, or fewer")
+        positions = (keys + index * key_width for index in range(len(values)))
+        names = [self._key(self._follow(position, key_width)) for position in positions]
+        return dict(zip(names, values, strict=True))
+
+    def _key(self, start: int) -> str:
+        key = self._keys.get(start)
+        if key is None:
+            end = self._data.find(b"\0", start)
+            if end < 0:
+                raise _damaged("a key has no end")
+            self._spend(end - start)
+            key = self._keys[start] = self._text(start, end)
+        return key
+
+    def _string(self, start: int, width: int) -> str:
+        length = self._number(start - width, width, _UINT)
+        self._check(start, length)
+        self._spend(length // _HONEST_SHARES)
+        return self._text(start, start + length)
+
+    def _text(self, start: int, end: int) -> str:
+        try:
+            return self._data[start:end].decode()
+        except UnicodeDecodeError as error:
+            raise _damaged(str(error)) from error
+
+    def _follow(self, at: int, width: int) -> int:
+        target = at - self._number(at, width, _UINT)
+        self._check(target, 0)
+        return target
+
+    def _number(self, at: int, width: int, kind: int) -> int:  # or float, which callers know
+        self._check(at, width)
+        number = _NUMBERS.get((kind, width))
+        if number is None:
+            raise _damaged(f"a float is {width} bytes wide")
+        value: int = number.unpack_from(self._data, at)[0]
+        return value
+
+    def _spend(self, size: int) -> None:
+        self._left -= size
+        if self._left < 0:
+            raise _damaged("values refer to each other without end")
+
+    def _check(self, start: int, size: int) -> None:
+        if start < 0 or start + size > len(self._data):
+            raise _damaged(f"bytes {start}..{start + size} of {len(self._data)} are referred to")
+
+
+def _damaged(why: str) -> FormatError:
+    return FormatError(f"FlexBuffers value: {why}")
+
+
+def _find_problem(value: JsonValue, depth: int) -> str | None:
+    if depth > _MAX_DEPTH:
+        return "it is nested too deeply"
+    if value is None or isinstance(value, (bool, float)):
+        return None
+    if isinstance(value, str):
+        return None if _is_encodable_value(value) else f"{value!r} is not text that UTF-8 can hold"
+    if isinstance(value, int):
+        fits = -(2**63) <= value < 2**64
+        return None if fits else f"the integer {value} needs more than 64 bits"
+    if isinstance(value, list):
+        problems = (_find_problem(item, depth + 1) for item in value)
+        return next(filter(None, problems), None)
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if not isinstance(key, str) or "\0" in key or not _is_encodable_value(key):
+                return f"{key!r} can't be a key"
+            if problem := _find_problem(item, depth + 1):
+                return problem
+        return None
+    raise InvalidTypeError(
+        f"metadata value can't be stored: {type(value).__name__} is no JSON type",
+        kind="bad-metadata",
+    )
+
+
+def _is_encodable_value(text: str) -> bool:
+    # Python's texts can hold halves of surrogate pairs.
+    return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 class Encoding(Enum):
@@ -133,3 +404,157 @@ _ENCODERS = {
     Encoding.MESSAGEPACK: encode_messagepack,
     Encoding.FLEXBUFFERS: encode_flexbuffers,
 }
+
+UINT16_MAX = 2**16 - 1
+UINT32_MAX = 2**32 - 1
+UINT64_MAX = 2**64 - 1
+INT64_MIN = -(2**63)
+
+MOST_AXES = 1024
+"""No array has more; a file that claims it is damaged."""
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_DEEPEST_JSON = 128  # what serde_json, which wrote all these values, could parse
+
+
+@contextmanager
+def located(place: str) -> Iterator[None]:
+    """Put the place before the message of a FormatError."""
+    try:
+        yield
+    except FormatError as error:
+        raise FormatError(f"{place}: {error}", kind=error.kind) from error
+
+
+@contextmanager
+def refused(place: str) -> Iterator[None]:
+    """Turn what is wrong with a caller's value into InvalidInputError that names the place."""
+    try:
+        yield
+    except (FormatError, InvalidInputError) as error:
+        raise InvalidInputError(f"{place}: {error}", kind="bad-metadata") from error
+
+
+def show(value: object) -> str:
+    """A value in a message, shortened."""
+    return reprlib.repr(value)
+
+
+def as_int(what: str, value: object, low: int, high: int) -> int:
+    """An integer in `low..high`; a boolean is none."""
+    if type(value) is int and low <= value <= high:
+        return value
+    raise FormatError(f"{what}: {show(value)} is no integer in {low}..{high}")
+
+
+def as_bool(what: str, value: object) -> bool:
+    """A boolean."""
+    if isinstance(value, bool):
+        return value
+    raise FormatError(f"{what}: {show(value)} is no boolean")
+
+
+def as_float(what: str, value: object) -> float:
+    """A number, as a float."""
+    if type(value) is float:
+        return value
+    if type(value) is int and INT64_MIN <= value <= UINT64_MAX:
+        return float(value)
+    raise FormatError(f"{what}: {show(value)} is no number")
+
+
+def as_text(what: str, value: object) -> str:
+    """Text that UTF-8 can hold."""
+    if isinstance(value, str) and _is_encodable_tree(value):
+        return value
+    raise FormatError(f"{what}: {show(value)} is no text")
+
+
+def _is_encodable_tree(text: str) -> bool:
+    # JSON's escapes can spell half of a surrogate pair.
+    return text.isascii() or _SURROGATE.search(text) is None
+
+
+def as_bytes(what: str, value: object) -> bytes:
+    """Bytes."""
+    if isinstance(value, bytes):
+        return value
+    raise FormatError(f"{what}: {show(value)} is not binary")
+
+
+def as_byte_list(what: str, value: object) -> bytes:
+    """Bytes that are spelled as a list of integers."""
+    items = as_list(what, value)
+    if not {type(item) for item in items} <= {int}:
+        raise FormatError(f"{what}: {show(value)} is no list of bytes")
+    try:
+        return bytes(items)
+    except ValueError as error:
+        raise FormatError(f"{what}: {show(value)} is no list of bytes") from error
+
+
+def as_list(what: str, value: object, length: int | None = None) -> Sequence[Any]:
+    """A list or a tuple, of one length if one is given."""
+    if not isinstance(value, list | tuple):
+        raise FormatError(f"{what}: {show(value)} is no list")
+    if length is not None and len(value) != length:
+        raise FormatError(f"{what}: a list of {len(value)}, {length} are needed")
+    return value
+
+
+def as_map(what: str, value: object) -> Mapping[Any, Any]:
+    """A map with any keys."""
+    if isinstance(value, dict):
+        return value
+    raise FormatError(f"{what}: {show(value)} is no map")
+
+
+def as_variant(what: str, value: object) -> tuple[str, Any]:
+    """An alternative with content: a map with one entry, from its name to what it holds."""
+    entries = as_map(what, value)
+    if len(entries) != 1:
+        raise FormatError(f"{what}: {show(value)} is no single alternative")
+    ((name, content),) = entries.items()
+    return as_text(what, name), content
+
+
+def as_coordinates(what: str, value: object) -> tuple[int, ...]:
+    """One chunk's coordinates."""
+    items = as_list(what, value)
+    if len(items) > MOST_AXES:
+        raise FormatError(f"{what}: {len(items)} axes, {MOST_AXES} are the most")
+    return tuple(as_int(what, item, 0, UINT32_MAX) for item in items)
+
+
+def as_path(what: str, value: object) -> str:
+    """A valid node path."""
+    path = as_text(what, value)
+    if problem := find_path_problem(path):
+        raise FormatError(f"{what}: {show(path)} is no node path: {problem}")
+    return path
+
+
+def as_json(what: str, value: object, depth: int = _DEEPEST_JSON) -> JsonValue:
+    """A JSON value of which lists are lists; numbers are finite and fit 64 bits."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return as_text(what, value)
+    if isinstance(value, int):
+        return as_int(what, value, INT64_MIN, UINT64_MAX)
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    if depth == 0:
+        raise FormatError(f"{what}: nested deeper than {_DEEPEST_JSON} levels")
+    if isinstance(value, list | tuple):
+        return [as_json(what, item, depth - 1) for item in value]
+    if isinstance(value, dict):
+        return {as_text(what, key): as_json(what, value[key], depth - 1) for key in value}
+    raise FormatError(f"{what}: {show(value)} is no JSON value")
+
+
+def as_json_map(what: str, value: object) -> dict[str, JsonValue]:
+    """A JSON object."""
+    as_map(what, value)
+    members: dict[str, JsonValue] = as_json(what, value)
+    return members

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from frazil.errors import FormatError, InvalidInputError
 from frazil.format.ids import SnapshotId
-from frazil.format.json_values import JsonValue, decode_json, encode_json
-from frazil.format.times import Nanoseconds, decode_rfc3339, encode_rfc3339
+from frazil.format.metadata import JsonValue, decode_json, encode_json
+from frazil.format.timestamps import Nanoseconds, decode_rfc3339, encode_rfc3339
 
 
 @dataclass(frozen=True, slots=True)

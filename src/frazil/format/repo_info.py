@@ -8,7 +8,7 @@ from typing import Self
 from frazil.format.ids import SnapshotId
 from frazil.format.metadata import NO_METADATA, Metadata, Value
 from frazil.format.overlays import with_entries, without_entries
-from frazil.format.times import Nanoseconds
+from frazil.format.timestamps import Nanoseconds
 
 
 class Availability(IntEnum):

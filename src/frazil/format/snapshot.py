@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from frazil.format.coordinates import Extents
 from frazil.format.ids import ManifestId, NodeId, SnapshotId
 from frazil.format.metadata import NO_METADATA, Metadata
-from frazil.format.times import Nanoseconds
+from frazil.format.timestamps import Nanoseconds
 
 
 @dataclass(frozen=True, slots=True)

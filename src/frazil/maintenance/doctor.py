@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from frazil.engine.view import View
+from frazil.display import Block, Item
 from frazil.errors import IcechunkError, InvalidInputError
-from frazil.format.references import VirtualRef
-from frazil.rendering import Block, Item
+from frazil.format.chunk_table import VirtualRef
+from frazil.repository.view import View
 from frazil.virtual.access import VirtualChunkAccess
 
 

@@ -1,11 +1,16 @@
 """What there is in a version of a repository, in few words: for the command line and for pages."""
 
-from frazil.overview.arrays import ArrayOverview, ValueSummary, describe_array
-from frazil.overview.changes import find_changes
-from frazil.overview.chunk_map import ChunkMap, map_chunks
-from frazil.overview.nodes import NodeEntry, list_nodes
-from frazil.overview.preview import Preview, read_preview
-from frazil.overview.stored import StoredArray, measure_arrays
+from frazil.overview.contents import (
+    ArrayOverview,
+    ChunkMap,
+    StoredArray,
+    ValueSummary,
+    describe_array,
+    find_changes,
+    map_chunks,
+    measure_arrays,
+)
+from frazil.overview.preview import NodeEntry, Preview, list_nodes, read_preview
 
 __all__ = [
     "ArrayOverview",

@@ -1,35 +1,36 @@
-"""Which generation a repository has, and the protocol that goes with it.
+"""Detect the generation of a repository, or create one."""
 
-Looked for is, in this order: the `repo` object, which is there also where a migration to V2 was left
-unfinished; the file of `main`; the sequence of files of `main`, first that of the alphas, then that
-of the draft.
-"""
-
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
+from typing import TypeVar
 
-from frazil.assets import AssetOptions, Assets, Layout
-from frazil.errors import RepositoryNotFoundError, StorageError
-from frazil.format.dialect import Decoded, Dialect
-from frazil.format.files import decode_manifest, decode_snapshot, decode_transaction_log
-from frazil.format.ids import SnapshotId
+from frazil.errors import InvalidInputError, RepositoryNotFoundError, StorageError
+from frazil.format.files import (
+    decode_manifest,
+    decode_snapshot,
+    decode_transaction_log,
+    encode_snapshot,
+)
+from frazil.format.header import Decoded, Dialect
+from frazil.format.ids import FIRST_SNAPSHOT_ID, SnapshotId
+from frazil.format.metadata import NO_METADATA, JsonValue, Metadata
 from frazil.format.refs import Ref
 from frazil.format.snapshot import Snapshot
-from frazil.protocols.branch_files import Tip
-from frazil.protocols.interface import MAIN, CommitProtocol, UpdatePolicy
-from frazil.protocols.reading import find_object
-from frazil.protocols.repo_file import REPO
-from frazil.protocols.sequence_files import (
+from frazil.protocols.assets import AssetOptions, Assets, Layout, new_snapshot_id
+from frazil.protocols.history import first_history
+from frazil.protocols.protocol import MAIN, CommitProtocol, UpdatePolicy, read_clock
+from frazil.protocols.ref_files import FileProtocol, Tip, find_object
+from frazil.protocols.sequence_protocol import (
     ALPHA_BRANCHES,
     DRAFT_BRANCHES,
     BranchLayout,
     SequencedBranches,
     SequenceFile,
+    SequenceProtocol,
 )
-from frazil.protocols.sequences import SequenceFiles
-from frazil.protocols.v1 import MAIN_KEY, RefFiles
-from frazil.protocols.v2 import RepoObject
+from frazil.protocols.v1_protocol import MAIN_KEY, V1Protocol
+from frazil.protocols.v2_protocol import REPO, V2Protocol, create_v2
 from frazil.storage.interface import Storage
 
 _AGES = list(Dialect)
@@ -61,7 +62,7 @@ def open_protocol(
 
     A V2 repository takes one request, a V1 repository two.
     """
-    newest = RepoObject(Assets(storage, Dialect.V2, asset_options), policy or UpdatePolicy())
+    newest = V2Protocol(Assets(storage, Dialect.V2, asset_options), policy or UpdatePolicy())
     try:
         newest.read_repo_info()
     except RepositoryNotFoundError:
@@ -74,12 +75,12 @@ def open_protocol(
 
 def _find_older(storage: Storage) -> _Found | None:
     if find_object(storage, MAIN_KEY) is not None:
-        return _Found(Dialect.V1, RefFiles)
+        return _Found(Dialect.V1, V1Protocol)
     tip = _find_main(storage, ALPHA_BRANCHES)
     if tip is not None:
-        return _Found(_detect_alpha(storage, tip.snapshot_id), SequenceFiles)
+        return _Found(_detect_alpha(storage, tip.snapshot_id), SequenceProtocol)
     if _find_main(storage, DRAFT_BRANCHES) is not None:
-        return _Found(Dialect.DRAFT, SequenceFiles)
+        return _Found(Dialect.DRAFT, SequenceProtocol)
     return None
 
 
@@ -137,3 +138,85 @@ def _manifest_dialects(storage: Storage, keys: Iterable[str]) -> Iterator[Dialec
 def _newest_first(storage: Storage, layout: Layout) -> list[str]:
     found = storage.list(f"{layout.manifests}/")
     return [info.key for info in sorted(found, key=lambda info: info.created_at, reverse=True)]
+
+
+At = TypeVar("At")
+
+FIRST_MESSAGE = "Repository initialized"
+
+_FIRST_METADATA = {
+    Dialect.ALPHA_H: Metadata({"__root": True}),
+    Dialect.V1: Metadata({"__icechunk": {"is_root": True}}),
+}
+"""In the older generations the first snapshot has none."""
+
+
+def create_repository(
+    storage: Storage,
+    dialect: Dialect = Dialect.V2,
+    asset_options: AssetOptions | None = None,
+    policy: UpdatePolicy | None = None,
+    config: Mapping[str, JsonValue] | None = None,
+    check_clean_root: bool = True,
+) -> CommitProtocol:
+    """Make a repository, and give its protocol.
+
+    Raises InvalidInputError where the storage is a whole bucket or, if asked to look, has anything in
+    it; ConflictError where there is a repository of this generation; FormatError for a configuration
+    that the generation has no place for.
+    """
+    if storage.is_bucket_root:
+        raise InvalidInputError(
+            "creating a repository at an empty prefix (the object store bucket root) is not supported:"
+            " use a prefix of its own",
+            kind="empty-prefix-creation",
+        )
+    if check_clean_root:
+        _refuse_unless_clean(storage)
+    assets = Assets(storage, dialect, asset_options)
+    if dialect is Dialect.V2:
+        return create_v2(assets, config, policy or UpdatePolicy())
+    if dialect is Dialect.V1:
+        return _create(V1Protocol(assets), config)
+    return _create(SequenceProtocol(assets), config)
+
+
+def _refuse_unless_clean(storage: Storage) -> None:
+    for found in storage.list():
+        raise InvalidInputError(
+            f"a repository can only be created where nothing is, and here is {found.key!r}",
+            kind="parent-directory-not-clean",
+        )
+
+
+def _create(protocol: FileProtocol[At], config: Mapping[str, JsonValue] | None) -> CommitProtocol:
+    protocol.refuse_if_begun()
+    if config is not None:
+        protocol.write_config(config)
+    protocol.begin(_write_first_snapshot(protocol.assets))
+    return protocol
+
+
+def _write_first_snapshot(assets: Assets) -> SnapshotId:
+    """The name of the first snapshot's file."""
+    snapshot = _first_snapshot(assets.dialect)
+    if assets.dialect is not Dialect.ALPHA_A:
+        assets.write_snapshot(snapshot)
+        return snapshot.id
+    # The first alphas named the file otherwise than the snapshot: that is how they are recognised.
+    name = new_snapshot_id(assets.dialect)
+    data = encode_snapshot(snapshot, assets.dialect, assets.options.encoding)
+    assets.storage.put(assets.layout.snapshot_key(name), data, assets.describe("snapshot"))
+    return name
+
+
+def _first_snapshot(dialect: Dialect) -> Snapshot:
+    now = read_clock()
+    return Snapshot(
+        id=FIRST_SNAPSHOT_ID if dialect is Dialect.V1 else new_snapshot_id(dialect),
+        parent_id=None,
+        flushed_at=now,
+        message=FIRST_MESSAGE,
+        metadata=_FIRST_METADATA.get(dialect, NO_METADATA),
+        history=first_history(dialect, now),
+    )

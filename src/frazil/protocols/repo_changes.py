@@ -1,8 +1,4 @@
-"""What each operation makes of a V2 repo info: pure functions, which raise where they must refuse.
-
-The order of the checks is that of the official library, so that a call which is wrong in two ways
-gives the same error.
-"""
+"""Apply operations to a V2 repo info: pure functions that raise where they must refuse."""
 
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, replace
@@ -11,6 +7,7 @@ from frazil.errors import (
     AlreadyExistsError,
     ConflictError,
     FormatError,
+    InvalidInputError,
     ReadOnlyError,
     RefNotFoundError,
     SessionStateError,
@@ -18,13 +15,137 @@ from frazil.errors import (
 )
 from frazil.format import repo_info as model
 from frazil.format.ids import SnapshotId
-from frazil.format.json_values import JsonValue
-from frazil.format.metadata import Metadata, Value
+from frazil.format.metadata import JsonValue, Metadata, Value
 from frazil.format.repo_info import Availability, RepoInfo, RepoStatus, SnapshotInfo, UpdateType
-from frazil.format.times import encode_rfc3339
-from frazil.protocols.feature_flags import CREATE_TAG, DELETE_TAG, refuse_unless_enabled
-from frazil.protocols.interface import lost_source
-from frazil.protocols.protection import refuse_protected, with_protection, without_protection
+from frazil.format.timestamps import encode_rfc3339
+from frazil.protocols.protocol import lost_source
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureFlag:
+    """A feature, and whether it is there when nobody has said anything."""
+
+    id: int
+    name: str
+    default_enabled: bool = True
+
+
+MOVE_NODE = FeatureFlag(3, "move_node")
+CREATE_TAG = FeatureFlag(4, "create_tag")
+DELETE_TAG = FeatureFlag(5, "delete_tag")
+
+FEATURE_FLAGS = (MOVE_NODE, CREATE_TAG, DELETE_TAG)
+"""All that the specification knows; the ids 1 and 2 are reserved."""
+
+
+def feature_flag_named(name: str) -> FeatureFlag:
+    """A flag by its name; raises InvalidInputError."""
+    for flag in FEATURE_FLAGS:
+        if flag.name == name:
+            return flag
+    known = ", ".join(flag.name for flag in FEATURE_FLAGS)
+    raise InvalidInputError(
+        f"{name!r} is no feature flag; there are {known}", kind="invalid-feature-flag"
+    )
+
+
+def find_setting(info: RepoInfo, flag: FeatureFlag) -> bool | None:
+    """What a repository says of a flag, if anything."""
+    if flag.id in (info.disabled_feature_flags or ()):
+        return False
+    return True if flag.id in (info.enabled_feature_flags or ()) else None
+
+
+def is_enabled(info: RepoInfo, flag: FeatureFlag) -> bool:
+    """Whether a repository has a feature."""
+    setting = find_setting(info, flag)
+    return flag.default_enabled if setting is None else setting
+
+
+def refuse_unless_enabled(info: RepoInfo, flag: FeatureFlag) -> None:
+    """Raise SessionStateError for a feature that is switched off."""
+    if not is_enabled(info, flag):
+        raise SessionStateError(
+            f"this repository has the feature {flag.name} switched off",
+            kind="feature-flag-disabled",
+        )
+
+
+RESERVED = "__frazil"
+"""The key; in the metadata of commits, too."""
+
+
+def read_section(metadata: Mapping[str, JsonValue], section: str) -> Mapping[str, JsonValue]:
+    """A section; empty where there is none, or something that Frazil never wrote."""
+    found = _read_sections(metadata).get(section)
+    return found if isinstance(found, dict) else {}
+
+
+def with_section(
+    metadata: Mapping[str, JsonValue], section: str, content: Mapping[str, JsonValue]
+) -> dict[str, JsonValue]:
+    """The metadata with another content of a section; without the key where nothing is left."""
+    sections = {**_read_sections(metadata), section: dict(content)}
+    filled = {name: each for name, each in sections.items() if each}
+    others = {name: each for name, each in metadata.items() if name != RESERVED}
+    return {**others, RESERVED: filled} if filled else others
+
+
+def keep_reserved(
+    before: Mapping[str, JsonValue], metadata: Mapping[str, JsonValue]
+) -> dict[str, JsonValue]:
+    """New metadata, with what Frazil keeps in the old one unless it says something of that itself."""
+    if RESERVED not in before:
+        return dict(metadata)
+    return {RESERVED: before[RESERVED], **metadata}
+
+
+def _read_sections(metadata: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+    found = metadata.get(RESERVED)
+    return found if isinstance(found, dict) else {}
+
+
+_SECTION = "protected_branches"
+
+
+def read_protected(metadata: Mapping[str, JsonValue]) -> dict[str, str | None]:
+    """The names of protected branches, and who protects each, if that was said."""
+    return {name: _read_by(entry) for name, entry in read_section(metadata, _SECTION).items()}
+
+
+def refuse_protected(metadata: Mapping[str, JsonValue], branch: str) -> None:
+    """Raise ReadOnlyError if a branch is protected."""
+    entries = read_section(metadata, _SECTION)
+    if branch in entries:
+        by = _read_by(entries[branch])
+        protected = "protected" if by is None else f"protected by {by}"
+        raise ReadOnlyError(
+            f"branch {branch!r} is {protected}: commit to another branch, and bring it here with"
+            f" fast_forward({branch!r}, to=...), or ask for unprotect_branch({branch!r})",
+            kind="read-only-repository",
+        )
+
+
+def with_protection(
+    metadata: Mapping[str, JsonValue], branch: str, by: str | None
+) -> dict[str, JsonValue]:
+    """The metadata that protects a branch, too."""
+    entry = {} if by is None else {"by": by}
+    return with_section(metadata, _SECTION, {**read_section(metadata, _SECTION), branch: entry})
+
+
+def without_protection(metadata: Mapping[str, JsonValue], branch: str) -> dict[str, JsonValue]:
+    """The metadata that protects a branch no more; raises RefNotFoundError where it did not."""
+    entries = dict(read_section(metadata, _SECTION))
+    if branch not in entries:
+        raise RefNotFoundError(f"there is no protected branch {branch!r}")
+    del entries[branch]
+    return with_section(metadata, _SECTION, entries)
+
+
+def _read_by(entry: JsonValue) -> str | None:
+    by = entry.get("by") if isinstance(entry, dict) else None
+    return by if isinstance(by, str) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,5 @@
 """A repository: sessions, branches, tags, history, state and upkeep of one place in a storage."""
 
-from frazil.repository.legacy import create_legacy
-from frazil.repository.repository import Repository
-from frazil.repository.upgrading import upgrade_icechunk_repository
+from frazil.repository.repository import Repository, create_legacy, upgrade_icechunk_repository
 
 __all__ = ["Repository", "create_legacy", "upgrade_icechunk_repository"]

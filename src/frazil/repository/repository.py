@@ -1,31 +1,473 @@
-"""The repository as users see it."""
+"""The repository as users see it: sessions, refs, history, state."""
 
+import warnings
 from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, NoReturn, Self
 
 from frazil.arguments import check_arguments
-from frazil.asynchronous import asynchronous, asynchronous_class_method
-from frazil.config import Attribution, RepositoryConfig
+from frazil.async_names import asynchronous, asynchronous_class_method
+from frazil.config.saved_config import encode_config
+from frazil.config.settings import Attribution, FeatureFlag, RepositoryConfig
+from frazil.conflicts import ConflictSolver
 from frazil.credentials import AnyCredential
-from frazil.engine import opening
-from frazil.engine.opening import Opened
-from frazil.engine.state import with_metadata
-from frazil.errors import RepositoryNotFoundError
-from frazil.format.dialect import Dialect
+from frazil.display import Block, Item, public_name, render_html
+from frazil.errors import (
+    InvalidInputError,
+    InvalidTypeError,
+    RepositoryNotFoundError,
+    SnapshotNotFoundError,
+)
+from frazil.format.header import Dialect
+from frazil.format.ids import ManifestId, SnapshotId
+from frazil.format.snapshot import Snapshot
+from frazil.format.timestamps import from_datetime
+from frazil.maintenance.migrate import MigrationOptions, migrate_to_v2
+from frazil.ops import (
+    AsyncCloseableIterator,
+    RepoStatus,
+    SessionMode,
+    SpecVersion,
+    Update,
+    public_status,
+    public_update,
+    stored_status,
+)
+from frazil.protocols import repo_changes as flags
 from frazil.protocols.detection import detect_dialect, open_protocol
-from frazil.rendering import Block, Item, public_name, render_html
-from frazil.repository.authorizing import warn_of_none
-from frazil.repository.condition import Condition
-from frazil.repository.editing import Editing
-from frazil.repository.generations import generation_of, parse_spec_version
-from frazil.repository.health import Health
-from frazil.repository.history import History
-from frazil.repository.inspection import Inspection
-from frazil.repository.refs import Refs
-from frazil.repository.sessions import Sessions
-from frazil.repository.upkeep import Upkeep
-from frazil.states import SpecVersion
-from frazil.storage import Storage, StorageSettings
+from frazil.protocols.repo_changes import MOVE_NODE, keep_reserved, refuse_unless_enabled
+from frazil.repository import context as opening
+from frazil.repository import diff as diffing
+from frazil.repository import inspect as inspecting
+from frazil.repository.context import Opened
+from frazil.repository.operations import (
+    Editing,
+    Health,
+    RepositoryPart,
+    Upkeep,
+    parse_snapshot_id,
+    refuse_unless_one,
+)
+from frazil.repository.session import Session
+from frazil.repository.session_state import SessionState, preload, with_metadata
+from frazil.repository.store import IcechunkStore
+from frazil.snapshots import (
+    AncestryGraph,
+    Diff,
+    ManifestFileInfo,
+    SnapshotInfo,
+    public_snapshot_info,
+)
+from frazil.storage.interface import Storage, StorageSettings
+
+
+class Condition(RepositoryPart):
+    """What holds for the repository as a whole."""
+
+    @property
+    def config(self) -> RepositoryConfig:
+        """The configuration that it was opened with."""
+        return self._context.config
+
+    def save_config(self) -> None:
+        """Save the configuration with the repository, for all who open it from now on."""
+        self._protocol.write_config(encode_config(self._context.config))
+
+    save_config_async = asynchronous(save_config)
+
+    def get_metadata(self) -> dict[str, Any]:
+        """What users keep about the repository."""
+        return dict(self._protocol.read_repo_info().metadata)
+
+    get_metadata_async = asynchronous(get_metadata)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What users keep about the repository."""
+        return self.get_metadata()
+
+    def set_metadata(self, metadata: dict[str, Any]) -> None:
+        """Replace what users keep about the repository; what Frazil keeps there stays."""
+        self._protocol.update_metadata(lambda before: keep_reserved(before, metadata))
+
+    set_metadata_async = asynchronous(set_metadata)
+
+    def update_metadata(self, metadata: dict[str, Any]) -> dict[str, Any]:
+        """Add to what users keep about the repository, in place of what has the same name."""
+        return dict(self._protocol.update_metadata(lambda before: {**before, **metadata}))
+
+    update_metadata_async = asynchronous(update_metadata)
+
+    def get_status(self) -> RepoStatus:
+        """Whether the repository can be written to, since when, and why."""
+        return public_status(self._protocol.read_repo_info().status)
+
+    get_status_async = asynchronous(get_status)
+
+    @property
+    def status(self) -> RepoStatus:
+        """Whether the repository can be written to, since when, and why."""
+        return self.get_status()
+
+    def set_status(self, status: RepoStatus) -> None:
+        """Let the repository be written to, or not."""
+        self._protocol.set_status(stored_status(status))
+
+    set_status_async = asynchronous(set_status)
+
+    def feature_flags(self) -> list[FeatureFlag]:
+        """What can be switched on and off."""
+        info = self._protocol.read_repo_info()
+        return [
+            FeatureFlag(flag.id, flag.name, flag.default_enabled, flags.find_setting(info, flag))
+            for flag in flags.FEATURE_FLAGS
+        ]
+
+    feature_flags_async = asynchronous(feature_flags)
+
+    def enabled_feature_flags(self) -> list[FeatureFlag]:
+        """Those that are on."""
+        return [flag for flag in self.feature_flags() if flag.enabled]
+
+    enabled_feature_flags_async = asynchronous(enabled_feature_flags)
+
+    def disabled_feature_flags(self) -> list[FeatureFlag]:
+        """Those that are off."""
+        return [flag for flag in self.feature_flags() if not flag.enabled]
+
+    disabled_feature_flags_async = asynchronous(disabled_feature_flags)
+
+    def set_feature_flag(self, name: str, setting: bool | None) -> None:
+        """Switch a feature on or off, or with None let the default hold."""
+        if self._protocol.dialect is not Dialect.V2:
+            raise self._protocol.unsupported("feature flags")
+        self._protocol.set_feature_flag(flags.feature_flag_named(name).id, setting)
+
+    set_feature_flag_async = asynchronous(set_feature_flag)
+
+
+class History(RepositoryPart):
+    """Snapshots, their ancestors, and the log of operations."""
+
+    def ancestry(
+        self,
+        *,
+        branch: str | None = None,
+        tag: str | None = None,
+        snapshot_id: str | None = None,
+    ) -> Iterator[SnapshotInfo]:
+        """A snapshot and those before it, newest first."""
+        start = self._resolve(branch, tag, snapshot_id)
+        return map(public_snapshot_info, self._protocol.ancestry(start))
+
+    def async_ancestry(
+        self,
+        *,
+        branch: str | None = None,
+        tag: str | None = None,
+        snapshot_id: str | None = None,
+    ) -> AsyncCloseableIterator[SnapshotInfo]:
+        """The same for an event loop."""
+        return AsyncCloseableIterator(
+            self.ancestry(branch=branch, tag=tag, snapshot_id=snapshot_id)
+        )
+
+    def ancestry_graph(
+        self,
+        *,
+        branch: str | None = None,
+        tag: str | None = None,
+        snapshot_id: str | None = None,
+        plain: bool = False,
+    ) -> AncestryGraph:
+        """The history as a picture, in text or for a notebook: of one ref, or of all branches."""
+        branches = {name: str(self._protocol.lookup_branch(name)) for name in self._branch_names()}
+        tags = {name: str(self._protocol.lookup_tag(name)) for name in self._protocol.list_tags()}
+        if branch is None and tag is None and snapshot_id is None:
+            starts = [parse_snapshot_id(tip) for tip in branches.values()]
+        else:
+            starts = [self._resolve(branch, tag, snapshot_id)]
+        found = {info.id: info for line in self._protocol.ancestries(starts) for info in line}
+        infos = [public_snapshot_info(info) for info in found.values()]
+        return AncestryGraph(infos, branches=branches, tags=tags, plain=plain)
+
+    ancestry_graph_async = asynchronous(ancestry_graph)
+
+    def _branch_names(self) -> list[str]:
+        return sorted(self._protocol.list_branches())
+
+    def lookup_snapshot(self, snapshot_id: str) -> SnapshotInfo:
+        """What is known of a snapshot; raises SnapshotNotFoundError."""
+        return public_snapshot_info(self._protocol.lookup_snapshot(parse_snapshot_id(snapshot_id)))
+
+    lookup_snapshot_async = asynchronous(lookup_snapshot)
+
+    def list_manifest_files(self, snapshot_id: str) -> list[ManifestFileInfo]:
+        """The manifest files that a snapshot uses."""
+        return inspecting.list_manifest_files(self._protocol, parse_snapshot_id(snapshot_id))
+
+    list_manifest_files_async = asynchronous(list_manifest_files)
+
+    def ops_log(self) -> Iterator[Update]:
+        """All that was done to the repository, newest first."""
+        return map(public_update, self._protocol.ops_log())
+
+    def ops_log_async(self) -> AsyncCloseableIterator[Update]:
+        """The same for an event loop."""
+        return AsyncCloseableIterator(self.ops_log())
+
+    def diff(
+        self,
+        *,
+        from_branch: str | None = None,
+        from_tag: str | None = None,
+        from_snapshot_id: str | None = None,
+        to_branch: str | None = None,
+        to_tag: str | None = None,
+        to_snapshot_id: str | None = None,
+    ) -> Diff:
+        """What changed from a snapshot to a later one."""
+        refuse_unless_one(from_branch, from_tag, from_snapshot_id)
+        refuse_unless_one(to_branch, to_tag, to_snapshot_id)
+        start = self._resolve(from_branch, from_tag, from_snapshot_id)
+        end = self._resolve(to_branch, to_tag, to_snapshot_id)
+        return diffing.diff(self._protocol, start, end)
+
+    diff_async = asynchronous(diff)
+
+
+class Inspection(RepositoryPart):
+    """Looks into single files."""
+
+    def inspect_snapshot(self, snapshot_id: str) -> dict[str, Any]:
+        """A snapshot's file."""
+        return inspecting.inspect_snapshot(self._protocol, parse_snapshot_id(snapshot_id))
+
+    inspect_snapshot_async = asynchronous(inspect_snapshot)
+
+    def inspect_repo_info(self) -> dict[str, Any]:
+        """The `repo` file of a V2 repository."""
+        return inspecting.inspect_repo_info(self._protocol)
+
+    inspect_repo_info_async = asynchronous(inspect_repo_info)
+
+    def inspect_manifest(self, manifest_id: str) -> dict[str, Any]:
+        """A manifest's file."""
+        return inspecting.inspect_manifest(self._protocol, _parse_manifest_id(manifest_id))
+
+    inspect_manifest_async = asynchronous(inspect_manifest)
+
+    def inspect_transaction_log(self, snapshot_id: str) -> dict[str, Any]:
+        """The file that tells what a commit changed."""
+        return inspecting.inspect_transaction_log(self._protocol, parse_snapshot_id(snapshot_id))
+
+    inspect_transaction_log_async = asynchronous(inspect_transaction_log)
+
+
+def _parse_manifest_id(text: str) -> ManifestId:
+    try:
+        return ManifestId.parse(text)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{text!r} is no manifest id", kind=error.kind) from error
+
+
+class Refs(RepositoryPart):
+    """Names for snapshots: branches move, tags stay."""
+
+    def create_branch(self, branch: str, snapshot_id: str) -> None:
+        """Make a branch; raises AlreadyExistsError, SnapshotNotFoundError."""
+        self._protocol.create_branch(branch, parse_snapshot_id(snapshot_id))
+
+    create_branch_async = asynchronous(create_branch)
+
+    def list_branches(self) -> set[str]:
+        """The names of all branches."""
+        return set(self._protocol.list_branches())
+
+    list_branches_async = asynchronous(list_branches)
+
+    def lookup_branch(self, branch: str) -> str:
+        """The snapshot that a branch points to; raises RefNotFoundError."""
+        return str(self._protocol.lookup_branch(branch))
+
+    lookup_branch_async = asynchronous(lookup_branch)
+
+    def reset_branch(
+        self, branch: str, snapshot_id: str, *, from_snapshot_id: str | None = None
+    ) -> None:
+        """Point a branch elsewhere; with `from_snapshot_id` only if it points there still.
+
+        Versions that no branch or tag leads to any more are lost when garbage is collected.
+        """
+        expected = None if from_snapshot_id is None else parse_snapshot_id(from_snapshot_id)
+        self._protocol.reset_branch(branch, parse_snapshot_id(snapshot_id), expected)
+
+    reset_branch_async = asynchronous(reset_branch)
+
+    def delete_branch(self, branch: str) -> None:
+        """Delete a branch other than `main`; raises RefNotFoundError."""
+        self._protocol.delete_branch(branch)
+
+    delete_branch_async = asynchronous(delete_branch)
+
+    def create_tag(self, tag: str, snapshot_id: str) -> None:
+        """Make a tag; raises AlreadyExistsError, also for a name that was deleted once."""
+        self._protocol.create_tag(tag, parse_snapshot_id(snapshot_id))
+
+    create_tag_async = asynchronous(create_tag)
+
+    def list_tags(self) -> set[str]:
+        """The names of all tags."""
+        return set(self._protocol.list_tags())
+
+    list_tags_async = asynchronous(list_tags)
+
+    def lookup_tag(self, tag: str) -> str:
+        """The snapshot that a tag points to; raises RefNotFoundError."""
+        return str(self._protocol.lookup_tag(tag))
+
+    lookup_tag_async = asynchronous(lookup_tag)
+
+    def delete_tag(self, tag: str) -> None:
+        """Delete a tag; its name can't be used again. Raises RefNotFoundError."""
+        self._protocol.delete_tag(tag)
+
+    delete_tag_async = asynchronous(delete_tag)
+
+
+class Sessions(RepositoryPart):
+    """Views of the repository, to read and to write."""
+
+    def readonly_session(
+        self,
+        branch: str | None = None,
+        *,
+        tag: str | None = None,
+        snapshot_id: str | None = None,
+        as_of: datetime | None = None,
+    ) -> Session:
+        """A session that reads a branch, a tag or a snapshot.
+
+        `as_of` goes with a branch: the last version that was written then or before.
+        """
+        if as_of is None:
+            id = self._resolve(branch, tag, snapshot_id)
+        elif branch is None or tag is not None or snapshot_id is not None:
+            raise InvalidInputError("as_of needs a branch, and nothing else")
+        else:
+            id = self._snapshot_as_of(branch, as_of)
+        return self._open(id)
+
+    readonly_session_async = asynchronous(readonly_session)
+
+    def writable_session(self, branch: str) -> Session:
+        """A session that collects changes for one commit to a branch."""
+        self._protocol.refuse_unless_writable()
+        return self._open(self._protocol.lookup_branch(branch), SessionMode.writable, branch)
+
+    writable_session_async = asynchronous(writable_session)
+
+    def rearrange_session(self, branch: str) -> Session:
+        """A session that moves nodes, for one commit to a branch; V2 repositories only."""
+        if self._protocol.dialect is not Dialect.V2:
+            raise self._protocol.unsupported("rearrange sessions")
+        self._protocol.refuse_unless_writable()
+        refuse_unless_enabled(self._protocol.read_repo_info(), MOVE_NODE)
+        return self._open(self._protocol.lookup_branch(branch), SessionMode.rearrange, branch)
+
+    rearrange_session_async = asynchronous(rearrange_session)
+
+    @contextmanager
+    def transaction(
+        self,
+        branch: str,
+        *,
+        message: str,
+        metadata: dict[str, Any] | None = None,
+        rebase_with: ConflictSolver | None = None,
+        rebase_tries: int = 1_000,
+    ) -> Iterator[IcechunkStore]:
+        """A store to write to, committed at the end of the `with` block unless that raises."""
+        session = self.writable_session(branch)
+        yield session.store
+        session.commit(
+            message=message, metadata=metadata, rebase_with=rebase_with, rebase_tries=rebase_tries
+        )
+
+    def _open(
+        self,
+        id: SnapshotId,
+        mode: SessionMode = SessionMode.readonly,
+        branch: str | None = None,
+    ) -> Session:
+        snapshot: Snapshot = self._context.assets.read_snapshot(id)
+        state = SessionState(self._context, snapshot, mode=mode, branch=branch)
+        preload(state)
+        return Session(state)
+
+    def _snapshot_as_of(self, branch: str, moment: datetime) -> SnapshotId:
+        if moment.tzinfo is None:
+            raise InvalidTypeError("as_of needs a time zone")
+        limit = from_datetime(moment)
+        for info in self._protocol.ancestry(self._protocol.lookup_branch(branch)):
+            if info.flushed_at <= limit:
+                return info.id
+        raise SnapshotNotFoundError(
+            f"branch {branch} does not have a snapshots before or at {moment.isoformat()}",
+            kind="no-snapshot-at-time",
+        )
+
+
+_INSTEAD = {
+    "s3": "frazil.s3_from_env_credentials()",
+    "tigris": "frazil.s3_from_env_credentials()",
+    "gs": "frazil.credentials.gcs_anonymous_credentials()",
+    "gcs": "frazil.credentials.gcs_anonymous_credentials()",
+    "az": "frazil.azure_from_env_credentials()",
+    "azure": "frazil.azure_from_env_credentials()",
+    "abfs": "frazil.azure_from_env_credentials()",
+    "file": "frazil.credentials.LocalFileSystemAccess",
+    "http": "frazil.credentials.HttpAccess",
+    "https": "frazil.credentials.HttpAccess",
+}
+
+
+def warn_of_none(authorizations: Mapping[str, AnyCredential | None] | None) -> None:
+    """Warn of containers with None for credentials, which may use what the environment has."""
+    for prefix, credential in (authorizations or {}).items():
+        if credential is None:
+            instead = _INSTEAD.get(prefix.partition("://")[0], "a credential")
+            warnings.warn(
+                f"None as the credentials of {prefix!r} is deprecated, because it may take them from"
+                f" the environment; say authorize_virtual_chunk_access={{{prefix!r}: {instead}}}",
+                DeprecationWarning,
+                stacklevel=3,
+            )
+
+
+_DIALECTS = {SpecVersion.v1: Dialect.V1, SpecVersion.v2: Dialect.V2}
+
+
+def parse_spec_version(version: SpecVersion | int | None) -> Dialect:
+    """The dialect of a version that new repositories can have; the newest, if none is given."""
+    if version is None:
+        return Dialect.V2
+    for known, dialect in _DIALECTS.items():
+        if version == known:
+            return dialect
+    if not isinstance(version, int):
+        raise InvalidInputError(f"Couldn't parse a valid version from {version!r}: expected 1 or 2")
+    raise InvalidInputError(f"Unsupported version {version}: expected 1 or 2")
+
+
+def generation_of(dialect: Dialect) -> SpecVersion:
+    """The version of a dialect."""
+    for version, known in _DIALECTS.items():
+        if dialect is known:
+            return version
+    return SpecVersion.draft if dialect is Dialect.DRAFT else SpecVersion.alpha
+
 
 Credentials = Mapping[str, AnyCredential | None]
 """By the prefix of the container that they are for."""
@@ -198,20 +640,85 @@ class Repository(Sessions, Refs, History, Condition, Inspection, Upkeep, Editing
     @property
     def authorized_virtual_container_prefixes(self) -> set[str]:
         """The containers whose virtual chunks may be read."""
-        return set(self._surroundings.virtual.authorized_prefixes)
+        return set(self._context.virtual.authorized_prefixes)
 
     def set_default_commit_metadata(self, metadata: dict[str, Any]) -> None:
         """Metadata for every commit of sessions that are opened from now on."""
-        surroundings = with_metadata(self._surroundings, metadata)
+        context = with_metadata(self._context, metadata)
         before = self._repository
         self._repository = Opened(
-            before.storage, surroundings, before.authorizations, before.attribution
+            before.storage, context, before.authorizations, before.attribution
         )
 
     def default_commit_metadata(self) -> dict[str, Any]:
         """Metadata for every commit."""
-        return dict(self._surroundings.default_commit_metadata)
+        return dict(self._context.default_commit_metadata)
 
 
 def _use(storage: Storage, settings: StorageSettings | None) -> Storage:
     return storage if settings is None else storage.with_settings(settings)
+
+
+def create_legacy(
+    storage: Storage,
+    generation: str = Dialect.ALPHA_H.value,
+    config: RepositoryConfig | None = None,
+) -> Repository:
+    """Make a repository of the draft (`"draft"`) or of an alpha release (such as `"0.1.0-0.1.3"`).
+
+    Their commits only ever create objects, so they are safe on storage that can create an object if
+    there is none, but can't replace one only if nobody else did. Raises ValueError for a generation
+    that there is not.
+    """
+    known = {each.value: each for each in Dialect if each not in (Dialect.V1, Dialect.V2)}
+    if generation not in known:
+        raise InvalidInputError(
+            f"{generation!r} is no old generation; there are {', '.join(known)}"
+        )
+    return Repository(opening.create(storage, known[generation], config))
+
+
+_DEFAULT_CONCURRENCY = 64
+
+
+class _Outdated:
+    """Stands for what a repository object had open before it was migrated."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise RuntimeError(
+            "this Repository was invalidated by upgrade_icechunk_repository: use the object that it"
+            " returned"
+        )
+
+
+def upgrade_icechunk_repository(
+    repo: Repository,
+    *,
+    dry_run: bool,
+    delete_unused_v1_files: bool = True,
+    prefetch_concurrency: int | None = None,
+) -> Repository:
+    """Migrate a repository of any older generation to V2 while nobody else uses it, and open it anew.
+
+    Of a V1 repository only refs and the saved configuration are rewritten, so it takes seconds unless
+    the history is very long. Of those from before V1 all metadata is: commits get new ids, with the
+    old ones in their metadata. Their chunks stay where they are, but the draft's are copied.
+
+    Broken off anywhere, it leaves a repository that can be opened, as what it was or as V2. A second
+    call goes on; of a repository from before V1 it also deletes old files that were left. Raises
+    SessionStateError where there is nothing to do.
+
+    The given object can't be used afterwards; the new one has the saved configuration and
+    is authorized to read no containers. A dry run changes nothing.
+    """
+    opened = repo._repository
+    concurrency = _DEFAULT_CONCURRENCY if prefetch_concurrency is None else prefetch_concurrency
+    if concurrency < 1:
+        raise InvalidInputError(f"prefetch_concurrency is {concurrency}, and must be at least 1")
+    options = MigrationOptions(
+        dry_run, deletes_old_files=delete_unused_v1_files, max_concurrent_snapshots=concurrency
+    )
+    migrate_to_v2(opened.protocol, options)
+    if not dry_run:
+        repo._repository = _Outdated()  # type: ignore[assignment]  # whose use is an error
+    return Repository(opening.open_repository(opened.storage, attribution=opened.attribution))

@@ -16,74 +16,68 @@ from frazil.lazy import load_lazily
 
 if TYPE_CHECKING:
     from frazil.spark import checks as checks
-    from frazil.spark.arrays.analyzing import analyze as analyze
-    from frazil.spark.arrays.dataset_writing import write as write
-    from frazil.spark.arrays.foreach import foreach_region as foreach_region
-    from frazil.spark.arrays.materializing import materialize as materialize
-    from frazil.spark.arrays.rechunking import rechunk as rechunk
-    from frazil.spark.arrays.report import JobReport as JobReport
-    from frazil.spark.arrays.transforming import transform as transform
-    from frazil.spark.copying.exporting import export_zarr as export_zarr
-    from frazil.spark.copying.importing import import_zarr as import_zarr
-    from frazil.spark.copying.mirroring import copy as copy
-    from frazil.spark.copying.report import CopyReport as CopyReport
-    from frazil.spark.copying.report import ExportReport as ExportReport
-    from frazil.spark.garbage.collecting import collect_garbage as collect_garbage
-    from frazil.spark.garbage.maintaining import MaintenancePolicy as MaintenancePolicy
-    from frazil.spark.garbage.maintaining import maintain as maintain
-    from frazil.spark.garbage.report import GarbageReport as GarbageReport
-    from frazil.spark.garbage.report import MaintenanceReport as MaintenanceReport
-    from frazil.spark.health.checking import check as check
-    from frazil.spark.health.report import CheckJobReport as CheckJobReport
-    from frazil.spark.health.summing import stats as stats
-    from frazil.spark.ingesting.ingest import ingest as ingest
-    from frazil.spark.ingesting.report import IngestReport as IngestReport
+    from frazil.spark.arrays.analyze import analyze as analyze
+    from frazil.spark.arrays.materialize import materialize as materialize
+    from frazil.spark.arrays.rechunk import rechunk as rechunk
+    from frazil.spark.arrays.transform import transform as transform
+    from frazil.spark.arrays.write_dataset import foreach_region as foreach_region
+    from frazil.spark.arrays.write_dataset import write as write
+    from frazil.spark.ingestion.ingest_job import ingest as ingest
+    from frazil.spark.ingestion.ingest_report import IngestReport as IngestReport
+    from frazil.spark.job import CheckJobReport as CheckJobReport
+    from frazil.spark.job import CompactReport as CompactReport
+    from frazil.spark.job import CopyReport as CopyReport
+    from frazil.spark.job import ExportReport as ExportReport
     from frazil.spark.job import Job as Job
-    from frazil.spark.packing.compacting import compact as compact
-    from frazil.spark.packing.report import CompactReport as CompactReport
-    from frazil.spark.packing.report import RewriteReport as RewriteReport
-    from frazil.spark.packing.rewriting import rewrite_manifests as rewrite_manifests
-    from frazil.spark.sessions import check_session as check_session
-    from frazil.spark.sources.frame_writing import commit_batch as commit_batch
-    from frazil.spark.sources.frame_writing import find_written as find_written
-    from frazil.spark.sources.frame_writing import write_frame as write_frame
-    from frazil.spark.sources.reading import read as read
-    from frazil.spark.sources.registering import register as register
-    from frazil.spark.sources.registering import session as session
-    from frazil.spark.sources.views import sql as sql
-    from frazil.spark.workers import send_package as send_package
+    from frazil.spark.job import JobReport as JobReport
+    from frazil.spark.job import RewriteReport as RewriteReport
+    from frazil.spark.maintenance.compact_chunks import compact as compact
+    from frazil.spark.maintenance.gc_review import GarbageReport as GarbageReport
+    from frazil.spark.maintenance.gc_review import MaintenanceReport as MaintenanceReport
+    from frazil.spark.maintenance.rewrite_manifests import rewrite_manifests as rewrite_manifests
+    from frazil.spark.maintenance.spark_check import check as check
+    from frazil.spark.maintenance.spark_gc import MaintenancePolicy as MaintenancePolicy
+    from frazil.spark.maintenance.spark_gc import collect_garbage as collect_garbage
+    from frazil.spark.maintenance.spark_gc import maintain as maintain
+    from frazil.spark.maintenance.spark_stats import stats as stats
+    from frazil.spark.runtime import send_package as send_package
+    from frazil.spark.spark_session import check_session as check_session
+    from frazil.spark.tables.data_source import register as register
+    from frazil.spark.tables.data_source import session as session
+    from frazil.spark.tables.read import read as read
+    from frazil.spark.tables.sql import sql as sql
+    from frazil.spark.tables.write_frame import commit_batch as commit_batch
+    from frazil.spark.tables.write_frame import find_written as find_written
+    from frazil.spark.tables.write_frame import write_frame as write_frame
+    from frazil.spark.transfer.copy_repository import copy as copy
+    from frazil.spark.transfer.export_zarr import export_zarr as export_zarr
+    from frazil.spark.transfer.import_zarr import import_zarr as import_zarr
 
 # Where each name lives. The imports above say the same to type checkers.
 _HOMES = {
-    "arrays.analyzing": "analyze",
-    "arrays.dataset_writing": "write",
-    "arrays.foreach": "foreach_region",
-    "arrays.materializing": "materialize",
-    "arrays.rechunking": "rechunk",
-    "arrays.report": "JobReport",
-    "arrays.transforming": "transform",
-    "copying.exporting": "export_zarr",
-    "copying.importing": "import_zarr",
-    "copying.mirroring": "copy",
-    "copying.report": "CopyReport ExportReport",
-    "garbage.collecting": "collect_garbage",
-    "garbage.maintaining": "MaintenancePolicy maintain",
-    "garbage.report": "GarbageReport MaintenanceReport",
-    "health.checking": "check",
-    "health.report": "CheckJobReport",
-    "health.summing": "stats",
-    "ingesting.ingest": "ingest",
-    "ingesting.report": "IngestReport",
-    "job": "Job",
-    "packing.compacting": "compact",
-    "packing.report": "CompactReport RewriteReport",
-    "packing.rewriting": "rewrite_manifests",
-    "sessions": "check_session",
-    "sources.frame_writing": "commit_batch find_written write_frame",
-    "sources.reading": "read",
-    "sources.registering": "register session",
-    "sources.views": "sql",
-    "workers": "send_package",
+    "arrays.analyze": "analyze",
+    "arrays.materialize": "materialize",
+    "arrays.rechunk": "rechunk",
+    "arrays.transform": "transform",
+    "arrays.write_dataset": "foreach_region write",
+    "ingestion.ingest_job": "ingest",
+    "ingestion.ingest_report": "IngestReport",
+    "job": "CheckJobReport CompactReport CopyReport ExportReport Job JobReport RewriteReport",
+    "maintenance.compact_chunks": "compact",
+    "maintenance.gc_review": "GarbageReport MaintenanceReport",
+    "maintenance.rewrite_manifests": "rewrite_manifests",
+    "maintenance.spark_check": "check",
+    "maintenance.spark_gc": "collect_garbage maintain MaintenancePolicy",
+    "maintenance.spark_stats": "stats",
+    "runtime": "send_package",
+    "spark_session": "check_session",
+    "tables.data_source": "register session",
+    "tables.read": "read",
+    "tables.sql": "sql",
+    "tables.write_frame": "commit_batch find_written write_frame",
+    "transfer.copy_repository": "copy",
+    "transfer.export_zarr": "export_zarr",
+    "transfer.import_zarr": "import_zarr",
 }
 
 __all__ = ["checks", *sorted(" ".join(_HOMES.values()).split())]

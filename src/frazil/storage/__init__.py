@@ -1,15 +1,21 @@
 """Where objects are kept: verbs of one interface, served by memory, a disk, or an object store."""
 
-from frazil.storage import class_methods as class_methods
+from frazil.storage.clients import set_max_concurrent_requests
+from frazil.storage.conditional import probe_conditional_writes
 from frazil.storage.constructors import (
     azure_storage,
     gcs_storage,
+    hf_storage,
     http_storage,
     in_memory_storage,
     local_filesystem_storage,
+    r2_storage,
     redirect_storage,
+    s3_object_store_storage,
+    s3_storage,
+    storage_from_url,
+    tigris_storage,
 )
-from frazil.storage.from_url import storage_from_url
 from frazil.storage.interface import (
     ByteOffset,
     ByteRange,
@@ -18,35 +24,22 @@ from frazil.storage.interface import (
     ObjectInfo,
     PutOptions,
     Storage,
-    Version,
-    Versioned,
-)
-from frazil.storage.limit import set_max_concurrent_requests
-from frazil.storage.local import LocalStorage
-from frazil.storage.memory import MemoryStorage
-from frazil.storage.object_store import ObjectStorage
-from frazil.storage.probe import probe_conditional_writes
-from frazil.storage.s3_constructors import (
-    hf_storage,
-    r2_storage,
-    s3_object_store_storage,
-    s3_storage,
-    tigris_storage,
-)
-from frazil.storage.settings import (
     StorageConcurrencySettings,
     StorageRetriesSettings,
     StorageSettings,
     StorageTimeoutSettings,
+    Version,
+    Versioned,
 )
+from frazil.storage.local import LocalStorage
+from frazil.storage.memory import MemoryStorage
+from frazil.storage.object_store import ObjectStorage
 from frazil.storage.store_config import (
     AnyObjectStoreConfig,
     ChecksumAlgorithm,
     ChunkType,
     ObjectStoreConfig,
     S3Options,
-)
-from frazil.storage.store_constructors import (
     azure_store,
     gcs_store,
     http_store,

@@ -1,20 +1,99 @@
-"""What `create` and `replace` ask of a store, one try at a time."""
+"""Conditional writes that have exactly one winner, even if a response is lost."""
 
 import json
-from collections.abc import Mapping
+import random
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Protocol, cast
 from uuid import uuid4
 
 import obstore
 from obstore.store import ObjectStore
 
-from frazil.errors import ObjectExistsError, StorageError, VersionMismatchError
-from frazil.storage.client import Purpose
-from frazil.storage.clients import Clients
-from frazil.storage.interface import Buffer, Version
-from frazil.storage.lost_answers import WRITE_ID, Found, find_write_id
-from frazil.storage.store_errors import Diagnosis, Failure
+from frazil.errors import ObjectExistsError, StorageError, UnsafeStorageError, VersionMismatchError
+from frazil.storage.clients import Clients, Diagnosis, Failure
+from frazil.storage.connections import Purpose
+from frazil.storage.interface import Buffer, EffectiveSettings, Storage, Version
+
+WRITE_ID = "icechunkwriteid"
+"""The name of the id in an object's metadata, which the official library shares."""
+
+_SPELLINGS = (WRITE_ID, "icechunk-write-id", "icechunk_write_id")
+
+
+def find_write_id(attributes: "dict[str, str]") -> str | None:
+    """The id of the write that an object comes from; some writers and stores spell it otherwise."""
+    return next((attributes[name] for name in _SPELLINGS if name in attributes), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The object that is there, and whether this write put it there."""
+
+    version: Version
+    is_ours: bool
+
+
+class ConditionalWrite(Protocol):
+    """One write to be settled."""
+
+    def put(self) -> Version | Diagnosis:
+        """Try once."""
+
+    def look(self) -> Found | None:
+        """What is there now, if anything."""
+
+    def is_still_possible(self, found: Found | None) -> bool:
+        """Whether the condition can hold, seeing what is there."""
+
+    def refuse(self, is_in_doubt: bool) -> StorageError:
+        """The error that says that the condition does not hold.
+
+        In doubt, an earlier try may have held, its object being replaced again since.
+        """
+
+    def fail(self, diagnosis: Diagnosis) -> StorageError:
+        """The error for any other failure."""
+
+
+def settle(
+    write: ConditionalWrite,
+    settings: EffectiveSettings,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Version:
+    """Write, or find out that it can't be; raises only what is certain, or that nothing is."""
+    is_in_doubt = False
+    last = Diagnosis(Failure.OTHER, "not tried", 0)
+    deadline = time.monotonic() + (settings.operation_timeout_seconds or float("inf"))
+    for tries in range(1, settings.max_tries + 1):
+        outcome = write.put()
+        if isinstance(outcome, Version):
+            return outcome
+        if outcome.failure is Failure.CONDITION and not is_in_doubt:
+            raise write.refuse(is_in_doubt)
+        last = Diagnosis(outcome.failure, outcome.text, tries)
+        is_in_doubt |= outcome.failure.leaves_doubt
+        is_last = tries == settings.max_tries or time.monotonic() > deadline
+        if outcome.failure in (Failure.CONDITION, Failure.CONFLICT) or (is_last and is_in_doubt):
+            # A conflict says nothing about what is there: on S3 it may be nothing at all.
+            found = write.look()
+            if found is not None and found.is_ours:
+                return found.version
+            if not write.is_still_possible(found):
+                raise write.refuse(is_in_doubt)
+        elif not outcome.failure.leaves_doubt:
+            raise write.fail(outcome)
+        if is_last:
+            break
+        sleep(pause_seconds(tries, settings))
+    raise write.fail(last)
+
+
+def pause_seconds(tries: int, settings: EffectiveSettings) -> float:
+    """How long to wait after so many tries: longer each time, and never the same for two writers."""
+    longest = min(settings.max_backoff_seconds, settings.initial_backoff_seconds * 2**tries)
+    return random.uniform(settings.initial_backoff_seconds / 2, max(longest, 0.0))
 
 
 def encode_version(found: Mapping[str, Any]) -> Version:
@@ -183,3 +262,45 @@ def _look(store: ObjectStore, key: str) -> tuple[Version, dict[str, str]]:
 def _read(store: ObjectStore, key: str) -> tuple[Version, Buffer]:
     result = obstore.get(store, key)
     return encode_version(cast("Mapping[str, Any]", result.meta)), memoryview(result.bytes())
+
+
+DEFAULT_FOLDER = "overwritten"
+"""Where a trace of a probe that was cut short disturbs nobody: what lies there is not listed."""
+
+
+def probe_conditional_writes(storage: Storage, folder: str = DEFAULT_FOLDER) -> None:
+    """Raise UnsafeStorageError if two writers could both believe to have won.
+
+    Writes one small object, four requests and a deletion in all.
+    """
+    if not (storage.can_create_safely and storage.can_replace_safely):
+        raise UnsafeStorageError(
+            f"{storage.place} is set not to use conditional writes, so that commits may be lost"
+        )
+    key = f"{folder}/probe.{uuid4().hex}"
+    first = storage.create(key, b"first")
+    try:
+        second = storage.replace(key, b"second", first)
+        try:
+            storage.create(key, b"third")
+        except ObjectExistsError:
+            pass
+        else:
+            raise _unsafe(storage, "creates an object that exists")
+        try:
+            storage.replace(key, b"fourth", first)
+        except VersionMismatchError:
+            pass
+        else:
+            raise _unsafe(storage, "replaces a version that is gone")
+        if second == first:
+            raise _unsafe(storage, "has one version for different bytes")
+    finally:
+        storage.delete_many([key])
+
+
+def _unsafe(storage: Storage, fault: str) -> UnsafeStorageError:
+    return UnsafeStorageError(
+        f"{storage.place} {fault}: it ignores the conditions of writes, so that commits would be lost. "
+        "Commit to a store that has conditional writes"
+    )

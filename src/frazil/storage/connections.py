@@ -1,26 +1,280 @@
-"""Which store, where in it, and as whom: frozen, picklable, opened where it is used."""
+"""Connections: which store, where in it, and as whom. Frozen, picklable, opened where used."""
 
 import ipaddress
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from datetime import timedelta
+from enum import Enum
+from functools import partial
 from typing import Any, Protocol, cast
 from urllib.parse import urlsplit, urlunsplit
 
 from obstore.store import AzureStore, GCSStore, HTTPStore, ObjectStore, S3Store
 
-from frazil.credentials import AnyAzureCredential, AnyGcsCredential, AnyS3Credential
-from frazil.errors import InvalidInputError
-from frazil.storage.authorization import (
-    authorize_azure,
-    authorize_gcs,
-    authorize_s3,
-    find_secrets,
+from frazil.credentials import (
+    AnyAzureCredential,
+    AnyGcsCredential,
+    AnyS3Credential,
+    AzureCredentials,
+    AzureRefreshableCredential,
+    AzureStaticCredentials,
+    GcsBearerCredential,
+    GcsCredentials,
+    GcsStaticCredentials,
+    Refresher,
+    S3Credentials,
+    S3StaticCredentials,
+    in_utc,
 )
-from frazil.storage.client import DEFAULT_SILENCE_SECONDS, ClientPlan, Headers, Purpose
-from frazil.storage.settings import StorageSettings
+from frazil.errors import InvalidInputError, InvalidTypeError, PermissionDeniedError
+from frazil.storage.interface import EffectiveSettings, StorageSettings
 from frazil.storage.store_config import ChecksumAlgorithm, S3Options
 from frazil.urls import is_secret
+from frazil.version import __version__
+
+DEFAULT_SILENCE_SECONDS = 60.0
+_DEFAULT_RETRY_SECONDS = 180.0
+# No whole-request deadline where none is asked for: silence is what tells that nothing will come.
+_NO_DEADLINE_SECONDS = 24 * 3600.0
+# Slower than this, a write counts as stuck.
+_SLOWEST_BYTES_PER_SECOND = 128 * 1024
+
+
+class Purpose(Enum):
+    """What a client is for."""
+
+    READ = "read"
+    WRITE = "write"
+    CONDITIONAL_WRITE = "conditional write"
+    """Never tried again by the client: each answer must be seen to know what happened."""
+    SINGLE_DELETE = "single delete"
+    """Without the request for many at once, which not every store knows."""
+
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Headers:
+    """What goes out with every request besides what must."""
+
+    read: Mapping[str, str] = field(default_factory=dict, repr=False)
+    write: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        return (*self.read.values(), *self.write.values())
+
+
+def merge_headers(
+    both: Mapping[str, str] | None,
+    read: Mapping[str, str] | None,
+    write: Mapping[str, str] | None,
+) -> Headers:
+    """Headers for both kinds of requests; those for one kind win.
+
+    Raises InvalidInputError, a ValueError, for what HTTP has no place for.
+    """
+    for name, value in ((n, v) for each in (both, read, write) for n, v in (each or {}).items()):
+        # The value may be a secret, so it is not shown.
+        if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
+            raise InvalidInputError(f"invalid HTTP header {name!r}", kind="storage-config")
+    return Headers({**(both or {}), **(read or {})}, {**(both or {}), **(write or {})})
+
+
+@dataclass(frozen=True, slots=True)
+class ClientPlan:
+    """One client: what obstore calls client options and retry configuration."""
+
+    options: Mapping[str, Any]
+    retries: Mapping[str, Any]
+    purpose: Purpose = Purpose.READ
+
+
+@dataclass(frozen=True, slots=True)
+class SizeClass:
+    """Writes up to a size, which share a client."""
+
+    max_bytes: int
+
+
+SIZE_CLASSES = (SizeClass(8 << 20), SizeClass(128 << 20), SizeClass(5 << 30))
+
+
+def size_class(size_bytes: int) -> SizeClass:
+    """The class of a write; what is larger than one request can be is of the last."""
+    return next((each for each in SIZE_CLASSES if size_bytes <= each.max_bytes), SIZE_CLASSES[-1])
+
+
+def plan_client(
+    settings: EffectiveSettings,
+    purpose: Purpose,
+    writes: SizeClass,
+    headers: Headers,
+    silence_seconds: float | None,
+    user_agent: str = "",
+) -> ClientPlan:
+    """The client for a purpose. `silence_seconds` None waits for ever."""
+    is_read = purpose is Purpose.READ
+    options: dict[str, Any] = {"user_agent": f"frazil/{__version__} {user_agent}".rstrip()}
+    if settings.connect_timeout_seconds is not None:
+        options["connect_timeout"] = timedelta(seconds=settings.connect_timeout_seconds)
+    if settings.read_timeout_seconds is not None:
+        silence_seconds = settings.read_timeout_seconds
+    deadline = settings.attempt_timeout_seconds
+    if not is_read:
+        # What the client calls silence begins when it starts to send, so a write has no other
+        # limit than its deadline.
+        allowance = writes.max_bytes / _SLOWEST_BYTES_PER_SECOND
+        base = deadline if deadline is not None else silence_seconds
+        deadline = None if base is None else base + allowance
+    elif silence_seconds is not None:
+        options["read_timeout"] = timedelta(seconds=silence_seconds)
+    options["timeout"] = timedelta(seconds=_NO_DEADLINE_SECONDS if deadline is None else deadline)
+    if chosen := headers.read if is_read else headers.write:
+        options["default_headers"] = dict(chosen)
+    return ClientPlan(options, _plan_retries(settings, purpose), purpose)
+
+
+def _plan_retries(settings: EffectiveSettings, purpose: Purpose) -> dict[str, Any]:
+    tries = 1 if purpose is Purpose.CONDITIONAL_WRITE else settings.max_tries
+    return {
+        "max_retries": tries - 1,
+        "retry_timeout": timedelta(
+            seconds=settings.operation_timeout_seconds or _DEFAULT_RETRY_SECONDS
+        ),
+        "backoff": {
+            "init_backoff": timedelta(seconds=settings.initial_backoff_seconds),
+            "max_backoff": timedelta(seconds=settings.max_backoff_seconds),
+            "base": 2,
+        },
+    }
+
+
+Answer = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Authorization:
+    """What a store is opened with: configuration, or a function that is asked."""
+
+    config: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    provider: Callable[[], Answer] | None = None
+
+
+_ANONYMOUS = Authorization({"skip_signature": True})
+_FROM_ENVIRONMENT = Authorization()
+
+
+def authorize_s3(credentials: AnyS3Credential, *, is_anonymous: bool) -> Authorization:
+    """How S3 learns who asks."""
+    match credentials:
+        case _ if is_anonymous:
+            return _ANONYMOUS
+        case S3Credentials.Anonymous():
+            return _ANONYMOUS
+        case S3Credentials.FromEnv():
+            return _FROM_ENVIRONMENT
+        case S3Credentials.Static(static):
+            return Authorization(provider=partial(_answer_s3, lambda: static))
+        case S3Credentials.Refreshable(function, current):
+            return Authorization(provider=partial(_answer_s3, Refresher(function, current)))
+    raise InvalidTypeError(f"{type(credentials).__name__} is no credential of S3's")
+
+
+def authorize_gcs(credentials: AnyGcsCredential) -> Authorization:
+    """How Google learns who asks."""
+    match credentials:
+        case GcsCredentials.Anonymous():
+            return _ANONYMOUS
+        case GcsCredentials.FromEnv():
+            return _FROM_ENVIRONMENT
+        case GcsCredentials.Refreshable(function, current):
+            return Authorization(provider=partial(_answer_gcs, Refresher(function, current)))
+        case GcsCredentials.Static(GcsStaticCredentials.ServiceAccount(path)):
+            return Authorization({"service_account": path})
+        case GcsCredentials.Static(GcsStaticCredentials.ServiceAccountKey(key)):
+            return Authorization({"service_account_key": key})
+        case GcsCredentials.Static(GcsStaticCredentials.ApplicationCredentials(path)):
+            return Authorization({"application_credentials": path})
+        case GcsCredentials.Static(GcsStaticCredentials.BearerToken(token)):
+            bearer = GcsBearerCredential(token)
+            return Authorization(provider=partial(_answer_gcs, lambda: bearer))
+    raise InvalidTypeError(f"{type(credentials).__name__} is no credential of Google's")
+
+
+def authorize_azure(credentials: AnyAzureCredential) -> Authorization:
+    """How Azure learns who asks."""
+    match credentials:
+        case AzureCredentials.Anonymous():
+            return _ANONYMOUS
+        case AzureCredentials.FromEnv():
+            return _FROM_ENVIRONMENT
+        case AzureCredentials.Refreshable(function, current):
+            return Authorization(provider=partial(_answer_azure, Refresher(function, current)))
+        case AzureCredentials.Static(AzureStaticCredentials.AccessKey(key)):
+            return _fixed_azure(AzureRefreshableCredential.AccessKey(key))
+        case AzureCredentials.Static(AzureStaticCredentials.SasToken(token)):
+            return _fixed_azure(AzureRefreshableCredential.SasToken(token))
+        case AzureCredentials.Static(AzureStaticCredentials.BearerToken(token)):
+            return _fixed_azure(AzureRefreshableCredential.BearerToken(token))
+    raise InvalidTypeError(f"{type(credentials).__name__} is no credential of Azure's")
+
+
+def _fixed_azure(credential: Any) -> Authorization:
+    return Authorization(provider=partial(_answer_azure, lambda: credential))
+
+
+def _answer_s3(get: Callable[[], S3StaticCredentials]) -> Answer:
+    found = get()
+    if not isinstance(found, S3StaticCredentials):
+        raise PermissionDeniedError(
+            f"the function that gets credentials must return S3StaticCredentials, not"
+            f" {type(found).__name__}"
+        )
+    return {
+        "access_key_id": found.access_key_id,
+        "secret_access_key": found.secret_access_key,
+        "token": found.session_token,
+        "expires_at": _end(found),
+    }
+
+
+def _answer_gcs(get: Callable[[], GcsBearerCredential]) -> Answer:
+    found = get()
+    return {"token": found.bearer, "expires_at": _end(found)}
+
+
+def _answer_azure(get: Callable[[], Any]) -> Answer:
+    found = get()
+    match found:
+        case AzureRefreshableCredential.AccessKey(key):
+            return {"access_key": key, "expires_at": _end(found)}
+        case AzureRefreshableCredential.SasToken(token):
+            return {"sas_token": token.lstrip("?"), "expires_at": _end(found)}
+        case AzureRefreshableCredential.BearerToken(bearer):
+            return {"token": bearer, "expires_at": _end(found)}
+    raise InvalidTypeError(f"{type(found).__name__} is no credential of Azure's")
+
+
+def _end(credential: Any) -> Any:
+    return None if credential.expires_after is None else in_utc(credential.expires_after)
+
+
+def find_secrets(credentials: object) -> tuple[str, ...]:
+    """All texts in a credential that its own `repr` leaves out."""
+    if not is_dataclass(credentials):
+        return ()
+    found: list[str] = []
+    for each in fields(credentials):
+        value = getattr(credentials, each.name)
+        if is_dataclass(value):
+            found += find_secrets(value)
+        elif isinstance(value, str) and not each.repr:
+            found.append(value)
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ def is_hidden(name: str) -> bool:
     return _HIDDEN.search(name) is not None
 
 
-def is_leftover(name: str) -> bool:
+def is_temporary(name: str) -> bool:
     """Whether a file is a temporary one, which only a killed process leaves."""
     return is_hidden(name) and not name.endswith(_LOCK_SUFFIX)
 

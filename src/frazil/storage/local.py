@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from itertools import compress
 
+from frazil.display import Item
 from frazil.errors import (
     InvalidInputError,
     NotDurableError,
@@ -28,10 +29,10 @@ from frazil.errors import (
     StorageError,
     VersionMismatchError,
 )
-from frazil.rendering import Item
 from frazil.storage import disk
 from frazil.storage.interface import (
     CHOSEN_AT_ONCE,
+    LOCAL_DEFAULTS,
     NO_OPTIONS,
     Buffer,
     ByteRange,
@@ -41,13 +42,13 @@ from frazil.storage.interface import (
     PutOptions,
     Range,
     Storage,
+    StorageSettings,
     Version,
     Versioned,
     batches_of,
     resolve_range,
     validate_key,
 )
-from frazil.storage.settings import LOCAL_DEFAULTS, StorageSettings
 
 _FEW_FILES = 64
 """Up to so many files are synced one by one; for more it is cheaper to sync the file system."""
@@ -171,9 +172,9 @@ class LocalStorage(Storage):
     def list_sorted(self, prefix: str = "") -> Iterator[ObjectInfo]:
         return self._walk("", prefix, _is_visible, in_order=True)
 
-    def list_leftovers(self) -> Iterator[ObjectInfo]:
+    def list_temporary_files(self) -> Iterator[ObjectInfo]:
         """Temporary files that killed processes left, for garbage collection to delete."""
-        return self._walk("", "", disk.is_leftover)
+        return self._walk("", "", disk.is_temporary)
 
     # Writing
 
@@ -333,8 +334,8 @@ class LocalStorage(Storage):
     def _deletable_path(self, key: str) -> str:
         # What is left of a killed process may be deleted, but never a lock: one process would hold
         # the deleted one, and another the one made after it.
-        is_leftover = "#" in key and disk.is_leftover(key)
-        return f"{self._root}/{validate_key(key)}" if is_leftover else self._path(key)
+        is_temporary = "#" in key and disk.is_temporary(key)
+        return f"{self._root}/{validate_key(key)}" if is_temporary else self._path(key)
 
     def _swap(self, staged: str, path: str, key: str, expected: Version, ours: Version) -> None:
         """Put a staged file in the place of the expected version, or raise and change nothing."""

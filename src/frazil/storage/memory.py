@@ -8,14 +8,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
 
-from frazil.errors import (
-    ObjectExistsError,
-    ObjectNotFoundError,
-    StorageError,
-    VersionMismatchError,
-)
-from frazil.rendering import Item
+from frazil.display import Item
+from frazil.errors import ObjectExistsError, ObjectNotFoundError, StorageError, VersionMismatchError
 from frazil.storage.interface import (
+    MEMORY_DEFAULTS,
     NO_OPTIONS,
     Buffer,
     DeleteReport,
@@ -23,12 +19,12 @@ from frazil.storage.interface import (
     PutOptions,
     Range,
     Storage,
+    StorageSettings,
     Version,
     Versioned,
     slice_range,
     validate_key,
 )
-from frazil.storage.settings import MEMORY_DEFAULTS, StorageSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,42 +1,217 @@
 """Objects in S3, Google Cloud Storage, Azure, or behind a web server.
 
 The verbs of the interface; how each is asked of a store is in `store_reading`, `conditional`,
-`lost_answers` and `store_deleting`.
+`lost_responses` and `store_deleting`.
 """
 
+import asyncio
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import starmap, takewhile
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice, pairwise, starmap, takewhile
+from typing import Any, cast
 
 import obstore
+from obstore.store import ObjectStore
 
-from frazil.errors import ReadOnlyError, StorageError, VersionMismatchError
-from frazil.rendering import Item
-from frazil.storage.client import Purpose
-from frazil.storage.clients import Clients
-from frazil.storage.conditional import Create, Quotes, Replace, Upload, encode_version
-from frazil.storage.connections import Connection, S3Connection, lists_in_order
+from frazil.async_names import run_together
+from frazil.display import Item
+from frazil.errors import ObjectRangeError, ReadOnlyError, StorageError, VersionMismatchError
+from frazil.storage.clients import Clients, Diagnosis, Failure
+from frazil.storage.conditional import (
+    WRITE_ID,
+    Create,
+    Quotes,
+    Replace,
+    Upload,
+    encode_version,
+    settle,
+)
+from frazil.storage.connections import Connection, Purpose, S3Connection, lists_in_order
 from frazil.storage.interface import (
     NO_OPTIONS,
     Buffer,
+    ByteOffset,
     ByteRange,
+    ByteSuffix,
     DeleteReport,
+    EffectiveSettings,
     ObjectInfo,
     PutOptions,
     Range,
     Storage,
+    StorageSettings,
     Version,
     Versioned,
+    merge_settings,
     resolve_range,
+    resolve_settings,
     validate_key,
 )
-from frazil.storage.lost_answers import WRITE_ID, settle
-from frazil.storage.read_plan import plan_reads
-from frazil.storage.settings import StorageSettings, merge_settings, resolve_settings
-from frazil.storage.store_deleting import delete_many
-from frazil.storage.store_errors import Diagnosis
-from frazil.storage.store_reading import Reader
+from frazil.storage.ranges import plan_reads
+
+
+class Reader:
+    """Objects and ranges of them."""
+
+    def __init__(self, clients: Clients, settings: EffectiveSettings) -> None:
+        self._clients = clients
+        self._settings = settings
+
+    def get(self, key: str, range: Range | None) -> Buffer:
+        if self._needs_size(range):
+            return self._get_resolved(key, range)
+        if pieces := split_range(range, self._settings):
+            with ThreadPoolExecutor(len(pieces)) as pool:
+                return b"".join(pool.map(lambda piece: self.get(key, piece), pieces))
+        outcome = self._clients.attempt(Purpose.READ, lambda store: _fetch(store, key, range))
+        if isinstance(outcome, Diagnosis):
+            if outcome.failure is Failure.RANGE:
+                return self._get_resolved(key, range)
+            raise outcome.to_error("read", key)
+        return check_length(outcome, key, range)
+
+    async def get_async(self, key: str, range: Range | None) -> Buffer:
+        if self._needs_size(range):
+            return await asyncio.to_thread(self._get_resolved, key, range)
+        if pieces := split_range(range, self._settings):
+            return b"".join(await run_together(self.get_async(key, each) for each in pieces))
+        outcome = await self._clients.attempt_async(
+            Purpose.READ, lambda store: _fetch_async(store, key, range)
+        )
+        if isinstance(outcome, Diagnosis):
+            if outcome.failure is Failure.RANGE:
+                return await asyncio.to_thread(self._get_resolved, key, range)
+            raise outcome.to_error("read", key)
+        return check_length(outcome, key, range)
+
+    def get_with_meta(self, key: str) -> tuple[Buffer, Mapping[str, Any], dict[str, str]]:
+        """An object's bytes, what the store knows of it, and its attributes."""
+        outcome = self._clients.attempt(Purpose.READ, lambda store: _fetch_whole(store, key))
+        if isinstance(outcome, Diagnosis):
+            raise outcome.to_error("read", key)
+        return outcome
+
+    def head(self, key: str) -> ObjectInfo:
+        outcome = self._clients.attempt(Purpose.READ, lambda store: obstore.head(store, key))
+        if isinstance(outcome, Diagnosis):
+            raise outcome.to_error("look at", key)
+        return ObjectInfo(key, outcome["size"], outcome["last_modified"])
+
+    def _needs_size(self, range: Range | None) -> bool:
+        match range:
+            case ByteRange(start, end):
+                # No request can ask for nothing, but whether it lies inside must be known.
+                return start == end
+            case ByteSuffix(length):
+                return length == 0 or not self._clients.connection.traits.has_suffix_ranges
+        return False
+
+    def _get_resolved(self, key: str, range: Range | None) -> Buffer:
+        start, end = resolve_range(range, self.head(key).size_bytes, key)
+        if start == end:
+            return b""
+        exact = ByteRange(start, end)
+        if exact == range:
+            raise StorageError(f"the store refuses {start}..{end} of {key!r}, which it has")
+        return self.get(key, exact)
+
+
+def split_range(range: Range | None, settings: EffectiveSettings) -> list[ByteRange]:
+    """The pieces in which a large range is read at once; none if it is not worth it."""
+    size = settings.ideal_concurrent_request_size
+    if not isinstance(range, ByteRange) or range.end - range.start < 2 * size:
+        return []
+    count = min((range.end - range.start) // size, settings.max_concurrent_requests_for_object)
+    length = range.end - range.start
+    bounds = [range.start + length * number // count for number in _up_to(count)]
+    return [ByteRange(start, end) for start, end in pairwise(bounds)]
+
+
+def _up_to(count: int) -> list[int]:
+    return list(range(count + 1))
+
+
+def check_length(data: Buffer, key: str, range: Range | None) -> Buffer:
+    """The bytes, if they are as many as were asked for; stores cut at the end of an object."""
+    if isinstance(range, ByteRange) and len(data) != range.end - range.start:
+        raise ObjectRangeError(
+            f"{key!r} has {range.start + len(data)} bytes, not {range.start}..{range.end}"
+        )
+    return data
+
+
+def _options(range: ByteOffset | ByteSuffix) -> Any:
+    if isinstance(range, ByteOffset):
+        return {"range": {"offset": range.start}}
+    return {"range": {"suffix": range.length}}
+
+
+def _fetch(store: ObjectStore, key: str, range: Range | None) -> Buffer:
+    match range:
+        case None:
+            return memoryview(obstore.get(store, key).bytes())
+        case ByteRange(start, end):
+            return memoryview(obstore.get_range(store, key, start=start, end=end))
+    return memoryview(obstore.get(store, key, options=_options(range)).bytes())
+
+
+async def _fetch_async(store: ObjectStore, key: str, range: Range | None) -> Buffer:
+    match range:
+        case None:
+            return memoryview(await (await obstore.get_async(store, key)).bytes_async())
+        case ByteRange(start, end):
+            return memoryview(await obstore.get_range_async(store, key, start=start, end=end))
+    result = await obstore.get_async(store, key, options=_options(range))
+    return memoryview(await result.bytes_async())
+
+
+def _fetch_whole(store: ObjectStore, key: str) -> tuple[Buffer, Mapping[str, Any], dict[str, str]]:
+    result = obstore.get(store, key)
+    meta, attributes = cast("Mapping[str, Any]", result.meta), result.attributes
+    return memoryview(result.bytes()), meta, attributes
+
+
+# What obstore has under way at once where a store deletes one by one.
+_PLACES = 10
+
+
+def delete_many(clients: Clients, keys: Iterable[str], concurrency: int) -> DeleteReport:
+    """Delete objects; those that are not there count as deleted."""
+    deleted, failed = 0, dict[str, str]()
+    for batch in _batches(keys, clients.connection.traits.delete_batch_size):
+        reasons = _delete_batch(clients, batch, concurrency)
+        deleted += len(batch) - len(reasons)
+        failed |= reasons
+    return DeleteReport(deleted, failed)
+
+
+def _delete_batch(clients: Clients, batch: Sequence[str], concurrency: int) -> dict[str, str]:
+    outcome = clients.attempt(
+        Purpose.WRITE, lambda store: obstore.delete(store, batch), places=_PLACES
+    )
+    if outcome is None:
+        return {}
+    # A batch fails as a whole, for one key among them or because the store knows no batches; one
+    # by one they tell which.
+    with ThreadPoolExecutor(min(concurrency, len(batch))) as pool:
+        reasons = pool.map(lambda key: _delete_one(clients, key), batch)
+        return {key: reason for key, reason in zip(batch, reasons, strict=True) if reason}
+
+
+def _delete_one(clients: Clients, key: str) -> str:
+    """Why an object could not be deleted, or nothing."""
+    outcome = clients.attempt(Purpose.SINGLE_DELETE, lambda store: obstore.delete(store, key))
+    if isinstance(outcome, Diagnosis) and outcome.failure is not Failure.ABSENT:
+        return str(outcome.to_error("delete", key))
+    return ""
+
+
+def _batches(keys: Iterable[str], size: int) -> Iterator[list[str]]:
+    remaining = iter([validate_key(key) for key in keys])
+    while batch := list(islice(remaining, size)):
+        yield batch
+
 
 _LISTED_AT_ONCE = 1000
 

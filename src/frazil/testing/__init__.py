@@ -1,5 +1,5 @@
 """Tools for tests of Frazil and of programs that use it."""
 
-from frazil.storage.wrappers.latency import LatencyStorage
+from frazil.storage.wrappers import LatencyStorage
 
 __all__ = ["LatencyStorage"]

@@ -7,38 +7,38 @@ carries the plan out in a session. These come with the extra `virtual`, and are 
 from typing import TYPE_CHECKING
 
 from frazil.lazy import load_lazily
-from frazil.virtual.containers import VirtualChunkContainer
-from frazil.virtual.specs import VirtualChunkSpec
+from frazil.virtual.containers import VirtualChunkContainer, VirtualChunkSpec
 
 if TYPE_CHECKING:
-    from frazil.virtual.combining import Plan as Plan
-    from frazil.virtual.combining import Problem as Problem
-    from frazil.virtual.combining import ProblemKind as ProblemKind
-    from frazil.virtual.combining import Report as Report
-    from frazil.virtual.combining import Severity as Severity
-    from frazil.virtual.combining import Treatment as Treatment
-    from frazil.virtual.combining import VariablePlan as VariablePlan
-    from frazil.virtual.combining import combine as combine
-    from frazil.virtual.datasets import manifest_store as manifest_store
-    from frazil.virtual.datasets import read_dataset as read_dataset
-    from frazil.virtual.datasets import write_dataset as write_dataset
-    from frazil.virtual.readers import open as open
-    from frazil.virtual.sources import ArrayHeader as ArrayHeader
-    from frazil.virtual.sources import FileVersion as FileVersion
-    from frazil.virtual.sources import ReferenceColumns as ReferenceColumns
-    from frazil.virtual.sources import Source as Source
-    from frazil.virtual.sources import SourceHeader as SourceHeader
-    from frazil.virtual.writing import create as create
-    from frazil.virtual.writing import set_references as set_references
-    from frazil.virtual.writing import write as write
+    from frazil.virtual.apply_plan import create as create
+    from frazil.virtual.apply_plan import set_references as set_references
+    from frazil.virtual.apply_plan import write as write
+    from frazil.virtual.combine_plan import Plan as Plan
+    from frazil.virtual.combine_plan import Problem as Problem
+    from frazil.virtual.combine_plan import ProblemKind as ProblemKind
+    from frazil.virtual.combine_plan import Report as Report
+    from frazil.virtual.combine_plan import Severity as Severity
+    from frazil.virtual.combine_plan import Treatment as Treatment
+    from frazil.virtual.combine_plan import VariablePlan as VariablePlan
+    from frazil.virtual.combine_sources import combine as combine
+    from frazil.virtual.source import ArrayHeader as ArrayHeader
+    from frazil.virtual.source import FileVersion as FileVersion
+    from frazil.virtual.source import ReferenceColumns as ReferenceColumns
+    from frazil.virtual.source import Source as Source
+    from frazil.virtual.source import SourceHeader as SourceHeader
+    from frazil.virtual.source_files import open as open
+    from frazil.virtual.virtual_datasets import manifest_store as manifest_store
+    from frazil.virtual.virtual_datasets import read_dataset as read_dataset
+    from frazil.virtual.virtual_datasets import write_dataset as write_dataset
 
 # Where each name lives. The imports above say the same to type checkers.
 _HOMES = {
-    "combining": "Plan Problem ProblemKind Report Severity Treatment VariablePlan combine",
-    "datasets": "manifest_store read_dataset write_dataset",
-    "readers": "open",
-    "sources": "ArrayHeader FileVersion ReferenceColumns Source SourceHeader",
-    "writing": "create set_references write",
+    "apply_plan": "create set_references write",
+    "combine_plan": "Plan Problem ProblemKind Report Severity Treatment VariablePlan",
+    "combine_sources": "combine",
+    "source": "ArrayHeader FileVersion ReferenceColumns Source SourceHeader",
+    "source_files": "open",
+    "virtual_datasets": "manifest_store read_dataset write_dataset",
 }
 
 __all__ = ["VirtualChunkContainer", "VirtualChunkSpec"]

@@ -1,4 +1,4 @@
-"""Reading virtual chunks: from containers that the user has authorized, and only unchanged sources."""
+"""Read virtual chunks from authorized containers, and only from unchanged source files."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -6,15 +6,37 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
 
-from frazil.credentials import AnyCredential, Credentials
+from frazil.credentials import (
+    AnyCredential,
+    Credentials,
+    HttpAccess,
+    LocalFileSystemAccess,
+    azure_from_env_credentials,
+    gcs_from_env_credentials,
+    s3_from_env_credentials,
+)
 from frazil.errors import InvalidInputError, StorageError
-from frazil.format.references import Checksum, ETag, LastModified, VirtualRef
-from frazil.storage.foreign import Check, ForeignFiles, ForeignObjects, ForeignStore, Observed
+from frazil.format.chunk_table import Checksum, ETag, LastModified, VirtualRef
 from frazil.storage.interface import Buffer, ByteRange
+from frazil.storage.source_objects import (
+    Check,
+    ForeignFiles,
+    ForeignObjects,
+    ForeignStore,
+    Observed,
+    connect_bucket,
+    connect_server,
+    mismatch,
+)
 from frazil.storage.store_config import AnyObjectStoreConfig, ObjectStoreConfig
-from frazil.storage.store_connections import connect_bucket, connect_server, mismatch
-from frazil.virtual.containers import VirtualChunkContainer, is_public
-from frazil.virtual.locations import Address, ContainerIndex, index_containers, parse_address
+from frazil.virtual.containers import (
+    Address,
+    ContainerIndex,
+    VirtualChunkContainer,
+    index_containers,
+    is_public,
+    parse_address,
+)
 
 MODIFIED = "virtual-chunk-modified"
 """The kind of an error about a source that is not what it was."""
@@ -210,3 +232,17 @@ def _refuse(container: VirtualChunkContainer) -> InvalidInputError:
         f"the repository with authorize_virtual_chunk_access={granted}",
         kind="unauthorized-virtual-chunk-container",
     )
+
+
+def default_credential(container: VirtualChunkContainer) -> AnyCredential:
+    """What the environment knows, of the kind that the store of a container takes."""
+    match container.store:
+        case ObjectStoreConfig.LocalFileSystem():
+            return LocalFileSystemAccess
+        case ObjectStoreConfig.Http():
+            return HttpAccess
+        case ObjectStoreConfig.Gcs():
+            return Credentials.Gcs(gcs_from_env_credentials())
+        case ObjectStoreConfig.Azure():
+            return Credentials.Azure(azure_from_env_credentials())
+    return Credentials.S3(s3_from_env_credentials())

@@ -1,15 +1,14 @@
-"""Where virtual chunks may live: URL prefixes, with the store that serves each.
-
-As in the official library a container is checked when it is put into a configuration or used, not when
-it is made: its fields can be changed, and configurations of old repositories hold some that never pass.
-"""
+"""Virtual chunk containers, and the locations that belong to them."""
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from urllib.parse import SplitResult, urlsplit
+from datetime import datetime
+from functools import lru_cache
+from urllib.parse import SplitResult, quote, unquote, urlsplit
 
-from frazil.errors import InvalidInputError
-from frazil.rendering import Rendered, public_name
+from frazil.display import Called, Rendered, public_name
+from frazil.errors import InvalidInputError, InvalidTypeError
 from frazil.storage.store_config import AnyObjectStoreConfig, ObjectStoreConfig
 
 _S3 = frozenset(("s3",))
@@ -89,3 +88,213 @@ def _find_problem_of_url(url: SplitResult, store: AnyObjectStoreConfig) -> str |
     if url.scheme == "file":
         return None if url.netloc or url.path.strip("/") else "the prefix has no path"
     return None if url.netloc else "the prefix has no host"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class VirtualChunkSpec(Called):
+    """Which chunk of an array lives where.
+
+    Reads are refused if the object has another etag than `etag_checksum`, or was changed after
+    `last_updated_at_checksum`, which must know its time zone.
+    """
+
+    index: Sequence[int]
+    location: str
+    """A URL; what is reserved there (`?`, `#`, `%`) is percent-encoded where it is part of the key."""
+    offset: int
+    length: int
+    etag_checksum: str | None = None
+    last_updated_at_checksum: datetime | None = None
+
+    def __post_init__(self) -> None:
+        moment = self.last_updated_at_checksum
+        if moment is not None and moment.tzinfo is None:
+            raise InvalidTypeError(f"last_updated_at_checksum {moment} does not know its time zone")
+
+    def __hash__(self) -> int:
+        return hash((tuple(self.index), self.location, self.offset, self.length))
+
+
+Containers = Mapping[str, VirtualChunkContainer]
+"""Containers by their URL prefix, as a configuration holds them."""
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_DOTS = {".": ".", "%2e": ".", "..": "..", ".%2e": "..", "%2e.": "..", "%2e%2e": ".."}
+# What stays as it is in the parts of a normalized `file:` URL.
+_KEPT_IN_PATH = "%/:@!$&'()*+,;=|^[]~"
+_KEPT_IN_QUERY = "%/:@!$&()*+,;=|^[]~{}`?\\"
+_KEPT_IN_FRAGMENT = "%/:@!$&'()*+,;=|^[]~{}?#\\"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """What a location says to a store."""
+
+    scheme: str
+    host: str
+    """The bucket, the container of Azure, or the name of a web server."""
+    key: str
+    """The path without the slash at its start, its percent-escapes read."""
+
+
+def normalize_location(location: str) -> str:
+    """A location as references hold it; raises InvalidInputError for what is none."""
+    found = _SCHEME.match(location)
+    if found is None:
+        raise _refuse(location, "it has no scheme")
+    scheme, rest = found[1].lower(), location[found.end() :]
+    if scheme == "file":
+        return _normalize_file(rest)
+    if not rest.startswith("//"):
+        raise _refuse(location, f"'//' must follow {scheme!r}:")
+    host, slash, _ = rest[2:].partition("/")
+    if scheme == "vcc" and not (host and slash):
+        raise InvalidInputError(
+            f"{location!r} names no container, as vcc://name/path does",
+            kind="no-container-for-virtual-chunk",
+        )
+    if not host:
+        raise _refuse(location, "it names no bucket or server")
+    return f"{scheme}:{rest}"
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerIndex:
+    """The containers that can be used, ready to be asked about many locations."""
+
+    named: Mapping[str, VirtualChunkContainer]
+    prefixes: Sequence[tuple[str, VirtualChunkContainer]]
+    """Comparable prefixes, the longest first."""
+
+    def absolute_location(self, location: str) -> str:
+        """A normalized location with the prefix of a named container in its name's place."""
+        return self._absolute(normalize_location(location))
+
+    def _absolute(self, normal: str) -> str:
+        if not normal.startswith("vcc://"):
+            return normal
+        name, _, path = normal.removeprefix("vcc://").partition("/")
+        if name in self.named:
+            return normalize_location(self.named[name].url_prefix + path)
+        raise InvalidInputError(
+            f"no virtual chunk container is named {name!r}, which {normal!r} is relative to",
+            kind="no-container-for-virtual-chunk",
+        )
+
+    def find_container(self, location: str) -> VirtualChunkContainer:
+        """The container whose prefix is the longest above a location; raises InvalidInputError."""
+        return self.locate(location)[1]
+
+    def locate(self, location: str) -> tuple[str, VirtualChunkContainer]:
+        """The absolute location, with its container."""
+        absolute = self.absolute_location(location)
+        container = self._find(absolute)
+        if container is not None:
+            return absolute, container
+        raise InvalidInputError(
+            f"invalid chunk location, no matching virtual chunk container: {location!r}, edit the"
+            " repository configuration with RepositoryConfig.set_virtual_chunk_container to add one",
+            kind="no-container-for-virtual-chunk",
+        )
+
+    def has_container(self, normal: str) -> bool:
+        """Whether a container holds a location, which is normalized already."""
+        try:
+            return self._find(self._absolute(normal)) is not None
+        except InvalidInputError:
+            return False
+
+    def _find(self, absolute: str) -> VirtualChunkContainer | None:
+        wanted = _comparable(absolute)
+        for prefix, container in self.prefixes:
+            if wanted.startswith(prefix):
+                return container
+        return None
+
+
+def index_containers(containers: Containers) -> ContainerIndex:
+    """The containers of a configuration, without those that can't be used."""
+    usable = [container for container in containers.values() if is_valid_container(container)]
+    prefixes = [
+        (_comparable(normalize_location(container.url_prefix)), container) for container in usable
+    ]
+    return ContainerIndex(
+        {container.name: container for container in usable if container.name is not None},
+        sorted(prefixes, key=lambda each: -len(each[0])),
+    )
+
+
+def absolute_location(containers: Containers, location: str) -> str:
+    """`ContainerIndex.absolute_location`, for one location."""
+    return index_containers(containers).absolute_location(location)
+
+
+def find_container(containers: Containers, location: str) -> VirtualChunkContainer:
+    """`ContainerIndex.find_container`, for one location."""
+    return index_containers(containers).find_container(location)
+
+
+def parse_address(location: str) -> Address:
+    """What an absolute, normalized location says to a store; raises InvalidInputError.
+
+    Keys with empty segments, `.` or `..` can't be asked for, and would leave a folder.
+    """
+    scheme, _, rest = location.partition("://")
+    host, _, path = re.split(r"[?#]", rest, maxsplit=1)[0].partition("/")
+    key = unquote(path, errors="surrogateescape")
+    if any(segment in ("", ".", "..") for segment in key.split("/")) or "\0" in key:
+        raise _refuse(location, f"no store can be asked for the key {key!r}")
+    return Address(scheme, host, key)
+
+
+def _comparable(location: str) -> str:
+    if "/." in location or "%" in location:
+        scheme, _, rest = location.partition("://")
+        host, slash, path = rest.partition("/")
+        location = (
+            f"{scheme}://{host}{slash}{unquote(_resolve_dots(path), errors='surrogateescape')}"
+        )
+    return location
+
+
+@lru_cache(maxsize=256)
+def _normalize_file(rest: str) -> str:
+    plain = re.sub(r"[\t\r\n]", "", rest).strip("\0 ")
+    plain, hash_sign, fragment = plain.partition("#")
+    plain, question_mark, query = plain.partition("?")
+    plain = plain.replace("\\", "/")
+    host, path = "", plain.removeprefix("/")
+    if plain.startswith("//"):
+        host, _, path = plain[2:].partition("/")
+    host = "" if host.lower() == "localhost" else host.lower()
+    if not re.fullmatch(r"[a-z0-9._-]*", host):
+        raise _refuse(f"file:{rest}", f"{host!r} is no host")
+    # Slashes at the start of a path mean no more than one does.
+    path = _escape(_resolve_dots(path).lstrip("/"), _KEPT_IN_PATH)
+    query = question_mark + _escape(query, _KEPT_IN_QUERY)
+    return f"file://{host}/{path}{query}{hash_sign}{_escape(fragment, _KEPT_IN_FRAGMENT)}"
+
+
+def _escape(text: str, kept: str) -> str:
+    return quote(text, safe=kept, errors="surrogateescape")
+
+
+def _resolve_dots(path: str) -> str:
+    """A path without `.` and `..`, as the URL standard resolves them; escaped ones count."""
+    kept: list[str] = []
+    segments = path.split("/")
+    for segment in segments:
+        match _DOTS.get(segment.lower()):
+            case None:
+                kept.append(segment)
+            case "..":
+                del kept[-1:]
+    if segments[-1].lower() in _DOTS:
+        kept.append("")
+    return "/".join(kept)
+
+
+def _refuse(location: str, reason: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"error parsing virtual ref URL {location!r}: {reason}", kind="invalid-virtual-ref"
+    )

@@ -6,25 +6,21 @@ from datetime import datetime
 from itertools import islice
 
 from frazil.errors import IcechunkError, InvalidInputError
-from frazil.opening import read_version
-from frazil.overview import (
+from frazil.ops import SpecVersion
+from frazil.overview.contents import (
     ArrayOverview,
     ChunkMap,
-    NodeEntry,
-    Preview,
     StoredArray,
     describe_array,
     find_changes,
-    list_nodes,
     map_chunks,
     measure_arrays,
-    read_preview,
 )
-from frazil.overview.nodes import normalize
-from frazil.repository import Repository
-from frazil.session import Session
+from frazil.overview.preview import NodeEntry, Preview, list_nodes, normalize, read_preview
+from frazil.repository.locate import read_version
+from frazil.repository.repository import Repository
+from frazil.repository.session import Session
 from frazil.snapshots import Diff, SnapshotInfo
-from frazil.states import SpecVersion
 from frazil.urls import BranchRef, NamedRef
 
 MOST_SNAPSHOTS = 500

@@ -1,24 +1,23 @@
-"""Pages: what they tell as HTML."""
+"""Pages and reports as HTML."""
 
+from base64 import b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
+from time import monotonic
 
 import numpy as np
 
-from frazil.overview import NodeEntry, Preview, StoredArray
-from frazil.rendering.sizes import show_bytes
+from frazil.display import show_bytes
+from frazil.overview.contents import StoredArray
+from frazil.overview.preview import NodeEntry, Preview
+from frazil.repository.repository import Repository
 from frazil.snapshots import AncestryGraph, SnapshotInfo
-from frazil.web.answers import (
-    ArrayAnswer,
-    DiffAnswer,
-    Home,
-    Operation,
-    StorageAnswer,
-    TreeAnswer,
-)
-from frazil.web.html import Html, card, table, tag
-from frazil.web.links import Links, link_to
-from frazil.web.pictures import draw_chunks, draw_line
+from frazil.version import __version__
+from frazil.web import answers
+from frazil.web.answers import ArrayAnswer, DiffAnswer, Home, Operation, StorageAnswer, TreeAnswer
+from frazil.web.html import Html, Links, ReportLinks, card, link, link_to, table, tag
+from frazil.web.pictures import draw_chunks, draw_line, draw_slice
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,3 +277,76 @@ def render_operations(operations: Sequence[Operation]) -> Page:
         for each in operations
     ]
     return Page("Operations", table(("when", "operation", "details"), rows, "Newest first"))
+
+
+def read_style() -> str:
+    """The style sheet of all pages."""
+    return files("frazil.web").joinpath("style.css").read_text("utf-8")
+
+
+def lay_out(page: Page, name: str, style: Html, navigation: Html) -> str:
+    """An HTML document."""
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("title", f"{page.title} · {name}"),
+        style,
+    )
+    body = tag(
+        "body",
+        link("#content", "Skip to the content", class_="skip"),
+        tag("header", tag("strong", name), navigation),
+        tag("main", tag("h1", page.title), page.body, id="content"),
+        tag("footer", tag("p", f"Frazil {__version__}")),
+    )
+    return "<!doctype html>\n" + tag("html", head, body, lang="en")
+
+
+_MOST_ARRAYS = 30
+"""So many are shown with a picture."""
+MOST_SECONDS = 120.0
+
+
+def render_report(
+    repository: Repository, name: str, ref: str = "main", *, most_seconds: float = MOST_SECONDS
+) -> str:
+    """An HTML document with history, arrays, storage and operations.
+
+    Values of arrays are read until so many seconds are over, and then no more.
+    """
+    end = monotonic() + most_seconds
+    tree = answers.gather_tree(repository, ref)
+    arrays = [each.path for each in tree.nodes if each.shape is not None][:_MOST_ARRAYS]
+    links = ReportLinks({path: f"array-{number}" for number, path in enumerate(arrays)})
+    sections = [
+        ("history", render_home(answers.gather_home(repository, name), links)),
+        ("arrays", render_tree(tree, links)),
+        *((links.arrays[path], _render_array(repository, ref, path, end)) for path in arrays),
+        ("storage", render_storage(answers.gather_storage(repository, ref), links)),
+        ("operations", render_operations(answers.gather_operations(repository))),
+    ]
+    body = Html.join(_section(anchor, page) for anchor, page in sections)
+    parts = ("history", "arrays", "storage", "operations")
+    navigation = tag("nav", *(link(f"#{each}", each.title()) for each in parts), aria_label="Parts")
+    style = tag("style", Html(read_style()))
+    return lay_out(Page(f"Report of {ref}", body), name, style, navigation)
+
+
+def _section(anchor: str, page: Page) -> Html:
+    return tag("section", tag("h2", page.title), page.body, id=anchor)
+
+
+def _render_array(repository: Repository, ref: str, path: str, end: float) -> Page:
+    if monotonic() >= end:
+        answer = answers.gather_array(repository, ref, path, reads_values=False)
+        late = "its values were not read, because the report took too long already"
+        return render_array(answer, None, late, _embed, is_asking=False)
+    answer = answers.gather_array(repository, ref, path)
+    preview, reason = answers.try_slice(repository, ref, path, "")
+    return render_array(answer, preview, reason, _embed, is_asking=False)
+
+
+def _embed(answer: answers.ArrayAnswer, preview: Preview) -> Html:
+    data = b64encode(draw_slice(preview.values)).decode()
+    return tag("img", src=f"data:image/png;base64,{data}", alt=f"slice of {answer.array.path}")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from frazil.overview import ChunkMap
+from frazil.overview.contents import ChunkMap
 from frazil.web.html import Html, tag
 
 _SCALE = np.array(

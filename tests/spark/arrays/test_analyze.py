@@ -12,10 +12,9 @@ from pyspark.sql import SparkSession
 import frazil.spark
 from frazil import Repository
 from frazil.errors import InvalidInputError
-from frazil.frames.options import Options
-from frazil.frames.registry import open_table
-from frazil.frames.source import open_source
 from frazil.spark import analyze, transform
+from frazil.tables.scan_plan import open_source, open_table
+from frazil.tables.table_options import Options
 from frazil.xarray import to_icechunk
 from tests.command_line import make_frazil
 

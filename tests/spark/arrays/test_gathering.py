@@ -13,11 +13,9 @@ from pyspark.sql import SparkSession
 import frazil
 from frazil import Repository, Session
 from frazil.errors import OverlappingTasksError
-from frazil.spark.arrays.one_commit import running, write_regions
-from frazil.spark.arrays.report import JobReport
-from frazil.spark.arrays.runner import Runner
-from frazil.spark.arrays.scratch import scratch_arrays
-from frazil.spark.arrays.splitting import configured_rules
+from frazil.spark.job import JobReport
+from frazil.spark.regions import configured_rules
+from frazil.spark.transaction import Runner, running, scratch_arrays, write_regions
 from tests.repositories import dangling_files, manifest_ids, split_every
 from tests.spark.arrays.test_foreach import (
     EXPECTED,

@@ -14,7 +14,7 @@ from frazil.config import RepositoryConfig
 from frazil.credentials import LocalFileSystemAccess, containers_credentials
 from frazil.errors import NodeNotFoundError, StorageError
 from frazil.spark import materialize, rechunk
-from frazil.spark.arrays.materializing import split
+from frazil.spark.arrays.materialize import split
 from frazil.storage import local_filesystem_storage, local_filesystem_store
 from frazil.virtual import VirtualChunkContainer
 from tests.command_line import make_frazil

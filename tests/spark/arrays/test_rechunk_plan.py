@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.byte_sizes import parse_bytes
 from frazil.errors import InvalidInputError
-from frazil.spark.arrays.rechunk_plan import plan_rechunk
+from frazil.spark.arrays.rechunk import plan_rechunk
+from frazil.urls import parse_bytes
 
 AXES = st.lists(
     st.tuples(st.integers(1, 60), st.integers(1, 60), st.integers(1, 60)), min_size=1, max_size=4

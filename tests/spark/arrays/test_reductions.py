@@ -11,19 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.errors import InvalidInputError
-from frazil.spark.arrays.grouping import find_groups
-from frazil.spark.arrays.inputs import Space
-from frazil.spark.arrays.reduction_plan import (
+from frazil.spark.arrays.blocks import Space, find_groups
+from frazil.spark.arrays.reduction import (
     FAN_IN,
     MOST_STATE_BYTES,
+    REDUCTIONS,
     Layout,
+    find_reduction,
     plan_chunks,
     plan_layout,
     plan_levels,
     plan_reduction,
 )
-from frazil.spark.arrays.reductions import REDUCTIONS, find_reduction
-from frazil.spark.arrays.regions import slices_of
+from frazil.spark.regions import slices_of
 
 TYPES = ["f4", "f8", "i2", "u1", "i8", "?"]
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.spark.arrays import regions
+from frazil.spark import regions
 
 AXES = st.lists(
     st.tuples(st.integers(1, 30), st.integers(1, 9), st.integers(0, 29), st.integers(1, 30)),

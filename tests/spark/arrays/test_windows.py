@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.errors import InvalidInputError
-from frazil.spark.arrays.windows import Boundary, plan_margins, window
+from frazil.spark.regions import Boundary, plan_margins, window
 
 MODES: dict[Boundary, str] = {"wrap": "wrap", "nearest": "edge"}
 

@@ -12,13 +12,7 @@ from pyspark import TaskContext
 
 from frazil.spark import Job
 from frazil.storage import Storage
-from frazil.storage.wrappers.forwarding import (
-    STRAIGHT_ON,
-    Course,
-    ForwardingStorage,
-    Request,
-    Verb,
-)
+from frazil.storage.wrappers import STRAIGHT_ON, Course, ForwardingStorage, Request, Verb
 
 T = TypeVar("T")
 

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pyspark
 
-from frazil.spark.java import find_java_home
-from frazil.spark.spark_home import link_spark
+from frazil.spark.spark_session import find_java_home, link_spark
 
 PATIENCE_SECONDS = 600
 """A shared machine pauses; what has not come by then won't come."""

@@ -15,8 +15,7 @@ import frazil
 import frazil.spark
 from frazil.errors import InvalidChunksError, InvalidSourcesError, JobCancelledError
 from frazil.spark import Job
-from frazil.spark.facts import count_slots, find_max_failures, is_connect
-from frazil.spark.fan_out import fan_out
+from frazil.spark.runtime import count_slots, fan_out, find_max_failures, is_connect
 from frazil.storage.local import LocalStorage
 from tests.damages import create_sample
 from tests.spark.clusters import jobs

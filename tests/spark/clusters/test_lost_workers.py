@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 import frazil
 import frazil.spark
-from frazil.session import ForkSession, Session
+from frazil.repository.session import ForkSession, Session
 from frazil.spark import IngestReport, JobReport
 from tests.spark.clusters import jobs
 from tests.spark.clusters.archive import check_history, messages, read

@@ -11,8 +11,7 @@ import frazil
 import frazil.spark
 from frazil.errors import SetupError
 from frazil.spark import Job
-from frazil.spark.fan_out import fan_out
-from frazil.spark.workers import Worker, find_problems, python_path
+from frazil.spark.runtime import Worker, fan_out, find_problems, python_path
 from tests.spark.clusters import jobs
 from tests.spark.clusters.archive import check_history
 from tests.spark.clusters.drivers import driver

@@ -23,7 +23,7 @@ from frazil.errors import (
 )
 from frazil.spark import Job, copy
 from frazil.storage import MemoryStorage, Storage, local_filesystem_storage
-from frazil.storage.wrappers.forwarding import Request, Verb
+from frazil.storage.wrappers import Request, Verb
 from tests.generations import unpack_repositories
 from tests.spark.copying.worlds import (
     ALL_NATIVE,

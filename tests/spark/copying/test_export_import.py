@@ -20,13 +20,8 @@ from frazil.errors import (
     ThrottledError,
 )
 from frazil.spark import export_zarr, import_zarr
-from frazil.storage import (
-    MemoryStorage,
-    Storage,
-    local_filesystem_storage,
-    local_filesystem_store,
-)
-from frazil.storage.wrappers.forwarding import Request, Verb
+from frazil.storage import MemoryStorage, Storage, local_filesystem_storage, local_filesystem_store
+from frazil.storage.wrappers import Request, Verb
 from frazil.virtual import VirtualChunkContainer
 from tests.spark.copying.worlds import Watched, contents
 

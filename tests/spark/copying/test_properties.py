@@ -11,25 +11,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frazil import Repository, RepositoryConfig
-from frazil.assets import Assets
-from frazil.format.dialect import Dialect
+from frazil.format.header import Dialect
 from frazil.format.ids import ChunkId
-from frazil.maintenance.id_columns import column_of
-from frazil.maintenance.limits import WalkLimits
-from frazil.maintenance.walking import find_manifests
+from frazil.maintenance.id_ranges import column_of
+from frazil.maintenance.reachability import WalkLimits, find_manifests
+from frazil.protocols.assets import Assets
 from frazil.spark import copy, export_zarr, import_zarr
-from frazil.spark.copying.choosing import Choice, choose
-from frazil.spark.copying.chunk_lists import (
+from frazil.spark.transfer.copy_objects import (
     SLICES,
     ChunkList,
     CopyChunks,
     ListChunks,
+    Passage,
     cut_slices,
     find_starts,
     name_slice,
 )
-from frazil.spark.copying.objects import Passage
-from frazil.spark.copying.zarr_keys import ChunkKeys, find_keys
+from frazil.spark.transfer.copy_plan import Choice, choose
+from frazil.spark.transfer.export_zarr import ChunkKeys, find_keys
 from frazil.storage import MemoryStorage
 from tests.spark.copying.worlds import contents, create, fill, history, objects, refs, values
 

@@ -7,11 +7,11 @@ import numpy as np
 import zarr
 
 from frazil import Repository, RepositoryConfig
-from frazil.engine.reading import read_ref
-from frazil.format.references import VirtualRef
-from frazil.session import Session
+from frazil.format.chunk_table import VirtualRef
+from frazil.repository.session import Session
+from frazil.repository.store_io import read_ref
 from frazil.storage import Storage
-from frazil.storage.wrappers.forwarding import STRAIGHT_ON, Course, ForwardingStorage, Request
+from frazil.storage.wrappers import STRAIGHT_ON, Course, ForwardingStorage, Request
 
 ALL_NATIVE = RepositoryConfig(inline_chunk_threshold_bytes=0)
 FOLDERS = ("snapshots", "manifests", "transactions", "chunks")

@@ -7,17 +7,19 @@ import numpy as np
 import pytest
 
 from frazil.errors import FormatError
-from frazil.maintenance.id_columns import Ids, IdSet, ids_of
-from frazil.maintenance.shares import cut
-from frazil.spark.garbage.mark_table import (
+from frazil.maintenance.id_ranges import Ids, IdSet, cut, ids_of
+from frazil.spark.maintenance.gc_review import (
+    Found,
     Part,
     Place,
     list_parts,
+    read_review,
     read_share,
+    review,
     split_parts,
+    summarize,
     write_part,
 )
-from frazil.spark.garbage.reviewing import Found, read_review, review, summarize
 from frazil.storage.interface import ObjectInfo
 from frazil.storage.memory import MemoryStorage
 

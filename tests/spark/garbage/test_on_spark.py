@@ -18,7 +18,7 @@ import frazil
 import frazil.spark
 from frazil.maintenance.leases import Lease
 from frazil.storage import Storage
-from frazil.storage.wrappers.forwarding import STRAIGHT_ON, Course, ForwardingStorage, Request, Verb
+from frazil.storage.wrappers import STRAIGHT_ON, Course, ForwardingStorage, Request, Verb
 from frazil.testing.object_server import ObjectServer
 from tests.repositories import dangling_files
 from tests.storage.object_stores import make_s3

@@ -8,7 +8,7 @@ import pytest
 
 import frazil
 from frazil import GCSummary, Repository
-from frazil.format.dialect import Dialect
+from frazil.format.header import Dialect
 from frazil.spark import MaintenancePolicy, collect_garbage, maintain
 from tests.garbage_programs import run_programs
 from tests.garbage_worlds import World

@@ -8,16 +8,12 @@ from pyspark.sql import SparkSession
 
 import frazil.spark
 from frazil.errors import InvalidInputError, JobCancelledError
-from frazil.format.dialect import Dialect
-from frazil.maintenance.checking import (
-    CheckOptions,
-    CheckReport,
-    Repair,
-    check_storage,
-)
-from frazil.repository.health import check_by
-from frazil.spark.health.hands import Hands
-from frazil.spark.health.workers import TaskWorkers
+from frazil.format.header import Dialect
+from frazil.maintenance.check import CheckOptions, check_storage
+from frazil.maintenance.findings import CheckReport, Repair
+from frazil.repository.operations import check_by
+from frazil.spark.maintenance.spark_check import TaskWorkers
+from frazil.spark.maintenance.spark_stats import TaskPool
 from frazil.storage.interface import Storage
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
@@ -46,7 +42,7 @@ DEEP = CheckOptions(decodes_chunks=True, asks_sources=True)
 def hire(storage: Storage) -> TaskWorkers:
     """Workers of this process, to whom all is cut as small as it can be for a cluster."""
     job = frazil.spark.Job(progress=False)
-    return TaskWorkers(Hands(None, job, "driver", storage, 3, task_bytes=1, ids_a_share=1))
+    return TaskWorkers(TaskPool(None, job, "driver", storage, 3, task_bytes=1, ids_a_share=1))
 
 
 def check_by_tasks(storage: Storage) -> CheckReport:

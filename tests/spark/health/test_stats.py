@@ -9,14 +9,11 @@ import zarr
 from pyspark.sql import SparkSession
 
 import frazil.spark
-from frazil.format.dialect import Dialect
-from frazil.maintenance.id_columns import ids_of
-from frazil.maintenance.shares import CELLS
-from frazil.maintenance.statistics import PLACE_SIZE
-from frazil.spark.health.hands import Hands
-from frazil.spark.health.measuring import spread
-from frazil.spark.health.summing import measure
-from frazil.states import ChunkStorageStats
+from frazil.format.header import Dialect
+from frazil.maintenance.id_ranges import CELLS, ids_of
+from frazil.maintenance.stats import PLACE_SIZE
+from frazil.ops import ChunkStorageStats
+from frazil.spark.maintenance.spark_stats import TaskPool, measure, spread
 from frazil.storage.local import LocalStorage
 from tests.damages import ALL_DIALECTS, create_sample
 from tests.generations import REPOSITORY_NAMES
@@ -28,7 +25,7 @@ pytestmark = pytest.mark.xdist_group("spark")
 def measure_by_tasks(repository: frazil.Repository) -> ChunkStorageStats:
     """In this process, cut as small as it can be for a cluster."""
     job = frazil.spark.Job(progress=False)
-    hands = Hands(None, job, "driver", repository.storage, 3, task_bytes=1, ids_a_share=1)
+    hands = TaskPool(None, job, "driver", repository.storage, 3, task_bytes=1, ids_a_share=1)
     return measure(repository, hands)
 
 

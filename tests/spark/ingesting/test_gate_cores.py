@@ -10,15 +10,25 @@ import xarray as xr
 
 from frazil.errors import InvalidInputError
 from frazil.spark import checks
-from frazil.spark.checks.coordinates import find_duplicates, find_gaps, find_turns
-from frazil.spark.checks.findings import render_findings
-from frazil.spark.checks.metadata import find_differences
-from frazil.spark.checks.own import as_checks
-from frazil.spark.checks.running import plan_tasks
-from frazil.spark.checks.samples import choose_samples, count_different, count_samples
-from frazil.spark.checks.subjects import NewRegion, NewVersion, TellsOf
-from frazil.spark.checks.values import count_missing, find_outside, read_blocks
-from frazil.spark.ingesting.gate import is_late
+from frazil.spark.checks.audit import (
+    NewRegion,
+    NewVersion,
+    VariableMetadata,
+    plan_tasks,
+    render_findings,
+)
+from frazil.spark.checks.coordinate_checks import find_duplicates, find_gaps, find_turns
+from frazil.spark.checks.value_checks import (
+    as_checks,
+    choose_samples,
+    count_different,
+    count_missing,
+    count_samples,
+    find_differences,
+    find_outside,
+    read_blocks,
+)
+from frazil.spark.ingestion.write_audit_publish import is_late
 from frazil.virtual import ArrayHeader, FileVersion, SourceHeader
 
 NAN = np.nan
@@ -125,8 +135,8 @@ def test_metadata_is_compared_with_what_was_and_with_files() -> None:
     celsius = {"data_type": "float32", "attributes": {"units": "C"}}
     since = {"data_type": "int64", "attributes": {"units": "days since 2000-01-01"}}
     told = [
-        TellsOf("t", "float32", {"units": "C"}, ("a.nc",)),
-        TellsOf("time", "int64", {"units": "days since 2001-01-01"}, ("a.nc",)),
+        VariableMetadata("t", "float32", {"units": "C"}, ("a.nc",)),
+        VariableMetadata("time", "int64", {"units": "days since 2001-01-01"}, ("a.nc",)),
     ]
     version = NewVersion(
         xr.Dataset(), {"t": kelvin, "time": since}, {"t": celsius}, "time", TWO_FILES, told

@@ -15,7 +15,7 @@ import frazil.spark
 from frazil.errors import JobCancelledError
 from frazil.spark import Job
 from frazil.storage import Storage
-from frazil.storage.wrappers.forwarding import STRAIGHT_ON, Course, ForwardingStorage, Request
+from frazil.storage.wrappers import STRAIGHT_ON, Course, ForwardingStorage, Request
 from tests.spark.ingesting.archives import Ingest, expect, read, save_archive
 
 pytestmark = pytest.mark.xdist_group("spark")

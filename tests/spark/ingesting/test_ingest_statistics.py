@@ -8,7 +8,7 @@ import zarr
 
 import frazil
 import frazil.spark
-from frazil.frames.statistics.analysing import plan_analysis
+from frazil.tables.statistics import plan_analysis
 from tests.spark.ingesting.archives import Ingest, expect, save_archive, save_days
 
 pytestmark = pytest.mark.xdist_group("spark")

@@ -16,10 +16,9 @@ from pyspark.sql import SparkSession
 import frazil
 import frazil.spark
 from frazil.errors import InvalidInputError, InvalidSourcesError
-from frazil.spark.ingesting.native import NativeArray, Part, plan_tasks
-from frazil.spark.ingesting.native_writing import WritePieces
-from frazil.spark.ingesting.parsing import Reading
-from frazil.spark.ingesting.values import OpenSources, SourceToRead
+from frazil.spark.ingestion.ingest_plan import NativeArray, Part, plan_tasks
+from frazil.spark.ingestion.native_write import OpenSources, SourceToRead, WritePieces
+from frazil.spark.ingestion.source_data import Reading
 from frazil.storage import ChunkType
 from tests.spark.ingesting.archives import (
     ENCODING,

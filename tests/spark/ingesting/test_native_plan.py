@@ -10,17 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frazil.errors import InvalidInputError
-from frazil.spark.arrays.regions import Box, slices_of
-from frazil.spark.ingesting.encodings import (
+from frazil.spark.ingestion.encoding_options import (
     LEAST_CHUNK_BYTES,
     MOST_CHUNK_BYTES,
     PLANNED_CHUNK_BYTES,
-    Wishes,
+    EncodingOptions,
     can_encode,
     choose_chunks,
     plan_metadata,
 )
-from frazil.spark.ingesting.native import NativeArray, Part, bounding, plan_pieces, plan_tasks
+from frazil.spark.ingestion.ingest_plan import NativeArray, Part, bounding, plan_pieces, plan_tasks
+from frazil.spark.regions import Box, slices_of
 from frazil.virtual import ArrayHeader
 
 Arrays = list[NativeArray]
@@ -174,11 +174,11 @@ def test_planned_chunks_are_neither_tiny_nor_huge(
 
 
 def test_an_array_is_made_as_asked_and_keeps_its_meaning() -> None:
-    wishes = Wishes(
+    encoding_options = EncodingOptions(
         {"time": 2, "t": {"y": -1, "x": 4}}, {"t": {"compressors": None, "fill_value": 1.0}}
     )
 
-    made = plan_metadata(header(), (8, 6, 8), "time", wishes)
+    made = plan_metadata(header(), (8, 6, 8), "time", encoding_options)
 
     assert made["chunk_grid"]["configuration"]["chunk_shape"] == [2, 6, 4]
     assert [each["name"] for each in made["codecs"]] == ["bytes"]
@@ -188,9 +188,9 @@ def test_an_array_is_made_as_asked_and_keeps_its_meaning() -> None:
 
 
 def test_shards_are_what_is_written_as_one() -> None:
-    wishes = Wishes({"time": 3, "y": 6, "x": 8}, {"t": {"shards": (12, 6, 8)}})
+    encoding_options = EncodingOptions({"time": 3, "y": 6, "x": 8}, {"t": {"shards": (12, 6, 8)}})
 
-    made = plan_metadata(header(), (8, 6, 8), "time", wishes)
+    made = plan_metadata(header(), (8, 6, 8), "time", encoding_options)
 
     assert made["chunk_grid"]["configuration"]["chunk_shape"] == [12, 6, 8]
     assert made["codecs"][0]["configuration"]["chunk_shape"] == [3, 6, 8]
@@ -207,12 +207,12 @@ def test_wishes_that_make_no_sense_are_refused(
     chunks: dict[str, Any], encoding: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InvalidInputError, match=message):
-        Wishes(chunks, encoding)
+        EncodingOptions(chunks, encoding)
 
 
 def test_a_wish_about_an_unknown_dimension_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="along 'day': it has dimensions time"):
-        plan_metadata(header(), (8, 6, 8), "time", Wishes({"t": {"day": 1}}))
+        plan_metadata(header(), (8, 6, 8), "time", EncodingOptions({"t": {"day": 1}}))
 
 
 def test_codecs_that_only_decode_are_found() -> None:

@@ -14,7 +14,7 @@ import zarr
 import frazil
 import frazil.spark
 from frazil.errors import InvalidInputError, InvalidSourcesError
-from frazil.spark.ingesting.ledger import read_ledger
+from frazil.spark.ingestion.ledger import read_ledger
 from tests.spark.ingesting.archives import expect, read, save_archive
 
 pytestmark = pytest.mark.xdist_group("spark")

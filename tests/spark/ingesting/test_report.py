@@ -3,13 +3,13 @@
 from xml.etree import ElementTree
 
 from frazil.spark.checks import Finding
-from frazil.spark.ingesting.parsing import BadFile
-from frazil.spark.ingesting.report import (
+from frazil.spark.ingestion.ingest_report import (
     IngestedFile,
     IngestedVariable,
     IngestReport,
     QuarantinedFile,
 )
+from frazil.spark.ingestion.source_data import BadFile
 from frazil.virtual import Problem, ProblemKind, Report
 
 REPORT = IngestReport(

@@ -9,36 +9,43 @@ import pytest
 import frazil
 from frazil import virtual
 from frazil.errors import InvalidInputError, InvalidSourcesError
-from frazil.format.chunks import ChunkTable
-from frazil.spark.arrays.splitting import configured_rules, plan_sizes
-from frazil.spark.ingesting.arrays import make_room, unite
-from frazil.spark.ingesting.configuring import add_to
-from frazil.spark.ingesting.containers import common_folders, plan_containers
-from frazil.spark.ingesting.cutting import Cutter, write
-from frazil.spark.ingesting.discovery import SourceFile, discover
-from frazil.spark.ingesting.existing import cut_out, read_existing
-from frazil.spark.ingesting.ledger import Entry, Ledger, read_ledger, subtract, write_ledger
-from frazil.spark.ingesting.options import refuse_unknown
-from frazil.spark.ingesting.parsing import (
+from frazil.format.chunk_table import ChunkTable
+from frazil.spark.ingestion.discovery import SourceFile, discover
+from frazil.spark.ingestion.ingest_plan import (
+    IngestPlan,
+    cut_out,
+    loaded_everywhere,
+    plan_ingest,
+    read_existing,
+    refuse_unknown,
+    split_replacing,
+)
+from frazil.spark.ingestion.ingest_tasks import Cutter, write
+from frazil.spark.ingestion.ledger import Entry, Ledger, read_ledger, subtract, write_ledger
+from frazil.spark.ingestion.source_data import (
     BadFile,
     ParsedSource,
     Reading,
+    add_to,
+    common_folders,
     group_files,
     pack,
     parse,
+    plan_containers,
     share_equal,
     unpack,
 )
-from frazil.spark.ingesting.placing import adopt, plan_placement, share_out
-from frazil.spark.ingesting.planning import (
-    IngestPlan,
-    loaded_everywhere,
-    plan_ingest,
-    split_replacing,
+from frazil.spark.ingestion.target_arrays import (
+    adopt,
+    make_room,
+    plan_placement,
+    plan_rules,
+    share_out,
+    unite,
 )
-from frazil.spark.ingesting.splitting import plan_rules
+from frazil.spark.regions import configured_rules, plan_sizes
 from frazil.virtual import FileVersion, Source
-from frazil.virtual.readers.stores import SourceStores
+from frazil.virtual.source_formats import SourceStores
 from tests.spark.ingesting.archives import save_archive, save_days
 
 MOMENT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)

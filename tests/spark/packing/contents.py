@@ -8,8 +8,8 @@ import numpy as np
 import zarr
 
 from frazil import Repository, Session, local_filesystem_storage
-from frazil.engine.reading import read_ref
-from frazil.format.references import ChunkRef, NativeRef
+from frazil.format.chunk_table import ChunkRef, NativeRef
+from frazil.repository.store_io import read_ref
 
 VALUES = np.random.default_rng(5).integers(0, 2**62, (30, 30))
 

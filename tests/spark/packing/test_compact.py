@@ -15,14 +15,13 @@ from hypothesis import strategies as st
 
 import frazil
 from frazil import Repository
-from frazil.engine.writing import set_ref
 from frazil.errors import NodeNotFoundError, RebaseFailedError
-from frazil.format.references import InlineRef, NativeRef
+from frazil.format.chunk_table import InlineRef, NativeRef
+from frazil.repository.store_io import set_ref
 from frazil.spark import compact
-from frazil.spark.arrays.one_commit import Run
-from frazil.spark.arrays.runner import Runner
-from frazil.spark.packing import compacting
-from frazil.spark.packing.stretches import plan_stretches
+from frazil.spark.maintenance import compact_chunks as compacting
+from frazil.spark.maintenance.compact_ranges import plan_stretches
+from frazil.spark.transaction import Run, Runner
 from tests.repositories import create, dangling_files
 from tests.spark.clusters.faults import Meanwhile
 from tests.spark.packing.contents import (

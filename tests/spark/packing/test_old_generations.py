@@ -5,7 +5,7 @@ import pytest
 import zarr
 
 from frazil import Repository, RepositoryConfig, create_legacy
-from frazil.format.dialect import Dialect
+from frazil.format.header import Dialect
 from frazil.spark import compact, rewrite_manifests
 from frazil.storage.memory import MemoryStorage
 from tests.repositories import dangling_files

@@ -12,11 +12,10 @@ from pyspark.sql import SparkSession
 import frazil
 from frazil import Repository
 from frazil.spark import compact, rewrite_manifests
-from frazil.spark.arrays.one_commit import Run
-from frazil.spark.arrays.runner import Runner
-from frazil.spark.packing import tasks
+from frazil.spark.maintenance import compact_ranges as tasks
+from frazil.spark.transaction import Run, Runner
 from frazil.storage import Storage
-from frazil.storage.wrappers.forwarding import STRAIGHT_ON, Course, ForwardingStorage, Request
+from frazil.storage.wrappers import STRAIGHT_ON, Course, ForwardingStorage, Request
 from tests.repositories import dangling_files, manifest_ids, split_every
 from tests.spark.clusters.faults import FailsAtFirst, die
 from tests.spark.packing.contents import (

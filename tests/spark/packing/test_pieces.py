@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.errors import InvalidInputError
-from frazil.spark.packing.pieces import Pieces, Sizes, cut, find_small
-from frazil.spark.packing.sharing import (
+from frazil.spark.maintenance.compact_chunks import (
     FindShared,
     Shared,
     find_shared,
@@ -15,6 +14,7 @@ from frazil.spark.packing.sharing import (
     make_marks,
     unite,
 )
+from frazil.spark.maintenance.compact_ranges import Pieces, Sizes, cut, find_small
 from tests.repositories import create
 
 ID_SIZE = 12

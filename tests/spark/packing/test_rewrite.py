@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 import frazil
 from frazil import ConflictError, FormatError, Repository, Session
-from frazil.engine.writing import set_ref
-from frazil.format.references import InlineRef, NativeRef
+from frazil.format.chunk_table import InlineRef, NativeRef
+from frazil.repository.store_io import set_ref
 from frazil.spark import rewrite_manifests
-from frazil.spark.arrays.splitting import configured_rules
+from frazil.spark.regions import configured_rules
 from tests.repositories import create, manifest_ids, split_every
 from tests.spark.clusters.faults import Meanwhile
 from tests.spark.packing.contents import (

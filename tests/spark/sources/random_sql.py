@@ -31,12 +31,10 @@ from pyspark.sql import DataFrame, SparkSession
 import frazil
 import frazil.spark
 from frazil.errors import IcechunkError
-from frazil.frames.options import Options
-from frazil.frames.registry import open_table
-from frazil.frames.source import open_source
-from frazil.frames.table import Table
-from frazil.spark.sources import views
-from frazil.spark.sources.reading import make_frame
+from frazil.spark.tables import sql as views
+from frazil.spark.tables.read import make_frame
+from frazil.tables.scan_plan import open_source, open_table
+from frazil.tables.table_options import Options, Table
 from frazil.xarray import to_icechunk
 from tests.spark.conftest import FAST_START
 

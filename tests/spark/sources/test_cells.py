@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 import frazil
 import frazil.spark
 from frazil import Repository
-from frazil.engine.array_chunks import spell_ids
 from frazil.errors import InvalidInputError
+from frazil.repository.virtual_refs import spell_ids
 from tests.spark.sources.conftest import Weather
 
 pytestmark = pytest.mark.xdist_group("spark-tables")

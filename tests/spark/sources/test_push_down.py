@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from frazil.spark.sources.data_source import TableReader
+from frazil.spark.tables.data_source import TableReader
 
 pytestmark = pytest.mark.xdist_group("spark-tables")
 _SETTING = "spark.sql.python.filterPushdown.enabled"

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 import frazil
 import frazil.spark
 from frazil.errors import InvalidInputError
-from frazil.frames.registry import ABOUT_REPOSITORY
+from frazil.tables.scan_plan import ABOUT_REPOSITORY
 from tests.spark.sources.conftest import Weather
 from tests.unit.frames.tables.rows import read_table
 

@@ -2,7 +2,7 @@
 
 from pyspark import daemon
 
-from frazil.spark.sources.data_source import NAME
+from frazil.spark.tables.data_source import NAME
 
 assert NAME == "icechunk"
 

@@ -9,10 +9,10 @@ import pytest
 import zarr
 
 from frazil import Repository
-from frazil.assets.cache import WeightedCache
 from frazil.config import CachingConfig, RepositoryConfig
+from frazil.protocols.assets import WeightedCache
 from frazil.storage.memory import MemoryStorage
-from frazil.storage.wrappers.counting import CountingStorage
+from frazil.storage.wrappers import CountingStorage
 from tests.repositories import create, split_every, values_of
 
 
@@ -114,7 +114,7 @@ def test_a_repository_keeps_no_more_than_its_configuration_allows() -> None:
     ]
 
     assert values == [list(range(60))] * 10
-    assets = repository._repository.surroundings.assets
+    assets = repository._repository.context.assets
     assert 0 < assets._snapshots.weight <= 30
     assert 0 < assets._manifests.weight <= 25
     assert 0 < assets._chunks.weight <= 100

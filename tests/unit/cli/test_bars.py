@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from frazil.cli import bars, command
-from frazil.cli.bars import Bars
-from frazil.rendering.progress import OnTerminal
+from frazil.cli import command
+from frazil.cli import terminal as bars
+from frazil.cli.terminal import Bars
+from frazil.progress import OnTerminal
 from tests.command_line import Frazil
 
 

@@ -14,8 +14,8 @@ import zarr
 import frazil
 from frazil import errors
 from frazil.cli.app import make_app
-from frazil.cli.cluster import explain_start
-from frazil.cli.failing import explain
+from frazil.cli.command import explain_start
+from frazil.cli.terminal import explain
 from tests.command_line import Frazil
 
 
@@ -286,7 +286,7 @@ def test_a_process_that_is_started_keeps_another_standard_error(tmp_path: Path) 
     program = f"""
 import subprocess, sys
 from pathlib import Path
-from frazil.cli.cluster import redirected_errors
+from frazil.cli.command import redirected_errors
 
 with Path({str(tmp_path / "log")!r}).open("wb") as log, redirected_errors(log.fileno()):
     child = subprocess.Popen([sys.executable, "-c", "import sys; input(); sys.stderr.write('child')"],

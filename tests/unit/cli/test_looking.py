@@ -6,7 +6,7 @@ import xarray as xr
 import zarr
 
 import frazil
-from frazil.engine.describing import describe_file
+from frazil.repository.inspect import describe_file
 from tests.command_line import Frazil
 
 

@@ -11,8 +11,7 @@ from frazil.config import (
     ManifestSplitDimCondition,
     ManifestSplittingConfig,
 )
-from frazil.config.preload_conditions import DEFAULT_PRELOAD_IF
-from frazil.config.split_conditions import AnyDimCondition
+from frazil.config.conditions import DEFAULT_PRELOAD_IF, AnyDimCondition
 from tests.configs import PRELOAD_IF, SPLITTING
 
 Preload, Split, Dim = ManifestPreloadCondition, ManifestSplitCondition, ManifestSplitDimCondition

@@ -1,10 +1,14 @@
 """What a configuration means."""
 
 from frazil.config import CompressionConfig, ManifestConfig, RepositoryConfig
-from frazil.config.effective import EffectiveRetries, close_prefix, resolve_config
-from frazil.config.manifests import DEFAULT_SPLIT_SIZES
-from frazil.config.preload_conditions import DEFAULT_PRELOAD_IF
-from frazil.format.v2.locations import LocationCompression
+from frazil.config.conditions import DEFAULT_PRELOAD_IF
+from frazil.config.settings import (
+    DEFAULT_SPLIT_SIZES,
+    EffectiveRetries,
+    close_prefix,
+    resolve_config,
+)
+from frazil.format.v2.manifest_encoder import LocationCompression
 from frazil.virtual import VirtualChunkContainer
 from tests.configs import PRELOAD_IF, SPLITTING, STORES, full_config
 

@@ -7,7 +7,7 @@ import pytest
 
 import frazil
 from frazil.config import CachingConfig, CompressionConfig, RepositoryConfig
-from frazil.config.repository import merge_configs
+from frazil.config.settings import merge_configs
 from frazil.errors import InvalidInputError
 from frazil.storage import ObjectStoreConfig, StorageRetriesSettings, StorageSettings
 from frazil.virtual import VirtualChunkContainer

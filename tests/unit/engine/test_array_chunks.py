@@ -3,19 +3,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.engine.array_chunks import (
+from frazil.errors import InvalidInputError, NodeNotFoundError
+from frazil.format.chunk_table import NativeRef, VirtualRef
+from frazil.format.header import Dialect
+from frazil.format.ids import ChunkId
+from frazil.repository.session_state import SessionState
+from frazil.repository.virtual_refs import (
     ChunkBatch,
     all_virtual_chunk_locations,
     chunk_batches,
     chunk_type,
+    set_virtual_ref,
     spell_ids,
 )
-from frazil.engine.state import SessionState
-from frazil.engine.virtual_refs import set_virtual_ref
-from frazil.errors import InvalidInputError, NodeNotFoundError
-from frazil.format.dialect import Dialect
-from frazil.format.ids import ChunkId
-from frazil.format.references import NativeRef, VirtualRef
 from frazil.storage import ChunkType
 from tests.engine_sessions import (
     commit_change,
@@ -30,10 +30,10 @@ from tests.engine_sessions import (
 @pytest.fixture
 def state() -> SessionState:
     """A session with inline chunks in `/g/a`, a native one at 1 and, uncommitted, a virtual at 2."""
-    surroundings = create_surroundings()
-    plant(surroundings)
-    commit_change(surroundings, lambda s: write_chunks(s, "/g/a", 1, data=b"n" * 2000))
-    session = open_session(surroundings)
+    context = create_surroundings()
+    plant(context)
+    commit_change(context, lambda s: write_chunks(s, "/g/a", 1, data=b"n" * 2000))
+    session = open_session(context)
     ref = VirtualRef("s3://bucket/key", 7, 9)
     set_virtual_ref(session, "g/a/c/2", ref, validate_container=False)
     return session
@@ -75,10 +75,10 @@ def test_what_is_no_array_has_no_chunks(state: SessionState) -> None:
 
 @pytest.mark.parametrize("dialect", Dialect, ids=lambda dialect: dialect.value)
 def test_an_array_without_chunks_has_none_in_every_generation(dialect: Dialect) -> None:
-    surroundings = create_surroundings(dialect)
-    plant(surroundings)
-    commit_change(surroundings, lambda s: set_array(s, "/empty", 4))
-    session = open_session(surroundings)
+    context = create_surroundings(dialect)
+    plant(context)
+    commit_change(context, lambda s: set_array(s, "/empty", 4))
+    session = open_session(context)
 
     assert list(chunk_batches(session, "/empty", 10)) == []
     assert len(session.view.table(session.view.get_node("/empty"))) == 0

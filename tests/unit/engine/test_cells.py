@@ -6,19 +6,17 @@ import numpy as np
 import pytest
 
 from frazil.conflicts import ConflictDetector
-from frazil.engine.cells import WrittenCell, write_cell, write_part
-from frazil.engine.commits import CommitText
-from frazil.engine.forks import fork, merge
-from frazil.engine.opening import create
-from frazil.engine.rebasing import commit_with_rebase
-from frazil.engine.state import SessionState, Surroundings
-from frazil.engine.writing import set_chunk
 from frazil.errors import RebaseFailedError
-from frazil.format.chunks import ChunkTable
+from frazil.format.chunk_table import ChunkRef, ChunkTable, InlineRef, VirtualRef
 from frazil.format.coordinates import Coordinates, Extents, grid_of
-from frazil.format.dialect import Dialect
-from frazil.format.references import ChunkRef, InlineRef, VirtualRef
+from frazil.format.header import Dialect
 from frazil.format.snapshot import ManifestRef, Node
+from frazil.repository.changes import PrewrittenManifest, write_cell, write_part
+from frazil.repository.commit import CommitText, fork, merge
+from frazil.repository.context import create
+from frazil.repository.rebase import commit_with_rebase
+from frazil.repository.session_state import RepositoryContext, SessionState
+from frazil.repository.store_io import set_chunk
 from frazil.storage.memory import MemoryStorage
 from tests.engine_sessions import commit, open_session, set_array
 from tests.repositories import split_every
@@ -28,9 +26,9 @@ FIRST, SECOND = ((0, 4),), ((4, 8),)
 
 
 @pytest.fixture
-def surroundings() -> Surroundings:
+def context() -> RepositoryContext:
     """An array of eight chunks in manifests of four, of which the first five have chunks."""
-    found = create(MemoryStorage(), Dialect.V2, split_every(4)).surroundings
+    found = create(MemoryStorage(), Dialect.V2, split_every(4)).context
     state = open_session(found)
     set_array(state, PATH, 8)
     for number in range(5):
@@ -43,7 +41,7 @@ def node_of(state: SessionState) -> Node:
     return state.view.get_node(PATH)
 
 
-def write(state: SessionState, box: Extents, *places: int) -> WrittenCell:
+def write(state: SessionState, box: Extents, *places: int) -> PrewrittenManifest:
     """What a worker does with references at some places of a cell."""
     base = base_of(state, box)
     return write_cell(state.assets, node_of(state).id, box, base, new(*places))
@@ -66,7 +64,7 @@ def rows(*places: int) -> Coordinates:
     return np.array(places, np.uint32).reshape(-1, 1)
 
 
-def adopt(state: SessionState, cell: WrittenCell) -> None:
+def adopt(state: SessionState, cell: PrewrittenManifest) -> None:
     state.changes.edit_chunks(node_of(state)).adopt(pickle.loads(pickle.dumps(cell)))
 
 
@@ -90,8 +88,8 @@ def manifests_in(state: SessionState) -> list[object]:
     return [ref.id for ref in array.manifests]
 
 
-def test_a_commit_points_to_the_file_that_a_worker_wrote(surroundings: Surroundings) -> None:
-    state = open_session(surroundings)
+def test_a_commit_points_to_the_file_that_a_worker_wrote(context: RepositoryContext) -> None:
+    state = open_session(context)
     kept = manifests_in(state)[0]
     cell = write(state, SECOND, 5, 7)
 
@@ -100,26 +98,26 @@ def test_a_commit_points_to_the_file_that_a_worker_wrote(surroundings: Surroundi
     commit(state)
 
     assert manifests_in(state) == [kept, cell.file.id]
-    assert found_in(open_session(surroundings)) == "ooooon-n"
+    assert found_in(open_session(context)) == "ooooon-n"
     files = {file.id: file for file in state.view.snapshot.manifest_files}
     assert files[cell.file.id] == cell.file
     assert cell.file.num_chunk_refs == 3
 
 
 def test_the_log_tells_what_the_worker_set_and_not_what_was_there(
-    surroundings: Surroundings,
+    context: RepositoryContext,
 ) -> None:
-    state = open_session(surroundings)
+    state = open_session(context)
     node_id = node_of(state).id
     adopt(state, write(state, SECOND, 5, 7))
 
-    log = surroundings.assets.read_transaction_log(commit(state))
+    log = context.assets.read_transaction_log(commit(state))
 
     assert log.updated_chunks[node_id].tolist() == [[5], [7]]
 
 
-def test_a_full_cell_needs_no_list_of_its_chunks(surroundings: Surroundings) -> None:
-    state = open_session(surroundings)
+def test_a_full_cell_needs_no_list_of_its_chunks(context: RepositoryContext) -> None:
+    state = open_session(context)
 
     cell = write(state, SECOND, 4, 5, 6, 7)
 
@@ -127,8 +125,8 @@ def test_a_full_cell_needs_no_list_of_its_chunks(surroundings: Surroundings) -> 
     assert cell.coordinates().tolist() == [[4], [5], [6], [7]]
 
 
-def test_an_edit_in_the_cell_counts_more(surroundings: Surroundings) -> None:
-    state = open_session(surroundings)
+def test_an_edit_in_the_cell_counts_more(context: RepositoryContext) -> None:
+    state = open_session(context)
     cell = write(state, SECOND, 5, 6, 7)
     adopt(state, cell)
 
@@ -136,55 +134,55 @@ def test_an_edit_in_the_cell_counts_more(surroundings: Surroundings) -> None:
 
     assert found_in(state) == "ooooonwn"
     commit(state)
-    assert found_in(open_session(surroundings)) == "ooooonwn"
+    assert found_in(open_session(context)) == "ooooonwn"
     assert cell.file.id not in manifests_in(state)
 
 
-def test_a_cell_counts_more_than_an_edit_before_it(surroundings: Surroundings) -> None:
-    state = open_session(surroundings)
+def test_a_cell_counts_more_than_an_edit_before_it(context: RepositoryContext) -> None:
+    state = open_session(context)
     set_chunk(state, PATH, (6,), b"written")
 
     adopt(state, write(state, SECOND, 5, 6))
 
     assert found_in(state) == "ooooonn-"
     commit(state)
-    assert found_in(open_session(surroundings)) == "ooooonn-"
+    assert found_in(open_session(context)) == "ooooonn-"
 
 
-def test_of_two_workers_with_one_cell_both_count(surroundings: Surroundings) -> None:
-    state = open_session(surroundings)
+def test_of_two_workers_with_one_cell_both_count(context: RepositoryContext) -> None:
+    state = open_session(context)
 
     adopt(state, write(state, SECOND, 5))
     adopt(state, write(state, SECOND, 5, 7))
 
     assert found_in(state) == "ooooon-n"
     commit(state)
-    assert found_in(open_session(surroundings)) == "ooooon-n"
+    assert found_in(open_session(context)) == "ooooon-n"
 
 
-def test_a_box_that_is_no_cell_is_merged(surroundings: Surroundings) -> None:
-    state = open_session(surroundings)
+def test_a_box_that_is_no_cell_is_merged(context: RepositoryContext) -> None:
+    state = open_session(context)
 
     adopt(state, write(state, ((2, 7),), 2, 6))
 
     assert found_in(state) == "oonoo-n-"
     commit(state)
-    assert found_in(open_session(surroundings)) == "oonoo-n-"
+    assert found_in(open_session(context)) == "oonoo-n-"
 
 
-def test_a_cell_that_another_worker_reaches_into_is_merged(surroundings: Surroundings) -> None:
-    state = open_session(surroundings)
+def test_a_cell_that_another_worker_reaches_into_is_merged(context: RepositoryContext) -> None:
+    state = open_session(context)
 
     adopt(state, write(state, ((2, 7),), 2, 6))
     adopt(state, write(state, SECOND, 5))
 
     assert found_in(state) == "oonoonn-"
     commit(state)
-    assert found_in(open_session(surroundings)) == "oonoonn-"
+    assert found_in(open_session(context)) == "oonoonn-"
 
 
-def test_what_a_worker_deleted_is_gone_and_told(surroundings: Surroundings) -> None:
-    state = open_session(surroundings)
+def test_what_a_worker_deleted_is_gone_and_told(context: RepositoryContext) -> None:
+    state = open_session(context)
     cell = write_cell(
         state.assets, node_of(state).id, SECOND, base_of(state, SECOND), new(5), rows(4, 6)
     )
@@ -192,15 +190,15 @@ def test_what_a_worker_deleted_is_gone_and_told(surroundings: Surroundings) -> N
     adopt(state, cell)
     assert found_in(state) == "oooo-n--"
     node_id = node_of(state).id
-    log = surroundings.assets.read_transaction_log(commit(state))
+    log = context.assets.read_transaction_log(commit(state))
 
-    assert found_in(open_session(surroundings)) == "oooo-n--"
+    assert found_in(open_session(context)) == "oooo-n--"
     assert cell.file.id in manifests_in(state)
     assert log.updated_chunks[node_id].tolist() == [[4], [5], [6]]
 
 
-def test_parts_are_merged_with_what_is_there(surroundings: Surroundings) -> None:
-    state = open_session(surroundings)
+def test_parts_are_merged_with_what_is_there(context: RepositoryContext) -> None:
+    state = open_session(context)
     id = node_of(state).id
     parts = [
         write_part(state.assets, id, new(1, 6), rows(3)),
@@ -211,12 +209,12 @@ def test_parts_are_merged_with_what_is_there(surroundings: Surroundings) -> None
 
     assert found_in(state) == "-no--nn-"
     commit(state)
-    assert found_in(open_session(surroundings)) == "-no--nn-"
+    assert found_in(open_session(context)) == "-no--nn-"
     assert not {part.file.id for part in parts} & {*manifests_in(state)}
 
 
-def test_cells_come_back_with_a_fork(surroundings: Surroundings) -> None:
-    state = open_session(surroundings)
+def test_cells_come_back_with_a_fork(context: RepositoryContext) -> None:
+    state = open_session(context)
     forked = fork(state)
     cell = write(forked, SECOND, 5)
     adopt(forked, cell)
@@ -224,7 +222,7 @@ def test_cells_come_back_with_a_fork(surroundings: Surroundings) -> None:
     merge(state, pickle.loads(pickle.dumps(forked)))
     commit(state)
 
-    assert found_in(open_session(surroundings)) == "ooooon--"
+    assert found_in(open_session(context)) == "ooooon--"
     assert cell.file.id in manifests_in(state)
 
 
@@ -234,30 +232,30 @@ def test_cells_come_back_with_a_fork(surroundings: Surroundings) -> None:
     ids=["another cell", "the same cell", "a chunk that was there"],
 )
 def test_others_may_commit_meanwhile_to_other_chunks(
-    surroundings: Surroundings, theirs: tuple[int, ...], expected: str
+    context: RepositoryContext, theirs: tuple[int, ...], expected: str
 ) -> None:
-    state = open_session(surroundings)
+    state = open_session(context)
     adopt(state, write(state, SECOND, 5))
-    other = open_session(surroundings)
+    other = open_session(context)
     set_chunk(other, PATH, theirs, b"written")
     commit(other)
 
     commit_with_rebase(state, CommitText("rebased", {}), ConflictDetector(), 3)
 
-    assert found_in(open_session(surroundings)) == expected
+    assert found_in(open_session(context)) == expected
 
 
-def test_others_may_not_commit_meanwhile_to_the_same_chunk(surroundings: Surroundings) -> None:
-    state = open_session(surroundings)
+def test_others_may_not_commit_meanwhile_to_the_same_chunk(context: RepositoryContext) -> None:
+    state = open_session(context)
     adopt(state, write(state, SECOND, 5))
-    other = open_session(surroundings)
+    other = open_session(context)
     set_chunk(other, PATH, (5,), b"written")
     commit(other)
 
     with pytest.raises(RebaseFailedError):
         commit_with_rebase(state, CommitText("rebased", {}), ConflictDetector(), 3)
 
-    assert found_in(open_session(surroundings)) == "ooooow--"
+    assert found_in(open_session(context)) == "ooooow--"
 
 
 @pytest.mark.parametrize("box", [(), ((2, 4),), ((0, 2), (5, 6), (1, 4))])

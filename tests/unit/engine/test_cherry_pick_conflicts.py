@@ -4,15 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from frazil.conflicts import (
-    Conflict,
-    ConflictType,
-)
-from frazil.engine.state import Surroundings
-from frazil.errors import (
-    RebaseFailedError,
-    SessionStateError,
-)
+from frazil.conflicts import Conflict, ConflictType
+from frazil.errors import RebaseFailedError, SessionStateError
+from frazil.repository.session_state import RepositoryContext
 from tests.engine_branches import (
     OURS,
     SIDE,
@@ -36,7 +30,7 @@ from tests.engine_sessions import (
 
 
 @pytest.fixture
-def surroundings() -> Surroundings:
+def context() -> RepositoryContext:
     """A repository with a small tree, and a branch beside `main` that starts there."""
     return fork_history(create_surroundings())
 
@@ -77,67 +71,67 @@ MEETINGS: dict[ConflictType, tuple[str, Change, Change]] = {
 
 @pytest.mark.parametrize("expected", MEETINGS, ids=lambda each: each.name)
 def test_every_conflict_is_found_as_in_a_rebase(
-    surroundings: Surroundings, expected: ConflictType
+    context: RepositoryContext, expected: ConflictType
 ) -> None:
     path, ours, theirs = MEETINGS[expected]
-    id = change(surroundings, SIDE, ours)
-    tip = change(surroundings, MAIN, theirs)
+    id = change(context, SIDE, ours)
+    tip = change(context, MAIN, theirs)
 
-    assert conflicts_of(lambda: pick(surroundings, id)) == [Conflict(expected, path)]
+    assert conflicts_of(lambda: pick(context, id)) == [Conflict(expected, path)]
 
-    assert surroundings.protocol.lookup_branch(MAIN) == tip
+    assert context.protocol.lookup_branch(MAIN) == tip
 
 
-def test_chunks_that_both_wrote_are_told_and_decided_about(surroundings: Surroundings) -> None:
-    id = change(surroundings, SIDE, writes(1, 2))
-    tip = change(surroundings, MAIN, writes(2, 3, data=b"m"))
-    found = conflicts_of(lambda: pick(surroundings, id))
+def test_chunks_that_both_wrote_are_told_and_decided_about(context: RepositoryContext) -> None:
+    id = change(context, SIDE, writes(1, 2))
+    tip = change(context, MAIN, writes(2, 3, data=b"m"))
+    found = conflicts_of(lambda: pick(context, id))
     assert found == [Conflict(ConflictType.ChunkDoubleUpdate, "/g/a", [[2]])]
 
-    assert read_chunks(pick(surroundings, id, OURS), "/g/a") == "0ssm0000"
-    surroundings.protocol.reset_branch(MAIN, tip)
-    assert read_chunks(pick(surroundings, id, THEIRS), "/g/a") == "0smm0000"
+    assert read_chunks(pick(context, id, OURS), "/g/a") == "0ssm0000"
+    context.protocol.reset_branch(MAIN, tip)
+    assert read_chunks(pick(context, id, THEIRS), "/g/a") == "0smm0000"
 
 
-def test_a_commit_that_gives_up_everything_is_not_made(surroundings: Surroundings) -> None:
-    id = change(surroundings, SIDE, writes(2))
-    change(surroundings, MAIN, writes(2, data=b"m"))
+def test_a_commit_that_gives_up_everything_is_not_made(context: RepositoryContext) -> None:
+    id = change(context, SIDE, writes(2))
+    change(context, MAIN, writes(2, data=b"m"))
 
     with pytest.raises(SessionStateError) as refused:
-        pick(surroundings, id, THEIRS)
+        pick(context, id, THEIRS)
 
     assert refused.value.kind == "no-changes-to-commit"
 
 
-def test_a_solver_may_delete_what_was_changed(surroundings: Surroundings) -> None:
-    id = change(surroundings, SIDE, deletes("/g"))
-    change(surroundings, MAIN, writes(2), describes("/g/new"))
+def test_a_solver_may_delete_what_was_changed(context: RepositoryContext) -> None:
+    id = change(context, SIDE, deletes("/g"))
+    change(context, MAIN, writes(2), describes("/g/new"))
 
-    assert paths_of(pick(surroundings, id, OURS)) == ["/", "/h"]
+    assert paths_of(pick(context, id, OURS)) == ["/", "/h"]
 
 
 def test_what_the_commit_builds_on_and_the_branch_has_not_is_a_conflict(
-    surroundings: Surroundings,
+    context: RepositoryContext,
 ) -> None:
-    change(surroundings, SIDE, lambda s: set_array(s, "/g/a", 16), writes(0))
-    beyond = change(surroundings, SIDE, writes(0, 12))
-    change(surroundings, SIDE, describes("/group"))
-    inside = change(surroundings, SIDE, describes("/group/inside"))
+    change(context, SIDE, lambda s: set_array(s, "/g/a", 16), writes(0))
+    beyond = change(context, SIDE, writes(0, 12))
+    change(context, SIDE, describes("/group"))
+    inside = change(context, SIDE, describes("/group/inside"))
 
-    assert conflicts_of(lambda: pick(surroundings, beyond)) == [
+    assert conflicts_of(lambda: pick(context, beyond)) == [
         Conflict(ConflictType.ChunksUpdatedInUpdatedArray, "/g/a"),
         Conflict(ConflictType.ChunkDoubleUpdate, "/g/a", [[0]]),
     ]
-    assert conflicts_of(lambda: pick(surroundings, inside)) == [
+    assert conflicts_of(lambda: pick(context, inside)) == [
         Conflict(ConflictType.NewNodeInInvalidGroup, "/group")
     ]
 
 
-def test_a_commit_can_not_be_picked_twice(surroundings: Surroundings) -> None:
-    made = change(surroundings, SIDE, describes("/n"))
-    pick(surroundings, made)
+def test_a_commit_can_not_be_picked_twice(context: RepositoryContext) -> None:
+    made = change(context, SIDE, describes("/n"))
+    pick(context, made)
 
-    assert conflicts_of(lambda: pick(surroundings, made)) == [
+    assert conflicts_of(lambda: pick(context, made)) == [
         Conflict(ConflictType.NewNodeConflictsWithExistingNode, "/n")
     ]
 
@@ -145,28 +139,28 @@ def test_a_commit_can_not_be_picked_twice(surroundings: Surroundings) -> None:
 # Moves
 
 
-def test_moves_can_not_be_picked_whatever_the_solver(surroundings: Surroundings) -> None:
-    id = move(surroundings, SIDE, "/g/a", "/h/a")
+def test_moves_can_not_be_picked_whatever_the_solver(context: RepositoryContext) -> None:
+    id = move(context, SIDE, "/g/a", "/h/a")
 
-    found = conflicts_of(lambda: pick(surroundings, id, OURS))
+    found = conflicts_of(lambda: pick(context, id, OURS))
 
     assert found == [Conflict(ConflictType.MoveOperationCannotBeRebased, "/h/a")]
 
 
-def test_nothing_can_be_picked_over_moves(surroundings: Surroundings) -> None:
-    id = change(surroundings, SIDE, writes(1))
-    move(surroundings, MAIN, "/g/b", "/h/b")
+def test_nothing_can_be_picked_over_moves(context: RepositoryContext) -> None:
+    id = change(context, SIDE, writes(1))
+    move(context, MAIN, "/g/b", "/h/b")
 
-    found = conflicts_of(lambda: pick(surroundings, id, OURS))
+    found = conflicts_of(lambda: pick(context, id, OURS))
 
     assert found == [Conflict(ConflictType.MoveOperationCannotBeRebased, "")]
 
 
-def test_a_node_that_is_there_at_another_path_is_a_conflict(surroundings: Surroundings) -> None:
-    id = change(surroundings, SIDE, describes("/n"))
-    pick(surroundings, id)
-    move(surroundings, MAIN, "/n", "/moved")
+def test_a_node_that_is_there_at_another_path_is_a_conflict(context: RepositoryContext) -> None:
+    id = change(context, SIDE, describes("/n"))
+    pick(context, id)
+    move(context, MAIN, "/n", "/moved")
 
-    assert conflicts_of(lambda: pick(surroundings, id)) == [
+    assert conflicts_of(lambda: pick(context, id)) == [
         Conflict(ConflictType.NewNodeConflictsWithExistingNode, "/moved")
     ]

@@ -1,11 +1,11 @@
 import pytest
 
 from frazil.conflicts import BasicConflictSolver
-from frazil.engine.commits import CommitText
-from frazil.engine.rebasing import commit_with_rebase
-from frazil.engine.state import SessionState, Surroundings
 from frazil.errors import ConflictError
-from frazil.format.dialect import Dialect
+from frazil.format.header import Dialect
+from frazil.repository.commit import CommitText
+from frazil.repository.rebase import commit_with_rebase
+from frazil.repository.session_state import RepositoryContext, SessionState
 from tests.engine_sessions import (
     WITH_LOGS,
     commit_change,
@@ -22,7 +22,7 @@ SOLVER = BasicConflictSolver()
 
 
 @pytest.fixture
-def surroundings() -> Surroundings:
+def context() -> RepositoryContext:
     """A repository with a small tree."""
     created = create_surroundings()
     plant(created)
@@ -32,14 +32,14 @@ def surroundings() -> Surroundings:
 def commit_ours(state: SessionState, tries: int = 10) -> dict[str, object]:
     """Commit with a rebase; gives the metadata of the commit."""
     id = commit_with_rebase(state, CommitText("ours", {"by": "us"}), SOLVER, tries)
-    return dict(state.surroundings.protocol.lookup_snapshot(id).metadata)
+    return dict(state.context.protocol.lookup_snapshot(id).metadata)
 
 
 @pytest.mark.parametrize("dialect", WITH_LOGS[-2:], ids=lambda dialect: dialect.value)
 def test_a_commit_tells_how_often_it_was_rebased(dialect: Dialect) -> None:
-    surroundings = create_surroundings(dialect)
-    plant(surroundings)
-    first, second = open_session(surroundings), open_session(surroundings)
+    context = create_surroundings(dialect)
+    plant(context)
+    first, second = open_session(context), open_session(context)
     set_group(first, "/one")
     set_group(second, "/two")
 
@@ -47,10 +47,10 @@ def test_a_commit_tells_how_often_it_was_rebased(dialect: Dialect) -> None:
     assert commit_ours(second) == {"by": "us", "__icechunk": {"rebase_attempts": 1}}
 
 
-def test_a_commit_that_may_not_be_tried_again_raises(surroundings: Surroundings) -> None:
-    state = open_session(surroundings)
+def test_a_commit_that_may_not_be_tried_again_raises(context: RepositoryContext) -> None:
+    state = open_session(context)
     set_group(state, "/one")
-    commit_change(surroundings, lambda s: set_group(s, "/two"))
+    commit_change(context, lambda s: set_group(s, "/two"))
 
     with pytest.raises(ConflictError) as refused:
         commit_ours(state, tries=0)
@@ -59,11 +59,11 @@ def test_a_commit_that_may_not_be_tried_again_raises(surroundings: Surroundings)
     assert commit_ours(state, tries=1)
 
 
-def test_a_commit_lands_even_if_nothing_of_it_is_left(surroundings: Surroundings) -> None:
-    state = open_session(surroundings)
+def test_a_commit_lands_even_if_nothing_of_it_is_left(context: RepositoryContext) -> None:
+    state = open_session(context)
     delete(state, "/g")
-    commit_change(surroundings, lambda s: delete(s, "/g"))
+    commit_change(context, lambda s: delete(s, "/g"))
 
     commit_ours(state)
 
-    assert paths_of(latest(surroundings)) == ["/", "/h"]
+    assert paths_of(latest(context)) == ["/", "/h"]

@@ -2,12 +2,17 @@ import numpy as np
 import pytest
 
 from frazil.conflicts import BasicConflictSolver, ConflictDetector, ConflictType, VersionSelection
-from frazil.engine.conflict_rules import Clash, Theirs, describe_ours, find_clashes
-from frazil.engine.conflict_solving import plan_solution
-from frazil.engine.moving import move_node
-from frazil.engine.state import SessionState
 from frazil.format.ids import NodeId
-from frazil.states import SessionMode
+from frazil.ops import SessionMode
+from frazil.repository.conflict_rules import (
+    Clash,
+    Theirs,
+    describe_ours,
+    find_clashes,
+    plan_solution,
+)
+from frazil.repository.moves import move_node
+from frazil.repository.session_state import SessionState
 from tests.engine_sessions import (
     Change,
     commit,
@@ -25,14 +30,14 @@ Found = list[tuple[ConflictType, str]]
 
 def clash(ours: Change, theirs: Change, mode: SessionMode = SessionMode.writable) -> list[Clash]:
     """What is found between two sessions that start from the same tree."""
-    surroundings = create_surroundings()
-    plant(surroundings)
-    our_session = open_session(surroundings, mode)
-    their_session = open_session(surroundings)
+    context = create_surroundings()
+    plant(context)
+    our_session = open_session(context, mode)
+    their_session = open_session(context)
     theirs(their_session)
     id = commit(their_session)
     ours(our_session)
-    assets = surroundings.assets
+    assets = context.assets
     side = Theirs(assets.read_transaction_log(id), assets.read_snapshot(id).nodes)
     return find_clashes(describe_ours(our_session.changes, our_session.view.snapshot.nodes), side)
 

@@ -1,18 +1,17 @@
 import numpy as np
 import pytest
 
-from frazil.engine import writing
-from frazil.engine.diffing import diff, status
-from frazil.engine.moving import move_node
-from frazil.engine.snapshot_comparison import compare_snapshots
-from frazil.engine.state import Surroundings
-from frazil.engine.virtual_refs import set_virtual_ref
 from frazil.errors import InvalidInputError, SnapshotNotFoundError
-from frazil.format.dialect import Dialect
+from frazil.format.chunk_table import VirtualRef
+from frazil.format.header import Dialect
 from frazil.format.ids import SnapshotId
-from frazil.format.references import VirtualRef
+from frazil.ops import SessionMode
+from frazil.repository import store_io as writing
+from frazil.repository.diff import compare_snapshots, diff, status
+from frazil.repository.moves import move_node
+from frazil.repository.session_state import RepositoryContext
+from frazil.repository.virtual_refs import set_virtual_ref
 from frazil.snapshots import Diff
-from frazil.states import SessionMode
 from tests.engine_sessions import (
     Change,
     commit,
@@ -31,25 +30,25 @@ EIGHT = [[index] for index in range(8)]
 
 
 @pytest.fixture(params=ALL, ids=lambda dialect: dialect.value)
-def surroundings(request: pytest.FixtureRequest) -> Surroundings:
+def context(request: pytest.FixtureRequest) -> RepositoryContext:
     """A repository of any generation with a small tree."""
     created = create_surroundings(request.param)
     plant(created)
     return created
 
 
-def diff_of(surroundings: Surroundings, *changes: Change) -> Diff:
+def diff_of(context: RepositoryContext, *changes: Change) -> Diff:
     """The diff of one commit."""
-    before = surroundings.protocol.lookup_branch("main")
-    return diff(surroundings.protocol, before, commit_change(surroundings, *changes))
+    before = context.protocol.lookup_branch("main")
+    return diff(context.protocol, before, commit_change(context, *changes))
 
 
 # Between snapshots, in every generation
 
 
-def test_all_that_a_commit_changed_is_told(surroundings: Surroundings) -> None:
+def test_all_that_a_commit_changed_is_told(context: RepositoryContext) -> None:
     found = diff_of(
-        surroundings,
+        context,
         lambda s: set_group(s, "/n"),
         lambda s: set_array(s, "/n/a", 3),
         lambda s: write_chunks(s, "/n/a", 2),
@@ -74,34 +73,34 @@ def test_all_that_a_commit_changed_is_told(surroundings: Surroundings) -> None:
     )
 
 
-def test_a_commit_of_nothing_is_empty(surroundings: Surroundings) -> None:
-    assert diff_of(surroundings).is_empty()
+def test_a_commit_of_nothing_is_empty(context: RepositoryContext) -> None:
+    assert diff_of(context).is_empty()
 
 
 def test_a_node_that_takes_the_place_of_another_is_both_new_and_deleted(
-    surroundings: Surroundings,
+    context: RepositoryContext,
 ) -> None:
-    found = diff_of(surroundings, lambda s: delete(s, "/g/a"), lambda s: set_array(s, "/g/a", 2))
+    found = diff_of(context, lambda s: delete(s, "/g/a"), lambda s: set_array(s, "/g/a", 2))
 
     assert (found.new_arrays, found.deleted_arrays) == ({"/g/a"}, {"/g/a"})
 
 
-def test_several_commits_are_one_diff(surroundings: Surroundings) -> None:
-    before = surroundings.protocol.lookup_branch("main")
-    commit_change(surroundings, lambda s: set_array(s, "/n", 2), lambda s: write_chunks(s, "/n", 1))
-    commit_change(surroundings, lambda s: write_chunks(s, "/g/a", 1, data=b"1"))
-    commit_change(surroundings, lambda s: delete(s, "/n"))
-    tip = commit_change(surroundings, lambda s: write_chunks(s, "/g/a", 0, data=b"2"))
+def test_several_commits_are_one_diff(context: RepositoryContext) -> None:
+    before = context.protocol.lookup_branch("main")
+    commit_change(context, lambda s: set_array(s, "/n", 2), lambda s: write_chunks(s, "/n", 1))
+    commit_change(context, lambda s: write_chunks(s, "/g/a", 1, data=b"1"))
+    commit_change(context, lambda s: delete(s, "/n"))
+    tip = commit_change(context, lambda s: write_chunks(s, "/g/a", 0, data=b"2"))
 
-    found = diff(surroundings.protocol, before, tip)
+    found = diff(context.protocol, before, tip)
 
     assert found == Diff(chunk_coordinates={"/g/a": np.array([[0], [1]], np.uint32)})
 
 
-def test_there_must_be_a_way_from_one_end_to_the_other(surroundings: Surroundings) -> None:
-    protocol = surroundings.protocol
+def test_there_must_be_a_way_from_one_end_to_the_other(context: RepositoryContext) -> None:
+    protocol = context.protocol
     before = protocol.lookup_branch("main")
-    tip = commit_change(surroundings)
+    tip = commit_change(context)
 
     for start, end in ((tip, before), (tip, tip)):
         with pytest.raises(InvalidInputError, match=f"{start}.*{end}") as refused:
@@ -109,8 +108,8 @@ def test_there_must_be_a_way_from_one_end_to_the_other(surroundings: Surrounding
         assert refused.value.kind == "bad-snapshot-chain-for-diff"
 
 
-def test_both_ends_must_be_there(surroundings: Surroundings) -> None:
-    protocol = surroundings.protocol
+def test_both_ends_must_be_there(context: RepositoryContext) -> None:
+    protocol = context.protocol
     tip = protocol.lookup_branch("main")
     unknown = SnapshotId(b"never there!" + (b"...." if len(tip) == 16 else b""))
 
@@ -123,8 +122,8 @@ def test_both_ends_must_be_there(surroundings: Surroundings) -> None:
 
 
 def test_snapshots_tell_what_their_log_tells() -> None:
-    surroundings = create_surroundings()
-    before = plant(surroundings)
+    context = create_surroundings()
+    before = plant(context)
     changes: list[Change] = [
         lambda s: write_chunks(s, "/g/a", 0, data=b"inline"),
         lambda s: write_chunks(s, "/g/a", 1, data=b"native" * 1000),
@@ -132,25 +131,25 @@ def test_snapshots_tell_what_their_log_tells() -> None:
         lambda s: set_group(s, "/g", said=2),
     ]
     for change in [*changes, lambda s: set_virtual(s, "/g/b", 2, "s3://bucket/two", 0)]:
-        tip = commit_change(surroundings, change)
-        assets = surroundings.assets
+        tip = commit_change(context, change)
+        assets = context.assets
         old, new = assets.read_snapshot(before), assets.read_snapshot(tip)
 
-        assert compare_snapshots(assets, old, new) == diff(surroundings.protocol, before, tip)
+        assert compare_snapshots(assets, old, new) == diff(context.protocol, before, tip)
 
         before = tip
 
 
 def test_references_that_are_set_again_as_they_were_are_no_difference() -> None:
-    surroundings = create_surroundings()
-    before = plant(surroundings)
-    tip = commit_change(surroundings, lambda s: write_chunks(s, "/g/a", *range(8), data=b"0"))
-    assets = surroundings.assets
+    context = create_surroundings()
+    before = plant(context)
+    tip = commit_change(context, lambda s: write_chunks(s, "/g/a", *range(8), data=b"0"))
+    assets = context.assets
 
     found = compare_snapshots(assets, assets.read_snapshot(before), assets.read_snapshot(tip))
 
     assert found.is_empty()
-    assert diff(surroundings.protocol, before, tip).updated_chunks == {"/g/a": EIGHT}
+    assert diff(context.protocol, before, tip).updated_chunks == {"/g/a": EIGHT}
 
 
 def set_virtual(state: object, path: str, index: int, location: str, offset: int) -> None:
@@ -162,14 +161,14 @@ def set_virtual(state: object, path: str, index: int, location: str, offset: int
 
 
 def test_moves_of_newer_commits_come_first() -> None:
-    surroundings = create_surroundings()
-    before = plant(surroundings)
+    context = create_surroundings()
+    before = plant(context)
     for source, target in (("/g/a", "/h/a"), ("/h/a", "/a"), ("/g", "/k")):
-        state = open_session(surroundings, SessionMode.rearrange)
+        state = open_session(context, SessionMode.rearrange)
         move_node(state, source, target)
         tip = commit(state)
 
-    found = diff(surroundings.protocol, before, tip)
+    found = diff(context.protocol, before, tip)
 
     assert found.moved_nodes == [
         ("/g", "/k"), ("/g/b", "/k/b"), ("/g/sub", "/k/sub"), ("/h/a", "/a"), ("/g/a", "/h/a")
@@ -179,9 +178,9 @@ def test_moves_of_newer_commits_come_first() -> None:
 # In a session
 
 
-def test_a_session_tells_what_its_commit_will_tell(surroundings: Surroundings) -> None:
-    before = surroundings.protocol.lookup_branch("main")
-    state = open_session(surroundings)
+def test_a_session_tells_what_its_commit_will_tell(context: RepositoryContext) -> None:
+    before = context.protocol.lookup_branch("main")
+    state = open_session(context)
     set_group(state, "/n")
     set_array(state, "/n/a", 3)
     write_chunks(state, "/n/a", 2, 0)
@@ -192,13 +191,13 @@ def test_a_session_tells_what_its_commit_will_tell(surroundings: Surroundings) -
     found = status(state)
 
     assert found.updated_chunks == {"/g/a": [[5]], "/n/a": [[0], [2]]}
-    assert found == diff(surroundings.protocol, before, commit(state))
+    assert found == diff(context.protocol, before, commit(state))
 
 
 def test_a_session_tells_its_moves() -> None:
-    surroundings = create_surroundings()
-    plant(surroundings)
-    state = open_session(surroundings, SessionMode.rearrange)
+    context = create_surroundings()
+    plant(context)
+    state = open_session(context, SessionMode.rearrange)
     move_node(state, "/g/a", "/h/a")
     move_node(state, "/g", "/k")
 
@@ -207,14 +206,14 @@ def test_a_session_tells_its_moves() -> None:
     )
 
 
-def test_chunks_of_former_axes_are_not_told_of(surroundings: Surroundings) -> None:
-    before = surroundings.protocol.lookup_branch("main")
-    commit_change(surroundings, lambda s: write_chunks(s, "/g/a", 7, data=b"old"))
+def test_chunks_of_former_axes_are_not_told_of(context: RepositoryContext) -> None:
+    before = context.protocol.lookup_branch("main")
+    commit_change(context, lambda s: write_chunks(s, "/g/a", 7, data=b"old"))
 
     after = commit_change(
-        surroundings,
+        context,
         lambda s: set_array(s, "/g/a", 4, 4),
         lambda s: writing.set_chunk(s, "/g/a", (1, 2), b"new"),
     )
 
-    assert diff(surroundings.protocol, before, after).updated_chunks["/g/a"] == [[1, 2]]
+    assert diff(context.protocol, before, after).updated_chunks["/g/a"] == [[1, 2]]

@@ -1,25 +1,25 @@
 import pytest
 
-from frazil.engine.inspecting import (
+from frazil.errors import FormatError, ObjectNotFoundError
+from frazil.format.header import Dialect
+from frazil.format.ids import ManifestId
+from frazil.repository.inspect import (
     inspect_manifest,
     inspect_repo_info,
     inspect_snapshot,
     inspect_transaction_log,
     list_manifest_files,
 )
-from frazil.engine.state import Surroundings
-from frazil.errors import FormatError, ObjectNotFoundError
-from frazil.format.dialect import Dialect
-from frazil.format.ids import ManifestId
+from frazil.repository.session_state import RepositoryContext
 from tests.engine_sessions import WITH_LOGS, WITHOUT_LOGS, create_surroundings, plant
 
 WITHOUT_REPO_INFO = [dialect for dialect in Dialect if dialect is not Dialect.V2]
 
 
-def create(dialect: Dialect) -> Surroundings:
-    surroundings = create_surroundings(dialect)
-    plant(surroundings)
-    return surroundings
+def create(dialect: Dialect) -> RepositoryContext:
+    context = create_surroundings(dialect)
+    plant(context)
+    return context
 
 
 # What the official library says of its generations, the interop tests compare.

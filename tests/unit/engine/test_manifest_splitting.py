@@ -8,8 +8,8 @@ import zarr
 
 from frazil import Repository, Session
 from frazil.config import ManifestSplitCondition, ManifestSplitDimCondition
-from frazil.engine.splitting import SplitRule, plan_split
 from frazil.format.snapshot import ArrayData, Dimension
+from frazil.repository.zarr_keys import SplitRule, plan_split
 from tests.repositories import create, dangling_files, manifest_ids, split_every, values_of
 
 Anything, Axis, Named = (

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from frazil.errors import FormatError, InvalidInputError
-from frazil.format.config import decode_config_yaml, encode_config_yaml
+from frazil.format.config_tree import decode_config_yaml, encode_config_yaml
 from tests.generations import REPOSITORY_NAMES
 
 CONFIG = b"""\

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from frazil.format.dialect import Dialect
+from frazil.format.chunk_table import ChunkRef, ETag, LastModified, VirtualRef
+from frazil.format.header import Dialect
 from frazil.format.ids import NodeId, ObjectId
-from frazil.format.references import ChunkRef, ETag, LastModified, VirtualRef
 from frazil.format.repo_info import RepoStatus, Update
-from frazil.format.times import decode_rfc3339, to_microseconds
+from frazil.format.timestamps import decode_rfc3339, to_microseconds
 from tests.generations import REPOSITORY_NAMES
 from tests.reading import FileReader, sha256
 

@@ -1,13 +1,7 @@
 import pytest
 
 from frazil.errors import InvalidInputError
-from frazil.format.paths import (
-    byte_order,
-    parent_path,
-    path_name,
-    segment_order,
-    validate_path,
-)
+from frazil.format.paths import byte_order, parent_path, path_name, segment_order, validate_path
 
 
 @pytest.mark.parametrize("path", ["/", "/a", "/a/b", "/a-b/c d", "/été/❄"])

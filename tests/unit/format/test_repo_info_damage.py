@@ -8,11 +8,11 @@ from unittest.mock import patch
 import pytest
 
 from frazil.errors import FormatError
-from frazil.format.flatbuffers.reader import Buffer, Table
+from frazil.format.flatbuffers.flatbuffers_reader import Buffer, Table
 from frazil.format.ids import SnapshotId
 from frazil.format.metadata import Metadata
 from frazil.format.repo_info import NewCommit, RepoInfo, RepoStatus, SnapshotInfo, Update
-from frazil.format.v2.repo_info import decode_repo_info_payload, encode_repo_info_payload
+from frazil.format.v2.repo_info_codec import decode_repo_info_payload, encode_repo_info_payload
 from frazil.format.v2.schema import MetadataSlot, RepoSlot, SnapshotInfoSlot, UpdateSlot
 
 IDS = [SnapshotId(bytes([number] * 12)) for number in range(40)]
@@ -128,8 +128,8 @@ def damage(place: Place, data: bytes) -> bytes:
 
 def decode_at_once(payload: bytes) -> RepoInfo:
     with (
-        patch("frazil.format.v2.snapshot_infos._FEW_SNAPSHOTS", 100),
-        patch("frazil.format.v2.update_log._FEW_UPDATES", 100),
+        patch("frazil.format.v2.snapshot_info_codec._FEW_SNAPSHOTS", 100),
+        patch("frazil.format.v2.repo_info_codec._FEW_UPDATES", 100),
     ):
         return decode_repo_info_payload(payload)
 

@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 import pytest
 
 from frazil.errors import FormatError
-from frazil.format.times import decode_rfc3339, encode_rfc3339, from_datetime, to_datetime
+from frazil.format.timestamps import decode_rfc3339, encode_rfc3339, from_datetime, to_datetime
 
 
 @pytest.mark.parametrize(

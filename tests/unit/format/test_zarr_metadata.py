@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.errors import InvalidInputError
-from frazil.format.dialect import Dialect
+from frazil.format.header import Dialect
 from frazil.format.zarr_metadata import ArrayMetadata, decode_zarr_json, encode_zarr_json
 from tests.strategies import legacy
 

@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frazil import Repository, in_memory_storage
-from frazil.frames.cells import Cells
-from frazil.frames.options import Options
-from frazil.frames.registry import open_table
-from frazil.frames.source import open_source
+from frazil.tables.cells import Cells
+from frazil.tables.scan_plan import open_source, open_table
+from frazil.tables.table_options import Options
 from frazil.xarray import to_icechunk
 from tests.unit.frames.worlds import World, as_set, conditions, filter_by_sqlite, worlds
 

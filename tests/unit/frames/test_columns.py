@@ -14,9 +14,8 @@ import zarr
 import frazil
 from frazil import Repository, RepositoryConfig, VirtualChunkContainer, VirtualChunkSpec
 from frazil.errors import InvalidInputError, NodeNotFoundError
-from frazil.frames.options import Layout, Options
-from frazil.frames.registry import open_table
-from frazil.frames.source import open_source
+from frazil.tables.scan_plan import open_source, open_table
+from frazil.tables.table_options import Layout, Options
 from frazil.xarray import to_icechunk
 
 

@@ -7,15 +7,9 @@ import pytest
 import frazil
 from frazil import Repository
 from frazil.errors import InvalidInputError, RefNotFoundError
-from frazil.frames.options import (
-    STREAM_WRITE_OPTIONS,
-    WRITE_OPTIONS,
-    Options,
-    parse_options,
-)
-from frazil.frames.registry import open_table
-from frazil.frames.source import find_branch, open_source
-from frazil.frames.writing import make_write_options
+from frazil.tables.frame_values import make_write_options
+from frazil.tables.scan_plan import find_branch, open_source, open_table
+from frazil.tables.table_options import STREAM_WRITE_OPTIONS, WRITE_OPTIONS, Options, parse_options
 from frazil.urls import BranchRef, NamedRef, Ref, make_ref
 
 

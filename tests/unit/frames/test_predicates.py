@@ -5,7 +5,8 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 import pytest
 
-from frazil.frames.conditions import (
+from frazil.tables.columns import TIMESTAMP, UNSIGNED_64
+from frazil.tables.predicates import (
     And,
     Compare,
     Condition,
@@ -14,14 +15,14 @@ from frazil.frames.conditions import (
     Not,
     Null,
     Or,
+    Scope,
     Unknown,
     find_unknown,
+    find_zone,
     keep_failures,
     leaves_of,
+    parse_predicate,
 )
-from frazil.frames.literals import find_zone
-from frazil.frames.predicates import Scope, parse_predicate
-from frazil.frames.types import TIMESTAMP, UNSIGNED_64
 
 COLUMNS = {
     "time": TIMESTAMP, "lat": pa.float64(), "f": pa.float32(), "n": pa.int64(), "small": pa.int16(),

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from frazil.errors import InvalidInputError
-from frazil.frames.queries import parse_query
+from frazil.tables.aggregates import parse_query
 
 
 @pytest.mark.parametrize(("query", "where", "is_alone"), [

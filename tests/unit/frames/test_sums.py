@@ -8,14 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frazil.frames.chosen import choose
-from frazil.frames.options import Options
-from frazil.frames.queries import parse_query
-from frazil.frames.registry import open_table
-from frazil.frames.source import open_source
-from frazil.frames.sum_queries import SumQuery, find_sums
-from frazil.frames.summaries import Function, Partial, Summaries, can_be
-from frazil.frames.types import TIMESTAMP
+from frazil.tables.aggregates import (
+    Function,
+    Partial,
+    Summaries,
+    SumQuery,
+    can_be,
+    find_sums,
+    parse_query,
+)
+from frazil.tables.columns import TIMESTAMP
+from frazil.tables.scan_plan import choose, open_source, open_table
+from frazil.tables.table_options import Options
 from tests.unit.frames.worlds import World, conditions, worlds
 
 FUNCTIONS: tuple[Function, ...] = ("sum", "count", "min", "max")

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import frazil
 from frazil import Repository, RepositoryConfig
-from frazil.format.references import NativeRef
-from frazil.storage.wrappers.forwarding import Course, ForwardingStorage, Request
+from frazil.format.chunk_table import NativeRef
+from frazil.storage.wrappers import Course, ForwardingStorage, Request
 from frazil.xarray import to_icechunk
 
 START = np.datetime64("2020-01-01T00:00:00", "ns")

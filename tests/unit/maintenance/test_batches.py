@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.maintenance.batches import pack
+from frazil.maintenance.reachability import pack
 
 
 @given(st.lists(st.integers(0, 100)), st.integers(1, 150))

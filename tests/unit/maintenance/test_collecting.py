@@ -10,7 +10,7 @@ import zarr
 from frazil import GCSummary, ReadOnlyError, RepoAvailability, Repository, RepoStatus, StorageError
 from frazil.errors import IcechunkError
 from frazil.storage.interface import Storage
-from frazil.storage.wrappers.forwarding import STRAIGHT_ON, Course, ForwardingStorage, Request, Verb
+from frazil.storage.wrappers import STRAIGHT_ON, Course, ForwardingStorage, Request, Verb
 from tests.repositories import dangling_files, values_of
 from tests.unit.maintenance.repositories import (
     keys,

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 import pytest
 
 from frazil.errors import StorageError, ThrottledError
-from frazil.maintenance import deleting
-from frazil.maintenance.deleting import Deleted, count_objects, delete_objects
-from frazil.maintenance.limits import SweepLimits
+from frazil.maintenance import gc as deleting
+from frazil.maintenance.gc import Deleted, count_objects, delete_objects
+from frazil.maintenance.reachability import SweepLimits
 from frazil.storage.interface import DeleteReport, ObjectInfo
 from frazil.storage.memory import MemoryStorage
 

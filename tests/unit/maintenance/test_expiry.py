@@ -1,6 +1,6 @@
 """Which snapshots of a V2 repository expire, and what is left of its history."""
 
-from frazil.maintenance.expiry import ExpiryPolicy, plan_expiry
+from frazil.maintenance.expire import ExpiryPolicy, plan_expiry
 from tests.unit.maintenance.histories import (
     SECOND,
     history,

@@ -2,8 +2,7 @@
 
 import pytest
 
-from frazil.maintenance.expiry import ExpiryPolicy
-from frazil.maintenance.file_expiry import plan_file_expiry, plan_line
+from frazil.maintenance.expire import ExpiryPolicy, plan_file_expiry, plan_line
 from tests.unit.maintenance.histories import SECOND, line, names_of
 
 LINE = line("root a b c d")

@@ -7,7 +7,7 @@ import pytest
 
 from frazil.format.ids import SnapshotId
 from frazil.format.repo_info import RepoInfo
-from frazil.maintenance.garbage import drop_snapshots, is_older, plan_garbage, retained_logs
+from frazil.maintenance.gc import drop_snapshots, is_older, plan_garbage, retained_logs
 from tests.unit.maintenance.histories import (
     history,
     id_of,

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.format.ids import ChunkId, encode_base32
-from frazil.maintenance.id_columns import (
+from frazil.maintenance.id_ranges import (
     IdSet,
     column_of,
     distinct,

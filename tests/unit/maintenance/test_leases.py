@@ -11,8 +11,14 @@ from frazil.errors import LeaseLostError, StorageError
 from frazil.maintenance.leases import LEASES, Lease, delete_expired, leased, list_leases, spare
 from frazil.storage import Storage
 from frazil.storage.memory import MemoryStorage
-from frazil.storage.wrappers.forwarding import STRAIGHT_ON, Course, ForwardingStorage, Request, Verb
-from frazil.storage.wrappers.read_only import ReadOnlyStorage
+from frazil.storage.wrappers import (
+    STRAIGHT_ON,
+    Course,
+    ForwardingStorage,
+    ReadOnlyStorage,
+    Request,
+    Verb,
+)
 from tests.unit.maintenance.repositories import keys, later, write
 
 

@@ -13,7 +13,7 @@ from frazil import (
     upgrade_icechunk_repository,
 )
 from frazil.format.repo_info import Update
-from frazil.maintenance.migration import OldRepository, plan_migration
+from frazil.maintenance.migrate import OldRepository, plan_migration
 from tests.repositories import create, values_of
 from tests.unit.maintenance.histories import SECOND, id_of, line, names_of, snapshot
 from tests.unit.maintenance.repositories import ALL_NATIVE, keys, messages, write, write_chunk

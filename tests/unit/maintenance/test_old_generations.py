@@ -4,7 +4,7 @@ import pytest
 import zarr
 
 from frazil import FormatError, Repository, create_legacy
-from frazil.format.dialect import Dialect
+from frazil.format.header import Dialect
 from frazil.storage.memory import MemoryStorage
 from tests.repositories import dangling_files, values_of
 from tests.unit.maintenance.repositories import (

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from frazil import Repository, SnapshotNotFoundError, upgrade_icechunk_repository
-from frazil.engine import opening
-from frazil.format.dialect import Dialect
+from frazil.format.header import Dialect
+from frazil.repository import context as opening
 from frazil.storage.memory import MemoryStorage
 from tests.unit.maintenance.repositories import (
     ALL_NATIVE,

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from frazil import FormatError, Repository, RetentionPolicy
 from frazil.format.metadata import Metadata
 from frazil.format.repo_info import RepoInfo
-from frazil.maintenance.parents import ancestors_of
-from frazil.maintenance.retention import plan_retention, read_policies, with_policies
+from frazil.maintenance.expire import ancestors_of, plan_retention, read_policies, with_policies
 from tests.repositories import create
 from tests.unit.maintenance.histories import (
     SECOND,

@@ -109,7 +109,7 @@ def test_the_first_commit_cannot_be_amended(v2_repository: Repository) -> None:
 def test_what_is_not_there_is_refused(repository: Repository) -> None:
     with pytest.raises(RefNotFoundError):
         repository.rewrite_manifests("rewritten", branch="nowhere")
-    with pytest.raises(ValueError, match="neither"):
+    with pytest.raises(ValueError, match="invalid commit_method"):
         repository.rewrite_manifests("rewritten", branch="main", commit_method="x")  # type: ignore[arg-type]
 
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from frazil.format.ids import ChunkId
-from frazil.maintenance.id_columns import ids_of
-from frazil.maintenance.shares import CELLS, Share, cells_of, cut
+from frazil.maintenance.id_ranges import CELLS, IdRange, cells_of, cut, ids_of
 
 IDS = ids_of(np.frombuffer(os.urandom(12 * 3000), np.uint8).reshape(-1, 12))
 EDGES = ids_of(
@@ -17,7 +16,7 @@ EDGES = ids_of(
 
 @pytest.mark.parametrize(("wanted", "count"), [(0, 1), (1, 1), (2, 2), (3, 4), (64, 64), (99, 64)])
 def test_there_are_at_least_so_many_shares_if_there_are_as_many(wanted: int, count: int) -> None:
-    assert cut(wanted) == [Share(number, count) for number in range(count)]
+    assert cut(wanted) == [IdRange(number, count) for number in range(count)]
 
 
 @pytest.mark.parametrize("count", [1, 2, 8, 64])

@@ -5,11 +5,10 @@ import asyncio
 import pytest
 
 from frazil import Repository
-from frazil.format.chunks import ChunkTable
+from frazil.format.chunk_table import ChunkRef, ChunkTable, InlineRef, NativeRef, VirtualRef
 from frazil.format.ids import ChunkId
-from frazil.format.references import ChunkRef, InlineRef, NativeRef, VirtualRef
-from frazil.maintenance.statistics import Tally, measure_refs
-from frazil.states import ChunkStorageStats
+from frazil.maintenance.stats import Tally, measure_refs
+from frazil.ops import ChunkStorageStats
 from tests.repositories import create
 from tests.unit.maintenance.repositories import write, write_chunk
 

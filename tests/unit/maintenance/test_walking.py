@@ -1,7 +1,7 @@
 """Manifests are read as many at once as limits allow, and all of them."""
 
-from frazil.format.dialect import Dialect
 from frazil.format.files import decode_used_manifests, encode_snapshot
+from frazil.format.header import Dialect
 from frazil.format.ids import ManifestId, NodeId, SnapshotId
 from frazil.format.snapshot import (
     ArrayData,
@@ -11,8 +11,7 @@ from frazil.format.snapshot import (
     Snapshot,
     nodes_by_path,
 )
-from frazil.maintenance.limits import WalkLimits
-from frazil.maintenance.walking import plan_batches
+from frazil.maintenance.reachability import WalkLimits, plan_batches
 
 
 def manifest(number: int, size_bytes: int | None = 10, refs: int | None = 1) -> ManifestFileInfo:

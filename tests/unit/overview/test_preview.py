@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from frazil import Repository, RepositoryConfig, in_memory_storage
 from frazil.errors import InvalidInputError
-from frazil.overview import describe_array, map_chunks, measure_arrays, read_preview
+from frazil.overview.contents import describe_array, map_chunks, measure_arrays
 from frazil.overview.preview import (
     MOST_BYTES,
     MOST_SAMPLE_CHUNKS,
@@ -18,11 +18,11 @@ from frazil.overview.preview import (
     Axis,
     limit_chunks,
     plan_window,
+    read_preview,
 )
-from frazil.session import Session
-from frazil.storage.wrappers.counting import CountingStorage
-from frazil.storage.wrappers.forwarding import Verb
-from frazil.web.report import render_report
+from frazil.repository.session import Session
+from frazil.storage.wrappers import CountingStorage, Verb
+from frazil.web.pages import render_report
 from tests.repositories import split_every
 
 # A chunk, or a coordinate at two places; sharded, also the index of a shard.

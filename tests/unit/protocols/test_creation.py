@@ -5,20 +5,24 @@ from pathlib import Path
 import pytest
 
 from frazil.errors import ConflictError, FormatError, InvalidInputError
-from frazil.format.dialect import Dialect
 from frazil.format.files import decode_snapshot
+from frazil.format.header import Dialect
 from frazil.format.ids import FIRST_SNAPSHOT_ID
-from frazil.protocols.creation import FIRST_MESSAGE, create_repository
-from frazil.protocols.detection import detect_dialect, open_protocol
-from frazil.protocols.interface import MAIN
-from frazil.protocols.sequences import SequenceFiles
-from frazil.protocols.v1 import RefFiles
-from frazil.protocols.v2 import RepoObject
+from frazil.protocols.detection import (
+    FIRST_MESSAGE,
+    create_repository,
+    detect_dialect,
+    open_protocol,
+)
+from frazil.protocols.protocol import MAIN
+from frazil.protocols.sequence_protocol import SequenceProtocol
+from frazil.protocols.v1_protocol import V1Protocol
+from frazil.protocols.v2_protocol import V2Protocol
 from frazil.storage import s3_storage
 from frazil.storage.interface import Storage
 from frazil.storage.local import Durability, LocalStorage
 from frazil.storage.memory import MemoryStorage
-from frazil.storage.wrappers.prefixed import PrefixedStorage
+from frazil.storage.wrappers import PrefixedStorage
 from tests.alpha_reader import OldRepository
 from tests.older_repositories import OLDER, SEQUENCED
 
@@ -59,8 +63,8 @@ def test_a_new_repository_has_one_snapshot_and_is_recognised(
 
 
 def test_each_generation_has_a_protocol_of_its_own() -> None:
-    classes: dict[Dialect, type] = dict.fromkeys(SEQUENCED, SequenceFiles)
-    classes |= {Dialect.V1: RefFiles, Dialect.V2: RepoObject}
+    classes: dict[Dialect, type] = dict.fromkeys(SEQUENCED, SequenceProtocol)
+    classes |= {Dialect.V1: V1Protocol, Dialect.V2: V2Protocol}
 
     for dialect, expected in classes.items():
         assert type(create_repository(MemoryStorage(), dialect)) is expected

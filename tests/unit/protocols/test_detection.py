@@ -6,23 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from frazil.assets import new_manifest_id, new_node_id
 from frazil.errors import FormatError, RepositoryNotFoundError, StorageError
-from frazil.format.chunks import ChunkTable
-from frazil.format.dialect import Dialect
+from frazil.format.chunk_table import ChunkTable, InlineRef
+from frazil.format.header import Dialect
 from frazil.format.manifest import Manifest
-from frazil.format.references import InlineRef
-from frazil.protocols.creation import create_repository
-from frazil.protocols.detection import detect_dialect, open_protocol
-from frazil.protocols.interface import MAIN
-from frazil.protocols.sequences import SequenceFiles
-from frazil.protocols.v2 import RepoObject
+from frazil.protocols.assets import new_manifest_id, new_node_id
+from frazil.protocols.detection import create_repository, detect_dialect, open_protocol
+from frazil.protocols.protocol import MAIN
+from frazil.protocols.sequence_protocol import SequenceProtocol
+from frazil.protocols.v2_protocol import V2Protocol
 from frazil.storage.interface import ObjectInfo, Storage
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
-from frazil.storage.wrappers.counting import CountingStorage
-from frazil.storage.wrappers.forwarding import Verb
-from frazil.storage.wrappers.read_only import ReadOnlyStorage
+from frazil.storage.wrappers import CountingStorage, ReadOnlyStorage, Verb
 from tests.older_repositories import OLDER, commit
 
 
@@ -93,7 +89,7 @@ def test_a_migration_that_was_left_unfinished_is_v2(generations: Path, tmp_path:
 
     repository = open_protocol(LocalStorage(tmp_path / "repo"))
 
-    assert isinstance(repository, RepoObject)
+    assert isinstance(repository, V2Protocol)
     assert "main" in repository.list_branches()
 
 
@@ -136,6 +132,6 @@ def test_v1_files_with_the_branches_of_an_alpha_are_read(storage: Storage) -> No
 
     repository = open_protocol(storage)
 
-    assert isinstance(repository, SequenceFiles)
+    assert isinstance(repository, SequenceProtocol)
     assert repository.dialect is Dialect.V1
     assert repository.lookup_branch(MAIN) == first

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from frazil.errors import AlreadyExistsError, RefNotFoundError
-from frazil.format.dialect import Dialect
+from frazil.format.header import Dialect
 from frazil.format.ids import SnapshotId
-from frazil.format.times import decode_rfc3339
+from frazil.format.timestamps import decode_rfc3339
 from frazil.protocols.detection import detect_dialect, open_protocol
-from frazil.protocols.interface import CommitProtocol
+from frazil.protocols.protocol import CommitProtocol
 from frazil.storage.interface import Storage
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
-from frazil.storage.wrappers.read_only import ReadOnlyStorage
+from frazil.storage.wrappers import ReadOnlyStorage
 from tests.generations import REPOSITORY_NAMES
 
 _DIALECTS = {

@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from frazil.errors import ConflictError, FormatError
-from frazil.format.dialect import Dialect
+from frazil.format.header import Dialect
 from frazil.format.repo_info import RepoStatus
-from frazil.protocols.creation import FIRST_MESSAGE, create_repository
+from frazil.protocols.detection import FIRST_MESSAGE, create_repository
 from frazil.protocols.history import has_history
-from frazil.protocols.interface import MAIN, CommitProtocol
+from frazil.protocols.protocol import MAIN, CommitProtocol
 from frazil.storage.interface import Storage
 from tests.older_repositories import OLDER, commit, messages, open_as, succeeds, write_snapshot
 

@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 
-from frazil.assets import new_manifest_id, new_node_id
-from frazil.format.chunks import ChunkTable
-from frazil.format.dialect import Dialect
+from frazil.format.chunk_table import ChunkRef, ChunkTable, InlineRef, NativeRef
+from frazil.format.header import Dialect
 from frazil.format.ids import ManifestId, NodeId
 from frazil.format.manifest import Manifest
-from frazil.format.references import ChunkRef, InlineRef, NativeRef
 from frazil.format.snapshot import (
     ArrayData,
     Dimension,
@@ -22,9 +20,9 @@ from frazil.format.snapshot import (
     Snapshot,
     nodes_by_path,
 )
-from frazil.protocols.creation import create_repository
-from frazil.protocols.detection import detect_dialect
-from frazil.protocols.interface import MAIN, CommitProtocol
+from frazil.protocols.assets import new_manifest_id, new_node_id
+from frazil.protocols.detection import create_repository, detect_dialect
+from frazil.protocols.protocol import MAIN, CommitProtocol
 from frazil.storage.local import Durability, LocalStorage
 from tests.alpha_reader import OldRepository
 from tests.older_repositories import SEQUENCED, commit, plan_snapshot

@@ -14,9 +14,9 @@ from frazil.errors import (
     SnapshotNotFoundError,
     StorageError,
 )
-from frazil.format.dialect import Dialect
-from frazil.protocols.creation import create_repository
-from frazil.protocols.interface import MAIN, CommitProtocol
+from frazil.format.header import Dialect
+from frazil.protocols.detection import create_repository
+from frazil.protocols.protocol import MAIN, CommitProtocol
 from frazil.storage.interface import Storage
 from tests.older_repositories import OLDER, commit, messages, open_as, unknown_id
 

@@ -8,18 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.format.ids import FIRST_SNAPSHOT_ID as FIRST
-from frazil.format.repo_info import (
-    GCRan,
-    RepoInfo,
-    RepoInitialized,
-    RepoStatus,
-    TagCreated,
-    Update,
-)
-from frazil.protocols.clock import read_clock, time_after
-from frazil.protocols.interface import MAIN, UpdatePolicy
-from frazil.protocols.ops_log import backup_name, read_updates, record_update
+from frazil.format.repo_info import GCRan, RepoInfo, RepoInitialized, RepoStatus, TagCreated, Update
+from frazil.protocols.protocol import MAIN, UpdatePolicy, read_clock, time_after
 from frazil.protocols.repo_changes import Change
+from frazil.protocols.v2_protocol import backup_name, read_updates, record_update
 from frazil.storage.memory import MemoryStorage
 from tests.v2_repositories import create_repository, open_repository
 

@@ -6,9 +6,9 @@ import pytest
 import zarr
 
 from frazil import FormatError, ReadOnlyError, RefNotFoundError, Repository
-from frazil.protocols.protection import read_protected, with_protection, without_protection
+from frazil.protocols.repo_changes import read_protected, with_protection, without_protection
 from frazil.storage.memory import MemoryStorage
-from frazil.storage.wrappers.counting import CountingStorage
+from frazil.storage.wrappers import CountingStorage
 from tests.repositories import create
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.errors import InvalidInputError
-from frazil.protocols.ref_spelling import RefSpelling, encode_name
+from frazil.protocols.ref_files import RefSpelling, encode_name
 
 ENCODED, PLAIN = RefSpelling(is_encoded=True), RefSpelling(is_encoded=False)
 

@@ -5,11 +5,10 @@ import json
 import pytest
 
 from frazil.errors import FormatError, InvalidInputError
-from frazil.format.dialect import Dialect
-from frazil.protocols.creation import create_repository
-from frazil.protocols.detection import detect_dialect, open_protocol
-from frazil.protocols.interface import MAIN
-from frazil.protocols.sequence_files import SequenceFile
+from frazil.format.header import Dialect
+from frazil.protocols.detection import create_repository, detect_dialect, open_protocol
+from frazil.protocols.protocol import MAIN
+from frazil.protocols.sequence_protocol import SequenceFile
 from frazil.storage.interface import DeleteReport, Storage
 from frazil.storage.memory import MemoryStorage
 from tests.older_repositories import SEQUENCED, commit, messages, open_as

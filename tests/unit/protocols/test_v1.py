@@ -3,9 +3,9 @@
 import pytest
 
 from frazil.errors import ConflictError, FormatError
-from frazil.format.dialect import Dialect
-from frazil.protocols.creation import create_repository
-from frazil.protocols.interface import MAIN, CommitProtocol
+from frazil.format.header import Dialect
+from frazil.protocols.detection import create_repository
+from frazil.protocols.protocol import MAIN, CommitProtocol
 from frazil.storage.interface import Storage
 from frazil.storage.memory import MemoryStorage
 from tests.older_repositories import commit, open_as

@@ -17,14 +17,13 @@ from frazil.format import repo_info as model
 from frazil.format.ids import FIRST_SNAPSHOT_ID as FIRST
 from frazil.format.ids import SnapshotId
 from frazil.format.overlays import count_loose
-from frazil.protocols import repo_file
-from frazil.protocols.interface import MAIN
+from frazil.protocols import v2_protocol as repo_file
+from frazil.protocols.protocol import MAIN
 from frazil.protocols.repo_changes import Change
-from frazil.protocols.v2 import RepoObject
+from frazil.protocols.v2_protocol import V2Protocol
 from frazil.storage.interface import Storage
 from frazil.storage.memory import MemoryStorage
-from frazil.storage.wrappers.counting import CountingStorage
-from frazil.storage.wrappers.forwarding import Verb
+from frazil.storage.wrappers import CountingStorage, Verb
 from tests.v2_repositories import (
     UNKNOWN_ID,
     commit,
@@ -36,18 +35,18 @@ from tests.v2_repositories import (
 
 
 @pytest.fixture
-def repository(storage: Storage) -> RepoObject:
+def repository(storage: Storage) -> V2Protocol:
     return create_repository(storage)
 
 
-def latest(repository: RepoObject) -> model.UpdateType:
+def latest(repository: V2Protocol) -> model.UpdateType:
     return next(repository.ops_log()).kind
 
 
 # Creating
 
 
-def test_a_new_repository_has_one_empty_snapshot(repository: RepoObject) -> None:
+def test_a_new_repository_has_one_empty_snapshot(repository: V2Protocol) -> None:
     first = repository.assets.read_snapshot(FIRST)
 
     assert repository.list_branches() == {MAIN}
@@ -60,7 +59,7 @@ def test_a_new_repository_has_one_empty_snapshot(repository: RepoObject) -> None
     assert [update.kind for update in repository.ops_log()] == [model.RepoInitialized()]
 
 
-def test_a_repository_is_created_once(storage: Storage, repository: RepoObject) -> None:
+def test_a_repository_is_created_once(storage: Storage, repository: V2Protocol) -> None:
     tip = commit(repository)
 
     with pytest.raises(ConflictError) as refusal:
@@ -75,7 +74,7 @@ def test_where_nothing_is_there_is_no_repository(storage: Storage) -> None:
         open_repository(storage).list_branches()
 
 
-def test_a_damaged_repo_info_is_named(storage: Storage, repository: RepoObject) -> None:
+def test_a_damaged_repo_info_is_named(storage: Storage, repository: V2Protocol) -> None:
     storage.put("repo", b"no repo info")
 
     with pytest.raises(FormatError, match="repo: "):
@@ -85,7 +84,7 @@ def test_a_damaged_repo_info_is_named(storage: Storage, repository: RepoObject) 
 # Committing
 
 
-def test_a_commit_is_the_new_tip(storage: Storage, repository: RepoObject) -> None:
+def test_a_commit_is_the_new_tip(storage: Storage, repository: V2Protocol) -> None:
     snapshot = write_snapshot(repository, FIRST, "snow")
 
     repository.commit(MAIN, snapshot, FIRST)
@@ -98,7 +97,7 @@ def test_a_commit_is_the_new_tip(storage: Storage, repository: RepoObject) -> No
     )
 
 
-def test_ancestry_goes_back_to_the_first_snapshot(repository: RepoObject) -> None:
+def test_ancestry_goes_back_to_the_first_snapshot(repository: V2Protocol) -> None:
     ids = [FIRST, *(commit(repository, message=str(n)) for n in range(3))]
 
     ancestry = list(repository.ancestry(ids[-1]))
@@ -107,13 +106,13 @@ def test_ancestry_goes_back_to_the_first_snapshot(repository: RepoObject) -> Non
     assert [info.parent_id for info in ancestry] == [*ids[-2::-1], None]
 
 
-def test_the_ancestry_of_an_unknown_snapshot_is_refused_at_once(repository: RepoObject) -> None:
+def test_the_ancestry_of_an_unknown_snapshot_is_refused_at_once(repository: V2Protocol) -> None:
     for ask in (repository.ancestry, repository.lookup_snapshot):
         with pytest.raises(SnapshotNotFoundError, match=str(UNKNOWN_ID)):
             ask(UNKNOWN_ID)
 
 
-def test_a_commit_on_another_tip_conflicts(repository: RepoObject) -> None:
+def test_a_commit_on_another_tip_conflicts(repository: V2Protocol) -> None:
     ours = write_snapshot(repository, FIRST)
     theirs = commit(repository)
 
@@ -126,7 +125,7 @@ def test_a_commit_on_another_tip_conflicts(repository: RepoObject) -> None:
     assert repository.lookup_branch(MAIN) == theirs
 
 
-def test_a_commit_to_a_deleted_branch_is_refused(repository: RepoObject) -> None:
+def test_a_commit_to_a_deleted_branch_is_refused(repository: V2Protocol) -> None:
     snapshot = write_snapshot(repository, FIRST)
 
     for write in (repository.commit, repository.amend):
@@ -135,7 +134,7 @@ def test_a_commit_to_a_deleted_branch_is_refused(repository: RepoObject) -> None
         assert refusal.value.kind == "branch-not-found"
 
 
-def test_a_snapshot_must_be_later_than_its_parent(repository: RepoObject) -> None:
+def test_a_snapshot_must_be_later_than_its_parent(repository: V2Protocol) -> None:
     parent = repository.lookup_snapshot(FIRST)
     snapshot = replace(write_snapshot(repository, FIRST), flushed_at=parent.flushed_at + 999)
 
@@ -145,7 +144,7 @@ def test_a_snapshot_must_be_later_than_its_parent(repository: RepoObject) -> Non
     assert refusal.value.kind == "snapshot-timestamp"
 
 
-def test_a_snapshot_is_committed_once(repository: RepoObject) -> None:
+def test_a_snapshot_is_committed_once(repository: V2Protocol) -> None:
     snapshot = write_snapshot(repository, FIRST)
     repository.create_branch("other", FIRST)
     repository.commit(MAIN, snapshot, FIRST)
@@ -157,7 +156,7 @@ def test_a_snapshot_is_committed_once(repository: RepoObject) -> None:
 
 
 def test_a_history_that_grows_long_in_one_process_is_what_others_read(
-    repository: RepoObject, storage: Storage, monkeypatch: pytest.MonkeyPatch
+    repository: V2Protocol, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(repo_file, "MOST_LOOSE_SNAPSHOTS", 20)
 
@@ -173,7 +172,7 @@ def test_a_history_that_grows_long_in_one_process_is_what_others_read(
 # Amending and registering
 
 
-def test_an_amended_commit_takes_the_place_of_the_tip(repository: RepoObject) -> None:
+def test_an_amended_commit_takes_the_place_of_the_tip(repository: V2Protocol) -> None:
     below = commit(repository, message="below")
     tip = commit(repository, message="tip")
     snapshot = write_snapshot(repository, below, "amended")
@@ -185,7 +184,7 @@ def test_an_amended_commit_takes_the_place_of_the_tip(repository: RepoObject) ->
     assert repository.lookup_snapshot(tip).message == "tip"
 
 
-def test_an_amended_commit_inherits_the_logs_of_expired_ancestors(repository: RepoObject) -> None:
+def test_an_amended_commit_inherits_the_logs_of_expired_ancestors(repository: V2Protocol) -> None:
     tip = commit(repository)
     pruned = (SnapshotId(b"expired once"), SnapshotId(b"expired then"))
 
@@ -200,14 +199,14 @@ def test_an_amended_commit_inherits_the_logs_of_expired_ancestors(repository: Re
     assert repository.lookup_snapshot(snapshot.id).pruned_ancestor_tx_logs == pruned
 
 
-def test_the_first_snapshot_is_not_amended(repository: RepoObject) -> None:
+def test_the_first_snapshot_is_not_amended(repository: V2Protocol) -> None:
     with pytest.raises(SessionStateError) as refusal:
         repository.amend(MAIN, write_snapshot(repository, FIRST), FIRST)
 
     assert refusal.value.kind == "no-amend-for-initial-commit"
 
 
-def test_a_tip_that_moved_is_not_amended(repository: RepoObject) -> None:
+def test_a_tip_that_moved_is_not_amended(repository: V2Protocol) -> None:
     former = commit(repository)
     tip = commit(repository)
 
@@ -218,7 +217,7 @@ def test_a_tip_that_moved_is_not_amended(repository: RepoObject) -> None:
     assert conflict.value.actual_parent == str(tip)
 
 
-def test_a_registered_snapshot_is_known_and_on_no_branch(repository: RepoObject) -> None:
+def test_a_registered_snapshot_is_known_and_on_no_branch(repository: V2Protocol) -> None:
     snapshot = write_snapshot(repository, FIRST, "flushed")
 
     repository.register(snapshot, FIRST)
@@ -233,7 +232,7 @@ def test_a_registered_snapshot_is_known_and_on_no_branch(repository: RepoObject)
 # How it is kept
 
 
-def test_what_was_written_reads_back_the_same(storage: Storage, repository: RepoObject) -> None:
+def test_what_was_written_reads_back_the_same(storage: Storage, repository: V2Protocol) -> None:
     commit(repository)
     repository.create_tag("v1", FIRST)
     repository.set_feature_flag(4, False)
@@ -242,7 +241,7 @@ def test_what_was_written_reads_back_the_same(storage: Storage, repository: Repo
     assert open_repository(storage).read_repo_info() == repository.read_repo_info()
 
 
-def test_an_unchanged_repo_info_is_not_decoded_again(repository: RepoObject) -> None:
+def test_an_unchanged_repo_info_is_not_decoded_again(repository: V2Protocol) -> None:
     commit(repository)
 
     assert repository.read_repo_info() is repository.read_repo_info()
@@ -259,7 +258,7 @@ def test_a_commit_asks_for_the_repo_info_once_and_writes_it_once() -> None:
     assert counted.counts.requests == {Verb.GET_VERSIONED: 1, Verb.COPY: 1, Verb.REPLACE: 1}
 
 
-def test_a_pickled_protocol_goes_on_elsewhere(repository: RepoObject) -> None:
+def test_a_pickled_protocol_goes_on_elsewhere(repository: V2Protocol) -> None:
     tip = commit(repository)
 
     copy = pickle.loads(pickle.dumps(repository))

@@ -17,13 +17,11 @@ from frazil.errors import (
 )
 from frazil.format import repo_info as model
 from frazil.format.ids import FIRST_SNAPSHOT_ID as FIRST
-from frazil.protocols.backoff import plan_pauses
-from frazil.protocols.interface import MAIN, UpdatePolicy
-from frazil.protocols.v2 import RepoObject
+from frazil.protocols.protocol import MAIN, UpdatePolicy, plan_pauses
+from frazil.protocols.v2_protocol import V2Protocol
 from frazil.storage.interface import NO_OPTIONS, Buffer, PutOptions, Storage, Version
 from frazil.storage.memory import MemoryStorage
-from frazil.storage.wrappers.faults import Fault, FaultyStorage, RandomFaults, ScriptedFaults
-from frazil.storage.wrappers.forwarding import Verb
+from frazil.storage.wrappers import Fault, FaultyStorage, RandomFaults, ScriptedFaults, Verb
 from tests.v2_repositories import (
     commit,
     commit_until_it_lands,
@@ -58,7 +56,7 @@ class BusyStorage(MemoryStorage):
         return written
 
 
-def kinds(repository: RepoObject) -> list[model.UpdateType]:
+def kinds(repository: V2Protocol) -> list[model.UpdateType]:
     return [update.kind for update in repository.ops_log()]
 
 

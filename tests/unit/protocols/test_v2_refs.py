@@ -12,26 +12,26 @@ from frazil.errors import (
 )
 from frazil.format import repo_info as model
 from frazil.format.ids import FIRST_SNAPSHOT_ID as FIRST
-from frazil.protocols.feature_flags import CREATE_TAG, DELETE_TAG
-from frazil.protocols.interface import MAIN
-from frazil.protocols.v2 import RepoObject
+from frazil.protocols.protocol import MAIN
+from frazil.protocols.repo_changes import CREATE_TAG, DELETE_TAG
+from frazil.protocols.v2_protocol import V2Protocol
 from frazil.storage.interface import Storage
 from tests.v2_repositories import UNKNOWN_ID, commit, create_repository, open_repository
 
 
 @pytest.fixture
-def repository(storage: Storage) -> RepoObject:
+def repository(storage: Storage) -> V2Protocol:
     return create_repository(storage)
 
 
-def latest(repository: RepoObject) -> model.UpdateType:
+def latest(repository: V2Protocol) -> model.UpdateType:
     return next(repository.ops_log()).kind
 
 
 # Branches
 
 
-def test_a_branch_is_created_and_found_by_others(storage: Storage, repository: RepoObject) -> None:
+def test_a_branch_is_created_and_found_by_others(storage: Storage, repository: V2Protocol) -> None:
     repository.create_branch("spring", FIRST)
 
     other = open_repository(storage)
@@ -41,7 +41,7 @@ def test_a_branch_is_created_and_found_by_others(storage: Storage, repository: R
 
 
 @pytest.mark.parametrize("name", ["", "/", "a/b", "..", "a b", "é☃", "a\0b", "x" * 300])
-def test_a_ref_may_have_almost_any_name(repository: RepoObject, name: str) -> None:
+def test_a_ref_may_have_almost_any_name(repository: V2Protocol, name: str) -> None:
     repository.create_branch(name, FIRST)
     repository.create_tag(name, FIRST)
 
@@ -49,14 +49,14 @@ def test_a_ref_may_have_almost_any_name(repository: RepoObject, name: str) -> No
     assert repository.lookup_tag(name) == FIRST
 
 
-def test_a_name_that_is_no_text_is_refused(repository: RepoObject) -> None:
+def test_a_name_that_is_no_text_is_refused(repository: V2Protocol) -> None:
     for create in (repository.create_branch, repository.create_tag):
         with pytest.raises(InvalidInputError) as refusal:
             create("half \ud800", FIRST)
         assert refusal.value.kind == "invalid-ref-name"
 
 
-def test_a_branch_that_exists_is_not_created(repository: RepoObject) -> None:
+def test_a_branch_that_exists_is_not_created(repository: V2Protocol) -> None:
     with pytest.raises(AlreadyExistsError, match=str(FIRST)) as refusal:
         repository.create_branch(MAIN, FIRST)
 
@@ -64,7 +64,7 @@ def test_a_branch_that_exists_is_not_created(repository: RepoObject) -> None:
 
 
 def test_a_ref_to_an_unknown_snapshot_is_refused_before_its_name_is_looked_at(
-    repository: RepoObject,
+    repository: V2Protocol,
 ) -> None:
     repository.create_tag("v1", FIRST)
     repository.create_tag("v0", FIRST)
@@ -80,7 +80,7 @@ def test_a_ref_to_an_unknown_snapshot_is_refused_before_its_name_is_looked_at(
         assert refusal.value.kind == "snapshot-not-found"
 
 
-def test_a_branch_is_deleted_and_its_name_is_free(repository: RepoObject) -> None:
+def test_a_branch_is_deleted_and_its_name_is_free(repository: V2Protocol) -> None:
     repository.create_branch("spring", FIRST)
 
     repository.delete_branch("spring")
@@ -90,14 +90,14 @@ def test_a_branch_is_deleted_and_its_name_is_free(repository: RepoObject) -> Non
     repository.create_branch("spring", FIRST)
 
 
-def test_main_is_not_deleted(repository: RepoObject) -> None:
+def test_main_is_not_deleted(repository: V2Protocol) -> None:
     with pytest.raises(SessionStateError) as refusal:
         repository.delete_branch(MAIN)
 
     assert refusal.value.kind == "cannot-delete-main"
 
 
-def test_refs_that_are_not_there_are_not_found(repository: RepoObject) -> None:
+def test_refs_that_are_not_there_are_not_found(repository: V2Protocol) -> None:
     for ask in (
         repository.lookup_branch,
         repository.lookup_tag,
@@ -113,7 +113,7 @@ def test_refs_that_are_not_there_are_not_found(repository: RepoObject) -> None:
 # Reset
 
 
-def test_a_branch_is_reset(repository: RepoObject) -> None:
+def test_a_branch_is_reset(repository: V2Protocol) -> None:
     tip = commit(repository)
 
     repository.reset_branch(MAIN, FIRST)
@@ -122,7 +122,7 @@ def test_a_branch_is_reset(repository: RepoObject) -> None:
     assert latest(repository) == model.BranchReset(MAIN, tip)
 
 
-def test_a_branch_is_reset_if_its_tip_is_the_expected_one(repository: RepoObject) -> None:
+def test_a_branch_is_reset_if_its_tip_is_the_expected_one(repository: V2Protocol) -> None:
     tip = commit(repository)
 
     repository.reset_branch(MAIN, FIRST, expected=tip)
@@ -130,7 +130,7 @@ def test_a_branch_is_reset_if_its_tip_is_the_expected_one(repository: RepoObject
     assert repository.lookup_branch(MAIN) == FIRST
 
 
-def test_a_branch_with_another_tip_is_not_reset(repository: RepoObject) -> None:
+def test_a_branch_with_another_tip_is_not_reset(repository: V2Protocol) -> None:
     tip = commit(repository)
 
     with pytest.raises(ConflictError) as conflict:
@@ -142,13 +142,13 @@ def test_a_branch_with_another_tip_is_not_reset(repository: RepoObject) -> None:
     assert repository.lookup_branch(MAIN) == tip
 
 
-def test_a_branch_is_not_reset_to_an_unknown_snapshot(repository: RepoObject) -> None:
+def test_a_branch_is_not_reset_to_an_unknown_snapshot(repository: V2Protocol) -> None:
     with pytest.raises(SnapshotNotFoundError):
         repository.reset_branch(MAIN, UNKNOWN_ID)
 
 
 def test_a_missing_branch_of_which_a_tip_is_expected_has_a_kind_of_its_own(
-    repository: RepoObject,
+    repository: V2Protocol,
 ) -> None:
     with pytest.raises(RefNotFoundError) as refusal:
         repository.reset_branch("nowhere", FIRST, expected=FIRST)
@@ -159,7 +159,7 @@ def test_a_missing_branch_of_which_a_tip_is_expected_has_a_kind_of_its_own(
 # Tags
 
 
-def test_a_tag_is_created_once(repository: RepoObject) -> None:
+def test_a_tag_is_created_once(repository: V2Protocol) -> None:
     repository.create_tag("v1", FIRST)
 
     assert latest(repository) == model.TagCreated("v1")
@@ -170,7 +170,7 @@ def test_a_tag_is_created_once(repository: RepoObject) -> None:
     assert repository.lookup_tag("v1") == FIRST
 
 
-def test_the_name_of_a_deleted_tag_stays_taken(repository: RepoObject) -> None:
+def test_the_name_of_a_deleted_tag_stays_taken(repository: V2Protocol) -> None:
     repository.create_tag("v1", FIRST)
 
     repository.delete_tag("v1")
@@ -186,7 +186,7 @@ def test_the_name_of_a_deleted_tag_stays_taken(repository: RepoObject) -> None:
 
 
 def test_tags_are_not_created_or_deleted_where_that_is_switched_off(
-    repository: RepoObject,
+    repository: V2Protocol,
 ) -> None:
     repository.set_feature_flag(CREATE_TAG.id, False)
     repository.set_feature_flag(DELETE_TAG.id, False)

@@ -5,24 +5,24 @@ from dataclasses import replace
 
 import pytest
 
-from frazil.assets import Assets
 from frazil.errors import FormatError, InvalidInputError, ReadOnlyError, SessionStateError
 from frazil.format import repo_info as model
-from frazil.format.dialect import Dialect
+from frazil.format.header import Dialect
 from frazil.format.ids import FIRST_SNAPSHOT_ID as FIRST
 from frazil.format.metadata import Value
 from frazil.format.repo_info import Availability, RepoStatus
-from frazil.protocols.feature_flags import (
+from frazil.protocols.assets import Assets
+from frazil.protocols.protocol import MAIN
+from frazil.protocols.repo_changes import (
     CREATE_TAG,
     DELETE_TAG,
     MOVE_NODE,
+    Change,
     feature_flag_named,
     find_setting,
     is_enabled,
 )
-from frazil.protocols.interface import MAIN
-from frazil.protocols.repo_changes import Change
-from frazil.protocols.v2 import RepoObject, create_v2
+from frazil.protocols.v2_protocol import V2Protocol, create_v2
 from frazil.storage.interface import Storage
 from tests.v2_repositories import (
     EAGER,
@@ -36,11 +36,11 @@ READ_ONLY = RepoStatus(Availability.READ_ONLY, 1_700_000_000_000_001_000, "movin
 
 
 @pytest.fixture
-def repository(storage: Storage) -> RepoObject:
+def repository(storage: Storage) -> V2Protocol:
     return create_repository(storage)
 
 
-def latest(repository: RepoObject) -> model.UpdateType:
+def latest(repository: V2Protocol) -> model.UpdateType:
     return next(repository.ops_log()).kind
 
 
@@ -55,12 +55,12 @@ def test_a_new_repository_has_the_configuration_it_was_given(storage: Storage) -
     assert open_repository(storage).read_config() == config
 
 
-def test_without_a_saved_configuration_there_is_none(repository: RepoObject) -> None:
+def test_without_a_saved_configuration_there_is_none(repository: V2Protocol) -> None:
     assert repository.read_config() is None
 
 
 def test_of_two_who_save_a_configuration_the_later_one_wins(
-    storage: Storage, repository: RepoObject
+    storage: Storage, repository: V2Protocol
 ) -> None:
     other = open_repository(storage)
     for each in (repository, other):
@@ -73,7 +73,7 @@ def test_of_two_who_save_a_configuration_the_later_one_wins(
     assert latest(repository) == model.ConfigChanged()
 
 
-def test_the_configuration_that_was_read_may_be_changed(repository: RepoObject) -> None:
+def test_the_configuration_that_was_read_may_be_changed(repository: V2Protocol) -> None:
     repository.write_config({"caching": {"num_chunk_refs": 1}})
     config = repository.read_config()
     assert config is not None
@@ -83,7 +83,7 @@ def test_the_configuration_that_was_read_may_be_changed(repository: RepoObject) 
     assert repository.read_config() == {"caching": {"num_chunk_refs": 1}}
 
 
-def test_a_configuration_that_is_no_map_is_damage(repository: RepoObject) -> None:
+def test_a_configuration_that_is_no_map_is_damage(repository: V2Protocol) -> None:
     repository.update(
         lambda info: Change(replace(info, config=Value([1, 2])), model.ConfigChanged())
     )
@@ -98,7 +98,7 @@ def test_a_configuration_that_is_no_map_is_damage(repository: RepoObject) -> Non
 
 
 def test_metadata_is_a_function_of_the_metadata_before(
-    storage: Storage, repository: RepoObject
+    storage: Storage, repository: V2Protocol
 ) -> None:
     repository.update_metadata(lambda _: {"a": 1, "b": [None]})
 
@@ -109,7 +109,7 @@ def test_metadata_is_a_function_of_the_metadata_before(
     assert latest(repository) == model.MetadataChanged()
 
 
-def test_metadata_that_is_no_json_is_refused(repository: RepoObject) -> None:
+def test_metadata_that_is_no_json_is_refused(repository: V2Protocol) -> None:
     with pytest.raises(InvalidInputError):
         repository.update_metadata(lambda _: {"a": object()})
 
@@ -119,7 +119,7 @@ def test_metadata_that_is_no_json_is_refused(repository: RepoObject) -> None:
 # Status
 
 
-WRITES: dict[str, Callable[[RepoObject], object]] = {
+WRITES: dict[str, Callable[[V2Protocol], object]] = {
     "create_branch": lambda r: r.create_branch(MAIN, FIRST),
     "delete_branch": lambda r: r.delete_branch("nowhere"),
     "reset_branch": lambda r: r.reset_branch(MAIN, FIRST),
@@ -136,7 +136,7 @@ WRITES: dict[str, Callable[[RepoObject], object]] = {
 
 
 @pytest.mark.parametrize("write", WRITES)
-def test_a_read_only_repository_refuses_every_write(repository: RepoObject, write: str) -> None:
+def test_a_read_only_repository_refuses_every_write(repository: V2Protocol, write: str) -> None:
     repository.set_status(READ_ONLY)
 
     with pytest.raises(ReadOnlyError, match=r"2023-11-14T.*moving house") as refusal:
@@ -147,7 +147,7 @@ def test_a_read_only_repository_refuses_every_write(repository: RepoObject, writ
 
 
 def test_that_main_can_not_be_deleted_is_said_of_a_read_only_repository_too(
-    repository: RepoObject,
+    repository: V2Protocol,
 ) -> None:
     repository.set_status(READ_ONLY)
 
@@ -156,7 +156,7 @@ def test_that_main_can_not_be_deleted_is_said_of_a_read_only_repository_too(
 
 
 def test_a_read_only_repository_comes_online_again(
-    storage: Storage, repository: RepoObject
+    storage: Storage, repository: V2Protocol
 ) -> None:
     repository.set_status(READ_ONLY)
 
@@ -169,12 +169,12 @@ def test_a_read_only_repository_comes_online_again(
 # Feature flags
 
 
-def flags(repository: RepoObject) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
+def flags(repository: V2Protocol) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
     info = repository.read_repo_info()
     return info.enabled_feature_flags, info.disabled_feature_flags
 
 
-def test_a_flag_is_in_the_list_of_its_setting(repository: RepoObject) -> None:
+def test_a_flag_is_in_the_list_of_its_setting(repository: V2Protocol) -> None:
     assert flags(repository) == (None, None)
 
     repository.set_feature_flag(CREATE_TAG.id, None)
@@ -189,7 +189,7 @@ def test_a_flag_is_in_the_list_of_its_setting(repository: RepoObject) -> None:
     assert latest(repository) == model.FeatureFlagChanged(CREATE_TAG.id, None)
 
 
-def test_a_feature_is_there_unless_it_is_switched_off(repository: RepoObject) -> None:
+def test_a_feature_is_there_unless_it_is_switched_off(repository: V2Protocol) -> None:
     settings = {True: True, None: True, False: False}
 
     for setting, enabled in settings.items():

@@ -7,7 +7,7 @@ import pytest
 import zarr
 
 from frazil import ConflictError, RebaseFailedError, Repository, RetentionPolicy, create_legacy
-from frazil.format.dialect import Dialect
+from frazil.format.header import Dialect
 from frazil.storage.interface import NO_OPTIONS, Buffer, PutOptions, Version
 from frazil.storage.memory import MemoryStorage
 from tests.repositories import create, keys_of

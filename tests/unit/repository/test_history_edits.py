@@ -8,8 +8,8 @@ import pytest
 import zarr
 
 from frazil import InvalidInputError, ReadOnlyError, Repository, RetentionPolicy
-from frazil.repository.editing import Editing
-from frazil.states import RepoAvailability, RepoStatus
+from frazil.ops import RepoAvailability, RepoStatus
+from frazil.repository.operations import Editing
 from tests.repositories import create, keys_of
 
 

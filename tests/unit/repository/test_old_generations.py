@@ -9,7 +9,7 @@ import pytest
 import zarr
 
 from frazil import Repository, Session, create_legacy
-from frazil.format.dialect import Dialect
+from frazil.format.header import Dialect
 from frazil.storage.local import Durability, LocalStorage
 from tests.alpha_reader import OldRepository
 from tests.older_repositories import SEQUENCED

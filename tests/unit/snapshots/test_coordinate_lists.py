@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from frazil import Diff
-from frazil.snapshots.coordinate_lists import to_lists
+from frazil.snapshots import to_lists
 
 
 @pytest.mark.parametrize("largest", [1, 300, 2**32 - 1])

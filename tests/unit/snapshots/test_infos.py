@@ -8,8 +8,13 @@ import numpy as np
 from frazil.format import repo_info, snapshot
 from frazil.format.ids import ManifestId, SnapshotId
 from frazil.format.metadata import Metadata
-from frazil.snapshots import Diff, ManifestFileInfo, SnapshotInfo
-from frazil.snapshots.infos import public_manifest_file_info, public_snapshot_info
+from frazil.snapshots import (
+    Diff,
+    ManifestFileInfo,
+    SnapshotInfo,
+    public_manifest_file_info,
+    public_snapshot_info,
+)
 
 ID, PARENT = SnapshotId(bytes(range(12))), SnapshotId(bytes(12))
 NOON = datetime(2020, 1, 1, 12, tzinfo=UTC)

@@ -23,18 +23,21 @@ from frazil.storage import (
     s3_storage,
     tigris_storage,
 )
-from frazil.storage.client import SIZE_CLASSES, Headers, Purpose, plan_client, size_class
+from frazil.storage.clients import Failure, diagnose, redact
 from frazil.storage.connections import (
+    SIZE_CLASSES,
     GcsConnection,
+    Headers,
+    Purpose,
     S3Connection,
     address_bucket,
+    plan_client,
+    size_class,
     split_options,
 )
-from frazil.storage.redirect import connect
-from frazil.storage.s3_services import hf_connection, r2_connection, tigris_connection
-from frazil.storage.settings import resolve_settings
+from frazil.storage.interface import resolve_settings
+from frazil.storage.s3_services import connect, hf_connection, r2_connection, tigris_connection
 from frazil.storage.store_config import cover
-from frazil.storage.store_errors import Failure, diagnose, redact
 from frazil.urls import RepositoryUrl
 
 ANONYMOUS = s3_anonymous_credentials()

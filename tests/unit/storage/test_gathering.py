@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from frazil.errors import ObjectNotFoundError, ObjectRangeError, StorageError
-from frazil.storage.gathering import Gathering
 from frazil.storage.interface import Buffer, ByteRange
+from frazil.storage.ranges import Gathering
 
 OBJECT = bytes(range(256)) * 16
 FAR = 3 << 20

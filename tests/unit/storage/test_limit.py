@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from frazil.errors import InvalidInputError
-from frazil.storage.limit import RequestLimit
+from frazil.storage.clients import RequestLimit
 
 
 class Gauge:

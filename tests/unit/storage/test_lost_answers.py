@@ -6,10 +6,14 @@ from dataclasses import dataclass, field
 import pytest
 
 from frazil.errors import ObjectExistsError, StorageError, ThrottledError
-from frazil.storage.interface import Version
-from frazil.storage.lost_answers import Found, find_write_id, pause_seconds, settle
-from frazil.storage.settings import StorageRetriesSettings, StorageSettings, resolve_settings
-from frazil.storage.store_errors import Diagnosis, Failure
+from frazil.storage.clients import Diagnosis, Failure
+from frazil.storage.conditional import Found, find_write_id, pause_seconds, settle
+from frazil.storage.interface import (
+    StorageRetriesSettings,
+    StorageSettings,
+    Version,
+    resolve_settings,
+)
 
 SETTINGS = resolve_settings(StorageSettings(retries=StorageRetriesSettings(3, 1, 10)))
 WRITTEN, SEEN = Version("written"), Version("seen")

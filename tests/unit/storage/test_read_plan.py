@@ -5,10 +5,14 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.storage.interface import ByteRange
-from frazil.storage.read_plan import plan_reads
-from frazil.storage.settings import StorageConcurrencySettings, StorageSettings, resolve_settings
-from frazil.storage.store_reading import split_range
+from frazil.storage.interface import (
+    ByteRange,
+    StorageConcurrencySettings,
+    StorageSettings,
+    resolve_settings,
+)
+from frazil.storage.object_store import split_range
+from frazil.storage.ranges import plan_reads
 
 BOUNDS = st.tuples(st.integers(0, 1000), st.integers(0, 50))
 RANGES = st.lists(BOUNDS.map(lambda each: ByteRange(each[0], each[0] + each[1])))

@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 import frazil.storage
-from frazil.storage.settings import (
+from frazil.storage.interface import (
     LOCAL_DEFAULTS,
     MEMORY_DEFAULTS,
     StorageConcurrencySettings,

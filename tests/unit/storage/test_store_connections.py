@@ -22,9 +22,14 @@ from frazil.storage import (
     http_store,
     s3_store,
 )
-from frazil.storage.client import ClientPlan
-from frazil.storage.connections import AzureConnection, GcsConnection, HttpConnection, S3Connection
-from frazil.storage.store_connections import connect_bucket, connect_server
+from frazil.storage.connections import (
+    AzureConnection,
+    ClientPlan,
+    GcsConnection,
+    HttpConnection,
+    S3Connection,
+)
+from frazil.storage.source_objects import connect_bucket, connect_server
 
 AZURE_KEY = Credentials.Azure(azure_credentials(access_key="c2VjcmV0"))
 

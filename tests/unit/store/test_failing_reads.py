@@ -41,7 +41,7 @@ PIPELINE = "zarr.core.codec_pipeline.{}CodecPipeline"
 SCRIPT = """
 import sys
 import frazil, zarr
-from frazil.storage.wrappers.latency import LatencyStorage
+from frazil.storage.wrappers import LatencyStorage
 
 def open_store(wrap=lambda storage: storage):
     storage = wrap(frazil.local_filesystem_storage(sys.argv[1]))

@@ -12,7 +12,7 @@ from zarr.core.buffer import cpu, default_buffer_prototype
 from frazil import ReadOnlyError, Repository, Session
 from frazil.storage.interface import NO_OPTIONS, Buffer, PutOptions, Storage
 from frazil.storage.memory import MemoryStorage
-from frazil.storage.wrappers.latency import LatencyStorage
+from frazil.storage.wrappers import LatencyStorage
 from tests.repositories import create, keys_of, split_every, values_of
 
 CHUNKS = 400

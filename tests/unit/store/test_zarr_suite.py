@@ -12,7 +12,8 @@ from zarr.core.buffer import Buffer, cpu, default_buffer_prototype
 from zarr.testing.store import StoreTests
 
 from frazil import InvalidInputError, NodeNotFoundError, Repository, Session
-from frazil.engine import reading, writing
+from frazil.repository import store_io as reading
+from frazil.repository import store_io as writing
 from frazil.storage.interface import Storage
 from frazil.storage.local import Durability, LocalStorage
 from frazil.storage.memory import MemoryStorage

@@ -15,7 +15,7 @@ from obstore.store import LocalStore
 import frazil.credentials
 from frazil.credentials import AnyCredential, Credentials, HttpAccess, LocalFileSystemAccess
 from frazil.errors import InvalidInputError, ObjectNotFoundError, ObjectRangeError, StorageError
-from frazil.format.references import Checksum, ETag, LastModified, VirtualRef
+from frazil.format.chunk_table import Checksum, ETag, LastModified, VirtualRef
 from frazil.storage import (
     AnyObjectStoreConfig,
     ObjectStoreConfig,
@@ -27,7 +27,7 @@ from frazil.storage import (
     s3_store,
     set_max_concurrent_requests,
 )
-from frazil.storage.limit import DEFAULT_MAX_CONCURRENT_REQUESTS
+from frazil.storage.clients import DEFAULT_MAX_CONCURRENT_REQUESTS
 from frazil.testing.object_server import Delay, ObjectServer, Rule, ServerOptions
 from frazil.testing.object_server.bucket import NO_CONDITION, Description
 from frazil.virtual import VirtualChunkContainer

@@ -5,7 +5,7 @@ import pytest
 from frazil.errors import InvalidInputError
 from frazil.storage import ObjectStoreConfig, S3Options, local_filesystem_store
 from frazil.virtual import VirtualChunkContainer
-from frazil.virtual.locations import (
+from frazil.virtual.containers import (
     absolute_location,
     find_container,
     normalize_location,

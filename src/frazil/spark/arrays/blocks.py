@@ -1,16 +1,123 @@
-"""One block of a transform: what is read, what the user's function makes of it, whether that fits."""
+"""Blocks of arrays: what a task reads, what it writes, and which elements belong together."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any, Literal
 
 import numpy as np
-from xarray import DataArray
+import xarray
+import zarr
+from numpy.typing import NDArray
+from xarray import DataArray, Dataset
 
 from frazil.errors import InvalidInputError
-from frazil.spark.arrays.inputs import Inputs, Space
-from frazil.spark.arrays.regions import Box
-from frazil.spark.arrays.windows import Margin, Window, window
+from frazil.repository.session import Session
+from frazil.spark.regions import (
+    Box,
+    Margin,
+    Shape,
+    Window,
+    dimensions_of,
+    open_array,
+    refuse_existing,
+    window,
+)
+from frazil.xarray import to_icechunk
+
+
+class Inputs:
+    """Arrays of one version of a repository; where they are sent to they are opened again."""
+
+    def __init__(self, session: Session, paths: tuple[str, ...]) -> None:
+        self.session = session
+        self.paths = paths
+        self._opened: list[DataArray] | None = None
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Inputs, (self.session, self.paths))
+
+    def open(self) -> list[DataArray]:
+        """The arrays, of which nothing is read but their coordinates."""
+        if self._opened is None:
+            self._opened = [open_variable(self.session, path) for path in self.paths]
+        return self._opened
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """The dimensions that some arrays have between them."""
+
+    dims: tuple[str, ...]
+    shape: Shape
+    chunks: Shape
+    """Of the first array that has the dimension."""
+
+    def size(self, dim: str) -> int:
+        """The length of a dimension."""
+        return self.shape[self.dims.index(dim)]
+
+    def chunk(self, dim: str) -> int:
+        """The length of chunks along a dimension."""
+        return self.chunks[self.dims.index(dim)]
+
+    def only(self, dims: Sequence[str]) -> "Space":
+        """The same with these dimensions, in this order."""
+        return Space(tuple(dims), tuple(map(self.size, dims)), tuple(map(self.chunk, dims)))
+
+
+def open_variable(session: Session, path: str) -> DataArray:
+    """One array with its coordinates; raises InvalidInputError where dimensions have no names."""
+    array = open_array(session, path)
+    group, _, name = path.rpartition("/")
+    wanted = {name, *dimensions_of(array), *str(array.attrs.get("coordinates", "")).split()}
+    dataset: Any = xarray.open_zarr(
+        session.store,
+        group=group or None,
+        consolidated=False,
+        chunks=None,
+        drop_variables=_names_in(session, group) - wanted,
+    )
+    # Also one that Xarray takes for a coordinate, because it is named like its dimension.
+    found: DataArray = dataset[name]
+    return found
+
+
+def _names_in(session: Session, group: str) -> set[str]:
+    """The arrays of a group, which Xarray opens all together."""
+    arrays = dict(zarr.open_group(session.store, path=group.lstrip("/"), mode="r").arrays())
+    nameless = [name for name, array in arrays.items() if None in dimensions_of(array)]
+    if nameless:
+        raise InvalidInputError(
+            f"Xarray needs names of dimensions, and in the group /{group.lstrip('/')} these arrays "
+            f"have none: {', '.join(sorted(nameless))}"
+        )
+    return set(arrays)
+
+
+def find_space(arrays: Sequence[DataArray]) -> Space:
+    """The dimensions of arrays together; raises InvalidInputError where they disagree."""
+    if not arrays:
+        raise InvalidInputError("there are no inputs")
+    found: dict[str, tuple[int, int]] = {}
+    for array in arrays:
+        chunks = array.encoding.get("shards") or array.encoding.get("chunks") or array.shape
+        for dim, size, chunk in zip(array.dims, array.shape, chunks, strict=True):
+            known, _ = found.setdefault(str(dim), (size, max(int(chunk), 1)))
+            if known != size:
+                raise InvalidInputError(
+                    f"the inputs are not aligned: {dim} has {known} elements and {size} in {array.name}"
+                )
+    sizes = tuple(size for size, _ in found.values())
+    return Space(tuple(found), sizes, tuple(chunk for _, chunk in found.values()))
+
+
+def count_bytes(arrays: Sequence[DataArray], sizes: Mapping[str, int]) -> int:
+    """What a block of so many elements along each dimension takes in memory, of all arrays."""
+    return sum(
+        array.dtype.itemsize * prod(sizes[str(dim)] for dim in array.dims) for array in arrays
+    )
+
 
 BlockKind = Literal["xarray", "numpy"]
 
@@ -77,3 +184,153 @@ def _trim(result: DataArray, windows: Mapping[str, Window]) -> DataArray:
                 )
             inner[dim] = windows[str(dim)].inner
     return result.isel(inner)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """An array to be."""
+
+    path: str
+    dims: tuple[str, ...]
+    shape: Shape
+    chunks: Shape
+    dtype: "np.dtype[Any]"
+    attrs: Mapping[str, Any]
+    shards: Shape | None = None
+
+    @property
+    def unit(self) -> dict[str, int]:
+        """The lengths, by dimension, of what is written as one object."""
+        return dict(zip(self.dims, self.shards or self.chunks, strict=True))
+
+    def fit(self, result: DataArray, shape: Sequence[int]) -> "np.ndarray[Any, Any]":
+        """The values of a block as they are written; raises InvalidInputError if they don't fit."""
+        if set(result.dims) != set(self.dims):
+            raise InvalidInputError(
+                f"the function gave {result.dims}, where {self.dims} are wanted"
+            )
+        values = result.transpose(*self.dims).values
+        if values.shape != tuple(shape):
+            raise InvalidInputError(
+                f"the function gave {values.shape} along {self.dims}, where {tuple(shape)} is wanted"
+            )
+        if not np.can_cast(values.dtype, self.dtype, "same_kind"):
+            raise InvalidInputError(
+                f"the function gave {values.dtype}, where {self.dtype} is wanted"
+            )
+        return values.astype(self.dtype, copy=False)
+
+
+def refuse_type(dtype: "np.dtype[Any]") -> None:
+    """Raise InvalidInputError for values that are no numbers."""
+    if dtype.kind not in "biufc":
+        raise InvalidInputError(f"a transform gives numbers, not {dtype}")
+
+
+def create_output(
+    session: Session,
+    output: Output,
+    coordinates: Mapping[str, DataArray],
+    encoding: Mapping[str, Any],
+    *,
+    overwrite: bool,
+) -> None:
+    """Make the array, and the coordinates of its dimensions where its group does not have them."""
+    if not overwrite:
+        refuse_existing(session, output.path)
+    zarr.create_array(
+        session.store,
+        name=output.path.lstrip("/"),
+        shape=output.shape,
+        chunks=output.chunks,
+        dtype=output.dtype,
+        attributes=_plain(output.attrs),
+        dimension_names=output.dims,
+        overwrite=overwrite,
+        fill_value=np.nan if output.dtype.kind in "fc" else 0,
+        shards=output.shards,
+        **encoding,
+    )
+    _write_coordinates(session, output, coordinates)
+
+
+def _plain(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Attributes as JSON has them."""
+    return {
+        name: value.tolist() if isinstance(value, np.generic | np.ndarray) else value
+        for name, value in attributes.items()
+    }
+
+
+def _write_coordinates(
+    session: Session, output: Output, coordinates: Mapping[str, DataArray]
+) -> None:
+    group = output.path.rpartition("/")[0]
+    opened = zarr.open_group(session.store, path=group.lstrip("/"), mode="r+")
+    missing = {}
+    for dim in output.dims:
+        if dim in opened:
+            _refuse_other_length(group, dim, opened[dim], output)
+        elif dim in coordinates:
+            missing[dim] = coordinates[dim].reset_coords(drop=True)
+    if missing:
+        # Xarray replaces the group's attributes by the dataset's.
+        dataset = Dataset(coords=missing, attrs=opened.attrs.asdict())
+        to_icechunk(dataset, session, group=group or None, mode="a")
+
+
+def _refuse_other_length(group: str, dim: str, found: Any, output: Output) -> None:
+    length = output.shape[output.dims.index(dim)]
+    if getattr(found, "shape", None) != (length,):
+        raise InvalidInputError(
+            f"{group or '/'} has another {dim} than the {length} that {output.path} would have: write "
+            "it to another group"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """Labels along one dimension."""
+
+    dim: str
+    """Along which elements are taken together."""
+    name: str
+    """Of the dimension that takes its place."""
+    labels: NDArray[Any] = field(repr=False)
+    """Sorted, each once."""
+    codes: NDArray[np.intp] = field(repr=False)
+    """Of each element the number of its label, or -1."""
+
+    def coordinate(self) -> DataArray:
+        """The labels, as the output has them."""
+        return DataArray(self.labels, dims=(self.name,), name=self.name)
+
+
+def find_groups(array: DataArray, by: str) -> Grouping:
+    """The groups by a coordinate of an array, `basin`, or by a component of a time, `time.month`."""
+    name, _, component = by.partition(".")
+    if name not in array.coords:
+        raise InvalidInputError(f"{array.name} has no coordinate {name!r} to group by")
+    coordinate = array.coords[name]
+    if coordinate.ndim != 1:
+        raise InvalidInputError(f"{name} has {coordinate.ndim} dimensions, and groups need one")
+    dim = str(coordinate.dims[0])
+    values = coordinate.values if not component else _component(coordinate, component)
+    is_known = ~_is_missing(values)
+    labels, codes = np.unique(values[is_known], return_inverse=True)
+    every = np.full(len(values), -1, np.intp)
+    every[is_known] = codes
+    return Grouping(dim, component or name, labels, every)
+
+
+def _component(coordinate: DataArray, component: str) -> NDArray[Any]:
+    try:
+        return np.asarray(getattr(coordinate.dt, component).values)
+    except (AttributeError, TypeError) as error:
+        raise InvalidInputError(f"{coordinate.name} has no component {component!r}") from error
+
+
+def _is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
+    if values.dtype.kind in "fmM":
+        return np.isnan(values) if values.dtype.kind == "f" else np.isnat(values)
+    return np.zeros(values.shape, np.bool_)

@@ -11,34 +11,33 @@ from typing import TYPE_CHECKING
 from frazil.lazy import load_lazily
 
 if TYPE_CHECKING:
-    from frazil.spark.checks.coordinates import Complete as Complete
-    from frazil.spark.checks.coordinates import Monotonic as Monotonic
-    from frazil.spark.checks.coordinates import Unique as Unique
-    from frazil.spark.checks.coordinates import complete as complete
-    from frazil.spark.checks.coordinates import monotonic as monotonic
-    from frazil.spark.checks.coordinates import unique as unique
-    from frazil.spark.checks.findings import Finding as Finding
-    from frazil.spark.checks.metadata import CF_ATTRIBUTES as CF_ATTRIBUTES
-    from frazil.spark.checks.metadata import SameMetadata as SameMetadata
-    from frazil.spark.checks.metadata import same_metadata as same_metadata
-    from frazil.spark.checks.own import OwnFunction as OwnFunction
-    from frazil.spark.checks.samples import SamplesEqualSource as SamplesEqualSource
-    from frazil.spark.checks.samples import samples_equal_source as samples_equal_source
-    from frazil.spark.checks.subjects import FileRegion as FileRegion
-    from frazil.spark.checks.values import FillShare as FillShare
-    from frazil.spark.checks.values import ValuesBetween as ValuesBetween
-    from frazil.spark.checks.values import fill_share as fill_share
-    from frazil.spark.checks.values import values_between as values_between
+    from frazil.spark.checks.audit import FileRegion as FileRegion
+    from frazil.spark.checks.audit import Finding as Finding
+    from frazil.spark.checks.coordinate_checks import Complete as Complete
+    from frazil.spark.checks.coordinate_checks import Monotonic as Monotonic
+    from frazil.spark.checks.coordinate_checks import Unique as Unique
+    from frazil.spark.checks.coordinate_checks import complete as complete
+    from frazil.spark.checks.coordinate_checks import monotonic as monotonic
+    from frazil.spark.checks.coordinate_checks import unique as unique
+    from frazil.spark.checks.value_checks import CF_ATTRIBUTES as CF_ATTRIBUTES
+    from frazil.spark.checks.value_checks import FillShare as FillShare
+    from frazil.spark.checks.value_checks import OwnFunction as OwnFunction
+    from frazil.spark.checks.value_checks import SameMetadata as SameMetadata
+    from frazil.spark.checks.value_checks import SamplesEqualSource as SamplesEqualSource
+    from frazil.spark.checks.value_checks import ValuesBetween as ValuesBetween
+    from frazil.spark.checks.value_checks import fill_share as fill_share
+    from frazil.spark.checks.value_checks import same_metadata as same_metadata
+    from frazil.spark.checks.value_checks import samples_equal_source as samples_equal_source
+    from frazil.spark.checks.value_checks import values_between as values_between
 
 # Where each name lives. The imports above say the same to type checkers.
 _HOMES = {
-    "coordinates": "Complete Monotonic Unique complete monotonic unique",
-    "findings": "Finding",
-    "metadata": "CF_ATTRIBUTES SameMetadata same_metadata",
-    "own": "OwnFunction",
-    "samples": "SamplesEqualSource samples_equal_source",
-    "subjects": "FileRegion",
-    "values": "FillShare ValuesBetween fill_share values_between",
+    "audit": "FileRegion Finding",
+    "coordinate_checks": "Complete complete monotonic Monotonic Unique unique",
+    "value_checks": (
+        "CF_ATTRIBUTES fill_share FillShare OwnFunction same_metadata SameMetadata "
+        "samples_equal_source SamplesEqualSource values_between ValuesBetween"
+    ),
 }
 
 __all__ = sorted(" ".join(_HOMES.values()).split())

@@ -7,9 +7,8 @@
         server.inject([Rule(LoseAnswer(), method="PUT", count=1)])
 """
 
-from frazil.testing.object_server.bucket import Bucket, Conditions, StoredObject
-from frazil.testing.object_server.exchange import Request
-from frazil.testing.object_server.faults import (
+from frazil.testing.object_server.bucket import Bucket, Conditions, Request, StoredObject
+from frazil.testing.object_server.s3_api import (
     CONFLICT,
     SLOW_DOWN,
     Delay,

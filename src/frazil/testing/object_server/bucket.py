@@ -1,12 +1,17 @@
-"""Objects with versions and exact conditions: what an object store promises, in memory."""
+"""Buckets with versions and exact conditions, and the HTTP exchange that serves them."""
 
 import hashlib
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import Enum
+from http import HTTPStatus
+from io import BufferedIOBase
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 from uuid import uuid4
+from xml.sax.saxutils import escape
 
 
 class Conditions(Enum):
@@ -172,3 +177,158 @@ def is_same_tag(given: str, e_tag: str) -> bool:
 
 def _hash(data: bytes) -> str:
     return f'"{hashlib.md5(data, usedforsecurity=False).hexdigest()}"'
+
+
+XML = {"Content-Type": "application/xml"}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a client asks; names of headers are in small letters."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: bytes = field(repr=False)
+
+    @property
+    def bucket(self) -> str:
+        return self.path.lstrip("/").partition("/")[0]
+
+    @property
+    def key(self) -> str:
+        return self.path.lstrip("/").partition("/")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What the server answers. A HEAD is told the length of a body that it does not get."""
+
+    status: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+
+def read_request(stream: BufferedIOBase, answers: BufferedIOBase) -> Request | None:
+    """The next request of a connection, or None at its end."""
+    line = stream.readline(65_536).decode("latin-1").split()
+    if len(line) != 3:
+        return None
+    headers: dict[str, str] = {}
+    while (entry := stream.readline(65_536)) not in (b"\r\n", b"\n", b""):
+        name, _, value = entry.decode("latin-1").partition(":")
+        headers[name.strip().lower()] = value.strip()
+    if headers.get("expect", "").lower() == "100-continue":
+        answers.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    target = urlsplit(line[1])
+    return Request(
+        line[0], unquote(target.path), dict(parse_qsl(target.query, keep_blank_values=True)),
+        headers, _read_body(stream, headers),
+    )  # fmt: skip
+
+
+def _read_body(stream: BufferedIOBase, headers: Mapping[str, str]) -> bytes:
+    if headers.get("transfer-encoding", "").lower() == "chunked":
+        body = _read_chunks(stream)
+    else:
+        body = stream.read(int(headers.get("content-length", "0")))
+    if "aws-chunked" in headers.get("content-encoding", ""):
+        return _join_signed_chunks(body)
+    return body
+
+
+def _read_chunks(stream: BufferedIOBase) -> bytes:
+    parts = []
+    while size := int(stream.readline().split(b";")[0], 16):
+        parts.append(stream.read(size))
+        stream.readline()
+    while stream.readline() not in (b"\r\n", b"\n", b""):
+        pass
+    return b"".join(parts)
+
+
+def _join_signed_chunks(body: bytes) -> bytes:
+    # Amazon's own chunks, inside the body: `<size>[;chunk-signature=…]`, the data, a trailer.
+    parts = []
+    while body:
+        line, _, body = body.partition(b"\r\n")
+        size = int(line.split(b";")[0], 16)
+        if size == 0:
+            break
+        parts.append(body[:size])
+        body = body[size + 2 :]
+    return b"".join(parts)
+
+
+def encode_response(response: Response, method: str) -> bytes:
+    """An answer as it goes out, in one piece: two would wait for each other on the network."""
+    phrase = HTTPStatus(response.status).phrase
+    headers = {"Content-Length": str(len(response.body)), **response.headers}
+    if response.status in (204, 304):
+        del headers["Content-Length"]
+    lines = [f"HTTP/1.1 {response.status} {phrase}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    head = ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+    return head if method == "HEAD" else head + response.body
+
+
+def list_objects(bucket: Bucket, request: Request, page_size: int) -> Response:
+    """The page of a listing that a request asks for."""
+    query = request.query
+    prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
+    after = unquote(query.get("continuation-token", "")) or query.get("start-after", "")
+    limit = min(page_size, int(query.get("max-keys", "1000")))
+    spell = quote if query.get("encoding-type") == "url" else escape
+    entries: list[str] = []
+    last = ""
+    is_truncated = False
+    for name, is_group in _names(bucket.keys(), prefix, delimiter):
+        if name.encode() <= after.encode():
+            continue
+        if len(entries) == limit:
+            is_truncated = True
+            break
+        entries.append(_entry(bucket, name, is_group, spell(name)))
+        last = name
+    token = f"<NextContinuationToken>{quote(last)}</NextContinuationToken>" if is_truncated else ""
+    body = (
+        f"<ListBucketResult><Name>{escape(request.bucket)}</Name><Prefix>{spell(prefix)}</Prefix>"
+        f"<KeyCount>{len(entries)}</KeyCount><MaxKeys>{limit}</MaxKeys>"
+        f"<IsTruncated>{str(is_truncated).lower()}</IsTruncated>{token}"
+        f"{''.join(entries)}</ListBucketResult>"
+    )
+    return Response(200, XML, body.encode())
+
+
+def _names(keys: list[str], prefix: str, delimiter: str) -> Iterator[tuple[str, bool]]:
+    """Keys, and in place of those below a delimiter what they share, once."""
+    previous = None
+    for key in keys:
+        if not key.startswith(prefix):
+            continue
+        head, found, _ = key[len(prefix) :].partition(delimiter) if delimiter else (key, "", "")
+        name, is_group = (prefix + head + found, True) if found else (key, False)
+        if name != previous:
+            yield name, is_group
+        previous = name
+
+
+def _entry(bucket: Bucket, name: str, is_group: bool, spelled: str) -> str:
+    if is_group:
+        return f"<CommonPrefixes><Prefix>{spelled}</Prefix></CommonPrefixes>"
+    try:
+        stored = bucket.get(name)
+    except Refusal:
+        return ""
+    return (
+        f"<Contents><Key>{spelled}</Key><LastModified>{spell_time(stored.modified_at)}</LastModified>"
+        f"<ETag>{escape(stored.e_tag)}</ETag><Size>{len(stored.data)}</Size>"
+        "<StorageClass>STANDARD</StorageClass></Contents>"
+    )
+
+
+def spell_time(timestamp: float) -> str:
+    """A time as the XML of S3 has it."""
+    text = datetime.fromtimestamp(timestamp, UTC).isoformat(timespec="milliseconds")
+    return text.replace("+00:00", "Z")

@@ -10,10 +10,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from frazil.testing.object_server.answers import answer, refuse
-from frazil.testing.object_server.bucket import Bucket, Conditions, Refusal
-from frazil.testing.object_server.exchange import Request, Response, encode_response, read_request
-from frazil.testing.object_server.faults import (
+from frazil.testing.object_server.bucket import (
+    Bucket,
+    Conditions,
+    Refusal,
+    Request,
+    Response,
+    encode_response,
+    read_request,
+)
+from frazil.testing.object_server.s3_api import (
     Delay,
     DoAndRefuse,
     DropConnection,
@@ -23,6 +29,8 @@ from frazil.testing.object_server.faults import (
     Refuse,
     Rule,
     Truncate,
+    answer,
+    refuse,
 )
 
 

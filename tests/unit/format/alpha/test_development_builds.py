@@ -9,13 +9,10 @@ import zarr
 
 from frazil import Repository, create_legacy
 from frazil.errors import FormatError
-from frazil.format import alpha
-from frazil.format.alpha.envelope import open_envelope, seal_envelope
-from frazil.format.alpha.layouts import LAYOUTS
-from frazil.format.alpha.messagepack import pack, unpack
-from frazil.format.dialect import Dialect
-from frazil.format.header import FileType
+from frazil.format.header import Dialect, FileType
 from frazil.format.ids import ManifestId
+from frazil.format.legacy import alpha
+from frazil.format.legacy.alpha_layouts import LAYOUTS, open_envelope, pack, seal_envelope, unpack
 from frazil.storage.memory import MemoryStorage
 
 BUILD = "ic-0.1.0-alpha.15"

@@ -8,16 +8,19 @@ import msgpack
 import pytest
 
 from frazil.errors import InvalidInputError
-from frazil.format import alpha
-from frazil.format.alpha.envelope import open_envelope
-from frazil.format.alpha.layouts import LAYOUTS
-from frazil.format.alpha.messagepack import Single, pack, pack_with_singles, unpack
-from frazil.format.chunks import ChunkTable
-from frazil.format.dialect import Dialect
-from frazil.format.header import ZSTD_MAGIC, FileType, has_header
+from frazil.format.chunk_table import ChunkTable, ETag, InlineRef, NativeRef, VirtualRef
+from frazil.format.header import ZSTD_MAGIC, Dialect, FileType, has_header
 from frazil.format.ids import ChunkId, ManifestId, NodeId, SnapshotId
+from frazil.format.legacy import alpha
+from frazil.format.legacy.alpha_layouts import (
+    LAYOUTS,
+    Single,
+    open_envelope,
+    pack,
+    pack_with_singles,
+    unpack,
+)
 from frazil.format.manifest import Manifest
-from frazil.format.references import ETag, InlineRef, NativeRef, VirtualRef
 from frazil.format.snapshot import (
     ArrayData,
     Dimension,

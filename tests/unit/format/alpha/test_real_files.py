@@ -5,14 +5,11 @@ from typing import Any
 
 import pytest
 
-from frazil.format import alpha
-from frazil.format.alpha.envelope import open_envelope
-from frazil.format.alpha.layouts import LAYOUTS
-from frazil.format.alpha.messagepack import unpack
-from frazil.format.dialect import Dialect
-from frazil.format.header import FileType
+from frazil.format.header import Dialect, FileType
 from frazil.format.ids import SnapshotId
-from frazil.format.trees.chunks import RankedRefs
+from frazil.format.legacy import alpha
+from frazil.format.legacy.alpha_layouts import LAYOUTS, open_envelope, unpack
+from frazil.format.legacy.trees import RankedRefs
 from tests.legacy_files import ALPHA_NAMES, assert_reads_as_expected, files_in, read_alpha
 
 repositories = pytest.mark.parametrize("name", ALPHA_NAMES)

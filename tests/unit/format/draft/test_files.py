@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given
 
 from frazil.errors import InvalidInputError
-from frazil.format import draft
-from frazil.format.chunks import ChunkTable
-from frazil.format.dialect import Dialect
+from frazil.format.chunk_table import ChunkTable, ETag, InlineRef, VirtualRef
+from frazil.format.header import Dialect
 from frazil.format.ids import ManifestId, NodeId, SnapshotId
+from frazil.format.legacy import draft
 from frazil.format.manifest import Manifest
-from frazil.format.references import ETag, InlineRef, VirtualRef
 from frazil.format.refs import Ref, encode_ref
 from frazil.format.snapshot import (
     ArrayData,

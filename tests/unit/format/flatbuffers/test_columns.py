@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from frazil.errors import FormatError
-from frazil.format.flatbuffers.columns import Source, Tables
-from frazil.format.flatbuffers.reader import Buffer
+from frazil.format.flatbuffers.flatbuffers_reader import Buffer, Source, Tables
 from frazil.format.ragged import Integers
 from tests.fuzz.assembly import Assembly
 

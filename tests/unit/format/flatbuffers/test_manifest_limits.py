@@ -2,13 +2,12 @@ import numpy as np
 import pytest
 
 from frazil.errors import InvalidInputError
-from frazil.format.chunks import ChunkTable, constant_column, no_chunk_ids
-from frazil.format.flatbuffers import writer as writer_module
+from frazil.format.chunk_table import ChunkKind, ChunkTable, constant_column, no_chunk_ids
+from frazil.format.flatbuffers import flatbuffers_writer as writer_module
 from frazil.format.ids import ManifestId, NodeId
 from frazil.format.manifest import Manifest
-from frazil.format.references import ChunkKind
-from frazil.format.strings import Strings
-from frazil.format.v2.manifest_writer import encode_manifest_payload
+from frazil.format.ragged import Strings
+from frazil.format.v2.manifest_encoder import encode_manifest_payload
 
 
 def manifest_of(table: ChunkTable) -> Manifest:

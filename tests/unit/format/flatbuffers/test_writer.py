@@ -4,20 +4,20 @@ import numpy as np
 import pytest
 
 from frazil.errors import InvalidInputError
-from frazil.format.flatbuffers import blocks
-from frazil.format.flatbuffers import writer as writer_module
-from frazil.format.flatbuffers.fields import (
+from frazil.format.flatbuffers import flatbuffers_writer as blocks
+from frazil.format.flatbuffers import flatbuffers_writer as writer_module
+from frazil.format.flatbuffers.flatbuffers_reader import Buffer, Table
+from frazil.format.flatbuffers.flatbuffers_writer import (
     ABSENT,
     Attached,
     Link,
     Number,
     Struct,
+    Writer,
     numbers,
     one,
     rows,
 )
-from frazil.format.flatbuffers.reader import Buffer, Table
-from frazil.format.flatbuffers.writer import Writer
 from frazil.format.ragged import Integers
 
 

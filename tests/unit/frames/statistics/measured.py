@@ -7,13 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frazil import Repository
-from frazil.frames.chosen import Chosen
-from frazil.frames.conditions import Compare, IsIn, Leaf, Truth, evaluate, tell_of_values
-from frazil.frames.grids import Grid
-from frazil.frames.partitions import plan_partitions
-from frazil.frames.statistics.analysing import Analysis, find_analysable, plan_analysis
-from frazil.frames.types import Values
-from frazil.session import Session
+from frazil.repository.session import Session
+from frazil.tables.columns import Grid, Values
+from frazil.tables.predicates import Compare, IsIn, Leaf, Truth, evaluate, tell_of_values
+from frazil.tables.scan import plan_partitions
+from frazil.tables.scan_plan import ScanPlan
+from frazil.tables.statistics import Analysis, find_analysable, plan_analysis
 
 
 def analyse(repo: Repository, names: list[str] | None = None) -> dict[str, Analysis]:
@@ -31,7 +30,7 @@ def analyse(repo: Repository, names: list[str] | None = None) -> dict[str, Analy
     return found
 
 
-def find_needed(chosen: Chosen, fresh: dict[str, NDArray[np.bool_]]) -> dict[str, set[Any]]:
+def find_needed(chosen: ScanPlan, fresh: dict[str, NDArray[np.bool_]]) -> dict[str, set[Any]]:
     """By array, the chunks with a cell that can satisfy the condition by all that can be known.
 
     Of values that is what the bounds and counts of their chunk say, if it is fresh.

@@ -7,10 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from frazil.frames.conditions import Compare, IsIn, IsNull, Leaf, tell_of_values
-from frazil.frames.statistics.measures import NO_SUM, make_measures, measure, repeat
-from frazil.frames.statistics.telling import tell_of_measures
-from frazil.frames.types import TIMESTAMP, UNSIGNED_64, Values, make_values
+from frazil.tables.columns import TIMESTAMP, UNSIGNED_64, Values, make_values
+from frazil.tables.predicates import Compare, IsIn, IsNull, Leaf, tell_of_values
+from frazil.tables.statistics import NO_SUM, make_measures, measure, repeat, tell_of_measures
 
 CONSTANTS = (-1, 0, 1, 2, 3)
 LEAVES: list[Leaf] = [

@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from frazil.frames.cells import Cells
-from frazil.frames.chosen import Chosen, choose
-from frazil.frames.options import Options
-from frazil.frames.source import open_source
+from frazil.tables.cells import Cells
+from frazil.tables.scan_plan import ScanPlan, choose, open_source
+from frazil.tables.table_options import Options
 from tests.unit.frames.statistics.measured import analyse, find_fresh, find_needed
 from tests.unit.frames.worlds import World, as_set, conditions, filter_by_sqlite, worlds
 
@@ -35,7 +34,7 @@ def check(world: World, condition: str, fresh: dict[str, NDArray[np.bool_]]) -> 
     assert counted == {name: len(each) for name, each in needed.items()}
 
 
-def read(world: World, chosen: Chosen) -> tuple[Any, set[str]]:
+def read(world: World, chosen: ScanPlan) -> tuple[Any, set[str]]:
     """The rows, and the chunks that were read for them."""
     table = Cells(chosen)
     partitions = table.partitions()

@@ -11,14 +11,19 @@ import zarr
 
 import frazil
 from frazil import Repository, RepositoryConfig
-from frazil.format.chunks import ChunkTable
+from frazil.format.chunk_table import (
+    ChunkTable,
+    ETag,
+    InlineRef,
+    LastModified,
+    NativeRef,
+    VirtualRef,
+)
 from frazil.format.ids import ChunkId
-from frazil.format.references import ETag, InlineRef, LastModified, NativeRef, VirtualRef
-from frazil.frames.cells import Cells
-from frazil.frames.chosen import choose
-from frazil.frames.options import Options
-from frazil.frames.source import open_source
-from frazil.frames.statistics.fingerprints import NONE, hash_references
+from frazil.tables.cells import Cells
+from frazil.tables.scan_plan import choose, open_source
+from frazil.tables.statistics import NONE, hash_references
+from frazil.tables.table_options import Options
 from frazil.xarray import to_icechunk
 from tests.unit.frames.statistics.measured import analyse
 

@@ -6,11 +6,9 @@ import xarray as xr
 
 import frazil
 from frazil import Repository
-from frazil.frames.cells import Cells
-from frazil.frames.chosen import choose
-from frazil.frames.chunk_rows import open_chunk_rows
-from frazil.frames.options import Options
-from frazil.frames.source import open_source
+from frazil.tables.cells import Cells, open_chunk_rows
+from frazil.tables.scan_plan import choose, open_source
+from frazil.tables.table_options import Options
 from frazil.xarray import to_icechunk
 from tests.unit.frames.statistics.measured import analyse
 

@@ -6,9 +6,8 @@ from typing import Any
 import pyarrow as pa
 
 from frazil import Repository
-from frazil.frames.options import Options
-from frazil.frames.registry import open_table
-from frazil.frames.source import open_source
+from frazil.tables.scan_plan import open_source, open_table
+from frazil.tables.table_options import Options
 
 
 def read_table(repo: Repository, table: str, **options: Any) -> pa.Table:

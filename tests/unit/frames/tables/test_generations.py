@@ -11,8 +11,9 @@ import pytest
 
 from frazil import Repository
 from frazil.errors import FormatError
-from frazil.format.references import ETag, InlineRef, LastModified, NativeRef, VirtualRef
-from frazil.overview import list_nodes, measure_arrays
+from frazil.format.chunk_table import ETag, InlineRef, LastModified, NativeRef, VirtualRef
+from frazil.overview.contents import measure_arrays
+from frazil.overview.preview import list_nodes
 from tests.known_repositories import open_known
 from tests.unit.frames.tables.rows import read_rows
 

@@ -9,12 +9,12 @@ import zarr
 
 import frazil
 from frazil import Repository
-from frazil.virtual.sources import FileVersion
+from frazil.virtual.source import FileVersion
 from tests.unit.frames.tables.rows import read_rows, read_table
 
 pytest.importorskip("pyspark")
 
-from frazil.spark.ingesting.ledger import Entry, Ledger, write_ledger
+from frazil.spark.ingestion.ledger import Entry, Ledger, write_ledger
 
 
 def test_the_ledger_has_a_row_for_each_file_that_was_ingested() -> None:

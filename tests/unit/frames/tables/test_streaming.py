@@ -9,9 +9,9 @@ import zarr
 import frazil
 from frazil import Repository
 from frazil.errors import ConflictError, InvalidInputError, SnapshotNotFoundError
-from frazil.frames.options import Options, parse_options
-from frazil.frames.source import open_source
-from frazil.frames.tables.streaming import BEGINNING, CommitStream, open_stream
+from frazil.tables.change_feed import BEGINNING, CommitStream, open_stream
+from frazil.tables.scan_plan import open_source
+from frazil.tables.table_options import Options, parse_options
 from frazil.urls import make_ref
 
 

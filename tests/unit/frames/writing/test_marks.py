@@ -11,19 +11,21 @@ import zarr
 import frazil
 from frazil import InvalidInputError, Repository
 from frazil.errors import ConflictError
-from frazil.frames.writing import commit_rows, make_write_options
-from frazil.frames.writing.committing import (
+from frazil.repository.session import Session
+from frazil.tables.frame_arrays import Target, measure
+from frazil.tables.frame_commit import (
+    Batch,
     Done,
+    commit_rows,
+    find_commit,
+    find_last_batch,
     finish,
     open_attempt,
     prepare,
     retrying,
     write_rows,
 )
-from frazil.frames.writing.facts import measure
-from frazil.frames.writing.marks import Batch, find_commit, find_last_batch
-from frazil.frames.writing.targets import Target
-from frazil.session import Session
+from frazil.tables.frame_values import make_write_options
 
 OPTIONS = make_write_options(append_dim="t")
 

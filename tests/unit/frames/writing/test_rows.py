@@ -12,16 +12,13 @@ from hypothesis import strategies as st
 
 import frazil
 from frazil import Repository
-from frazil.frames.options import Options
-from frazil.frames.registry import open_table
-from frazil.frames.source import open_source
-from frazil.frames.writing import commit_rows, make_write_options
-from frazil.frames.writing.cells import Cells, join_cells, write_cells
-from frazil.frames.writing.committing import finish, open_attempt, prepare
-from frazil.frames.writing.facts import measure
-from frazil.frames.writing.targets import find_dims
-from frazil.frames.writing.tasks import share, write_part
-from frazil.session import ForkSession
+from frazil.repository.session import ForkSession
+from frazil.tables.frame_arrays import find_dims, measure
+from frazil.tables.frame_cells import Cells, join_cells, share, write_cells, write_part
+from frazil.tables.frame_commit import commit_rows, finish, open_attempt, prepare
+from frazil.tables.frame_values import make_write_options
+from frazil.tables.scan_plan import open_source, open_table
+from frazil.tables.table_options import Options
 from tests.unit.frames.worlds import World, as_set, conditions, filter_by_sqlite, worlds
 
 

@@ -5,17 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from frazil.format.chunks import ChunkTable
-from frazil.format.dialect import Dialect
+from frazil.format.chunk_table import ChunkTable, InlineRef, NativeRef
+from frazil.format.header import Dialect
 from frazil.format.ids import ChunkId, ManifestId, SnapshotId
 from frazil.format.manifest import Manifest
-from frazil.format.references import InlineRef, NativeRef
 from frazil.format.snapshot import Snapshot
-from frazil.format.v2 import snapshot as snapshot_encoding
-from frazil.maintenance.checking import Severity, check_storage
-from frazil.maintenance.checking.chunks import Place, check_native
-from frazil.maintenance.checking.inventory import Listed
-from frazil.maintenance.id_columns import column_of
+from frazil.format.v2 import snapshot_codec as snapshot_encoding
+from frazil.maintenance.check import check_storage
+from frazil.maintenance.check_chunks import Place, check_native
+from frazil.maintenance.findings import Severity
+from frazil.maintenance.id_ranges import column_of
+from frazil.maintenance.inventory import Listed
 from tests.damages import (
     ALL_DIALECTS,
     NATIVE,

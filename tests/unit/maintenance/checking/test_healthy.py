@@ -9,8 +9,9 @@ import pytest
 import zarr
 
 import frazil
-from frazil.format.dialect import Dialect
-from frazil.maintenance.checking import CheckReport, Problem, check_storage
+from frazil.format.header import Dialect
+from frazil.maintenance.check import check_storage
+from frazil.maintenance.findings import CheckReport, Problem
 from frazil.storage.local import LocalStorage
 from tests.damages import ALL_DIALECTS, create, create_sample, reopen, what_matters
 from tests.generations import REPOSITORY_NAMES

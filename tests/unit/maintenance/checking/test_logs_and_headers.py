@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from frazil.format.dialect import Dialect
-from frazil.format.flatbuffers.fields import rows
-from frazil.format.header import Compression, FileType, decode_file
-from frazil.format.v2 import transaction_log as log_encoding
-from frazil.maintenance.checking import Repair, Severity
+from frazil.format.flatbuffers.flatbuffers_writer import rows
+from frazil.format.header import Compression, Dialect, FileType, decode_file
+from frazil.format.v2 import snapshot_codec as log_encoding
+from frazil.maintenance.findings import Repair, Severity
 from tests.damages import (
     ALL_DIALECTS,
     SMALL,

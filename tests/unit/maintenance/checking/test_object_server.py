@@ -5,8 +5,10 @@ from collections.abc import Iterator
 import pytest
 
 from frazil import Repository
-from frazil.format.dialect import Dialect
-from frazil.maintenance.checking import Orphans, check_storage, restore_repo
+from frazil.format.header import Dialect
+from frazil.maintenance.check import check_storage
+from frazil.maintenance.findings import Orphans
+from frazil.maintenance.repair import restore_repo
 from frazil.testing.object_server import ObjectServer
 from tests.damages import (
     ancestor,

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import zarr
 
-from frazil.format.dialect import Dialect
-from frazil.maintenance.checking import Orphans, Repair, Severity
+from frazil.format.header import Dialect
+from frazil.maintenance.findings import Orphans, Repair, Severity
 from frazil.storage.local import LocalStorage
 from tests.damages import ALL_DIALECTS, create_sample, what_matters
 

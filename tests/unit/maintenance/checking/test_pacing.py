@@ -2,7 +2,7 @@
 
 import pytest
 
-from frazil.maintenance.checking.pacing import Pace
+from frazil.maintenance.inventory import Pace
 
 
 def test_turns_are_evenly_apart() -> None:

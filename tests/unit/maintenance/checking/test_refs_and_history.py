@@ -4,14 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from frazil.assets import new_snapshot_id
 from frazil.errors import RepositoryNotFoundError
-from frazil.format.dialect import Dialect
+from frazil.format.header import Dialect
 from frazil.format.ids import SnapshotId
 from frazil.format.refs import Ref, encode_ref
 from frazil.format.repo_info import SnapshotInfo
-from frazil.maintenance.checking import Severity, check_storage
-from frazil.maintenance.checking.history import Link, check_links, find_cycles
+from frazil.maintenance.check import check_storage
+from frazil.maintenance.check_history import Link, check_links, find_cycles
+from frazil.maintenance.findings import Severity
+from frazil.protocols.assets import new_snapshot_id
 from tests.damages import (
     ALL_DIALECTS,
     ancestor,

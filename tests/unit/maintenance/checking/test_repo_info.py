@@ -9,8 +9,9 @@ from frazil.config import RepositoryConfig
 from frazil.format.ids import SnapshotId
 from frazil.format.metadata import Metadata, Value
 from frazil.format.repo_info import RepoInfo, SnapshotInfo, Update
-from frazil.format.v2 import repo_info as encoding
-from frazil.maintenance.checking import Repair, Severity, check_storage
+from frazil.format.v2 import repo_info_codec as encoding
+from frazil.maintenance.check import check_storage
+from frazil.maintenance.findings import Repair, Severity
 from tests.damages import (
     ancestor,
     create_sample,

@@ -4,7 +4,8 @@ import pytest
 
 from frazil import Repository
 from frazil.errors import FormatError, SessionStateError
-from frazil.maintenance.checking import check_storage, restore_repo
+from frazil.maintenance.check import check_storage
+from frazil.maintenance.repair import restore_repo
 from tests.damages import (
     create,
     create_sample,

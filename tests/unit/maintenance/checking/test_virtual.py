@@ -12,8 +12,8 @@ import frazil
 from frazil import Repository
 from frazil.config import RepositoryConfig
 from frazil.credentials import LocalFileSystemAccess
-from frazil.format.references import VirtualRef
-from frazil.maintenance.checking import Problem, Severity
+from frazil.format.chunk_table import VirtualRef
+from frazil.maintenance.findings import Problem, Severity
 from frazil.storage.memory import MemoryStorage
 from frazil.storage.store_config import ObjectStoreConfig
 from frazil.virtual.containers import VirtualChunkContainer

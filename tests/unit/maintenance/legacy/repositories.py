@@ -5,9 +5,9 @@ from typing import Any
 import zarr
 
 from frazil import Repository, RepositoryConfig, Session, create_legacy
-from frazil.format.dialect import Dialect
-from frazil.format.references import VirtualRef
-from frazil.protocols.reserved_metadata import RESERVED
+from frazil.format.chunk_table import VirtualRef
+from frazil.format.header import Dialect
+from frazil.protocols.repo_changes import RESERVED
 from frazil.storage.interface import Storage
 from frazil.storage.memory import MemoryStorage
 

@@ -3,10 +3,10 @@
 import numpy as np
 
 from frazil.format.ids import NodeId, SnapshotId
-from frazil.format.json_values import JsonValue
+from frazil.format.metadata import JsonValue
 from frazil.format.snapshot import ArrayData, Node, Snapshot, nodes_by_path
 from frazil.format.transaction_log import TransactionLog
-from frazil.maintenance.legacy.conversion import convert_log, find_origin, record_origin
+from frazil.maintenance.migrate_legacy import convert_log, find_origin, record_origin
 
 OLD = SnapshotId(b"the old name")
 NEW = SnapshotId(b"the new name")

@@ -10,7 +10,7 @@ import pytest
 
 import frazil
 from frazil import Repository
-from frazil.format.dialect import Dialect
+from frazil.format.header import Dialect
 from frazil.storage.local import Durability, LocalStorage
 from tests.known_contents import check_arrays, check_nodes, check_virtual_refs
 from tests.known_repositories import open_known, read_expectations

@@ -7,16 +7,15 @@ import zarr
 
 from frazil import ConflictError, Diff, Repository, SessionStateError, upgrade_icechunk_repository
 from frazil.errors import ObjectNotFoundError
-from frazil.format.dialect import Dialect
 from frazil.format.files import encode_snapshot
+from frazil.format.header import Dialect
 from frazil.format.ids import FIRST_SNAPSHOT_ID, SnapshotId
 from frazil.format.snapshot import Snapshot
-from frazil.maintenance.legacy.names import name_snapshot
+from frazil.maintenance.migrate_legacy import name_snapshot
 from frazil.protocols.detection import detect_dialect
 from frazil.storage.interface import NO_OPTIONS, Buffer, PutOptions, Storage
 from frazil.storage.memory import MemoryStorage
-from frazil.storage.wrappers.counting import CountingStorage
-from frazil.storage.wrappers.forwarding import Verb
+from frazil.storage.wrappers import CountingStorage, Verb
 from tests.repositories import dangling_files
 from tests.unit.maintenance.legacy.repositories import OLD, create_old, describe, fill, listing
 from tests.unit.maintenance.repositories import keys, later, messages, write, write_chunk

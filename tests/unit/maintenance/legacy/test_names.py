@@ -1,11 +1,10 @@
 """What the files and nodes of old repositories are called in V2."""
 
-from frazil.format.chunks import ChunkTable
-from frazil.format.dialect import Dialect
+from frazil.format.chunk_table import ChunkRef, ChunkTable, ETag, InlineRef, NativeRef, VirtualRef
+from frazil.format.header import Dialect
 from frazil.format.ids import ChunkId, NodeId, SnapshotId
-from frazil.format.references import ChunkRef, ETag, InlineRef, NativeRef, VirtualRef
 from frazil.format.snapshot import ArrayData, Node
-from frazil.maintenance.legacy.names import name_chunk, name_manifest, name_node, name_snapshot
+from frazil.maintenance.migrate_legacy import name_chunk, name_manifest, name_node, name_snapshot
 
 NODE = NodeId(b"the node")
 NUMBER = NodeId.from_number(7)

@@ -1,10 +1,10 @@
 """What a migration deletes, and what it leaves alone."""
 
-from frazil.format.dialect import Dialect
 from frazil.format.files import encode_snapshot
+from frazil.format.header import Dialect
 from frazil.format.ids import SnapshotId
 from frazil.format.snapshot import Snapshot
-from frazil.maintenance.legacy.old_files import (
+from frazil.maintenance.migrate_legacy import (
     ALPHA_PLACES,
     DRAFT_PLACES,
     delete_old_files,

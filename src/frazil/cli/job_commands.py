@@ -1,0 +1,327 @@
+"""Commands that run on Spark: ingest, rechunk, analyze, sql, copy, export, import."""
+
+from collections.abc import Callable, Sequence
+from math import isfinite
+from typing import Annotated, Any, Literal
+
+import typer
+
+from frazil.cli.command import (
+    Authorize,
+    Branch,
+    Cluster,
+    DryRun,
+    Message,
+    Place,
+    Spark,
+    Version,
+    load_spark,
+    open_place,
+    open_version,
+)
+from frazil.cli.terminal import Output, clean, make_table
+from frazil.errors import InvalidInputError
+
+_SHOWN_ROWS = 20
+
+
+def ingest(
+    sources: Annotated[
+        list[str], typer.Argument(metavar="SOURCE...", help="Files, patterns, folders, prefixes.")
+    ],
+    *,
+    into: Annotated[str, typer.Option("--into", metavar="URL", help="The repository.")],
+    append_dim: Annotated[
+        str | None, typer.Option(metavar="DIM", help="The dimension that files follow along.")
+    ] = None,
+    group: Annotated[str, typer.Option(help="The group that they go to.")] = "/",
+    mode: Annotated[
+        Literal["auto", "virtual", "native"], typer.Option(help="Refer to the files, or copy.")
+    ] = "auto",
+    on_overlap: Annotated[
+        Literal["refuse", "replace"], typer.Option(help="Where coordinates are there already.")
+    ] = "refuse",
+    on_bad_file: Annotated[
+        Literal["fail", "skip"], typer.Option(help="Where a file can't be read.")
+    ] = "fail",
+    skip: Annotated[
+        list[str] | None, typer.Option(metavar="ARRAY", help="Arrays to leave out.")
+    ] = None,
+    branch: Branch = "main",
+    message: Message = None,
+    dry_run: DryRun = False,
+    cluster: Cluster,
+    output: Output,
+) -> None:
+    """Bring files into a group of a repository in one commit, by reference where that is possible.
+
+    Examples:
+    frazil ingest "archive/*.nc" --into data/weather --append-dim time
+    frazil ingest s3://bucket/archive/ --into s3://bucket/weather --append-dim time --dry-run
+    """
+    report = cluster.run(
+        "ingest",
+        sources,
+        into,
+        branch=branch,
+        group=group,
+        append_dim=append_dim,
+        mode=mode,
+        on_overlap=on_overlap,
+        on_bad_file=on_bad_file,
+        skip=skip or (),
+        message=message,
+        dry_run=dry_run,
+    )
+    output.answer(report, clean(str(report)))
+
+
+def rechunk(
+    url: Place,
+    array: Annotated[str, typer.Argument(metavar="ARRAY", help="The array.")],
+    *,
+    chunks: Annotated[
+        str, typer.Option(metavar="DIM=N,...", help="The new chunks; -1 for all of a dimension.")
+    ],
+    to: Annotated[
+        str | None, typer.Option("--to", metavar="ARRAY", help="Another array, not in place.")
+    ] = None,
+    max_memory: Annotated[str, typer.Option(help="Of a task.")] = "512MB",
+    authorize: Authorize = None,
+    branch: Branch = "main",
+    message: Message = None,
+    cluster: Cluster,
+    output: Output,
+) -> None:
+    """Give an array other chunks, in one commit and in bounded memory.
+
+    Examples:
+    frazil rechunk data/weather t2m --chunks time=-1,lat=10,lon=10
+    """
+    report = cluster.run(
+        "rechunk",
+        open_place(url, authorize),
+        array,
+        parse_chunks(chunks),
+        output=to,
+        max_memory=max_memory,
+        branch=branch,
+        message=message,
+    )
+    output.answer(report, clean(str(report)))
+
+
+def analyze(
+    url: Place,
+    *,
+    array: Annotated[
+        list[str] | None, typer.Option(metavar="ARRAY", help="An array; without it, all of them.")
+    ] = None,
+    group: Annotated[str, typer.Option(help="The group that they are in, or below.")] = "/",
+    authorize: Authorize = None,
+    branch: Branch = "main",
+    message: Message = None,
+    cluster: Cluster,
+    output: Output,
+) -> None:
+    """Measure the values of chunks, in one commit, so that queries skip those they need not read.
+
+    Examples:
+    frazil analyze data/weather
+    frazil analyze data/weather --array t2m --array rain
+    """
+    report = cluster.run(
+        "analyze",
+        url,
+        array or None,
+        group=group,
+        authorize=authorize or (),
+        branch=branch,
+        message=message,
+    )
+    output.answer(report, clean(str(report)))
+
+
+def sql(
+    url: Version,
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="SELECT …")],
+    *,
+    group: Annotated[str, typer.Option(help="The group whose arrays are tables.")] = "/",
+    limit: Annotated[
+        int | None,
+        typer.Option(min=1, help=f"The most rows; {_SHOWN_ROWS} if they are shown as a table."),
+    ] = None,
+    authorize: Authorize = None,
+    cluster: Cluster,
+    output: Output,
+) -> None:
+    """Ask a repository with SQL: arrays are tables of cells, repo.snapshots and others tell of it.
+
+    Examples:
+    frazil sql data/weather "SELECT lat, avg(t2m) FROM t2m WHERE time >= '2020-02-01' GROUP BY lat"
+    frazil sql data/weather@v1 "SELECT * FROM repo.arrays" --json
+    """
+    most = limit if output.is_json else limit or _SHOWN_ROWS
+    found = _ask(cluster, url, query, group, authorize or (), None if most is None else most + 1)
+    rows = [
+        {name: _finite(value) for name, value in row.items()}
+        for row in found.slice(0, most).to_pylist()
+    ]
+    cells = [[_show(value) for value in row.values()] for row in rows]
+    output.answer(rows, make_table(found.column_names, cells))
+    if len(rows) < found.num_rows:
+        output.note(f"there are more rows than these {len(rows)}: --limit shows them")
+
+
+def _ask(
+    cluster: Cluster, url: str, query: str, group: str, authorize: Sequence[str], most: int | None
+) -> Any:
+    """The first rows of an answer, as a table of Arrow, whose times know their zone."""
+    spark = load_spark()
+    from pyspark.errors import AnalysisException  # noqa: PLC0415 (an extra)
+
+    from frazil.spark.runtime import run_watched  # noqa: PLC0415 (an extra)
+
+    session, job = cluster.session(), cluster.job()
+    try:
+        frame = spark.sql(url, query, spark=session, group=group, authorize=authorize)
+    except AnalysisException as error:
+        raise InvalidInputError(f"Spark can't read this query: {_first_line(error)}") from error
+    frame = frame if most is None else frame.limit(most)
+    try:
+        return run_watched(session, job, "asking", 1, frame.toArrow)
+    finally:
+        job.end()
+
+
+def _first_line(error: Exception) -> str:
+    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+def _finite(value: Any) -> Any:
+    """A number that JSON has, too."""
+    return str(value) if isinstance(value, float) and not isfinite(value) else value
+
+
+def _show(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+def parse_chunks(text: str) -> dict[str, int]:
+    """Chunks as they are written on a command line, `time=24,lat=-1`."""
+    found = {}
+    for part in text.split(","):
+        name, equals, size = part.partition("=")
+        if not equals or not name.strip() or not size.strip().lstrip("-").isdigit():
+            raise InvalidInputError(f"{part!r} is not a dimension with a size, such as time=24")
+        found[name.strip()] = int(size)
+    return found
+
+
+_Target = Annotated[
+    str, typer.Argument(metavar="TARGET", help="Where it goes to: a URL or a path.")
+]
+
+
+def copy(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="The repository.")],
+    target: _Target,
+    *,
+    branch: Annotated[
+        list[str] | None, typer.Option("--branch", "-b", help="A branch; without it, all of them.")
+    ] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="A tag; without it, all of them.")] = None,
+    tags: Annotated[bool, typer.Option(help="Tags, too, or none.")] = True,
+    group: Annotated[
+        str | None, typer.Option(help="A part of the hierarchy, as one snapshot a branch.")
+    ] = None,
+    last: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="The last snapshots of each branch.")
+    ] = None,
+    shallow: Annotated[bool, typer.Option("--shallow", help="Tips of branches only.")] = False,
+    spark: Spark = False,
+    cluster: Cluster,
+    output: Output,
+) -> None:
+    """Copy a repository object by object, or bring an earlier copy up to date.
+
+    Examples:
+    frazil copy data/weather s3://bucket/weather
+    frazil copy data/weather backup --branch main --last 10
+    """
+    report = _choose(cluster, spark)(
+        "copy",
+        open_place(source),
+        target,
+        branches=branch or None,
+        tags=(tag or None) if tags else [],
+        group=group,
+        last=last,
+        shallow=shallow,
+    )
+    output.answer(report, clean(str(report)))
+
+
+def export(
+    url: Version,
+    target: _Target,
+    *,
+    group: Annotated[str, typer.Option(help="The group that becomes the root.")] = "/",
+    consolidated: Annotated[
+        bool, typer.Option("--consolidated", help="All metadata in that of the root, too.")
+    ] = False,
+    authorize: Authorize = None,
+    spark: Spark = False,
+    cluster: Cluster,
+    output: Output,
+) -> None:
+    """Write a version as a plain Zarr V3 hierarchy; chunks are copied as they are.
+
+    Examples:
+    frazil export data/weather@v1 weather.zarr
+    frazil export data/weather s3://bucket/t2m.zarr --group surface --consolidated
+    """
+    repository, session, _ = open_version(url, authorize)
+    report = _choose(cluster, spark)(
+        "export_zarr",
+        repository,
+        target,
+        snapshot=str(session.snapshot_id),
+        group=group,
+        consolidated=consolidated,
+    )
+    output.answer(report, clean(str(report)))
+
+
+def import_zarr(
+    source: Annotated[
+        str, typer.Argument(metavar="SOURCE", help="A Zarr hierarchy of format 2 or 3.")
+    ],
+    url: Annotated[str, typer.Argument(metavar="URL", help="Where the repository is.")],
+    *,
+    group: Annotated[str, typer.Option(help="The group that it goes to.")] = "/",
+    branch: Branch = "main",
+    message: Message = None,
+    spark: Spark = False,
+    cluster: Cluster,
+    output: Output,
+) -> None:
+    """Bring a plain Zarr hierarchy into a group of a repository, in one commit.
+
+    Examples:
+    frazil import weather.zarr data/weather --group surface
+    """
+    report = _choose(cluster, spark)(
+        "import_zarr",
+        source,
+        open_place(url),
+        group=group,
+        branch=branch,
+        message=message,
+    )
+    output.answer(report, clean(str(report)))
+
+
+def _choose(cluster: Cluster, spark: bool) -> Callable[..., Any]:
+    """Where to run: on Spark, if that or its master is asked for."""
+    return cluster.run if cluster.is_wanted(spark) else cluster.run_here

@@ -1,0 +1,204 @@
+"""Commands on branches, tags and history."""
+
+from typing import Annotated
+
+import typer
+
+from frazil.cli.command import Branch, Message, Place, Yes, add_command, find_snapshot, open_place
+from frazil.cli.terminal import Output, make_table
+from frazil.errors import AlreadyExistsError
+from frazil.repository.repository import Repository
+from frazil.storage.constructors import storage_from_url
+from frazil.urls import parse_location
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Its name.")]
+At = Annotated[
+    str, typer.Option("--at", metavar="REF", help="The branch, tag or snapshot to point to.")
+]
+
+branch = typer.Typer(no_args_is_help=True, help="List, create, move or delete branches.")
+tag = typer.Typer(no_args_is_help=True, help="List, create or delete tags.")
+
+
+def list_branches(url: Place, *, output: Output) -> None:
+    """List branches, and what they point to.
+
+    Examples:
+    frazil branch list data/weather
+    """
+    repo = open_place(url)
+    _answer({name: repo.lookup_branch(name) for name in sorted(repo.list_branches())}, output)
+
+
+def create_branch(url: Place, name: Name, *, at: At = "main", output: Output) -> None:
+    """Create a branch.
+
+    Examples:
+    frazil branch create data/weather experiment
+    frazil branch create data/weather fix --at v1
+    """
+    repo = open_place(url)
+    target = find_snapshot(repo, at)
+    repo.create_branch(name, target)
+    output.answer({"branch": name, "snapshot_id": target}, f"{name} is at {target}")
+
+
+def move_branch(url: Place, name: Name, *, at: At, yes: Yes = False, output: Output) -> None:
+    """Let a branch point to another version; what only it led to becomes garbage.
+
+    Examples:
+    frazil branch move data/weather main --at v1 --yes
+    """
+    repo = open_place(url)
+    before, target = repo.lookup_branch(name), find_snapshot(repo, at)
+    output.confirm(f"Move {name} from {before} to {target}?", is_agreed=yes)
+    repo.reset_branch(name, target, from_snapshot_id=before)
+    output.answer(
+        {"branch": name, "from": before, "snapshot_id": target},
+        f"{name} is at {target}; it was at {before}",
+    )
+
+
+def delete_branch(url: Place, name: Name, *, yes: Yes = False, output: Output) -> None:
+    """Delete a branch; what only it led to becomes garbage.
+
+    Examples:
+    frazil branch delete data/weather experiment --yes
+    """
+    repo = open_place(url)
+    before = repo.lookup_branch(name)
+    output.confirm(f"Delete the branch {name}, which is at {before}?", is_agreed=yes)
+    repo.delete_branch(name)
+    output.answer({"branch": name, "was_at": before}, f"{name} is deleted; it was at {before}")
+
+
+def list_tags(url: Place, *, output: Output) -> None:
+    """List tags, and what they point to.
+
+    Examples:
+    frazil tag list data/weather
+    """
+    repo = open_place(url)
+    _answer({name: repo.lookup_tag(name) for name in sorted(repo.list_tags())}, output)
+
+
+def create_tag(url: Place, name: Name, *, at: At = "main", output: Output) -> None:
+    """Create a tag, which never moves.
+
+    Examples:
+    frazil tag create data/weather v1
+    """
+    repo = open_place(url)
+    target = find_snapshot(repo, at)
+    repo.create_tag(name, target)
+    output.answer({"tag": name, "snapshot_id": target}, f"{name} is at {target}")
+
+
+def delete_tag(url: Place, name: Name, *, yes: Yes = False, output: Output) -> None:
+    """Delete a tag; its name can't be used again.
+
+    Examples:
+    frazil tag delete data/weather v1 --yes
+    """
+    repo = open_place(url)
+    before = repo.lookup_tag(name)
+    output.confirm(f"Delete the tag {name}, whose name stays taken?", is_agreed=yes)
+    repo.delete_tag(name)
+    output.answer({"tag": name, "was_at": before}, f"{name} is deleted; it was at {before}")
+
+
+def _answer(refs: dict[str, str], output: Output) -> None:
+    output.answer(refs, make_table(("name", "snapshot"), refs.items()))
+
+
+add_command(branch, "list", list_branches)
+add_command(branch, "create", create_branch)
+add_command(branch, "move", move_branch)
+add_command(branch, "delete", delete_branch)
+add_command(tag, "list", list_tags)
+add_command(tag, "create", create_tag)
+add_command(tag, "delete", delete_tag)
+
+
+def create(
+    url: Place,
+    *,
+    spec_version: Annotated[
+        int, typer.Option(help="The generation: 2, or 1 for releases before 2.0.", min=1, max=2)
+    ] = 2,
+    output: Output,
+) -> None:
+    """Create a repository.
+
+    Examples:
+    frazil create data/weather
+    frazil create "s3://bucket/weather?region=eu-central-1"
+    """
+    storage = storage_from_url(parse_location(url))
+    if Repository.exists(storage):
+        raise AlreadyExistsError(f"there is a repository at {url} already")
+    repo = Repository.create(storage, spec_version=spec_version)
+    found = {
+        "url": url,
+        "generation": repo.dialect.value,
+        "snapshot_id": repo.lookup_branch("main"),
+    }
+    output.answer(found, f"{url} is a repository now, generation {repo.dialect.value}")
+
+
+def squash(
+    url: Place,
+    *,
+    since: Annotated[str, typer.Option(metavar="REF", help="The last version that stays.")],
+    branch: Branch = "main",
+    message: Message = None,
+    yes: Yes = False,
+    output: Output,
+) -> None:
+    """Make one commit of all that came after a version.
+
+    Examples:
+    frazil squash data/weather --since v1 -m "all of May" --yes
+    """
+    repo = open_place(url)
+    first = find_snapshot(repo, since)
+    output.confirm(f"Make one commit of everything on {branch} after {first}?", is_agreed=yes)
+    _tell(repo.squash(branch, first, message=message), branch, output)
+
+
+def cherry_pick(
+    url: Place,
+    snapshot: Annotated[str, typer.Argument(metavar="REF", help="The commit to do again.")],
+    *,
+    onto: Annotated[str, typer.Option(metavar="BRANCH", help="Where to do it again.")],
+    message: Message = None,
+    output: Output,
+) -> None:
+    """Do the changes of a commit again on another branch.
+
+    Examples:
+    frazil cherry-pick data/weather VY76P925PRY57WFEK410 --onto main
+    """
+    repo = open_place(url)
+    id = repo.cherry_pick(find_snapshot(repo, snapshot), onto=onto, message=message)
+    _tell(id, onto, output)
+
+
+def fast_forward(
+    url: Place,
+    branch: Annotated[str, typer.Argument(metavar="BRANCH", help="The branch that moves.")],
+    to: Annotated[str, typer.Argument(metavar="TO", help="The branch whose tip it moves to.")],
+    *,
+    output: Output,
+) -> None:
+    """Move a branch ahead to another, which has all that it has.
+
+    Examples:
+    frazil fast-forward data/weather main experiment
+    """
+    _tell(open_place(url).fast_forward(branch, to), branch, output)
+
+
+def _tell(snapshot_id: str, branch: str, output: Output) -> None:
+    found = {"branch": branch, "snapshot_id": snapshot_id}
+    output.answer(found, f"{branch} is at {snapshot_id}")

@@ -1,0 +1,280 @@
+"""Output on the terminal: tables, JSON, progress bars, errors and exit codes."""
+
+import errno
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from time import monotonic
+from typing import Any, Literal
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from frazil import errors
+from frazil.display import to_plain
+from frazil.errors import ErrorKind
+from frazil.progress import Display, OnTerminal, Silent, Step
+
+_QUIET_SECONDS = 1.0
+_BETWEEN_SECONDS = 0.1
+
+
+class Bars:
+    """A line for each step, while somebody looks; to be closed before anything else is written."""
+
+    def __init__(self, display: Display) -> None:
+        self._display = display
+        self._began = self._shown = self._since = monotonic()
+        self._what = ""
+
+    def show(self, what: str, done: int, total: int | None, unit: str) -> None:
+        """Take note of how far a step is."""
+        now = monotonic()
+        if what != self._what:
+            self._what, self._since = what, now
+        is_soon = now - self._shown < _BETWEEN_SECONDS and done != total
+        if is_soon or now - self._began < _QUIET_SECONDS:
+            return
+        self._shown = now
+        self._display.show(Step(what, done, total, now - self._since, unit=unit))
+
+    def close(self) -> None:
+        """End the last line."""
+        self._display.close()
+
+
+def open_bars(*, is_wanted: bool) -> Bars:
+    """On standard error, if it is a terminal."""
+    return Bars(OnTerminal(sys.stderr) if is_wanted and sys.stderr.isatty() else Silent())
+
+
+INTERRUPTED = 130
+"""What shells expect after Ctrl-C."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An error as people and scripts get to know it."""
+
+    code: int
+    message: str
+    advice: str | None = None
+    error: str = "Error"
+    kind: str | None = None
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values, for JSON."""
+        return {
+            "error": self.error,
+            "kind": self.kind,
+            "message": self.message,
+            "advice": self.advice,
+            "exit_code": self.code,
+        }
+
+
+_DAMAGE_ADVICE = "`frazil check` tells what is damaged, and what can be repaired"
+_ADVICE: tuple[tuple[type[BaseException], int, str | None], ...] = (
+    (errors.JobCancelledError, INTERRUPTED, None),
+    (errors.RepositoryNotFoundError, 3, "see whether the place is right; `frazil create` makes one"),
+    (errors.RefNotFoundError, 3, "`frazil branch list` and `frazil tag list` tell what there is"),
+    (errors.SnapshotNotFoundError, 3, "`frazil log` tells what there is"),
+    (errors.NodeNotFoundError, 3, "`frazil tree` tells what there is"),
+    (errors.NotFoundError, 3, None),
+    (errors.AlreadyExistsError, 4, "choose another name"),
+    (
+        errors.DivergedError, 5,
+        "nothing was changed: `frazil log --all` shows both sides; `frazil cherry-pick` brings single"
+        " commits over, and `frazil branch move` gives up those of a branch",
+    ),
+    (
+        errors.RebaseFailedError, 5,
+        "nothing was changed: both sides changed the same nodes or chunks, which `frazil diff` tells",
+    ),
+    (errors.ConflictError, 5, "nothing was changed: look with `frazil log`, and run it again"),
+    (
+        errors.PermissionDeniedError, 6,
+        "credentials come from the environment; see whether they are set, and for this place",
+    ),
+    (errors.ThrottledError, 7, "the storage is overloaded: try again later"),
+    (errors.StorageUnreachableError, 7, "see whether the address and the network are right"),
+    (errors.IncompleteResponseError, 7, "the connection broke: run it again"),
+    (errors.StorageError, 7, None),
+    (errors.FormatError, 8, _DAMAGE_ADVICE),
+    (errors.SetupError, 9, None),
+    (errors.JobError, 10, "nothing was committed; --debug shows all that Spark says"),
+    (errors.ReadOnlyError, 11, None),
+    (errors.SessionStateError, 2, None),
+    (errors.InvalidInputError, 2, None),
+)  # fmt: skip
+"""Exit codes and advice, the narrower class before the wider."""
+
+_ADVICE_BY_KIND: dict[str, tuple[int, str | None]] = {
+    ErrorKind.UNSUPPORTED_SPEC_VERSION: (
+        2,
+        "`frazil migrate` brings an older repository to the newest generation; a newer one than that"
+        " needs a newer Frazil",
+    ),
+    ErrorKind.UNAUTHORIZED_VIRTUAL_CHUNK_CONTAINER: (
+        6,
+        "--authorize PREFIX lets a command read a container, and --authorize '*' all of them",
+    ),
+    ErrorKind.FEATURE_FLAG_DISABLED: (11, None),
+    # Sources that are not there are wrong arguments for the library, and not found for people.
+    ErrorKind.KEY_NOT_FOUND: (3, None),
+    # By its kind: where a source file of virtual chunks is gone, the repository is not damaged.
+    ErrorKind.OBJECT_NOT_FOUND: (8, _DAMAGE_ADVICE),
+}
+_MAY_USER = "see whether this user may read and write there"
+_SYSTEM_ADVICE: dict[int | None, tuple[int, str | None]] = {
+    errno.ENOSPC: (7, "the disk is full: make room, and run it again; nothing was committed"),
+    errno.EDQUOT: (7, "the quota of the disk is used up: make room, and run it again"),
+    errno.EACCES: (6, _MAY_USER),
+    errno.EPERM: (6, _MAY_USER),
+    errno.EROFS: (11, "the disk can only be read"),
+    errno.EADDRINUSE: (7, "another program serves at this port: --port chooses another"),
+}
+"""Exit codes and advice by what the system said."""
+
+
+def explain(error: BaseException) -> Failure:
+    """What an exception comes to."""
+    name = type(error).__name__
+    full = _find_system_error(error)
+    if full is not None and full.errno in _SYSTEM_ADVICE:
+        code, advice = _SYSTEM_ADVICE[full.errno]
+        return Failure(code, _sentence(error), advice, name)
+    kind = str(getattr(error, "kind", None) or "") or None
+    if kind in _ADVICE_BY_KIND:
+        code, advice = _ADVICE_BY_KIND[kind]
+        return Failure(code, _sentence(error), advice, name, kind)
+    for cls, code, advice in _ADVICE:
+        if isinstance(error, cls):
+            return Failure(code, _sentence(error), advice, name, kind)
+    if isinstance(error, ModuleNotFoundError):
+        return Failure(9, f"{error.name} is not installed", _extra_of(error.name), name)
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return Failure(3, _sentence(error), None, name)
+    if isinstance(error, OSError):
+        return Failure(7, _sentence(error), None, name)
+    return Failure(1, f"{name}: {_sentence(error)}", "--debug shows where it happened", name)
+
+
+def _find_system_error(error: BaseException | None) -> OSError | None:
+    for _ in range(10):
+        if error is None or isinstance(error, OSError):
+            return error
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return None
+
+
+def _sentence(error: BaseException) -> str:
+    return str(getattr(error, "message", None) or error)
+
+
+_EXTRAS = {
+    "pyspark": "spark",
+    "pyarrow": "spark",
+    "xarray": "xarray",
+    "dask": "dask",
+    "virtualizarr": "virtual",
+    "h5py": "virtual",
+    "starlette": "web",
+    "uvicorn": "web",
+}
+
+
+def _extra_of(module: str | None) -> str | None:
+    package = (module or "").partition(".")[0]
+    extra = _EXTRAS.get(package)
+    return f'pip install "frazil[{extra}]"' if extra else f"pip install {package}"
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Where a command puts its answer, and in which form."""
+
+    is_json: bool = False
+    bars: Bars = field(default_factory=lambda: Bars(Silent()))
+
+    def answer(self, value: Any, *shown: Any) -> None:
+        """Print a value: as JSON, or what is given to show it to people."""
+        self.bars.close()
+        if self.is_json:
+            print(json.dumps(to_plain(value), indent=2, ensure_ascii=False, allow_nan=False))
+            return
+        console = Console(highlight=False, soft_wrap=True, width=_find_width())
+        for each in shown or (value,):
+            console.print(Text.from_ansi(each) if isinstance(each, str) else each, end="\n")
+
+    def as_json(self) -> "Output":
+        """The same for an answer that only JSON can hold."""
+        return replace(self, is_json=True)
+
+    def note(self, text: str) -> None:
+        """Tell people something beside the answer."""
+        self.bars.close()
+        if not self.is_json:
+            Console(stderr=True, highlight=False).print(clean(text), style="dim", markup=False)
+
+    def warn(self, text: str) -> None:
+        """Tell people, also those who read JSON, what they should not overlook."""
+        self.bars.close()
+        console = Console(stderr=True, highlight=False, soft_wrap=True)
+        console.print(Text.assemble(("warning: ", "bold yellow"), clean(text)))
+
+    def confirm(self, question: str, *, is_agreed: bool) -> None:
+        """Ask, unless it is agreed already; without anybody to ask, the answer is no."""
+        if is_agreed:
+            return
+        self.bars.close()
+        if self.is_json or not sys.stdin.isatty():
+            self.note(f"{question} Nothing was done: --yes does it.")
+            raise typer.Exit(1)
+        typer.confirm(question, abort=True, err=True)
+
+    def fail(self, failure: Failure) -> None:
+        """Tell what went wrong."""
+        self.bars.close()
+        if self.is_json:
+            print(json.dumps(failure.to_dict(), ensure_ascii=False), file=sys.stderr)
+            return
+        console = Console(stderr=True, highlight=False, soft_wrap=True)
+        console.print(Text.assemble(("error: ", "bold red"), clean(failure.message)))
+        if failure.advice:
+            console.print(Text.assemble(("  try: ", "bold"), failure.advice))
+
+
+def make_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
+    """A table; columns that begin with `>` are set to the right."""
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for name in columns:
+        side: Literal["left", "right"] = "right" if name[0] == ">" else "left"
+        table.add_column(name.lstrip(">"), justify=side, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(clean(str(cell))) for cell in row))
+    return table
+
+
+def make_card(pairs: Iterable[tuple[str, object]]) -> Table:
+    """Names with what belongs to them, a line each; nothing for None."""
+    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    for name, value in pairs:
+        if value is not None:
+            table.add_row(name, Text(clean(str(value))))
+    return table
+
+
+def _find_width() -> int | None:
+    """Lines are folded on a terminal only: whoever reads them elsewhere wants them whole."""
+    return None if sys.stdout.isatty() else 10_000
+
+
+def clean(text: str) -> str:
+    """Text without anything that moves a cursor or turns the direction of writing."""
+    return "".join(each if each.isprintable() or each == "\n" else "�" for each in text)

@@ -1,0 +1,568 @@
+"""The configuration of a repository, as users write it and as it takes effect."""
+
+import logging
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from datetime import timedelta
+from difflib import get_close_matches
+from enum import Enum, EnumType
+from typing import Any, Self, TextIO
+
+from frazil.config.conditions import (
+    DEFAULT_PRELOAD_IF,
+    AnyDimCondition,
+    ManifestPreloadCondition,
+    ManifestSplitCondition,
+    ManifestSplitDimCondition,
+    SplitSizes,
+)
+from frazil.display import Item, Listed, Rendered, effective, effective_value, field_items
+from frazil.errors import FormatError, InvalidInputError
+from frazil.format.metadata import JsonValue
+from frazil.format.v2.manifest_encoder import LocationCompression
+from frazil.storage.interface import StorageRetriesSettings, StorageSettings, merge_settings
+from frazil.virtual.containers import VirtualChunkContainer, is_valid_container, validate_container
+
+LARGEST_LABEL_BYTES = 128
+
+_TOKEN = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
+_CLIENT = re.compile(rf"{_TOKEN}(/{_TOKEN})?")
+_LABEL = re.compile(r"[ !#-'*-:<>-\[\]-~]*")  # what can be printed, but no ( ) \ ; = or "
+
+
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
+class Attribution(Rendered):
+    """Labels for the User-Agent header of every request of a repository.
+
+    `client` is the software (`name` or `name/version`), `workload` what it does, `principal` on whose
+    behalf. Raises InvalidInputError, a ValueError, for what a header can't hold.
+    """
+
+    client: str | None = None
+    workload: str | None = None
+    principal: str | None = None
+
+    def __post_init__(self) -> None:
+        _check("client", self.client, _CLIENT)
+        _check("workload", self.workload, _LABEL)
+        _check("principal", self.principal, _LABEL)
+
+    @property
+    def user_agent(self) -> str:
+        """The labels as a header has them; empty if there are none."""
+        labels = {"workload": self.workload, "principal": self.principal}
+        named = "; ".join(f"{name}={label}" for name, label in labels.items() if label is not None)
+        return " ".join(filter(None, (self.client, named and f"({named})")))
+
+
+def _check(name: str, label: str | None, allowed: re.Pattern[str]) -> None:
+    if label is None:
+        return
+    if len(label.encode()) > LARGEST_LABEL_BYTES:
+        problem = f"is longer than {LARGEST_LABEL_BYTES} bytes"
+    elif not allowed.fullmatch(label) and allowed is _CLIENT:
+        problem = "is not `name` or `name/version` of token characters"
+    elif not allowed.fullmatch(label):
+        problem = 'has a forbidden character: only printable ASCII without ( ) \\ ; = "'
+    else:
+        return
+    raise InvalidInputError(f"attribution: {name} {label!r} {problem}", kind="not-allowed")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class FeatureFlag(Listed):
+    """A switch: its default, and what it was set to, if it was."""
+
+    id: int
+    name: str
+    default_enabled: bool
+    setting: bool | None = None
+
+    @property
+    def enabled(self) -> bool:
+        """What holds."""
+        return self.default_enabled if self.setting is None else self.setting
+
+    def shown_items(self) -> Iterator[Item]:
+        """The fields, and what holds."""
+        yield from field_items(self)
+        yield Item("enabled", self.enabled)
+
+
+_LEVELS = {
+    "trace": logging.DEBUG,
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warn": logging.WARNING,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+    "off": logging.CRITICAL + 1,
+}
+_ENVIRONMENT = "ICECHUNK_LOG"
+_TO_STDOUT = "ICECHUNK_LOG_TO_STDOUT"
+_PACKAGES = ("icechunk", "frazil")
+
+
+class _Handler(logging.StreamHandler[TextIO]):
+    """Writes to the standard error stream of the moment, which programs may replace."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+        form = "%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s: %(message)s"
+        self.formatter = logging.Formatter(form, "%Y-%m-%dT%H:%M:%S")
+
+    @property
+    def stream(self) -> TextIO:  # type: ignore[override]
+        return sys.stdout if _TO_STDOUT in os.environ else sys.stderr
+
+
+_HANDLER = _Handler()
+_chosen: set[str] = set()
+"""Names of the loggers whose level a filter has set."""
+
+
+def initialize_logs() -> None:
+    """Show the log on the standard error stream: warnings and errors, until a filter is set.
+
+    With `ICECHUNK_LOG_TO_STDOUT` in the environment it goes to the standard output stream.
+    """
+    logging.getLogger("frazil").addHandler(_HANDLER)
+
+
+def set_logs_filter(log_filter_directive: str | None) -> None:
+    """Choose which log lines are shown.
+
+    Parameters
+    ----------
+    log_filter_directive
+        Directives with commas between them: a level (`debug`) for everything, or a module and a level
+        (`icechunk::storage=debug`). Modules of other libraries are ignored. None for what
+        `ICECHUNK_LOG` in the environment says, or warnings and errors.
+
+    Raises
+    ------
+    InvalidInputError
+        For a level that does not exist; it is a ValueError.
+    """
+    initialize_logs()
+    if log_filter_directive is None:
+        log_filter_directive = os.environ.get(_ENVIRONMENT, "warn")
+    levels = _parse_filter(log_filter_directive)
+    for name in _chosen - levels.keys():
+        logging.getLogger(name).setLevel(logging.NOTSET)
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)
+    _chosen.update(levels)
+
+
+def _parse_filter(directives: str) -> dict[str, int]:
+    """Return the level of each logger that a filter names, and of `frazil` in any case."""
+    words = [word for each in directives.split(",") if (word := each.strip())]
+    levels = {"frazil": _LEVELS["off" if words else "error"]}
+    # A level for everything comes first: it must not undo that of a module.
+    for module, level in sorted(map(_parse_directive, words), key=lambda pair: bool(pair[0])):
+        package, *path = module.replace("::", ".").split(".")
+        if package in ("", *_PACKAGES):
+            levels[".".join(["frazil", *path])] = level
+        elif get_close_matches(package, _PACKAGES, cutoff=0.8):
+            warning = f"unknown module {package!r} in the log filter, did you mean 'icechunk'?"
+            print(f"WARNING: {warning}", file=sys.stderr)
+    return levels
+
+
+def _parse_directive(word: str) -> tuple[str, int]:
+    """Return the module of a directive (empty for everything) and its level."""
+    if word.lower() in _LEVELS:
+        return "", _LEVELS[word.lower()]
+    module, equals, level = word.rpartition("=")
+    if not equals:  # a colon is common, too; without a level everything of the module is shown
+        module, _, level = word.rpartition(":")
+        module, level = (module, level) if level in _LEVELS else (word, "trace")
+    if level.lower() not in _LEVELS or get_close_matches(module.lower(), _LEVELS, cutoff=0.7):
+        wrong = level if level.lower() not in _LEVELS else module
+        raise InvalidInputError(f"{wrong!r} is no level of logs: {', '.join(_LEVELS)}")
+    return module, _LEVELS[level.lower()]
+
+
+def shutdown_telemetry() -> None:
+    """Write out log lines that are not yet written; there is nothing else to shut down."""
+    _HANDLER.flush()
+
+
+if _ENVIRONMENT in os.environ:
+    set_logs_filter(None)
+
+UNSPLIT = 2**32 - 1
+"""The largest size of a part, which leaves any array in one."""
+DEFAULT_SPLIT_SIZES: SplitSizes = (
+    (ManifestSplitCondition.path_matches(".*"), ((ManifestSplitDimCondition.Any(), UNSPLIT),)),
+)
+
+
+@dataclass(slots=True, repr=False)
+class ManifestPreloadConfig(Rendered):
+    """Which manifests are fetched when a session opens."""
+
+    max_total_refs: int | None = field(default=None, metadata=effective(10_000))
+    preload_if: ManifestPreloadCondition | None = None
+    """None for the coordinates that have up to a thousand references."""
+    max_arrays_to_scan: int | None = field(default=None, metadata=effective(50))
+
+
+ManifestSplitValues = dict[AnyDimCondition, int]
+"""How many chunks a manifest holds along each dimension that a condition is true for."""
+SplitSizesDict = dict[ManifestSplitCondition, ManifestSplitValues]
+
+
+@dataclass(slots=True, repr=False)
+class ManifestSplittingConfig(Rendered):
+    """How the references of an array are split over manifests; None for one manifest an array."""
+
+    split_sizes: SplitSizes | None = None
+
+    @staticmethod
+    def from_dict(
+        split_sizes: Mapping[ManifestSplitCondition, Mapping[AnyDimCondition, int]],
+    ) -> "ManifestSplittingConfig":
+        """The rules in the order of the mappings."""
+        rules = ((condition, tuple(sizes.items())) for condition, sizes in split_sizes.items())
+        return ManifestSplittingConfig(tuple(rules))
+
+    def to_dict(self) -> dict[ManifestSplitCondition, dict[AnyDimCondition, int]]:
+        """The reverse of `from_dict`."""
+        return {condition: dict(sizes) for condition, sizes in self.split_sizes or ()}
+
+
+@dataclass(slots=True, repr=False)
+class ManifestVirtualChunkLocationCompressionConfig(Rendered):
+    """When and how the locations of virtual chunks are compressed."""
+
+    min_num_chunks: int | None = field(default=None, metadata=effective(1000))
+    _: KW_ONLY
+    dictionary_max_training_samples: int | None = field(default=None, metadata=effective(100))
+    dictionary_max_size_bytes: int | None = field(default=None, metadata=effective(2048))
+    compression_level: int | None = field(default=None, metadata=effective(3))
+
+
+@dataclass(slots=True, repr=False)
+class ManifestConfig(Rendered):
+    """Everything about manifests."""
+
+    preload: ManifestPreloadConfig | None = field(
+        default=None, metadata=effective(ManifestPreloadConfig())
+    )
+    splitting: ManifestSplittingConfig | None = field(
+        default=None, metadata=effective(ManifestSplittingConfig(DEFAULT_SPLIT_SIZES))
+    )
+    virtual_chunk_location_compression: ManifestVirtualChunkLocationCompressionConfig | None = (
+        field(
+            default=None,
+            metadata=effective(ManifestVirtualChunkLocationCompressionConfig()),
+        )
+    )
+    max_concurrent_manifest_fetches_during_commit: int | None = field(
+        default=None, metadata=effective(1)
+    )
+
+
+class _CallableWithoutValue(EnumType):
+    """Makes `CompressionAlgorithm()` the default one, as in the official library."""
+
+    def __call__(cls, value: Any = 0, *args: Any, **kwargs: Any) -> Any:
+        return super().__call__(value, *args, **kwargs)
+
+
+class CompressionAlgorithm(Enum, metaclass=_CallableWithoutValue):
+    """How metadata files are compressed."""
+
+    Zstd = 0
+
+    @staticmethod
+    def default() -> "CompressionAlgorithm":
+        """What holds unless somebody says otherwise."""
+        return CompressionAlgorithm.Zstd
+
+
+@dataclass(slots=True, repr=False)
+class CompressionConfig(Rendered):
+    """How metadata files are compressed, and how hard."""
+
+    algorithm: CompressionAlgorithm | None = field(
+        default=None, metadata=effective(CompressionAlgorithm.Zstd)
+    )
+    level: int | None = field(default=None, metadata=effective(3))
+
+    @staticmethod
+    def default() -> "CompressionConfig":
+        """One that sets nothing."""
+        return CompressionConfig()
+
+
+@dataclass(slots=True, repr=False)
+class CachingConfig(Rendered):
+    """How much of what was read is kept, counted in items or in bytes as the names say."""
+
+    num_snapshot_nodes: int | None = field(default=None, metadata=effective(500_000))
+    num_chunk_refs: int | None = field(default=None, metadata=effective(15_000_000))
+    num_transaction_changes: int | None = field(default=None, metadata=effective(0))
+    num_bytes_attributes: int | None = field(default=None, metadata=effective(0))
+    num_bytes_chunks: int | None = field(default=None, metadata=effective(0))
+
+    @staticmethod
+    def default() -> "CachingConfig":
+        """One that sets nothing."""
+        return CachingConfig()
+
+
+@dataclass(slots=True, repr=False)
+class RepoUpdateRetryConfig(Rendered):
+    """How often a change to the repo info that lost a race is tried again."""
+
+    default: StorageRetriesSettings | None = field(
+        default=None, metadata=effective(StorageRetriesSettings(100, 50, 30_000))
+    )
+
+
+@dataclass(slots=True, repr=False)
+class RepositoryConfig(Rendered):
+    """Everything that can be set about a repository; it can be saved in it."""
+
+    inline_chunk_threshold_bytes: int | None = field(default=None, metadata=effective(512))
+    """Chunks up to this size are kept in the manifest."""
+    get_partial_values_concurrency: int | None = field(default=None, metadata=effective(10))
+    compression: CompressionConfig | None = field(
+        default=None, metadata=effective(CompressionConfig())
+    )
+    max_concurrent_requests: int | None = field(default=None, metadata=effective(256))
+    caching: CachingConfig | None = field(default=None, metadata=effective(CachingConfig()))
+    storage: StorageSettings | None = None
+    virtual_chunk_containers: dict[str, VirtualChunkContainer] | None = None
+    """By URL prefix."""
+    manifest: ManifestConfig | None = field(default=None, metadata=effective(ManifestConfig()))
+    repo_update_retries: RepoUpdateRetryConfig | None = field(
+        default=None, metadata=effective(RepoUpdateRetryConfig())
+    )
+    num_updates_per_repo_info_file: int | None = field(default=None, metadata=effective(1000))
+    max_concurrent_decodes: int | None = field(
+        default=None, metadata=effective(os.cpu_count() or 1)
+    )
+    _previous_file: str | None = field(default=None, init=False, repr=False)
+
+    @property
+    def previous_file(self) -> str | None:
+        """What a saved configuration says under this name; merging and saving keep it.
+
+        It can't be set: nothing uses it, in the official library either.
+        """
+        return self._previous_file
+
+    @staticmethod
+    def default() -> "RepositoryConfig":
+        """One that sets nothing."""
+        return RepositoryConfig()
+
+    def merge(self, other: "RepositoryConfig") -> "RepositoryConfig":
+        """A configuration in which `other` wins wherever it says something.
+
+        Containers, and the rules for fetching and splitting manifests, are taken as a whole. Raises
+        InvalidInputError if a container of `other` can't be used.
+        """
+        for container in (other.virtual_chunk_containers or {}).values():
+            validate_container(container)
+        return merge_configs(self, other)
+
+    def get_virtual_chunk_container(self, name: str) -> VirtualChunkContainer | None:
+        """The container of this URL prefix, or else of this name."""
+        containers = self.virtual_chunk_containers or {}
+        named = (each for each in containers.values() if each.name == name)
+        return containers.get(name) or next(named, None)
+
+    def set_virtual_chunk_container(self, cont: VirtualChunkContainer) -> None:
+        """Add a container, in place of those with its prefix or name.
+
+        Raises InvalidInputError, a ValueError, if it can't be used.
+        """
+        validate_container(cont)
+        kept = {
+            prefix: each
+            for prefix, each in (self.virtual_chunk_containers or {}).items()
+            if each.name is None or each.name != cont.name
+        }
+        self.virtual_chunk_containers = kept | {cont.url_prefix: replace(cont)}
+
+    def clear_virtual_chunk_containers(self) -> None:
+        """Remove all containers, so that merging this configuration removes them, too."""
+        self.virtual_chunk_containers = {}
+
+
+def merge_configs(below: RepositoryConfig, above: RepositoryConfig) -> RepositoryConfig:
+    """What `above` sets, and elsewhere what `below` does; containers are not checked."""
+    return merge_settings(below, above, whole=_WHOLE)
+
+
+# Parts of two rules make no rule.
+_WHOLE = frozenset(("preload", "splitting", "virtual_chunk_containers"))
+
+_MICROSECOND = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RetentionPolicy(Rendered):
+    """Keeps the newest snapshots, those of the last time, or both; everything, if it says neither.
+
+    The tip counts as the first of `keep_last`. A tip is always kept, whatever its age.
+    """
+
+    keep_last: int | None = None
+    keep_for: timedelta | None = None
+
+    def __post_init__(self) -> None:
+        if self.keep_last is not None and self.keep_last < 1:
+            raise ValueError(f"keep_last is {self.keep_last}, and must be at least 1")
+        if self.keep_for is not None and self.keep_for < timedelta(0):
+            raise ValueError(f"keep_for is {self.keep_for}, and can't be negative")
+
+    def keeps(self, number: int, age: timedelta) -> bool:
+        """Whether it keeps a snapshot that is so many commits before the tip, and so old."""
+        if self.keep_last is None and self.keep_for is None:
+            return True
+        is_new = self.keep_last is not None and number < self.keep_last
+        return is_new or (self.keep_for is not None and age <= self.keep_for)
+
+    def encode(self) -> dict[str, JsonValue]:
+        """As a tree of plain values, without what it does not say."""
+        keep_for = None if self.keep_for is None else self.keep_for // _MICROSECOND
+        tree = {"keep_last": self.keep_last, "keep_for_microseconds": keep_for}
+        return {name: value for name, value in tree.items() if value is not None}
+
+    @classmethod
+    def decode(cls, tree: JsonValue) -> Self:
+        """The reverse of `encode`; raises FormatError."""
+        if not isinstance(tree, Mapping):
+            raise FormatError(f"{tree!r} is no retention policy", kind="config-deserialization")
+        keep_last, microseconds = tree.get("keep_last"), tree.get("keep_for_microseconds")
+        try:
+            keep_for = None if microseconds is None else microseconds * _MICROSECOND
+            return cls(keep_last, keep_for)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise FormatError(
+                f"{tree!r} is no retention policy: {error}", kind="config-deserialization"
+            ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class EffectiveCaching:
+    """How much of what was read is kept; 0 for nothing."""
+
+    num_snapshot_nodes: int
+    num_chunk_refs: int
+    num_transaction_changes: int
+    num_bytes_attributes: int
+    num_bytes_chunks: int
+
+
+@dataclass(frozen=True, slots=True)
+class EffectivePreload:
+    """Which manifests are fetched when a session opens."""
+
+    max_total_refs: int
+    preload_if: ManifestPreloadCondition
+    max_arrays_to_scan: int
+
+
+@dataclass(frozen=True, slots=True)
+class EffectiveRetries:
+    """How often a change that lost a race is tried, the first time included."""
+
+    max_tries: int
+    initial_backoff_ms: int
+    max_backoff_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class EffectiveConfig:
+    """What holds, all defaults applied."""
+
+    inline_chunk_threshold_bytes: int
+    """Chunks up to this size are kept in the manifest."""
+    get_partial_values_concurrency: int
+    max_concurrent_requests: int
+    max_concurrent_decodes: int
+    compression_level: int
+    caching: EffectiveCaching
+    storage: StorageSettings
+    """Still as the user wrote them: what they leave open is for the storage to say."""
+    preload: EffectivePreload
+    split_sizes: SplitSizes
+    """Rules in the order in which they are asked."""
+    location_compression: LocationCompression
+    max_concurrent_manifest_fetches_during_commit: int
+    repo_update_retries: EffectiveRetries
+    num_updates_per_repo_info_file: int
+    containers: tuple[VirtualChunkContainer, ...]
+    """Those that can be used; the longest prefix first."""
+
+
+def resolve_config(config: RepositoryConfig) -> EffectiveConfig:
+    """What a configuration means; containers that can't be used are left out, as officially."""
+    manifest = config.manifest or ManifestConfig()
+    splitting = manifest.splitting
+    compression = config.compression or CompressionConfig()
+    return EffectiveConfig(
+        inline_chunk_threshold_bytes=effective_value(config, "inline_chunk_threshold_bytes"),
+        get_partial_values_concurrency=effective_value(config, "get_partial_values_concurrency"),
+        max_concurrent_requests=effective_value(config, "max_concurrent_requests"),
+        max_concurrent_decodes=effective_value(config, "max_concurrent_decodes"),
+        compression_level=effective_value(compression, "level"),
+        caching=EffectiveCaching(**_all_effective(config.caching or CachingConfig())),
+        storage=config.storage or StorageSettings(),
+        preload=_resolve_preload(manifest),
+        split_sizes=(splitting and splitting.split_sizes) or DEFAULT_SPLIT_SIZES,
+        location_compression=LocationCompression(
+            **_all_effective(effective_value(manifest, "virtual_chunk_location_compression"))
+        ),
+        max_concurrent_manifest_fetches_during_commit=effective_value(
+            manifest, "max_concurrent_manifest_fetches_during_commit"
+        ),
+        repo_update_retries=_resolve_retries(config),
+        num_updates_per_repo_info_file=effective_value(config, "num_updates_per_repo_info_file"),
+        containers=usable_containers(config),
+    )
+
+
+def usable_containers(config: RepositoryConfig) -> tuple[VirtualChunkContainer, ...]:
+    """The containers that can be used, the longest prefix first.
+
+    Prefixes of old repositories may lack their last `/`, which is added.
+    """
+    found = (config.virtual_chunk_containers or {}).values()
+    closed = [replace(each, url_prefix=close_prefix(each.url_prefix)) for each in found]
+    usable = filter(is_valid_container, closed)
+    return tuple(sorted(usable, key=lambda each: len(each.url_prefix), reverse=True))
+
+
+def close_prefix(url_prefix: str) -> str:
+    """The prefix with a `/` at its end."""
+    return url_prefix if url_prefix.endswith("/") else f"{url_prefix}/"
+
+
+def _resolve_preload(manifest: ManifestConfig) -> EffectivePreload:
+    preload = effective_value(manifest, "preload")
+    return EffectivePreload(
+        effective_value(preload, "max_total_refs"),
+        preload.preload_if or DEFAULT_PRELOAD_IF,
+        effective_value(preload, "max_arrays_to_scan"),
+    )
+
+
+def _resolve_retries(config: RepositoryConfig) -> EffectiveRetries:
+    retries = config.repo_update_retries or RepoUpdateRetryConfig()
+    found = EffectiveRetries(**_all_effective(effective_value(retries, "default")))
+    return replace(found, max_tries=max(1, found.max_tries))
+
+
+def _all_effective(settings: Any) -> dict[str, Any]:
+    return {each.name: effective_value(settings, each.name) for each in fields(settings)}

@@ -1,0 +1,525 @@
+"""Chunk references of an array as a table of columns, with lookup of single rows."""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from enum import IntEnum
+from itertools import chain
+from operator import attrgetter
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from frazil.errors import FormatError
+from frazil.format import coordinates as coords_
+from frazil.format import ragged
+from frazil.format.coordinates import Coordinates, Extents, Rows
+from frazil.format.ids import ChunkId
+from frazil.format.ragged import NO_STRINGS, Strings, unite
+
+
+class ChunkKind(IntEnum):
+    """Where the bytes of a chunk are; the numbers are those of Icechunk's `ChunkType`."""
+
+    NATIVE = 1
+    VIRTUAL = 2
+    INLINE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ETag:
+    """A virtual chunk's source must still have this entity tag."""
+
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class LastModified:
+    """A virtual chunk's source must not be newer than this, in seconds since 1970."""
+
+    seconds: int
+
+
+Checksum = ETag | LastModified
+
+
+@dataclass(frozen=True, slots=True)
+class NativeRef:
+    """A chunk in a file of the repository."""
+
+    chunk_id: ChunkId
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualRef:
+    """A chunk in a file outside the repository."""
+
+    location: str
+    offset: int
+    length: int
+    checksum: Checksum | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InlineRef:
+    """A chunk whose bytes are in the manifest itself."""
+
+    data: bytes
+
+
+ChunkRef = NativeRef | VirtualRef | InlineRef
+
+
+@dataclass(frozen=True, slots=True)
+class NativeChunks:
+    """Ids, a row of bytes each, and how long the chunks are; an id may be there more than once."""
+
+    ids: NDArray[np.uint8]
+    lengths: NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+
+def constant_column(value: int, count: int, dtype: type[np.generic]) -> NDArray[Any]:
+    """A read-only column that says the same in every row and takes no memory."""
+    return np.broadcast_to(np.array(value, dtype), (count,))
+
+
+def no_chunk_ids(count: int, size: int = 12) -> ragged.Bytes:
+    """The chunk id column of rows that have none."""
+    return np.broadcast_to(np.zeros(size, np.uint8), (count, size))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChunkTable:
+    """References of one array, by column. Build one with `of` or `sort` unless it is sorted already.
+
+    In an inline row `offset` and `length` say where its bytes are in `inline`.
+    """
+
+    coordinates: Coordinates
+    kind: NDArray[np.uint8]
+    offset: NDArray[np.uint64]
+    length: NDArray[np.uint64]
+    chunk_id: NDArray[np.uint8]
+    """A row of 12 (16 in the draft) bytes; zeros where the row is not native."""
+    location: NDArray[np.int32]
+    """Numbers into `locations`; -1 where the row is not virtual."""
+    etag: NDArray[np.int32]
+    """Numbers into `etags`, or -1."""
+    last_modified: NDArray[np.uint32]
+    """Seconds since 1970; 0 where there is no such checksum."""
+    extra: NDArray[np.int32]
+    """Numbers into `extras`, or -1."""
+    locations: Strings = field(default_factory=lambda: NO_STRINGS)
+    etags: Strings = field(default_factory=lambda: NO_STRINGS)
+    inline: ragged.Bytes = field(default_factory=lambda: NO_STRINGS.blob)
+    extras: tuple[bytes, ...] = ()
+
+    @classmethod
+    def of(
+        cls, axes: int, refs: Mapping[tuple[int, ...], ChunkRef], id_size: int = 12
+    ) -> "ChunkTable":
+        """A table of references given one by one."""
+        tables = []
+        kinds = set(map(type, refs.values()))
+        for kind in kinds:
+            same = refs
+            if len(kinds) > 1:
+                same = {place: ref for place, ref in refs.items() if type(ref) is kind}
+            columns = _COLUMNS_OF[kind](list(same.values()), id_size)
+            tables.append(cls(coordinates=_coordinates_of(axes, list(same)), **columns).sort())
+        return concatenate(tables) if tables else cls.empty(axes, id_size)
+
+    @classmethod
+    def empty(cls, axes: int, id_size: int = 12) -> Self:
+        """A table without references."""
+        columns = _columns(0, ChunkKind.NATIVE, id_size)
+        return cls(coordinates=np.empty((0, axes), np.uint32), **columns)
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    def __eq__(self, other: object) -> bool:
+        """Equal references; how texts are numbered or bytes are packed does not matter."""
+        if not isinstance(other, ChunkTable):
+            return NotImplemented
+        return self.coordinates.shape == other.coordinates.shape and all(
+            np.array_equal(mine, theirs)
+            for mine, theirs in zip(_plain(self), _plain(other), strict=True)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        counts = {kind.name.lower(): int(np.sum(self.kind == kind)) for kind in ChunkKind}
+        parts = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
+        return f"ChunkTable({self.axes} axes, {len(self)} references: {parts or 'none'})"
+
+    @property
+    def axes(self) -> int:
+        """How many axes the array has."""
+        return int(self.coordinates.shape[1])
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held; broadcast columns count for what they hold."""
+        columns = (getattr(self, name) for name in _ROW_COLUMNS)
+        held = sum(column.nbytes if 0 not in column.strides else 0 for column in columns)
+        return held + self.locations.nbytes + self.etags.nbytes + self.inline.nbytes
+
+    # Looking things up
+
+    def table(self) -> Self:
+        """Itself; a manifest's encoded references have the same method and decode."""
+        return self
+
+    def with_axes(self, axes: int) -> Self:
+        """Itself, if it is for an array of so many axes."""
+        if self.axes == axes:
+            return self
+        if len(self):
+            raise FormatError(f"manifest: references of {self.axes} axes in an array of {axes}")
+        return self.empty(axes)
+
+    def find(self, wanted: Sequence[int]) -> ChunkRef | None:
+        """The reference of one chunk, by binary search."""
+        if len(wanted) != self.axes:
+            return None
+        row = coords_.find_row(self.coordinates, wanted)
+        return None if row is None else self.ref(row)
+
+    def locate(self, wanted: Coordinates) -> Rows:
+        """The row of each wanted coordinate, or -1, in one vectorised call."""
+        return coords_.locate(self.coordinates, wanted)
+
+    def ref(self, row: int) -> ChunkRef:
+        """One row as a value."""
+        offset, length = int(self.offset[row]), int(self.length[row])
+        if self.kind[row] == ChunkKind.NATIVE:
+            return NativeRef(ChunkId(self.chunk_id[row].tobytes()), offset, length)
+        if self.kind[row] == ChunkKind.INLINE:
+            return InlineRef(self.inline[offset : offset + length].tobytes())
+        checksum: Checksum | None = None
+        if self.etag[row] >= 0:
+            checksum = ETag(self.etags[self.etag[row]])
+        elif self.last_modified[row]:
+            checksum = LastModified(int(self.last_modified[row]))
+        return VirtualRef(self.locations[self.location[row]], offset, length, checksum)
+
+    def refs(self) -> dict[tuple[int, ...], ChunkRef]:
+        """All rows as values, for people and small tables."""
+        keys = map(tuple, self.coordinates.tolist())
+        return {key: self.ref(row) for row, key in enumerate(keys)}
+
+    def extents(self) -> Extents:
+        """The smallest box that holds all coordinates; there must be one."""
+        return coords_.bounding_box(self.coordinates)
+
+    def natives(self) -> NativeChunks:
+        """What the native references name, in their order."""
+        is_native = self.kind == ChunkKind.NATIVE
+        return NativeChunks(self.chunk_id[is_native], self.length[is_native])
+
+    def distinct_chunk_ids(self) -> NDArray[np.uint8]:
+        """The ids of native chunks, each once, sorted, as rows of bytes."""
+        ids = self.chunk_id[self.kind == ChunkKind.NATIVE]
+        size = ids.shape[1]
+        items = np.unique(np.ascontiguousarray(ids).view(f"S{size}"))
+        return items.view(np.uint8).reshape(-1, size)
+
+    # Making other tables
+
+    def take(self, rows: Rows | NDArray[np.bool_] | slice) -> Self:
+        """The table of these rows, which must ascend."""
+        return replace(self, **{name: getattr(self, name)[rows] for name in _ROW_COLUMNS})
+
+    def select(self, extents: Extents) -> Self:
+        """The references inside a box."""
+        if len(self) and coords_.is_inside(self.extents(), extents):
+            return self
+        return self.take(coords_.rows_inside(self.coordinates, extents))
+
+    def remove(self, unwanted: Coordinates) -> Self:
+        """Without the references at these coordinates."""
+        keep = np.ones(len(self), np.bool_)
+        rows = self.locate(unwanted)
+        keep[rows[rows >= 0]] = False
+        return self.take(keep)
+
+    def merge(self, newer: "ChunkTable") -> "ChunkTable":
+        """These references with newer ones laid over them."""
+        if not len(newer):
+            return self
+        if not len(self):
+            return newer
+        return concatenate([self.remove(newer.coordinates), newer])
+
+    def split(self, edges: Sequence[Sequence[int]]) -> dict[tuple[int, ...], Self]:
+        """Cut along edges (for each axis `0, s, 2s, …`); only cells that hold references appear."""
+        rows_of = coords_.split_rows(self.coordinates, edges)
+        return {cell: self.take(rows) for cell, rows in rows_of.items()}
+
+    def sort(self) -> "ChunkTable":
+        """In order of coordinates; of rows with equal coordinates the last one stays."""
+        if coords_.is_strictly_sorted(self.coordinates):
+            return self
+        order = coords_.sort_order(self.coordinates)
+        ordered = self.coordinates[order]
+        last = np.ones(len(order), np.bool_)
+        last[:-1] = np.any(ordered[1:] != ordered[:-1], axis=1)
+        return self.take(order[last])
+
+    def compact(self) -> Self:
+        """The same references without texts and inline bytes that no row uses."""
+        locations, location = _used(self.locations, self.location)
+        etags, etag = _used(self.etags, self.etag)
+        inline_rows = self.kind == ChunkKind.INLINE
+        offset = self.offset
+        inline = self.inline
+        if inline.size:
+            starts, lengths = offset[inline_rows].astype(np.int64), self.length[inline_rows]
+            inline, where = ragged.pack(inline, starts, lengths.astype(np.int64))
+            offset = offset.copy()
+            offset[inline_rows] = where[:-1]
+        return replace(
+            self, locations=locations, location=location, etags=etags, etag=etag, inline=inline,
+            offset=offset,
+        )  # fmt: skip
+
+
+_ROW_COLUMNS = (
+    "coordinates", "kind", "offset", "length", "chunk_id", "location", "etag", "last_modified",
+    "extra",
+)  # fmt: skip
+assert set(_ROW_COLUMNS) < {column.name for column in fields(ChunkTable)}
+
+
+def concatenate(tables: Iterable[ChunkTable]) -> ChunkTable:
+    """One sorted table of several; where a coordinate stands twice the later table wins."""
+    tables = list(tables)
+    if len(tables) == 1:
+        return tables[0]
+    locations, location_numbers = unite(table.locations for table in tables)
+    etags, etag_numbers = unite(table.etags for table in tables)
+    inline_starts = ragged.offsets_of(np.array([table.inline.size for table in tables], np.int64))
+    extras: list[bytes] = []
+    parts: list[dict[str, NDArray[Any]]] = []
+    for number, table in enumerate(tables):
+        columns = {name: getattr(table, name) for name in _ROW_COLUMNS}
+        columns["location"] = _renumber(table.location, location_numbers[number])
+        columns["etag"] = _renumber(table.etag, etag_numbers[number])
+        if inline_starts[number]:
+            shift = np.where(table.kind == ChunkKind.INLINE, inline_starts[number], 0)
+            columns["offset"] = table.offset + shift.astype(np.uint64)
+        if extras and table.extras:
+            columns["extra"] = np.where(table.extra >= 0, table.extra + len(extras), -1)
+        extras += table.extras
+        parts.append(columns)
+    joined: dict[str, Any] = {name: _join([part[name] for part in parts]) for name in _ROW_COLUMNS}
+    return ChunkTable(
+        **joined,
+        locations=locations,
+        etags=etags,
+        inline=np.concatenate([table.inline for table in tables]),
+        extras=tuple(extras),
+    ).sort()
+
+
+def _join(columns: list[NDArray[Any]]) -> NDArray[Any]:
+    """Concatenate; columns that all say the same stay a broadcast."""
+    first = columns[0]
+    if all(column.strides[0] == 0 and len(column) for column in columns):
+        value = first[0]
+        if all(np.array_equal(column[0], value) for column in columns):
+            count = sum(len(column) for column in columns)
+            return np.broadcast_to(value, (count, *first.shape[1:]))
+    return np.concatenate(columns)
+
+
+def _renumber(codes: NDArray[np.int32], numbers: ragged.Integers) -> NDArray[np.int32]:
+    if codes.strides[0] == 0 and len(codes) and codes[0] < 0:
+        return codes
+    # A last number stands in for -1, "no text", which indexes from the end.
+    return np.append(numbers, -1).astype(np.int32)[codes]
+
+
+def _used(texts: Strings, codes: NDArray[np.int32]) -> tuple[Strings, NDArray[np.int32]]:
+    used = np.zeros(len(texts), np.bool_)
+    used[codes[codes >= 0]] = True
+    if used.all():
+        return texts, codes
+    numbers = np.full(len(texts), -1, np.int64)
+    numbers[used] = np.arange(np.sum(used))
+    return texts.take(np.flatnonzero(used)), _renumber(codes, numbers)
+
+
+def _plain(table: ChunkTable) -> list[NDArray[Any]]:
+    """Columns that are equal if and only if the references are."""
+    texts = [np.array([*strings, None], object)[codes] for strings, codes in
+             ((table.locations, table.location), (table.etags, table.etag))]  # fmt: skip
+    extra = np.array([*table.extras, None], object)[table.extra]
+    inline_rows = table.kind == ChunkKind.INLINE
+    lengths = table.length[inline_rows].astype(np.int64)
+    inline, _ = ragged.pack(table.inline, table.offset[inline_rows].astype(np.int64), lengths)
+    offset = np.where(inline_rows, 0, table.offset)
+    return [
+        table.coordinates, table.kind, offset, table.length, table.chunk_id, table.last_modified,
+        *texts, extra, inline,
+    ]  # fmt: skip
+
+
+def _number(texts: list[str | None]) -> tuple[Strings, NDArray[np.int32]]:
+    number_of: dict[str, int] = {}
+    codes = [-1 if t is None else number_of.setdefault(t, len(number_of)) for t in texts]
+    return Strings.of(number_of), np.array(codes, np.int32)
+
+
+def _coordinates_of(axes: int, places: list[tuple[int, ...]]) -> Coordinates:
+    count = len(places)
+    if set(map(len, places)) - {axes}:
+        raise ValueError(f"a coordinate has not {axes} axes")
+    return np.fromiter(chain.from_iterable(places), np.uint32, count * axes).reshape(count, axes)
+
+
+def _columns(count: int, kind: ChunkKind, id_size: int) -> dict[str, Any]:
+    """Columns of references that say no more than their kind."""
+    return {
+        "kind": constant_column(kind, count, np.uint8),
+        "offset": constant_column(0, count, np.uint64),
+        "length": constant_column(0, count, np.uint64),
+        "chunk_id": no_chunk_ids(count, id_size),
+        "location": constant_column(-1, count, np.int32),
+        "etag": constant_column(-1, count, np.int32),
+        "last_modified": constant_column(0, count, np.uint32),
+        "extra": constant_column(-1, count, np.int32),
+    }
+
+
+def _numbers(refs: list[Any], name: str) -> NDArray[np.uint64]:
+    return np.fromiter(map(attrgetter(name), refs), np.uint64, len(refs))
+
+
+def _inline_columns(refs: list[InlineRef], id_size: int) -> dict[str, Any]:
+    datas = [ref.data for ref in refs]
+    where = ragged.offsets_of(np.fromiter(map(len, datas), np.int64, len(datas)))
+    return _columns(len(refs), ChunkKind.INLINE, id_size) | {
+        "offset": where[:-1].astype(np.uint64),
+        "length": np.diff(where).astype(np.uint64),
+        "inline": np.frombuffer(b"".join(datas), np.uint8),
+    }
+
+
+def _native_columns(refs: list[NativeRef], id_size: int) -> dict[str, Any]:
+    ids = np.frombuffer(b"".join([ref.chunk_id for ref in refs]), np.uint8)
+    return _columns(len(refs), ChunkKind.NATIVE, id_size) | {
+        "offset": _numbers(refs, "offset"),
+        "length": _numbers(refs, "length"),
+        "chunk_id": ids.reshape(len(refs), id_size),
+    }
+
+
+def _virtual_columns(refs: list[VirtualRef], id_size: int) -> dict[str, Any]:
+    locations, location = _number([ref.location for ref in refs])
+    etags, etag = _number([_etag(ref) for ref in refs])
+    return _columns(len(refs), ChunkKind.VIRTUAL, id_size) | {
+        "offset": _numbers(refs, "offset"),
+        "length": _numbers(refs, "length"),
+        "location": location,
+        "locations": locations,
+        "etag": etag,
+        "etags": etags,
+        "last_modified": np.fromiter(map(_last_modified, refs), np.uint32, len(refs)),
+    }
+
+
+def _etag(ref: VirtualRef) -> str | None:
+    return ref.checksum.value if isinstance(ref.checksum, ETag) else None
+
+
+def _last_modified(ref: VirtualRef) -> int:
+    return ref.checksum.seconds if isinstance(ref.checksum, LastModified) else 0
+
+
+_COLUMNS_OF: dict[type[ChunkRef], Callable[[list[Any], int], dict[str, Any]]] = {
+    InlineRef: _inline_columns,
+    NativeRef: _native_columns,
+    VirtualRef: _virtual_columns,
+}
+
+
+class ChunkIndex:
+    """An index over a table, which must not be empty."""
+
+    __slots__ = (
+        "_box", "_chunk_ids", "_id_size", "_is_dense", "_keys", "_lengths", "_offsets", "_table",
+    )  # fmt: skip
+
+    def __init__(self, table: ChunkTable) -> None:
+        self._table = table
+        extents = table.extents()
+        strides = _strides([stop - start for start, stop in extents])
+        self._box = [
+            (start, stop, stride) for (start, stop), stride in zip(extents, strides, strict=True)
+        ]
+        cells = strides[0] * (extents[0][1] - extents[0][0]) if extents else 1
+        self._is_dense = cells == len(table)
+        self._keys = memoryview(b"" if self._is_dense else _keys(table, self._box))
+        only_native = bool(np.all(table.kind == ChunkKind.NATIVE))
+        self._chunk_ids = np.ascontiguousarray(table.chunk_id).tobytes() if only_native else b""
+        self._id_size = table.chunk_id.shape[1]
+        # Columns may lie anywhere in a file's bytes, and a memoryview reads numbers only where they
+        # lie as in memory.
+        self._offsets = memoryview(np.require(table.offset, np.uint64, ["C", "A"]))
+        self._lengths = memoryview(np.require(table.length, np.uint64, ["C", "A"]))
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    @staticmethod
+    def can_hold(table: ChunkTable) -> bool:
+        """Whether the places in the table's box can be numbered."""
+        if not len(table):
+            return False
+        cells = 1
+        for start, stop in table.extents():
+            cells *= stop - start
+        return cells < 2**63
+
+    def find(self, wanted: Sequence[int]) -> ChunkRef | None:
+        """The reference of one chunk; its coordinate must have as many axes as the table."""
+        row = 0
+        for index, (start, stop, stride) in zip(wanted, self._box, strict=True):
+            if not start <= index < stop:
+                return None
+            row += (index - start) * stride
+        if not self._is_dense:
+            key, row = row, bisect_left(self._keys, row)
+            if row == len(self._keys) or self._keys[row] != key:
+                return None
+        if not self._chunk_ids:
+            return self._table.ref(row)
+        at = row * self._id_size
+        chunk_id = ChunkId(self._chunk_ids[at : at + self._id_size])
+        return NativeRef(chunk_id, self._offsets[row], self._lengths[row])
+
+
+def _strides(sizes: Sequence[int]) -> list[int]:
+    """How far apart neighbours along each axis are, the last axis running fastest."""
+    strides = [1] * len(sizes)
+    for axis in range(len(sizes) - 2, -1, -1):
+        strides[axis] = strides[axis + 1] * sizes[axis + 1]
+    return strides
+
+
+def _keys(
+    table: ChunkTable, box: Sequence[tuple[int, int, int]]
+) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+    keys = np.zeros(len(table), np.int64)
+    for axis, (start, _, stride) in enumerate(box):
+        keys += (table.coordinates[:, axis].astype(np.int64) - start) * stride
+    return keys

@@ -1,0 +1,194 @@
+"""A repository's saved configuration as a tree of plain values.
+
+V2 keeps it as FlexBuffers in the repo info, V1 and late alphas as `config.yaml`. The two say the same
+tree: where YAML marks a choice with a tag (`store: !s3 {…}`), FlexBuffers has a map of one key. Here
+it is always the map of one key. What the keys mean is for the layers above.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from frazil.errors import FormatError, InvalidInputError
+from frazil.format.metadata import JsonValue
+
+# Choices that the YAML form writes as tags; everywhere else a map of one key is just a map.
+_CHOICES = frozenset(
+    ("or", "and", "path_matches", "name_matches", "num_refs", "Included", "Excluded", "Axis",
+     "DimensionName", "local_file_system", "http", "s3", "s3_compatible", "tigris", "gcs", "azure",
+     "S3", "S3Compatible", "LocalFileSystem", "GCS", "Azure", "Tigris")
+)  # fmt: skip
+
+
+def decode_config_yaml(data: bytes) -> dict[str, JsonValue]:
+    """Read a `config.yaml`."""
+    if len(data) > _MOST_BYTES:
+        raise FormatError(
+            f"config.yaml: {len(data)} bytes are too many for a configuration, {_MOST_BYTES} are"
+            " allowed: delete or replace the file",
+            kind="config-deserialization",
+        )
+    try:
+        _check_events(data)
+        tree = yaml.load(data, _Loader)
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
+        raise FormatError(f"config.yaml: {error}", kind="config-deserialization") from error
+    if tree is None:
+        return {}
+    if not isinstance(tree, dict):
+        raise FormatError(f"config.yaml: a {type(tree).__name__} where a map should be")
+    return tree
+
+
+def encode_config_yaml(config: Mapping[str, JsonValue]) -> bytes:
+    """Write a `config.yaml`; raises InvalidInputError for one that could not be read again."""
+    text: str = yaml.dump(
+        dict(config), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_ENDLESS
+    )
+    data = text.encode()
+    if len(data) > _MOST_BYTES:
+        raise InvalidInputError(
+            f"the configuration takes {len(data)} bytes in config.yaml, {_MOST_BYTES} are allowed:"
+            " merge virtual chunk containers",
+            kind="serialization",
+        )
+    return data
+
+
+_MOST_BYTES = 1 << 20
+"""Thousands of containers of virtual chunks have room in it; the largest takes a second to read."""
+_DEEPEST = 100
+_ENDLESS = 2**31
+_CORE = "tag:yaml.org,2002:"
+
+# What a plain scalar is to YAML 1.2 and to the writers of these files, with the characters that it can
+# start with. PyYAML follows YAML 1.1, where dates, `no`, `1:30` and `1_000` are no texts.
+_PLAIN_SCALARS = {
+    "null": (r"(~|null|Null|NULL|)\Z", ["~", "n", "N", ""]),
+    "bool": (r"(true|True|TRUE|false|False|FALSE)\Z", list("tTfF")),
+    "int": (r"([-+]?(0|[1-9][0-9]*)|0x[0-9a-fA-F]+|0o[0-7]+)\Z", list("-+0123456789")),
+    "float": (
+        r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z",
+        list("-+.0123456789"),
+    ),
+}
+
+
+# The parser in C, which is ten times faster, is not in every build of PyYAML.
+_BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def _check_events(data: bytes) -> None:
+    """Refuse aliases, which can expand without end, and depths that no configuration has."""
+    depth = 0
+    for event in yaml.parse(data, _BASE):
+        if isinstance(event, yaml.AliasEvent):
+            raise yaml.YAMLError("aliases are not allowed")
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
+            raise yaml.YAMLError(f"it is nested deeper than {_DEEPEST} levels")
+
+
+class _Loader(_BASE):  # type: ignore[misc]
+    """Turns tags into maps of one key."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, JsonValue]:
+        tree: dict[Any, JsonValue] = super().construct_mapping(node, deep)
+        for key in tree:
+            if not isinstance(key, str):
+                raise yaml.YAMLError(f"{key!r} can't be a key")
+        return tree
+
+    def construct_scalar(self, node: Any) -> str:
+        text = str(super().construct_scalar(node))
+        text.encode()  # an escape can spell half of a surrogate pair, which is no text
+        return text
+
+    def construct_choice(self, suffix: str, node: yaml.Node) -> dict[str, JsonValue]:
+        if isinstance(node, yaml.MappingNode):
+            return {suffix: self.construct_mapping(node, deep=True)}
+        if isinstance(node, yaml.SequenceNode):
+            return {suffix: self.construct_sequence(node, deep=True)}
+        # The tag hides what an untagged scalar would be: find that out from the text.
+        if isinstance(node, yaml.ScalarNode) and not node.style:
+            tag = self.resolve(yaml.ScalarNode, node.value, (True, False))
+            return {suffix: self.construct_object(yaml.ScalarNode(tag, node.value))}
+        return {suffix: self.construct_scalar(node)}
+
+
+def _construct_bool(loader: _Loader, node: yaml.Node) -> bool:
+    text = loader.construct_scalar(node).lower()
+    if text not in ("true", "false"):
+        raise yaml.YAMLError(f"{text!r} is no boolean")
+    return text == "true"
+
+
+def _construct_int(loader: _Loader, node: yaml.Node) -> int:
+    return int(loader.construct_scalar(node), 0)
+
+
+def _construct_float(loader: _Loader, node: yaml.Node) -> float:
+    number = float(loader.construct_scalar(node))
+    if not math.isfinite(number):
+        raise yaml.YAMLError(f"{number} is no JSON value")
+    return number
+
+
+_Loader.yaml_constructors = {
+    f"{_CORE}null": lambda _loader, _node: None,
+    f"{_CORE}bool": _construct_bool,
+    f"{_CORE}int": _construct_int,
+    f"{_CORE}float": _construct_float,
+    **{f"{_CORE}{kind}": yaml.SafeLoader.yaml_constructors[f"{_CORE}{kind}"]
+       for kind in ("str", "seq", "map")},
+    None: yaml.SafeLoader.yaml_constructors[None],
+}  # fmt: skip
+_Loader.add_multi_constructor("!", _Loader.construct_choice)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Turns the known maps of one key into tags."""
+
+    event: Any  # of the emitter, which has no types
+
+    def ignore_aliases(self, _: Any) -> bool:
+        return True
+
+    def choose_scalar_style(self) -> str:
+        style: str = super().choose_scalar_style()
+        # A number behind a tag would be quoted, and so become a text.
+        is_choice = (self.event.tag or "").startswith("!")
+        return "" if is_choice and self.event.style is None else style
+
+
+_Loader.yaml_implicit_resolvers = {}
+for _kind, (_pattern, _first) in _PLAIN_SCALARS.items():
+    for _class in (_Loader, _Dumper):
+        _class.add_implicit_resolver(f"{_CORE}{_kind}", re.compile(_pattern), _first)
+
+
+def _represent_map(dumper: _Dumper, tree: dict[str, JsonValue]) -> yaml.Node:
+    if len(tree) == 1:
+        ((name, value),) = tree.items()
+        if name in _CHOICES:
+            # A node has one tag: a choice can't be the content of another.
+            is_map = isinstance(value, dict)
+            node = dumper.represent_dict(value) if is_map else dumper.represent_data(value)
+            node.tag = f"!{name}"
+            if isinstance(value, str) and isinstance(node, yaml.ScalarNode):
+                node.style = node.style or "'"
+            return node
+    return dumper.represent_dict(tree)
+
+
+def _represent_text(dumper: _Dumper, text: str) -> yaml.Node:
+    # Only double quotes keep every character; the emitter breaks lines in the others.
+    return dumper.represent_scalar(f"{_CORE}str", text, style=None if text.isprintable() else '"')
+
+
+_Dumper.add_representer(dict, _represent_map)
+_Dumper.add_representer(str, _represent_text)

@@ -1,0 +1,467 @@
+"""Write FlatBuffers a column at a time, from the end of the file to its start."""
+
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from frazil.errors import InvalidInputError
+from frazil.format import ragged
+from frazil.format.flatbuffers.flatbuffers_reader import FILE_IDENTIFIER
+from frazil.format.ragged import Blocks, Bytes, Integers, Part, Pieces
+
+ABSENT = -1
+"""The place of something that is not there."""
+
+_WORD = struct.Struct("<I")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Number:
+    """A field of integers, one for each table."""
+
+    slot: int
+    values: NDArray[np.integer]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Struct:
+    """A field of fixed-size bytes: a matrix with a row for each table."""
+
+    slot: int
+    rows: Bytes
+    alignment: int = 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Link:
+    """A field that points to something written before: its places, ABSENT where the field is not."""
+
+    slot: int
+    places: Integers
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Attached:
+    """A vector field that has as many items in every table: it lies right behind its table.
+
+    Items are one or more uint32; a row has those of all items of a table.
+    """
+
+    slot: int
+    rows: NDArray[np.uint32]
+    words_per_item: int = 1
+
+
+Field = Number | Struct | Link | Attached
+
+
+def one(place: int) -> Integers:
+    """The place of one thing, as `Link` takes it."""
+    return np.array([place], np.int64)
+
+
+def row(data: bytes) -> Bytes:
+    """The bytes of one struct, as `Struct` takes them."""
+    return np.frombuffer(data, np.uint8)[None]
+
+
+def rows(datas: Sequence[bytes], size: int) -> Bytes:
+    """The bytes of one struct a table."""
+    return np.frombuffer(b"".join(datas), np.uint8).reshape(len(datas), size)
+
+
+def numbers(values: Iterable[int], dtype: str) -> NDArray[Any]:
+    """Integers, as `Number` takes them."""
+    return np.array(list(values), dtype)
+
+
+# Layout
+
+
+class _Shape(NamedTuple):
+    """All of a field that its place in a table depends on."""
+
+    slot: int
+    size: int
+    alignment: int
+    attached: int
+    """Bytes that lie behind the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where fields lie in a table, and how far apart tables are."""
+
+    positions: tuple[int, ...]
+    attached_at: int
+    stride: int
+    alignment: int
+    vtable: bytes
+
+
+def lay_out(fields: Sequence[Field]) -> Layout:
+    """The layout of tables with these fields, which are all there."""
+    return _lay_out(tuple(map(_shape_of, fields)))
+
+
+@lru_cache(maxsize=256)
+def _lay_out(shapes: tuple[_Shape, ...]) -> Layout:
+    # Small files consist of many kinds of tables with few of each, and always of the same kinds.
+    alignment = max([4, *(shape.alignment for shape in shapes)])
+    positions = [0] * len(shapes)
+    end = 4
+    for index in _packing_order(shapes, alignment):
+        end += -end % shapes[index].alignment
+        positions[index] = end
+        end += shapes[index].size
+    slots = [0] * (max((shape.slot for shape in shapes), default=-1) + 1)
+    for shape, position in zip(shapes, positions, strict=True):
+        slots[shape.slot] = position
+    vtable = np.array([4 + 2 * len(slots), end, *slots], "<u2").tobytes()
+    attached_at = end + -end % 4
+    stride = attached_at + sum(shape.attached for shape in shapes)
+    return Layout(tuple(positions), attached_at, stride + -stride % alignment, alignment, vtable)
+
+
+def _packing_order(shapes: tuple[_Shape, ...], alignment: int) -> list[int]:
+    """Widest first, but for one narrow field that fills the gap behind a table's first 4 bytes."""
+    order = sorted(range(len(shapes)), key=lambda index: -shapes[index].alignment)
+    filler = next((i for i in order if shapes[i].size == shapes[i].alignment == 4), None)
+    if alignment == 8 and filler is not None:
+        order.remove(filler)
+        order.insert(0, filler)
+    return order
+
+
+def _shape_of(field: Field) -> _Shape:
+    match field:
+        case Link():
+            return _Shape(field.slot, 4, 4, 0)
+        case Attached():
+            return _Shape(field.slot, 4, 4, 4 + 4 * field.rows.shape[1])
+        case Number():
+            return _Shape(field.slot, field.values.dtype.itemsize, field.values.dtype.itemsize, 0)
+        case Struct():
+            return _Shape(field.slot, field.rows.shape[1], field.alignment, 0)
+
+
+def fill(rows: Bytes, field: Field, at: int, places: Integers, layout: Layout) -> None:
+    """Put a field into the rows of tables that come to be at some places."""
+    match field:
+        case Struct():
+            rows[:, at : at + field.rows.shape[1]] = field.rows
+        case Link():
+            column_at(rows, "<u4", at)[:] = places - at - field.places
+        case Number():
+            column_at(rows, field.values.dtype.newbyteorder("<"), at)[:] = field.values
+        case Attached():
+            start, words = layout.attached_at, field.rows.shape[1]
+            column_at(rows, "<u4", at)[:] = start - at
+            column_at(rows, "<u4", start)[:] = words // field.words_per_item
+            for word in range(words):
+                column_at(rows, "<u4", start + 4 + 4 * word)[:] = field.rows[:, word]
+
+
+def column_at(rows: Bytes, dtype: DTypeLike, at: int) -> NDArray[Any]:
+    """The values at one distance from the start of each row."""
+    return np.ndarray((len(rows),), dtype, rows, at, (rows.shape[1],))
+
+
+def pack_row(fields: Sequence[Field], layout: Layout, place: int) -> bytes:
+    """The only row of a table whose vtable lies right before it: what `fill` does, without arrays."""
+    row = bytearray(layout.stride)
+    _WORD.pack_into(row, 0, len(layout.vtable))
+    for field, at in zip(fields, layout.positions, strict=True):
+        match field:
+            case Struct():
+                row[at : at + field.rows.size] = field.rows.tobytes()
+            case Link():
+                _WORD.pack_into(row, at, place - at - int(field.places[0]))
+            case Number():
+                row[at : at + field.values.itemsize] = _little_endian(field.values)
+            case Attached():
+                words, start = field.rows.shape[1], layout.attached_at
+                _WORD.pack_into(row, at, start - at)
+                _WORD.pack_into(row, start, words // field.words_per_item)
+                row[start + 4 : start + 4 + 4 * words] = _little_endian(field.rows)
+    return bytes(row)
+
+
+def _little_endian(values: NDArray[Any]) -> bytes:
+    return values.astype(values.dtype.newbyteorder("<"), copy=False).tobytes()
+
+
+def take_rows(field: Field, rows: Integers | slice) -> Field:
+    """A field of some of the tables."""
+    match field:
+        case Link():
+            return Link(field.slot, field.places[rows])
+        case Number():
+            return Number(field.slot, field.values[rows])
+        case Attached():
+            return Attached(field.slot, field.rows[rows], field.words_per_item)
+        case Struct():
+            return Struct(field.slot, field.rows[rows], field.alignment)
+
+
+ROWS_AT_ONCE = 1 << 15
+"""All columns of so many tables are filled before the next: as much as a processor's cache holds."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Places:
+    """The places of tables that lie one behind the other: numbers that go down by one step."""
+
+    first: int
+    step: int
+    count: int
+
+    def __getitem__(self, part: slice) -> Integers:
+        start, stop, _ = part.indices(self.count)
+        return self.first - self.step * np.arange(start, stop, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableRows(Blocks):
+    """Tables of one layout."""
+
+    fields: tuple[Field, ...]
+    layout: Layout
+    places: Places
+    vtable_place: int
+
+    def __len__(self) -> int:
+        return self.places.count * self.layout.stride
+
+    def __iter__(self) -> Iterator[Bytes]:
+        for part in slices(self.places.count):
+            places = self.places[part]
+            rows = np.zeros((len(places), self.layout.stride), np.uint8)
+            for field, at in zip(self.fields, self.layout.positions, strict=True):
+                fill(rows, take_rows(field, part), at, places, self.layout)
+            column_at(rows, "<i4", 0)[:] = self.vtable_place - places
+            yield rows.reshape(-1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Links(Blocks):
+    """A vector of offsets to places; its last item is so far from the end of the file."""
+
+    count: int
+    places_of: Callable[[slice], Integers]
+    end: int
+
+    def __len__(self) -> int:
+        return 4 + 4 * self.count
+
+    def __iter__(self) -> Iterator[Bytes]:
+        yield np.array([self.count], "<u4").view(np.uint8)
+        for part in slices(self.count):
+            numbers = np.arange(part.start, part.stop, dtype=np.int64)
+            links = self.end + 4 * (self.count - numbers) - self.places_of(part)
+            yield links.astype("<u4").view(np.uint8)
+
+
+def slices(count: int) -> Iterator[slice]:
+    """So many rows, some at once."""
+    for start in range(0, count, ROWS_AT_ONCE):
+        yield slice(start, min(start + ROWS_AT_ONCE, count))
+
+
+LARGEST_FILE = 2**31 - 1
+
+_LENGTH = struct.Struct("<I")
+_ENDINGS = [bytes(4), bytes(3), bytes(2), bytes(1)]
+"""The final zero of a byte vector with what rounds it up, by the last two bits of its length."""
+
+
+class Writer:
+    """Collects parts of a file, last part first."""
+
+    __slots__ = ("_parts", "size", "what")
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self.size = 0
+        self._parts: list[Part] = []
+
+    def prepend(self, data: Part, alignment: int = 4) -> int:
+        """Write a part before all others so that its start is aligned; returns its place."""
+        padding = -(self.size + len(data)) % alignment
+        if padding:
+            # Behind the part, so that the part starts where it is aligned.
+            self._parts.append(bytes(padding))
+        self._parts.append(data)
+        self.size += padding + len(data)
+        if self.size > LARGEST_FILE:
+            raise InvalidInputError(
+                f"{self.what}: larger than the 2 GiB that FlatBuffers allow: split it"
+            )
+        return self.size
+
+    def finish(self, root: int) -> list[Part]:
+        """The parts of the whole file in their order; its root table is at this place."""
+        size = -(-(self.size + 8) // 8) * 8
+        head = np.zeros(size - self.size, np.uint8)
+        head[:4] = np.array([size - root], "<u4").view(np.uint8)
+        head[4:8] = np.frombuffer(FILE_IDENTIFIER, np.uint8)
+        return [head, *reversed(self._parts)]
+
+    # Vectors
+
+    def byte_vectors(self, items: Sequence[bytes]) -> Integers:
+        """A vector of bytes for each item; texts are written this way too, with their final zero."""
+        pieces = ((_LENGTH.pack(len(i)), i, _ENDINGS[len(i) & 3]) for i in items)
+        lengths = np.fromiter(map(len, items), np.int64, len(items))
+        starts = ragged.offsets_of(_stride(lengths))
+        return self.prepend(b"".join(chain.from_iterable(pieces))) - starts[:-1]
+
+    def packed_vectors(self, blob: Bytes, offsets: Integers) -> Integers:
+        """The same for items that lie behind each other in a blob."""
+        return self.copies(Pieces(blob, offsets[:-1], np.diff(offsets)))
+
+    def copies(self, pieces: Pieces, item_size: int = 1) -> Integers:
+        """The same for items that lie anywhere in a buffer, each so many bytes of structs."""
+        starts = ragged.offsets_of(_stride(pieces.lengths))
+        block = np.zeros(int(starts[-1]), np.uint8)
+        if len(pieces):
+            ragged.windows(block, "<u4")[starts[:-1]] = pieces.lengths // item_size
+            ragged.scatter(block, starts[:-1] + 4, pieces.buffer, pieces.starts, pieces.lengths)
+        return self.prepend(block) - starts[:-1]
+
+    def struct_vector(self, rows: Bytes, alignment: int = 4) -> int:
+        """One vector of structs, the rows of a matrix."""
+        count = np.array([len(rows)], "<u4").view(np.uint8)
+        # The items must be aligned, not the count before them.
+        self._align_behind(rows.size, alignment)
+        return self.prepend(np.concatenate([count, rows.ravel()]))
+
+    def link_vector(self, places: Integers) -> int:
+        """One vector of offsets to these places."""
+        if places.size > ROWS_AT_ONCE:
+            return self._link_many(places.size, places.__getitem__)
+        block = np.empty(places.size + 1, "<u4")
+        block[0] = places.size
+        end = self.size + -self.size % 4
+        block[1:] = np.arange(end + 4 * places.size, end, -4) - places
+        return self.prepend(block.view(np.uint8))
+
+    def _link_many(self, count: int, places_of: Callable[[slice], Integers]) -> int:
+        return self.prepend(Links(count, places_of, self.size + -self.size % 4))
+
+    def link_vectors(self, places: Integers, counts: Sequence[int] | Integers) -> Integers:
+        """Vectors of offsets, the places being those of all vectors behind each other."""
+        lengths = np.asarray(counts, np.int64)
+        starts = ragged.offsets_of(lengths + 1)
+        words = int(starts[-1])
+        is_link = np.ones(words, np.bool_)
+        is_link[starts[:-1]] = False
+        links = np.flatnonzero(is_link)
+        end = self.size + -self.size % 4
+        block = np.empty(words, "<u4")
+        block[starts[:-1]] = lengths
+        block[links] = end + 4 * (words - links) - places
+        return self.prepend(block.view(np.uint8)) - 4 * starts[:-1]
+
+    def texts(self, texts: Sequence[str | None]) -> Integers:
+        """A string for each text, ABSENT for None."""
+        return self.optional_bytes([None if text is None else text.encode() for text in texts])
+
+    def text(self, text: str | None) -> Integers:
+        """One string, as `Link` takes it."""
+        return self.texts([text])
+
+    def optional_bytes(self, datas: Sequence[bytes | None]) -> Integers:
+        """A vector of bytes for each item, ABSENT for None."""
+        places = np.full(len(datas), ABSENT, np.int64)
+        present = [number for number, data in enumerate(datas) if data is not None]
+        if present:
+            places[present] = self.byte_vectors([data for data in datas if data is not None])
+        return places
+
+    # Tables
+
+    def table(self, *fields: Field) -> int:
+        """One table."""
+        return int(self.tables(1, *fields)[0])
+
+    def tables(self, count: int, *fields: Field) -> Integers:
+        """Tables of one kind; where a place is ABSENT the table does not have the field."""
+        if not count:
+            return np.empty(0, np.int64)
+        sparse = [field for field in fields if isinstance(field, Link) and field.places.min() < 0]
+        if not sparse:
+            return self._uniform_tables(count, fields)
+        if all(field.places.max() < 0 for field in sparse):
+            return self._uniform_tables(count, _without(fields, sparse))
+        return self._sparse_tables(count, fields, sparse)
+
+    def linked_tables(self, count: int, *fields: Field) -> int:
+        """One vector of offsets to tables of one kind, which have all of these fields."""
+        if count <= ROWS_AT_ONCE:
+            return self.link_vector(self.tables(count, *fields))
+        return self._link_many(count, self._many_tables(count, fields, lay_out(fields)).__getitem__)
+
+    def _sparse_tables(
+        self, count: int, fields: tuple[Field, ...], sparse: Sequence[Link]
+    ) -> Integers:
+        missing = np.zeros(count, np.int64)
+        for bit, link in enumerate(sparse):
+            missing |= (link.places == ABSENT).astype(np.int64) << bit
+        places = np.empty(count, np.int64)
+        for pattern in np.unique(missing).tolist():
+            rows = np.flatnonzero(missing == pattern)
+            gone = [link for bit, link in enumerate(sparse) if pattern >> bit & 1]
+            there = tuple(take_rows(field, rows) for field in _without(fields, gone))
+            places[rows] = self._uniform_tables(rows.size, there)
+        return places
+
+    def _uniform_tables(self, count: int, fields: tuple[Field, ...]) -> Integers:
+        layout = lay_out(fields)
+        if count > ROWS_AT_ONCE:
+            return self._many_tables(count, fields, layout)[:]
+        stride = layout.stride
+        self._align_behind(count * stride, layout.alignment)
+        if count == 1:
+            place = self.size + stride
+            self.prepend(layout.vtable + pack_row(fields, layout, place), 1)
+            return one(place)
+        places = self.size + stride * np.arange(count, 0, -1, dtype=np.int64)
+        rows = np.zeros((count, stride), np.uint8)
+        for field, at in zip(fields, layout.positions, strict=True):
+            fill(rows, field, at, places, layout)
+        column_at(rows, "<i4", 0)[:] = int(places[0]) + len(layout.vtable) - places
+        self.prepend(rows.reshape(-1), layout.alignment)
+        self.prepend(layout.vtable, 2)
+        return places
+
+    def _many_tables(self, count: int, fields: tuple[Field, ...], layout: Layout) -> Places:
+        """The same for so many that they are made only when they are written."""
+        self._align_behind(count * layout.stride, layout.alignment)
+        first = self.size + layout.stride * count
+        places = Places(first, layout.stride, count)
+        self.prepend(
+            TableRows(fields, layout, places, first + len(layout.vtable)), layout.alignment
+        )
+        self.prepend(layout.vtable, 2)
+        return places
+
+    def _align_behind(self, size: int, alignment: int) -> None:
+        padding = -(self.size + size) % alignment
+        if padding:
+            self.prepend(bytes(padding), 1)
+
+
+def _without(fields: tuple[Field, ...], gone: Sequence[Field]) -> tuple[Field, ...]:
+    return tuple(field for field in fields if field not in gone)
+
+
+def _stride(lengths: Integers) -> Integers:
+    """How much byte vectors take: the count, the bytes, a zero, rounded up."""
+    return (lengths + 8) & ~3

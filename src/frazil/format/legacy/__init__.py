@@ -1,0 +1,1 @@
+"""Generations before V1: draft and alpha."""

@@ -1,0 +1,491 @@
+"""Alpha snapshots, manifests and transaction logs: MessagePack in eight layouts, A to H."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from frazil.errors import FormatError, InvalidInputError
+from frazil.format.coordinates import Coordinates
+from frazil.format.header import DEFAULT_LEVEL, Decoded, Dialect, FileType, Header
+from frazil.format.ids import ManifestId, NodeId, SnapshotId
+from frazil.format.legacy.alpha_layouts import (
+    LAYOUTS,
+    AlphaForm,
+    Envelope,
+    Layout,
+    count_leading,
+    get_layout,
+    is_messagepack_payload,
+    open_envelope,
+    pack,
+    pack_with_singles,
+    seal_envelope,
+    unpack,
+)
+from frazil.format.legacy.trees import (
+    HISTORY_FIELDS,
+    RankedRefs,
+    Row,
+    gather_rows,
+    parent_of,
+    read_history,
+    read_nodes,
+    read_payload,
+    read_properties,
+    read_time,
+    scatter_rows,
+    write_history,
+    write_nodes,
+    write_properties,
+    write_time,
+)
+from frazil.format.manifest import ChunkRefs, Manifest
+from frazil.format.metadata import (
+    UINT16_MAX,
+    UINT64_MAX,
+    as_coordinates,
+    as_int,
+    as_list,
+    as_map,
+    as_text,
+    located,
+    refused,
+)
+from frazil.format.snapshot import ManifestFileInfo, Snapshot
+from frazil.format.transaction_log import TransactionLog
+
+
+def decode_manifest(data: bytes) -> Decoded[Manifest]:
+    """Decode a manifest file of any layout.
+
+    The dialect is the oldest that looks like this file. B differs from C by virtual references, and
+    A from B, E from F by any reference. References are `RankedRefs`: ask them with the number of
+    axes that the array has.
+    """
+    with located("alpha manifest"):
+        return _decode_envelope(open_envelope(data, FileType.MANIFEST))
+
+
+def decode_manifest_payload(payload: bytes, header: Header | None) -> Decoded[Manifest]:
+    """The same for what is inside the envelope; without a header it is not of D."""
+    with located("alpha manifest"):
+        return _decode_envelope(Envelope(payload, header, has_bare_zstd=False))
+
+
+def encode_manifest(
+    manifest: Manifest, dialect: Dialect, implementation: str, level: int = DEFAULT_LEVEL
+) -> bytes:
+    """Encode a manifest file; `implementation` is named in the header, where the layout has one.
+
+    G and H need the manifest's id; before them it is in the file's name only. Raises
+    InvalidInputError for what the layout has no place for.
+    """
+    layout = get_layout(dialect)
+    with refused(f"alpha manifest ({dialect.value})"):
+        payload = pack(_write_manifest(manifest, AlphaForm(layout)))
+        return seal_envelope(payload, FileType.MANIFEST, layout, implementation, level)
+
+
+def _decode_envelope(envelope: Envelope) -> Decoded[Manifest]:
+    tree = as_list("payload", unpack(envelope.payload))
+    leading = count_leading(tree)
+    *ids, chunks = tree[leading:] or (None,)
+    if len(ids) > 1 or not (leading or ids):
+        raise FormatError(f"a struct of {len(tree)} fields, not of 2, 3 or 4")
+    chunks = as_map("chunks", chunks)
+    first_key = next(iter(chunks), None)
+    dialect = _detect_manifest_dialect(leading > 0, len(ids) > 0, first_key, chunks, envelope)
+    form = AlphaForm(LAYOUTS[dialect])
+    id = form.read_id(ManifestId, ids[0]) if ids else None
+    read = _read_flat if _is_chunk_key(first_key) else _read_by_node
+    return Decoded(Manifest(id, read(chunks, form)), dialect, envelope.header)
+
+
+def _detect_manifest_dialect(
+    has_version: bool,
+    has_id: bool,
+    first_key: object,
+    chunks: Mapping[Any, Any],
+    envelope: Envelope,
+) -> Dialect:
+    if not has_version:
+        return Dialect.ALPHA_H
+    if has_id:
+        return Dialect.ALPHA_G
+    if envelope.header is not None:
+        return Dialect.ALPHA_F if _is_binary_id(first_key) else Dialect.ALPHA_E
+    if envelope.has_bare_zstd:
+        return Dialect.ALPHA_D
+    if first_key is None or isinstance(as_list("chunk key", first_key, 2)[0], int):
+        return Dialect.ALPHA_A
+    has_new_virtual = any(map(_has_checksum_field, chunks.values()))
+    return Dialect.ALPHA_C if has_new_virtual else Dialect.ALPHA_B
+
+
+def _is_chunk_key(key: object) -> bool:
+    """Whether a key has a node and coordinates; a binary id is a pair as well."""
+    return isinstance(key, tuple) and not _is_binary_id(key)
+
+
+def _is_binary_id(key: object) -> bool:
+    return isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], bytes)
+
+
+def _has_checksum_field(payload: object) -> bool:
+    if not isinstance(payload, dict):
+        return False
+    content = payload.get("Virtual")
+    return isinstance(content, tuple) and len(content) == 4
+
+
+def _read_flat(chunks: Mapping[Any, Any], form: AlphaForm) -> dict[NodeId, ChunkRefs]:
+    return gather_rows(_flat_rows(chunks, form), form.id_size)
+
+
+def _flat_rows(chunks: Mapping[Any, Any], form: AlphaForm) -> Iterator[Row]:
+    for key, payload in chunks.items():
+        node, coordinates = as_list("chunk key", key, 2)
+        yield (
+            form.read_node_id(node),
+            as_coordinates("chunk coordinates", coordinates),
+            read_payload(payload, form),
+        )
+
+
+def _read_by_node(chunks: Mapping[Any, Any], form: AlphaForm) -> dict[NodeId, ChunkRefs]:
+    # A node without references is written back as well.
+    arrays: dict[NodeId, ChunkRefs] = {
+        form.read_node_id(node): RankedRefs((), form.id_size) for node in chunks
+    }
+    return arrays | gather_rows(_rows_by_node(chunks, form), form.id_size)
+
+
+def _rows_by_node(chunks: Mapping[Any, Any], form: AlphaForm) -> Iterator[Row]:
+    for node, payloads in chunks.items():
+        node_id = form.read_node_id(node)
+        for coordinates, payload in as_map("chunks of a node", payloads).items():
+            yield (
+                node_id,
+                as_coordinates("chunk coordinates", coordinates),
+                read_payload(payload, form),
+            )
+
+
+def _write_manifest(manifest: Manifest, form: AlphaForm) -> object:
+    layout = form.layout
+    fields: tuple[object, ...] = ()
+    if layout.format_version is not None:
+        fields += (layout.format_version, {})
+    if layout.has_manifest_id:
+        fields += (_write_manifest_id(manifest, form),)
+    return (*fields, _write_manifest_chunks(manifest, form))
+
+
+def _write_manifest_id(manifest: Manifest, form: AlphaForm) -> object:
+    if manifest.id is None:
+        raise InvalidInputError("the manifest needs its id, which this layout stores in it")
+    return form.write_id(manifest.id)
+
+
+def _write_manifest_chunks(manifest: Manifest, form: AlphaForm) -> dict[object, object]:
+    rows = ((form.write_node_id(node), rows) for node, rows in scatter_rows(manifest, form))
+    if form.layout.has_chunks_by_node:
+        return {node: dict(payloads) for node, payloads in rows}
+    return {
+        (node, coordinates): payload for node, payloads in rows for coordinates, payload in payloads
+    }
+
+
+_WITH_HISTORY = ("manifest_files", "attribute_files", *HISTORY_FIELDS, "properties", "nodes")
+_WITH_VERSION = ("version", "flags", *_WITH_HISTORY)
+_WITH_PARENT = (
+    "id",
+    "parent_id",
+    "flushed_at",
+    "message",
+    "metadata",
+    "manifest_files",
+    "attribute_files",
+    "nodes",
+)
+_SNAPSHOT_FIELDS_BY_COUNT = {len(names): names for names in (_WITH_HISTORY, _WITH_PARENT)}
+_SIZES = ("size_bytes", "num_chunk_refs")
+_LAST_VERSION = 1
+"""Of the format; no manifest file is so few bytes long."""
+
+
+def decode_snapshot(data: bytes) -> Decoded[Snapshot]:
+    """Decode a snapshot file of any layout.
+
+    The dialect is the oldest that looks like this file, so the newest one among a repository's files
+    is the repository's. Snapshots can't tell B from C; without nodes and manifest files they can't
+    tell A to D, or F and G, apart.
+    """
+    with located("alpha snapshot"):
+        envelope = open_envelope(data, FileType.SNAPSHOT)
+    return decode_snapshot_payload(envelope.payload, envelope.header)
+
+
+def decode_snapshot_payload(payload: bytes, header: Header | None) -> Decoded[Snapshot]:
+    """The same for what is inside the envelope."""
+    with located("alpha snapshot"):
+        tree = as_list("payload", unpack(payload))
+        leading = count_leading(tree)
+        names = _SNAPSHOT_FIELDS_BY_COUNT.get(len(tree) - leading)
+        if names is None:
+            raise FormatError(f"a struct of {len(tree)} fields, not of 8, 9 or 11")
+        fields = dict(zip(names, tree[leading:], strict=True))
+        layout = _detect_layout(fields, has_version=leading > 0)
+        return Decoded(_read_snapshot(fields, layout), layout.dialect, header)
+
+
+def encode_snapshot(
+    snapshot: Snapshot, dialect: Dialect, implementation: str, level: int = DEFAULT_LEVEL
+) -> bytes:
+    """Encode a snapshot file; `implementation` is named in the header, where the layout has one.
+
+    A to G need the history and no parent but the history's, H has a parent only. Raises
+    InvalidInputError for what the layout has no place for; extents before G, which only speed up
+    reading, are left out.
+    """
+    layout = get_layout(dialect)
+    with refused(f"alpha snapshot ({dialect.value})"):
+        payload = pack_with_singles(_write_snapshot(snapshot, AlphaForm(layout)))
+        return seal_envelope(payload, FileType.SNAPSHOT, layout, implementation, level)
+
+
+def _detect_layout(fields: Mapping[str, object], *, has_version: bool) -> Layout:
+    infos = as_list("manifest_files", fields["manifest_files"])
+    info_length = len(as_list("manifest_files", infos[0])) if infos else None
+    if "parent_id" in fields:
+        return LAYOUTS[Dialect.ALPHA_H]
+    if not has_version:
+        own_id, *_ = as_list("metadata", fields["metadata"], 3)
+        if isinstance(own_id, str):
+            return LAYOUTS[Dialect.ALPHA_E]
+        return LAYOUTS[Dialect.ALPHA_G if info_length == 4 else Dialect.ALPHA_F]
+    if info_length == 3:
+        return LAYOUTS[Dialect.ALPHA_D]
+    return LAYOUTS[Dialect.ALPHA_B if _has_text_node_ids(fields) else Dialect.ALPHA_A]
+
+
+def _has_text_node_ids(fields: Mapping[str, object]) -> bool:
+    nodes = as_map("nodes", fields["nodes"]).values()
+    return any(
+        isinstance(node, tuple) and bool(node) and isinstance(node[0], str) for node in nodes
+    )
+
+
+def _read_snapshot(fields: Mapping[str, object], layout: Layout) -> Snapshot:
+    form = AlphaForm(layout)
+    infos = as_list("manifest_files", fields["manifest_files"])
+    manifest_files = tuple(_read_manifest_file(info, form) for info in infos)
+    as_list("attribute_files", fields["attribute_files"])
+    nodes = read_nodes(fields["nodes"], form)
+    if layout.has_history:
+        own, history = read_history(fields, form)
+        return Snapshot(
+            id=own.id,
+            parent_id=parent_of(history),
+            flushed_at=own.written_at,
+            message=own.message,
+            metadata=read_properties("properties", fields["properties"]),
+            nodes=nodes,
+            manifest_files=manifest_files,
+            history=history,
+        )
+    parent = fields["parent_id"]
+    return Snapshot(
+        id=form.read_id(SnapshotId, fields["id"]),
+        parent_id=None if parent is None else form.read_id(SnapshotId, parent),
+        flushed_at=read_time("flushed_at", fields["flushed_at"]),
+        message=as_text("message", fields["message"]),
+        metadata=read_properties("metadata", fields["metadata"]),
+        nodes=nodes,
+        manifest_files=manifest_files,
+    )
+
+
+def _write_snapshot(snapshot: Snapshot, form: AlphaForm) -> object:
+    if snapshot.extra is not None:
+        raise InvalidInputError("there is no place for extra bytes")
+    layout = form.layout
+    fields: dict[str, object] = {
+        "version": layout.format_version,
+        "flags": {},
+        "manifest_files": tuple(_write_manifest_file(i, form) for i in snapshot.manifest_files),
+        "attribute_files": (),
+        "properties": write_properties(snapshot.metadata),
+        "nodes": write_nodes(snapshot.nodes, form),
+    }
+    if layout.has_history:
+        fields |= write_history(snapshot, form)
+        names: tuple[str, ...] = _WITH_HISTORY if layout.has_header else _WITH_VERSION
+    else:
+        fields |= _write_parent(snapshot, form)
+        fields["metadata"] = fields["properties"]
+        names = _WITH_PARENT
+    return tuple(fields[name] for name in names)
+
+
+def _write_parent(snapshot: Snapshot, form: AlphaForm) -> dict[str, object]:
+    if snapshot.history is not None:
+        raise InvalidInputError("there is no place for a history, only for a parent")
+    parent = snapshot.parent_id
+    return {
+        "id": form.write_id(snapshot.id),
+        "parent_id": None if parent is None else form.write_id(parent),
+        "flushed_at": write_time(snapshot.flushed_at),
+        "message": as_text("message", snapshot.message),
+    }
+
+
+def _read_manifest_file(value: object, form: AlphaForm) -> ManifestFileInfo:
+    id, *given = as_list("manifest_files", value) or ("",)
+    numbers = [as_int("manifest_files", each, 0, UINT64_MAX) for each in given]
+    if _has_version(numbers, form.layout):
+        del numbers[0]
+    if len(numbers) > len(_SIZES):
+        raise FormatError(f"manifest_files: a struct of {len(given) + 1} fields, not of 2 to 4")
+    sizes = dict(zip(_SIZES, numbers, strict=False))
+    return ManifestFileInfo(
+        id=form.read_id(ManifestId, id),
+        size_bytes=sizes.get("size_bytes"),
+        num_chunk_refs=sizes.get("num_chunk_refs"),
+    )
+
+
+def _has_version(numbers: Sequence[int], layout: Layout) -> bool:
+    if len(numbers) == len(_SIZES):
+        return layout.format_version is not None and numbers[0] <= _LAST_VERSION
+    return len(numbers) > len(_SIZES) or (len(numbers) == 1 and numbers[0] <= _LAST_VERSION)
+
+
+def _write_manifest_file(info: ManifestFileInfo, form: AlphaForm) -> object:
+    if info.extra is not None:
+        raise InvalidInputError(f"manifest file {info.id}: there is no place for extra bytes")
+    fields: dict[str, object] = {"id": form.write_id(info.id)}
+    if form.layout.format_version is not None:
+        fields["version"] = form.layout.format_version
+    for name, size in (("size_bytes", info.size_bytes), ("num_chunk_refs", info.num_chunk_refs)):
+        if name in form.layout.manifest_file_sizes:
+            fields[name] = as_int(f"manifest file {info.id}: {name}", size, 0, UINT64_MAX)
+        elif size is not None:
+            raise InvalidInputError(f"manifest file {info.id}: there is no place for {name}")
+    return form.write_struct(fields)
+
+
+_NODE_SETS = (
+    "new_groups",
+    "new_arrays",
+    "deleted_groups",
+    "deleted_arrays",
+    "updated_attributes",
+    "updated_arrays",
+)
+_WITHOUT_PLACE = ("updated_groups", "moves", "extra")
+
+
+def decode_transaction_log(data: bytes, id: SnapshotId) -> Decoded[TransactionLog]:
+    """Decode a transaction log of any layout; its id is that of its snapshot, the file's name.
+
+    The dialect is the oldest that looks like this file: B, C and D are alike, F and G too.
+    """
+    with located("alpha transaction log"):
+        envelope = open_envelope(data, FileType.TRANSACTION_LOG)
+    return decode_transaction_log_payload(envelope.payload, envelope.header, id)
+
+
+def decode_transaction_log_payload(
+    payload: bytes, header: Header | None, id: SnapshotId
+) -> Decoded[TransactionLog]:
+    """The same for what is inside the envelope."""
+    with located("alpha transaction log"):
+        tree = list(as_list("payload", unpack(payload)))
+        if len(tree) not in (7, 8):
+            raise FormatError(f"a struct of {len(tree)} fields, not of 7 or 8")
+        version = as_int("version", tree.pop(0), 0, UINT16_MAX) if len(tree) == 8 else None
+        dialect = _detect_log_dialect(version, tree)
+        form = AlphaForm(LAYOUTS[dialect])
+        *sets, chunks = tree
+        nodes: dict[str, Any] = {
+            name: frozenset(map(form.read_node_id, as_list(name, value)))
+            for name, value in zip(_NODE_SETS, sets, strict=True)
+        }
+        updated_chunks = {
+            form.read_node_id(node): _read_coordinates(rows)
+            for node, rows in as_map("updated_chunks", chunks).items()
+        }
+        return Decoded(TransactionLog(id, **nodes, updated_chunks=updated_chunks), dialect, header)
+
+
+def encode_transaction_log(
+    log: TransactionLog, dialect: Dialect, implementation: str, level: int = DEFAULT_LEVEL
+) -> bytes:
+    """Encode a transaction log; `implementation` is named in the header, where the layout has one.
+
+    Raises InvalidInputError for what the layout has no place for: moves, and updated groups, which
+    these releases counted among nodes with updated attributes.
+    """
+    layout = get_layout(dialect)
+    with refused(f"alpha transaction log ({dialect.value})"):
+        if not layout.has_transaction_logs:
+            raise InvalidInputError("there are no transaction logs in this layout")
+        payload = pack(_write_log(log, AlphaForm(layout)))
+        return seal_envelope(payload, FileType.TRANSACTION_LOG, layout, implementation, level)
+
+
+def _detect_log_dialect(version: int | None, fields: list[object]) -> Dialect:
+    if version is None:
+        return Dialect.ALPHA_H
+    if version == 0:
+        return Dialect.ALPHA_B
+    *sets, chunks = fields
+    ids = [id for nodes in sets for id in as_list("nodes", nodes)[:1]]
+    ids += list(as_map("updated_chunks", chunks))[:1]
+    return Dialect.ALPHA_F if any(isinstance(id, tuple) for id in ids) else Dialect.ALPHA_E
+
+
+def _read_coordinates(value: object) -> Coordinates:
+    rows = {as_coordinates("updated_chunks", row) for row in as_list("updated_chunks", value)}
+    ranks = {len(row) for row in rows}
+    if len(ranks) > 1:
+        raise FormatError(f"updated_chunks: coordinates of {sorted(ranks)} axes for one node")
+    axes = ranks.pop() if ranks else 0
+    return np.array(sorted(rows), np.uint32).reshape(len(rows), axes)
+
+
+def _write_log(log: TransactionLog, form: AlphaForm) -> object:
+    for name in _WITHOUT_PLACE:
+        if getattr(log, name):
+            raise InvalidInputError(f"there is no place for {name}")
+    version = form.layout.format_version
+    return (
+        *(() if version is None else (version,)),
+        *(tuple(map(form.write_node_id, sorted(getattr(log, name)))) for name in _NODE_SETS),
+        _write_log_chunks(log.updated_chunks, form),
+    )
+
+
+def _write_log_chunks(
+    chunks: Mapping[NodeId, Coordinates], form: AlphaForm
+) -> dict[object, object]:
+    return {
+        form.write_node_id(node): tuple(map(tuple, chunks[node].tolist()))
+        for node in sorted(chunks)
+    }
+
+
+__all__ = [
+    "decode_manifest",
+    "decode_manifest_payload",
+    "decode_snapshot",
+    "decode_snapshot_payload",
+    "decode_transaction_log",
+    "decode_transaction_log_payload",
+    "encode_manifest",
+    "encode_snapshot",
+    "encode_transaction_log",
+    "is_messagepack_payload",
+]

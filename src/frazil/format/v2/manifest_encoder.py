@@ -1,0 +1,300 @@
+"""Encode manifests: all references of a kind in one block of one stride."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import zstandard
+from numpy.typing import NDArray
+
+from frazil.errors import FormatError, InvalidInputError
+from frazil.format import ragged
+from frazil.format.chunk_table import ChunkKind, ChunkTable
+from frazil.format.flatbuffers.flatbuffers_writer import (
+    ABSENT,
+    Attached,
+    Field,
+    Link,
+    Number,
+    Struct,
+    Writer,
+    one,
+    row,
+)
+from frazil.format.ids import NodeId
+from frazil.format.manifest import Manifest
+from frazil.format.ragged import Integers, Part, Strings, unite
+from frazil.format.v2.schema import ArrayManifestSlot, ChunkRefSlot, ManifestSlot
+
+LARGEST_LOCATION = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class LocationCompression:
+    """When and how to compress; the defaults are Icechunk's."""
+
+    min_num_chunks: int = 1000
+    """Compress in manifests with at least so many virtual chunks and distinct locations."""
+    dictionary_max_training_samples: int = 100
+    dictionary_max_size_bytes: int = 2048
+    compression_level: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class CompressedLocations:
+    """What a dictionary made of some locations."""
+
+    dictionary: bytes
+    frames: list[bytes]
+    """A zstd frame for each location; empty for those that stay as they are."""
+
+
+def compress_locations(
+    locations: Strings, options: LocationCompression
+) -> CompressedLocations | None:
+    """Compress distinct locations, or None where no dictionary can be made of them."""
+    items = locations.encoded_list()
+    dictionary = _train(items, options)
+    if dictionary is None:
+        return None
+    compressor = zstandard.ZstdCompressor(level=options.compression_level, dict_data=dictionary)
+    frames = [compressor.compress(i) if len(i) <= LARGEST_LOCATION else b"" for i in items]
+    return CompressedLocations(dictionary.as_bytes(), frames)
+
+
+def _train(
+    items: Sequence[bytes], options: LocationCompression
+) -> zstandard.ZstdCompressionDict | None:
+    step = max(1, len(items) // options.dictionary_max_training_samples)
+    samples: list[bytes | bytearray | memoryview] = [
+        item for item in items[::step] if 8 <= len(item) <= LARGEST_LOCATION
+    ]
+    size = options.dictionary_max_size_bytes
+    if 2 * len(samples) <= len(items[::step]) or size < 256:
+        return None
+    # zstd trains on no less than it may write, so few samples are shown to it repeatedly.
+    samples *= 1 + size // max(1, sum(map(len, samples)))
+    try:
+        return zstandard.train_dictionary(size, samples, level=options.compression_level)
+    except zstandard.ZstdError:
+        return None
+
+
+def decompress_locations(decompressor: "Decompressor", frames: list[bytes]) -> Strings:
+    """Decompress many locations."""
+    items = list(map(decompressor.decompress, frames))
+    lengths = np.fromiter(map(len, items), np.int64, len(items))
+    blob = np.frombuffer(b"".join(items), np.uint8)
+    return Strings(blob, ragged.offsets_of(lengths)).validate(decompressor.what)
+
+
+class Decompressor:
+    """Decompresses locations with the dictionary of a manifest, if it has one."""
+
+    __slots__ = ("_decompressor", "what")
+
+    def __init__(self, dictionary: bytes | None, what: str) -> None:
+        self.what = what
+        try:
+            self._decompressor = zstandard.ZstdDecompressor(
+                dict_data=None if dictionary is None else zstandard.ZstdCompressionDict(dictionary)
+            )
+        except zstandard.ZstdError as error:
+            raise FormatError(f"{what}: the location dictionary is damaged: {error}") from error
+
+    def decompress(self, frame: bytes) -> bytes:
+        """One location, if its frame is whole and declares no more than 1024 bytes."""
+        try:
+            # Asked before, because decompressing reserves what a frame declares.
+            size = zstandard.frame_content_size(frame)
+            if size > LARGEST_LOCATION:
+                raise FormatError(f"{self.what}: a location of {size} bytes")
+            return self._decompressor.decompress(frame, max_output_size=LARGEST_LOCATION)
+        except zstandard.ZstdError as error:
+            raise FormatError(f"{self.what}: a compressed location is damaged: {error}") from error
+
+
+_LARGEST_APPARENT_SIZE = 2**31
+"""The official reader stops at this many bytes visited, shared ones counted each time."""
+
+
+def encode_manifest_payload(
+    manifest: Manifest, compression: LocationCompression | None
+) -> list[Part]:
+    """The FlatBuffer of a manifest; raises InvalidInputError where it would be too large to read.
+
+    Without compression locations stay as they are, as V1 must have them.
+    """
+    if manifest.id is None or len(manifest.id) != 12:
+        raise InvalidInputError("manifest: it needs an id of 12 bytes")
+    tables = dict(sorted(manifest.tables().items()))
+    writer = Writer("manifest")
+    texts = _write_texts(writer, tables, compression)
+    arrays = [
+        _write_array(writer, texts, number, node_id, table, manifest.array_extras.get(node_id))
+        for number, (node_id, table) in enumerate(tables.items())
+    ]
+    _refuse_if_unreadable(writer, texts, tables)
+    root = writer.table(
+        Struct(ManifestSlot.ID, row(manifest.id)),
+        Link(ManifestSlot.ARRAYS, one(writer.link_vector(np.array(arrays, np.int64)))),
+        Link(ManifestSlot.LOCATION_DICTIONARY, one(texts.dictionary)),
+        # The schema's default is 1, so that only "none" needs to be said.
+        *([] if texts.frames.size else [Number(ManifestSlot.COMPRESSION_ALGORITHM, _NONE)]),
+        Link(ManifestSlot.EXTRA, writer.optional_bytes([manifest.extra])),
+    )
+    return writer.finish(root)
+
+
+_NONE = np.zeros(1, np.uint8)
+
+
+@dataclass(frozen=True, slots=True)
+class _Texts:
+    """Places of locations and etags in the file, by their united numbers."""
+
+    dictionary: int
+    plain: Integers
+    frames: Integers
+    """Places of compressed locations; empty where none are compressed."""
+    etags: Integers
+    location_numbers: list[Integers]
+    etag_numbers: list[Integers]
+    location_lengths: Integers
+    """As stored, for what a reader visits."""
+    etag_lengths: Integers
+
+
+def _write_texts(
+    writer: Writer, tables: Mapping[NodeId, ChunkTable], compression: LocationCompression | None
+) -> _Texts:
+    compact = [_used_texts(table) for table in tables.values()]
+    locations, location_numbers = unite(used for used, _, _ in compact)
+    etags, etag_numbers = unite(table.etags for table in tables.values())
+    virtual = sum(count for _, _, count in compact)
+    numbers = [n[m] for n, (_, m, _) in zip(location_numbers, compact, strict=True)]
+    etag_places = writer.packed_vectors(etags.blob, etags.offsets)
+    compressed = None
+    if compression and min(virtual, len(locations)) >= compression.min_num_chunks:
+        compressed = compress_locations(locations, compression)
+    if compressed is None:
+        plain = writer.packed_vectors(locations.blob, locations.offsets)
+        none = np.empty(0, np.int64)
+        return _Texts(ABSENT, plain, none, etag_places, numbers, etag_numbers,
+                      locations.lengths, etags.lengths)  # fmt: skip
+    sizes = np.fromiter(map(len, compressed.frames), np.int64, len(compressed.frames))
+    long = sizes == 0
+    plain = np.full(len(locations), ABSENT, np.int64)
+    kept = locations.take(np.flatnonzero(long))
+    plain[long] = writer.packed_vectors(kept.blob, kept.offsets)
+    frames = writer.byte_vectors(compressed.frames)
+    frames[long] = ABSENT
+    dictionary = int(writer.byte_vectors([compressed.dictionary])[0])
+    lengths = np.where(long, locations.lengths, sizes)
+    return _Texts(dictionary, plain, frames, etag_places, numbers, etag_numbers, lengths,
+                  etags.lengths)  # fmt: skip
+
+
+def _used_texts(table: ChunkTable) -> tuple[Strings, Integers, int]:
+    """The locations that virtual references name, the numbers' new numbers, and how many do."""
+    codes = table.location[table.kind == ChunkKind.VIRTUAL]
+    used = np.zeros(len(table.locations), np.bool_)
+    used[codes] = True
+    numbers = np.cumsum(used) - 1
+    locations = table.locations if used.all() else table.locations.take(np.flatnonzero(used))
+    return locations, numbers, codes.size
+
+
+def _write_array(
+    writer: Writer, texts: _Texts, number: int, node_id: NodeId, table: ChunkTable,
+    extra: bytes | None,
+) -> int:  # fmt: skip
+    places = np.empty(len(table), np.int64)
+    extras = writer.byte_vectors(table.extras)
+    for kind, fields_of in _FIELDS_OF.items():
+        rows = np.flatnonzero(table.kind == kind)
+        if not rows.size:
+            continue
+        part = table if rows.size == len(table) else table.take(rows)
+        places[rows] = writer.tables(
+            rows.size,
+            Attached(ChunkRefSlot.INDEX, part.coordinates),
+            *fields_of(writer, part, texts, number),
+            Link(ChunkRefSlot.EXTRA, _places_of(part.extra, extras)),
+        )
+    refs = writer.link_vector(places)
+    return writer.table(
+        Struct(ArrayManifestSlot.NODE_ID, row(node_id)),
+        Link(ArrayManifestSlot.REFS, one(refs)),
+        Link(ArrayManifestSlot.EXTRA, writer.optional_bytes([extra])),
+    )
+
+
+def _native_fields(_: Writer, part: ChunkTable, __: _Texts, ___: int) -> list[Field]:
+    if part.chunk_id.shape[1] != 12:
+        raise InvalidInputError("manifest: chunk ids must have 12 bytes")
+    fields: list[Field] = [
+        Number(ChunkRefSlot.LENGTH, part.length),
+        Struct(ChunkRefSlot.CHUNK_ID, part.chunk_id),
+    ]
+    if part.offset.any():
+        fields.append(Number(ChunkRefSlot.OFFSET, part.offset))
+    return fields
+
+
+def _inline_fields(writer: Writer, part: ChunkTable, _: _Texts, __: int) -> list[Field]:
+    starts, lengths = part.offset.astype(np.int64), part.length.astype(np.int64)
+    blob, offsets = ragged.pack(part.inline, starts, lengths)
+    return [Link(ChunkRefSlot.INLINE, writer.packed_vectors(blob, offsets))]
+
+
+def _virtual_fields(_: Writer, part: ChunkTable, texts: _Texts, number: int) -> list[Field]:
+    locations = texts.location_numbers[number][part.location]
+    fields: list[Field] = [
+        Number(ChunkRefSlot.OFFSET, part.offset),
+        Number(ChunkRefSlot.LENGTH, part.length),
+        Link(ChunkRefSlot.LOCATION, texts.plain[locations]),
+        Link(ChunkRefSlot.CHECKSUM_ETAG,
+             _places_of(part.etag, texts.etags[texts.etag_numbers[number]])),
+    ]  # fmt: skip
+    if texts.frames.size:
+        fields.append(Link(ChunkRefSlot.COMPRESSED_LOCATION, texts.frames[locations]))
+    if part.last_modified.any():
+        fields.append(Number(ChunkRefSlot.CHECKSUM_LAST_MODIFIED, part.last_modified))
+    return fields
+
+
+_FIELDS_OF = {
+    ChunkKind.NATIVE: _native_fields,
+    ChunkKind.VIRTUAL: _virtual_fields,
+    ChunkKind.INLINE: _inline_fields,
+}
+
+
+def _refuse_if_unreadable(
+    writer: Writer, texts: _Texts, tables: Mapping[NodeId, ChunkTable]
+) -> None:
+    """The official reader visits shared texts once for each reference; so must this sum."""
+    visited = writer.size
+    for number, table in enumerate(tables.values()):
+        # Two offsets, the vtable (4 bytes and 2 a slot) and a look at each of its 10 slots.
+        visited += len(table) * (10 + 24 + 20)
+        rows = table.kind == ChunkKind.VIRTUAL
+        codes = texts.location_numbers[number][table.location[rows]]
+        visited += int((texts.location_lengths[codes] + 4).sum())
+        etags = table.etag[rows][table.etag[rows] >= 0]
+        visited += int((texts.etag_lengths[texts.etag_numbers[number]][etags] + 4).sum())
+    if visited > _LARGEST_APPARENT_SIZE:
+        references = sum(map(len, tables.values()))
+        raise InvalidInputError(
+            f"manifest: {references} references are more than one file can hold "
+            f"({visited} bytes for a reader to visit, {_LARGEST_APPARENT_SIZE} are allowed): "
+            "split it (see the manifest splitting configuration)"
+        )
+
+
+def _places_of(codes: NDArray[np.int32], places: Integers) -> Integers:
+    if codes.size and codes.strides[0] == 0 and codes[0] < 0:
+        return np.broadcast_to(np.int64(ABSENT), codes.shape)
+    found: Integers = np.append(places, ABSENT)[codes]
+    return found

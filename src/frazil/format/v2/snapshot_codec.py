@@ -1,0 +1,483 @@
+"""Encode and decode snapshots and transaction logs of V1 and V2."""
+
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from frazil.errors import InvalidInputError
+from frazil.format.coordinates import Coordinates, is_strictly_sorted, sort_order
+from frazil.format.flatbuffers.flatbuffers_reader import Buffer, Source, Table, Tables
+from frazil.format.flatbuffers.flatbuffers_writer import (
+    ABSENT,
+    Attached,
+    Link,
+    Number,
+    Struct,
+    Writer,
+    numbers,
+    one,
+    row,
+    rows,
+)
+from frazil.format.ids import ManifestId, NodeId, SnapshotId
+from frazil.format.paths import byte_order, find_path_problem, segment_order
+from frazil.format.ragged import Bytes, Integers, Part
+from frazil.format.snapshot import (
+    ArrayData,
+    Dimension,
+    ManifestFileInfo,
+    ManifestRef,
+    Node,
+    Snapshot,
+)
+from frazil.format.timestamps import from_microseconds, to_microseconds
+from frazil.format.transaction_log import Move, NodeType, TransactionLog
+from frazil.format.v2.schema import (
+    ArraySlot,
+    DimensionSlot,
+    ManifestFileSlot,
+    ManifestRefSlot,
+    MoveSlot,
+    NodeDataType,
+    NodeSlot,
+    SnapshotSlot,
+    TransactionLogSlot,
+    UpdatedChunksSlot,
+    decode_metadata,
+    encoding_of,
+    write_metadata,
+)
+
+DIMENSION_V1 = struct.Struct("<QQ")
+_EXTENT = struct.Struct("<II")
+
+_FEW_NODES = 64
+
+
+def decode_nodes(root: Table, slot: int) -> Mapping[str, Node]:
+    """The nodes in a snapshot's vector, by path, in the order of the file."""
+    buffer = root.buffer
+    start, count = buffer.vector(buffer.follow(root.field(slot, "the list of nodes")), 4)
+    if count > _FEW_NODES:
+        return EncodedNodes(buffer, start, count)
+    nodes: dict[str, Node] = {}
+    for table in root.tables(slot):
+        node = _decode_node(table)
+        if node.path in nodes:
+            raise buffer.damaged(f"node {node.path!r} is there twice")
+        nodes[node.path] = node
+    return nodes
+
+
+class EncodedNodes(Mapping[str, Node]):
+    """Nodes in a snapshot file: their paths are read together, each node when it is asked for."""
+
+    __slots__ = ("_buffer", "_nodes", "_positions")
+
+    def __init__(self, buffer: Buffer, start: int, count: int) -> None:
+        source = Source.of(buffer)
+        positions = source.follow(start + 4 * np.arange(count, dtype=np.int64))
+        texts = Tables(source, positions).targets(NodeSlot.PATH)
+        if np.any(texts < 0):
+            raise buffer.damaged("a node's path is missing")
+        lengths = source.vectors(texts, 1)
+        if int(lengths.sum()) > len(buffer.data):
+            raise buffer.damaged("its paths lie on top of each other")
+        try:
+            paths = [path.decode() for path in source.pieces(texts + 4, lengths)]
+        except UnicodeDecodeError as error:
+            raise buffer.damaged(f"a node's path is not UTF-8: {error}") from error
+        self._buffer = buffer
+        self._positions = dict(zip(paths, positions.tolist(), strict=True))
+        self._nodes: dict[str, Node] = {}
+        if len(self._positions) != count:
+            raise buffer.damaged("a node is there twice")
+
+    def __getitem__(self, path: str) -> Node:
+        node = self._nodes.get(path)
+        if node is None:
+            node = self._nodes[path] = _decode_node(Table(self._buffer, self._positions[path]))
+        return node
+
+    def __contains__(self, path: object) -> bool:
+        return path in self._positions
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._positions)
+
+    def __len__(self) -> int:
+        return len(self._positions)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (dict, (dict(self),))
+
+
+def _decode_node(table: Table) -> Node:
+    path = table.text(NodeSlot.PATH, "a node's path")
+    if problem := find_path_problem(path):
+        raise table.buffer.damaged(f"{path!r} is no node path: {problem}")
+    data_type = table.number(NodeSlot.DATA_TYPE, "B")
+    if data_type not in (NodeDataType.ARRAY, NodeDataType.GROUP):
+        raise table.buffer.damaged(f"node {path!r} is of the unknown type {data_type}")
+    array = None
+    if data_type == NodeDataType.ARRAY:
+        array = _decode_array(table.table(NodeSlot.DATA, f"the array at {path!r}"))
+    return Node(
+        id=NodeId(table.struct(NodeSlot.ID, 8, f"the id of node {path!r}")),
+        path=path,
+        user_data=table.data(NodeSlot.USER_DATA, f"the metadata of node {path!r}"),
+        array=array,
+        extra=table.find_data(NodeSlot.EXTRA),
+    )
+
+
+def _decode_array(table: Table) -> ArrayData:
+    names = None
+    if table.find(ArraySlot.DIMENSION_NAMES) is not None:
+        # An empty name means no name, as in the official reader.
+        names = tuple(name.find_text(0) or None for name in table.tables(ArraySlot.DIMENSION_NAMES))
+    return ArrayData(
+        shape=_decode_shape(table),
+        dimension_names=names,
+        manifests=tuple(map(_decode_manifest_ref, table.tables(ArraySlot.MANIFESTS))),
+    )
+
+
+def _decode_shape(table: Table) -> tuple[Dimension, ...]:
+    if table.find(ArraySlot.SHAPE_V2) is not None:
+        return tuple(
+            Dimension(
+                dimension.number(DimensionSlot.ARRAY_LENGTH, "Q"),
+                dimension.number(DimensionSlot.NUM_CHUNKS, "I"),
+            )
+            for dimension in table.tables(ArraySlot.SHAPE_V2)
+        )
+    pairs = map(DIMENSION_V1.unpack, table.structs(ArraySlot.SHAPE, DIMENSION_V1.size))
+    return tuple(
+        Dimension(length, -(-length // chunk) if chunk else 0, chunk) for length, chunk in pairs
+    )
+
+
+def _decode_manifest_ref(table: Table) -> ManifestRef:
+    extents = table.structs(ManifestRefSlot.EXTENTS, _EXTENT.size)
+    return ManifestRef(
+        id=ManifestId(table.struct(ManifestRefSlot.OBJECT_ID, 12, "a manifest's id")),
+        extents=tuple(map(_EXTENT.unpack, extents)),
+    )
+
+
+_MANIFEST_FILE_V1 = struct.Struct("<12s4xQI4x")
+
+
+def decode_snapshot_payload(payload: bytes, spec_version: int) -> Snapshot:
+    """Read a snapshot's FlatBuffer."""
+    root = Buffer(payload, "snapshot").root()
+    parent_id = root.find_struct(SnapshotSlot.PARENT_ID, 12)
+    return Snapshot(
+        id=SnapshotId(root.struct(SnapshotSlot.ID, 12, "the id")),
+        parent_id=None if parent_id is None else SnapshotId(parent_id),
+        flushed_at=from_microseconds(root.number(SnapshotSlot.FLUSHED_AT, "Q")),
+        message=root.text(SnapshotSlot.MESSAGE, "the message"),
+        metadata=decode_metadata(root, SnapshotSlot.METADATA, encoding_of(spec_version)),
+        nodes=decode_nodes(root, SnapshotSlot.NODES),
+        manifest_files=_decode_manifest_files(root),
+        extra=root.find_data(SnapshotSlot.EXTRA),
+    )
+
+
+def decode_used_manifests(payload: bytes) -> tuple[ManifestFileInfo, ...]:
+    """The manifests that a snapshot lists, and those that only its nodes name; nothing else is read."""
+    root = Buffer(payload, "snapshot").root()
+    listed = _decode_manifest_files(root)
+    named = dict.fromkeys(_decode_manifest_ids(root))
+    unlisted = named.keys() - {info.id for info in listed}
+    return (*listed, *(ManifestFileInfo(ManifestId(id_)) for id_ in named if id_ in unlisted))
+
+
+def _decode_manifest_ids(root: Table) -> Iterator[bytes]:
+    for node in root.tables(SnapshotSlot.NODES):
+        if node.number(NodeSlot.DATA_TYPE, "B") == NodeDataType.ARRAY:
+            array = node.table(NodeSlot.DATA, "an array")
+            for ref in array.tables(ArraySlot.MANIFESTS):
+                yield ref.struct(ManifestRefSlot.OBJECT_ID, 12, "a manifest's id")
+
+
+def _decode_manifest_files(root: Table) -> tuple[ManifestFileInfo, ...]:
+    # The first pre-releases of V2 still used the V1 field.
+    old = root.structs(SnapshotSlot.MANIFEST_FILES, _MANIFEST_FILE_V1.size)
+    if old:
+        fields = map(_MANIFEST_FILE_V1.unpack, old)
+        return tuple(ManifestFileInfo(ManifestId(id_), size, refs) for id_, size, refs in fields)
+    return tuple(
+        ManifestFileInfo(
+            id=ManifestId(table.struct(ManifestFileSlot.ID, 12, "a manifest file's id")),
+            size_bytes=table.number(ManifestFileSlot.SIZE_BYTES, "Q"),
+            num_chunk_refs=table.number(ManifestFileSlot.NUM_CHUNK_REFS, "I"),
+            extra=table.find_data(ManifestFileSlot.EXTRA),
+        )
+        for table in root.tables(SnapshotSlot.MANIFEST_FILES_V2)
+    )
+
+
+def encode_snapshot_payload(snapshot: Snapshot, spec_version: int) -> list[Part]:
+    """The FlatBuffer of a snapshot, in the form of V1 or of V2."""
+    if len(snapshot.id) != 12:
+        raise InvalidInputError("snapshot: it needs an id of 12 bytes")
+    if spec_version == 2 and snapshot.parent_id is not None:
+        raise InvalidInputError("snapshot: in V2 the parent belongs into the repo info")
+    writer = Writer("snapshot")
+    nodes = sorted(snapshot.nodes.values(), key=lambda node: byte_order(node.path))
+    node_vector = writer.link_vector(_write_nodes(writer, nodes, spec_version))
+    metadata = write_metadata(writer, [snapshot.metadata], encoding_of(spec_version))
+    files = sorted(snapshot.manifest_files, key=lambda file: file.id)
+    old_files, new_files = _write_manifest_files(writer, files, spec_version)
+    root = writer.table(
+        Struct(SnapshotSlot.ID, row(snapshot.id)),
+        *([Struct(SnapshotSlot.PARENT_ID, row(snapshot.parent_id))] if snapshot.parent_id else []),
+        Link(SnapshotSlot.NODES, one(node_vector)),
+        Number(SnapshotSlot.FLUSHED_AT, numbers([to_microseconds(snapshot.flushed_at)], "<u8")),
+        Link(SnapshotSlot.MESSAGE, writer.text(snapshot.message)),
+        Link(SnapshotSlot.METADATA, metadata),
+        Link(SnapshotSlot.MANIFEST_FILES, one(old_files)),
+        Link(SnapshotSlot.MANIFEST_FILES_V2, one(new_files)),
+        Link(SnapshotSlot.EXTRA, writer.optional_bytes([snapshot.extra])),
+    )
+    return writer.finish(root)
+
+
+def _write_manifest_files(
+    writer: Writer, files: Sequence[ManifestFileInfo], spec_version: int
+) -> tuple[int, int]:
+    for file in files:
+        if file.size_bytes is None or file.num_chunk_refs is None:
+            raise InvalidInputError(f"snapshot: manifest {file.id} has no size or no count")
+    if spec_version == 1:
+        packed = [_MANIFEST_FILE_V1.pack(f.id, f.size_bytes, f.num_chunk_refs) for f in files]
+        return writer.struct_vector(rows(packed, _MANIFEST_FILE_V1.size), 8), ABSENT
+    tables = writer.tables(
+        len(files),
+        Struct(ManifestFileSlot.ID, rows([file.id for file in files], 12)),
+        Number(ManifestFileSlot.SIZE_BYTES, numbers((f.size_bytes or 0 for f in files), "<u8")),
+        Number(
+            ManifestFileSlot.NUM_CHUNK_REFS, numbers((f.num_chunk_refs or 0 for f in files), "<u4")
+        ),
+        Link(ManifestFileSlot.EXTRA, writer.optional_bytes([file.extra for file in files])),
+    )
+    empty = writer.link_vector(np.empty(0, np.int64))
+    return empty, writer.link_vector(tables)
+
+
+def _write_nodes(writer: Writer, nodes: Sequence[Node], spec_version: int) -> Integers:
+    data = np.full(len(nodes), writer.table(), np.int64)  # all groups share one empty table
+    is_array = np.array([node.array is not None for node in nodes], np.bool_)
+    arrays = [node.array for node in nodes if node.array is not None]
+    data[is_array] = _write_arrays(writer, arrays, spec_version)
+    types = np.where(is_array, NodeDataType.ARRAY, NodeDataType.GROUP).astype(np.uint8)
+    return writer.tables(
+        len(nodes),
+        Struct(NodeSlot.ID, rows([node.id for node in nodes], 8)),
+        Link(NodeSlot.PATH, writer.texts([node.path for node in nodes])),
+        Link(NodeSlot.USER_DATA, writer.byte_vectors([node.user_data for node in nodes])),
+        Number(NodeSlot.DATA_TYPE, types),
+        Link(NodeSlot.DATA, data),
+        Link(NodeSlot.EXTRA, writer.optional_bytes([node.extra for node in nodes])),
+    )
+
+
+def _write_arrays(writer: Writer, arrays: Sequence[ArrayData], spec_version: int) -> Integers:
+    shapes, shapes_v2 = _write_shapes(writer, arrays, spec_version)
+    return writer.tables(
+        len(arrays),
+        Link(ArraySlot.SHAPE, shapes),
+        Link(ArraySlot.DIMENSION_NAMES, _write_dimension_names(writer, arrays)),
+        Link(ArraySlot.MANIFESTS, _write_manifest_refs(writer, arrays)),
+        Link(ArraySlot.SHAPE_V2, shapes_v2),
+    )
+
+
+def _write_shapes(
+    writer: Writer, arrays: Sequence[ArrayData], spec_version: int
+) -> tuple[Integers, Integers]:
+    if spec_version == 1:
+        packed = [rows([_pack_dimension(d) for d in array.shape], 16) for array in arrays]
+        places = [writer.struct_vector(shape, 8) for shape in packed]
+        return np.array(places, np.int64), np.full(len(arrays), ABSENT, np.int64)
+    dimensions = [dimension for array in arrays for dimension in array.shape]
+    tables = writer.tables(
+        len(dimensions),
+        Number(DimensionSlot.ARRAY_LENGTH, numbers((d.array_length for d in dimensions), "<u8")),
+        Number(DimensionSlot.NUM_CHUNKS, numbers((d.num_chunks for d in dimensions), "<u4")),
+    )
+    empty = writer.link_vector(np.empty(0, np.int64))
+    vectors = writer.link_vectors(tables, [len(array.shape) for array in arrays])
+    return np.full(len(arrays), empty, np.int64), vectors
+
+
+def _pack_dimension(dimension: Dimension) -> bytes:
+    length, chunks = dimension.array_length, dimension.num_chunks
+    chunk_length = dimension.chunk_length
+    if chunk_length is None:
+        chunk_length = -(-length // chunks) if chunks else 0
+    return DIMENSION_V1.pack(length, chunk_length)
+
+
+def _write_dimension_names(writer: Writer, arrays: Sequence[ArrayData]) -> Integers:
+    places = np.full(len(arrays), ABSENT, np.int64)
+    named = [index for index, array in enumerate(arrays) if array.dimension_names is not None]
+    names = [arrays[index].dimension_names or () for index in named]
+    tables = writer.tables(
+        sum(map(len, names)), Link(0, writer.texts([n for group in names for n in group]))
+    )
+    places[named] = writer.link_vectors(tables, list(map(len, names)))
+    return places
+
+
+def _write_manifest_refs(writer: Writer, arrays: Sequence[ArrayData]) -> Integers:
+    refs = [ref for array in arrays for ref in array.manifests]
+    places = np.empty(len(refs), np.int64)
+    axes = np.array([len(ref.extents) for ref in refs], np.int64)
+    for count in np.unique(axes).tolist():
+        members = np.flatnonzero(axes == count)
+        group = [refs[member] for member in members]
+        extents = np.array([ref.extents for ref in group], "<u4").reshape(len(group), 2 * count)
+        places[members] = writer.tables(
+            len(group),
+            Struct(ManifestRefSlot.OBJECT_ID, rows([ref.id for ref in group], 12)),
+            Attached(ManifestRefSlot.EXTENTS, extents, words_per_item=2),
+        )
+    return writer.link_vectors(places, [len(array.manifests) for array in arrays])
+
+
+_NODE_SETS = {
+    "new_groups": TransactionLogSlot.NEW_GROUPS,
+    "new_arrays": TransactionLogSlot.NEW_ARRAYS,
+    "deleted_groups": TransactionLogSlot.DELETED_GROUPS,
+    "deleted_arrays": TransactionLogSlot.DELETED_ARRAYS,
+    "updated_arrays": TransactionLogSlot.UPDATED_ARRAYS,
+    "updated_groups": TransactionLogSlot.UPDATED_GROUPS,
+}
+
+_CHUNKS_AT_ONCE = 1 << 15
+"""So many are read together: as much as a processor's cache holds."""
+
+
+def decode_transaction_log_payload(payload: bytes) -> TransactionLog:
+    """Read a transaction log's FlatBuffer."""
+    root = Buffer(payload, "transaction-log").root()
+    updated_chunks = {}
+    for table in root.tables(TransactionLogSlot.UPDATED_CHUNKS):
+        node_id = NodeId(table.struct(UpdatedChunksSlot.NODE_ID, 8, "an array's node id"))
+        updated_chunks[node_id] = _decode_coordinates(table)
+    return TransactionLog(
+        id=SnapshotId(root.struct(TransactionLogSlot.ID, 12, "the id")),
+        updated_chunks=updated_chunks,
+        moves=tuple(map(_decode_move, root.tables(TransactionLogSlot.MOVED_NODES))),
+        extra=root.find_data(TransactionLogSlot.EXTRA),
+        **{
+            name: frozenset(map(NodeId, root.structs(slot, 8))) for name, slot in _NODE_SETS.items()
+        },
+    )
+
+
+def _decode_coordinates(array: Table) -> Coordinates:
+    buffer = array.buffer
+    start, count = buffer.vector(buffer.follow(array.field(UpdatedChunksSlot.CHUNKS, "chunks")), 4)
+    source = Source.of(buffer)
+    blocks = [
+        _decode_block(source, start + 4 * first, min(_CHUNKS_AT_ONCE, count - first))
+        for first in range(0, max(count, 1), _CHUNKS_AT_ONCE)
+    ]
+    if len({block.shape[1] for block in blocks}) > 1:
+        raise buffer.damaged("coordinates of one array have different numbers of axes")
+    coordinates = blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+    if is_strictly_sorted(coordinates):
+        return coordinates
+    return coordinates[sort_order(coordinates)]
+
+
+def _decode_block(source: Source, start: int, count: int) -> Coordinates:
+    links = start + 4 * np.arange(count, dtype=np.int64)
+    vectors = Tables(source, source.follow(links)).targets(0)
+    if np.any(vectors < 0):
+        raise source.damaged("a chunk has no coordinates")
+    return source.matrix(vectors, "<u4")
+
+
+def _decode_move(table: Table) -> Move:
+    node_id = table.find_struct(MoveSlot.NODE_ID, 8)
+    node_type = table.number(MoveSlot.NODE_TYPE, "B")
+    if node_type not in (NodeType.GROUP, NodeType.ARRAY):
+        raise table.buffer.damaged(f"a moved node is of the unknown type {node_type}")
+    return Move(
+        from_path=_decode_path(table, MoveSlot.FROM, "the source of a move"),
+        to_path=_decode_path(table, MoveSlot.TO, "the target of a move"),
+        node_id=None if node_id is None else NodeId(node_id),
+        node_type=NodeType(node_type),
+    )
+
+
+def _decode_path(table: Table, slot: int, name: str) -> str:
+    path = table.text(slot, name)
+    if problem := find_path_problem(path):
+        raise table.buffer.damaged(f"{name}, {path!r}, is no node path: {problem}")
+    return path
+
+
+def encode_transaction_log_payload(log: TransactionLog, spec_version: int) -> list[Part]:
+    """The FlatBuffer of a transaction log; V1 has no moves."""
+    if spec_version == 1 and log.moves:
+        raise InvalidInputError("transaction log: V1 can't record moves")
+    if log.updated_attributes:
+        raise InvalidInputError("transaction log: only alpha logs list updated attributes")
+    writer = Writer("transaction log")
+    moves = sorted(log.moves, key=lambda move: segment_order(move.to_path))
+    moved_nodes = writer.link_vector(_write_moves(writer, moves)) if spec_version == 2 else ABSENT
+    chunks = writer.link_vector(_write_updated_chunks(writer, sorted(log.updated_chunks.items())))
+    sets = [
+        Link(slot, one(writer.struct_vector(_sorted_ids(getattr(log, name)))))
+        for name, slot in _NODE_SETS.items()
+    ]
+    root = writer.table(
+        Struct(TransactionLogSlot.ID, row(log.id)),
+        *sets,
+        Link(TransactionLogSlot.UPDATED_CHUNKS, one(chunks)),
+        Link(TransactionLogSlot.MOVED_NODES, one(moved_nodes)),
+        Link(TransactionLogSlot.EXTRA, writer.optional_bytes([log.extra])),
+    )
+    return writer.finish(root)
+
+
+def _sorted_ids(node_ids: Iterable[NodeId]) -> Bytes:
+    return rows(sorted(node_ids), 8)
+
+
+def _write_updated_chunks(
+    writer: Writer, updated: Sequence[tuple[NodeId, Coordinates]]
+) -> Integers:
+    vectors = [
+        writer.linked_tables(len(coordinates), Attached(0, coordinates))
+        for _, coordinates in updated
+    ]
+    return writer.tables(
+        len(updated),
+        Struct(UpdatedChunksSlot.NODE_ID, rows([node_id for node_id, _ in updated], 8)),
+        Link(UpdatedChunksSlot.CHUNKS, np.array(vectors, np.int64)),
+    )
+
+
+def _write_moves(writer: Writer, moves: Sequence[Move]) -> Integers:
+    places = np.empty(len(moves), np.int64)
+    # Pre-releases of V2 recorded moves without node ids; such logs are written back as they were.
+    for has_id in (True, False):
+        members = [i for i, move in enumerate(moves) if (move.node_id is not None) is has_id]
+        group = [moves[member] for member in members]
+        ids = [move.node_id for move in group if move.node_id is not None]
+        places[members] = writer.tables(
+            len(group),
+            Link(MoveSlot.FROM, writer.texts([move.from_path for move in group])),
+            Link(MoveSlot.TO, writer.texts([move.to_path for move in group])),
+            *([Struct(MoveSlot.NODE_ID, rows(ids, 8))] if has_id else []),
+            Number(MoveSlot.NODE_TYPE, numbers((move.node_type for move in group), "<u1")),
+        )
+    return places

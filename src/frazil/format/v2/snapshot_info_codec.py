@@ -1,0 +1,432 @@
+"""Encode and decode the snapshots of a repo info, in columns."""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from frazil.errors import InvalidInputError
+from frazil.format.flatbuffers.flatbuffers_reader import Buffer, Source, Table, Tables
+from frazil.format.flatbuffers.flatbuffers_writer import (
+    ABSENT,
+    Link,
+    Number,
+    Struct,
+    Writer,
+    numbers,
+    rows,
+)
+from frazil.format.ids import SnapshotId
+from frazil.format.metadata import Encoding
+from frazil.format.overlays import FrozenSequence, Overlaid
+from frazil.format.ragged import Bytes, Integers, Pieces
+from frazil.format.repo_info import SnapshotInfo
+from frazil.format.timestamps import from_microseconds, to_microseconds
+from frazil.format.v2.schema import (
+    EncodedMetadata,
+    RepoSlot,
+    SnapshotInfoSlot,
+    copy_metadata,
+    decode_metadata,
+    read_metadata,
+    write_metadata,
+)
+
+NO_PARENT = -1
+ID_SIZE = 12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SnapshotColumns:
+    """What is read of all snapshots together, a row each in the order of the file."""
+
+    tables: Tables
+    ids: Bytes
+    parents: Integers
+    """The parent's row; negative where there is none."""
+    flushed_at: NDArray[np.uint64]
+    """In microseconds."""
+    by_id: Integers
+    """The rows in the order of their ids."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SnapshotContents:
+    """What else a file has of its snapshots, in the same rows."""
+
+    messages: Pieces
+    metadata: EncodedMetadata
+    pruned: Pieces
+    has_pruned: NDArray[np.bool_]
+
+
+def read_snapshot_contents(tables: Tables) -> SnapshotContents:
+    """The contents of snapshots, as strictly checked as each one is alone."""
+    source = tables.source
+    messages = tables.targets(SnapshotInfoSlot.MESSAGE)
+    if np.any(messages < 0):
+        raise source.damaged("a snapshot's message is missing")
+    pruned = tables.targets(SnapshotInfoSlot.PRUNED_ANCESTOR_TX_LOGS)
+    return SnapshotContents(
+        messages=source.texts(messages, "a snapshot's message"),
+        metadata=read_metadata(tables, SnapshotInfoSlot.METADATA),
+        pruned=source.structs(pruned, ID_SIZE),
+        has_pruned=pruned >= 0,
+    )
+
+
+def read_snapshot_columns(buffer: Buffer, start: int, count: int) -> SnapshotColumns:
+    """The columns of a vector of snapshots; raises FormatError where they don't fit together."""
+    source = Source.of(buffer)
+    positions = source.follow(start + 4 * np.arange(count, dtype=np.int64))
+    tables = Tables(source, positions)
+    if not tables.has(SnapshotInfoSlot.ID).all():
+        raise buffer.damaged("a snapshot's id is missing")
+    ids = tables.structs(SnapshotInfoSlot.ID, ID_SIZE)
+    parents = tables.numbers(SnapshotInfoSlot.PARENT_OFFSET, "<i4").astype(np.int64)
+    times = tables.numbers(SnapshotInfoSlot.FLUSHED_AT, "<u8")
+    _refuse_strangers(buffer, parents)
+    _refuse_circles(buffer, ids, parents, times)
+    return SnapshotColumns(tables, ids, parents, times, _order(buffer, ids))
+
+
+def _order(buffer: Buffer, ids: Bytes) -> Integers:
+    names = as_names(ids)
+    if np.all(names[:-1] < names[1:]):
+        return np.arange(len(ids))
+    # The order is the writer's promise; a file that breaks it can still be read.
+    order = np.argsort(names, kind="stable")
+    if np.any(names[order][:-1] == names[order][1:]):
+        raise buffer.damaged("a snapshot is there twice")
+    return order
+
+
+def as_names(ids: Bytes) -> NDArray[np.bytes_]:
+    """Ids as values that numpy compares, which only as bytes of one size is the order of ids."""
+    return np.ascontiguousarray(ids).view(f"S{ID_SIZE}").ravel()
+
+
+def _refuse_strangers(buffer: Buffer, parents: Integers) -> None:
+    strange = (parents < NO_PARENT) | (parents >= parents.size)
+    if strange.any():
+        index = int(parents[strange][0])
+        raise buffer.damaged(f"snapshot {index} of {parents.size} is referred to")
+
+
+def _refuse_circles(
+    buffer: Buffer, ids: Bytes, parents: Integers, times: NDArray[np.uint64]
+) -> None:
+    """Ancestors must end, or whoever walks them would not; they do where parents are earlier."""
+    children = np.flatnonzero(parents >= 0)
+    if np.all(times[parents[children]] < times[children]):
+        return
+    # Row `size` stands for the end, from which there is no way on.
+    size = parents.size
+    ancestors = np.append(np.where(parents < 0, size, parents), size)
+    for _ in range(size.bit_length()):
+        ancestors = ancestors[ancestors]
+    endless = ancestors[ancestors < size]
+    if endless.size:
+        id_ = SnapshotId(ids[endless[0]].tobytes())
+        raise buffer.damaged(f"snapshot {id_} is its own ancestor")
+
+
+_FEW_SNAPSHOTS = 16
+
+Snapshots = Mapping[SnapshotId, SnapshotInfo]
+
+
+def decode_snapshot_infos(root: Table) -> tuple[Sequence[SnapshotId], Snapshots]:
+    """The snapshots of a repo info, by id, and their ids in the order of the file."""
+    buffer = root.buffer
+    position = root.find(RepoSlot.SNAPSHOTS)
+    if position is None:
+        return [], {}
+    start, count = buffer.vector(buffer.follow(position), 4)
+    if count > _FEW_SNAPSHOTS:
+        snapshots = EncodedSnapshots(buffer, start, count)
+        return snapshots.ids, snapshots
+    tables = [Table(buffer, buffer.follow(start + 4 * row)) for row in range(count)]
+    ids = [SnapshotId(t.struct(SnapshotInfoSlot.ID, ID_SIZE, "a snapshot's id")) for t in tables]
+    infos = {id_: _decode_snapshot_info(t, id_, ids) for id_, t in zip(ids, tables, strict=True)}
+    if len(infos) != len(ids):
+        raise buffer.damaged("a snapshot is there twice")
+    _refuse_cycles(buffer, infos)
+    return ids, infos
+
+
+def id_at(ids: Sequence[SnapshotId], index: int, buffer: Buffer) -> SnapshotId:
+    """The id that an index in the file stands for."""
+    if not 0 <= index < len(ids):
+        raise buffer.damaged(f"snapshot {index} of {len(ids)} is referred to")
+    return ids[index]
+
+
+def _decode_snapshot_info(table: Table, id_: SnapshotId, ids: Sequence[SnapshotId]) -> SnapshotInfo:
+    parent = table.number(SnapshotInfoSlot.PARENT_OFFSET, "i")
+    pruned = table.structs(SnapshotInfoSlot.PRUNED_ANCESTOR_TX_LOGS, ID_SIZE)
+    return SnapshotInfo(
+        id=id_,
+        parent_id=None if parent == NO_PARENT else id_at(ids, parent, table.buffer),
+        flushed_at=from_microseconds(table.number(SnapshotInfoSlot.FLUSHED_AT, "Q")),
+        message=table.text(SnapshotInfoSlot.MESSAGE, "a snapshot's message"),
+        metadata=decode_metadata(table, SnapshotInfoSlot.METADATA, Encoding.FLEXBUFFERS),
+        pruned_ancestor_tx_logs=tuple(map(SnapshotId, pruned)),
+    )
+
+
+def _refuse_cycles(buffer: Buffer, snapshots: Snapshots) -> None:
+    """Ancestors must end, or whoever walks them would not."""
+    ends: set[SnapshotId | None] = {None}
+    for start in snapshots:
+        path: set[SnapshotId] = set()
+        current: SnapshotId | None = start
+        while current is not None and current not in ends:
+            if current in path:
+                raise buffer.damaged(f"snapshot {current} is its own ancestor")
+            path.add(current)
+            current = snapshots[current].parent_id
+        ends |= path
+
+
+class _Ids(FrozenSequence[SnapshotId]):
+    """Ids that lie behind each other."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    @overload
+    def __getitem__(self, index: int) -> SnapshotId: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[SnapshotId]: ...
+    def __getitem__(self, index: int | slice) -> SnapshotId | Sequence[SnapshotId]:
+        numbers = range(len(self))[index]
+        if isinstance(numbers, int):
+            return SnapshotId(self.data[ID_SIZE * numbers : ID_SIZE * (numbers + 1)])
+        return tuple(self[number] for number in numbers)
+
+    def __len__(self) -> int:
+        return len(self.data) // ID_SIZE
+
+
+class EncodedSnapshots(Mapping[SnapshotId, SnapshotInfo]):
+    """Snapshots in a repo info: each is read when it is asked for."""
+
+    __slots__ = ("_contents", "_infos", "_sorted_ids", "_vector", "columns", "ids")
+
+    def __init__(self, buffer: Buffer, start: int, count: int) -> None:
+        self._vector = (buffer, start, count)
+        self.columns = read_snapshot_columns(buffer, start, count)
+        self.ids = _Ids(self.columns.ids.tobytes())
+        self._sorted_ids = self.columns.ids[self.columns.by_id].tobytes()
+        self._infos: dict[int, SnapshotInfo] = {}
+        self._contents: SnapshotContents | None = None
+
+    def contents(self) -> SnapshotContents:
+        """What else the file has of them, checked; raises FormatError."""
+        if self._contents is None:
+            self._contents = read_snapshot_contents(self.columns.tables)
+        return self._contents
+
+    def find_row(self, id_: object) -> int | None:
+        """The row of a snapshot, or None."""
+        if not isinstance(id_, bytes):
+            return None
+        data = self._sorted_ids
+        size = ID_SIZE
+        at = bisect_left(range(len(self)), id_, key=lambda n: data[size * n : size * (n + 1)])
+        return int(self.columns.by_id[at]) if data[size * at : size * (at + 1)] == id_ else None
+
+    def row(self, id_: SnapshotId) -> int:
+        """The row of a snapshot that is there."""
+        row = self.find_row(id_)
+        if row is None:
+            raise KeyError(id_)
+        return row
+
+    def __getitem__(self, id_: SnapshotId) -> SnapshotInfo:
+        row = self.row(id_)
+        info = self._infos.get(row)
+        if info is None:
+            table = Table(self._vector[0], int(self.columns.tables.positions[row]))
+            info = self._infos[row] = _decode_snapshot_info(table, self.ids[row], self.ids)
+        return info
+
+    def __contains__(self, id_: object) -> bool:
+        return self.find_row(id_) is not None
+
+    def __iter__(self) -> Iterator[SnapshotId]:
+        return iter(self.ids)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        buffer, start, count = self._vector
+        return (_read_again, (buffer.data, buffer.what, start, count))
+
+
+def _read_again(data: bytes, what: str, start: int, count: int) -> EncodedSnapshots:
+    return EncodedSnapshots(Buffer(data, what), start, count)
+
+
+Scalar = TypeVar("Scalar", bound=np.generic)
+Find = Callable[[SnapshotId], int | None]
+"""The index of a snapshot in the file that is being written, or None."""
+
+
+def write_snapshot_infos(writer: Writer, snapshots: Snapshots) -> tuple[Integers, Find]:
+    """Write snapshots in the order of their ids; gives their places, and where each one is."""
+    whole = snapshots if isinstance(snapshots, Overlaid) else Overlaid(snapshots, {}, frozenset())
+    if isinstance(whole.base, EncodedSnapshots):
+        others = [whole.changed[id_] for id_ in sorted(whole.changed)]
+        merge = _Merge(whole.base, whole.hidden, others)
+        return _write_merged(writer, merge), merge.find
+    infos = [snapshots[id_] for id_ in sorted(snapshots)]
+    index_of = {info.id: index for index, info in enumerate(infos)}
+    parents = _parents(infos, index_of.get)
+    return _write_tables(writer, _write_columns(writer, infos), parents), index_of.get
+
+
+def index_of(find: Find, id_: SnapshotId, what: str, name: object) -> int:
+    """The index of a snapshot that something points to; raises InvalidInputError without it."""
+    index = find(id_)
+    if index is None:
+        raise InvalidInputError(
+            f"repo info: {what} {name} points to snapshot {id_}, which is not in it"
+        )
+    return index
+
+
+def _parents(infos: Iterable[SnapshotInfo], find: Find) -> NDArray[np.int32]:
+    parents = (
+        NO_PARENT if s.parent_id is None else index_of(find, s.parent_id, "snapshot", s.id)
+        for s in infos
+    )
+    return numbers(parents, "<i4")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Columns:
+    """Fields of snapshots; links by place."""
+
+    ids: Bytes
+    flushed_at: NDArray[np.uint64]
+    messages: Integers
+    metadata: Integers
+    pruned: Integers
+
+
+def _write_tables(writer: Writer, columns: _Columns, parents: NDArray[np.int32]) -> Integers:
+    return writer.tables(
+        len(columns.ids),
+        Struct(SnapshotInfoSlot.ID, columns.ids),
+        Number(SnapshotInfoSlot.PARENT_OFFSET, parents),
+        Number(SnapshotInfoSlot.FLUSHED_AT, columns.flushed_at),
+        Link(SnapshotInfoSlot.MESSAGE, columns.messages),
+        Link(SnapshotInfoSlot.METADATA, columns.metadata),
+        Link(SnapshotInfoSlot.PRUNED_ANCESTOR_TX_LOGS, columns.pruned),
+    )
+
+
+def _write_columns(writer: Writer, infos: Sequence[SnapshotInfo]) -> _Columns:
+    pruned = np.full(len(infos), ABSENT, np.int64)
+    for index, info in enumerate(infos):
+        if info.pruned_ancestor_tx_logs:
+            pruned[index] = writer.struct_vector(rows(info.pruned_ancestor_tx_logs, ID_SIZE))
+    return _Columns(
+        ids=rows([info.id for info in infos], ID_SIZE),
+        flushed_at=numbers((to_microseconds(info.flushed_at) for info in infos), "<u8"),
+        messages=writer.texts([info.message for info in infos]),
+        metadata=write_metadata(writer, [info.metadata for info in infos], Encoding.FLEXBUFFERS),
+        pruned=pruned,
+    )
+
+
+def _copy_columns(writer: Writer, base: EncodedSnapshots, chosen: Integers) -> _Columns:
+    contents = base.contents()
+    pruned = np.full(chosen.size, ABSENT, np.int64)
+    with_pruned = np.flatnonzero(contents.has_pruned[chosen])
+    pruned[with_pruned] = writer.copies(contents.pruned.take(chosen[with_pruned]), ID_SIZE)
+    return _Columns(
+        ids=base.columns.ids[chosen],
+        flushed_at=base.columns.flushed_at[chosen],
+        messages=writer.copies(contents.messages.take(chosen)),
+        metadata=copy_metadata(writer, contents.metadata, chosen),
+        pruned=pruned,
+    )
+
+
+class _Merge:
+    """Which snapshots of a file stay, and where they and others come to be."""
+
+    __slots__ = ("_at_of", "_at_of_row", "base", "kept", "kept_at", "others", "others_at")
+
+    def __init__(
+        self, base: EncodedSnapshots, hidden: frozenset[SnapshotId], others: Sequence[SnapshotInfo]
+    ) -> None:
+        self.base = base
+        self.others = others
+        self.kept = _kept_rows(base, hidden)
+        kept_ids = as_names(base.columns.ids[self.kept])
+        other_ids = as_names(rows([info.id for info in others], ID_SIZE))
+        self.kept_at = np.arange(kept_ids.size) + np.searchsorted(other_ids, kept_ids)
+        self.others_at = np.arange(other_ids.size) + np.searchsorted(kept_ids, other_ids)
+        self._at_of = dict(zip((info.id for info in others), self.others_at.tolist(), strict=True))
+        self._at_of_row = np.full(len(base), ABSENT, np.int64)
+        self._at_of_row[self.kept] = self.kept_at
+        for id_ in hidden:
+            self._at_of_row[base.row(id_)] = self._at_of.get(id_, ABSENT)
+
+    def find(self, id_: SnapshotId) -> int | None:
+        """Where a snapshot comes to be, or None."""
+        at = self._at_of.get(id_)
+        row = self.base.find_row(id_) if at is None else None
+        if row is not None and self._at_of_row[row] != ABSENT:
+            at = int(self._at_of_row[row])
+        return at
+
+    def kept_parents(self) -> NDArray[np.int32]:
+        """Where the parents of those that stay come to be; raises InvalidInputError without one."""
+        parents = self.base.columns.parents[self.kept]
+        has_parent = parents != NO_PARENT
+        # A row without a parent finds the last row's index here, and is not given it.
+        found = np.where(has_parent, self._at_of_row[parents], NO_PARENT)
+        lost = np.flatnonzero(has_parent & (found == ABSENT))
+        if lost.size:
+            id_, parent = (self.base.ids[int(of[lost[0]])] for of in (self.kept, parents))
+            index_of(self.find, parent, "snapshot", id_)
+        return found.astype("<i4")
+
+    def interleave(self, kept: NDArray[Scalar], others: NDArray[Scalar]) -> NDArray[Scalar]:
+        """One column of both, in the order of ids."""
+        merged = np.empty((len(kept) + len(others), *kept.shape[1:]), kept.dtype)
+        merged[self.kept_at] = kept
+        merged[self.others_at] = others
+        return merged
+
+
+def _kept_rows(base: EncodedSnapshots, hidden: frozenset[SnapshotId]) -> Integers:
+    stays = np.ones(len(base), np.bool_)
+    stays[[base.row(id_) for id_ in hidden]] = False
+    by_id = base.columns.by_id
+    return by_id[stays[by_id]]
+
+
+def _write_merged(writer: Writer, merge: _Merge) -> Integers:
+    kept = _copy_columns(writer, merge.base, merge.kept)
+    others = _write_columns(writer, merge.others)
+    both = _Columns(
+        ids=merge.interleave(kept.ids, others.ids),
+        flushed_at=merge.interleave(kept.flushed_at, others.flushed_at),
+        messages=merge.interleave(kept.messages, others.messages),
+        metadata=merge.interleave(kept.metadata, others.metadata),
+        pruned=merge.interleave(kept.pruned, others.pruned),
+    )
+    parents = merge.interleave(merge.kept_parents(), _parents(merge.others, merge.find))
+    return _write_tables(writer, both, parents)

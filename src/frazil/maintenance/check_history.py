@@ -1,0 +1,502 @@
+"""Check refs, history, ops log and backups. Pure but for the first reads."""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from itertools import chain, pairwise
+
+from frazil.config.saved_config import decode_config
+from frazil.config.settings import RepositoryConfig, resolve_config
+from frazil.errors import FormatError, IcechunkError, ObjectNotFoundError
+from frazil.format.files import decode_repo_info
+from frazil.format.header import Decoded, Dialect, FileType, decode_file
+from frazil.format.ids import SnapshotId
+from frazil.format.metadata import JsonValue
+from frazil.format.repo_info import RepoInfo, SnapshotInfo, Update
+from frazil.format.timestamps import Nanoseconds
+from frazil.format.v2.schema import find_unordered_in_repo_info, is_ascending
+from frazil.maintenance.check_snapshots import check_header
+from frazil.maintenance.findings import (
+    Problem,
+    Problems,
+    Repair,
+    Severity,
+    error,
+    few,
+    note,
+    warning,
+)
+from frazil.maintenance.inventory import Failed, read_files, read_or_fail
+from frazil.protocols.assets import Assets
+from frazil.protocols.protocol import MAIN, CommitProtocol
+from frazil.protocols.ref_files import KEY as CONFIG_KEY
+from frazil.protocols.ref_files import RefSpelling, decode_ref_file
+from frazil.protocols.sequence_protocol import SequenceFile
+from frazil.protocols.v2_protocol import BACKUPS, REPO, V2Protocol
+from frazil.storage.interface import ObjectInfo, Storage
+
+
+@dataclass(frozen=True, slots=True)
+class CheckBackups:
+    """Reads backups."""
+
+    assets: Assets
+
+    def __call__(self, pool: ThreadPoolExecutor, keys: Sequence[str]) -> list[Problem]:
+        """A warning for each that can't be read."""
+        found = (outcome for _, outcome in read_files(pool, keys, self._read))
+        return [
+            replace(each.problem, severity=Severity.WARNING)
+            for each in found
+            if isinstance(each, Failed)
+        ]
+
+    def _read(self, key: str) -> Dialect | Failed:
+        return read_or_fail(self.assets, key, lambda data: decode_repo_info(data).dialect)
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A snapshot, when it was written and which one it follows."""
+
+    key: str
+    """The object that says so."""
+    id: SnapshotId
+    parent_id: SnapshotId | None
+    flushed_at: Nanoseconds
+
+
+Links = Mapping[SnapshotId, Link]
+
+
+def links_of(snapshots: Iterable[SnapshotInfo], key: str) -> dict[SnapshotId, Link]:
+    """The links that a repo info tells."""
+    return {s.id: Link(key, s.id, s.parent_id, s.flushed_at) for s in snapshots}
+
+
+def check_links(links: Links) -> Problems:
+    """Nobody is his own ancestor or older than his parent."""
+    cycles = find_cycles(links)
+    for members in cycles:
+        told = " → ".join(map(str, members))
+        yield error(links[members[0]].key, f"snapshots are their own ancestors: {told}")
+    in_cycle = {id for members in cycles for id in members}
+    for link in links.values():
+        parent = None if link.parent_id is None else links.get(link.parent_id)
+        if parent is not None and link.id not in in_cycle:
+            yield from _check_times(link, parent)
+
+
+def _check_times(link: Link, parent: Link) -> Iterable[Problem]:
+    if link.flushed_at <= parent.flushed_at:
+        yield warning(link.key, f"snapshot {link.id} is not younger than its parent {parent.id}")
+
+
+def find_cycles(links: Links) -> list[tuple[SnapshotId, ...]]:
+    """The rings among snapshots, each once, from its least member on."""
+    rings: list[tuple[SnapshotId, ...]] = []
+    done: set[SnapshotId] = set()
+    for start in links:
+        trail: dict[SnapshotId, None] = {}
+        current: SnapshotId | None = start
+        while current is not None and current in links and current not in done:
+            if current in trail:
+                rings.append(_ring(list(trail), current))
+                break
+            trail[current] = None
+            current = links[current].parent_id
+        done.update(trail)
+    return rings
+
+
+def _ring(trail: list[SnapshotId], entrance: SnapshotId) -> tuple[SnapshotId, ...]:
+    members = trail[trail.index(entrance) :]
+    least = members.index(min(members))
+    return (*members[least:], *members[:least])
+
+
+def walk(links: Links, start: SnapshotId) -> list[SnapshotId]:
+    """A snapshot and its ancestors as far as they are known, each once."""
+    found: dict[SnapshotId, None] = {}
+    current: SnapshotId | None = start
+    while current is not None and current not in found:
+        found[current] = None
+        link = links.get(current)
+        current = None if link is None else link.parent_id
+    return list(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A repo info that holds a part of the ops log."""
+
+    key: str
+    info: RepoInfo
+
+
+@dataclass(frozen=True, slots=True)
+class OpsLog:
+    """The pages that can be read, newest first, and why there are no more."""
+
+    pages: tuple[Page, ...]
+    problems: tuple[Problem, ...] = ()
+
+    def backups(self) -> frozenset[str]:
+        """The keys of all backups that it names."""
+        named = {each.backup_path for page in self.pages for each in page.info.latest_updates}
+        named |= {page.info.repo_before_updates for page in self.pages}
+        return frozenset(f"{BACKUPS}/{name}" for name in named if name is not None)
+
+
+def read_pages(info: RepoInfo, find: Callable[[str], RepoInfo | None]) -> OpsLog:
+    """All pages, by a function that finds the backup of a name; it may raise FormatError."""
+    pages, problems = [Page(REPO, info)], list[Problem]()
+    seen: set[str] = set()
+    while (name := pages[-1].info.repo_before_updates) is not None:
+        key = f"{BACKUPS}/{name}"
+        if name in seen:
+            problems.append(error(key, "the pages of the ops log go round in a circle"))
+            break
+        seen.add(name)
+        try:
+            page = find(name)
+        except FormatError as failure:
+            problems.append(error(key, f"a page of the ops log can't be read: {failure.message}"))
+            break
+        if page is None:
+            problems.append(
+                warning(key, "the backup is gone, and with it the ops log from there on")
+            )
+            break
+        pages.append(Page(key, page))
+    return OpsLog(tuple(pages), tuple(problems))
+
+
+def check_ops_log(log: OpsLog, existing: Container[str], num_updates_per_file: int) -> Problems:
+    """The whole log against the objects that there are."""
+    yield from log.problems
+    for page in log.pages:
+        yield from check_page(page, num_updates_per_file)
+        yield from _check_backups(page, existing)
+    for newer, older in pairwise(log.pages):
+        last, first = newer.info.latest_updates[-1:], older.info.latest_updates[:1]
+        if last and first and first[0].updated_at >= last[0].updated_at:
+            yield error(older.key, "it tells of updates that are younger than those after them")
+
+
+def check_page(page: Page, num_updates_per_file: int) -> Problems:
+    """One page: newest first, and no longer than it should be."""
+    updates = page.info.latest_updates
+    if not len(updates):
+        yield error(page.key, "the ops log is empty, and begins with how the repository was made")
+        return
+    unordered = [b for a, b in pairwise(updates) if a.updated_at <= b.updated_at]
+    if unordered:
+        what = "the times of updates do not increase, and the official library refuses to write"
+        yield error(page.key, f"{what}: {len(unordered)} are no younger than those before them")
+    backed_up = sum(each.backup_path is not None for each in updates)
+    if backed_up > max(num_updates_per_file, 1):
+        yield note(page.key, f"it has {len(updates)} updates, {num_updates_per_file} make a page")
+    if updates[0].backup_path is not None:
+        yield warning(page.key, "its newest update has a backup, which is made by the next one")
+
+
+def _check_backups(page: Page, existing: Container[str]) -> Problems:
+    lost = list(_find_lost(page.info, existing))
+    problems = (
+        warning(key, f"the backup is gone that {page.key} names in its ops log") for key in lost
+    )
+    yield from few(problems, len(lost), warning(page.key, "backups of its ops log are gone"))
+
+
+def _find_lost(info: RepoInfo, existing: Container[str]) -> Iterator[str]:
+    for update in info.latest_updates:
+        key = _backup_key(update)
+        if key is not None and key not in existing:
+            yield key
+
+
+def _backup_key(update: Update) -> str | None:
+    return None if update.backup_path is None else f"{BACKUPS}/{update.backup_path}"
+
+
+_ALPHA_BRANCH = re.compile(r"refs/branch[.:](?P<name>[^/]+)")
+_DRAFT_BRANCH = re.compile(r"r/(?P<name>[^/]+)")
+_V1_BRANCH = re.compile(r"refs/branch\.(?P<name>[^/]+)/ref\.json")
+_TAG = re.compile(r"refs/tag[.:](?P<name>[^/]+)/ref\.json|r/(?P<draft>[^/]+)\.json")
+_TOMBSTONE = ".deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class Tip:
+    """A ref, and the snapshot to which it points."""
+
+    kind: str
+    name: str
+    key: str
+    """The object that says so."""
+    snapshot_id: SnapshotId
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRefs:
+    """The refs of a repository."""
+
+    branches: tuple[Tip, ...] = ()
+    tags: tuple[Tip, ...] = ()
+    deleted_tags: tuple[Tip, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def tips(self) -> tuple[Tip, ...]:
+        """All that keep a snapshot alive."""
+        return (*self.branches, *self.tags)
+
+
+@dataclass(frozen=True, slots=True)
+class RefFilePlan:
+    """Which files say where the refs are: pure, by their keys."""
+
+    branches: Mapping[str, Sequence[str]]
+    """The files of each branch, oldest first; in V1 it is one. Names are as keys spell them."""
+    tags: Mapping[str, str]
+    deleted_tags: Mapping[str, str]
+    problems: tuple[Problem, ...] = ()
+
+
+def refs_of(info: RepoInfo) -> FoundRefs:
+    """The refs of a V2 repository."""
+    return FoundRefs(
+        tuple(Tip("branch", name, REPO, id) for name, id in info.branches.items()),
+        tuple(Tip("tag", name, REPO, id) for name, id in info.tags.items()),
+        problems=tuple(_check_repo_info_refs(info)),
+    )
+
+
+def _check_repo_info_refs(info: RepoInfo) -> Problems:
+    if MAIN not in info.branches:
+        yield error(REPO, f"there is no branch {MAIN!r}, which every repository has")
+    for name in sorted(info.deleted_tags & info.tags.keys()):
+        yield error(REPO, f"the tag {name!r} was deleted, and is there")
+
+
+def list_ref_files(storage: Storage) -> Iterator[ObjectInfo]:
+    """Whatever lies where the generations before V2 have their refs."""
+    return chain(storage.list("refs/"), storage.list("r/"))
+
+
+def plan_ref_files(keys: Iterable[str]) -> RefFilePlan:
+    """The files that say where refs are, in the generations before V2."""
+    known = set(keys)
+    files = [file for file in map(SequenceFile.find, known) if file is not None]
+    sequences: dict[str, list[SequenceFile]] = defaultdict(list)
+    for file in sorted(files, key=lambda each: each.number):
+        sequences[file.folder].append(file)
+    branches = {
+        match["name"]: [file.key for file in sequence]
+        for folder, sequence in sequences.items()
+        if (match := _ALPHA_BRANCH.fullmatch(folder) or _DRAFT_BRANCH.fullmatch(folder))
+    }
+    single = {match["name"]: [match[0]] for match in map(_V1_BRANCH.fullmatch, known) if match}
+    tags = {m["name"] or m["draft"]: m[0] for m in map(_TAG.fullmatch, known) if m}
+    deleted = {name: key for name, key in tags.items() if key + _TOMBSTONE in known}
+    return RefFilePlan(
+        {**branches, **single},
+        {name: key for name, key in tags.items() if name not in deleted},
+        deleted,
+        tuple(_check_sequences(sequences, {**branches, **single})),
+    )
+
+
+def _check_sequences(
+    sequences: Mapping[str, Sequence[SequenceFile]], branches: Mapping[str, object]
+) -> Problems:
+    if MAIN not in branches:
+        yield error("refs/", f"there is no branch {MAIN!r}, which every repository has")
+    for folder, sequence in sequences.items():
+        missing = sorted(set(range(sequence[-1].number)) - {each.number for each in sequence})
+        if missing:
+            told = ", ".join(map(str, missing[:5])) + ("…" if len(missing) > 5 else "")
+            yield warning(folder, f"moves of the branch are missing in its sequence: {told}")
+
+
+def read_ref_files(storage: Storage, plan: RefFilePlan) -> FoundRefs:
+    """Where the refs of a repository before V2 point."""
+    problems = list(plan.problems)
+    read = _Reader(storage, problems)
+    newest = {name: keys[-1] for name, keys in plan.branches.items()}
+    return FoundRefs(
+        read.tips("branch", newest),
+        read.tips("tag", plan.tags),
+        read.tips("deleted tag", plan.deleted_tags),
+        tuple(problems),
+    )
+
+
+class _Reader:
+    """Reads ref files, and remembers what is wrong with them."""
+
+    def __init__(self, storage: Storage, problems: list[Problem]) -> None:
+        self._get = storage.get
+        self._spelling = RefSpelling(storage.has_encoded_names)
+        self._problems = problems
+
+    def tips(self, kind: str, keys: Mapping[str, str]) -> tuple[Tip, ...]:
+        found = {spelled: self.find(key) for spelled, key in sorted(keys.items())}
+        return tuple(
+            Tip(kind, self._spelling.read(spelled), keys[spelled], id)
+            for spelled, id in found.items()
+            if id is not None
+        )
+
+    def find(self, key: str) -> SnapshotId | None:
+        try:
+            return decode_ref_file(key, self._get(key)).snapshot_id
+        except FormatError as failure:
+            self._problems.append(error(key, f"it says no snapshot: {failure.message}"))
+        except ObjectNotFoundError:
+            pass  # deleted since it was listed
+        return None
+
+
+DEFAULT_PAGE = resolve_config(RepositoryConfig()).num_updates_per_repo_info_file
+
+
+def check_repo_file(data: bytes, decoded: Decoded[RepoInfo]) -> Problems:
+    """The file, its header and its lists; raises FormatError where a part of it is damaged."""
+    info = decoded.value
+    yield from check_header(decoded.header, REPO, Dialect.V2)
+    if info.spec_version != 2:
+        yield error(REPO, f"it says that it is of version {info.spec_version}, and it is of 2")
+    _, payload = decode_file(data, FileType.REPO_INFO)
+    for name in find_unordered_in_repo_info(payload):
+        yield error(REPO, f"{name} is not in order, and readers that search miss some")
+    for flags in (info.enabled_feature_flags, info.disabled_feature_flags):
+        if flags is not None and not is_ascending(flags):
+            yield error(REPO, "feature flags are not in order")
+    both = set(info.enabled_feature_flags or ()) & set(info.disabled_feature_flags or ())
+    for flag in sorted(both):
+        yield error(REPO, f"the feature flag {flag} is both enabled and disabled")
+    yield from _check_values(info)
+
+
+def _check_values(info: RepoInfo) -> Problems:
+    """What is only decoded when it is asked for."""
+    try:
+        dict(info.metadata)
+    except FormatError as failure:
+        yield error(REPO, f"the repository's metadata can't be read: {failure.message}")
+    for snapshot in info.snapshots.values():
+        try:
+            dict(snapshot.metadata)
+        except FormatError as failure:
+            what = f"the metadata of snapshot {snapshot.id} can't be read: {failure.message}"
+            yield error(REPO, what)
+
+
+def check_config(tree: Mapping[str, JsonValue] | None, key: str) -> Problems:
+    """Whether a saved configuration can be used."""
+    try:
+        if tree is not None:
+            resolve_config(decode_config(dict(tree)))
+    except (IcechunkError, ValueError, TypeError) as failure:
+        yield error(key, f"the saved configuration can't be used: {failure}")
+
+
+def find_page_size(tree: Mapping[str, JsonValue] | None) -> int:
+    """How many updates a page of the ops log may have by a saved configuration."""
+    size = None if tree is None else tree.get("num_updates_per_repo_info_file")
+    return size if isinstance(size, int) else DEFAULT_PAGE
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """All that is known of a repository before its files are read."""
+
+    refs: FoundRefs
+    links: Links = field(default_factory=dict)
+    """Of V2 repositories; older ones keep them in their snapshots."""
+    listed: Mapping[SnapshotId, SnapshotInfo] = field(default_factory=dict)
+    """By the repo info."""
+    ops_log: OpsLog = field(default_factory=lambda: OpsLog(()))
+    config: Mapping[str, JsonValue] | None = None
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def has_usable_config(self) -> bool:
+        """Whether containers of virtual chunks are known."""
+        return not any(check_config(self.config, CONFIG_KEY))
+
+
+class UnreadableRepoError(Exception):
+    """There is nothing to begin with: `repo` itself is damaged."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
+def read_base(protocol: CommitProtocol, assets: Assets) -> Base:
+    """Read where a check begins; raises UnreadableRepoError."""
+    if isinstance(protocol, V2Protocol):
+        return _read_repo_info(assets.storage)
+    plan = plan_ref_files(info.key for info in list_ref_files(assets.storage))
+    refs = read_ref_files(assets.storage, plan)
+    config, problems = _read_config(protocol.read_config, CONFIG_KEY)
+    return Base(refs, config=config, problems=(*refs.problems, *problems))
+
+
+def _read_repo_info(storage: Storage) -> Base:
+    data = bytes(storage.get(REPO))
+    try:
+        decoded = decode_repo_info(data)
+        info = decoded.value
+        problems = list(check_repo_file(data, decoded))
+        snapshots = list(info.snapshots.values())
+        log = read_pages(info, lambda name: _find_backup(storage, name))
+        list(info.latest_updates)
+    except FormatError as failure:
+        what = f"it can't be read: {failure.message}"
+        raise UnreadableRepoError(error(REPO, what, Repair.RESTORE_REPO)) from failure
+    config, config_problems = _read_config(lambda: _config_of(info), REPO)
+    refs = refs_of(info)
+    return Base(
+        refs,
+        links_of(snapshots, REPO),
+        {each.id: each for each in snapshots},
+        log,
+        config,
+        (*refs.problems, *problems, *config_problems),
+    )
+
+
+def _find_backup(storage: Storage, name: str) -> RepoInfo | None:
+    try:
+        data = storage.get(f"{BACKUPS}/{name}")
+    except ObjectNotFoundError:
+        return None
+    info = decode_repo_info(bytes(data)).value
+    list(info.latest_updates)
+    return info
+
+
+def _config_of(info: RepoInfo) -> dict[str, JsonValue] | None:
+    tree = None if info.config is None else info.config.get()
+    if tree is not None and not isinstance(tree, dict):
+        raise FormatError("the configuration is no map", kind="config-deserialization")
+    return tree
+
+
+def _read_config(
+    read: Callable[[], dict[str, JsonValue] | None], key: str
+) -> tuple[Mapping[str, JsonValue] | None, Iterable[Problem]]:
+    try:
+        config = read()
+    except IcechunkError as failure:
+        return None, [error(key, f"the saved configuration can't be read: {failure.message}")]
+    return config, list(check_config(config, key))

@@ -1,0 +1,343 @@
+"""Check snapshots, their nodes, and transaction logs. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
+from itertools import chain, pairwise
+
+from frazil.errors import FormatError, InvalidInputError
+from frazil.format.coordinates import Extents
+from frazil.format.files import decode_snapshot, decode_transaction_log
+from frazil.format.header import Compression, Decoded, Dialect, FileType, Header, decode_file
+from frazil.format.ids import ManifestId, NodeId, SnapshotId
+from frazil.format.paths import ROOT, byte_order, parent_path, segment_order
+from frazil.format.repo_info import SnapshotInfo
+from frazil.format.snapshot import ArrayData, ManifestFileInfo, ManifestRef, Node, Snapshot
+from frazil.format.transaction_log import TransactionLog
+from frazil.format.v2.schema import find_unordered_in_log, is_ascending
+from frazil.maintenance.findings import Problem, Problems, Repair, error, note, warning
+from frazil.protocols.history import has_history
+from frazil.protocols.protocol import MICROSECOND
+from frazil.repository.zarr_keys import read_node_metadata
+
+_WITHOUT_EXTENTS = frozenset(
+    {
+        Dialect.DRAFT, Dialect.ALPHA_A, Dialect.ALPHA_B, Dialect.ALPHA_C, Dialect.ALPHA_D,
+        Dialect.ALPHA_E, Dialect.ALPHA_F,
+    }
+)  # fmt: skip
+"""Where manifests hold the references of all arrays, and refs to them say nothing of extents."""
+
+
+# Most nodes are the same in one snapshot after the other.
+_read_metadata = lru_cache(10_000)(read_node_metadata)
+
+
+def has_extents(dialect: Dialect) -> bool:
+    """Whether the snapshots of a dialect say which chunks a manifest covers."""
+    return dialect not in _WITHOUT_EXTENTS
+
+
+def check_nodes(nodes: Mapping[str, Node], key: str, dialect: Dialect) -> Problems:
+    """All nodes of a snapshot file, and how they go together; raises FormatError."""
+    for node in nodes.values():
+        yield from check_metadata(node, key, dialect)
+        if node.array is not None and has_extents(dialect):
+            yield from check_extents(node.path, node.array, key)
+    yield from _check_parents(nodes, key)
+    repeated = [id for id, n in Counter(node.id for node in nodes.values()).items() if n > 1]
+    for id in repeated:
+        paths = sorted(node.path for node in nodes.values() if node.id == id)
+        yield error(key, f"the nodes {', '.join(paths)} have one id, {id}", path=paths[0])
+
+
+def _check_parents(nodes: Mapping[str, Node], key: str) -> Problems:
+    missing: set[str] = set()
+    for path in nodes:
+        parent = parent_path(path)
+        if path == ROOT:
+            continue
+        found = nodes.get(parent)
+        if found is None:
+            missing.add(parent)
+        elif found.array is not None:
+            # Allowed, as officially: both are read, though Zarr lists nothing below an array.
+            yield note(key, f"it lies in {parent}, which is an array", path=path)
+    for parent in sorted(missing):
+        yield warning(key, "there are nodes in it, and no group of this path", path=parent)
+
+
+def check_metadata(node: Node, key: str, dialect: Dialect) -> Problems:
+    """Whether a node's `zarr.json` can be read and says what the snapshot says."""
+    # Only V1 and V2 keep zarr.json as it was given; V2 knows all grids that there are.
+    known = dialect if dialect is Dialect.V1 else Dialect.V2
+    try:
+        told = _read_metadata(node.user_data, known)
+    except InvalidInputError as failure:
+        yield error(key, f"its metadata can't be used: {failure.message}", path=node.path)
+        return
+    if (told is None) != (node.array is None):
+        kinds = ["array" if each else "group" for each in (told, node.array)]
+        yield error(key, f"zarr.json says {kinds[0]}, the snapshot {kinds[1]}", path=node.path)
+    elif told is not None and node.array is not None:
+        for what in _compare(told, node.array):
+            yield error(key, what, path=node.path)
+
+
+def _compare(told: ArrayData, kept: ArrayData) -> Iterator[str]:
+    pairs = {
+        "shape": ([d.array_length for d in told.shape], [d.array_length for d in kept.shape]),
+        "number of chunks": (
+            [d.num_chunks for d in told.shape],
+            [d.num_chunks for d in kept.shape],
+        ),
+        "dimension names": (_names(told), _names(kept)),
+    }
+    for what, (there, here) in pairs.items():
+        if there != here:
+            yield f"the {what} is {there} by zarr.json, {here} by the snapshot"
+
+
+def _names(array: ArrayData) -> list[str | None]:
+    names = array.dimension_names
+    return [None] * len(array.shape) if names is None else list(names)
+
+
+# Extents
+
+
+def check_extents(path: str, array: ArrayData, key: str) -> Problems:
+    """Whether the manifests of an array cover chunks that it has, none twice."""
+    grid = tuple((0, each.num_chunks) for each in array.shape)
+    sound = []
+    for ref in array.manifests:
+        what = _find_extents_problem(ref.extents, grid)
+        if what is None:
+            sound.append(ref)
+        else:
+            yield error(key, f"the extents of manifest {ref.id} {what}", path=path)
+    yield from (
+        error(key, f"the extents of manifests {a.id} and {b.id} overlap", path=path)
+        for a, b in find_overlaps(sound)
+    )
+
+
+def _find_extents_problem(extents: Extents, grid: Extents) -> str | None:
+    if len(extents) != len(grid):
+        return f"have {len(extents)} axes, the array has {len(grid)}"
+    for (start, stop), (_, limit) in zip(extents, grid, strict=True):
+        if start >= stop:
+            return f"are empty: {start}..{stop}"
+        if stop > limit:
+            return f"reach to {stop} on an axis of {limit} chunks"
+    return None
+
+
+def find_overlaps(refs: "list[ManifestRef]") -> Iterator[tuple[ManifestRef, ManifestRef]]:
+    """Pairs of manifests that cover a chunk both; quick where extents are split along an axis."""
+    active: list[ManifestRef] = []
+    for ref in sorted(refs, key=lambda each: each.extents):
+        if ref.extents:
+            active = [each for each in active if each.extents[0][1] > ref.extents[0][0]]
+        yield from ((each, ref) for each in active if _overlap(each.extents, ref.extents))
+        active.append(ref)
+
+
+def _overlap(a: Extents, b: Extents) -> bool:
+    return all(x[0] < y[1] and y[0] < x[1] for x, y in zip(a, b, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What a snapshot expects of a manifest for one array."""
+
+    node_id: NodeId
+    axes: int
+    extents: Extents | None
+    """None where a dialect has none."""
+
+
+Uses = Mapping[ManifestId, Mapping[Use, str]]
+"""With the path of the array, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedArray:
+    """What is needed of an array to decode its chunks."""
+
+    path: str
+    user_data: bytes
+    num_chunks: tuple[int, ...]
+
+    @classmethod
+    def find(cls, node: Node) -> "EncodedArray | None":
+        """Of a node, if it is an array."""
+        if node.array is None:
+            return None
+        return cls(node.path, node.user_data, tuple(each.num_chunks for each in node.array.shape))
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotFindings:
+    """A snapshot file without what need not be remembered."""
+
+    id: SnapshotId
+    dialect: Dialect
+    num_nodes: int
+    uses: Uses
+    files: tuple[ManifestFileInfo, ...]
+    arrays: Mapping[NodeId, EncodedArray]
+    problems: tuple[Problem, ...] = field(default=())
+
+
+def check_snapshot_file(
+    data: bytes, id: SnapshotId, key: str, listed: SnapshotInfo | None, dialect: Dialect
+) -> SnapshotFindings:
+    """Look at a snapshot file of a repository in a dialect; raises FormatError for a damaged one.
+
+    `listed` is what the repo info says of it.
+    """
+    decoded = decode_snapshot(data)
+    snapshot = decoded.value
+    nodes = dict(snapshot.nodes)
+    problems = chain(
+        check_header(decoded.header, key, dialect),
+        _check_identity(decoded, id, key),
+        _check_node_order(snapshot, key, decoded.dialect),
+        _check_listed(snapshot, key, listed),
+        check_nodes(nodes, key, decoded.dialect),
+        _check_manifest_files(snapshot, key, decoded.dialect),
+    )
+    return SnapshotFindings(
+        id,
+        decoded.dialect,
+        len(nodes),
+        collect_uses(nodes.values(), decoded.dialect),
+        snapshot.manifest_files,
+        {node.id: each for node in nodes.values() if (each := EncodedArray.find(node)) is not None},
+        tuple(problems),
+    )
+
+
+def check_header(header: Header | None, key: str, dialect: Dialect) -> Problems:
+    """Whether a file's header goes with its repository and with all readers."""
+    if header is None:
+        return
+    if header.compression is Compression.NONE:
+        yield warning(key, "it is not compressed, and the official library reads no such file")
+    if header.spec_version > (2 if dialect is Dialect.V2 else 1):
+        yield error(key, f"it is of version {header.spec_version}, the repository is of version 1")
+
+
+def _check_identity(decoded: Decoded[Snapshot], id: SnapshotId, key: str) -> Problems:
+    snapshot = decoded.value
+    # The first alphas and the draft keep the first snapshot under a name of its own.
+    is_first = snapshot.history is not None and not snapshot.history.short_term_history
+    if snapshot.id != id and not (is_first and has_history(decoded.dialect)):
+        yield error(key, f"the snapshot in it is {snapshot.id}")
+    if decoded.dialect is Dialect.V2 and snapshot.parent_id is not None:
+        yield warning(key, "it names a parent, which in V2 only the repo info does")
+
+
+def _check_node_order(snapshot: Snapshot, key: str, dialect: Dialect) -> Problems:
+    paths = list(snapshot.nodes)
+    if dialect not in (Dialect.V1, Dialect.V2) or is_ascending(paths, byte_order):
+        return
+    if dialect is Dialect.V1 and is_ascending(paths, segment_order):
+        yield note(
+            key, "its nodes are in the order of segments, as releases up to 1.1.2 wrote them"
+        )
+        return
+    wrong = next(b for a, b in pairwise(paths) if byte_order(a) >= byte_order(b))
+    yield error(key, "the nodes are not in order, and readers that search miss some", path=wrong)
+
+
+def _check_listed(snapshot: Snapshot, key: str, listed: SnapshotInfo | None) -> Problems:
+    if listed is None:
+        return
+    said = {
+        "time": (snapshot.flushed_at // MICROSECOND, listed.flushed_at // MICROSECOND),
+        "message": (snapshot.message, listed.message),
+        "metadata": (dict(snapshot.metadata), dict(listed.metadata)),
+    }
+    for what, (here, there) in said.items():
+        if here != there:
+            yield warning(key, f"its {what} is {here!r}, and {there!r} by the repo info")
+
+
+def _check_manifest_files(snapshot: Snapshot, key: str, dialect: Dialect) -> Problems:
+    listed = {info.id for info in snapshot.manifest_files}
+    is_ordered = is_ascending([info.id for info in snapshot.manifest_files])
+    if dialect in (Dialect.V1, Dialect.V2) and not is_ordered:
+        yield error(key, "the list of its manifest files is not in order")
+    for node in snapshot.nodes.values():
+        for ref in node.array.manifests if node.array is not None else ():
+            if ref.id not in listed:
+                what = (
+                    f"manifest {ref.id} is not in the list of manifest files, and garbage to some"
+                )
+                yield error(key, what, path=node.path)
+
+
+def collect_uses(nodes: Iterable[Node], dialect: Dialect) -> Uses:
+    """What the arrays of a snapshot expect of manifests."""
+    uses: dict[ManifestId, dict[Use, str]] = {}
+    for node in nodes:
+        if node.array is None:
+            continue
+        axes = len(node.array.shape)
+        for ref in node.array.manifests:
+            extents = ref.extents if has_extents(dialect) else None
+            uses.setdefault(ref.id, {})[Use(node.id, axes, extents)] = node.path
+    return uses
+
+
+def damaged(key: str, failure: FormatError, what: str) -> Problem:
+    """The problem of a file that can't be decoded."""
+    return error(key, f"the {what} can't be read: {failure.message}")
+
+
+_FLATBUFFERS = (Dialect.V1, Dialect.V2)
+_WITHOUT_LOGS = (Dialect.DRAFT, Dialect.ALPHA_A)
+
+
+def needs_log(dialect: Dialect, *, is_first: bool) -> bool:
+    """Whether a snapshot whose file is in a dialect has a transaction log."""
+    if dialect in _WITHOUT_LOGS:
+        return False
+    return dialect is Dialect.V2 or not is_first
+
+
+def check_log_file(
+    data: bytes, id: SnapshotId, key: str, dialect: Dialect, *, is_first: bool
+) -> tuple[Problem, ...]:
+    """Look at a transaction log of a repository in a dialect; raises FormatError for a damaged one."""
+    decoded = decode_transaction_log(data, id)
+    return (
+        *check_header(decoded.header, key, dialect),
+        *_check_contents(decoded, id, key, is_first=is_first),
+        *_check_log_order(data, decoded.dialect, key),
+    )
+
+
+def _check_contents(
+    decoded: Decoded[TransactionLog], id: SnapshotId, key: str, *, is_first: bool
+) -> Problems:
+    log = decoded.value
+    if log.id != id:
+        yield error(key, f"the log in it is that of {log.id}", Repair.REBUILD_LOG)
+    contents = [getattr(log, each.name) for each in fields(log) if each.name != "id"]
+    if is_first and any(contents):
+        yield error(key, "it tells of changes in the first snapshot, which has none")
+
+
+def _check_log_order(data: bytes, dialect: Dialect, key: str) -> Problems:
+    if dialect not in _FLATBUFFERS:
+        return
+    _, payload = decode_file(data, FileType.TRANSACTION_LOG)
+    for name in find_unordered_in_log(payload):
+        if dialect is Dialect.V1:
+            yield note(key, f"{name} is not in order, as releases up to 1.1.21 wrote it")
+        else:
+            yield error(key, f"{name} is not in order", Repair.REBUILD_LOG)

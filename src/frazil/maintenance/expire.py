@@ -1,0 +1,381 @@
+"""Expire snapshots by age or by the retention policies of refs. No file is deleted."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from fnmatch import fnmatchcase
+from itertools import takewhile
+
+from frazil.config.settings import RetentionPolicy
+from frazil.errors import InvalidTypeError
+from frazil.format.files import encode_snapshot
+from frazil.format.header import Decoded
+from frazil.format.ids import SnapshotId
+from frazil.format.metadata import JsonValue
+from frazil.format.repo_info import ExpirationRan, RepoInfo, SnapshotInfo
+from frazil.format.snapshot import History, HistoryEntry, Snapshot
+from frazil.format.timestamps import Nanoseconds
+from frazil.ops import ExpirySummary
+from frazil.protocols.assets import Assets
+from frazil.protocols.history import LONGEST_TEXT, has_history
+from frazil.protocols.protocol import MAIN, CommitProtocol
+from frazil.protocols.repo_changes import Change, read_protected, read_section, with_section
+from frazil.protocols.v2_protocol import V2Protocol
+
+Snapshots = Mapping[SnapshotId, SnapshotInfo]
+
+
+def ancestors_of(snapshots: Snapshots, snapshot: SnapshotInfo) -> Iterator[SnapshotInfo]:
+    """Those before a snapshot, the nearest first."""
+    while snapshot.parent_id is not None:
+        snapshot = snapshots[snapshot.parent_id]
+        yield snapshot
+
+
+def give_parent(
+    snapshot: SnapshotInfo, parent_id: SnapshotId | None, skipped: Sequence[SnapshotInfo]
+) -> SnapshotInfo:
+    """A snapshot with another parent; it takes over the logs of the ancestors between, nearest first.
+
+    The logs stay in the order in which they were written, so that a diff across them is still whole.
+    """
+    logs: list[SnapshotId] = []
+    for each in reversed(skipped):
+        logs += [*each.pruned_ancestor_tx_logs, each.id]
+    pruned = (*logs, *snapshot.pruned_ancestor_tx_logs)
+    return replace(snapshot, parent_id=parent_id, pruned_ancestor_tx_logs=pruned)
+
+
+def pass_over(
+    snapshots: Snapshots, snapshot: SnapshotInfo, passed: Set[SnapshotId]
+) -> SnapshotInfo:
+    """A snapshot that continues from its nearest ancestor that is not passed over."""
+    skipped = list(
+        takewhile(lambda ancestor: ancestor.id in passed, ancestors_of(snapshots, snapshot))
+    )
+    last = skipped[-1] if skipped else snapshot
+    return give_parent(snapshot, last.parent_id, skipped)
+
+
+def release(info: RepoInfo, released: Set[SnapshotId], passed: Set[SnapshotId]) -> RepoInfo:
+    """A repo info without some snapshots; who loses a parent passes over those and perhaps others."""
+    left = {
+        id: each if each.parent_id not in released else pass_over(info.snapshots, each, passed)
+        for id, each in info.snapshots.items()
+        if id not in released
+    }
+    return replace(info, snapshots=left)
+
+
+def reachable_snapshots(info: RepoInfo) -> frozenset[SnapshotId]:
+    """All snapshots that a branch or a tag leads to."""
+    found: set[SnapshotId] = set()
+    for tip in (*info.branches.values(), *info.tags.values()):
+        current: SnapshotId | None = tip
+        while current is not None and current not in found:
+            found.add(current)
+            current = info.snapshots[current].parent_id
+    return frozenset(found)
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiryPolicy:
+    """What is too old, and whether refs to it go with it."""
+
+    older_than: Nanoseconds
+    deletes_branches: bool = False
+    deletes_tags: bool = False
+
+    def is_expired(self, snapshot: SnapshotInfo) -> bool:
+        """Whether a snapshot is too old."""
+        return snapshot.flushed_at < self.older_than
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiryPlan:
+    """What an expiry does."""
+
+    released: frozenset[SnapshotId]
+    """No longer part of the history."""
+    info: RepoInfo
+    """As it shall be."""
+
+
+def plan_expiry(info: RepoInfo, policy: ExpiryPolicy) -> ExpiryPlan:
+    """What leaves the history of a V2 repository, and what is left of it."""
+    candidates = frozenset(
+        id
+        for id, each in info.snapshots.items()
+        if each.parent_id is not None and policy.is_expired(each)
+    )
+    released = candidates - _protected(info, policy)
+    lasting = _lasting(info)
+    branches = {
+        name: tip
+        for name, tip in info.branches.items()
+        if name in lasting or not policy.deletes_branches or tip not in candidates
+    }
+    tags = {
+        name: tip
+        for name, tip in info.tags.items()
+        if not policy.deletes_tags or tip not in candidates
+    }
+    left = replace(
+        info,
+        branches=branches,
+        tags=tags,
+        deleted_tags=info.deleted_tags | (info.tags.keys() - tags.keys()),
+    )
+    return ExpiryPlan(released, release(left, released, candidates))
+
+
+def _protected(info: RepoInfo, policy: ExpiryPolicy) -> set[SnapshotId]:
+    """Snapshots that stay however old they are."""
+    protected = {info.branches[name] for name in _lasting(info) & info.branches.keys()}
+    if not policy.deletes_branches:
+        protected.update(info.branches.values())
+    if not policy.deletes_tags:
+        protected.update(info.tags.values())
+    return protected
+
+
+def _lasting(info: RepoInfo) -> set[str]:
+    """Branches that no expiry deletes."""
+    return {MAIN, *read_protected(info.metadata)}
+
+
+Line = tuple[SnapshotInfo, ...]
+"""A snapshot and those before it, newest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileExpiryPlan:
+    """What an expiry does."""
+
+    released: frozenset[SnapshotId]
+    lines: tuple[Line, ...]
+    """What is left of each ref that loses snapshots; the last of a line is the first snapshot."""
+    branches: tuple[str, ...]
+    """To be deleted."""
+    tags: tuple[str, ...]
+    """To be deleted."""
+
+
+def plan_file_expiry(
+    branches: Mapping[str, Line], tags: Mapping[str, Line], policy: ExpiryPolicy
+) -> FileExpiryPlan:
+    """What leaves the history, from the whole line of each ref."""
+    released: set[SnapshotId] = set()
+    lines = []
+    for line in (*branches.values(), *tags.values()):
+        left = plan_line(line, policy)
+        if len(left) < len(line):
+            lines.append(left)
+            released |= _ids(line) - _ids(left) | _ids(filter(policy.is_expired, line[:1]))
+    others = {name: line for name, line in branches.items() if name != MAIN}
+    return FileExpiryPlan(
+        frozenset(released),
+        tuple(lines),
+        _expired_refs(others, policy) if policy.deletes_branches else (),
+        _expired_refs(tags, policy) if policy.deletes_tags else (),
+    )
+
+
+def plan_line(line: Line, policy: ExpiryPolicy) -> Line:
+    """What is left of a line: up to the oldest that is recent, or else its tip; and the first."""
+    *others, first = line
+    while len(others) > 1 and policy.is_expired(others[-1]):
+        others.pop()
+    return (*others, first)
+
+
+def _expired_refs(refs: Mapping[str, Line], policy: ExpiryPolicy) -> tuple[str, ...]:
+    return tuple(sorted(name for name, line in refs.items() if policy.is_expired(line[0])))
+
+
+def _ids(snapshots: Iterable[SnapshotInfo]) -> set[SnapshotId]:
+    return {each.id for each in snapshots}
+
+
+def expire_snapshots(protocol: CommitProtocol, policy: ExpiryPolicy) -> frozenset[SnapshotId]:
+    """Take old snapshots out of the history; gives those that were released.
+
+    Raises ReadOnlyError, and FormatError for tags that the generation can't delete; then nothing
+    is changed.
+    """
+    if isinstance(protocol, V2Protocol):
+        return _expire_in_repo_info(protocol, policy)
+    plan = _plan_in_files(protocol, policy)
+    _expire_in_files(protocol, plan)
+    return plan.released
+
+
+def find_expired(protocol: CommitProtocol, policy: ExpiryPolicy) -> frozenset[SnapshotId]:
+    """The snapshots that an expiry would release now; nothing is changed."""
+    if isinstance(protocol, V2Protocol):
+        return plan_expiry(protocol.read_repo_info(), policy).released
+    return _plan_in_files(protocol, policy).released
+
+
+def _plan_in_files(protocol: CommitProtocol, policy: ExpiryPolicy) -> FileExpiryPlan:
+    return plan_file_expiry(
+        _lines(protocol, {name: protocol.lookup_branch(name) for name in protocol.list_branches()}),
+        _lines(protocol, {name: protocol.lookup_tag(name) for name in protocol.list_tags()}),
+        policy,
+    )
+
+
+def _lines(protocol: CommitProtocol, tips: Mapping[str, SnapshotId]) -> dict[str, Line]:
+    return dict(zip(tips, map(tuple, protocol.ancestries(tips.values())), strict=True))
+
+
+def _expire_in_repo_info(protocol: V2Protocol, policy: ExpiryPolicy) -> frozenset[SnapshotId]:
+    plans: list[ExpiryPlan] = []
+
+    def expire(info: RepoInfo) -> Change:
+        plans.append(plan_expiry(info, policy))
+        return Change(plans[-1].info, ExpirationRan())
+
+    protocol.update(expire)
+    return plans[-1].released
+
+
+def _expire_in_files(protocol: CommitProtocol, plan: FileExpiryPlan) -> None:
+    # Refs first: a generation that can't delete a tag refuses before anything is written.
+    for name in plan.tags:
+        protocol.delete_tag(name)
+    for name in plan.branches:
+        protocol.delete_branch(name)
+    for line in plan.lines:
+        for decoded in _shortened(protocol.assets, line):
+            _rewrite(protocol.assets, decoded)
+    protocol.assets.storage.flush()
+
+
+def _shortened(assets: Assets, line: Line) -> Iterator[Decoded[Snapshot]]:
+    """The snapshots of a line that must say something else than they do, oldest first."""
+    oldest = len(line) - 2
+    newest = 0 if has_history(assets.dialect) else oldest
+    for at in range(oldest, newest - 1, -1):
+        decoded = assets.read_snapshot_file_anew(line[at].id)
+        shortened = with_ancestors(decoded.value, line[at + 1 :])
+        if shortened != decoded.value:
+            yield replace(decoded, value=shortened)
+
+
+def with_ancestors(snapshot: Snapshot, ancestors: Line) -> Snapshot:
+    """A snapshot that tells of just these ancestors: its parent, or in older generations all."""
+    if snapshot.history is None:
+        return replace(snapshot, parent_id=ancestors[0].id)
+    entries = tuple(map(_describe, ancestors))
+    kept = entries[:LONGEST_TEXT]
+    history = History(len(entries), len(kept), kept, snapshot.history.started_at)
+    return replace(snapshot, parent_id=kept[0].id, history=history)
+
+
+def _describe(ancestor: SnapshotInfo) -> HistoryEntry:
+    return HistoryEntry(ancestor.id, ancestor.flushed_at, ancestor.message)
+
+
+def _rewrite(assets: Assets, decoded: Decoded[Snapshot]) -> None:
+    """Replace a snapshot's file, in the dialect that it has."""
+    snapshot = decoded.value
+    data = encode_snapshot(snapshot, decoded.dialect, assets.options.encoding)
+    assets.storage.put(assets.layout.snapshot_key(snapshot.id), data, assets.describe("snapshot"))
+    assets.drop_snapshots([snapshot.id])
+
+
+_SECTION = "retention"
+
+Policies = Mapping[str, RetentionPolicy]
+"""By the pattern that names must fit, as `fnmatch` has them; upper and lower case differ."""
+
+
+def read_policies(metadata: Mapping[str, JsonValue]) -> dict[str, RetentionPolicy]:
+    """The policies in a repository's metadata; raises FormatError for what is none."""
+    entries = read_section(metadata, _SECTION)
+    return {pattern: RetentionPolicy.decode(tree) for pattern, tree in entries.items()}
+
+
+def with_policies(metadata: Mapping[str, JsonValue], policies: Policies) -> dict[str, JsonValue]:
+    """The metadata with these policies instead of others."""
+    for pattern, policy in policies.items():
+        if not isinstance(policy, RetentionPolicy):
+            raise InvalidTypeError(
+                f"invalid policy {policy!r} of {pattern!r}: give a RetentionPolicy"
+            )
+    tree = {pattern: policy.encode() for pattern, policy in policies.items()}
+    return with_section(metadata, _SECTION, tree)
+
+
+def plan_retention(
+    info: RepoInfo, now: Nanoseconds, policies: Policies | None = None
+) -> ExpiryPlan:
+    """What policies, or those of the repository, let go, and what is left of it."""
+    if policies is None:
+        policies = read_policies(info.metadata)
+    reached: set[SnapshotId] = set()
+    kept: set[SnapshotId] = set()
+    for name, tip in (*info.branches.items(), *info.tags.items()):
+        line = _line(info, tip)
+        reached.update(each.id for each in line)
+        kept.update(_kept_by(_policies_for(policies, name), line, now))
+    released = frozenset(reached - kept)
+    return ExpiryPlan(released, release(info, released, released))
+
+
+def _kept_by(
+    policies: list[RetentionPolicy], line: list[SnapshotInfo], now: Nanoseconds
+) -> Iterator[SnapshotId]:
+    """What a ref keeps of its line, newest first: its tip and the first snapshot in any case."""
+    for number, each in enumerate(line):
+        age = timedelta(microseconds=(now - each.flushed_at) // 1000)
+        is_end = number == 0 or each.parent_id is None
+        if is_end or not policies or any(policy.keeps(number, age) for policy in policies):
+            yield each.id
+
+
+def _line(info: RepoInfo, tip: SnapshotId) -> list[SnapshotInfo]:
+    snapshot = info.snapshots[tip]
+    return [snapshot, *ancestors_of(info.snapshots, snapshot)]
+
+
+def _policies_for(policies: Policies, name: str) -> list[RetentionPolicy]:
+    return [policy for pattern, policy in policies.items() if fnmatchcase(name, pattern)]
+
+
+def set_policies(protocol: CommitProtocol, policies: Policies) -> None:
+    """Let these policies hold, and no others."""
+    _require_v2(protocol).update_metadata(lambda before: with_policies(before, policies))
+
+
+def expire_by_policies(
+    protocol: CommitProtocol, now: Nanoseconds, policies: Policies | None = None, *, dry_run: bool
+) -> ExpirySummary:
+    """Take out of the history what no policy of a ref that leads to it keeps.
+
+    The policies are those of the repository, unless others are given.
+
+    Nothing is written in a dry run, nor where there is nothing to be released.
+    """
+    repository = _require_v2(protocol)
+    plans = [plan_retention(repository.read_repo_info(), now, policies)]
+
+    def expire(info: RepoInfo) -> Change:
+        plans.append(plan_retention(info, now, policies))
+        return Change(plans[-1].info, ExpirationRan())
+
+    if plans[0].released and not dry_run:
+        repository.update(expire)
+    return summarize(plans[-1])
+
+
+def summarize(plan: ExpiryPlan) -> ExpirySummary:
+    """A plan as users see it."""
+    return ExpirySummary(set(map(str, plan.released)), len(plan.info.snapshots))
+
+
+def _require_v2(protocol: CommitProtocol) -> V2Protocol:
+    if not isinstance(protocol, V2Protocol):
+        raise protocol.unsupported("retention policies")
+    return protocol

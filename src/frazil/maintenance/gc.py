@@ -1,0 +1,622 @@
+"""Collect garbage: find what is reachable, remove the rest from history, delete its files."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import chain, compress
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from frazil.errors import (
+    ConflictError,
+    IncompleteResponseError,
+    StorageError,
+    StorageUnreachableError,
+    ThrottledError,
+)
+from frazil.format.header import Dialect
+from frazil.format.ids import SnapshotId
+from frazil.format.manifest import Manifest
+from frazil.format.repo_info import GCRan, RepoInfo
+from frazil.maintenance.expire import reachable_snapshots, release
+from frazil.maintenance.id_ranges import (
+    IdRange,
+    Ids,
+    IdSet,
+    column_of,
+    distinct,
+    ids_of,
+    parse_names,
+    unite_columns,
+)
+from frazil.maintenance.leases import delete_expired, list_leases, spare
+from frazil.maintenance.reachability import (
+    Reduction,
+    SweepLimits,
+    WalkLimits,
+    find_manifests,
+    find_new,
+    find_reachable,
+    in_batches,
+    map_manifests,
+    read_ahead,
+    uncached,
+)
+from frazil.ops import GCSummary
+from frazil.progress import count, find_length
+from frazil.protocols.assets import Assets
+from frazil.protocols.protocol import CommitProtocol
+from frazil.protocols.repo_changes import Change
+from frazil.protocols.v2_protocol import V2Protocol
+from frazil.storage.interface import CHOSEN_AT_ONCE, Choice, ObjectInfo, Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What must not be deleted."""
+
+    manifests: IdSet
+    chunks: IdSet
+
+
+def mark(
+    assets: Assets, snapshots: Iterable[SnapshotId], limits: WalkLimits, id_size: int
+) -> Marks:
+    """All that these snapshots refer to; raises where one of their files can't be read."""
+    marks = Marks(IdSet(), IdSet())
+    mark_more(marks, assets, snapshots, limits, id_size)
+    return marks
+
+
+def mark_more(
+    marks: Marks,
+    assets: Assets,
+    snapshots: Iterable[SnapshotId],
+    limits: WalkLimits,
+    id_size: int,
+) -> None:
+    """Mark what further snapshots refer to; manifests that are marked already are not read again."""
+    found = find_manifests(assets, snapshots, limits)
+    is_new = marks.manifests.add(column_of(found, id_size))
+    new = [found[id] for id in compress(sorted(found), is_new)]
+    for ids in unite_columns(map_manifests(assets, new, CHUNK_IDS, limits)):
+        marks.chunks.add(ids)
+
+
+def distinct_chunk_ids(manifest: Manifest) -> Ids:
+    """The native chunks of a manifest, each once, sorted."""
+    return distinct(chunk_ids(manifest))
+
+
+def chunk_ids(manifest: Manifest) -> Ids:
+    """The native chunks of a manifest, in any order."""
+    columns = [ids_of(refs.natives().ids) for refs in manifest.arrays.values()]
+    filled = [column for column in columns if len(column)]
+    return np.concatenate(filled) if filled else np.empty(0, "S12")
+
+
+CHUNK_IDS: Reduction[Ids] = Reduction(lambda natives: ids_of(natives.ids), chunk_ids)
+"""Of manifests, in any order."""
+
+_SECOND = timedelta(seconds=1)
+
+
+def is_older(created_at: datetime, cutoff: datetime) -> bool:
+    """Whether an object was certainly written before the cutoff.
+
+    A time without a fraction is that of a storage that rounds down: it may be up to a second later.
+    """
+    if created_at.microsecond == 0:
+        return created_at + _SECOND <= cutoff
+    return created_at < cutoff
+
+
+@dataclass(frozen=True, slots=True)
+class GarbagePlan:
+    """Which snapshots leave the history of a V2 repository."""
+
+    before: RepoInfo
+    """On which the plan rests."""
+    old: frozenset[SnapshotId]
+    """Snapshots with files from before the cutoff."""
+    dropped: frozenset[SnapshotId]
+    """Those of the history that no ref leads to, with files from before the cutoff."""
+
+    @property
+    def kept(self) -> Set[SnapshotId]:
+        """Snapshots whose manifests and chunks stay."""
+        return self.before.snapshots.keys() - self.dropped
+
+    def kept_by_age(self) -> list[SnapshotId]:
+        """The same, oldest first: what is marked together then has a chance to go together."""
+        known = self.before.snapshots
+        return sorted(self.kept, key=lambda id: (known[id].flushed_at, id))
+
+    def still_holds(self, now: RepoInfo) -> bool:
+        """Whether nothing has come to rest on what shall go, since the plan was made."""
+        new = now.snapshots.keys() - self.before.snapshots.keys()
+        set_base = {now.snapshots[id].parent_id for id in new}
+        needed = set_base | reachable_snapshots(now)
+        return self.dropped.isdisjoint(needed) and self.old.isdisjoint(new)
+
+
+def plan_garbage(info: RepoInfo, old: frozenset[SnapshotId]) -> GarbagePlan:
+    """What leaves the history, given which snapshots have files from before the cutoff."""
+    unreached = info.snapshots.keys() - reachable_snapshots(info)
+    return GarbagePlan(info, old, old & unreached)
+
+
+def drop_snapshots(info: RepoInfo, dropped: Set[SnapshotId]) -> RepoInfo:
+    """The repo info without some snapshots; who loses a parent gets the nearest ancestor that stays."""
+    return release(info, dropped, dropped)
+
+
+def retained_logs(info: RepoInfo) -> frozenset[SnapshotId]:
+    """The snapshots whose transaction logs are needed, also of such as left the history."""
+    pruned = (log for each in info.snapshots.values() for log in each.pruned_ancestor_tx_logs)
+    return frozenset(info.snapshots) | frozenset(pruned)
+
+
+_LISTED_AHEAD = 2_000
+ALL = IdRange()
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """Where the files of a kind are, and how their names go on after the id."""
+
+    name: str
+    id_size: int
+    endings: tuple[str, ...] = ("",)
+
+    def find_stems(self, keys: Sequence[str]) -> list[str]:
+        """The part of each key that may spell an id."""
+        if self.endings == ("",):
+            start = len(self.name) + 1
+            return [key[start:] for key in keys]
+        return list(map(self.find_stem, keys))
+
+    def find_stem(self, key: str) -> str:
+        """The same of one key."""
+        name = key[len(self.name) + 1 :]
+        for ending in self.endings:
+            if ending and name.endswith(ending):
+                return name.removesuffix(ending)
+        return name if "" in self.endings else ""
+
+
+def chunk_folder(assets: Assets) -> Folder:
+    """Where native chunks are."""
+    return Folder(assets.layout.chunks, find_id_size(assets))
+
+
+def log_folder(assets: Assets) -> Folder | None:
+    """Where transaction logs are, in a generation that has them."""
+    name = assets.layout.transactions
+    return None if name is None else Folder(name, find_id_size(assets))
+
+
+def metadata_folder(assets: Assets, name: str) -> Folder:
+    """Where snapshots or manifests are."""
+    layout = assets.layout
+    return Folder(name, find_id_size(assets), (layout.ending, *layout.other_endings))
+
+
+def find_id_size(assets: Assets) -> int:
+    """How many bytes the ids of files have."""
+    return 16 if assets.dialect is Dialect.DRAFT else 12
+
+
+def list_garbage(
+    storage: Storage, folder: Folder, kept: IdSet, cutoff: datetime, share: IdRange = ALL
+) -> Iterator[ObjectInfo]:
+    """Files of a folder from before the cutoff whose ids are not to be kept, or a share of them.
+
+    They are listed as they are asked for, some ahead where that takes a trip, so that any number takes
+    little memory.
+    """
+    done = count(f"looking through {folder.name}", "files")
+
+    def choose(keys: Sequence[str]) -> NDArray[np.bool_]:
+        done.add(len(keys))
+        return choose_garbage(keys, folder, kept, share)
+
+    found = _list_chosen(storage, folder, share, choose)
+    if not storage.is_local:
+        found = chain.from_iterable(read_ahead(in_batches(found, _LISTED_AHEAD)))
+    for info in found:
+        if is_older(info.created_at, cutoff):
+            yield info
+
+
+def _list_chosen(
+    storage: Storage, folder: Folder, share: IdRange, choose: Choice
+) -> Iterator[ObjectInfo]:
+    if share == ALL or storage.is_local:  # which lists names only, and all of a folder in any case
+        yield from storage.list_chosen(f"{folder.name}/", choose)
+        return
+    after, before = (f"{folder.name}/{name}" for name in share.find_names())
+    found = storage.list_between(f"{folder.name}/", after, before)
+    for batch in in_batches(found, CHOSEN_AT_ONCE):
+        yield from compress(batch, choose([info.key for info in batch]))
+
+
+def choose_garbage(
+    keys: Sequence[str], folder: Folder, kept: IdSet, share: IdRange = ALL
+) -> NDArray[np.bool_]:
+    """Which keys are named by an id of a share that is not to be kept."""
+    ids, is_garbage = parse_names(folder.find_stems(keys), folder.id_size)
+    goes = ~kept.contains(ids)
+    is_garbage[is_garbage] = goes if share == ALL else goes & share.choose(ids)
+    return is_garbage
+
+
+_OBJECTS_PER_REQUEST = 1000
+_PAUSES_SECONDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+_MOST_ERRORS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """What became of some objects."""
+
+    count: int = 0
+    size_bytes: int = 0
+    failed: int = 0
+    throttled: int = 0
+    """Requests that had to be made again, because the storage was overloaded."""
+    errors: tuple[str, ...] = ()
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether not a single object was deleted, and some were to be."""
+        return self.failed > 0 and self.count == 0
+
+    def __add__(self, other: "Deleted") -> "Deleted":
+        return Deleted(
+            self.count + other.count,
+            self.size_bytes + other.size_bytes,
+            self.failed + other.failed,
+            self.throttled + other.throttled,
+            (*self.errors, *other.errors)[:_MOST_ERRORS],
+        )
+
+
+def count_objects(objects: Iterable[ObjectInfo]) -> Deleted:
+    """What deleting would give, if nothing failed."""
+    total = Deleted()
+    for batch in in_batches(objects, _OBJECTS_PER_REQUEST):
+        total += Deleted(len(batch), _size_bytes(batch))
+    return total
+
+
+def delete_objects(
+    storage: Storage, objects: Iterable[ObjectInfo], limits: SweepLimits, what: str
+) -> Deleted:
+    """Delete objects, and say how that went.
+
+    Raises StorageError kind `gc-deletes-failing` when as many requests have failed one after the other
+    as the limits allow.
+    """
+    total, failures = Deleted(), 0
+    done = count(f"deleting {what.replace('_', ' ')}", "files", find_length(objects))
+    for report in _delete_batches(storage, objects, limits):
+        total += report
+        done.add(report.count + report.failed)
+        failures = failures + 1 if report.has_failed else 0
+        if failures >= limits.max_consecutive_delete_failures:
+            raise StorageError(
+                f"{failures} requests to delete {what} failed one after the other: "
+                f"{report.errors[0]}",
+                kind="gc-deletes-failing",
+            )
+    return total
+
+
+def _delete_batches(
+    storage: Storage, objects: Iterable[ObjectInfo], limits: SweepLimits
+) -> Iterator[Deleted]:
+    concurrency, per_second = limits.max_concurrent_deletes, limits.max_deletes_per_second
+    batches = _paced(in_batches(objects, _OBJECTS_PER_REQUEST), per_second)
+    if storage.is_local:  # where files of one folder are deleted one after the other in any case
+        yield from (_delete_batch(storage, batch) for batch in batches)
+        return
+    with ThreadPoolExecutor(concurrency) as pool:
+        # No more than are under way at once: who gives up leaves the rest alone.
+        for wave in in_batches(batches, concurrency):
+            yield from pool.map(lambda batch: _delete_batch(storage, batch), wave)
+
+
+def _paced(
+    batches: Iterator[list[ObjectInfo]], per_second: float | None
+) -> Iterator[list[ObjectInfo]]:
+    """The batches, no sooner than their objects may be deleted."""
+    due = time.monotonic()
+    for batch in batches:
+        if per_second is not None:
+            time.sleep(max(0.0, due - time.monotonic()))
+            due = max(due, time.monotonic()) + len(batch) / per_second
+        yield batch
+
+
+def _delete_batch(storage: Storage, batch: Sequence[ObjectInfo]) -> Deleted:
+    throttled = 0
+    for pause in (*_PAUSES_SECONDS, None):
+        try:
+            report = storage.delete_many([each.key for each in batch])
+        except (ThrottledError, StorageUnreachableError, IncompleteResponseError) as error:
+            if pause is None:
+                return _failure(batch, error, throttled)
+            throttled += isinstance(error, ThrottledError)
+            time.sleep(pause)
+        except StorageError as error:
+            return _failure(batch, error, throttled)
+        else:
+            break
+    gone = [each for each in batch if each.key not in report.failed]
+    reasons = tuple(f"{key}: {reason}" for key, reason in report.failed.items())
+    return Deleted(len(gone), _size_bytes(gone), len(reasons), throttled, reasons[:_MOST_ERRORS])
+
+
+def _failure(batch: Sequence[ObjectInfo], error: StorageError, throttled: int) -> Deleted:
+    return Deleted(failed=len(batch), throttled=throttled, errors=(str(error),))
+
+
+def _size_bytes(objects: Iterable[ObjectInfo]) -> int:
+    return sum(each.size_bytes for each in objects)
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionOptions:
+    """What is too old to stay without a reason, and how to go about it."""
+
+    cutoff: datetime
+    walk: WalkLimits
+    sweep: SweepLimits
+    is_dry_run: bool = False
+
+
+class Collector(Protocol):
+    """Remembers what stays, and deletes the rest; a dry run only counts it."""
+
+    @property
+    def manifests(self) -> IdSet:
+        """Those that are marked."""
+
+    def mark(self, snapshots: Iterable[SnapshotId]) -> None:
+        """Let stay what these refer to; raises where one of their files can't be read."""
+
+    def delete(self, kind: str, garbage: Iterable[ObjectInfo]) -> Deleted:
+        """Delete these."""
+
+    def delete_chunks(self) -> Deleted:
+        """Delete the native chunks that are not marked."""
+
+
+HireCollector = Callable[[Assets, CollectionOptions], Collector]
+
+
+class LocalCollector:
+    """Works in this process and in its memory."""
+
+    def __init__(self, assets: Assets, options: CollectionOptions) -> None:
+        self._assets = assets
+        self._options = options
+        self._marks = Marks(IdSet(), IdSet())
+
+    @property
+    def manifests(self) -> IdSet:
+        """Those that are marked."""
+        return self._marks.manifests
+
+    def mark(self, snapshots: Iterable[SnapshotId]) -> None:
+        """Let stay what these refer to; manifests that are marked already are not read again."""
+        assets = self._assets
+        walk, id_size = self._options.walk, find_id_size(assets)
+        mark_more(self._marks, uncached(assets), snapshots, walk, id_size)
+
+    def delete(self, kind: str, garbage: Iterable[ObjectInfo]) -> Deleted:
+        """Delete these."""
+        if self._options.is_dry_run:
+            return count_objects(garbage)
+        return delete_objects(self._assets.storage, garbage, self._options.sweep, kind)
+
+    def delete_chunks(self) -> Deleted:
+        """Delete the native chunks that are not marked."""
+        storage, cutoff = self._assets.storage, self._options.cutoff
+        folder = chunk_folder(self._assets)
+        return self.delete("chunks", list_garbage(storage, folder, self._marks.chunks, cutoff))
+
+
+_MOST_ATTEMPTS = 100
+
+Files = Mapping[SnapshotId, ObjectInfo]
+"""Of snapshots."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retained:
+    """What stays."""
+
+    snapshots: Set[SnapshotId]
+    logs: Set[SnapshotId]
+    collector: Collector
+    """Who knows which manifests and chunks."""
+
+
+class HistoryMovedError(Exception):
+    """Something has come to rest on what was to be dropped."""
+
+
+class HistoryGrewError(Exception):
+    """There are snapshots that nobody has looked at."""
+
+    def __init__(self, info: RepoInfo) -> None:
+        super().__init__(info)
+        self.info = info
+
+
+def collect_garbage(
+    protocol: CommitProtocol, options: CollectionOptions, hire: HireCollector = LocalCollector
+) -> GCSummary:
+    """Delete what no branch or tag leads to; a dry run only counts it.
+
+    What running jobs have written stays: they hold leases. Raises, before anything is deleted,
+    ReadOnlyError and whatever comes of a file that can't be read.
+    """
+    protocol.refuse_unless_writable()
+    storage, now = protocol.assets.storage, datetime.now(UTC)
+    leases = list_leases(storage)
+    summary = _collect(protocol, replace(options, cutoff=spare(options.cutoff, leases, now)), hire)
+    if not options.is_dry_run:
+        delete_expired(storage, leases, now)
+    return summary
+
+
+def _collect(
+    protocol: CommitProtocol, options: CollectionOptions, hire: HireCollector
+) -> GCSummary:
+    for _ in range(_MOST_ATTEMPTS):
+        old = _list_old_snapshots(protocol.assets, options)
+        collector = hire(protocol.assets, options)
+        try:
+            retained = _retain(protocol, old, collector, options)
+        except HistoryMovedError:
+            continue
+        protocol.assets.drop_snapshots(old.keys() - retained.snapshots)
+        return _sweep(protocol, old, retained, options)
+    raise ConflictError(
+        message=f"others built on snapshots that were to be dropped {_MOST_ATTEMPTS} times in a row",
+        kind="update-attempts-exhausted",
+    )
+
+
+# What stays
+
+
+def _retain(
+    protocol: CommitProtocol, old: Files, collector: Collector, options: CollectionOptions
+) -> Retained:
+    if isinstance(protocol, V2Protocol):
+        return _retain_by_repo_info(protocol, old, collector, options)
+    reachable = find_reachable(protocol)
+    collector.mark(sorted(reachable))
+    # A ref to what was garbage when the walk began may have come since.
+    new = find_new(protocol, reachable)
+    if not new.isdisjoint(old):
+        raise HistoryMovedError
+    collector.mark(new)
+    return Retained(reachable | new, reachable | new, collector)
+
+
+def _retain_by_repo_info(
+    protocol: V2Protocol, old: Files, collector: Collector, options: CollectionOptions
+) -> Retained:
+    plan = plan_garbage(protocol.read_repo_info(), frozenset(old))
+    collector.mark(plan.kept_by_age())
+    if options.is_dry_run:
+        after = drop_snapshots(plan.before, plan.dropped)
+    else:
+        after = _drop_in_repo_info(protocol, plan, collector)
+    return Retained(after.snapshots.keys(), retained_logs(after), collector)
+
+
+def _drop_in_repo_info(protocol: V2Protocol, plan: GarbagePlan, collector: Collector) -> RepoInfo:
+    """Let the history forget what goes, once all that is in it then is marked."""
+    for _ in range(_MOST_ATTEMPTS):
+        try:
+            return protocol.update(partial(_drop, plan=plan))
+        except HistoryGrewError as error:
+            collector.mark(error.info.snapshots.keys() - plan.before.snapshots.keys())
+            plan = replace(plan, before=error.info)
+    raise HistoryMovedError
+
+
+def _drop(info: RepoInfo, plan: GarbagePlan) -> Change:
+    if not plan.still_holds(info):
+        raise HistoryMovedError
+    # A commit can use chunks of a snapshot that it does not rest on: it was picked or amended from it.
+    if info.snapshots.keys() - plan.before.snapshots.keys():
+        raise HistoryGrewError(info)
+    return Change(drop_snapshots(info, plan.dropped), GCRan())
+
+
+# What goes
+
+
+def _list_old_snapshots(assets: Assets, options: CollectionOptions) -> Files:
+    folder = metadata_folder(assets, assets.layout.snapshots)
+    found = list_garbage(assets.storage, folder, IdSet(), options.cutoff)
+    return {SnapshotId.parse(folder.find_stem(info.key)): info for info in found}
+
+
+def _sweep(
+    protocol: CommitProtocol, old: Files, retained: Retained, options: CollectionOptions
+) -> GCSummary:
+    assets, collector = protocol.assets, retained.collector
+    if not options.is_dry_run:
+        # A loss of power must not bring back refs to what is deleted now.
+        assets.storage.flush_all()
+    snapshots = [info for id, info in old.items() if id not in retained.snapshots]
+    kinds: dict[str, Callable[[], Deleted]] = {
+        "snapshots": lambda: collector.delete("snapshots", snapshots),
+        "transaction_logs": lambda: collector.delete(
+            "transaction_logs", _list_logs(assets, retained, options)
+        ),
+        "manifests": lambda: collector.delete(
+            "manifests", _list_manifests(assets, retained, options)
+        ),
+        "chunks": collector.delete_chunks,
+    }
+    done: dict[str, Deleted] = {}
+    for kind, delete in kinds.items():
+        if any(each.failed for each in done.values()):
+            break
+        if kind == "manifests":
+            _mark_late(protocol, retained, options)
+        done[kind] = delete()
+    return _summarize(done, skipped=[kind for kind in kinds if kind not in done])
+
+
+def _mark_late(protocol: CommitProtocol, retained: Retained, options: CollectionOptions) -> None:
+    """Mark what commits use that landed before the snapshots were gone that they took chunks from.
+
+    Later ones find that these are gone, and don't land; those of V2 ask the repo info.
+    """
+    if not isinstance(protocol, V2Protocol) and not options.is_dry_run:
+        retained.collector.mark(find_new(protocol, retained.snapshots))
+
+
+def _summarize(done: Mapping[str, Deleted], skipped: list[str]) -> GCSummary:
+    total = sum(done.values(), Deleted())
+    counts = {f"{kind}_deleted": each.count for kind, each in done.items()}
+    return GCSummary(
+        bytes_deleted=total.size_bytes,
+        objects_failed_to_delete=total.failed,
+        throttled_batches=total.throttled,
+        delete_errors=list(total.errors),
+        skipped_phases=skipped,
+        **counts,
+    )
+
+
+def _list_logs(
+    assets: Assets, retained: Retained, options: CollectionOptions
+) -> Iterable[ObjectInfo]:
+    folder = log_folder(assets)
+    if folder is None:
+        return ()
+    kept = IdSet(column_of(retained.logs, folder.id_size))
+    return list_garbage(assets.storage, folder, kept, options.cutoff)
+
+
+def _list_manifests(
+    assets: Assets, retained: Retained, options: CollectionOptions
+) -> Iterable[ObjectInfo]:
+    folder = metadata_folder(assets, assets.layout.manifests)
+    return list_garbage(assets.storage, folder, retained.collector.manifests, options.cutoff)

@@ -1,0 +1,63 @@
+"""Rewrite all manifests by the current configuration, in one commit."""
+
+from collections.abc import Mapping
+
+from frazil.config.conditions import SplitSizes
+from frazil.config.saved_config import SplitSizesShape
+from frazil.errors import FormatError, InvalidInputError
+from frazil.format.header import Dialect
+from frazil.format.ids import SnapshotId
+from frazil.format.metadata import JsonValue
+from frazil.ops import SessionMode
+from frazil.repository.commit import amend, commit, describe, write_all_manifests
+from frazil.repository.session_state import RepositoryContext, SessionState
+from frazil.types import CommitMethod
+
+_RESERVED = "__icechunk"
+"""The key of commit metadata that belongs to the library."""
+
+
+def rewrite_manifests(
+    context: RepositoryContext,
+    branch: str,
+    message: str,
+    metadata: Mapping[str, JsonValue],
+    commit_method: CommitMethod,
+) -> SnapshotId:
+    """Write the manifests of a branch's tip anew, in a commit on top of it or in its place.
+
+    Raises ValueError for a method that there is not, FormatError for an amend before V2.
+    """
+    protocol = context.protocol
+    is_amend = is_amending(commit_method, protocol.dialect)
+    protocol.refuse_unless_writable()
+    tip = context.assets.read_snapshot(protocol.lookup_branch(branch))
+    state = SessionState(context, tip, mode=SessionMode.writable, branch=branch)
+    rules = context.settings.split_sizes
+    text = describe(state, message, record_rules(metadata, rules))
+    finish = amend if is_amend else commit
+    return finish(state, text, allow_empty=True, write=write_all_manifests)
+
+
+def is_amending(commit_method: CommitMethod, dialect: Dialect) -> bool:
+    """Whether a method replaces the last commit.
+
+    Raises ValueError for a method that there is not, FormatError for an amend before V2.
+    """
+    if commit_method not in ("new_commit", "amend"):
+        raise InvalidInputError(f"{commit_method!r} is neither 'new_commit' nor 'amend'")
+    is_amend = commit_method == "amend"
+    if is_amend and dialect is not Dialect.V2:
+        raise FormatError(
+            f"a repository of the generation {dialect.value} can't amend: use 'new_commit'",
+            kind="unsupported-operation-for-version",
+        )
+    return is_amend
+
+
+def record_rules(metadata: Mapping[str, JsonValue], rules: SplitSizes) -> dict[str, JsonValue]:
+    """Commit metadata that says by which rules manifests were written."""
+    reserved = metadata.get(_RESERVED)
+    tree = {"split_sizes": SplitSizesShape().encode(rules, "splitting")}
+    kept = reserved if isinstance(reserved, dict) else {}
+    return {**metadata, _RESERVED: {**kept, "splitting_config": tree}}

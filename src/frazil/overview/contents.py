@@ -1,0 +1,302 @@
+"""Summaries of arrays, their chunks and their storage."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice, pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from frazil.errors import IcechunkError
+from frazil.format.chunk_table import ChunkKind
+from frazil.format.snapshot import Node
+from frazil.overview.preview import (
+    MOST_SAMPLE_CHUNKS,
+    Sample,
+    normalize,
+    read_metadata,
+    read_sample,
+)
+from frazil.repository.repository import Repository
+from frazil.repository.session import Session
+from frazil.snapshots import Diff
+
+MOST_MANIFESTS = 256
+"""References are counted in no more manifests of an array."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValueSummary:
+    """What some values are like, decoded as xarray decodes them."""
+
+    elements: int
+    """How many were looked at; none where nothing is written."""
+    missing: int = 0
+    """Not a number, or what `_FillValue` and `missing_value` say."""
+    minimum: float | str | None = None
+    """Of times, as text."""
+    maximum: float | str | None = None
+    mean: float | None = None
+    units: str | None = None
+    chunks: int = 0
+    """How many chunks they are from, evenly spread over those that are written."""
+
+    def __str__(self) -> str:
+        if not self.elements:
+            return "nothing is written"
+        chunks = "1 chunk" if self.chunks == 1 else f"{self.chunks:,} chunks"
+        seen = f"{self.elements:,} values in {chunks} looked at"
+        if self.minimum is None:
+            return f"{seen}, all missing"
+        units = "" if self.units in (None, "1") else f" {self.units}"
+        span = f"{_spell(self.minimum)} to {_spell(self.maximum)}{units}"
+        mean = "" if self.mean is None else f", mean {_spell(self.mean)}{units}"
+        return f"{span}{mean} ({seen}, {self.missing:,} missing)"
+
+
+def _spell(value: float | str | None) -> str:
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayOverview:
+    """What `frazil show` tells."""
+
+    path: str
+    node_id: str
+    shape: tuple[int, ...]
+    dtype: str
+    dims: tuple[str | None, ...]
+    chunk_shape: tuple[int, ...] | None
+    """None for grids whose chunks differ."""
+    codecs: tuple[str, ...]
+    fill_value: Any
+    chunks: dict[str, int]
+    """References by kind, as far as they were counted, and how many the grid has room for."""
+    size_bytes: int
+    """As it is stored, virtual chunks included."""
+    manifests: int
+    counted_manifests: int
+    """How many of them references were counted in."""
+    attributes: dict[str, Any] = field(default_factory=dict)
+    values: ValueSummary | None = None
+    """None where they can't be read, or are no numbers."""
+    unreadable: str | None = None
+    """Why they can't be read."""
+
+    def describe_references(self) -> str:
+        """How many references there are of each kind, and whether that is all of them."""
+        counts = ", ".join(f"{count:,} {name}" for name, count in self.chunks.items())
+        if self.counted_manifests == self.manifests:
+            return counts
+        return f"{counts} (counted in {self.counted_manifests:,} of {self.manifests:,} manifests)"
+
+
+def describe_array(
+    session: Session,
+    path: str,
+    *,
+    reads_values: bool = True,
+    most_manifests: int = MOST_MANIFESTS,
+) -> ArrayOverview:
+    """What there is to say about an array; raises NodeNotFoundError, InvalidInputError for groups."""
+    node, array = session.state.view.get_array(normalize(path))
+    metadata = read_metadata(node)
+    found = _count_chunks(session, node, most_manifests)
+    values, reason = None, None
+    if reads_values:
+        values, reason = _try_summary(session, node.path, found.places)
+    grid = metadata.get("chunk_grid", {}).get("configuration", {}).get("chunk_shape")
+    data_type = metadata.get("data_type")
+    return ArrayOverview(
+        path=node.path,
+        node_id=str(node.id),
+        shape=tuple(each.array_length for each in array.shape),
+        dtype=data_type if isinstance(data_type, str) else str(data_type),
+        dims=tuple(array.dimension_names or ()),
+        chunk_shape=tuple(grid) if grid and all(isinstance(each, int) for each in grid) else None,
+        codecs=tuple(each.get("name", "?") for each in metadata.get("codecs", ())),
+        fill_value=metadata.get("fill_value"),
+        chunks={**found.counts, "grid": math.prod(each.num_chunks for each in array.shape)},
+        size_bytes=found.size_bytes,
+        manifests=len(array.manifests),
+        counted_manifests=min(len(array.manifests), most_manifests),
+        attributes=dict(metadata.get("attributes") or {}),
+        values=values,
+        unreadable=reason,
+    )
+
+
+@dataclass(slots=True)
+class _Counted:
+    """References of an array, counted, with the places of some of them."""
+
+    counts: dict[str, int] = field(
+        default_factory=lambda: dict.fromkeys((kind.name.lower() for kind in ChunkKind), 0)
+    )
+    size_bytes: int = 0
+    places: list[tuple[int, ...]] = field(default_factory=list)
+
+
+def _count_chunks(session: Session, node: Node, most_manifests: int) -> _Counted:
+    found = _Counted()
+    for table in islice(session.state.view.tables(node), most_manifests):
+        for kind in ChunkKind:
+            found.counts[kind.name.lower()] += int((table.kind == kind).sum())
+        found.size_bytes += int(table.length.sum())
+        few = np.linspace(0, len(table) - 1, min(len(table), MOST_SAMPLE_CHUNKS)).astype(np.int64)
+        found.places += map(tuple, table.coordinates[few].tolist())
+    return found
+
+
+def _try_summary(
+    session: Session, path: str, places: Sequence[tuple[int, ...]]
+) -> tuple[ValueSummary | None, str | None]:
+    try:
+        sample = read_sample(session, path, places)
+    except (IcechunkError, ValueError, OSError, NotImplementedError) as error:
+        return None, str(getattr(error, "message", None) or error)
+    return None if sample is None else summarize_values(sample), None
+
+
+def summarize_values(sample: Sample) -> ValueSummary:
+    """What decoded numbers or times are like."""
+    values, decoding = sample.values, sample.decoding
+    # What is not equal to itself is missing: NaN, and NaT among times.
+    known = values[values == values]
+    summary = ValueSummary(values.size, values.size - known.size, chunks=sample.chunks)
+    if not known.size:
+        return summary
+    least, greatest = known.min(), known.max()
+    if values.dtype.kind in "mM" or decoding.is_time:
+        return replace(summary, minimum=decoding.spell(least), maximum=decoding.spell(greatest))
+    return replace(
+        summary,
+        minimum=float(least),
+        maximum=float(greatest),
+        mean=float(known.mean(dtype=np.float64)),
+        units=decoding.units,
+    )
+
+
+def find_changes(repository: Repository, old_id: str, new_id: str) -> Diff:
+    """The changes from a snapshot to a later one; none from one to itself."""
+    if old_id == new_id:
+        return Diff()
+    return repository.diff(from_snapshot_id=old_id, to_snapshot_id=new_id)
+
+
+MOST_CELLS = 64
+"""Along each axis of the picture; larger grids are binned."""
+_KINDS = tuple(ChunkKind)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChunkMap:
+    """A grid of two axes; axes of the array before the last two lie below each other in the first."""
+
+    room: NDArray[Any]
+    """How many chunks of the array's grid each cell stands for: integers of any size."""
+    counts: dict[str, NDArray[np.int64]]
+    """How many of them have a reference, by kind."""
+    size_bytes: NDArray[np.int64]
+    """Of all of them together."""
+
+
+def map_chunks(session: Session, path: str, most_cells: int = MOST_CELLS) -> ChunkMap:
+    """The references of an array on a small grid; raises NodeNotFoundError, InvalidInputError."""
+    node, array = session.state.view.get_array(normalize(path))
+    grid = [each.num_chunks for each in array.shape]
+    rows, columns = _fold(grid)
+    height, width = min(rows, most_cells), min(columns, most_cells)
+    counts = {kind.name.lower(): np.zeros(height * width, np.int64) for kind in _KINDS}
+    size = np.zeros(height * width, np.int64)
+    for table in islice(session.state.view.tables(node), MOST_MANIFESTS):
+        cell = _cell_of(table.coordinates.astype(np.int64), grid, height, width)
+        for kind in _KINDS:
+            chosen = cell[table.kind == kind]
+            counts[kind.name.lower()] += np.bincount(chosen, minlength=len(size))
+        size += np.bincount(cell, weights=table.length, minlength=len(size)).astype(np.int64)
+    room = np.outer(_widths(rows, height), _widths(columns, width))
+    shaped = {name: each.reshape(height, width) for name, each in counts.items()}
+    return ChunkMap(room, shaped, size.reshape(height, width))
+
+
+def _fold(grid: list[int]) -> tuple[int, int]:
+    if not grid:
+        return 1, 1
+    rows = 1
+    for extent in grid[:-1]:
+        rows *= extent
+    return rows, grid[-1]
+
+
+def _cell_of(
+    coordinates: NDArray[np.int64], grid: list[int], height: int, width: int
+) -> NDArray[np.int64]:
+    rows, columns = _fold(grid)
+    # Past what int64 holds, rows are bins of fractions: a picture needs no more.
+    is_exact = rows * height < 1 << 63
+    row = np.zeros(len(coordinates), np.int64 if is_exact else np.float64)
+    for axis, extent in enumerate(grid[:-1]):
+        row = row * extent + coordinates[:, axis]
+    column = coordinates[:, -1] if grid else np.zeros(len(coordinates), np.int64)
+    at = np.minimum(row * height // max(1, rows), height - 1).astype(np.int64)
+    return at * width + column * width // max(1, columns)
+
+
+def _widths(count: int, cells: int) -> NDArray[Any]:
+    """How many of so many each cell stands for; Python's integers, of which any number can be."""
+    edges = [-(-number * count // cells) for number in range(cells + 1)]
+    return np.array([end - start for start, end in pairwise(edges)], dtype=object)
+
+
+MOST_MANIFESTS_IN_ALL = 2048
+"""References are counted in no more manifests of a version; `frazil stats` counts them all."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredArray:
+    """The chunks of an array in one version."""
+
+    path: str
+    chunks: int
+    native_bytes: int
+    inline_bytes: int
+    virtual_bytes: int
+    is_complete: bool = True
+    """Whether all of its manifests were looked at, and not just the first of very many."""
+
+    @property
+    def total_bytes(self) -> int:
+        """Of all kinds together."""
+        return self.native_bytes + self.inline_bytes + self.virtual_bytes
+
+
+def measure_arrays(
+    session: Session, most_manifests: int = MOST_MANIFESTS_IN_ALL
+) -> tuple[StoredArray, ...]:
+    """All arrays of a version, the largest first; of no more manifests than that."""
+    view = session.state.view
+    found = []
+    left = most_manifests
+    for node in view.nodes():
+        if node.array is None:
+            continue
+        chunks, sizes = 0, dict.fromkeys(ChunkKind, 0)
+        count = len(node.array.manifests)
+        looked_at = min(count, left)
+        left -= looked_at
+        # A session that writes has a table more, which takes no request.
+        for table in islice(view.tables(node), looked_at if looked_at < count else None):
+            chunks += len(table)
+            for kind in ChunkKind:
+                sizes[kind] += int(np.sum(table.length[table.kind == kind], dtype=np.uint64))
+        native, inline, virtual = (
+            sizes[each] for each in (ChunkKind.NATIVE, ChunkKind.INLINE, ChunkKind.VIRTUAL)
+        )
+        is_complete = looked_at == count
+        found.append(StoredArray(node.path, chunks, native, inline, virtual, is_complete))
+    return tuple(sorted(found, key=lambda each: (-each.total_bytes, each.path)))

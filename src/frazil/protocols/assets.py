@@ -1,0 +1,453 @@
+"""Read and write the files of one repository by id, through caches."""
+
+import logging
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
+
+from frazil.errors import FormatError, ObjectNotFoundError
+from frazil.format.files import (
+    EncodingOptions,
+    decode_manifest,
+    decode_snapshot,
+    decode_transaction_log,
+    decode_used_manifests,
+    encode_manifest,
+    encode_snapshot,
+    encode_transaction_log,
+)
+from frazil.format.header import Decoded, Dialect
+from frazil.format.ids import ChunkId, ManifestId, NodeId, SnapshotId
+from frazil.format.manifest import Manifest
+from frazil.format.snapshot import ManifestFileInfo, Snapshot
+from frazil.format.transaction_log import TransactionLog
+from frazil.storage.interface import Buffer, ByteRange, PutOptions, Storage
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+_logger = logging.getLogger("frazil.protocols.assets")
+
+
+@dataclass(frozen=True, slots=True)
+class SizeWarning:
+    """Logged once, for a value that takes more than a part of the whole cache."""
+
+    part: float
+    text: str
+    """With the places `weight` and `capacity`."""
+
+
+class WeightedCache(Generic[K, V]):
+    """The values used last, as many as their weights allow."""
+
+    def __init__(
+        self, capacity: int, weigh: Callable[[V], int], warning: SizeWarning | None = None
+    ) -> None:
+        self._capacity = capacity
+        self._warning = warning
+        self._weigh = weigh
+        self._lock = threading.Lock()
+        self._values: OrderedDict[K, tuple[V, int]] = OrderedDict()
+        self._loading: dict[K, threading.Lock] = {}
+        self._weight = 0
+
+    @property
+    def weight(self) -> int:
+        """Of all the values held."""
+        return self._weight
+
+    def find(self, key: K) -> V | None:
+        """A value, if it is held."""
+        with self._lock:
+            found = self._values.get(key)
+            if found is None:
+                return None
+            self._values.move_to_end(key)
+            return found[0]
+
+    def get(self, key: K, load: Callable[[], V]) -> V:
+        """A value, loaded if it is not held; a load that fails is tried again by the next caller."""
+        found = self.find(key)
+        if found is not None:
+            return found
+        with self._lock:
+            loading = self._loading.setdefault(key, threading.Lock())
+        with loading:
+            found = self.find(key)
+            if found is not None:
+                return found
+            try:
+                value = load()
+                self.put(key, value)
+            finally:
+                with self._lock:
+                    self._loading.pop(key, None)
+            return value
+
+    def put(self, key: K, value: V) -> None:
+        """Hold a value; one that outweighs the whole cache is not held."""
+        weight = self._weigh(value)
+        self.warn_if_large(value)
+        with self._lock:
+            _, former = self._values.pop(key, (None, 0))
+            self._weight -= former
+            if weight > self._capacity:
+                return
+            self._values[key] = (value, weight)
+            self._weight += weight
+            while self._weight > self._capacity:
+                _, (_, dropped) = self._values.popitem(last=False)
+                self._weight -= dropped
+
+    def warn_if_large(self, value: V) -> None:
+        """Log the warning once, for a value that the cache is small for."""
+        warning = self._warning
+        if warning is None:
+            return
+        weight = self._weigh(value) - 1  # one is for the value itself, however empty
+        if weight > self._capacity * warning.part:
+            self._warning = None
+            _logger.warning(warning.text.format(weight=weight, capacity=self._capacity))
+
+    def drop(self, key: K) -> None:
+        """Forget a value."""
+        with self._lock:
+            _, weight = self._values.pop(key, (None, 0))
+            self._weight -= weight
+
+
+def new_snapshot_id(dialect: Dialect) -> SnapshotId:
+    """An id that no snapshot has."""
+    return SnapshotId(os.urandom(_size(dialect)))
+
+
+def new_manifest_id(dialect: Dialect) -> ManifestId:
+    """An id that no manifest has."""
+    return ManifestId(os.urandom(_size(dialect)))
+
+
+def new_chunk_id(dialect: Dialect) -> ChunkId:
+    """An id that no chunk has."""
+    return ChunkId(os.urandom(_size(dialect)))
+
+
+def new_node_id() -> NodeId:
+    """An id that no node has, in the generations that don't number their nodes."""
+    return NodeId(os.urandom(8))
+
+
+def _size(dialect: Dialect) -> int:
+    return 16 if dialect is Dialect.DRAFT else 12
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Folders, and the ending of metadata files."""
+
+    snapshots: str
+    manifests: str
+    chunks: str
+    transactions: str | None
+    """None in the generations that keep no transaction logs."""
+    ending: str = ""
+    other_endings: tuple[str, ...] = ()
+    """What readers accept besides."""
+
+    @classmethod
+    def of(cls, dialect: Dialect) -> "Layout":
+        """The layout that goes with a dialect."""
+        if dialect is Dialect.DRAFT:
+            return _DRAFT
+        return _FIRST_ALPHA if dialect is Dialect.ALPHA_A else _FOLDERS
+
+    def snapshot_key(self, id: SnapshotId) -> str:
+        """The file of a snapshot."""
+        return f"{self.snapshots}/{id}{self.ending}"
+
+    def manifest_key(self, id: ManifestId) -> str:
+        """The file of a manifest."""
+        return f"{self.manifests}/{id}{self.ending}"
+
+    def chunk_key(self, id: ChunkId) -> str:
+        """The file of a chunk."""
+        return f"{self.chunks}/{id}"
+
+    def find_transaction_log_key(self, id: SnapshotId) -> str | None:
+        """The file of a snapshot's transaction log, where there are such files."""
+        return None if self.transactions is None else f"{self.transactions}/{id}"
+
+    def spellings(self, key: str) -> tuple[str, ...]:
+        """All the keys under which a metadata file may be found, the usual one first."""
+        stem = key.removesuffix(self.ending)
+        return (key, *(stem + ending for ending in self.other_endings))
+
+
+_FOLDERS = Layout("snapshots", "manifests", "chunks", "transactions")
+_FIRST_ALPHA = Layout("snapshots", "manifests", "chunks", None)
+_DRAFT = Layout("s", "m", "c", None, ".json", ("", ".msgpack"))
+
+T = TypeVar("T")
+
+_WITHOUT_SIZES = frozenset({Dialect.DRAFT, Dialect.ALPHA_A, Dialect.ALPHA_B, Dialect.ALPHA_C})
+_WITHOUT_COUNTS = _WITHOUT_SIZES | {Dialect.ALPHA_D, Dialect.ALPHA_E, Dialect.ALPHA_F}
+"""What snapshots of the older generations do not record of a manifest file."""
+
+
+_LARGE_SNAPSHOT = SizeWarning(
+    1 / 5,
+    "A snapshot with {weight} nodes is being loaded into the cache that can only keep {capacity}"
+    " nodes. Consider increasing num_snapshot_nodes in CachingConfig",
+)
+_LARGE_MANIFEST = SizeWarning(
+    1 / 2,
+    "A manifest with {weight} chunk references is being loaded into the cache that can only keep"
+    " {capacity} references. Consider increasing num_chunk_refs in CachingConfig",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AssetOptions:
+    """How files are written and how much of what was read is held in memory."""
+
+    encoding: EncodingOptions = field(default_factory=EncodingOptions)
+    num_snapshot_nodes: int = 500_000
+    num_chunk_refs: int = 15_000_000
+    num_transaction_changes: int = 0
+    num_bytes_chunks: int = 0
+    metadata_storage_class: str | None = None
+    chunks_storage_class: str | None = None
+
+
+class Assets:
+    """The files of one repository, in one dialect."""
+
+    def __init__(
+        self, storage: Storage, dialect: Dialect, options: AssetOptions | None = None
+    ) -> None:
+        self.storage = storage
+        self.dialect = dialect
+        self.options = options or AssetOptions()
+        self.layout = Layout.of(dialect)
+        self._chunk_options = PutOptions(storage_class=self.options.chunks_storage_class)
+        self._make_caches()
+
+    def _make_caches(self) -> None:
+        options = self.options
+        self._snapshots: WeightedCache[SnapshotId, Decoded[Snapshot]] = WeightedCache(
+            options.num_snapshot_nodes,
+            lambda decoded: 1 + len(decoded.value.nodes),
+            _LARGE_SNAPSHOT,
+        )
+        self._manifests: WeightedCache[ManifestId, Decoded[Manifest]] = WeightedCache(
+            options.num_chunk_refs, lambda decoded: 1 + len(decoded.value), _LARGE_MANIFEST
+        )
+        self._logs: WeightedCache[SnapshotId, Decoded[TransactionLog]] = WeightedCache(
+            options.num_transaction_changes, lambda decoded: 1 + _count_changes(decoded.value)
+        )
+        self._chunks: WeightedCache[tuple[ChunkId, int, int], Buffer] = WeightedCache(
+            options.num_bytes_chunks, len
+        )
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"storage": self.storage, "dialect": self.dialect, "options": self.options}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
+    # Reading
+
+    def read_snapshot(self, id: SnapshotId) -> Snapshot:
+        """A snapshot; raises ObjectNotFoundError where there is no such file."""
+        return self.read_snapshot_file(id).value
+
+    def read_snapshot_file(self, id: SnapshotId) -> Decoded[Snapshot]:
+        """A snapshot with its dialect and header."""
+        return self._snapshots.get(id, lambda: self._load_snapshot(id))
+
+    def read_snapshot_file_anew(self, id: SnapshotId) -> Decoded[Snapshot]:
+        """The same as it is now: before V2 an expiry rewrites snapshots where they are."""
+        self._snapshots.drop(id)
+        decoded = self._load_snapshot(id)
+        self._snapshots.put(id, decoded)
+        return decoded
+
+    def _load_snapshot(self, id: SnapshotId) -> Decoded[Snapshot]:
+        decoded = self._read(self.layout.snapshot_key(id), decode_snapshot)
+        if decoded.value.id == id:
+            return decoded
+        # The first alphas and the draft keep the first snapshot under a name of its own.
+        return replace(decoded, value=replace(decoded.value, id=id))
+
+    def read_used_manifests(self, id: SnapshotId) -> Sequence[ManifestFileInfo]:
+        """The manifests of a snapshot, of which nothing else is decoded, and nothing held."""
+        return self._read(self.layout.snapshot_key(id), decode_used_manifests)
+
+    def read_manifest(self, id: ManifestId) -> Manifest:
+        """A manifest; its references stay encoded until they are asked for."""
+        return self.read_manifest_file(id).value
+
+    def read_manifest_file(self, id: ManifestId) -> Decoded[Manifest]:
+        """A manifest with its dialect and header."""
+        return self._manifests.get(
+            id, lambda: self._read(self.layout.manifest_key(id), decode_manifest)
+        )
+
+    def read_manifest_data(self, id: ManifestId) -> bytes:
+        """A manifest's file as it is, for those who want to know how it was written."""
+        return bytes(self._get(self.layout.manifest_key(id)))
+
+    def read_manifests_data(self, ids: Sequence[ManifestId]) -> list[bytes]:
+        """The same of many manifests, requested at once."""
+        keys = list(map(self.layout.manifest_key, ids))
+        try:
+            return list(map(bytes, self.storage.get_many([(key, None) for key in keys])))
+        except ObjectNotFoundError:
+            return [bytes(self._get(key)) for key in keys]
+
+    def decode_manifest(self, id: ManifestId, data: bytes) -> Manifest:
+        """A manifest from its file."""
+        return self._decode(self.layout.manifest_key(id), data, decode_manifest).value
+
+    def find_cached_manifest(self, id: ManifestId) -> Manifest | None:
+        """A manifest, if it needs no request."""
+        found = self._manifests.find(id)
+        return None if found is None else found.value
+
+    def read_transaction_log(self, id: SnapshotId) -> TransactionLog:
+        """What a commit changed; raises ObjectNotFoundError where no log was kept."""
+        return self.read_transaction_log_file(id).value
+
+    def read_transaction_log_file(self, id: SnapshotId) -> Decoded[TransactionLog]:
+        """The same with its dialect and header."""
+        key = self.layout.find_transaction_log_key(id)
+        if key is None:
+            raise ObjectNotFoundError(f"{self.dialect.value} repositories keep no transaction logs")
+        return self._logs.get(
+            id, lambda: self._read(key, lambda data: decode_transaction_log(data, id))
+        )
+
+    def read_chunk(self, id: ChunkId, start: int, end: int) -> Buffer:
+        """Bytes of a chunk file; raises ObjectRangeError where it has not all of them."""
+        range = ByteRange(start, end)
+        if not self.options.num_bytes_chunks:
+            return self.storage.get(self.layout.chunk_key(id), range)
+        return self._chunks.get(
+            (id, start, end), lambda: self.storage.get(self.layout.chunk_key(id), range)
+        )
+
+    async def read_chunk_async(self, id: ChunkId, start: int, end: int) -> Buffer:
+        """`read_chunk` for an event loop."""
+        found = self._chunks.find((id, start, end)) if self.options.num_bytes_chunks else None
+        if found is None:
+            found = await self.storage.get_async(self.layout.chunk_key(id), ByteRange(start, end))
+            if self.options.num_bytes_chunks:
+                self._chunks.put((id, start, end), found)
+        return found
+
+    def _read(self, key: str, decode: Callable[[bytes], T]) -> T:
+        return self._decode(key, bytes(self._get(key)), decode)
+
+    def _decode(self, key: str, data: bytes, decode: Callable[[bytes], T]) -> T:
+        try:
+            return decode(data)
+        except FormatError as error:
+            named = FormatError(f"{key}: {error.message}", kind=error.kind)
+            # The official reports name the steps; programs look for them.
+            folder = (
+                key.partition("/")[0].removesuffix("s").replace("transaction", "transaction_log")
+            )
+            named.add_note(f"in fetch_{folder}, to get what {key} holds")
+            raise named from error
+
+    def _get(self, key: str) -> Buffer:
+        first, *others = self.layout.spellings(key)
+        try:
+            return self.storage.get(first)
+        except ObjectNotFoundError:
+            for other in others:
+                try:
+                    return self.storage.get(other)
+                except ObjectNotFoundError:
+                    continue
+            raise
+
+    # Writing
+
+    def write_snapshot(self, snapshot: Snapshot) -> None:
+        """Write a snapshot's file."""
+        data = encode_snapshot(snapshot, self.dialect, self.options.encoding)
+        self.storage.put(self.layout.snapshot_key(snapshot.id), data, self.describe("snapshot"))
+        self._snapshots.warn_if_large(Decoded(snapshot, self.dialect))
+
+    def write_manifest(self, manifest: Manifest, id: ManifestId) -> ManifestFileInfo:
+        """Write a manifest's file; gives what a snapshot records of it."""
+        data = encode_manifest(manifest, self.dialect, self.options.encoding)
+        self.storage.put(self.layout.manifest_key(id), data, self.describe("manifest"))
+        self._manifests.put(id, Decoded(manifest, self.dialect))
+        return ManifestFileInfo(
+            id,
+            None if self.dialect in _WITHOUT_SIZES else len(data),
+            None if self.dialect in _WITHOUT_COUNTS else len(manifest),
+        )
+
+    def write_transaction_log(self, log: TransactionLog) -> None:
+        """Write the log of a snapshot; nothing in the generations that keep none."""
+        key = self.layout.find_transaction_log_key(log.id)
+        if key is not None:
+            data = encode_transaction_log(log, self.dialect, self.options.encoding)
+            self.storage.put(key, data, self.describe("transaction-log"))
+
+    def write_chunk(self, data: Buffer) -> ChunkId:
+        """Write the bytes of a chunk under a new id."""
+        id = new_chunk_id(self.dialect)
+        self.storage.put(self.layout.chunk_key(id), data, self._chunk_options)
+        return id
+
+    async def write_chunk_async(self, data: Buffer) -> ChunkId:
+        """`write_chunk` for an event loop."""
+        id = new_chunk_id(self.dialect)
+        await self.storage.put_async(self.layout.chunk_key(id), data, self._chunk_options)
+        return id
+
+    def drop_snapshots(self, ids: Iterable[SnapshotId]) -> None:
+        """Forget snapshots whose files are rewritten or gone."""
+        for id in ids:
+            self._snapshots.drop(id)
+
+    def describe(self, file_type: str) -> PutOptions:
+        """What an object store shows people about a metadata file; nothing reads it."""
+        encoding = self.options.encoding
+        version = "2" if self.dialect is Dialect.V2 else "1"
+        return PutOptions(
+            metadata={
+                "icspecver": version,
+                "icclient": encoding.implementation,
+                "icfiletype": file_type,
+                "iccompalg": "zstd",
+            },
+            storage_class=self.options.metadata_storage_class,
+        )
+
+
+def _count_changes(log: TransactionLog) -> int:
+    nodes = (
+        log.new_groups, log.new_arrays, log.deleted_groups, log.deleted_arrays,
+        log.updated_groups, log.updated_arrays, log.moves,
+    )  # fmt: skip
+    return sum(map(len, nodes)) + sum(map(len, log.updated_chunks.values()))
+
+
+__all__ = [
+    "AssetOptions",
+    "Assets",
+    "Layout",
+    "new_chunk_id",
+    "new_manifest_id",
+    "new_node_id",
+    "new_snapshot_id",
+]

@@ -1,0 +1,507 @@
+"""Refs, configuration and history in files, as the generations before V2 keep them."""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from functools import cache
+from typing import Generic, TypeVar
+from urllib.parse import quote, unquote
+
+from frazil.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    FormatError,
+    ObjectExistsError,
+    ObjectNotFoundError,
+    RefNotFoundError,
+    SessionStateError,
+    SnapshotNotFoundError,
+    StorageError,
+    VersionMismatchError,
+)
+from frazil.format.config_tree import decode_config_yaml, encode_config_yaml
+from frazil.format.header import Dialect
+from frazil.format.ids import SnapshotId
+from frazil.format.metadata import JsonValue
+from frazil.format.refs import Ref, decode_ref, encode_ref
+from frazil.format.repo_info import SnapshotInfo
+from frazil.format.snapshot import Snapshot
+from frazil.protocols.assets import Assets, new_snapshot_id
+from frazil.protocols.protocol import (
+    MAIN,
+    NO_SOURCES,
+    CommitProtocol,
+    Replaced,
+    UpdatePolicy,
+    lost_source,
+    validate_folder_name,
+)
+from frazil.storage.interface import Buffer, Storage, Version, Versioned
+
+At = TypeVar("At")
+
+
+@dataclass(frozen=True, slots=True)
+class Tip(Generic[At]):
+    """Where a branch points, and what says that it still does."""
+
+    snapshot_id: SnapshotId
+    at: At
+
+
+class BranchFiles(ABC, Generic[At]):
+    """The branches of a repository. Each move has one winner."""
+
+    @abstractmethod
+    def list_names(self) -> Set[str]:
+        """The names of all branches."""
+
+    @abstractmethod
+    def find(self, name: str) -> Tip[At] | None:
+        """The tip of a branch, if there is one."""
+
+    @abstractmethod
+    def create(self, name: str, snapshot_id: SnapshotId) -> bool:
+        """Begin a branch that was not found; False if somebody else just did."""
+
+    @abstractmethod
+    def move(self, tip: Tip[At], snapshot_id: SnapshotId) -> bool:
+        """Point a branch elsewhere; False if its tip is no longer this one."""
+
+    @abstractmethod
+    def delete(self, name: str) -> None:
+        """Delete a branch that was found."""
+
+
+_PLAIN = " !$&'()+,:;=@"
+"""What is not encoded, besides letters, digits and `_.-`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefSpelling:
+    """The spelling that belongs to a storage."""
+
+    is_encoded: bool
+
+    def spell(self, name: str) -> tuple[str, ...]:
+        """All spellings of a name, the one to write first; raises InvalidInputError for no name."""
+        encoded = encode_name(validate_folder_name(name))
+        both = (encoded, name) if self.is_encoded else (name, encoded)
+        # A zero byte can stand in no key.
+        return tuple(dict.fromkeys(each for each in both if "\0" not in each))
+
+    def read(self, spelled: str) -> str:
+        """The name that was meant."""
+        name = unquote(spelled)
+        return name if self.is_encoded and encode_name(name) == spelled else spelled
+
+
+def encode_name(name: str) -> str:
+    """A name with its unusual characters percent-encoded."""
+    return quote(name, safe=_PLAIN).replace("~", "%7E")
+
+
+def find_object(storage: Storage, key: str) -> Buffer | None:
+    """An object's bytes, if there is such an object."""
+    try:
+        return storage.get(key)
+    except ObjectNotFoundError:
+        return None
+
+
+def decode_ref_file(key: str, data: Buffer) -> Ref:
+    """What a ref file says; raises FormatError that names the file."""
+    try:
+        return decode_ref(bytes(data))
+    except FormatError as error:
+        raise FormatError(f"{key}: {error.message}", kind="serialization") from error
+
+
+_TOMBSTONE = ".deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class TagLayout:
+    """Where tags are: a start and an ending around the name."""
+
+    starts: tuple[str, ...]
+    """The one to write first."""
+    ending: str
+
+
+FOLDERS = TagLayout(("refs/tag.",), "/ref.json")
+ALPHA_FOLDERS = TagLayout(("refs/tag.", "refs/tag:"), "/ref.json")
+DRAFT_FILES = TagLayout(("r/",), ".json")
+
+
+class TagFiles:
+    """The tags of a repository."""
+
+    def __init__(self, storage: Storage, layout: TagLayout) -> None:
+        self._storage = storage
+        self._layout = layout
+        self._spelling = RefSpelling(storage.has_encoded_names)
+
+    def list_names(self) -> Set[str]:
+        """The names of all tags that were not deleted."""
+        names, deleted = self._list()
+        return names - deleted
+
+    def list_deleted(self) -> dict[str, SnapshotId]:
+        """The tags that were deleted, and where they pointed."""
+        names, deleted = self._list()
+        found = {}
+        for name in names & deleted:
+            key = self.require(name)
+            found[name] = decode_ref_file(key, self._storage.get(key)).snapshot_id
+        return found
+
+    def _list(self) -> tuple[set[str], set[str]]:
+        """The names of all tags, deleted or not, and of those that were deleted."""
+        names: set[str] = set()
+        deleted: set[str] = set()
+        for start in self._layout.starts:
+            for info in self._storage.list(start):
+                rest = info.key.removeprefix(start)
+                is_deleted = rest.endswith(_TOMBSTONE)
+                spelled = self._strip(rest.removesuffix(_TOMBSTONE) if is_deleted else rest)
+                if spelled is not None:
+                    (deleted if is_deleted else names).add(self._spelling.read(spelled))
+        return names, deleted
+
+    def lookup(self, name: str) -> SnapshotId:
+        """The snapshot of a tag; raises RefNotFoundError, also for one that was deleted."""
+        for key in self._keys(name):
+            data = find_object(self._storage, key)
+            if data is not None:
+                if find_object(self._storage, key + _TOMBSTONE) is not None:
+                    break
+                return decode_ref_file(key, data).snapshot_id
+        raise RefNotFoundError(f"ref not found `{name}`: there is no such tag")
+
+    def create(self, name: str, ref: Ref) -> None:
+        """Write a tag; raises AlreadyExistsError, also for a name that was deleted."""
+        key, *others = self._keys(name)
+        taken = AlreadyExistsError(
+            f"tag already exists, tags are immutable: `{name}` exists or existed",
+            kind="tag-already-exists",
+        )
+        if any(find_object(self._storage, other) is not None for other in others):
+            raise taken
+        try:
+            self._storage.create(key, encode_ref(ref))
+        except ObjectExistsError:
+            raise taken from None
+
+    def delete(self, name: str) -> None:
+        """Put a tombstone beside a tag; raises RefNotFoundError, also for one that was deleted."""
+        key = self.require(name)
+        try:
+            self._storage.create(key + _TOMBSTONE, b"")
+        except ObjectExistsError:
+            raise RefNotFoundError(f"ref not found `{name}`: there is no such tag") from None
+
+    def require(self, name: str) -> str:
+        """The key of a tag, deleted or not; raises RefNotFoundError."""
+        for key in self._keys(name):
+            if find_object(self._storage, key) is not None:
+                return key
+        raise RefNotFoundError(f"ref not found `{name}`: there is no such tag")
+
+    def _keys(self, name: str) -> list[str]:
+        return [
+            start + spelled + self._layout.ending
+            for start in self._layout.starts
+            for spelled in self._spelling.spell(name)
+        ]
+
+    def _strip(self, rest: str) -> str | None:
+        """A name as it is spelled, if this is the file of a tag."""
+        spelled = rest.removesuffix(self._layout.ending)
+        return None if spelled == rest or "/" in spelled else spelled
+
+
+KEY = "config.yaml"
+
+# Backups count down to the year 3000, so that the newest sorts first.
+_END_OF_COUNTDOWN_MS = 32_503_680_000_000
+
+
+class ConfigFile:
+    """One `config.yaml`; a write needs to know what it replaces, so it remembers what was read."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._is_known = False
+        self._version: Version | None = None
+
+    def find(self) -> dict[str, JsonValue] | None:
+        """The configuration as a tree, if one was saved."""
+        found = self._find()
+        self._remember(None if found is None else found.version)
+        return None if found is None else decode_config_yaml(bytes(found.data))
+
+    def write(self, config: Mapping[str, JsonValue]) -> None:
+        """Save the configuration; raises ConflictError if somebody else did since it was read."""
+        if not self._is_known:
+            found = self._find()
+            self._remember(None if found is None else found.version)
+        data = encode_config_yaml(config)
+        try:
+            self._remember(self._put(data))
+        except (ObjectExistsError, VersionMismatchError) as error:
+            raise ConflictError(
+                message=f"{KEY} was saved by somebody else since it was read", kind="config-updated"
+            ) from error
+
+    def _find(self) -> Versioned | None:
+        try:
+            return self._storage.get_versioned(KEY)
+        except ObjectNotFoundError:
+            return None
+
+    def _put(self, data: Buffer) -> Version:
+        if self._version is None:
+            return self._storage.create(KEY, data)
+        self._storage.copy(KEY, _backup_key(), self._version)
+        return self._storage.replace(KEY, data, self._version)
+
+    def _remember(self, version: Version | None) -> None:
+        self._is_known = True
+        self._version = version
+
+
+def _backup_key() -> str:
+    countdown = _END_OF_COUNTDOWN_MS - time.time_ns() // 10**6
+    return f"overwritten/{KEY}.{countdown:014}.{new_snapshot_id(Dialect.V1)}"
+
+
+class SnapshotFileNotFoundError(SnapshotNotFoundError, ObjectNotFoundError):
+    """A snapshot has no file: to the official library a matter of the storage, to callers of the id."""
+
+    default_kind = ObjectNotFoundError.default_kind
+
+
+def read_snapshot(assets: Assets, id: SnapshotId) -> Snapshot:
+    """A snapshot; raises SnapshotFileNotFoundError."""
+    try:
+        return assets.read_snapshot(id)
+    except ObjectNotFoundError as error:
+        raise SnapshotFileNotFoundError(f"there is no snapshot {id}") from error
+
+
+def read_snapshot_anew(assets: Assets, id: SnapshotId) -> Snapshot:
+    """A snapshot as its file is now; raises SnapshotFileNotFoundError, also for a collected one."""
+    try:
+        return assets.read_snapshot_file_anew(id).value
+    except ObjectNotFoundError as error:
+        raise SnapshotFileNotFoundError(f"there is no snapshot {id}") from error
+
+
+def describe_snapshot(snapshot: Snapshot) -> SnapshotInfo:
+    """A snapshot without its nodes."""
+    return SnapshotInfo(
+        id=snapshot.id,
+        parent_id=snapshot.parent_id,
+        flushed_at=snapshot.flushed_at,
+        message=snapshot.message,
+        metadata=snapshot.metadata,
+    )
+
+
+def follow_parents(
+    lookup: Callable[[SnapshotId], SnapshotInfo], info: SnapshotInfo
+) -> Iterator[SnapshotInfo]:
+    """A snapshot and those before it, newest first, each by the parent that its file names."""
+    yield info
+    while info.parent_id is not None:
+        info = lookup(info.parent_id)
+        yield info
+
+
+class FileProtocol(CommitProtocol, Generic[At]):
+    """Branches, tags and the configuration in files of their own.
+
+    A second branch of a name is a ConflictError, and so is a commit to a branch that is gone: to the
+    official library both are a branch that is not where it was expected. Where parents matter, and
+    whether a snapshot is there, files are read anew: others rewrite and delete them.
+    """
+
+    def __init__(
+        self,
+        assets: Assets,
+        branches: BranchFiles[At],
+        tags: TagFiles,
+        make_ref: Callable[[SnapshotId], Ref] = Ref,
+    ) -> None:
+        super().__init__(assets)
+        self._make_ref = make_ref
+        self._branches = branches
+        self._tags = tags
+        self._config = ConfigFile(assets.storage)
+
+    def reopen(self, assets: Assets, policy: UpdatePolicy) -> "FileProtocol[At]":
+        other = self._on(assets)
+        other._config = self._config
+        return other
+
+    @abstractmethod
+    def _on(self, assets: Assets) -> "FileProtocol[At]":
+        """A protocol of the same kind."""
+
+    # Creation
+
+    def refuse_if_begun(self) -> None:
+        """Raise ConflictError where `main` is."""
+        if self._branches.find(MAIN) is not None:
+            raise self._update_conflict(MAIN, None)
+
+    def begin(self, first: SnapshotId) -> None:
+        """Let `main` point to the first snapshot; ConflictError where somebody else just did that."""
+        if not self._branches.create(MAIN, first):
+            raise self._update_conflict(MAIN, None)
+
+    # Refs
+
+    def list_branches(self) -> Set[str]:
+        return self._branches.list_names()
+
+    def list_tags(self) -> Set[str]:
+        return self._tags.list_names()
+
+    def list_deleted_tags(self) -> Mapping[str, SnapshotId]:
+        """The tags that were deleted, whose names stay taken, and where they pointed."""
+        return self._tags.list_deleted()
+
+    def lookup_branch(self, name: str) -> SnapshotId:
+        return self._require_branch(name).snapshot_id
+
+    def lookup_tag(self, name: str) -> SnapshotId:
+        return self._tags.lookup(name)
+
+    def create_branch(self, name: str, snapshot_id: SnapshotId) -> None:
+        read_snapshot_anew(self.assets, snapshot_id)
+        tip = self._branches.find(name)
+        if tip is not None or not self._branches.create(name, snapshot_id):
+            raise self._update_conflict(name, None)
+
+    def delete_branch(self, name: str) -> None:
+        if name == MAIN:
+            raise SessionStateError(f"{MAIN} branch cannot be deleted", kind="cannot-delete-main")
+        self._require_branch(name)
+        self._branches.delete(name)
+
+    def reset_branch(
+        self, name: str, snapshot_id: SnapshotId, expected: SnapshotId | None = None
+    ) -> None:
+        read_snapshot_anew(self.assets, snapshot_id)
+        tip = self._require_branch(name) if expected is None else self._branches.find(name)
+        is_expected = tip is not None and expected in (None, tip.snapshot_id)
+        if tip is None or not is_expected or not self._branches.move(tip, snapshot_id):
+            raise self._update_conflict(name, expected)
+
+    def create_tag(self, name: str, snapshot_id: SnapshotId) -> None:
+        read_snapshot_anew(self.assets, snapshot_id)
+        self._tags.create(name, self._make_ref(snapshot_id))
+
+    def delete_tag(self, name: str) -> None:
+        self._tags.delete(name)
+
+    def _require_branch(self, name: str) -> Tip[At]:
+        tip = self._branches.find(name)
+        if tip is None:
+            raise RefNotFoundError(f"ref not found `{name}`: there is no such branch")
+        return tip
+
+    # History
+
+    def lookup_snapshot(self, id: SnapshotId) -> SnapshotInfo:
+        return describe_snapshot(read_snapshot_anew(self.assets, id))
+
+    def ancestry(self, id: SnapshotId) -> Iterator[SnapshotInfo]:
+        return next(self.ancestries([id]))
+
+    def ancestries(self, ids: Iterable[SnapshotId]) -> Iterator[Iterator[SnapshotInfo]]:
+        lookup = cache(self.lookup_snapshot)
+        return (follow_parents(lookup, lookup(id)) for id in ids)
+
+    def commit(
+        self,
+        branch: str,
+        snapshot: Snapshot,
+        parent_id: SnapshotId,
+        sources: Set[SnapshotId] = NO_SOURCES,
+    ) -> None:
+        self._refuse_lost(sources)
+        self._move_on(branch, snapshot.id, parent_id)
+        try:
+            # Who collects garbage looks at the branches again after snapshots were deleted: either
+            # this commit is seen then, or it sees now what is gone.
+            self._refuse_lost(sources)
+        except SnapshotNotFoundError:
+            self._move_back(branch, snapshot.id, parent_id)
+            raise
+
+    def _move_on(self, branch: str, id: SnapshotId, parent_id: SnapshotId) -> None:
+        tip = self._branches.find(branch)
+        is_parent = tip is not None and tip.snapshot_id == parent_id
+        if tip is None or not is_parent or not self._branches.move(tip, id):
+            actual = self._find_actual(branch)
+            raise ConflictError(
+                addition=f"the tip of {branch!r} is {actual}, not the parent {parent_id}",
+                expected_parent=str(parent_id),
+                actual_parent=actual,
+            )
+
+    def _move_back(self, branch: str, id: SnapshotId, parent_id: SnapshotId) -> None:
+        tip = self._branches.find(branch)
+        if tip is not None and tip.snapshot_id == id:
+            self._branches.move(tip, parent_id)
+
+    def _refuse_lost(self, sources: Set[SnapshotId]) -> None:
+        for id in sorted(sources):
+            try:
+                read_snapshot_anew(self.assets, id)
+            except SnapshotNotFoundError as error:
+                raise lost_source(id) from error
+
+    def squash(self, branch: str, snapshot: Snapshot, replaced: Replaced) -> None:
+        self.reset_branch(branch, snapshot.id, replaced.tip)
+
+    def register(
+        self, snapshot: Snapshot, parent_id: SnapshotId, sources: Set[SnapshotId] = NO_SOURCES
+    ) -> None:
+        """Nothing to write: a snapshot's file is all that is known of it."""
+        self._refuse_lost({parent_id, *sources})
+
+    # Configuration
+
+    def read_config(self) -> dict[str, JsonValue] | None:
+        return self._config.find()
+
+    def write_config(self, config: Mapping[str, JsonValue]) -> None:
+        self._config.write(config)
+
+    # Errors
+
+    def _update_conflict(self, name: str, expected: SnapshotId | None) -> ConflictError:
+        actual = self._find_actual(name)
+        return ConflictError(
+            addition=f"the tip of {name!r} is {actual}, where {expected} was expected",
+            expected_parent=None if expected is None else str(expected),
+            actual_parent=actual,
+            kind="branch-update-conflict",
+        )
+
+    def _find_actual(self, name: str) -> str | None:
+        tip = self._branches.find(name)
+        return None if tip is None else str(tip.snapshot_id)
+
+
+def delete_files(storage: Storage, keys: Sequence[str]) -> None:
+    """Delete files; raises StorageError if one of them stays."""
+    failed = storage.delete_many(keys).failed
+    if failed:
+        reasons = "; ".join(f"{key}: {reason}" for key, reason in failed.items())
+        raise StorageError(f"could not be deleted: {reasons}")

@@ -1,0 +1,229 @@
+"""Draft and alpha: a branch moves by a new file that only one writer can create."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass
+from functools import cache
+
+from frazil.errors import InvalidInputError, ObjectExistsError
+from frazil.format.header import Dialect
+from frazil.format.ids import SnapshotId, decode_sequence, encode_base32, encode_sequence
+from frazil.format.metadata import JsonValue
+from frazil.format.refs import Ref, encode_ref
+from frazil.format.repo_info import SnapshotInfo
+from frazil.format.snapshot import Snapshot
+from frazil.protocols.assets import Assets
+from frazil.protocols.history import RecordedHistory
+from frazil.protocols.protocol import MAIN, read_clock
+from frazil.protocols.ref_files import (
+    ALPHA_FOLDERS,
+    DRAFT_FILES,
+    BranchFiles,
+    FileProtocol,
+    RefSpelling,
+    TagFiles,
+    Tip,
+    decode_ref_file,
+    delete_files,
+    describe_snapshot,
+    find_object,
+    follow_parents,
+    read_snapshot_anew,
+)
+from frazil.storage.interface import Storage
+
+_ENDING = ".json"
+_LONG_WIDTH = 13
+_NAME = re.compile(r"([0-9A-HJKMNP-TV-Z]{8}|[0-9A-HJKMNP-TV-Z]{13})\.json")
+
+
+@dataclass(frozen=True, slots=True)
+class BranchLayout:
+    """Where branches are: what stands before the name in a folder's key."""
+
+    starts: tuple[str, ...]
+    """The one to write first."""
+    reserved: "re.Pattern[str]"
+    """Names that a folder can't have here."""
+
+
+ALPHA_BRANCHES = BranchLayout(("refs/branch.", "refs/branch:"), re.compile(r"(?!)"))
+# A tag of the draft is a file beside the folders of branches.
+DRAFT_BRANCHES = BranchLayout(("r/",), re.compile(r"\.{0,2}|.*\.json", re.DOTALL))
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceFile:
+    """One file of a sequence."""
+
+    folder: str
+    number: int
+    width: int
+    """Of the name, in characters."""
+
+    @classmethod
+    def find(cls, key: str) -> "SequenceFile | None":
+        """What a key means, if it is that of such a file."""
+        folder, _, name = key.rpartition("/")
+        match = _NAME.fullmatch(name)
+        if match is None:
+            return None
+        file = cls(folder, decode_sequence(match[1]), len(match[1]))
+        return file if file.key == key else None
+
+    @property
+    def key(self) -> str:
+        """Where the file is."""
+        name = (
+            _long_name(self.number) if self.width == _LONG_WIDTH else encode_sequence(self.number)
+        )
+        return f"{self.folder}/{name}{_ENDING}"
+
+    @property
+    def next(self) -> "SequenceFile":
+        """The file that the next move writes."""
+        return SequenceFile(self.folder, self.number + 1, self.width)
+
+
+class SequencedBranches(BranchFiles[SequenceFile]):
+    """Branches as sequences of files."""
+
+    def __init__(
+        self, storage: Storage, layout: BranchLayout, make_ref: Callable[[SnapshotId], Ref]
+    ) -> None:
+        self._storage = storage
+        self._layout = layout
+        self._make_ref = make_ref
+        self._spelling = RefSpelling(storage.has_encoded_names)
+
+    def list_names(self) -> Set[str]:
+        return {
+            self._spelling.read(file.folder.removeprefix(start))
+            for start in self._layout.starts
+            for file in self._list_files(start)
+            if "/" not in file.folder.removeprefix(start)
+        }
+
+    def find(self, name: str) -> Tip[SequenceFile] | None:
+        files = self._find_files(name)
+        return self._read(files[-1]) if files else None
+
+    def find_first(self, name: str) -> SnapshotId | None:
+        """Where a branch pointed when it began, if it is there."""
+        files = self._find_files(name)
+        tip = self._read(files[0]) if files else None
+        return None if tip is None else tip.snapshot_id
+
+    def create(self, name: str, snapshot_id: SnapshotId) -> bool:
+        return self._write(SequenceFile(self._folders(name)[0], 0, 8), snapshot_id)
+
+    def move(self, tip: Tip[SequenceFile], snapshot_id: SnapshotId) -> bool:
+        return self._write(tip.at.next, snapshot_id)
+
+    def delete(self, name: str) -> None:
+        *older, newest = self._find_files(name)
+        # The newest last: a branch that is half deleted still points where it did.
+        if older:
+            delete_files(self._storage, [file.key for file in older])
+        delete_files(self._storage, [newest.key])
+
+    def _read(self, file: SequenceFile) -> Tip[SequenceFile] | None:
+        data = find_object(self._storage, file.key)
+        # Deleted since it was listed.
+        if data is None:
+            return None
+        return Tip(decode_ref_file(file.key, data).snapshot_id, file)
+
+    def _write(self, file: SequenceFile, snapshot_id: SnapshotId) -> bool:
+        try:
+            self._storage.create(file.key, encode_ref(self._make_ref(snapshot_id)))
+        except ObjectExistsError:
+            return False
+        return True
+
+    def _find_files(self, name: str) -> list[SequenceFile]:
+        """All files of a branch, oldest first; none if there is no such branch."""
+        for folder in self._folders(name):
+            files = [file for file in self._list_files(f"{folder}/") if file.folder == folder]
+            if files:
+                return sorted(files, key=lambda file: file.number)
+        return []
+
+    def _list_files(self, prefix: str) -> Iterator[SequenceFile]:
+        files = (SequenceFile.find(info.key) for info in self._storage.list(prefix))
+        return (file for file in files if file is not None)
+
+    def _folders(self, name: str) -> list[str]:
+        if self._layout.reserved.fullmatch(name):
+            raise InvalidInputError(
+                f"{name!r} can't be the name of a branch here", kind="invalid-ref-name"
+            )
+        spellings = self._spelling.spell(name)
+        return [start + spelled for start in self._layout.starts for spelled in spellings]
+
+
+def _long_name(number: int) -> str:
+    return encode_base32((2**64 - 1 - number).to_bytes(8, "big"))
+
+
+_WITHOUT_CONFIG = frozenset((Dialect.DRAFT, Dialect.ALPHA_A, Dialect.ALPHA_B))
+_WITHOUT_TOMBSTONES = frozenset(Dialect) - {Dialect.ALPHA_H, Dialect.V1, Dialect.V2}
+
+
+class SequenceProtocol(FileProtocol[SequenceFile]):
+    """Refs and history of a repository of the draft or of an alpha."""
+
+    def __init__(self, assets: Assets) -> None:
+        storage, is_draft = assets.storage, assets.dialect is Dialect.DRAFT
+        make_ref = make_timed_ref if is_draft else Ref
+        branches = SequencedBranches(
+            storage, DRAFT_BRANCHES if is_draft else ALPHA_BRANCHES, make_ref
+        )
+        tags = TagFiles(storage, DRAFT_FILES if is_draft else ALPHA_FOLDERS)
+        super().__init__(assets, branches, tags, make_ref)
+        self._sequences = branches
+
+    def _on(self, assets: Assets) -> "SequenceProtocol":
+        return SequenceProtocol(assets)
+
+    def delete_tag(self, name: str) -> None:
+        if self.dialect in _WITHOUT_TOMBSTONES:
+            raise self.unsupported("deleted tags")
+        super().delete_tag(name)
+
+    # History
+
+    def lookup_snapshot(self, id: SnapshotId) -> SnapshotInfo:
+        snapshot = read_snapshot_anew(self.assets, id)
+        if snapshot.history is None:
+            return describe_snapshot(snapshot)
+        return self._recorded_history().describe(snapshot, snapshot.history)
+
+    def ancestries(self, ids: Iterable[SnapshotId]) -> Iterator[Iterator[SnapshotInfo]]:
+        lookup = cache(self.lookup_snapshot)
+        return (self._follow(read_snapshot_anew(self.assets, id), lookup) for id in ids)
+
+    def _follow(
+        self, snapshot: Snapshot, lookup: Callable[[SnapshotId], SnapshotInfo]
+    ) -> Iterator[SnapshotInfo]:
+        if snapshot.history is None:
+            return follow_parents(lookup, describe_snapshot(snapshot))
+        return self._recorded_history().follow(snapshot, snapshot.history)
+
+    def _recorded_history(self) -> RecordedHistory:
+        return RecordedHistory(self.assets, lambda: self._sequences.find_first(MAIN))
+
+    # Configuration
+
+    def read_config(self) -> dict[str, JsonValue] | None:
+        return None if self.dialect in _WITHOUT_CONFIG else super().read_config()
+
+    def write_config(self, config: Mapping[str, JsonValue]) -> None:
+        if self.dialect in _WITHOUT_CONFIG:
+            raise self.unsupported("saved configuration")
+        super().write_config(config)
+
+
+def make_timed_ref(snapshot_id: SnapshotId) -> Ref:
+    """A ref as the draft has it, with the time at which it was written."""
+    return Ref(snapshot_id, timestamp=read_clock())

@@ -1,0 +1,497 @@
+"""V2: refs, history and state are one object, `repo`, that every operation replaces."""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Set
+from contextlib import suppress
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import partial
+
+from frazil.errors import (
+    ConflictError,
+    FormatError,
+    NotDurableError,
+    ObjectExistsError,
+    ObjectNotFoundError,
+    RepositoryNotFoundError,
+    SessionStateError,
+    StorageError,
+    VersionMismatchError,
+)
+from frazil.format.files import decode_repo_info, encode_repo_info
+from frazil.format.ids import FIRST_SNAPSHOT_ID, SnapshotId, encode_base32
+from frazil.format.metadata import JsonValue, Metadata, Value
+from frazil.format.overlays import count_loose, prepend
+from frazil.format.repo_info import (
+    RepoInfo,
+    RepoInitialized,
+    RepoStatus,
+    SnapshotInfo,
+    Update,
+    UpdateType,
+)
+from frazil.format.snapshot import Snapshot
+from frazil.format.timestamps import Nanoseconds
+from frazil.format.transaction_log import TransactionLog
+from frazil.protocols import repo_changes
+from frazil.protocols.assets import Assets
+from frazil.protocols.protocol import (
+    MAIN,
+    MICROSECOND,
+    NO_SOURCES,
+    CommitProtocol,
+    Replaced,
+    UpdatePolicy,
+    plan_pauses,
+    read_clock,
+    time_after,
+    validate_name,
+)
+from frazil.protocols.repo_changes import Change, refuse_protected
+from frazil.storage.interface import PutOptions, Version
+
+BACKUPS = "overwritten"
+"""The folder of the backups."""
+
+_LAST_MILLISECOND = 32_503_680_000_000
+"""The year 3000: counted down from, so that the newest backup is listed first."""
+
+
+def backup_name(now: Nanoseconds, id: str) -> str:
+    """The name of a backup, unique by its id."""
+    return f"repo.{_LAST_MILLISECOND - now // 1_000_000:014}.{id}"
+
+
+def newest_time(info: RepoInfo) -> Nanoseconds:
+    """When the repository was last updated."""
+    return info.latest_updates[0].updated_at if info.latest_updates else 0
+
+
+def record_update(
+    info: RepoInfo,
+    kind: UpdateType,
+    time: Nanoseconds,
+    *,
+    backup: str,
+    num_updates_per_file: int,
+) -> RepoInfo:
+    """The repo info with one more update, where `backup` is what it was before."""
+    overtaken = (replace(update, backup_path=backup) for update in info.latest_updates[:1])
+    updates = prepend((Update(kind, time), *overtaken), info.latest_updates[1:])
+    # Updates that never had a backup, as a migration makes them up, are nowhere else: they stay.
+    for index in range(num_updates_per_file, len(updates)):
+        left_out = updates[index].backup_path
+        if left_out is not None:
+            return replace(info, latest_updates=updates[:index], repo_before_updates=left_out)
+    return replace(info, latest_updates=updates)
+
+
+def read_updates(info: RepoInfo, find_backup: Callable[[str], RepoInfo | None]) -> Iterator[Update]:
+    """All updates, newest first, reading backups as they are reached; one that is gone ends them."""
+    yield from info.latest_updates
+    visited: set[str] = set()
+    name = info.repo_before_updates
+    while name is not None and name not in visited:
+        visited.add(name)
+        page = find_backup(name)
+        if page is None:
+            return
+        for update in page.latest_updates:
+            yield update if update.backup_path is not None else replace(update, backup_path=name)
+        name = page.repo_before_updates
+
+
+REPO = "repo"
+"""The key of the object."""
+
+MOST_LOOSE_SNAPSHOTS = 64
+"""More are not written one by one at every update: reading all of them back once costs less."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    version: Version
+    info: RepoInfo
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """An update that may land: what it replaces, what it writes, and the name that tells of it."""
+
+    replaced: _Found
+    backup: str
+    info: RepoInfo
+
+    @property
+    def replaced_time(self) -> Nanoseconds:
+        return newest_time(self.replaced.info)
+
+
+class RepoFile:
+    """The repo info of one repository, in storage. Threads may share it."""
+
+    def __init__(self, assets: Assets, policy: UpdatePolicy) -> None:
+        self._storage = assets.storage
+        self._assets = assets
+        self._policy = policy
+        # Replaced whole, never changed: a thread sees one that belongs together.
+        self._known: _Found | None = None
+
+    def remember(self, other: "RepoFile") -> None:
+        """Take over what another one has read of the same object."""
+        self._known = other._known
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (RepoFile, (self._assets, self._policy))
+
+    # Reading
+
+    def read(self) -> RepoInfo:
+        """The repo info as it is now; raises RepositoryNotFoundError where there is none."""
+        return self._read().info
+
+    def read_log(self) -> Iterator[Update]:
+        """All updates, newest first."""
+        return read_updates(self.read(), self._find_backup)
+
+    def exists(self) -> bool:
+        """Whether there is a repo info."""
+        try:
+            self._storage.head(REPO)
+        except ObjectNotFoundError:
+            return False
+        return True
+
+    def _read(self) -> _Found:
+        try:
+            found = self._storage.get_versioned(REPO)
+        except ObjectNotFoundError as error:
+            missing = RepositoryNotFoundError(
+                f"the repository doesn't exist: there is none in {self._storage.place}"
+            )
+            missing.add_note("make one there with Repository.create or Repository.open_or_create")
+            raise missing from error
+        known = self._known
+        if known is None or known.version != found.version:
+            known = _Found(found.version, _decode(REPO, bytes(found.data)))
+            self._known = known
+        return known
+
+    def _find_backup(self, name: str) -> RepoInfo | None:
+        key = f"{BACKUPS}/{name}"
+        try:
+            data = self._storage.get(key)
+        except ObjectNotFoundError:
+            return None
+        return _decode(key, bytes(data))
+
+    # Writing
+
+    def create(self, info: RepoInfo) -> None:
+        """Write the first repo info; raises ConflictError where there is one."""
+        try:
+            version = self._storage.create(REPO, self._encode(info), self._options())
+        except ObjectExistsError as error:
+            raise already_created() from error
+        self._known = _Found(version, info)
+
+    def update(self, change: Callable[[RepoInfo], Change]) -> RepoInfo:
+        """Apply a pure change to the repo info as it is when it is replaced; gives what was written.
+
+        A lost race runs the change again on what the winner wrote; ConflictError when too many were
+        lost. What `change` raises goes through, and nothing is written.
+        """
+        found = self._read()
+        attempts = 0
+        for pause in plan_pauses(self._policy):
+            attempt = self._plan(found, change(found.info))
+            if self._write(attempt):
+                return attempt.info
+            time.sleep(pause)
+            found = self._read()
+            if self._has_landed(attempt, found):
+                return attempt.info
+            attempts += 1
+        raise ConflictError(
+            message=f"the repository was updated by others {attempts} times in a row",
+            kind="update-attempts-exhausted",
+        )
+
+    def _plan(self, found: _Found, change: Change) -> _Attempt:
+        now = read_clock()
+        backup = backup_name(now, encode_base32(os.urandom(12)))
+        info = record_update(
+            change.info,
+            change.kind,
+            time_after(newest_time(change.info), now),
+            backup=backup,
+            num_updates_per_file=self._policy.num_updates_per_repo_info_file,
+        )
+        return _Attempt(found, backup, info)
+
+    def _write(self, attempt: _Attempt) -> bool:
+        """Whether an attempt landed; False where it lost, or where that is still to be found out."""
+        data = self._encode(attempt.info)
+        version = attempt.replaced.version
+        try:
+            self._storage.copy(REPO, f"{BACKUPS}/{attempt.backup}", version)
+            version = self._storage.replace(REPO, data, version, self._options())
+        except VersionMismatchError:
+            return False
+        except NotDurableError:  # it is there, and may be gone after a loss of power
+            raise
+        except StorageError:
+            if self._may_have_landed(attempt):
+                return True
+            raise
+        self._known = _Found(version, _settle(attempt.info, data))
+        return True
+
+    def _may_have_landed(self, attempt: _Attempt) -> bool:
+        with suppress(StorageError):
+            return self._has_landed(attempt, self._read())
+        return False
+
+    def _has_landed(self, attempt: _Attempt, found: _Found) -> bool:
+        """Whether the log since what an attempt replaced has the backup that only it made."""
+        for update in read_updates(found.info, self._find_backup):
+            if update.backup_path == attempt.backup:
+                return True
+            if update.updated_at < attempt.replaced_time:
+                return False
+        return False
+
+    def _encode(self, info: RepoInfo) -> bytes:
+        return encode_repo_info(info, self._assets.options.encoding)
+
+    def _options(self) -> PutOptions:
+        return self._assets.describe("repo-info")
+
+
+def already_created() -> ConflictError:
+    """The error of whoever comes second to create a repository."""
+    return ConflictError(
+        message="a repository was created here in the meantime", kind="repo-info-updated"
+    )
+
+
+def _settle(info: RepoInfo, data: bytes) -> RepoInfo:
+    """What was written, read back where it holds more by itself than is cheap to write again."""
+    return _decode(REPO, data) if count_loose(info.snapshots) > MOST_LOOSE_SNAPSHOTS else info
+
+
+def _decode(key: str, data: bytes) -> RepoInfo:
+    try:
+        return decode_repo_info(data).value
+    except FormatError as error:
+        raise FormatError(f"{key}: {error.message}", kind=error.kind) from error
+
+
+class V2Protocol(CommitProtocol):
+    """A V2 repository."""
+
+    def __init__(self, assets: Assets, policy: UpdatePolicy) -> None:
+        super().__init__(assets)
+        self._file = RepoFile(assets, policy)
+
+    def reopen(self, assets: Assets, policy: UpdatePolicy) -> "V2Protocol":
+        other = V2Protocol(assets, policy)
+        other._file.remember(self._file)
+        return other
+
+    def read_repo_info(self) -> RepoInfo:
+        return self._file.read()
+
+    def update(self, change: Callable[[RepoInfo], Change]) -> RepoInfo:
+        """Apply a pure change, again where a race was lost; gives the repo info that was written.
+
+        Raises ReadOnlyError unless the repository is online, ConflictError kind
+        `update-attempts-exhausted` where others are always faster, and whatever the change raises.
+        """
+        return self._file.update(partial(_change_online, change=change))
+
+    def ops_log(self) -> Iterator[Update]:
+        return self._file.read_log()
+
+    # Refs
+
+    def list_branches(self) -> Set[str]:
+        return set(self._file.read().branches)
+
+    def list_tags(self) -> Set[str]:
+        return set(self._file.read().tags)
+
+    def lookup_branch(self, name: str) -> SnapshotId:
+        return repo_changes.branch_tip(self._file.read(), name)
+
+    def lookup_tag(self, name: str) -> SnapshotId:
+        return repo_changes.tagged_snapshot(self._file.read(), name)
+
+    def create_branch(self, name: str, snapshot_id: SnapshotId) -> None:
+        validate_name(name)
+        self.update(lambda info: repo_changes.create_branch(info, name, snapshot_id))
+
+    def delete_branch(self, name: str) -> None:
+        if name == MAIN:
+            raise SessionStateError(f"{MAIN} branch cannot be deleted", kind="cannot-delete-main")
+        self.update(lambda info: repo_changes.delete_branch(info, name))
+
+    def reset_branch(
+        self, name: str, snapshot_id: SnapshotId, expected: SnapshotId | None = None
+    ) -> None:
+        self.update(lambda info: repo_changes.reset_branch(info, name, snapshot_id, expected))
+
+    def advance_branch(self, name: str, snapshot_id: SnapshotId, expected: SnapshotId) -> None:
+        self.update(lambda info: repo_changes.advance_branch(info, name, snapshot_id, expected))
+
+    def lookup_branch_to_change(self, name: str) -> SnapshotId:
+        info = self._file.read()
+        refuse_protected(info.metadata, name)
+        return repo_changes.branch_tip(info, name)
+
+    def protect_branch(self, name: str, by: str | None) -> None:
+        self.update(lambda info: repo_changes.protect_branch(info, name, by))
+
+    def unprotect_branch(self, name: str) -> None:
+        self.update(lambda info: repo_changes.unprotect_branch(info, name))
+
+    def create_tag(self, name: str, snapshot_id: SnapshotId) -> None:
+        validate_name(name)
+        self.update(lambda info: repo_changes.create_tag(info, name, snapshot_id))
+
+    def delete_tag(self, name: str) -> None:
+        self.update(lambda info: repo_changes.delete_tag(info, name))
+
+    # History
+
+    def lookup_snapshot(self, id: SnapshotId) -> SnapshotInfo:
+        return repo_changes.snapshot_info(self._file.read(), id)
+
+    def ancestry(self, id: SnapshotId) -> Iterator[SnapshotInfo]:
+        info = self._file.read()
+        return _walk(info.snapshots, repo_changes.snapshot_info(info, id))
+
+    def commit(
+        self,
+        branch: str,
+        snapshot: Snapshot,
+        parent_id: SnapshotId,
+        sources: Set[SnapshotId] = NO_SOURCES,
+    ) -> None:
+        entry = _describe(snapshot)
+        self._add(lambda info: repo_changes.commit(info, branch, entry, parent_id), sources)
+
+    def amend(
+        self,
+        branch: str,
+        snapshot: Snapshot,
+        replaced: SnapshotId,
+        sources: Set[SnapshotId] = NO_SOURCES,
+    ) -> None:
+        entry = _describe(snapshot)
+        self._add(lambda info: repo_changes.amend(info, branch, entry, replaced), sources)
+
+    def squash(self, branch: str, snapshot: Snapshot, replaced: Replaced) -> None:
+        entry = replace(_describe(snapshot), pruned_ancestor_tx_logs=replaced.lost_logs)
+        since, tip = replaced.since, replaced.tip
+        self.update(lambda info: repo_changes.squash(info, branch, entry, since, tip))
+
+    def register(
+        self, snapshot: Snapshot, parent_id: SnapshotId, sources: Set[SnapshotId] = NO_SOURCES
+    ) -> None:
+        entry = _describe(snapshot)
+        self._add(lambda info: repo_changes.register(info, entry, parent_id), sources)
+
+    def _add(self, change: Callable[[RepoInfo], Change], sources: Set[SnapshotId]) -> None:
+        """Apply a change that adds a snapshot, unless chunks of it may be deleted."""
+        self.update(lambda info: repo_changes.with_sources(info, change, sources))
+
+    # State
+
+    def refuse_unless_writable(self) -> None:
+        repo_changes.refuse_unless_online(self._file.read())
+
+    def read_config(self) -> dict[str, JsonValue] | None:
+        config = self._file.read().config
+        if config is None:
+            return None
+        tree = config.get()
+        if not isinstance(tree, dict):
+            raise FormatError("repo: the configuration is no map", kind="config-deserialization")
+        return deepcopy(tree)
+
+    def write_config(self, config: Mapping[str, JsonValue]) -> None:
+        # Of two who save a configuration the later one wins, as in the official library.
+        self.update(lambda info: repo_changes.set_config(info, config))
+
+    def update_metadata(
+        self, change: Callable[[Mapping[str, JsonValue]], Mapping[str, JsonValue]]
+    ) -> Mapping[str, JsonValue]:
+        return self.update(lambda info: repo_changes.change_metadata(info, change)).metadata
+
+    def set_status(self, status: RepoStatus) -> None:
+        # Not through `update`: a read-only repository must be able to come online again.
+        self._file.update(lambda info: repo_changes.set_status(info, status))
+
+    def set_feature_flag(self, id: int, setting: bool | None) -> None:
+        self.update(lambda info: repo_changes.set_feature_flag(info, id, setting))
+
+
+def create_v2(
+    assets: Assets, config: Mapping[str, JsonValue] | None, policy: UpdatePolicy
+) -> V2Protocol:
+    """Make a repository of one empty snapshot; ConflictError where one is or comes in between."""
+    file = RepoFile(assets, policy)
+    # Who finds a repository must not touch the first snapshot that it has.
+    if file.exists():
+        raise already_created()
+    first = Snapshot(
+        FIRST_SNAPSHOT_ID,
+        None,
+        read_clock(),
+        "Repository initialized",
+        Metadata({"__icechunk": {"is_root": True}}),
+    )
+    assets.write_snapshot(first)
+    assets.write_transaction_log(TransactionLog(first.id))
+    file.create(_first_repo_info(first, config))
+    return V2Protocol(assets, policy)
+
+
+def _first_repo_info(first: Snapshot, config: Mapping[str, JsonValue] | None) -> RepoInfo:
+    now = read_clock()
+    return RepoInfo(
+        branches={MAIN: first.id},
+        tags={},
+        deleted_tags=frozenset(),
+        snapshots={first.id: _describe(first)},
+        status=RepoStatus(set_at=now),
+        latest_updates=(Update(RepoInitialized(), now),),
+        config=None if config is None else Value(dict(config)),
+    )
+
+
+def _change_online(info: RepoInfo, change: Callable[[RepoInfo], Change]) -> Change:
+    repo_changes.refuse_unless_online(info)
+    return change(info)
+
+
+def _describe(snapshot: Snapshot) -> SnapshotInfo:
+    """A snapshot as the history lists it; its parent is entered with it."""
+    return SnapshotInfo(
+        id=snapshot.id,
+        parent_id=None,
+        flushed_at=snapshot.flushed_at // MICROSECOND * MICROSECOND,
+        message=snapshot.message,
+        metadata=snapshot.metadata,
+    )
+
+
+def _walk(
+    snapshots: Mapping[SnapshotId, SnapshotInfo], start: SnapshotInfo
+) -> Iterator[SnapshotInfo]:
+    current: SnapshotInfo | None = start
+    while current is not None:
+        yield current
+        current = None if current.parent_id is None else snapshots[current.parent_id]

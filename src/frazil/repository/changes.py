@@ -1,0 +1,563 @@
+"""Changes of a session since its base snapshot, and transaction logs of several commits as one."""
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Self, TypeVar, cast
+
+import numpy as np
+
+from frazil.format import coordinates as coords_
+from frazil.format.chunk_table import ChunkKind, ChunkRef, ChunkTable, concatenate
+from frazil.format.coordinates import Coordinates, Extents
+from frazil.format.header import Dialect
+from frazil.format.ids import ManifestId, NodeId, SnapshotId
+from frazil.format.manifest import Manifest
+from frazil.format.paths import segment_order
+from frazil.format.snapshot import ArrayData, ManifestFileInfo, ManifestRef, Node, Snapshot
+from frazil.format.transaction_log import Move, NodeType, TransactionLog
+from frazil.format.zarr_metadata import decode_zarr_json
+from frazil.protocols.assets import Assets, new_manifest_id
+from frazil.repository.zarr_keys import Coordinate
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PrewrittenManifest:
+    """A manifest of one array, written and not yet committed."""
+
+    file: ManifestFileInfo
+    extents: Extents
+    """The smallest box that holds its references."""
+    box: Extents
+    """The cell that it is for."""
+    base: tuple[ManifestId, ...] | None
+    """The manifests of the base that it was laid over; None if it can't stand for the cell any more."""
+    changed: Coordinates | None
+    """The chunks that its writer set; None for every place of `extents`."""
+    deleted: Coordinates
+    """The chunks that its writer deleted, none of which it set."""
+    bytes: int
+    """What the chunks that its writer set have in the repository's own storage."""
+
+    @property
+    def count(self) -> int:
+        """How many chunks its writer set."""
+        return coords_.count_places(self.extents) if self.changed is None else len(self.changed)
+
+    @property
+    def ref(self) -> ManifestRef:
+        """What a node has of it."""
+        return ManifestRef(self.file.id, self.extents)
+
+    @property
+    def reach(self) -> Extents:
+        """A box that holds all chunks that its writer set or deleted."""
+        if not len(self.deleted):
+            return self.extents
+        return coords_.bounding_box(np.concatenate([self.deleted, *_corners(self.extents)]))
+
+    def written(self) -> Coordinates:
+        """The chunks that its writer set."""
+        return coords_.grid_of(self.extents) if self.changed is None else self.changed
+
+    def coordinates(self) -> Coordinates:
+        """The chunks that its writer set or deleted, sorted."""
+        return coords_.unite([self.written(), self.deleted])
+
+    def has_changed(self, coordinate: Coordinate) -> bool:
+        """Whether its writer set or deleted a chunk."""
+        if coords_.find_row(self.deleted, coordinate) is not None:
+            return True
+        if not coords_.contains(self.extents, coordinate):
+            return False
+        return self.changed is None or coords_.find_row(self.changed, coordinate) is not None
+
+    def read_changes(self, assets: Assets, node_id: NodeId) -> ChunkTable:
+        """The references that its writer set."""
+        table = assets.read_manifest(self.file.id).table(node_id, len(self.box))
+        if self.changed is None:
+            return table
+        rows = table.locate(self.changed)
+        return table.take(rows[rows >= 0])
+
+    def without(self, unwanted: Coordinates) -> Self:
+        """The same less some chunks, which are no longer its writer's."""
+        kept, gone = (coords_.without(e, unwanted) for e in (self.written(), self.deleted))
+        if len(kept) == self.count and len(gone) == len(self.deleted):
+            return self
+        return replace(self, base=None, changed=kept, deleted=gone)
+
+
+def write_cell(
+    assets: Assets,
+    node_id: NodeId,
+    box: Extents,
+    base: Sequence[ManifestRef],
+    table: ChunkTable,
+    deleted: Coordinates | None = None,
+) -> PrewrittenManifest:
+    """Write the manifest of a cell: these references over those that its manifests have so far.
+
+    There must be one, and none of them at a place that is deleted.
+    """
+    gone = np.empty((0, len(box)), np.uint32) if deleted is None else deleted
+    parts = [assets.read_manifest(ref.id).table(node_id, len(box)).select(box) for ref in base]
+    merged = concatenate(parts).remove(gone).merge(table) if parts else table
+    id = new_manifest_id(assets.dialect)
+    file = assets.write_manifest(Manifest(id, {node_id: merged.compact()}), id)
+    extents = merged.extents()
+    is_all = len(merged) == len(table) == coords_.count_places(extents)
+    changed = None if is_all else table.coordinates
+    own = int(table.length[table.kind != ChunkKind.VIRTUAL].sum())
+    return PrewrittenManifest(file, extents, box, tuple(ref.id for ref in base), changed, gone, own)
+
+
+def write_part(
+    assets: Assets, node_id: NodeId, table: ChunkTable, deleted: Coordinates
+) -> PrewrittenManifest:
+    """Write a manifest of references, of which there must be one, wherever they are in an array."""
+    return replace(write_cell(assets, node_id, table.extents(), (), table, deleted), base=None)
+
+
+def _corners(box: Extents) -> list[Coordinates]:
+    first, last = [start for start, _ in box], [stop - 1 for _, stop in box]
+    return [np.array([first, last], np.uint32).reshape(2, len(box))]
+
+
+T = TypeVar("T")
+
+Columns = tuple[ChunkTable, Coordinates]
+"""What was set, and what was deleted."""
+
+_MANY = 1 << 16
+"""So many single edits are laid over the table."""
+
+
+class ChunkEdits:
+    """Edits of one array; the last edit of a chunk counts.
+
+    Threads may edit and read at once. An edit is found among the recent ones until it is in the
+    columns, and the columns change all together.
+    """
+
+    __slots__ = ("_axes", "_cells", "_columns", "_id_size", "_lock", "_recent")
+
+    def __init__(self, axes: int, id_size: int = 12) -> None:
+        self._axes = axes
+        self._id_size = id_size
+        self._lock = threading.Lock()
+        self._recent: dict[Coordinate, ChunkRef | None] = {}
+        self._cells: tuple[PrewrittenManifest, ...] = ()
+        self._columns: Columns = (
+            ChunkTable.empty(axes, id_size),
+            np.empty((0, axes), np.uint32),
+        )
+
+    def __len__(self) -> int:
+        return len(self.coordinates())
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_restore, (self._axes, self._id_size, self.settled(), self._cells))
+
+    @property
+    def axes(self) -> int:
+        """How many axes the array has."""
+        return self._axes
+
+    @property
+    def id_size(self) -> int:
+        """Bytes of a chunk id."""
+        return self._id_size
+
+    @property
+    def cells(self) -> tuple[PrewrittenManifest, ...]:
+        """What workers have written; the columns lie over it, and of two cells the later one."""
+        return self._cells
+
+    # Editing
+
+    def set(self, coordinate: Coordinate, ref: ChunkRef | None) -> None:
+        """Set a reference, or with None delete it."""
+        with self._lock:
+            self._recent[coordinate] = ref
+            if len(self._recent) >= _MANY:
+                self._settle()
+
+    def set_table(self, table: ChunkTable) -> None:
+        """Set many references at once."""
+        with self._lock:
+            written, deleted = self._settle()
+            self._columns = written.merge(table), coords_.without(deleted, table.coordinates)
+
+    def delete_many(self, coordinates: Coordinates) -> None:
+        """Delete many references at once."""
+        with self._lock:
+            written, deleted = self._settle()
+            self._columns = written.remove(coordinates), coords_.unite([deleted, coordinates])
+
+    def forget(self, coordinates: Coordinates) -> None:
+        """Take edits back, so that the base counts again at these chunks."""
+        with self._lock:
+            written, deleted = self._settle()
+            self._columns = written.remove(coordinates), coords_.without(deleted, coordinates)
+            self._cells = tuple(cell.without(coordinates) for cell in self._cells)
+
+    def adopt(self, *cells: PrewrittenManifest) -> None:
+        """Take over manifests that workers have written; no two of them have the same chunk."""
+        touching = [cell.coordinates() for cell in cells if self._may_touch(cell)]
+        if touching:
+            self.forget(coords_.unite(touching))
+        with self._lock:
+            self._cells = (*self._cells, *cells)
+
+    def _may_touch(self, cell: PrewrittenManifest) -> bool:
+        written, deleted = self.settled()
+        if len(written) or len(deleted):
+            return True
+        return any(coords_.meet(each.reach, cell.reach) for each in self._cells)
+
+    def apply(self, newer: "ChunkEdits") -> None:
+        """Lay other edits of the same array over these."""
+        self.adopt(*newer.cells)
+        written, deleted = newer.settled()
+        if len(deleted):
+            self.delete_many(deleted)
+        if len(written):
+            self.set_table(written)
+
+    # Reading
+
+    def get(self, coordinate: Coordinate, untouched: T) -> ChunkRef | T | None:
+        """What a chunk was set to, or None if it was deleted, or `untouched` if it was neither."""
+        recent = self._recent
+        if coordinate in recent:
+            return recent[coordinate]
+        written, deleted = self._columns
+        found = written.find(coordinate)
+        if found is None and coords_.find_row(deleted, coordinate) is None:
+            return untouched
+        return found
+
+    def find_cell(self, coordinate: Coordinate) -> PrewrittenManifest | None:
+        """The cell whose writer set a chunk that `get` leaves untouched."""
+        return next((cell for cell in self._cells if cell.has_changed(coordinate)), None)
+
+    def settled(self) -> Columns:
+        """All that was set, and all that was deleted, as columns; without the cells."""
+        with self._lock:
+            return self._settle()
+
+    def coordinates(self) -> Coordinates:
+        """All chunks that were set or deleted, sorted."""
+        written, deleted = self.settled()
+        cells = [cell.coordinates() for cell in self._cells]
+        return coords_.unite([written.coordinates, deleted, *cells])
+
+    def copy(self) -> "ChunkEdits":
+        """Edits that change on their own."""
+        return _restore(self._axes, self._id_size, self.settled(), self._cells)
+
+    def __iter__(self) -> Iterator[Coordinate]:
+        return iter(map(tuple, self.coordinates().tolist()))
+
+    def _settle(self) -> Columns:
+        """Move recent edits into the columns; for whoever holds the lock."""
+        recent = self._recent
+        if not recent:
+            return self._columns
+        written, deleted = self._columns
+        deletions = [key for key, ref in recent.items() if ref is None]
+        gone = np.array(deletions, np.uint32).reshape(len(deletions), self._axes)
+        refs = {k: ref for k, ref in recent.items() if ref is not None} if deletions else recent
+        table = ChunkTable.of(self._axes, cast("dict[Coordinate, ChunkRef]", refs), self._id_size)
+        kept = written.remove(gone) if len(gone) else written
+        self._columns = (
+            kept.merge(table),
+            coords_.without(coords_.unite([deleted, gone]), table.coordinates),
+        )
+        # Last, so that whoever reads meanwhile finds every edit in one place or the other.
+        self._recent = {}
+        return self._columns
+
+
+def unite(edits: Sequence[ChunkEdits]) -> ChunkEdits:
+    """All edits of one array, of which no two touch the same chunk, as one."""
+    if len(edits) == 1:
+        return edits[0]
+    written, deleted = zip(*(each.settled() for each in edits), strict=True)
+    filled = [table for table in written if len(table)] or written[:1]
+    cells = tuple(cell for each in edits for cell in each.cells)
+    first = edits[0]
+    return _restore(first.axes, first.id_size, (concatenate(filled), coords_.unite(deleted)), cells)
+
+
+def _restore(
+    axes: int, id_size: int, columns: Columns, cells: tuple[PrewrittenManifest, ...]
+) -> ChunkEdits:
+    edits = ChunkEdits(axes, id_size)
+    edits._columns, edits._cells = columns, cells
+    return edits
+
+
+@dataclass(slots=True)
+class ChangeSet:
+    """Pending edits; `nodes` is what a reader looks at, the rest is what a commit records."""
+
+    id_size: int = 12
+    """Bytes of a chunk id."""
+    nodes: dict[str, Node | None] = field(default_factory=dict)
+    """By path: nodes that are new here, or changed, or None where the base's node is gone."""
+    created: dict[NodeId, Node] = field(default_factory=dict)
+    updated: dict[NodeId, Node] = field(default_factory=dict)
+    """Nodes of the base whose metadata was set."""
+    deleted: dict[NodeId, Node] = field(default_factory=dict)
+    """Nodes of the base, as they were there."""
+    chunks: dict[NodeId, ChunkEdits] = field(default_factory=dict)
+    moved: dict[NodeId, str] = field(default_factory=dict)
+    """Where nodes of the base were before they moved."""
+    sources: set[SnapshotId] = field(default_factory=set)
+    """Snapshots that chunks were taken from: as long as the history has them, nobody deletes these."""
+
+    @classmethod
+    def of(cls, dialect: Dialect) -> Self:
+        """No changes, in the form that a dialect asks for."""
+        return cls(id_size=16 if dialect is Dialect.DRAFT else 12)
+
+    def __bool__(self) -> bool:
+        # Moves count, as officially, also those that left everything where it was.
+        return bool(self.created or self.updated or self.deleted or self.chunks or self.moved)
+
+    # Nodes
+
+    def create(self, node: Node) -> None:
+        """Add a node where there is none."""
+        self.nodes[node.path] = node
+        self.created[node.id] = node
+
+    def update(self, node: Node) -> None:
+        """Give a node other metadata."""
+        self._drop_edits_of_other_axes(node)
+        self.nodes[node.path] = node
+        if node.id in self.created:
+            self.created[node.id] = node
+        else:
+            self.updated[node.id] = node
+
+    def delete(self, node: Node) -> None:
+        """Remove one node, without those below it."""
+        self.nodes[node.path] = None
+        self.chunks.pop(node.id, None)
+        self.updated.pop(node.id, None)
+        if self.created.pop(node.id, None) is None:
+            self.deleted[node.id] = node
+
+    def move(self, node: Node, to_path: str) -> None:
+        """Put one node, without those below it, elsewhere."""
+        self.nodes[node.path] = None
+        self.nodes[to_path] = replace(node, path=to_path)
+        self.moved.setdefault(node.id, node.path)
+
+    def moves(self) -> tuple[Move, ...]:
+        """Where moved nodes came from and are, without those that are back where they were."""
+        current = {node.id: node for node in self.nodes.values() if node is not None}
+        return tuple(
+            sorted(
+                (
+                    Move(origin, current[id].path, id, _node_type(current[id]))
+                    for id, origin in self.moved.items()
+                    if current[id].path != origin
+                ),
+                key=lambda move: segment_order(move.to_path),
+            )
+        )
+
+    # Chunks
+
+    def edit_chunks(self, node: Node) -> ChunkEdits:
+        """The edits of an array, to be added to."""
+        edits = self.chunks.get(node.id)
+        if edits is None:
+            assert node.array is not None
+            edits = self.chunks[node.id] = ChunkEdits(len(node.array.shape), self.id_size)
+        return edits
+
+    def _drop_edits_of_other_axes(self, node: Node) -> None:
+        edits = self.chunks.get(node.id)
+        if edits is not None and node.array is not None and edits.axes != len(node.array.shape):
+            del self.chunks[node.id]
+
+    def changed_arrays(self) -> Iterator[NodeId]:
+        """Arrays whose manifests may have to be written anew."""
+        yield from self.chunks
+        for id, node in {**self.created, **self.updated}.items():
+            if node.array is not None and id not in self.chunks:
+                yield id
+
+    def copy(self) -> "ChangeSet":
+        """Changes that go on their own way from here."""
+        return ChangeSet(
+            self.id_size,
+            dict(self.nodes),
+            dict(self.created),
+            dict(self.updated),
+            dict(self.deleted),
+            {id: edits.copy() for id, edits in self.chunks.items()},
+            dict(self.moved),
+            set(self.sources),
+        )
+
+
+def groups_of(nodes: Mapping[NodeId, Node]) -> frozenset[NodeId]:
+    """The ids of those that are groups."""
+    return frozenset(id for id, node in nodes.items() if node.array is None)
+
+
+def arrays_of(nodes: Mapping[NodeId, Node]) -> frozenset[NodeId]:
+    """The ids of those that are arrays."""
+    return frozenset(id for id, node in nodes.items() if node.array is not None)
+
+
+def with_manifests_of(array: ArrayData, former: ArrayData) -> ArrayData:
+    """An array over the references of another state of it, if they have the same axes."""
+    if len(array.shape) != len(former.shape):
+        return replace(array, manifests=())
+    return replace(array, manifests=former.manifests)
+
+
+def _node_type(node: Node) -> NodeType:
+    return NodeType.GROUP if node.array is None else NodeType.ARRAY
+
+
+def merge_logs(logs: Sequence[TransactionLog], id: SnapshotId) -> TransactionLog:
+    """All that the logs tell, oldest first; a node may well be new and deleted at once."""
+    return TransactionLog(
+        id=id,
+        new_groups=frozenset().union(*(log.new_groups for log in logs)),
+        new_arrays=frozenset().union(*(log.new_arrays for log in logs)),
+        deleted_groups=frozenset().union(*(log.deleted_groups for log in logs)),
+        deleted_arrays=frozenset().union(*(log.deleted_arrays for log in logs)),
+        updated_groups=frozenset().union(*(log.updated_groups for log in logs)),
+        updated_arrays=frozenset().union(*(log.updated_arrays for log in logs)),
+        updated_chunks=merge_chunks(logs),
+        updated_attributes=frozenset().union(*(log.updated_attributes for log in logs)),
+        moves=chain_moves([move for log in logs for move in log.moves]),
+    )
+
+
+def merge_chunks(logs: Sequence[TransactionLog]) -> dict[NodeId, Coordinates]:
+    """The chunks that the logs, oldest first, tell of, by array, each once.
+
+    Chunks from before an array got another number of axes have no place any more and are left out.
+    """
+    parts: dict[NodeId, list[Coordinates]] = {}
+    for log in logs:
+        for node_id, coordinates in log.updated_chunks.items():
+            parts.setdefault(node_id, []).append(coordinates)
+    return {node_id: coords_.unite(_of_last_axes(blocks)) for node_id, blocks in parts.items()}
+
+
+def _of_last_axes(blocks: list[Coordinates]) -> list[Coordinates]:
+    axes = blocks[-1].shape[1]
+    return [block for block in blocks if block.shape[1] == axes]
+
+
+def updated_nodes(log: TransactionLog) -> frozenset[NodeId]:
+    """Nodes whose metadata was set; the alphas list attributes apart, and new nodes among them."""
+    attributes = log.updated_attributes - log.new_groups - log.new_arrays
+    return log.updated_groups | log.updated_arrays | attributes
+
+
+def chain_moves(moves: Sequence[Move]) -> tuple[Move, ...]:
+    """Moves one after the other as one move a node, without those that end where they started."""
+    chained: dict[object, Move] = {}
+    for move in moves:
+        key = move.node_id or move.to_path
+        first = chained.get(key)
+        origin = move.from_path if first is None else first.from_path
+        chained[key] = Move(origin, move.to_path, move.node_id, move.node_type)
+    kept = (move for move in chained.values() if move.from_path != move.to_path)
+    return tuple(sorted(kept, key=lambda move: segment_order(move.to_path)))
+
+
+def keeps_attributes_apart(dialect: Dialect) -> bool:
+    """Whether the logs of a generation have a list of their own for attributes: an alpha does."""
+    return dialect not in (Dialect.V1, Dialect.V2)
+
+
+def tell_attributes_apart(
+    log: TransactionLog, before: Mapping[NodeId, Node], after: Mapping[NodeId, Node]
+) -> TransactionLog:
+    """A log as such a generation keeps it, with new nodes in that list, too.
+
+    Of the nodes those are needed that the log says are updated.
+    """
+    attributes, metadata = set(log.new_groups | log.new_arrays), set[NodeId]()
+    for id in log.updated_groups | log.updated_arrays:
+        old, new = decode_zarr_json(before[id].user_data), decode_zarr_json(after[id].user_data)
+        if old.attributes != new.attributes:
+            attributes.add(id)
+        if replace(old, attributes=None) != replace(new, attributes=None):
+            metadata.add(id)
+    return replace(
+        log,
+        updated_groups=frozenset(),
+        updated_arrays=frozenset(metadata),
+        updated_attributes=frozenset(attributes),
+    )
+
+
+def net_log(
+    logs: Sequence[TransactionLog], base: Snapshot, tip: Snapshot, id: SnapshotId
+) -> TransactionLog:
+    """What all logs, oldest first, tell of the way from one snapshot to another.
+
+    A node that was made and deleted on the way is not in it, nor is an update of one that was made
+    or is gone; a node that was made and moved is only new.
+    """
+    before = {node.id: node for node in base.nodes.values()}
+    after = {node.id: node for node in tip.nodes.values()}
+    created = {id: after[id] for id in after.keys() - before.keys()}
+    deleted = {id: before[id] for id in before.keys() - after.keys()}
+    kept = before.keys() & after.keys()
+    return TransactionLog(
+        id=id,
+        new_groups=groups_of(created),
+        new_arrays=arrays_of(created),
+        deleted_groups=groups_of(deleted),
+        deleted_arrays=arrays_of(deleted),
+        updated_groups=_unite(log.updated_groups for log in logs) & kept,
+        updated_arrays=_unite(log.updated_arrays for log in logs) & kept,
+        updated_chunks=_unite_chunks(logs, after),
+        # The alphas list new nodes here, too.
+        updated_attributes=_unite(log.updated_attributes for log in logs) & after.keys(),
+        moves=chain_moves([describe_move(before[id], after[id]) for id in kept]),
+    )
+
+
+def describe_move(old: Node, new: Node) -> Move:
+    """Where a node was and is, which may be the same."""
+    kind = NodeType.GROUP if new.array is None else NodeType.ARRAY
+    return Move(old.path, new.path, new.id, kind)
+
+
+def _unite(ids: Iterable[frozenset[NodeId]]) -> frozenset[NodeId]:
+    return frozenset[NodeId]().union(*ids)
+
+
+def _unite_chunks(
+    logs: Sequence[TransactionLog], nodes: Mapping[NodeId, Node]
+) -> dict[NodeId, Coordinates]:
+    """The chunks of arrays that are still there, and have the axes that they had then."""
+    parts: dict[NodeId, list[Coordinates]] = {}
+    for log in logs:
+        for id, coordinates in log.updated_chunks.items():
+            if has_axes(nodes.get(id), coordinates):
+                parts.setdefault(id, []).append(coordinates)
+    return {id: coords_.unite(blocks) for id, blocks in parts.items()}
+
+
+def has_axes(node: Node | None, coordinates: Coordinates) -> bool:
+    """Whether these can be coordinates of a node's chunks."""
+    if node is None or node.array is None:
+        return False
+    return bool(coordinates.shape[1] == len(node.array.shape))

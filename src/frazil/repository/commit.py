@@ -1,0 +1,585 @@
+"""Commit, amend and flush a session: manifests, snapshot and transaction log; forks merged."""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+from frazil.errors import (
+    ConflictError,
+    IcechunkError,
+    ReadOnlyError,
+    RefNotFoundError,
+    SessionStateError,
+)
+from frazil.format.chunk_table import ChunkTable, concatenate
+from frazil.format.coordinates import Coordinates, Extents, is_inside, unite
+from frazil.format.header import Dialect
+from frazil.format.ids import ManifestId, NodeId, SnapshotId
+from frazil.format.manifest import Manifest
+from frazil.format.metadata import JsonValue, Metadata
+from frazil.format.snapshot import (
+    ArrayData,
+    ManifestFileInfo,
+    ManifestRef,
+    Node,
+    Snapshot,
+    nodes_by_path,
+)
+from frazil.format.timestamps import Nanoseconds
+from frazil.format.transaction_log import TransactionLog
+from frazil.ops import SessionMode
+from frazil.protocols.assets import Assets, new_manifest_id, new_snapshot_id
+from frazil.protocols.history import continue_history, snapshot_parent_id
+from frazil.protocols.protocol import read_clock, time_after
+from frazil.repository.changes import (
+    ChangeSet,
+    ChunkEdits,
+    PrewrittenManifest,
+    arrays_of,
+    groups_of,
+    keeps_attributes_apart,
+    merge_logs,
+    tell_attributes_apart,
+    with_manifests_of,
+)
+from frazil.repository.session_state import SessionState
+from frazil.repository.view import View, manifests_of
+from frazil.repository.zarr_keys import Cell, SplitGrid, SplitRule, plan_split
+
+SHARED_MANIFEST_DIALECTS = frozenset(
+    {
+        Dialect.DRAFT, Dialect.ALPHA_A, Dialect.ALPHA_B, Dialect.ALPHA_C, Dialect.ALPHA_D,
+        Dialect.ALPHA_E, Dialect.ALPHA_F,
+    }
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class WrittenManifests:
+    """What became of the arrays of a commit."""
+
+    refs: dict[NodeId, tuple[ManifestRef, ...]] = field(default_factory=dict)
+    """Of the arrays whose references changed."""
+    files: dict[ManifestId, ManifestFileInfo] = field(default_factory=dict)
+    """Those that were written."""
+
+
+ManifestWriter = Callable[[View, Sequence[SplitRule]], WrittenManifests]
+"""Which manifests a commit writes: those of changed arrays, or all."""
+
+
+def write_manifests(view: View, rules: Sequence[SplitRule]) -> WrittenManifests:
+    """Write the manifests of all arrays that the session changed."""
+    if view.assets.dialect in SHARED_MANIFEST_DIALECTS:
+        return write_shared_manifest(view)
+    written = WrittenManifests()
+    current = {node.id: node for node in view.changes.nodes.values() if node is not None}
+    by_id = current if view.changes.chunks.keys() <= current.keys() else _nodes_by_id(view)
+    for id in view.changes.changed_arrays():
+        node = by_id[id]
+        written.refs[id] = _write_array(view, node, rules, written.files)
+    return written
+
+
+def write_all_manifests(view: View, rules: Sequence[SplitRule]) -> WrittenManifests:
+    """Write the manifests of all arrays anew, one for each cell of today's rules that has chunks."""
+    if view.assets.dialect in SHARED_MANIFEST_DIALECTS:
+        return write_shared_manifest(view)
+    written = WrittenManifests()
+    for node in view.nodes():
+        if node.array is not None:
+            edges = plan_split(node.path, node.array, rules).edges
+            cells = sorted(view.table(node).split(edges).items())
+            written.refs[node.id] = tuple(
+                _write_manifest(view.assets, node.id, table, written.files) for _, table in cells
+            )
+    return written
+
+
+def _nodes_by_id(view: View) -> dict[NodeId, Node]:
+    return {node.id: node for node in view.nodes()}
+
+
+def _write_array(
+    view: View, node: Node, rules: Sequence[SplitRule], files: dict[ManifestId, ManifestFileInfo]
+) -> tuple[ManifestRef, ...]:
+    assert node.array is not None
+    grid = plan_split(node.path, node.array, rules)
+    if 0 in grid.shape:
+        return ()
+    refs = []
+    for part in _plan_parts(view, node, grid):
+        match part:
+            case ManifestRef():
+                refs.append(part)
+            case PrewrittenManifest():
+                files[part.file.id] = part.file
+                refs.append(part.ref)
+            case ChunkTable() if len(part):
+                refs.append(_write_manifest(view.assets, node.id, part, files))
+    return tuple(refs)
+
+
+def _write_manifest(
+    assets: Assets, node_id: NodeId, table: ChunkTable, files: dict[ManifestId, ManifestFileInfo]
+) -> ManifestRef:
+    id = new_manifest_id(assets.dialect)
+    files[id] = assets.write_manifest(Manifest(id, {node_id: table.compact()}), id)
+    return ManifestRef(id, table.extents())
+
+
+def _plan_parts(
+    view: View, node: Node, grid: SplitGrid
+) -> Iterator[ManifestRef | PrewrittenManifest | ChunkTable]:
+    """Manifests to keep, cells that are written, and tables to write, in the order of the cells.
+
+    Parts of several manifests in an unchanged cell stay apart: their boxes do not touch, which a
+    reader relies on when it takes the first box that holds a chunk.
+    """
+    assert node.array is not None
+    axes = len(grid.shape)
+    edits = view.changes.chunks.get(node.id) or ChunkEdits(axes, view.changes.id_size)
+    former = manifests_by_cell(node.array, grid, view.assets.dialect)
+    written, deleted = _split_edits(edits, grid)
+    ready = _find_ready(edits, grid, former, {*written, *deleted})
+    unready = [each for each in edits.cells if each not in ready.values()]
+    for each in unready:
+        written = _lay_under(each.read_changes(view.assets, node.id), written, deleted, grid)
+    # After all references, of which those that were set later stay.
+    for each in unready:
+        deleted = _unite_rows(deleted, grid.split(each.deleted))
+    for cell in sorted({*former, *written, *deleted, *ready}):
+        box = grid.extents(cell)
+        if cell in ready:
+            yield ready[cell]
+        elif cell in written or cell in deleted:
+            old = [_read_part(view, node, ref, box) for ref in former[cell]]
+            base = concatenate([ChunkTable.empty(axes, view.changes.id_size), *old])
+            if cell in deleted:
+                base = base.remove(deleted[cell])
+            yield base.merge(written[cell]) if cell in written else base
+        else:
+            for ref in former[cell]:
+                yield ref if is_inside(ref.extents, box) else _read_part(view, node, ref, box)
+
+
+def manifests_by_cell(
+    array: ArrayData, grid: SplitGrid, dialect: Dialect
+) -> defaultdict[Cell, list[ManifestRef]]:
+    """The manifests that may hold chunks of each cell."""
+    found: defaultdict[Cell, list[ManifestRef]] = defaultdict(list)
+    for ref in manifests_of(array, dialect):
+        for cell in grid.cells_touching(ref.extents):
+            found[cell].append(ref)
+    return found
+
+
+def _find_ready(
+    edits: ChunkEdits,
+    grid: SplitGrid,
+    former: Mapping[Cell, Sequence[ManifestRef]],
+    edited: Collection[Cell],
+) -> dict[Cell, PrewrittenManifest]:
+    """The written cells that are the whole of a cell of this grid, over this base."""
+    ready: dict[Cell, PrewrittenManifest] = {}
+    for each in edits.cells:
+        cell = tuple(start // size for (start, _), size in zip(each.box, grid.sizes, strict=True))
+        base = tuple(ref.id for ref in former.get(cell, ()))
+        if each.box == grid.extents(cell) and each.base == base and cell not in edited:
+            # Two workers' manifests of one cell know nothing of each other.
+            if cell in ready:
+                return {}
+            ready[cell] = each
+    for each in edits.cells:
+        if each not in ready.values():
+            for cell in grid.cells_touching(each.reach):
+                ready.pop(cell, None)
+    return ready
+
+
+def _lay_under(
+    table: ChunkTable,
+    written: Mapping[Cell, ChunkTable],
+    deleted: Mapping[Cell, Coordinates],
+    grid: SplitGrid,
+) -> dict[Cell, ChunkTable]:
+    """References of a worker among the edits by cell, which lie over them."""
+    found = dict(written)
+    for cell, part in table.select(grid.everything).split(grid.edges).items():
+        kept = part.remove(deleted[cell]) if cell in deleted else part
+        found[cell] = kept.merge(written[cell]) if cell in written else kept
+    return found
+
+
+def _read_part(view: View, node: Node, ref: ManifestRef, box: Extents) -> ChunkTable:
+    table = view.assets.read_manifest(ref.id).table(node.id, len(box))
+    return table if is_inside(ref.extents, box) else table.select(box)
+
+
+def _split_edits(
+    edits: ChunkEdits, grid: SplitGrid
+) -> tuple[dict[Cell, ChunkTable], dict[Cell, Coordinates]]:
+    """Edits by cell; those outside of the grid are dropped."""
+    written, deleted = edits.settled()
+    return written.select(grid.everything).split(grid.edges), grid.split(deleted)
+
+
+def _unite_rows(
+    one: Mapping[Cell, Coordinates], other: Mapping[Cell, Coordinates]
+) -> dict[Cell, Coordinates]:
+    both = {cell: unite([one[cell], other[cell]]) for cell in one.keys() & other.keys()}
+    return {**one, **other, **both}
+
+
+def write_shared_manifest(view: View) -> WrittenManifests:
+    """Write one manifest with the references of all arrays, to which every array points."""
+    arrays = [node for node in view.nodes() if node.array is not None]
+    tables = {node.id: view.table(node) for node in arrays}
+    filled = {id: table.compact() for id, table in tables.items() if len(table)}
+    if not filled:
+        return WrittenManifests({node.id: () for node in arrays})
+    id = new_manifest_id(view.assets.dialect)
+    info = view.assets.write_manifest(Manifest(id, filled), id)
+    refs = (ManifestRef(id, ()),)
+    return WrittenManifests({node.id: refs for node in arrays}, {id: info})
+
+
+_MANY_CHUNKS = 100_000
+"""A log of so many is worth a thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitText:
+    """What a person says about a commit."""
+
+    message: str
+    metadata: Mapping[str, JsonValue]
+
+
+def write_commit(
+    view: View,
+    text: CommitText,
+    rules: Sequence[SplitRule],
+    *,
+    started_at: Nanoseconds,
+    write: ManifestWriter = write_manifests,
+) -> tuple[Snapshot, TransactionLog]:
+    """Write all files of a commit but the one that makes it a commit."""
+    id = new_snapshot_id(view.assets.dialect)
+    log = build_log(view, id)
+    if sum(map(len, log.updated_chunks.values())) < _MANY_CHUNKS:
+        snapshot = build_snapshot(view, write(view, rules), text, id=id, started_at=started_at)
+        write_files(view.assets, snapshot, log)
+        return snapshot, log
+    # Both take long, and most of it outside of Python.
+    with ThreadPoolExecutor(1) as pool:
+        logging = pool.submit(view.assets.write_transaction_log, log)
+        snapshot = build_snapshot(view, write(view, rules), text, id=id, started_at=started_at)
+        view.assets.write_snapshot(snapshot)
+        logging.result()
+    return snapshot, log
+
+
+def write_files(assets: Assets, snapshot: Snapshot, log: TransactionLog) -> None:
+    """Write a snapshot and its transaction log."""
+    assets.write_snapshot(snapshot)
+    assets.write_transaction_log(log)
+
+
+def build_snapshot(
+    view: View,
+    manifests: WrittenManifests,
+    text: CommitText,
+    *,
+    id: SnapshotId,
+    started_at: Nanoseconds,
+) -> Snapshot:
+    """The snapshot that a session's changes make of its base."""
+    dialect, parent = view.assets.dialect, view.snapshot
+    nodes = [_with_manifests(node, manifests) for node in view.nodes()]
+    return Snapshot(
+        id=id,
+        parent_id=snapshot_parent_id(parent, dialect),
+        flushed_at=time_after(parent.flushed_at, read_clock()),
+        message=text.message,
+        metadata=Metadata(text.metadata),
+        nodes=nodes_by_path(nodes),
+        manifest_files=_manifest_files(nodes, manifests, parent),
+        history=continue_history(view.assets, parent.id, started_at),
+    )
+
+
+def _with_manifests(node: Node, manifests: WrittenManifests) -> Node:
+    refs = manifests.refs.get(node.id)
+    if refs is None or node.array is None:
+        return node
+    return replace(node, array=replace(node.array, manifests=refs))
+
+
+def _manifest_files(
+    nodes: Sequence[Node], manifests: WrittenManifests, parent: Snapshot
+) -> tuple[ManifestFileInfo, ...]:
+    """The files that the nodes point to, by id."""
+    known = {info.id: info for info in parent.manifest_files} | manifests.files
+    used: set[ManifestId] = set()
+    for node in nodes:
+        if node.array is not None:
+            used.update(ref.id for ref in node.array.manifests)
+    return tuple(known.get(id) or ManifestFileInfo(id) for id in sorted(used))
+
+
+def build_log(view: View, snapshot_id: SnapshotId) -> TransactionLog:
+    """What a session changed."""
+    changes = view.changes
+    log = TransactionLog(
+        id=snapshot_id,
+        new_groups=groups_of(changes.created),
+        new_arrays=arrays_of(changes.created),
+        deleted_groups=groups_of(changes.deleted),
+        deleted_arrays=arrays_of(changes.deleted),
+        updated_groups=groups_of(changes.updated),
+        updated_arrays=arrays_of(changes.updated),
+        updated_chunks={id: edits.coordinates() for id, edits in changes.chunks.items()},
+        moves=changes.moves(),
+    )
+    if not keeps_attributes_apart(view.assets.dialect):
+        return log
+    former = {node.id: node for node in view.snapshot.nodes.values()}
+    return tell_attributes_apart(log, former, changes.updated)
+
+
+def commit(
+    state: SessionState,
+    text: CommitText,
+    *,
+    allow_empty: bool = False,
+    write: ManifestWriter = write_manifests,
+) -> SnapshotId:
+    """Make the session's changes the tip of its branch; raises ConflictError if somebody was first."""
+    with state.lock:
+        branch = require_branch(state)
+        _refuse_nothing(state, allow_empty=allow_empty)
+        _refuse_moved_branch(state, branch)
+        snapshot, _ = _write_commit(state, text, write)
+        state.context.protocol.commit(branch, snapshot, state.view.snapshot_id, state.sources)
+        state.finish(snapshot)
+    return snapshot.id
+
+
+def amend(
+    state: SessionState,
+    text: CommitText,
+    *,
+    allow_empty: bool = False,
+    write: ManifestWriter = write_manifests,
+) -> SnapshotId:
+    """Replace the tip of the session's branch by one that has the session's changes as well."""
+    protocol = state.context.protocol
+    if protocol.dialect is not Dialect.V2:
+        raise protocol.unsupported("amend")
+    with state.lock:
+        branch = require_branch(state)
+        _refuse_nothing(state, allow_empty=allow_empty)
+        replaced = state.view.snapshot_id
+        if protocol.lookup_snapshot(replaced).parent_id is None:
+            raise SessionStateError(
+                "the first commit in the repository cannot be an amend, create a new commit instead",
+                kind="no-amend-for-initial-commit",
+            )
+        _refuse_moved_branch(state, branch)
+        former = state.assets.read_transaction_log(replaced)
+        if former.moves and state.mode is not SessionMode.rearrange:
+            raise SessionStateError(
+                "the last commit moved nodes: only a rearrange session can amend it",
+                kind="rearrange-session-only",
+            )
+        manifests = write(state.view, state.context.settings.split_sizes)
+        id = new_snapshot_id(protocol.dialect)
+        snapshot = build_snapshot(state.view, manifests, text, id=id, started_at=state.started_at)
+        log = merge_logs([former, build_log(state.view, snapshot.id)], snapshot.id)
+        write_files(state.assets, snapshot, log)
+        protocol.amend(branch, snapshot, replaced, state.sources)
+        state.finish(snapshot)
+    return snapshot.id
+
+
+def flush(state: SessionState, text: CommitText) -> SnapshotId:
+    """Write a snapshot of the session to which no branch or tag points."""
+    if state.is_fork:
+        raise IcechunkError(
+            "cannot flush a forked session: merge it into its session and flush that"
+        )
+    with state.lock:
+        parent_id = state.view.snapshot_id
+        snapshot, _ = _write_commit(state, text)
+        state.context.protocol.register(snapshot, parent_id, state.sources)
+        state.assets.storage.flush()
+        state.finish(snapshot)
+    return snapshot.id
+
+
+def describe(
+    state: SessionState, message: str, metadata: Mapping[str, JsonValue] | None
+) -> CommitText:
+    """The text of a commit, with the repository's default metadata under its own."""
+    defaults = state.context.default_commit_metadata
+    return CommitText(message, {**defaults, **(metadata or {})})
+
+
+def _write_commit(
+    state: SessionState, text: CommitText, write: ManifestWriter = write_manifests
+) -> tuple[Snapshot, object]:
+    rules = state.context.settings.split_sizes
+    return write_commit(state.view, text, rules, started_at=state.started_at, write=write)
+
+
+def require_branch(state: SessionState) -> str:
+    """The branch that a session commits to; raises SessionStateError where there is none."""
+    if state.branch is None:
+        raise SessionStateError(
+            "commits are not allowed on read-only or forked sessions: merge a fork into the session"
+            " that it came from, and commit that",
+            kind="commit-not-allowed",
+        )
+    return state.branch
+
+
+def _refuse_nothing(state: SessionState, *, allow_empty: bool) -> None:
+    if not state.changes and not allow_empty:
+        raise SessionStateError(
+            "cannot commit, no changes made to the session: allow_empty=True commits all the same",
+            kind="no-changes-to-commit",
+        )
+
+
+def _refuse_moved_branch(state: SessionState, branch: str) -> None:
+    """A commit that can't land is not worth writing files for."""
+    try:
+        tip = state.context.protocol.lookup_branch_to_change(branch)
+    except RefNotFoundError:
+        return  # what a branch that is gone means differs between the generations
+    if tip != state.view.snapshot_id:
+        raise conflict(branch, state.view.snapshot_id, tip)
+
+
+def conflict(branch: str, expected: SnapshotId, actual: SnapshotId) -> ConflictError:
+    """The error that says that a branch has moved."""
+    return ConflictError(
+        expected_parent=str(expected),
+        actual_parent=str(actual),
+        addition=f"branch {branch!r} is at {actual}, no more at {expected}, where this session started",
+    )
+
+
+def fork(state: SessionState) -> SessionState:
+    """A session that can be pickled and written to, but not committed."""
+    if state.is_read_only:
+        raise SessionStateError(
+            "cannot fork a read-only session: it needs no fork, it can be pickled as it is",
+            kind="cannot-fork-read-only-session",
+        )
+    with state.lock:
+        snapshot = state.view.snapshot
+        if state.changes:
+            rules = state.context.settings.split_sizes
+            snapshot, _ = write_commit(
+                state.view, CommitText("fork", {}), rules, started_at=state.started_at
+            )
+        forked = SessionState(state.context, snapshot, is_fork=True)
+        forked.origins = state.origins | state.changes.sources
+    return forked
+
+
+def merge(state: SessionState, other: SessionState) -> None:
+    """Take over the changes of a fork; where both set a chunk, the fork's counts."""
+    _refuse_merge(state, other)
+    with state.lock, other.lock:
+        theirs = other.changes
+        _refuse_meeting(state.view, theirs)
+        paths = _paths_of(other.view, theirs.chunks.keys())
+        for node in theirs.deleted.values():
+            _delete(state, node)
+        for node in theirs.created.values():
+            state.changes.create(node)
+        for node in theirs.updated.values():
+            _update(state, node)
+        state.changes.sources |= theirs.sources
+        for id, edits in theirs.chunks.items():
+            node = state.view.get_node(paths[id])
+            state.changes.edit_chunks(node).apply(edits)
+
+
+def _refuse_merge(state: SessionState, other: SessionState) -> None:
+    if state.is_read_only:
+        raise ReadOnlyError(
+            "Read only sessions cannot modify the repository: they can't take over changes"
+        )
+    if SessionMode.rearrange in (state.mode, other.mode):
+        raise SessionStateError("rearrange sessions can't be merged", kind="rearrange-session-only")
+    if state.is_fork and not other.is_fork:
+        raise SessionStateError(
+            "cannot merge a branch session into a fork session: a fork can take over the changes of"
+            " forks only",
+            kind="merge-not-allowed",
+        )
+
+
+def _refuse_meeting(view: View, theirs: ChangeSet) -> None:
+    """Raise where both sides made, changed, or one changed and the other deleted the same node."""
+    ours = view.changes
+    made = [n.path for n in theirs.created.values() if _is_another(ours.nodes.get(n.path), n)]
+    if made:
+        raise _failed("several writers created", made)
+    changed = [
+        node.path
+        for id, node in theirs.updated.items()
+        if id in ours.updated and ours.updated[id].user_data != node.user_data
+    ]
+    if changed:
+        raise _failed("several writers updated", changed)
+    gone = _deleted_and_touched(ours, theirs) + _deleted_and_touched(theirs, ours)
+    if gone:
+        raise _failed("one writer deleted and another one modified", gone)
+
+
+def _deleted_and_touched(one: ChangeSet, other: ChangeSet) -> list[str]:
+    """Paths of nodes that one deleted and the other changed, or made anew."""
+    touched = other.updated.keys() | other.chunks.keys()
+    made = {node.path for node in other.created.values()}
+    return [n.path for id, n in one.deleted.items() if id in touched or n.path in made]
+
+
+def _is_another(ours: Node | None, theirs: Node) -> bool:
+    """Whether two sides made a node at one path; a fork that is merged twice brings the same one."""
+    return ours is not None and (ours.id, ours.user_data) != (theirs.id, theirs.user_data)
+
+
+def _failed(what: str, paths: list[str]) -> SessionStateError:
+    return SessionStateError(
+        f"failed to merge sessions: {what} {', '.join(sorted(paths))}", kind="merge-failed"
+    )
+
+
+def _paths_of(view: View, wanted: Collection[NodeId]) -> dict[NodeId, str]:
+    if not wanted:
+        return {}
+    return {node.id: node.path for node in view.nodes()}
+
+
+def _delete(state: SessionState, node: Node) -> None:
+    mine = state.view.find_node(node.path)
+    if mine is not None and mine.id == node.id:
+        state.changes.delete(mine)
+
+
+def _update(state: SessionState, node: Node) -> None:
+    mine = state.view.get_node(node.path)
+    state.changes.update(node_over(node, mine))
+
+
+def node_over(node: Node, other: Node) -> Node:
+    """A node's metadata over the references of the same node elsewhere."""
+    if node.array is None or other.array is None:
+        return node
+    return replace(node, array=with_manifests_of(node.array, other.array))

@@ -1,0 +1,287 @@
+"""Decide how changes of a session and of another commit conflict, and what a solver resolves."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from frazil.conflicts import (
+    BasicConflictSolver,
+    Conflict,
+    ConflictDetector,
+    ConflictSolver,
+    ConflictType,
+    VersionSelection,
+)
+from frazil.errors import InvalidTypeError
+from frazil.format import coordinates as coords_
+from frazil.format.coordinates import Coordinates
+from frazil.format.ids import NodeId
+from frazil.format.paths import ROOT, parent_path
+from frazil.format.snapshot import Node
+from frazil.format.transaction_log import TransactionLog
+from frazil.repository.changes import ChangeSet, arrays_of, groups_of, updated_nodes
+
+
+@dataclass(frozen=True, slots=True)
+class Ours:
+    """A session's changes, the nodes that they are based on, and the arrays whose chunks changed."""
+
+    changes: ChangeSet
+    base: Mapping[str, Node]
+    edited: Mapping[NodeId, Node]
+
+
+@dataclass(frozen=True, slots=True)
+class Theirs:
+    """What one commit changed, and the nodes that it left."""
+
+    log: TransactionLog
+    nodes: Mapping[str, Node]
+
+    @property
+    def updated(self) -> frozenset[NodeId]:
+        """Nodes whose metadata was set."""
+        return updated_nodes(self.log)
+
+    def is_gone(self, node: Node) -> bool:
+        """Whether a node of our base is not there any more."""
+        found = self.nodes.get(node.path)
+        return found is None or found.id != node.id
+
+
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """A conflict, before it is told to anybody."""
+
+    conflict_type: ConflictType
+    path: str
+    node_id: NodeId | None = None
+    chunks: Coordinates | None = None
+
+    def tell(self) -> Conflict:
+        """As users see it."""
+        chunks = None if self.chunks is None else self.chunks.tolist()
+        return Conflict(self.conflict_type, self.path, chunks)
+
+
+def describe_ours(changes: ChangeSet, base: Mapping[str, Node]) -> Ours:
+    """Our side of a comparison."""
+    nodes = {node.id: node for node in changes.nodes.values() if node is not None}
+    if not changes.chunks.keys() <= nodes.keys():
+        nodes = {node.id: node for node in base.values()} | nodes
+    return Ours(changes, base, {id: nodes[id] for id in changes.chunks})
+
+
+def find_clashes(ours: Ours, theirs: Theirs) -> list[Clash]:
+    """All conflicts, in the order of the rules, and by path."""
+    if theirs.log.moves:
+        # The official library names no path either: none means the same to both sides.
+        return [Clash(ConflictType.MoveOperationCannotBeRebased, "")]
+    return [
+        clash
+        for rule in _RULES
+        for clash in sorted(rule(ours, theirs), key=lambda clash: clash.path)
+    ]
+
+
+# Nodes of ours
+
+
+def _new_on_existing(ours: Ours, theirs: Theirs) -> Iterator[Clash]:
+    for node in ours.changes.created.values():
+        found = theirs.nodes.get(node.path)
+        if found is not None and found.id not in ours.changes.deleted:
+            yield Clash(ConflictType.NewNodeConflictsWithExistingNode, node.path, node.id)
+
+
+def _new_in_invalid_group(ours: Ours, theirs: Theirs) -> Iterator[Clash]:
+    for node in ours.changes.created.values():
+        for path in _ancestors(node.path):
+            if _is_array(theirs, path) or _is_lost(ours, theirs, path):
+                yield Clash(ConflictType.NewNodeInInvalidGroup, path, node.id)
+                break
+
+
+def _is_array(theirs: Theirs, path: str) -> bool:
+    found = theirs.nodes.get(path)
+    return found is not None and found.array is not None
+
+
+def _is_lost(ours: Ours, theirs: Theirs, path: str) -> bool:
+    """Whether a group that we have is not there any more."""
+    return path in ours.base and path not in ours.changes.nodes and path not in theirs.nodes
+
+
+def _double_update(ours: Ours, theirs: Theirs) -> Iterator[Clash]:
+    for id in ours.changes.updated.keys() & theirs.updated:
+        path = ours.changes.updated[id].path
+        yield Clash(ConflictType.ZarrMetadataDoubleUpdate, path, id)
+
+
+def _update_of_deleted_array(ours: Ours, theirs: Theirs) -> Iterator[Clash]:
+    for node in ours.changes.updated.values():
+        if node.array is not None and theirs.is_gone(node):
+            yield Clash(ConflictType.ZarrMetadataUpdateOfDeletedArray, node.path, node.id)
+
+
+def _update_of_deleted_group(ours: Ours, theirs: Theirs) -> Iterator[Clash]:
+    for node in ours.changes.updated.values():
+        if node.array is None and theirs.is_gone(node):
+            yield Clash(ConflictType.ZarrMetadataUpdateOfDeletedGroup, node.path, node.id)
+
+
+# Chunks of ours
+
+
+def _chunks_in_deleted_array(ours: Ours, theirs: Theirs) -> Iterator[Clash]:
+    for id, node in ours.edited.items():
+        if id not in ours.changes.created and theirs.is_gone(node):
+            yield Clash(ConflictType.ChunksUpdatedInDeletedArray, node.path, id)
+
+
+def _chunks_in_updated_array(ours: Ours, theirs: Theirs) -> Iterator[Clash]:
+    for id in ours.edited.keys() & theirs.updated:
+        yield Clash(ConflictType.ChunksUpdatedInUpdatedArray, ours.edited[id].path, id)
+
+
+def _chunk_double_update(ours: Ours, theirs: Theirs) -> Iterator[Clash]:
+    for id in ours.edited.keys() & theirs.log.updated_chunks.keys():
+        both = _common(ours.changes.chunks[id].coordinates(), theirs.log.updated_chunks[id])
+        if len(both):
+            yield Clash(ConflictType.ChunkDoubleUpdate, ours.edited[id].path, id, both)
+
+
+# Deletions of ours
+
+
+def _delete_of_updated_array(ours: Ours, theirs: Theirs) -> Iterator[Clash]:
+    changed = theirs.updated | theirs.log.updated_chunks.keys()
+    for id in arrays_of(ours.changes.deleted):
+        path = ours.changes.deleted[id].path
+        if changed & {id, _find_id(theirs, path)}:
+            yield Clash(ConflictType.DeleteOfUpdatedArray, path, id)
+
+
+def _find_id(theirs: Theirs, path: str) -> NodeId | None:
+    """What is at a path now: they may have put another node in the place of the one we know."""
+    found = theirs.nodes.get(path)
+    return None if found is None else found.id
+
+
+def _delete_of_updated_group(ours: Ours, theirs: Theirs) -> Iterator[Clash]:
+    groups = groups_of(ours.changes.deleted)
+    changed = theirs.updated | (_groups_with_new_nodes(ours, theirs) if groups else frozenset())
+    for id in groups & changed:
+        yield Clash(ConflictType.DeleteOfUpdatedGroup, ours.changes.deleted[id].path, id)
+
+
+def _groups_with_new_nodes(ours: Ours, theirs: Theirs) -> frozenset[NodeId]:
+    """The groups of our deletions right above which something of theirs would be left hanging."""
+    new = theirs.log.new_groups | theirs.log.new_arrays
+    paths = [node.path for node in theirs.nodes.values() if node.id in new]
+    return frozenset(
+        found.id
+        for path in paths
+        if (found := find_deleted_above(ours.changes, theirs.nodes, path)) is not None
+    )
+
+
+def find_deleted_above(changes: ChangeSet, nodes: Mapping[str, Node], path: str) -> Node | None:
+    """The nearest group above one of their nodes that our changes delete."""
+    for above in _ancestors(path):
+        node = nodes.get(above)
+        if node is not None and node.id in changes.deleted:
+            return node
+    return None
+
+
+# Moves of ours
+
+
+def _moves(ours: Ours, theirs: Theirs) -> Iterator[Clash]:
+    """Moves of what is gone, to where something is, into what is gone, and from above what is new."""
+    if not ours.changes.moved:
+        return
+    origins = set(ours.changes.moved.values())
+    places = {move.to_path for move in ours.changes.moves()}
+    problems = [path for path in origins if theirs.is_gone(ours.base[path])]
+    problems += [path for path in places if path in theirs.nodes and path not in origins]
+    problems += [path for path in map(parent_path, places) if not _is_group(ours, theirs, path)]
+    problems += [
+        path for path in theirs.nodes if path not in origins and parent_path(path) in origins
+    ]
+    for path in dict.fromkeys(problems):
+        yield Clash(ConflictType.MoveOperationCannotBeRebased, path)
+
+
+def _is_group(ours: Ours, theirs: Theirs, path: str) -> bool:
+    found = ours.changes.nodes.get(path) or theirs.nodes.get(path)
+    return found is not None and found.array is None
+
+
+Rule = Callable[[Ours, Theirs], Iterator[Clash]]
+
+_RULES: tuple[Rule, ...] = (
+    _new_on_existing,
+    _new_in_invalid_group,
+    _double_update,
+    _update_of_deleted_array,
+    _update_of_deleted_group,
+    _chunks_in_deleted_array,
+    _chunks_in_updated_array,
+    _chunk_double_update,
+    _delete_of_updated_array,
+    _delete_of_updated_group,
+    _moves,
+)
+
+
+def _ancestors(path: str) -> Iterator[str]:
+    """Paths above one, the nearest first."""
+    while path != ROOT:
+        path = parent_path(path)
+        yield path
+
+
+def _common(ours: Coordinates, theirs: Coordinates) -> Coordinates:
+    """Rows of both, sorted; none where an array has got other axes."""
+    if ours.shape[1] != theirs.shape[1]:
+        return ours[:0]
+    return ours[coords_.locate(theirs, ours) >= 0]
+
+
+def plan_solution(
+    clashes: Sequence[Clash], solver: ConflictSolver
+) -> dict[NodeId, Coordinates] | None:
+    """The chunks of ours to give up, by array; None if the solver may not decide about a conflict."""
+    given_up: dict[NodeId, Coordinates] = {}
+    for clash in clashes:
+        if not _may_solve(clash, solver):
+            return None
+        if clash.chunks is not None and _takes_theirs(solver):
+            assert clash.node_id is not None
+            given_up[clash.node_id] = clash.chunks
+    return given_up
+
+
+def _may_solve(clash: Clash, solver: ConflictSolver) -> bool:
+    if isinstance(solver, ConflictDetector):
+        return False
+    if not isinstance(solver, BasicConflictSolver):
+        raise InvalidTypeError(
+            f"{solver!r} is neither a ConflictDetector nor a BasicConflictSolver"
+        )
+    match clash.conflict_type:
+        case ConflictType.ChunkDoubleUpdate:
+            return solver.on_chunk_conflict is not VersionSelection.Fail
+        case ConflictType.DeleteOfUpdatedArray:
+            return not solver.fail_on_delete_of_updated_array
+        case ConflictType.DeleteOfUpdatedGroup:
+            return not solver.fail_on_delete_of_updated_group
+    return False
+
+
+def _takes_theirs(solver: ConflictSolver) -> bool:
+    return (
+        isinstance(solver, BasicConflictSolver)
+        and solver.on_chunk_conflict is VersionSelection.UseTheirs
+    )

@@ -1,0 +1,160 @@
+"""Open and create repositories: from a storage and a configuration to a context for sessions."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from frazil.config.saved_config import decode_config, encode_config
+from frazil.config.settings import (
+    Attribution,
+    EffectiveConfig,
+    RepositoryConfig,
+    close_prefix,
+    merge_configs,
+    resolve_config,
+)
+from frazil.credentials import AnyCredential
+from frazil.format.files import EncodingOptions
+from frazil.format.header import Dialect
+from frazil.format.metadata import JsonValue
+from frazil.protocols.assets import AssetOptions, Assets
+from frazil.protocols.detection import create_repository, open_protocol
+from frazil.protocols.protocol import CommitProtocol, UpdatePolicy
+from frazil.repository.session_state import RepositoryContext
+from frazil.storage.interface import Storage
+from frazil.virtual.access import VirtualChunkAccess
+
+_logger = logging.getLogger("frazil.repository")
+
+Authorizations = Mapping[str, AnyCredential | None]
+"""Credentials by the prefix of the container that they are for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An open repository, and how it was opened."""
+
+    storage: Storage
+    context: RepositoryContext
+    authorizations: Authorizations = field(default_factory=dict)
+    attribution: Attribution = field(default_factory=Attribution)
+
+    @property
+    def protocol(self) -> CommitProtocol:
+        """Refs and history."""
+        return self.context.protocol
+
+
+def open_repository(
+    storage: Storage,
+    config: RepositoryConfig | None = None,
+    authorizations: Authorizations | None = None,
+    attribution: Attribution | None = None,
+) -> Opened:
+    """Open the repository in a storage, whatever its generation; raises RepositoryNotFoundError."""
+    protocol = open_protocol(storage)
+    saved = protocol.read_config()
+    merged = _layer(storage, None if saved is None else decode_config(saved), config)
+    return _make_context(storage, protocol, merged, authorizations or {}, attribution)
+
+
+def create(
+    storage: Storage,
+    dialect: Dialect,
+    config: RepositoryConfig | None = None,
+    authorizations: Authorizations | None = None,
+    attribution: Attribution | None = None,
+    *,
+    check_clean_root: bool = True,
+) -> Opened:
+    """Make a repository; its configuration is saved if it says anything of its own."""
+    _logger.debug("Creating Repository in %s", storage.place)
+    merged = _layer(storage, None, config)
+    says_something = config is not None and config != RepositoryConfig.default()
+    protocol = create_repository(
+        storage,
+        dialect,
+        asset_options(resolve_config(merged)),
+        update_policy(resolve_config(merged)),
+        encode_config(merged) if says_something else None,
+        check_clean_root,
+    )
+    return _make_context(storage, protocol, merged, authorizations or {}, attribution)
+
+
+def reopen(
+    opened: Opened,
+    config: RepositoryConfig | None = None,
+    authorizations: Authorizations | None = None,
+) -> Opened:
+    """The same repository with another configuration or other credentials."""
+    before = opened.context.config
+    merged = before if config is None else before.merge(config)
+    chosen = opened.authorizations if authorizations is None else authorizations
+    return _make_context(opened.storage, opened.protocol, merged, chosen, opened.attribution)
+
+
+def _layer(
+    storage: Storage, saved: RepositoryConfig | None, given: RepositoryConfig | None
+) -> RepositoryConfig:
+    merged = RepositoryConfig(storage=storage.default_settings())
+    if saved is not None:
+        # Old repositories have containers saved that no release accepts any more.
+        merged = merge_configs(merged, saved)
+    return merged if given is None else merged.merge(given)
+
+
+def _make_context(
+    storage: Storage,
+    protocol: CommitProtocol,
+    config: RepositoryConfig,
+    authorizations: Authorizations,
+    attribution: Attribution | None,
+) -> Opened:
+    settings = resolve_config(config)
+    labels = attribution or Attribution()
+    used = storage.with_settings(settings.storage).with_user_agent(labels.user_agent)
+    assets = Assets(used, protocol.dialect, asset_options(settings))
+    virtual = VirtualChunkAccess(
+        {each.url_prefix: each for each in settings.containers},
+        {close_prefix(prefix): each for prefix, each in authorizations.items()},
+    )
+    virtual.validate()
+    context = RepositoryContext(
+        protocol.reopen(assets, update_policy(settings)), config, settings, virtual
+    )
+    return Opened(storage, context, dict(authorizations), labels)
+
+
+def asset_options(settings: EffectiveConfig) -> AssetOptions:
+    """How files are written and held."""
+    caching, storage = settings.caching, settings.storage
+    return AssetOptions(
+        encoding=EncodingOptions(
+            compression_level=settings.compression_level,
+            location_compression=settings.location_compression,
+        ),
+        num_snapshot_nodes=caching.num_snapshot_nodes,
+        num_chunk_refs=caching.num_chunk_refs,
+        num_transaction_changes=caching.num_transaction_changes,
+        num_bytes_chunks=caching.num_bytes_chunks,
+        metadata_storage_class=storage.metadata_storage_class or storage.storage_class,
+        chunks_storage_class=storage.chunks_storage_class or storage.storage_class,
+    )
+
+
+def update_policy(settings: EffectiveConfig) -> UpdatePolicy:
+    """How often a lost race is run again."""
+    retries = settings.repo_update_retries
+    return UpdatePolicy(
+        max_tries=retries.max_tries,
+        initial_backoff_seconds=retries.initial_backoff_ms / 1000,
+        max_backoff_seconds=retries.max_backoff_ms / 1000,
+        num_updates_per_repo_info_file=settings.num_updates_per_repo_info_file,
+    )
+
+
+def saved_config(protocol: CommitProtocol) -> RepositoryConfig | None:
+    """The configuration that was saved with a repository."""
+    tree: Mapping[str, JsonValue] | None = protocol.read_config()
+    return None if tree is None else decode_config(dict(tree))

@@ -1,0 +1,192 @@
+"""Diff a session, or two snapshots."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+
+import numpy as np
+from numpy.typing import NDArray
+
+from frazil.errors import InvalidInputError, ObjectNotFoundError
+from frazil.format import coordinates as coords_
+from frazil.format.chunk_table import ChunkKind, ChunkTable
+from frazil.format.coordinates import Coordinates
+from frazil.format.ids import NodeId, SnapshotId
+from frazil.format.ragged import Strings, unite
+from frazil.format.repo_info import SnapshotInfo
+from frazil.format.snapshot import ArrayData, Node, Snapshot
+from frazil.format.transaction_log import Move, TransactionLog
+from frazil.protocols.assets import Assets
+from frazil.protocols.protocol import CommitProtocol
+from frazil.protocols.ref_files import read_snapshot
+from frazil.repository.changes import ChangeSet, merge_chunks, updated_nodes
+from frazil.repository.conflict_rules import describe_ours
+from frazil.repository.session_state import SessionState
+from frazil.repository.view import View
+from frazil.snapshots import Diff
+
+
+def compare_snapshots(assets: Assets, old: Snapshot, new: Snapshot) -> Diff:
+    """What became of one snapshot's nodes and chunks in another."""
+    # Numbers of nodes are used again after a deletion, so that a node is its path and its id.
+    before = {(node.path, node.id): node for node in old.nodes.values()}
+    after = {(node.path, node.id): node for node in new.nodes.values()}
+    created = [after[key] for key in after.keys() - before.keys()]
+    deleted = [before[key] for key in before.keys() - after.keys()]
+    kept = [(before[key], after[key]) for key in after.keys() & before.keys()]
+    updated = [node for former, node in kept if former.user_data != node.user_data]
+    old_view = View(assets, old, ChangeSet.of(assets.dialect))
+    new_view = View(assets, new, ChangeSet.of(assets.dialect))
+    chunks = {node.path: new_view.table(node).coordinates for node in created if node.array}
+    chunks |= {
+        node.path: changed_chunks(old_view.table(former), new_view.table(node))
+        for former, node in kept
+        if former.array and node.array and _may_differ(former.array, node.array)
+    }
+    return Diff(
+        new_groups=group_paths(created),
+        new_arrays=array_paths(created),
+        deleted_groups=group_paths(deleted),
+        deleted_arrays=array_paths(deleted),
+        updated_groups=group_paths(updated),
+        updated_arrays=array_paths(updated),
+        chunk_coordinates={path: found for path, found in chunks.items() if len(found)},
+    )
+
+
+def _may_differ(old: ArrayData, new: ArrayData) -> bool:
+    """False where the same manifests are read through the same grid."""
+    return (old.manifests, old.shape) != (new.manifests, new.shape)
+
+
+def group_paths(nodes: Iterable[Node]) -> set[str]:
+    """The paths of those that are groups."""
+    return {node.path for node in nodes if node.array is None}
+
+
+def array_paths(nodes: Iterable[Node]) -> set[str]:
+    """The paths of those that are arrays."""
+    return {node.path for node in nodes if node.array is not None}
+
+
+def changed_chunks(old: ChunkTable, new: ChunkTable) -> Coordinates:
+    """Where references were added, replaced or removed."""
+    if old.axes != new.axes:
+        return new.coordinates
+    rows = old.locate(new.coordinates)
+    former, current = old.take(rows[rows >= 0]), new.take(rows >= 0)
+    replaced = current.coordinates[_differ(former, current)]
+    removed = coords_.without(old.coordinates, new.coordinates)
+    return coords_.unite([new.coordinates[rows < 0], replaced, removed])
+
+
+def _differ(old: ChunkTable, new: ChunkTable) -> NDArray[np.bool_]:
+    """Which rows of two tables of equal coordinates refer to something else."""
+    differ: NDArray[np.bool_] = (old.kind != new.kind) | (old.length != new.length)
+    differ |= (old.offset != new.offset) & (new.kind != ChunkKind.INLINE)
+    differ |= np.any(old.chunk_id != new.chunk_id, axis=1)
+    differ |= old.last_modified != new.last_modified
+    differ |= _texts_differ(old.locations, old.location, new.locations, new.location)
+    differ |= _texts_differ(old.etags, old.etag, new.etags, new.etag)
+    for row in np.flatnonzero((new.kind == ChunkKind.INLINE) & ~differ).tolist():
+        differ[row] = old.ref(row) != new.ref(row)
+    return differ
+
+
+def _texts_differ(
+    old: Strings, old_codes: NDArray[np.int32], new: Strings, new_codes: NDArray[np.int32]
+) -> NDArray[np.bool_]:
+    _, (old_numbers, new_numbers) = unite([old, new])
+    # The last number stands for -1, "no text", which indexes from the end.
+    return np.asarray(
+        np.append(old_numbers, -1)[old_codes] != np.append(new_numbers, -1)[new_codes], np.bool_
+    )
+
+
+def status(state: SessionState) -> Diff:
+    """What a session has changed, without deletions of what its base has lost by itself."""
+    changes, base = state.changes, state.view.snapshot.nodes
+    edited = describe_ours(changes, base).edited
+    deleted = [node for node in changes.deleted.values() if _is_in(base, node)]
+    return Diff(
+        new_groups=group_paths(changes.created.values()),
+        new_arrays=array_paths(changes.created.values()),
+        deleted_groups=group_paths(deleted),
+        deleted_arrays=array_paths(deleted),
+        updated_groups=group_paths(changes.updated.values()),
+        updated_arrays=array_paths(changes.updated.values()),
+        chunk_coordinates={
+            edited[id].path: edits.coordinates() for id, edits in changes.chunks.items()
+        },
+        moved_nodes=_list_moves(changes.moves()),
+    )
+
+
+def diff(protocol: CommitProtocol, from_id: SnapshotId, to_id: SnapshotId) -> Diff:
+    """What commits changed after one snapshot, up to and with another.
+
+    Raises InvalidInputError unless the first is an ancestor of the second, SnapshotNotFoundError.
+    Logs of expired commits that are gone are left out.
+    """
+    protocol.lookup_snapshot(from_id)
+    infos = commits_between(protocol, from_id, to_id)
+    assets = protocol.assets
+    old, new = read_snapshot(assets, from_id), read_snapshot(assets, to_id)
+    if assets.layout.transactions is None:
+        return compare_snapshots(assets, old, new)
+    logs = [log for info in infos for log in _read_logs(assets, info)]
+    return describe_logs(
+        logs, {node.id: node for node in (*old.nodes.values(), *new.nodes.values())}
+    )
+
+
+def describe_logs(logs: list[TransactionLog], nodes: Mapping[NodeId, Node]) -> Diff:
+    """All that logs, newest first, tell about nodes that are known; moves keep that order."""
+    new = _known(nodes, (log.new_groups | log.new_arrays for log in logs))
+    deleted = _known(nodes, (log.deleted_groups | log.deleted_arrays for log in logs))
+    updated = _known(nodes, map(updated_nodes, logs))
+    chunks = merge_chunks(logs[::-1])
+    return Diff(
+        new_groups=group_paths(new),
+        new_arrays=array_paths(new),
+        deleted_groups=group_paths(deleted),
+        deleted_arrays=array_paths(deleted),
+        updated_groups=group_paths(updated),
+        updated_arrays=array_paths(updated),
+        chunk_coordinates={nodes[id].path: chunks[id] for id in chunks.keys() & nodes.keys()},
+        moved_nodes=_list_moves(move for log in logs for move in log.moves),
+    )
+
+
+def commits_between(
+    protocol: CommitProtocol, from_id: SnapshotId, to_id: SnapshotId
+) -> list[SnapshotInfo]:
+    """The commits after a snapshot, newest first; raises InvalidInputError unless it is an ancestor."""
+    infos: list[SnapshotInfo] = []
+    for info in protocol.ancestry(to_id):
+        if info.id == from_id and infos:
+            return infos
+        infos.append(info)
+    raise InvalidInputError(
+        f"`to` snapshot ancestry doesn't include `from`: no commits lead from {from_id} to {to_id}",
+        kind="bad-snapshot-chain-for-diff",
+    )
+
+
+def _read_logs(assets: Assets, info: SnapshotInfo) -> Iterator[TransactionLog]:
+    for id in info.pruned_ancestor_tx_logs:
+        with suppress(ObjectNotFoundError):
+            yield assets.read_transaction_log(id)
+    yield assets.read_transaction_log(info.id)
+
+
+def _known(nodes: Mapping[NodeId, Node], ids: Iterable[frozenset[NodeId]]) -> list[Node]:
+    return [nodes[id] for id in frozenset[NodeId]().union(*ids) & nodes.keys()]
+
+
+def _is_in(nodes: Mapping[str, Node], node: Node) -> bool:
+    found = nodes.get(node.path)
+    return found is not None and found.id == node.id
+
+
+def _list_moves(moves: Iterable[Move]) -> list[tuple[str, str]]:
+    return [(move.from_path, move.to_path) for move in moves]

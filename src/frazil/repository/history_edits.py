@@ -1,0 +1,263 @@
+"""Edit history: cherry-pick, squash, fast-forward."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from frazil.conflicts import ConflictSolver, ConflictType
+from frazil.errors import ConflictError, DivergedError, InvalidInputError, ObjectNotFoundError
+from frazil.format.ids import SnapshotId
+from frazil.format.metadata import JsonValue, Metadata
+from frazil.format.repo_info import SnapshotInfo
+from frazil.format.snapshot import Node, Snapshot
+from frazil.format.transaction_log import TransactionLog
+from frazil.ops import SessionMode
+from frazil.protocols.assets import Assets, new_snapshot_id
+from frazil.protocols.history import continue_history, snapshot_parent_id
+from frazil.protocols.protocol import CommitProtocol, Replaced, read_clock, time_after
+from frazil.protocols.ref_files import read_snapshot
+from frazil.protocols.repo_changes import RESERVED
+from frazil.repository.changes import ChangeSet, net_log
+from frazil.repository.commit import CommitText, commit, write_files
+from frazil.repository.conflict_rules import (
+    Clash,
+    Theirs,
+    describe_ours,
+    find_clashes,
+    plan_solution,
+)
+from frazil.repository.diff import commits_between
+from frazil.repository.rebase import (
+    compare_for,
+    expired_parent,
+    failed,
+    find_steps,
+    read_changes,
+    rebase_changes,
+)
+from frazil.repository.session_state import RepositoryContext, SessionState
+
+_TRIES = 1000
+"""As often as a commit with rebase, before somebody else's commits are too many."""
+
+
+_OF_LIBRARIES = frozenset(("__icechunk", RESERVED))
+
+
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """A commit as it is to be done again."""
+
+    id: SnapshotId
+    parent: Snapshot
+    changes: ChangeSet
+    text: CommitText
+
+
+def cherry_pick(
+    context: RepositoryContext,
+    id: SnapshotId,
+    onto: str,
+    message: str | None,
+    solver: ConflictSolver,
+) -> SnapshotId:
+    """Commit the changes of a commit to a branch; gives the id of the new one.
+
+    Raises RebaseFailedError for conflicts that the solver may not decide and for moves,
+    SessionStateError if nothing is left to be done or the commit's parent has expired, ReadOnlyError
+    for a protected branch, SnapshotNotFoundError if garbage collection took the commit before this
+    one landed. A commit that lands meanwhile is picked onto in turn.
+    """
+    protocol = context.protocol
+    if context.assets.layout.transactions is None:
+        raise protocol.unsupported("cherry-pick")
+    protocol.refuse_unless_writable()
+    tip = protocol.lookup_branch_to_change(onto)
+    picked = _read_whole(context, id, message)
+    for _ in range(_TRIES):
+        try:
+            return _commit(context, picked, onto, tip, solver)
+        except ConflictError as error:
+            if error.kind != ConflictError.default_kind:
+                raise
+        tip = protocol.lookup_branch_to_change(onto)
+    return _commit(context, picked, onto, tip, solver)
+
+
+def _commit(
+    context: RepositoryContext, picked: Picked, onto: str, tip: SnapshotId, solver: ConflictSolver
+) -> SnapshotId:
+    base = read_snapshot(context.assets, tip)
+    state = SessionState(context, base, mode=SessionMode.writable, branch=onto)
+    state.set_base(base, put_onto(picked, base, context.assets, solver))
+    return commit(state, picked.text)
+
+
+def put_onto(picked: Picked, tip: Snapshot, assets: Assets, solver: ConflictSolver) -> ChangeSet:
+    """A commit's changes over another snapshot; raises RebaseFailedError."""
+    changes = picked.changes.copy()
+    theirs = Theirs(compare_for(changes, assets, picked.parent, tip), tip.nodes)
+    clashes = [
+        *find_clashes(describe_ours(changes, picked.parent.nodes), theirs),
+        *_find_moved_twins(changes, tip),
+    ]
+    given_up = plan_solution(clashes, solver)
+    if given_up is None:
+        raise failed(tip.id, clashes)
+    for id, coordinates in given_up.items():
+        changes.chunks[id].forget(coordinates)
+    return _without_nothing(rebase_changes(changes, tip.nodes), tip.nodes)
+
+
+def _find_moved_twins(changes: ChangeSet, tip: Snapshot) -> list[Clash]:
+    """Nodes of ours that the branch has already, and elsewhere: an id can't be in two places."""
+    kind = ConflictType.NewNodeConflictsWithExistingNode
+    return [
+        Clash(kind, node.path, node.id)
+        for node in tip.nodes.values()
+        if node.id in changes.created and changes.created[node.id].path != node.path
+    ]
+
+
+def _without_nothing(changes: ChangeSet, nodes: Mapping[str, Node]) -> ChangeSet:
+    """Changes without deletions of what is not there, and without arrays that kept no edit."""
+    there = {node.id for node in nodes.values()}
+    changes.deleted = {id: node for id, node in changes.deleted.items() if id in there}
+    changes.chunks = {id: edits for id, edits in changes.chunks.items() if len(edits)}
+    return changes
+
+
+def _read_whole(context: RepositoryContext, id: SnapshotId, message: str | None) -> Picked:
+    try:
+        return _read(context, id, message)
+    except ObjectNotFoundError:
+        # If the commit is being collected, this says so.
+        context.protocol.lookup_snapshot(id)
+        raise
+
+
+def _read(context: RepositoryContext, id: SnapshotId, message: str | None) -> Picked:
+    assets = context.assets
+    info = context.protocol.lookup_snapshot(id)
+    snapshot, log = read_snapshot(assets, id), assets.read_transaction_log(id)
+    parent = _read_parent(assets, info)
+    paths = {node.id: node.path for node in parent.nodes.values()}
+    moved = [
+        Clash(ConflictType.MoveOperationCannotBeRebased, node.path, node.id)
+        for node in snapshot.nodes.values()
+        if paths.get(node.id, node.path) != node.path
+    ]
+    if moved:
+        raise failed(id, moved)
+    text = CommitText(info.message if message is None else message, _describe(context, info))
+    changes = read_changes(assets, parent, snapshot, log)
+    changes.sources.add(id)
+    return Picked(id, parent, changes, text)
+
+
+def _read_parent(assets: Assets, info: SnapshotInfo) -> Snapshot:
+    """The snapshot that a commit was made on, also if it has expired and is not collected yet."""
+    if info.parent_id is None:
+        raise InvalidInputError(
+            f"{info.id} is the first snapshot, and changed nothing", kind="invalid-snapshot-id"
+        )
+    *_, parent_id = (info.parent_id, *info.pruned_ancestor_tx_logs)
+    try:
+        return assets.read_snapshot(parent_id)
+    except ObjectNotFoundError as error:
+        raise expired_parent(info.id) from error
+
+
+def _describe(context: RepositoryContext, info: SnapshotInfo) -> Mapping[str, JsonValue]:
+    """The metadata of the commit, over the defaults, and where it comes from."""
+    # What libraries say there is about how that commit was made, not about what it did.
+    said = {name: value for name, value in info.metadata.items() if name not in _OF_LIBRARIES}
+    origin = {"cherry_picked_from": str(info.id)}
+    return {**context.default_commit_metadata, **said, RESERVED: origin}
+
+
+def squash(
+    context: RepositoryContext,
+    branch: str,
+    since: SnapshotId,
+    message: str | None,
+    metadata: Mapping[str, JsonValue],
+) -> SnapshotId:
+    """Make one commit of all that a branch has after a snapshot; gives its id.
+
+    Raises InvalidInputError unless the snapshot is an ancestor of the tip, ReadOnlyError for a
+    protected branch, ConflictError if somebody commits meanwhile: then the branch has that commit.
+    """
+    protocol, assets = context.protocol, context.assets
+    protocol.refuse_unless_writable()
+    tip_id = protocol.lookup_branch_to_change(branch)
+    commits = commits_between(protocol, since, tip_id)[::-1]
+    base, tip = read_snapshot(assets, since), read_snapshot(assets, tip_id)
+    text = list_messages(commits) if message is None else message
+    said = {**context.default_commit_metadata, **metadata}
+    snapshot = _build(base, tip, CommitText(text, said), assets)
+    logs, lost = _read_logs(assets, commits)
+    write_files(assets, snapshot, net_log(logs, base, tip, snapshot.id))
+    protocol.squash(branch, snapshot, Replaced(since, tip_id, lost))
+    return snapshot.id
+
+
+def list_messages(commits: Sequence[SnapshotInfo]) -> str:
+    """What a commit says that takes the place of others, oldest first."""
+    if len(commits) == 1:
+        return commits[0].message
+    lines = [f"- {commit.message}" for commit in commits]
+    return "\n".join([f"Squashed {len(commits)} commits:", "", *lines])
+
+
+def _build(base: Snapshot, tip: Snapshot, text: CommitText, assets: Assets) -> Snapshot:
+    """The tip's nodes and manifests right after the base."""
+    now = read_clock()
+    return replace(
+        tip,
+        id=new_snapshot_id(assets.dialect),
+        parent_id=snapshot_parent_id(base, assets.dialect),
+        flushed_at=time_after(tip.flushed_at, now),
+        message=text.message,
+        metadata=Metadata(text.metadata),
+        history=continue_history(assets, base.id, now),
+    )
+
+
+def _read_logs(
+    assets: Assets, commits: Iterable[SnapshotInfo]
+) -> tuple[list[TransactionLog], tuple[SnapshotId, ...]]:
+    """The logs of commits, in their order, and the ids of those that are gone with expired ones."""
+    logs: list[TransactionLog] = []
+    lost: list[SnapshotId] = []
+    if assets.layout.transactions is None:
+        return logs, ()
+    for info in commits:
+        for id in info.pruned_ancestor_tx_logs:
+            try:
+                logs.append(assets.read_transaction_log(id))
+            except ObjectNotFoundError:
+                lost.append(id)
+        logs.append(assets.read_transaction_log(info.id))
+    return logs, tuple(lost)
+
+
+def fast_forward(protocol: CommitProtocol, branch: str, to: str) -> SnapshotId:
+    """Move a branch, also a protected one, to the tip of another; gives that tip.
+
+    Raises DivergedError if the branch has commits that the other has not, and ConflictError if it gets
+    one meanwhile.
+    """
+    tip, target = protocol.lookup_branch(branch), protocol.lookup_branch(to)
+    if tip == target:
+        return target
+    # An expiry may have taken the tip out of the ancestry, but not out of the list of logs.
+    if find_steps(protocol.ancestry(target), {tip}) is None:
+        raise DivergedError(
+            message=f"branch {branch!r} can't be moved on to {target}, the tip of {to!r}: its own"
+            f" tip {tip} is no ancestor of that, so that commits would be lost; cherry-pick"
+            " commits instead, or reset the branch",
+            expected_parent=str(tip),
+            actual_parent=str(target),
+        )
+    protocol.advance_branch(branch, target, tip)
+    return target

@@ -1,0 +1,114 @@
+"""Open repositories and versions of them by URL."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from frazil.config.settings import Attribution, RepositoryConfig
+from frazil.credentials import AnyCredential
+from frazil.errors import InvalidInputError, RefNotFoundError
+from frazil.format.ids import SnapshotId
+from frazil.repository.repository import Repository
+from frazil.repository.session import Session
+from frazil.storage.constructors import storage_from_url
+from frazil.urls import BranchRef, Location, NamedRef, Ref, SnapshotRef, TagRef, parse_location
+from frazil.virtual.access import default_credential
+
+EVERY_CONTAINER = "*"
+"""In place of a prefix: all containers that a repository declares."""
+
+
+def open_repository(
+    url: Location,
+    config: RepositoryConfig | None = None,
+    authorize_virtual_chunk_access: Mapping[str, AnyCredential | None] | None = None,
+    attribution: Attribution | None = None,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Repository:
+    """Open the repository at a URL that names no version; raises RepositoryNotFoundError.
+
+    `storage_options` are arguments of the function that makes the storage, such as `s3_storage`.
+    """
+    parsed = parse_location(url)
+    if parsed.ref is not None:
+        raise InvalidInputError(f"{parsed} names a version, which open_session reads")
+    storage = storage_from_url(parsed, **(storage_options or {}))
+    return Repository.open(storage, config, authorize_virtual_chunk_access, attribution)
+
+
+def open_session(
+    url: Location,
+    config: RepositoryConfig | None = None,
+    authorize_virtual_chunk_access: Mapping[str, AnyCredential | None] | None = None,
+    attribution: Attribution | None = None,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Session:
+    """A session that reads the version that a URL names, or else the branch main."""
+    parsed = parse_location(url)
+    storage = storage_from_url(parsed, **(storage_options or {}))
+    repository = Repository.open(storage, config, authorize_virtual_chunk_access, attribution)
+    return read_version(repository, parsed.ref)
+
+
+def read_version(repository: Repository, ref: Ref | None) -> Session:
+    """A session that reads a version of a repository, or else the branch main."""
+    match ref:
+        case None:
+            return repository.readonly_session("main")
+        case BranchRef(name, as_of):
+            return repository.readonly_session(name, as_of=as_of)
+        case TagRef(name):
+            return repository.readonly_session(tag=name)
+        case SnapshotRef(id):
+            return repository.readonly_session(snapshot_id=id)
+        case NamedRef(name):
+            return repository.readonly_session(snapshot_id=_find_snapshot(repository, name))
+
+
+def authorize(repository: Repository, prefixes: Sequence[str]) -> Repository:
+    """The repository, allowed to read from containers with what the environment knows of them."""
+    containers = repository.config.virtual_chunk_containers or {}
+    wanted = [*containers] if EVERY_CONTAINER in prefixes else list(prefixes)
+    unknown = [prefix for prefix in wanted if prefix not in containers]
+    if unknown:
+        declared = ", ".join(sorted(containers)) or "none"
+        raise InvalidInputError(
+            f"authorize={','.join(unknown)}: the repository declares no such container, but {declared}"
+        )
+    more = {prefix: default_credential(containers[prefix]) for prefix in wanted}
+    return repository.authorize(more) if more else repository
+
+
+def _find_snapshot(repository: Repository, name: str) -> str:
+    tag, branch = _find_tag(repository, name), _find_branch(repository, name)
+    if tag is not None and branch is not None:
+        raise InvalidInputError(
+            f"{name!r} is both a tag and a branch: say ?tag={name} or ?branch={name}"
+        )
+    found = tag or branch
+    if found is None and not _is_snapshot_id(name):
+        raise RefNotFoundError(f"there is no tag, branch or snapshot {name!r}")
+    return found or name
+
+
+def _find_tag(repository: Repository, name: str) -> str | None:
+    try:
+        return repository.lookup_tag(name)
+    except RefNotFoundError:
+        return None
+
+
+def _find_branch(repository: Repository, name: str) -> str | None:
+    try:
+        return repository.lookup_branch(name)
+    except RefNotFoundError:
+        return None
+
+
+def _is_snapshot_id(name: str) -> bool:
+    try:
+        SnapshotId.parse(name)
+    except InvalidInputError:
+        return False
+    return True

@@ -1,0 +1,357 @@
+"""Rebase a session on what others committed meanwhile."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+
+from frazil.conflicts import ConflictSolver
+from frazil.errors import (
+    ConflictError,
+    ObjectNotFoundError,
+    RebaseFailedError,
+    RefNotFoundError,
+    SessionStateError,
+    SnapshotNotFoundError,
+)
+from frazil.format import coordinates as coords_
+from frazil.format.chunk_table import ChunkTable, concatenate
+from frazil.format.coordinates import Coordinates
+from frazil.format.ids import NodeId, SnapshotId
+from frazil.format.metadata import JsonValue
+from frazil.format.repo_info import SnapshotInfo
+from frazil.format.snapshot import ManifestRef, Node, Snapshot
+from frazil.format.transaction_log import TransactionLog
+from frazil.protocols.assets import Assets
+from frazil.protocols.protocol import CommitProtocol
+from frazil.protocols.ref_files import read_snapshot
+from frazil.repository.changes import (
+    ChangeSet,
+    ChunkEdits,
+    arrays_of,
+    describe_move,
+    groups_of,
+    has_axes,
+)
+from frazil.repository.commit import CommitText, commit, node_over, require_branch
+from frazil.repository.conflict_rules import (
+    Clash,
+    Theirs,
+    describe_ours,
+    find_clashes,
+    find_deleted_above,
+    plan_solution,
+)
+from frazil.repository.diff import changed_chunks
+from frazil.repository.session_state import SessionState
+from frazil.repository.view import manifests_of
+
+
+def rebase_changes(changes: ChangeSet, base: Mapping[str, Node]) -> ChangeSet:
+    """The same changes over other nodes, which nothing in them contradicts any more."""
+    rebased = changes.copy()
+    rebased.nodes = dict(_rebase_nodes(changes, base))
+    rebased.updated = {id: node_over(node, base[node.path]) for id, node in changes.updated.items()}
+    for node in list(_left_hanging(changes, base)):
+        rebased.delete(node)
+    return rebased
+
+
+def _rebase_nodes(
+    changes: ChangeSet, base: Mapping[str, Node]
+) -> Iterator[tuple[str, Node | None]]:
+    for path, node in changes.nodes.items():
+        if node is None:
+            found = base.get(path)
+            if found is not None and (found.id in changes.deleted or found.id in changes.moved):
+                yield path, None
+        elif node.id in changes.moved:
+            yield path, replace(base[changes.moved[node.id]], path=path)
+        elif node.id in changes.created:
+            yield path, node
+        else:
+            yield path, node_over(node, base[path])
+
+
+def _left_hanging(changes: ChangeSet, base: Mapping[str, Node]) -> Iterator[Node]:
+    """What others put into groups that we delete: it goes with them."""
+    if not changes.deleted:
+        return
+    for node in base.values():
+        if node.id not in changes.deleted and find_deleted_above(changes, base, node.path):
+            yield node
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A commit to pass, and which logs of expired ancestors belong before its own."""
+
+    snapshot_id: SnapshotId
+    pruned_logs: tuple[SnapshotId, ...] = ()
+    has_log: bool = True
+    """False where the branch only went back: nothing was committed, but nodes may be gone."""
+
+
+def plan_steps(protocol: CommitProtocol, base: SnapshotId, tip: SnapshotId) -> list[Step]:
+    """The commits to pass, oldest first; none if the base is the tip."""
+    if base == tip:
+        return []
+    steps = find_steps(protocol.ancestry(tip), {base})
+    if steps is None:
+        infos = list(protocol.ancestry(tip))
+        # The first snapshot is empty in every repository: there all histories meet.
+        steps = find_steps(infos, _find_history(protocol, base) | {infos[-1].id}) or []
+    return steps[::-1] or [Step(tip, has_log=False)]
+
+
+def find_steps(ancestry: Iterable[SnapshotInfo], known: Set[SnapshotId]) -> list[Step] | None:
+    """The commits of an ancestry before one that is known, newest first; None if none is known."""
+    steps: list[Step] = []
+    for info in ancestry:
+        if info.id in known:
+            return steps
+        pruned = info.pruned_ancestor_tx_logs
+        last = max((at for at, id in enumerate(pruned) if id in known), default=None)
+        if last is not None:
+            return [*steps, Step(info.id, pruned[last + 1 :])]
+        steps.append(Step(info.id, pruned))
+    return None
+
+
+def _find_history(protocol: CommitProtocol, base: SnapshotId) -> set[SnapshotId]:
+    """All that a base builds on, as far as it is known: a base may be forgotten itself."""
+    try:
+        infos = list(protocol.ancestry(base))
+    except SnapshotNotFoundError:
+        infos = []
+    ids = {base}
+    for info in infos:
+        ids.update((info.id, *info.pruned_ancestor_tx_logs))
+    return ids
+
+
+_RESERVED = "__icechunk"
+"""Where the metadata of a commit keeps what the library itself says."""
+
+
+def rebase(state: SessionState, solver: ConflictSolver) -> None:
+    """Make the tip of its branch the base of a session, whose changes stay.
+
+    Nothing happens where the branch has not moved, or is gone. Raises RebaseFailedError for the first
+    commit whose conflicts the solver may not decide, SessionStateError for one whose log has expired.
+    """
+    branch = require_branch(state)
+    with state.lock:
+        tip = _find_tip(state, branch)
+        if tip is None or tip == state.view.snapshot_id:
+            return
+        if state.assets.layout.transactions is None:
+            raise state.context.protocol.unsupported("rebase")
+        for step in plan_steps(state.context.protocol, state.view.snapshot_id, tip):
+            _pass(state, step, solver)
+
+
+def commit_with_rebase(
+    state: SessionState,
+    text: CommitText,
+    solver: ConflictSolver,
+    tries: int,
+    *,
+    allow_empty: bool = False,
+) -> SnapshotId:
+    """Commit; where somebody was first, rebase and commit again, up to so many times."""
+    attempts = 0
+    while True:
+        try:
+            return commit(state, _tell_attempts(text, attempts), allow_empty=allow_empty)
+        except ConflictError as error:
+            if error.kind != ConflictError.default_kind or attempts >= tries:
+                raise
+        rebase(state, solver)
+        attempts += 1
+
+
+def _find_tip(state: SessionState, branch: str) -> SnapshotId | None:
+    try:
+        return state.context.protocol.lookup_branch(branch)
+    except RefNotFoundError:
+        return None
+
+
+def _pass(state: SessionState, step: Step, solver: ConflictSolver) -> None:
+    """Rest on a commit, or raise and leave the session as it was."""
+    snapshot = read_snapshot(state.assets, step.snapshot_id)
+    changes = state.changes.copy()
+    for log in _read_logs(state, step):
+        theirs = Theirs(log, snapshot.nodes)
+        clashes = find_clashes(describe_ours(changes, state.view.snapshot.nodes), theirs)
+        given_up = plan_solution(clashes, solver)
+        if given_up is None:
+            raise failed(step.snapshot_id, clashes)
+        for id, coordinates in given_up.items():
+            changes.chunks[id].forget(coordinates)
+    state.set_base(snapshot, rebase_changes(changes, snapshot.nodes))
+
+
+def _read_logs(state: SessionState, step: Step) -> Iterator[TransactionLog]:
+    for id in step.pruned_logs:
+        try:
+            yield state.assets.read_transaction_log(id)
+        except ObjectNotFoundError as error:
+            raise SessionStateError(
+                f"snapshot {step.snapshot_id} can't be rebased on: the transaction log {id} of an"
+                " expired commit before it is gone, and with it what that commit changed",
+                kind="rebase-tx-log-pruned",
+            ) from error
+    if step.has_log:
+        yield state.assets.read_transaction_log(step.snapshot_id)
+    else:
+        yield TransactionLog(step.snapshot_id)
+
+
+def failed(id: SnapshotId, clashes: Sequence[Clash]) -> RebaseFailedError:
+    """The error that tells all conflicts with a commit."""
+    return RebaseFailedError(str(id), tuple(clash.tell() for clash in clashes))
+
+
+def _tell_attempts(text: CommitText, attempts: int) -> CommitText:
+    said = text.metadata.get(_RESERVED)
+    reserved: Mapping[str, JsonValue] = said if isinstance(said, Mapping) else {}
+    metadata = {**text.metadata, _RESERVED: {**reserved, "rebase_attempts": attempts}}
+    return replace(text, metadata=metadata)
+
+
+def read_changes(
+    assets: Assets, parent: Snapshot, snapshot: Snapshot, log: TransactionLog
+) -> ChangeSet:
+    """The changes of a commit over its parent, but for moves.
+
+    Raises SessionStateError if the log tells of less than is different: then commits between the
+    two have expired, and what this one did is not known.
+    """
+    before = {node.id: node for node in parent.nodes.values()}
+    after = {node.id: node for node in snapshot.nodes.values()}
+    _refuse_gap(snapshot, log, before, after)
+    changes = ChangeSet.of(assets.dialect)
+    for id in before.keys() - after.keys():
+        changes.delete(before[id])
+    for id in after.keys() - before.keys():
+        changes.create(_without_manifests(after[id]))
+    for id in after.keys() & before.keys():
+        if after[id].user_data != before[id].user_data:
+            changes.update(after[id])
+    for id, coordinates in log.updated_chunks.items():
+        if has_axes(after.get(id), coordinates):
+            changes.chunks[id] = _read_edits(assets, after[id], coordinates, changes.id_size)
+    return changes
+
+
+def _refuse_gap(
+    snapshot: Snapshot,
+    log: TransactionLog,
+    before: Mapping[NodeId, Node],
+    after: Mapping[NodeId, Node],
+) -> None:
+    is_told = after.keys() - before.keys() <= log.new_groups | log.new_arrays and (
+        before.keys() - after.keys() <= log.deleted_groups | log.deleted_arrays
+    )
+    if not is_told:
+        raise expired_parent(snapshot.id)
+
+
+def expired_parent(id: SnapshotId) -> SessionStateError:
+    """The error that says that a commit has nothing left to be compared with."""
+    return SessionStateError(
+        f"the commit before {id} has expired, so that what {id} alone changed is not known any more",
+        kind="rebase-tx-log-pruned",
+    )
+
+
+def _without_manifests(node: Node) -> Node:
+    return node if node.array is None else replace(node, array=replace(node.array, manifests=()))
+
+
+def _read_edits(assets: Assets, node: Node, coordinates: Coordinates, id_size: int) -> ChunkEdits:
+    edits = ChunkEdits(coordinates.shape[1], id_size)
+    written = read_references(assets, node, coordinates)
+    deleted = coords_.without(coordinates, written.coordinates)
+    if len(deleted):
+        edits.delete_many(deleted)
+    if len(written):
+        edits.set_table(written)
+    return edits
+
+
+def read_references(assets: Assets, node: Node, coordinates: Coordinates) -> ChunkTable:
+    """The references of some chunks of an array, without those that there are not."""
+    assert node.array is not None
+    axes = coordinates.shape[1]
+    id_size = ChangeSet.of(assets.dialect).id_size
+    found = [ChunkTable.empty(axes, id_size)]
+    for ref in manifests_of(node.array, assets.dialect):
+        wanted = coordinates[coords_.rows_inside(coordinates, ref.extents)]
+        if len(wanted):
+            table = assets.read_manifest(ref.id).table(node.id, axes)
+            rows = table.locate(wanted)
+            found.append(table.take(rows[rows >= 0]))
+    return concatenate(found)
+
+
+_Pair = tuple[Node, Node]
+"""A node before and after."""
+
+
+def compare_for(
+    changes: ChangeSet, assets: Assets, base: Snapshot, tip: Snapshot
+) -> TransactionLog:
+    """What is different at the tip from the base that changes are made on.
+
+    Of chunks it tells those that the changes set or delete, also with their array.
+    """
+    before = {node.id: node for node in base.nodes.values()}
+    after = {node.id: node for node in tip.nodes.values()}
+    created = {id: after[id] for id in after.keys() - before.keys()}
+    deleted = {id: before[id] for id in before.keys() - after.keys()}
+    kept = {id: (before[id], after[id]) for id in after.keys() & before.keys()}
+    updated = {id: new for id, (old, new) in kept.items() if old.user_data != new.user_data}
+    return TransactionLog(
+        id=tip.id,
+        new_groups=groups_of(created),
+        new_arrays=arrays_of(created),
+        deleted_groups=groups_of(deleted),
+        deleted_arrays=arrays_of(deleted),
+        updated_groups=groups_of(updated),
+        updated_arrays=arrays_of(updated),
+        updated_chunks=_compare_chunks(changes, assets, kept),
+        moves=tuple(describe_move(old, new) for old, new in kept.values() if old.path != new.path),
+    )
+
+
+def _compare_chunks(
+    changes: ChangeSet, assets: Assets, kept: dict[NodeId, _Pair]
+) -> dict[NodeId, Coordinates]:
+    found: dict[NodeId, Coordinates] = {}
+    for id in kept.keys() & changes.chunks.keys():
+        coordinates = changes.chunks[id].coordinates()
+        old, new = (read_references(assets, node, coordinates) for node in kept[id])
+        found[id] = changed_chunks(old, new)
+    for id in kept.keys() & arrays_of(changes.deleted):
+        old, new = _read_different(assets, kept[id])
+        found[id] = changed_chunks(old, new)
+    return {id: coordinates for id, coordinates in found.items() if len(coordinates)}
+
+
+def _read_different(assets: Assets, pair: _Pair) -> tuple[ChunkTable, ChunkTable]:
+    """The references of an array before and after, without those of manifests that both have."""
+    refs = [manifests_of(node.array, assets.dialect) for node in pair if node.array is not None]
+    shared = set(refs[0]) & set(refs[1])
+    old, new = (
+        _read_tables(assets, node, [ref for ref in each if ref not in shared])
+        for node, each in zip(pair, refs, strict=True)
+    )
+    return old, new
+
+
+def _read_tables(assets: Assets, node: Node, refs: list[ManifestRef]) -> ChunkTable:
+    assert node.array is not None
+    axes = len(node.array.shape)
+    tables = [assets.read_manifest(ref.id).table(node.id, axes) for ref in refs]
+    return concatenate([ChunkTable.empty(axes, ChangeSet.of(assets.dialect).id_size), *tables])

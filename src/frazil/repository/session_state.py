@@ -1,0 +1,193 @@
+"""The state that a session is made of."""
+
+import threading
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Protocol
+from uuid import uuid4
+
+from frazil.config.settings import EffectiveConfig, RepositoryConfig
+from frazil.errors import IcechunkError, ReadOnlyError, SessionStateError
+from frazil.format.header import Dialect
+from frazil.format.ids import ManifestId, SnapshotId
+from frazil.format.metadata import JsonValue
+from frazil.format.snapshot import Node, Snapshot
+from frazil.format.timestamps import Nanoseconds
+from frazil.ops import SessionMode
+from frazil.protocols.assets import Assets
+from frazil.protocols.protocol import CommitProtocol, read_clock
+from frazil.repository.changes import ChangeSet
+from frazil.repository.view import View
+from frazil.virtual.access import VirtualChunkAccess
+
+_SENT = ("context", "mode", "branch", "is_fork", "started_at", "origins")
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryContext:
+    """What all sessions of one repository share."""
+
+    protocol: CommitProtocol
+    config: RepositoryConfig
+    settings: EffectiveConfig
+    virtual: VirtualChunkAccess
+    default_commit_metadata: Mapping[str, JsonValue] = field(default_factory=dict)
+
+    @property
+    def assets(self) -> Assets:
+        """The repository's files."""
+        return self.protocol.assets
+
+    @property
+    def dialect(self) -> Dialect:
+        """In which it is written."""
+        return self.protocol.dialect
+
+
+class SessionState:
+    """One session: where it stands, what it changed, what it may do."""
+
+    def __init__(
+        self,
+        context: RepositoryContext,
+        snapshot: Snapshot,
+        *,
+        mode: SessionMode = SessionMode.readonly,
+        branch: str | None = None,
+        is_fork: bool = False,
+    ) -> None:
+        self.context = context
+        self.mode = mode
+        self.branch = branch
+        self.is_fork = is_fork
+        self.instance_id = uuid4().hex
+        self.lock = threading.RLock()
+        self.started_at: Nanoseconds = read_clock()
+        self.origins = frozenset((snapshot.id,))
+        """Snapshots of the history that have the chunks of the base; that of a fork is in none."""
+        self.view = View(context.assets, snapshot, self.new_changes())
+
+    def new_changes(self) -> ChangeSet:
+        """No changes, in the form that the dialect asks for."""
+        return ChangeSet.of(self.context.dialect)
+
+    @property
+    def changes(self) -> ChangeSet:
+        """The pending edits."""
+        return self.view.changes
+
+    @property
+    def assets(self) -> Assets:
+        """The repository's files."""
+        return self.context.assets
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether nothing can be changed; a fork can."""
+        return self.mode is SessionMode.readonly and not self.is_fork
+
+    def set_base(self, snapshot: Snapshot, changes: ChangeSet | None = None) -> None:
+        """Take another base, with these changes or none over it."""
+        if snapshot.id != self.view.snapshot_id:
+            self.origins = frozenset((snapshot.id,))
+        self.view = View(self.assets, snapshot, changes or self.new_changes())
+
+    @property
+    def sources(self) -> Set[SnapshotId]:
+        """Snapshots besides the base whose chunks the changes refer to."""
+        return self.changes.sources - {self.view.snapshot_id}
+
+    def finish(self, snapshot: Snapshot) -> None:
+        """Become a read-only session of a new snapshot."""
+        self.set_base(snapshot)
+        self.mode, self.branch, self.is_fork = SessionMode.readonly, None, False
+
+    def refuse_unless_writable(self) -> None:
+        """Raise ReadOnlyError where nothing, SessionStateError where only moves can be made."""
+        if self.is_read_only:
+            raise ReadOnlyError("Read only sessions cannot modify the repository")
+        if self.mode is SessionMode.rearrange:
+            raise SessionStateError(
+                "This session was created to rearrange the hierarchy, other write operations cannot be"
+                " executed: commit it, and open a writable session",
+                kind="rearrange-session-only",
+            )
+
+    def __getstate__(self) -> dict[str, object]:
+        if self.changes:  # which may be committed through another storage, that syncs only its own
+            self.assets.storage.flush()
+        return {
+            "context": self.context,
+            "snapshot": self.view.snapshot.id,
+            "changes": self.changes.copy(),
+            "mode": self.mode,
+            "branch": self.branch,
+            "is_fork": self.is_fork,
+            "started_at": self.started_at,
+            "origins": self.origins,
+        }
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        # The snapshot is read where the session is used, not sent there.
+        for name in _SENT:
+            setattr(self, name, state[name])
+        self.instance_id = uuid4().hex  # a copy has changes of its own, so it equals nothing else
+        self.lock = threading.RLock()
+        snapshot = self.assets.read_snapshot(state["snapshot"])  # type: ignore[arg-type]
+        self.view = View(self.assets, snapshot, state["changes"])  # type: ignore[arg-type]
+
+
+def with_metadata(
+    context: RepositoryContext, metadata: Mapping[str, JsonValue]
+) -> RepositoryContext:
+    """The same with other metadata for every commit."""
+    return replace(context, default_commit_metadata=dict(metadata))
+
+
+class StoreOwner(Protocol):
+    """A session, seen from its store."""
+
+    @property
+    def state(self) -> SessionState:
+        """Where it stands."""
+
+    @property
+    def read_only(self) -> bool:
+        """Whether it can't be written to."""
+
+
+def preload(state: SessionState) -> None:
+    """Start to fetch what the configuration asks for; nothing where reading takes no time."""
+    if state.assets.storage.is_local or not state.context.settings.preload.max_total_refs:
+        return
+    chosen = list(plan_preload(state))
+    if chosen:
+        threading.Thread(target=_fetch, args=(state, chosen), daemon=True).start()
+
+
+def plan_preload(state: SessionState) -> Iterator[ManifestId]:
+    """The manifests of the first arrays that fulfil the condition, as many as are allowed."""
+    rules = state.context.settings.preload
+    sizes = {file.id: file.num_chunk_refs or 0 for file in state.view.snapshot.manifest_files}
+    left = rules.max_total_refs
+    arrays = (node for node in state.view.nodes() if node.array is not None)
+    for node in islice(arrays, rules.max_arrays_to_scan):
+        for id in _manifests(node):
+            count = sizes.get(id, 0)
+            if count <= left and rules.preload_if.matches(node.path, count):
+                left -= count
+                yield id
+
+
+def _manifests(node: Node) -> Iterator[ManifestId]:
+    if node.array is not None:
+        yield from (ref.id for ref in node.array.manifests)
+
+
+def _fetch(state: SessionState, ids: list[ManifestId]) -> None:
+    for id in ids:
+        try:
+            state.assets.read_manifest(id)
+        except IcechunkError:
+            return  # whoever needs it will meet the error, and can do something about it

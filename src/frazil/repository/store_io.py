@@ -1,0 +1,457 @@
+"""Reads, writes and listings behind the Zarr store of a session."""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from frazil.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    NodeNotFoundError,
+    SessionStateError,
+)
+from frazil.format.chunk_table import ChunkRef, InlineRef, NativeRef
+from frazil.format.coordinates import Coordinates
+from frazil.format.header import Dialect
+from frazil.format.ids import NodeId
+from frazil.format.paths import ROOT, path_name
+from frazil.format.snapshot import Node
+from frazil.protocols.assets import new_node_id
+from frazil.repository.changes import with_manifests_of
+from frazil.repository.session_state import SessionState
+from frazil.repository.view import is_in_grid
+from frazil.repository.zarr_keys import (
+    METADATA,
+    ChunkKey,
+    Coordinate,
+    MetadataKey,
+    chunk_prefix,
+    metadata_key,
+    parse_key,
+    prefix_path,
+    read_node_metadata,
+)
+from frazil.storage.interface import Buffer, ByteOffset, ByteRange, ByteSuffix, Range
+
+
+def read_key(state: SessionState, key: str, range: Range | None = None) -> Buffer | None:
+    """The bytes of a key, or some of them; None where there are none."""
+    found = _find(state, key)
+    if found is None:
+        return None
+    if isinstance(found, _Chunk):
+        ref = state.view.find_chunk(found.node, found.coordinate)
+        return None if ref is None else read_ref(state, ref, range)
+    return _slice(found, range)
+
+
+async def read_key_async(
+    state: SessionState, key: str, range: Range | None = None
+) -> Buffer | None:
+    """`read_key` for an event loop."""
+    found = _find(state, key)
+    if found is None:
+        return None
+    if isinstance(found, _Chunk):
+        ref = await _find_ref_async(state, found)
+        return None if ref is None else await read_ref_async(state, ref, range)
+    return _slice(found, range)
+
+
+def read_ref(state: SessionState, ref: ChunkRef, range: Range | None = None) -> Buffer:
+    """The bytes of a chunk, or some of them."""
+    if type(ref) is InlineRef:
+        return _slice(ref.data, range)
+    assert not isinstance(ref, InlineRef)
+    start, end = resolve(range, ref.length)
+    if type(ref) is NativeRef:
+        return state.assets.read_chunk(ref.chunk_id, ref.offset + start, ref.offset + end)
+    assert not isinstance(ref, NativeRef)
+    return state.context.virtual.read(ref, start, end)
+
+
+async def read_ref_async(state: SessionState, ref: ChunkRef, range: Range | None = None) -> Buffer:
+    """`read_ref` for an event loop."""
+    if isinstance(ref, InlineRef):
+        return _slice(ref.data, range)
+    start, end = resolve(range, ref.length)
+    if isinstance(ref, NativeRef):
+        return await state.assets.read_chunk_async(
+            ref.chunk_id, ref.offset + start, ref.offset + end
+        )
+    return await state.context.virtual.read_async(ref, start, end)
+
+
+def has_key(state: SessionState, key: str) -> bool:
+    """Whether a key has bytes; raises NodeNotFoundError for keys of Zarr's second format."""
+    match parse_key(key):
+        case MetadataKey(path):
+            return state.view.find_node(path) is not None
+        case ChunkKey(path, coordinate):
+            node = _find_array(state, path)
+            return node is not None and state.view.find_chunk(node, coordinate) is not None
+        case _:
+            raise _second_format(key)
+
+
+def key_size(state: SessionState, key: str) -> int:
+    """How many bytes a key has; a chunk that is not there has none."""
+    match parse_key(key):
+        case MetadataKey(path):
+            return len(state.view.get_node(path).user_data)
+        case ChunkKey(path, coordinate):
+            node, _ = state.view.get_array(path)
+            return ref_size(state.view.find_chunk(node, coordinate))
+        case _:
+            raise _second_format(key)
+
+
+def ref_size(ref: ChunkRef | None) -> int:
+    """How many bytes a chunk has."""
+    if ref is None:
+        return 0
+    return len(ref.data) if isinstance(ref, InlineRef) else ref.length
+
+
+def resolve(range: Range | None, length: int) -> tuple[int, int]:
+    """Where a range of bytes starts and ends; raises InvalidInputError outside of the bytes."""
+    match range:
+        case None:
+            return 0, length
+        case ByteRange(start, end) if end <= length and start < max(length, 1):
+            return start, end
+        case ByteOffset(start) if start < length:
+            return start, length
+        case ByteSuffix(count) if count <= length:
+            return length - count, length
+    raise InvalidInputError(
+        f"{range} is not within the {length} bytes that there are", kind="invalid-byte-range"
+    )
+
+
+@dataclass(slots=True)
+class _Chunk:
+    node: Node
+    coordinate: Coordinate
+
+
+def _find(state: SessionState, key: str) -> _Chunk | bytes | None:
+    match parse_key(key):
+        case ChunkKey(path, coordinate):
+            node = _find_array(state, path)
+            return None if node is None else _Chunk(node, coordinate)
+        case MetadataKey(path):
+            node = state.view.find_node(path)
+            return None if node is None else node.user_data
+    return None
+
+
+def _find_array(state: SessionState, path: str) -> Node | None:
+    node = state.view.find_node(path)
+    if node is not None and node.array is None:
+        raise InvalidInputError(f"{path!r} is a group and has no chunks", kind="not-an-array")
+    return node
+
+
+async def _find_ref_async(state: SessionState, chunk: _Chunk) -> ChunkRef | None:
+    view = state.view
+    if state.assets.storage.is_local or view.is_cached(chunk.node, chunk.coordinate):
+        return view.find_chunk(chunk.node, chunk.coordinate)
+    return await asyncio.to_thread(view.find_chunk, chunk.node, chunk.coordinate)
+
+
+def _slice(data: bytes, range: Range | None) -> Buffer:
+    if range is None:
+        return data
+    start, end = resolve(range, len(data))
+    return data[start:end]
+
+
+def _second_format(key: str) -> NodeNotFoundError:
+    return NodeNotFoundError(f"{key!r} belongs to Zarr's second format", kind="key-not-found")
+
+
+_NUMBERED_NODES = frozenset({Dialect.DRAFT, Dialect.ALPHA_A})
+
+
+def set_key(state: SessionState, key: str, data: Buffer) -> None:
+    """Set the metadata of a node, or a chunk."""
+    match parse_key(key):
+        case ChunkKey(path, coordinate):
+            set_chunk(state, path, coordinate, data)
+        case MetadataKey(path):
+            set_metadata(state, path, bytes(data))
+        case _:
+            raise second_format(key)
+
+
+async def set_key_async(state: SessionState, key: str, data: Buffer) -> None:
+    """`set_key` for an event loop."""
+    match parse_key(key):
+        case ChunkKey(path, coordinate):
+            refuse_place(state, path, coordinate, len(data))
+            ref = _inline(state, data) or NativeRef(
+                await state.assets.write_chunk_async(data), 0, len(data)
+            )
+            set_ref(state, path, coordinate, ref)
+        case MetadataKey(path):
+            set_metadata(state, path, bytes(data))
+        case _:
+            raise second_format(key)
+
+
+def second_format(key: str) -> SessionStateError:
+    """The error for keys of Zarr's second format."""
+    return SessionStateError(
+        f"{key!r} belongs to Zarr's second format, which can't be stored", kind="unimplemented"
+    )
+
+
+# Nodes
+
+
+def set_metadata(state: SessionState, path: str, data: bytes) -> None:
+    """Make a node, or give one other metadata; the same metadata is no change."""
+    array = read_node_metadata(data, state.context.dialect)
+    with state.lock:
+        node = state.view.find_node(path)
+        if node is not None and node.user_data == data and not state.is_read_only:
+            return
+        state.refuse_unless_writable()
+        if node is None:
+            state.changes.create(Node(_next_node_id(state), path, data, array))
+        elif (node.array is None) is not (array is None):
+            raise AlreadyExistsError(
+                f"at {path!r} is {'a group' if node.array is None else 'an array'} already"
+            )
+        else:
+            kept = array and node.array and with_manifests_of(array, node.array)
+            state.changes.update(replace(node, user_data=data, array=kept))
+
+
+def delete_node(state: SessionState, path: str) -> None:
+    """Delete an array, or a group and all below it; nothing where there is no node."""
+    with state.lock:
+        state.refuse_unless_writable()
+        node = state.view.find_node(path)
+        if node is not None and node.array is not None:
+            state.changes.delete(node)
+        elif node is not None:
+            delete_nodes_below(state, path)
+
+
+def delete_nodes_below(state: SessionState, path: str) -> None:
+    """Delete all nodes at and below a path, where there need not be one."""
+    with state.lock:
+        state.refuse_unless_writable()
+        for node in list(state.view.descendants(path)):
+            state.changes.delete(node)
+
+
+def _next_node_id(state: SessionState) -> NodeId:
+    if state.context.dialect not in _NUMBERED_NODES:
+        return new_node_id()
+    ids = [node.id for node in state.view.snapshot.nodes.values()]
+    return NodeId.from_number(
+        1 + max((id.to_number() for id in [*ids, *state.changes.created]), default=0)
+    )
+
+
+# Chunks
+
+
+def set_chunk(state: SessionState, path: str, coordinate: Coordinate, data: Buffer) -> None:
+    """Write a chunk: into the manifest if it is small, else into a file of its own."""
+    refuse_place(state, path, coordinate, len(data))
+    ref = _inline(state, data) or NativeRef(state.assets.write_chunk(data), 0, len(data))
+    set_ref(state, path, coordinate, ref)
+
+
+def refuse_place(state: SessionState, path: str, coordinate: Coordinate, size: int) -> None:
+    """Refuse a chunk that has no place, or no bytes, before anything is written."""
+    state.refuse_unless_writable()
+    state.view.get_array(path)
+    if not size:
+        raise InvalidInputError(
+            f"chunk {list(coordinate)} of {path!r} has no bytes, which can't be a whole chunk",
+            kind="zero-length-chunk",
+        )
+    _array_with_place(state, path, coordinate)
+
+
+def set_ref(state: SessionState, path: str, coordinate: Coordinate, ref: ChunkRef | None) -> None:
+    """Set where a chunk is, or with None that there is none."""
+    with state.lock:
+        # Others may have committed the session while the chunk was written.
+        state.refuse_unless_writable()
+        node = _array_with_place(state, path, coordinate)
+        state.changes.edit_chunks(node).set(coordinate, ref)
+
+
+def delete_chunk(state: SessionState, path: str, coordinate: Coordinate) -> None:
+    """Delete a chunk; nothing where there is no place for one."""
+    with state.lock:
+        state.refuse_unless_writable()
+        node = state.view.find_node(path)
+        if node is not None and node.array is not None and is_in_grid(node.array, coordinate):
+            state.changes.edit_chunks(node).set(coordinate, None)
+
+
+def _inline(state: SessionState, data: Buffer) -> InlineRef | None:
+    if len(data) > state.context.settings.inline_chunk_threshold_bytes:
+        return None
+    return InlineRef(bytes(data))
+
+
+def _array_with_place(state: SessionState, path: str, coordinate: Coordinate) -> Node:
+    node, array = state.view.get_array(path)
+    if not is_in_grid(array, coordinate):
+        shape = [each.num_chunks for each in array.shape]
+        raise InvalidInputError(
+            f"{path!r} has {shape} chunks, and so no chunk {list(coordinate)}",
+            kind="invalid-chunk-index",
+        )
+    return node
+
+
+# Many at once
+
+
+def delete_key(state: SessionState, key: str) -> None:
+    """Delete a node with all below it, or a chunk; nothing where there is none."""
+    match parse_key(key):
+        case ChunkKey(path, coordinate):
+            delete_chunk(state, path, coordinate)
+        case MetadataKey(path):
+            delete_node(state, path)
+        case _:
+            state.refuse_unless_writable()
+
+
+def delete_chunks_below(state: SessionState, path: str, start: Coordinate) -> None:
+    """Delete the chunks of an array whose coordinates start so."""
+    with state.lock:
+        state.refuse_unless_writable()
+        node, _ = state.view.get_array(path)
+        for coordinates in list(state.view.coordinates(node)):
+            chosen = coordinates
+            for axis, index in enumerate(start):
+                chosen = chosen[chosen[:, axis] == index]
+            if len(chosen):
+                state.changes.edit_chunks(node).delete_many(chosen)
+
+
+def clear(state: SessionState) -> None:
+    """Delete everything."""
+    delete_nodes_below(state, "/")
+
+
+_BATCH = 10_000
+
+
+def list_keys(state: SessionState, prefix: str = "") -> Iterator[str]:
+    """All keys at and below a path: of its nodes, and of their chunks."""
+    path = prefix_path(prefix)
+    array, start = _find_array_above(state, path)
+    if array is not None:
+        yield from _chunk_keys(state, array, start)
+        return
+    for node in state.view.descendants(path):
+        yield metadata_key(node.path)
+        if node.array is not None:
+            yield from _chunk_keys(state, node, ())
+
+
+def list_names(state: SessionState, prefix: str = "") -> Iterator[str]:
+    """The names right below a path."""
+    path = prefix_path(prefix)
+    array, start = _find_array_above(state, path)
+    if array is not None:
+        yield from _next_indices(state, array, start)
+        return
+    node = state.view.find_node(path)
+    if node is not None:
+        yield METADATA
+    if node is not None and node.array is not None:
+        yield "c"
+    for child in state.view.children(path):
+        yield path_name(child.path)
+
+
+def total_size(state: SessionState, prefix: str = "") -> int:
+    """The bytes of all keys at and below a path."""
+    path = prefix_path(prefix)
+    array, start = _find_array_above(state, path)
+    if array is not None:
+        return _size_of_chunks(state, array, start)
+    total = 0
+    for node in state.view.descendants(path):
+        total += len(node.user_data)
+        if node.array is not None:
+            total += _size_of_chunks(state, node, ())
+    return total
+
+
+def _size_of_chunks(state: SessionState, node: Node, start: tuple[int, ...]) -> int:
+    total = 0
+    for table in state.view.tables(node):
+        chosen = np.ones(len(table), np.bool_)
+        for axis, index in enumerate(start):
+            chosen &= table.coordinates[:, axis] == index
+        total += int(table.length[chosen].sum())
+    return total
+
+
+def _find_array_above(state: SessionState, path: str) -> tuple[Node | None, tuple[int, ...]]:
+    """The array whose chunks a path like `/array/c/0` names, and the indices that it gives."""
+    head, separator, tail = f"{path}/".rpartition("/c/")
+    indices = tail.rstrip("/").split("/") if tail else []
+    if not separator or not all(each.isdecimal() for each in indices):
+        return None, ()
+    if state.view.find_node(path) is not None:
+        return None, ()  # a group or an array may well be called `c`
+    node = state.view.find_node(head or ROOT)
+    if node is None or node.array is None or len(indices) > len(node.array.shape):
+        return None, ()
+    return node, tuple(map(int, indices))
+
+
+def _chunk_keys(state: SessionState, node: Node, start: tuple[int, ...]) -> Iterator[str]:
+    prefix = chunk_prefix(node.path)
+    for coordinates in _starting_with(state, node, start):
+        for first in range(0, len(coordinates), _BATCH):
+            for each in coordinates[first : first + _BATCH].tolist():
+                yield "/".join((prefix, *map(str, each)))
+
+
+def _next_indices(state: SessionState, node: Node, start: tuple[int, ...]) -> Iterator[str]:
+    assert node.array is not None
+    if len(start) == len(node.array.shape):
+        return
+    seen: set[int] = set()
+    for coordinates in _starting_with(state, node, start):
+        new = set(coordinates[:, len(start)].tolist()) - seen
+        seen |= new
+        yield from map(str, sorted(new))
+
+
+def _starting_with(
+    state: SessionState, node: Node, start: tuple[int, ...]
+) -> Iterator[Coordinates]:
+    for coordinates in state.view.coordinates(node):
+        chosen = coordinates
+        for axis, index in enumerate(start):
+            chosen = chosen[chosen[:, axis] == index]
+        yield chosen
+
+
+def delete_below(state: SessionState, prefix: str) -> None:
+    """Delete all keys at and below a path."""
+    path = prefix_path(prefix)
+    array, start = _find_array_above(state, path)
+    if array is not None:
+        delete_chunks_below(state, array.path, start)
+    else:
+        delete_nodes_below(state, path)

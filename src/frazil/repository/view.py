@@ -1,0 +1,243 @@
+"""Nodes and chunk references as one session sees them."""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+from frazil.errors import InvalidInputError, NodeNotFoundError
+from frazil.format import coordinates as coords_
+from frazil.format.chunk_table import ChunkIndex, ChunkRef, ChunkTable, concatenate
+from frazil.format.coordinates import Coordinates
+from frazil.format.header import Dialect
+from frazil.format.ids import ManifestId, NodeId, SnapshotId
+from frazil.format.paths import ROOT
+from frazil.format.snapshot import ArrayData, ManifestRef, Node, Snapshot
+from frazil.protocols.assets import Assets, WeightedCache
+from frazil.repository.changes import ChangeSet
+from frazil.repository.zarr_keys import Coordinate
+
+_WORTH = 256
+"""Decoding a reference with all others takes so much less time than searching for it."""
+
+
+def manifests_of(array: ArrayData, dialect: Dialect) -> Sequence[ManifestRef]:
+    """The manifests that can hold chunks of an array.
+
+    The official library keeps those of an array whose number of axes was changed; none of their
+    chunks has a place any more. Before V1 boxes were not recorded.
+    """
+    if dialect not in (Dialect.V1, Dialect.V2):
+        return array.manifests
+    axes = len(array.shape)
+    return [ref for ref in array.manifests if len(ref.extents) == axes]
+
+
+class ManifestLookup:
+    """Looks references up for one session."""
+
+    def __init__(self, assets: Assets) -> None:
+        self._assets = assets
+        self._asked: Counter[tuple[ManifestId, NodeId]] = Counter()
+        self._indexes: WeightedCache[tuple[ManifestId, NodeId], ChunkIndex] = WeightedCache(
+            assets.options.num_chunk_refs, len
+        )
+
+    def find(self, node: Node, coordinate: Coordinate) -> ChunkRef | None:
+        """The reference of a chunk in the base snapshot."""
+        ref = self._find_manifest(node, coordinate)
+        if ref is None:
+            return None
+        key = (ref.id, node.id)
+        index = self._indexes.find(key)
+        if index is not None:
+            return index.find(coordinate)
+        refs = self._assets.read_manifest(ref.id).arrays.get(node.id)
+        if refs is None:
+            return None
+        self._asked[key] += 1
+        if self._asked[key] * _WORTH < len(refs):
+            return refs.find(coordinate)
+        table = refs.with_axes(len(coordinate))
+        if ChunkIndex.can_hold(table):
+            self._indexes.put(key, ChunkIndex(table))
+        return table.find(coordinate)
+
+    def is_cached(self, node: Node, coordinate: Coordinate) -> bool:
+        """Whether `find` needs no request."""
+        ref = self._find_manifest(node, coordinate)
+        return ref is None or self._assets.find_cached_manifest(ref.id) is not None
+
+    def _find_manifest(self, node: Node, coordinate: Sequence[int]) -> ManifestRef | None:
+        assert node.array is not None
+        for ref in manifests_of(node.array, self._assets.dialect):
+            if coords_.contains(ref.extents, coordinate):
+                return ref
+        return None
+
+
+_UNTOUCHED = object()
+
+
+class View:
+    """One snapshot and the changes over it; what is read twice is the same unless it was edited."""
+
+    def __init__(self, assets: Assets, snapshot: Snapshot, changes: ChangeSet) -> None:
+        self.assets = assets
+        self.snapshot = snapshot
+        self.changes = changes
+        self._lookup = ManifestLookup(assets)
+
+    @property
+    def snapshot_id(self) -> SnapshotId:
+        """Of the base."""
+        return self.snapshot.id
+
+    # Nodes
+
+    def find_node(self, path: str) -> Node | None:
+        """The node at a path."""
+        node = self.changes.nodes.get(path, _UNTOUCHED)
+        if node is _UNTOUCHED:
+            return self.snapshot.nodes.get(path)
+        return node  # type: ignore[return-value]
+
+    def get_node(self, path: str) -> Node:
+        """The node at a path; raises NodeNotFoundError."""
+        node = self.find_node(path)
+        if node is None:
+            raise NodeNotFoundError(f"node not found at `{path}`")
+        return node
+
+    def get_array(self, path: str) -> tuple[Node, ArrayData]:
+        """The array at a path; raises NodeNotFoundError, or InvalidInputError for a group."""
+        node = self.get_node(path)
+        if node.array is None:
+            raise InvalidInputError(f"{path!r} is a group, no array", kind="not-an-array")
+        return node, node.array
+
+    def nodes(self) -> Iterator[Node]:
+        """All nodes, in the order of their paths."""
+        return self.descendants(ROOT)
+
+    def descendants(self, path: str) -> Iterator[Node]:
+        """A node, if there is one, and all below it, in the order of their paths."""
+        own = self.find_node(path)
+        if own is not None:
+            yield own
+        prefix = path if path == ROOT else f"{path}/"
+        base = self._paths[
+            bisect_left(self._paths, prefix) : bisect_left(self._paths, _after(prefix))
+        ]
+        # Of a copy, because others may go on to make nodes.
+        edited = [p for p in list(self.changes.nodes) if p.startswith(prefix)]
+        for each in sorted({*base, *edited}) if edited else base:
+            node = self.find_node(each)
+            if node is not None and each != path:
+                yield node
+
+    def children(self, path: str) -> Iterator[Node]:
+        """The nodes right below one, in the order of their paths."""
+        prefix = path if path == ROOT else f"{path}/"
+        names = set(self._child_paths(prefix))
+        names.update(p for p in list(self.changes.nodes) if _is_child(p, prefix))
+        for child in sorted(names):
+            node = self.find_node(child)
+            if node is not None:
+                yield node
+
+    def _child_paths(self, prefix: str) -> Iterator[str]:
+        """Of the base, skipping what lies below each child."""
+        paths, end = self._paths, _after(prefix)
+        at = bisect_left(paths, prefix)
+        while at < len(paths) and paths[at] < end:
+            path = paths[at]
+            name, slash, _ = path[len(prefix) :].partition("/")
+            if not slash:
+                if name:
+                    yield path
+                at += 1
+            else:
+                at = bisect_left(paths, _after(f"{prefix}{name}/"), at)
+
+    @cached_property
+    def _paths(self) -> list[str]:
+        """Of the base, sorted; the order of characters is that of UTF-8 bytes."""
+        return sorted(self.snapshot.nodes)
+
+    # Chunk references
+
+    def find_chunk(self, node: Node, coordinate: Coordinate) -> ChunkRef | None:
+        """The reference of a chunk; None where there is none, also outside of the grid."""
+        assert node.array is not None
+        if not is_in_grid(node.array, coordinate):
+            return None
+        edits = self.changes.chunks.get(node.id)
+        if edits is not None:
+            found = edits.get(coordinate, _UNTOUCHED)
+            if found is not _UNTOUCHED:
+                return found  # type: ignore[return-value]
+            cell = edits.find_cell(coordinate)
+            if cell is not None:
+                return self.assets.read_manifest(cell.file.id).find(node.id, coordinate)
+        return self._lookup.find(node, coordinate)
+
+    def is_cached(self, node: Node, coordinate: Coordinate) -> bool:
+        """Whether `find_chunk` needs no request."""
+        return self._lookup.is_cached(node, coordinate)
+
+    def base_tables(self, node: Node) -> Iterator[ChunkTable]:
+        """The references of an array in the base, a manifest at a time, inside of today's grid."""
+        assert node.array is not None
+        grid = tuple((0, each.num_chunks) for each in node.array.shape)
+        for ref in manifests_of(node.array, self.assets.dialect):
+            table = self.assets.read_manifest(ref.id).table(node.id, len(grid))
+            if len(table):
+                yield table.select(grid)
+
+    def tables(self, node: Node) -> Iterator[ChunkTable]:
+        """The references of an array as the session sees them, a manifest at a time, none twice."""
+        assert node.array is not None
+        edits = self.changes.chunks.get(node.id)
+        if edits is None:
+            yield from self.base_tables(node)
+            return
+        written, deleted = edits.settled()
+        grid = tuple((0, each.num_chunks) for each in node.array.shape)
+        changed = edits.coordinates()
+        for table in self.base_tables(node):
+            yield table.remove(changed)
+        for cell in edits.cells:
+            table = cell.read_changes(self.assets, node.id).select(grid)
+            yield table.remove(deleted).remove(written.coordinates)
+        yield written.select(grid)
+
+    def table(self, node: Node) -> ChunkTable:
+        """All references of an array, sorted."""
+        assert node.array is not None
+        axes = len(node.array.shape)
+        return concatenate([ChunkTable.empty(axes, self.changes.id_size), *self.tables(node)])
+
+    def coordinates(self, node: Node) -> Iterator[Coordinates]:
+        """The chunks of an array that have a reference, a manifest at a time."""
+        return (table.coordinates for table in self.tables(node))
+
+
+def is_in_grid(array: ArrayData, coordinate: Coordinate) -> bool:
+    """Whether an array has a place for this chunk."""
+    shape = array.shape
+    if len(coordinate) != len(shape):
+        return False
+    for index, dimension in zip(coordinate, shape, strict=True):  # noqa: SIM110 (all() is slower)
+        if index >= dimension.num_chunks:
+            return False
+    return True
+
+
+def _after(prefix: str) -> str:
+    """The least text greater than all that start with a prefix, which ends with a slash."""
+    return prefix[:-1] + "0"
+
+
+def _is_child(path: str, prefix: str) -> bool:
+    return path.startswith(prefix) and path != prefix and "/" not in path[len(prefix) :]

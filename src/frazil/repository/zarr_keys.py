@@ -1,0 +1,332 @@
+"""Zarr keys and metadata: which node, which chunk, which split region."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, Protocol
+
+from frazil.errors import InvalidInputError, InvalidTypeError
+from frazil.format.coordinates import Coordinates, Extents, rows_inside, split_rows
+from frazil.format.header import Dialect
+from frazil.format.legacy import draft
+from frazil.format.metadata import MOST_AXES, UINT64_MAX
+from frazil.format.paths import ROOT, find_path_problem
+from frazil.format.snapshot import ArrayData, Dimension
+from frazil.format.zarr_metadata import ArrayMetadata, decode_zarr_json
+
+METADATA = "zarr.json"
+_SECOND_FORMAT = frozenset({".zgroup", ".zarray", ".zattrs", ".zmetadata"})
+_LARGEST_INDEX = 2**32 - 1
+
+Coordinate = tuple[int, ...]
+"""Of one chunk, in chunks."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataKey:
+    """The metadata of a node."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkKey:
+    """A chunk of an array."""
+
+    path: str
+    coordinate: Coordinate
+
+
+@dataclass(frozen=True, slots=True)
+class SecondFormatKey:
+    """Metadata of Zarr's second format, of which there is none."""
+
+    key: str
+
+
+Key = MetadataKey | ChunkKey | SecondFormatKey
+
+
+def parse_key(key: str) -> Key:
+    """Take a key apart; raises InvalidInputError where it is none."""
+    if not isinstance(key, str):
+        raise InvalidTypeError(f"invalid key {key!r}: expected a str, such as 'path/zarr.json'")
+    head, _, name = key.rpartition("/")
+    if name == METADATA:
+        return MetadataKey(_node_path(head, key))
+    if name in _SECOND_FORMAT:
+        return SecondFormatKey(key)
+    return _parse_chunk_key(key)
+
+
+def _parse_chunk_key(key: str) -> ChunkKey:
+    if key == "c" or key.endswith("/c"):
+        return ChunkKey(_node_path(key[:-2], key), ())
+    head, separator, tail = key.rpartition("/c/")
+    if not separator:
+        if not key.startswith("c/"):
+            raise invalid_key(key)
+        head, tail = "", key[2:]
+    return ChunkKey(_node_path(head, key), _parse_coordinate(tail, key))
+
+
+def _parse_coordinate(text: str, key: str) -> Coordinate:
+    if not text.isascii() or "_" in text:
+        raise invalid_key(key)
+    try:
+        coordinate = tuple(map(int, text.split("/")))
+    except ValueError as error:
+        raise invalid_key(key) from error
+    if min(coordinate) < 0 or max(coordinate) > _LARGEST_INDEX or " " in text:
+        raise invalid_key(key)
+    return coordinate
+
+
+def _node_path(head: str, key: str) -> str:
+    path = head if head.startswith("/") else f"/{head}"
+    # The check is slow, and hardly any path has what it looks for.
+    is_odd = "//" in path or "/." in path or (path[-1] == "/" and path != ROOT)
+    if (is_odd or not path.isascii()) and find_path_problem(path):
+        raise invalid_key(key)
+    return path
+
+
+def invalid_key(key: str) -> InvalidInputError:
+    """The error that says so."""
+    return InvalidInputError(f"{key!r} is no Zarr key", kind="invalid-key")
+
+
+def metadata_key(path: str) -> str:
+    """The key of a node's metadata."""
+    return METADATA if path == ROOT else f"{path[1:]}/{METADATA}"
+
+
+def chunk_prefix(path: str) -> str:
+    """What the keys of an array's chunks start with: the indices follow, each after a slash."""
+    return "c" if path == ROOT else f"{path[1:]}/c"
+
+
+def chunk_key(path: str, coordinate: Coordinate) -> str:
+    """The key of a chunk."""
+    return "/".join((chunk_prefix(path), *map(str, coordinate)))
+
+
+def prefix_path(prefix: str) -> str:
+    """The node that a prefix without its key stands for: `` and `/` are the root."""
+    return "/" + prefix.strip("/")
+
+
+_LARGEST_COUNT = 2**32 - 1
+
+
+def read_node_metadata(data: bytes, dialect: Dialect) -> ArrayData | None:
+    """The array that a `zarr.json` describes, without its chunks; None if it describes a group.
+
+    Raises InvalidInputError, also for what the dialect can't hold.
+    """
+    document = _load(data)
+    node_type = document.get("node_type")
+    if node_type not in ("group", "array"):
+        raise _bad(f"node_type is {node_type!r}, neither 'group' nor 'array'")
+    if dialect not in (Dialect.V1, Dialect.V2):
+        _refuse_what_has_no_place(data, dialect)
+    return _read_array(document, dialect) if node_type == "array" else None
+
+
+def _refuse_what_has_no_place(data: bytes, dialect: Dialect) -> None:
+    pieces = decode_zarr_json(data)
+    if dialect is Dialect.DRAFT and isinstance(pieces, ArrayMetadata):
+        draft.refuse_data_type(pieces.data_type)
+
+
+def _load(data: bytes) -> Mapping[str, Any]:
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise _bad(f"it is no JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise _bad(f"it is a {type(document).__name__}, no object")
+    return document
+
+
+def _read_array(document: Mapping[str, Any], dialect: Dialect) -> ArrayData:
+    shape = _integers("shape", document.get("shape"))
+    grid = _object("chunk_grid", document.get("chunk_grid"))
+    configuration = _object("chunk_grid.configuration", grid.get("configuration"))
+    match grid.get("name"):
+        case "regular":
+            dimensions = _regular(shape, configuration)
+        case "rectilinear" if dialect is Dialect.V2:
+            dimensions = _rectilinear(shape, configuration)
+        case "rectilinear":
+            raise _bad(f"a repository of the generation {dialect.value} has no rectilinear grids")
+        case name:
+            raise _bad(f"chunk_grid is {name!r}, neither 'regular' nor 'rectilinear'")
+    return ArrayData(dimensions, _names(document.get("dimension_names"), len(shape)))
+
+
+def _regular(shape: tuple[int, ...], configuration: Mapping[str, Any]) -> tuple[Dimension, ...]:
+    chunks = _integers("chunk_shape", configuration.get("chunk_shape"))
+    if len(chunks) != len(shape):
+        raise _bad(f"chunk_shape has {len(chunks)} axes, shape has {len(shape)}")
+    return tuple(
+        _dimension(length, -(-length // chunk) if chunk else 0, chunk)
+        for length, chunk in zip(shape, chunks, strict=True)
+    )
+
+
+def _rectilinear(shape: tuple[int, ...], configuration: Mapping[str, Any]) -> tuple[Dimension, ...]:
+    axes = configuration.get("chunk_shapes")
+    if not isinstance(axes, list) or len(axes) != len(shape):
+        raise _bad(f"chunk_shapes needs a list for each of {len(shape)} axes")
+    return tuple(
+        _dimension(length, _count_chunks(length, axis), None)
+        for length, axis in zip(shape, axes, strict=True)
+    )
+
+
+def _count_chunks(length: int, axis: Any) -> int:
+    """Chunks of an axis: a number for all of them, or lengths, or pairs of a length and a count."""
+    if isinstance(axis, int):
+        return -(-length // axis) if axis > 0 else 0
+    if not isinstance(axis, list):
+        raise _bad(f"chunk_shapes has {axis!r} where the lengths of an axis should be")
+    count, covered = 0, 0
+    for item in axis:
+        size, times = item if isinstance(item, list) and len(item) == 2 else (item, 1)
+        if not _is_count(size) or not _is_count(times):
+            raise _bad(f"chunk_shapes has {item!r} where a length should be")
+        count += times
+        covered += size * times
+    if covered < length:
+        raise _bad(f"chunk_shapes cover {covered} of {length} elements")
+    return count
+
+
+def _dimension(length: int, count: int, chunk: int | None) -> Dimension:
+    if count > _LARGEST_COUNT:
+        raise _bad(f"{count} chunks along one axis, {_LARGEST_COUNT} are the most")
+    return Dimension(length, count, chunk)
+
+
+def _names(names: Any, axes: int) -> tuple[str | None, ...] | None:
+    if names is None:
+        return None
+    if not isinstance(names, list) or not all(isinstance(n, str | None) for n in names):
+        raise _bad("dimension_names are neither texts nor null")
+    # Names that do not go with the axes are no reason to refuse what Zarr itself will refuse.
+    return tuple(name or None for name in names) if len(names) == axes else None
+
+
+def _integers(what: str, value: Any) -> tuple[int, ...]:
+    if not isinstance(value, list) or not all(map(_is_count, value)):
+        raise _bad(f"{what} is {value!r}, no list of lengths")
+    if len(value) > MOST_AXES:
+        raise _bad(f"{what} has {len(value)} axes, {MOST_AXES} are the most")
+    return tuple(value)
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= UINT64_MAX
+
+
+def _object(what: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise _bad(f"{what} is {value!r}, no object")
+    return value
+
+
+def _bad(problem: str) -> InvalidInputError:
+    return InvalidInputError(f"zarr.json: {problem}", kind="bad-metadata")
+
+
+def is_rectilinear(data: bytes) -> bool:
+    """Whether an array's `zarr.json` gives its chunks sizes of their own."""
+    grid = _load(data).get("chunk_grid")
+    return isinstance(grid, dict) and grid.get("name") == "rectilinear"
+
+
+Cell = tuple[int, ...]
+"""Number of a cell along each axis."""
+
+
+class PathCondition(Protocol):
+    """Which arrays a rule is for."""
+
+    def matches(self, path: str) -> bool:
+        """Whether it is for the array at this path."""
+
+
+class AxisCondition(Protocol):
+    """Which axes a size is for."""
+
+    def matches(self, axis: int, dimension_name: str | None) -> bool:
+        """Whether it is for this axis."""
+
+
+SplitRule = tuple[PathCondition, Sequence[tuple[AxisCondition, int]]]
+
+
+@dataclass(frozen=True, slots=True)
+class SplitGrid:
+    """The cells of one array."""
+
+    shape: tuple[int, ...]
+    """Chunks along each axis."""
+    sizes: tuple[int, ...]
+    """Chunks of a cell along each axis; the last cell may have fewer."""
+
+    @property
+    def edges(self) -> list[list[int]]:
+        """For each axis `0, s, 2s, …` and the end."""
+        return [
+            [*range(0, count, size), count]
+            for count, size in zip(self.shape, self.sizes, strict=True)
+        ]
+
+    @property
+    def everything(self) -> Extents:
+        """The box of all chunks."""
+        return tuple((0, count) for count in self.shape)
+
+    def extents(self, cell: Cell) -> Extents:
+        """The box of chunks that a cell holds."""
+        return tuple(
+            (number * size, min((number + 1) * size, count))
+            for number, size, count in zip(cell, self.sizes, self.shape, strict=True)
+        )
+
+    def cells_touching(self, box: Extents) -> Iterator[Cell]:
+        """The cells that share chunks with a box; all of them, if the box is empty."""
+        ranges = [
+            range(start // size, -(-min(stop, count) // size))
+            for (start, stop), size, count in zip(
+                box or self.everything, self.sizes, self.shape, strict=True
+            )
+        ]
+        return product(*ranges)
+
+    def split(self, coordinates: Coordinates) -> dict[Cell, Coordinates]:
+        """Chunks by cell; those outside of the grid are dropped."""
+        inside = coordinates[rows_inside(coordinates, self.everything)]
+        return {cell: inside[rows] for cell, rows in split_rows(inside, self.edges).items()}
+
+
+def plan_split(path: str, array: ArrayData, rules: Sequence[SplitRule]) -> SplitGrid:
+    """The cells of the array at a path."""
+    names = array.dimension_names or (None,) * len(array.shape)
+    sizes: list[int | None] = [None] * len(array.shape)
+    for condition, axes in rules:
+        if None not in sizes:
+            break
+        if not condition.matches(path):
+            continue
+        for axis, name in enumerate(names):
+            if sizes[axis] is None:
+                sizes[axis] = next((n for each, n in axes if each.matches(axis, name)), None)
+    shape = tuple(each.num_chunks for each in array.shape)
+    return SplitGrid(
+        shape,
+        tuple(max(1, size or count) for size, count in zip(sizes, shape, strict=True)),
+    )

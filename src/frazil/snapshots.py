@@ -1,0 +1,418 @@
+"""Snapshots, diffs and the ancestry graph, as users see them."""
+
+import gc
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from frazil.display import Item, Listed, Shown, field_items, render_html
+from frazil.format import repo_info, snapshot
+from frazil.format.coordinates import Coordinates
+from frazil.format.timestamps import to_datetime
+
+_MANY = 10_000
+
+
+def to_lists(coordinates: Coordinates) -> list[list[int]]:
+    """A list for each chunk."""
+    if len(coordinates) < _MANY or not coordinates.size:
+        small: list[list[int]] = coordinates.tolist()
+        return small
+    # While many objects are made and none is dropped, a collector that looks at them again and again
+    # takes half of the time.
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return _to_many_lists(coordinates)
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _to_many_lists(coordinates: Coordinates) -> list[list[int]]:
+    limit = int(coordinates.max()) + 1
+    found: list[list[int]]
+    if limit > len(coordinates):
+        found = coordinates.tolist()
+        return found
+    # Every number is one object, however often it occurs.
+    numbers = np.empty(limit, object)
+    numbers[:] = range(limit)
+    found = numbers[coordinates].tolist()
+    return found
+
+
+MOST_CHUNKS_SHOWN = 10
+"""Of one array."""
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Diff(Shown):
+    """Paths of nodes, by what happened to them; coordinates of chunks by array."""
+
+    new_groups: set[str] = field(default_factory=set)
+    new_arrays: set[str] = field(default_factory=set)
+    deleted_groups: set[str] = field(default_factory=set)
+    deleted_arrays: set[str] = field(default_factory=set)
+    updated_groups: set[str] = field(default_factory=set)
+    updated_arrays: set[str] = field(default_factory=set)
+    chunk_coordinates: Mapping[str, Coordinates] = field(default_factory=dict)
+    """`updated_chunks` as columns, for those who have millions."""
+    moved_nodes: list[tuple[str, str]] = field(default_factory=list)
+    """From where, and to where."""
+    _lists: dict[str, list[list[int]]] = field(default_factory=dict, init=False)
+
+    @property
+    def updated_chunks(self) -> dict[str, list[list[int]]]:
+        """References that were added, replaced or deleted, by array."""
+        if len(self._lists) < len(self.chunk_coordinates):
+            found = sorted(self.chunk_coordinates.items())
+            self._lists.update({path: to_lists(each) for path, each in found})
+        return self._lists
+
+    def is_empty(self) -> bool:
+        """Whether nothing changed."""
+        return not any(item.value for item in self._items())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Diff):
+            return NotImplemented
+        mine, theirs = list(self._items()), list(other._items())
+        return mine == theirs and self.updated_chunks == other.updated_chunks
+
+    def shown_items(self) -> Iterator[Item]:
+        """What changed, and nothing about what did not."""
+        return (item for item in self._items() if item.value)
+
+    def _items(self) -> Iterator[Item]:
+        for item in field_items(self):
+            if item.name == "chunk_coordinates":
+                shown = {path: len(each) for path, each in sorted(self.chunk_coordinates.items())}
+                yield Item("updated_chunks", shown)
+            elif not item.name.startswith("_"):
+                yield item
+
+    def __str__(self) -> str:
+        moves = [f"{source} -> {target}" for source, target in self.moved_nodes]
+        parts = (
+            *(_render_lines(title, sorted(getattr(self, name))) for name, title in _TITLES.items()),
+            # Officially the chunks have no empty line after them.
+            _render_lines("Chunks updated", _chunk_lines(self.chunk_coordinates)).rstrip("\n"),
+            "\n" if self.chunk_coordinates else "",
+            _render_lines("Nodes moved/renamed", moves),
+        )
+        return "".join(parts) or "No changes\n"
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return render_html(self)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+_TITLES = {
+    "new_groups": "Groups created",
+    "new_arrays": "Arrays created",
+    "updated_groups": "Group definitions updated",
+    "updated_arrays": "Array definitions updated",
+    "deleted_groups": "Groups deleted",
+    "deleted_arrays": "Arrays deleted",
+}
+
+
+def _render_lines(title: str, lines: Collection[str]) -> str:
+    return "".join([f"{title}:\n", *(f"    {line}\n" for line in lines), "\n"]) if lines else ""
+
+
+def _chunk_lines(chunks: Mapping[str, Coordinates]) -> list[str]:
+    lines = []
+    for path, coordinates in sorted(chunks.items()):
+        lines.append(f"{path}:")
+        lines += (f"    {chunk}" for chunk in coordinates[:MOST_CHUNKS_SHOWN].tolist())
+        rest = len(coordinates) - MOST_CHUNKS_SHOWN
+        lines += [f"    ... {rest} more"] if rest > 0 else []
+    return lines
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SnapshotInfo(Listed):
+    """A snapshot: when it was written, on top of which other, and what its author said."""
+
+    id: str
+    parent_id: str | None
+    written_at: datetime
+    message: str
+    metadata: dict[str, Any] = field(default_factory=dict, hash=False)
+
+
+def public_snapshot_info(stored: repo_info.SnapshotInfo | snapshot.Snapshot) -> SnapshotInfo:
+    """A snapshot as users see it, from the repo info, or before V2 from its file."""
+    return SnapshotInfo(
+        str(stored.id),
+        None if stored.parent_id is None else str(stored.parent_id),
+        to_datetime(stored.flushed_at),
+        stored.message,
+        dict(stored.metadata),
+    )
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ManifestFileInfo(Listed):
+    """A manifest file that a snapshot uses; None where the generation did not record it."""
+
+    id: str
+    size_bytes: int | None
+    num_chunk_refs: int | None
+
+
+def public_manifest_file_info(stored: snapshot.ManifestFileInfo) -> ManifestFileInfo:
+    """A manifest file as users see it."""
+    return ManifestFileInfo(str(stored.id), stored.size_bytes, stored.num_chunk_refs)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A snapshot in its lane, with what passes it by."""
+
+    snapshot: SnapshotInfo
+    lane: int
+    passing: tuple[int, ...]
+    """Lanes of others that go on beside it."""
+    joining: tuple[int, ...]
+    """Lanes that end here, in a line from above the row to the snapshot."""
+    has_parent: bool
+    """Whether its lane goes on below."""
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """What is written beside a snapshot."""
+
+    id: str
+    """Its first characters."""
+    branches: tuple[str, ...]
+    tags: tuple[str, ...]
+    message: str
+    """Its first line."""
+
+
+def num_lanes(rows: Iterable[Row]) -> int:
+    """How many lanes a drawing needs."""
+    return max((max(row.lane, *row.passing, *row.joining, 0) + 1 for row in rows), default=0)
+
+
+def plan_rows(snapshots: Iterable[SnapshotInfo]) -> tuple[Row, ...]:
+    """Rows of a graph; a parent that is not among the snapshots ends its lane."""
+    by_id = {each.id: each for each in snapshots}
+    lanes: list[str | None] = []  # which snapshot each lane leads to
+    rows = []
+    for each in _sort(by_id):
+        meeting = [lane for lane, target in enumerate(lanes) if target == each.id]
+        lane = meeting[0] if meeting else _free_lane(lanes)
+        for ended in meeting:
+            lanes[ended] = None
+        lanes[lane] = each.parent_id if each.parent_id in by_id else None
+        passing = (i for i, target in enumerate(lanes) if target is not None and i != lane)
+        rows.append(Row(each, lane, tuple(passing), tuple(meeting[1:]), lanes[lane] is not None))
+    return tuple(rows)
+
+
+def _free_lane(lanes: list[str | None]) -> int:
+    if None in lanes:
+        return lanes.index(None)
+    lanes.append(None)
+    return len(lanes) - 1
+
+
+def _sort(by_id: Mapping[str, SnapshotInfo]) -> list[SnapshotInfo]:
+    """Newest first, and a parent always below its children, whatever their clocks said."""
+    waiting = dict.fromkeys(by_id, 0)
+    for each in by_id.values():
+        if each.parent_id in waiting:
+            waiting[each.parent_id] += 1
+    ready = [each for each in by_id.values() if not waiting[each.id]]
+    ordered = []
+    while ready:
+        newest = max(ready, key=lambda each: (each.written_at, each.id))
+        ready.remove(newest)
+        ordered.append(newest)
+        if newest.parent_id in waiting:
+            waiting[newest.parent_id] -= 1
+            if not waiting[newest.parent_id]:
+                ready.append(by_id[newest.parent_id])
+    return ordered
+
+
+_SVG_COLOURS = ("#2f7fd6", "#c2571a", "#2a9d5c", "#a44fc0", "#b8860b", "#c0392b")
+_ROW_HEIGHT, _LANE_WIDTH, _MARGIN, _CHARACTER_WIDTH, _RADIUS = 26, 18, 14, 8, 5
+
+
+def render_svg(rows: Sequence[Row], labels: Sequence[Label], *, has_colours: bool) -> str:
+    """A circle for each snapshot, a line to its parent, and its label."""
+    text_x = _MARGIN + num_lanes(rows) * _LANE_WIDTH
+    texts = [_text(label) for label in labels]
+    longest = max(map(len, texts), default=0)
+    width, height = text_x + longest * _CHARACTER_WIDTH, len(rows) * _ROW_HEIGHT
+    colours = _SVG_COLOURS if has_colours else ("currentColor",)
+    parts = [*_edges(rows, colours)]
+    for number, (row, text) in enumerate(zip(rows, texts, strict=True)):
+        x, y = _place(row.lane, number)
+        colour = colours[row.lane % len(colours)]
+        parts.append(f'<circle cx="{x}" cy="{y}" r="{_RADIUS}" fill="{colour}"/>')
+        parts.append(f'<text x="{text_x}" y="{y + 4}" fill="currentColor">{escape(text)}</text>')
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+        f'viewBox="0 0 {width} {height}" font-family="monospace" font-size="13">'
+    )
+    return "\n".join([head, *parts, "</svg>\n"])
+
+
+def _edges(rows: Sequence[Row], colours: Sequence[str]) -> Iterator[str]:
+    """A path from each snapshot down its own lane, turning to its parent's in the last row."""
+    places = {row.snapshot.id: (row.lane, number) for number, row in enumerate(rows)}
+    for number, row in enumerate(rows):
+        parent = places.get(row.snapshot.parent_id or "")
+        if parent is None:
+            continue
+        (x, y), (parent_x, parent_y) = _place(row.lane, number), _place(*parent)
+        bend = parent_y - _ROW_HEIGHT
+        turn = f"V{bend} C{x} {bend + 13} {parent_x} {bend + 13} {parent_x} {parent_y}"
+        colour = colours[row.lane % len(colours)]
+        yield f'<path d="M{x} {y} {turn}" fill="none" stroke="{colour}" stroke-width="2"/>'
+
+
+def _place(lane: int, number: int) -> tuple[int, int]:
+    return _MARGIN + lane * _LANE_WIDTH, number * _ROW_HEIGHT + _ROW_HEIGHT // 2
+
+
+def _text(label: Label) -> str:
+    refs = ", ".join([*label.branches, *(f"tag: {tag}" for tag in label.tags)])
+    return " ".join(part for part in (label.id, refs and f"({refs})", label.message) if part)
+
+
+_TERMINAL_COLOURS = (
+    36,
+    33,
+    32,
+    35,
+    34,
+    31,
+)  # of a terminal: cyan, yellow, green, magenta, blue, red
+_BOLD, _FAINT = 1, 2
+
+
+def render_text(rows: Sequence[Row], labels: Sequence[Label], *, has_colours: bool) -> str:
+    """A line for each snapshot, and one between where lanes meet."""
+    lines: list[str] = []
+    width = num_lanes(rows)
+    for row, label in zip(rows, labels, strict=True):
+        cells = _paint(_join(row, width), has_colours=has_colours)
+        lines += [cells.rstrip()] if row.joining else []
+        cells = _paint(_pass(row, width), has_colours=has_colours)
+        lines.append(f"{cells}{_write(label, row.lane, has_colours=has_colours)}".rstrip())
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _pass(row: Row, width: int) -> list[str]:
+    """The row of a snapshot."""
+    return ["● " if i == row.lane else "│ " if i in row.passing else "  " for i in range(width)]
+
+
+def _join(row: Row, width: int) -> list[str]:
+    """The row above one in which lanes end: they turn left, and pass under those that go on."""
+    last = max(row.joining, default=row.lane)
+    cells = []
+    for i in range(width):
+        if i == row.lane:
+            cells.append("├─")
+        elif i == last:
+            cells.append("╯ ")
+        elif row.lane < i < last:
+            cells.append("┴─" if i in row.joining else "│─" if i in row.passing else "──")
+        else:
+            cells.append("│ " if i in row.passing else "  ")
+    return cells
+
+
+def _paint(cells: list[str], *, has_colours: bool) -> str:
+    if not has_colours:
+        return "".join(cells)
+    return "".join(_colour(cell, i) if cell.strip() else cell for i, cell in enumerate(cells))
+
+
+def _write(label: Label, lane: int, *, has_colours: bool) -> str:
+    name, refs = label.id, [*label.branches, *(f"tag: {tag}" for tag in label.tags)]
+    if has_colours:
+        name, refs = _escape(name, _FAINT), [_escape(_colour(ref, lane), _BOLD) for ref in refs]
+    joined = f"({', '.join(refs)})" if refs else ""
+    return " ".join(part for part in (name, joined, label.message) if part)
+
+
+def _colour(text: str, lane: int) -> str:
+    return _escape(text, _TERMINAL_COLOURS[lane % len(_TERMINAL_COLOURS)])
+
+
+def _escape(text: str, code: int) -> str:
+    return f"\x1b[{code}m{text}\x1b[0m"
+
+
+SHORT_ID_LENGTH = 8
+
+
+class AncestryGraph:
+    """Snapshots with lines to their parents, and the branches and tags that point at them.
+
+    Branches and tags are given as the id of a snapshot by the name. A plain graph has no colours.
+    """
+
+    def __init__(
+        self,
+        snapshots: Iterable[SnapshotInfo],
+        *,
+        branches: Mapping[str, str] | None = None,
+        tags: Mapping[str, str] | None = None,
+        plain: bool = False,
+    ) -> None:
+        self._rows = plan_rows(snapshots)
+        self._labels = [
+            Label(
+                row.snapshot.id[:SHORT_ID_LENGTH],
+                _names_of(row.snapshot.id, branches or {}),
+                _names_of(row.snapshot.id, tags or {}),
+                _first_line(row.snapshot.message),
+            )
+            for row in self._rows
+        ]
+        self._has_colours = not plain
+
+    def __str__(self) -> str:
+        return render_text(self._rows, self._labels, has_colours=self._has_colours)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_svg_(self) -> str:
+        return render_svg(self._rows, self._labels, has_colours=self._has_colours)
+
+    def _repr_html_(self) -> str:
+        # Some notebooks ask for nothing else. A long line of a message scrolls.
+        return f'<div style="overflow-x: auto">{self._repr_svg_()}</div>'
+
+
+def _first_line(message: str) -> str:
+    """What fits beside a snapshot; nothing in it can move a cursor or break a drawing."""
+    line = message.partition("\n")[0]
+    return "".join(each if each.isprintable() else " " for each in line)
+
+
+def _names_of(snapshot_id: str, refs: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(sorted(name for name, target in refs.items() if target == snapshot_id))
+
+
+__all__ = ["AncestryGraph", "Diff", "ManifestFileInfo", "SnapshotInfo"]

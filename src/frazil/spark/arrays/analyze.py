@@ -1,0 +1,148 @@
+"""Compute statistics of all chunks of arrays, as one commit."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from frazil.errors import InvalidInputError
+from frazil.maintenance.reachability import pack
+from frazil.repository.locate import authorize as authorized
+from frazil.repository.session import Session
+from frazil.spark.job import Job, JobReport
+from frazil.spark.regions import choose_task_bytes, path_of
+from frazil.spark.runtime import count_slots
+from frazil.spark.transaction import AnyRepository, Runner, RunOn, find_repository, running
+from frazil.tables.columns import Boxes
+from frazil.tables.scan import plan_partitions
+from frazil.tables.statistics import Analysis, Measures, Subject, find_analysable, plan_analysis
+from frazil.virtual.source_formats import without_codec_warnings
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Analyses:
+    """What there is to measure of some arrays."""
+
+    all: tuple[Analysis, ...]
+    left_out: tuple[str, ...] = ()
+    """Why some arrays are not among them."""
+
+    @property
+    def bytes(self) -> int:
+        """What has to be read, decoded."""
+        return sum(int(each.written.sum()) * each.subject.chunk_bytes for each in self.all)
+
+    def tell(self) -> list[str]:
+        """What is done, for a report."""
+        written, unwritten, fresh, unsure = (
+            sum(int(count) for count in counts)
+            for counts in (
+                (each.written.sum() for each in self.all),
+                (each.unwritten.sum() for each in self.all),
+                (each.fresh for each in self.all),
+                (each.without_checksum for each in self.all),
+            )
+        )
+        notes = [
+            f"measured {written + unwritten} chunks, {unwritten} of which were never written",
+            f"{fresh} were known",
+        ]
+        if unsure:
+            notes.append(f"{unsure} left out, whose references have no checksum")
+        return notes + [f"left out: {each}" for each in self.left_out]
+
+
+def plan_analyses(session: Session, paths: Sequence[str], *, is_strict: bool) -> Analyses:
+    """What to measure of arrays in what a session has, changes included.
+
+    Arrays that can't be columns are an error if strict, and otherwise left out.
+    """
+    found, left_out = [], []
+    forked = session.fork()
+    with without_codec_warnings():
+        for path in paths:
+            try:
+                found.append(plan_analysis(forked, path))
+            except (InvalidInputError, ValueError) as error:
+                if is_strict:
+                    raise
+                left_out.append(f"{path} ({error})")
+    return Analyses(tuple(found), tuple(left_out))
+
+
+def measure_chunks(
+    runner: Runner, session: Session, analyses: Analyses, slots: int, task_bytes: int | None = None
+) -> None:
+    """Measure in tasks what was planned, and note it in the session."""
+    limit = task_bytes or choose_task_bytes(analyses.bytes, slots)
+    parts = [
+        _Part(number, partition.boxes, partition.chunk_count * each.subject.chunk_bytes)
+        for number, each in enumerate(analyses.all)
+        for partition in plan_partitions(each.written, each.subject.chunk_bytes, limit)
+    ]
+    groups = pack(parts, [part.bytes for part in parts], limit)
+    measured: list[list[Measures]] = [[] for _ in analyses.all]
+    if groups:
+        runner.job.expect("measuring", bytes=analyses.bytes)
+        task = _MeasureParts(tuple(each.subject for each in analyses.all))
+        for results in runner.run("measuring", task, groups):
+            for number, found in results:
+                measured[number].append(found)
+    for each, found_here in zip(analyses.all, measured, strict=True):
+        each.write(session, found_here)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """Chunks of one of the arrays."""
+
+    number: int
+    boxes: Boxes
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _MeasureParts:
+    subjects: tuple[Subject, ...]
+
+    def __call__(self, parts: Sequence[_Part]) -> list[tuple[int, Measures]]:
+        with without_codec_warnings():
+            return [(part.number, self.subjects[part.number].measure(part.boxes)) for part in parts]
+
+
+def analyze(
+    spark: SparkSession | None,
+    repo: AnyRepository,
+    arrays: Sequence[str] | None = None,
+    *,
+    group: str = "/",
+    branch: str = "main",
+    authorize: Sequence[str] = (),
+    message: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    task_bytes: int | None = None,
+    job: Job | None = None,
+    run_on: RunOn = "auto",
+) -> JobReport:
+    """Measure the values of chunks, so that queries can skip those that a condition rules out.
+
+    `arrays` are names in the group, or paths below it; without them it is all arrays in and below the
+    group that can be columns. Only chunks are read that were written since they were measured last.
+    `authorize` names containers whose virtual chunks may be read, as queries do.
+
+    Raises InvalidInputError for an array that was named and can't be a column.
+    """
+    opened = authorized(find_repository(repo), authorize)
+    with running("analyze", opened, branch, job) as run:
+        session = run.open_session()
+        place = path_of(group)
+        named = None if arrays is None else [path_of(f"{place}/{name}") for name in arrays]
+        paths = list(find_analysable(session, place)) if named is None else named
+        analyses = plan_analyses(session, paths, is_strict=named is not None)
+        run.notes += analyses.tell()
+        slots = count_slots(spark)
+        limit = task_bytes or choose_task_bytes(analyses.bytes, slots)
+        runner = run.choose_runner(spark, run_on, is_small=analyses.bytes <= limit)
+        measure_chunks(runner, session, analyses, slots, limit)
+        return run.commit(session, runner, spark, message, metadata)

@@ -1,0 +1,297 @@
+"""Give arrays other chunks, with bounded memory in every task."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import lcm, prod
+from operator import itemgetter
+from typing import Any
+
+import zarr
+from pyspark.sql import SparkSession
+
+from frazil.errors import InvalidInputError
+from frazil.maintenance.reachability import pack
+from frazil.repository.session import ForkSession, Session
+from frazil.spark.job import Job, JobReport
+from frazil.spark.regions import (
+    AnyArray,
+    Box,
+    Chunks,
+    Shape,
+    balance,
+    byte_count,
+    choose_task_bytes,
+    count_items,
+    create_like,
+    cut,
+    find_unit,
+    grow,
+    open_array,
+    open_for_writing,
+    path_of,
+    refuse_existing,
+    resolve_chunks,
+    slices_of,
+    whole,
+)
+from frazil.spark.runtime import count_slots
+from frazil.spark.transaction import (
+    AnyRepository,
+    Runner,
+    RunOn,
+    Scratch,
+    running,
+    scratch_arrays,
+    write_regions,
+)
+from frazil.urls import parse_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """Copying an array box by box."""
+
+    box: Shape
+    """What a task holds at a time."""
+    target_chunks: Shape
+    """Of which every box has whole ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class RechunkPlan:
+    """One pass, or two with an array between them."""
+
+    passes: tuple[Pass, ...]
+    cost: Fraction
+    """Bytes read and written, as a multiple of the array's."""
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether no array between is needed."""
+        return len(self.passes) == 1
+
+
+def plan_rechunk(
+    shape: Sequence[int],
+    source: Sequence[int],
+    target: Sequence[int],
+    itemsize: int,
+    max_memory: int,
+    task_bytes: int | None = None,
+) -> RechunkPlan:
+    """The cheaper plan of the two whose boxes take half of the memory.
+
+    The other half is for the chunks that are read or written meanwhile. In two passes boxes may be
+    smaller at no cost: they take no more than a task should, if that is known. Raises
+    InvalidInputError if a single chunk takes more.
+    """
+    most = max_memory // 2 // max(itemsize, 1)
+    fair = most if task_bytes is None else min(most, task_bytes // max(itemsize, 1))
+    for name, chunks in (("source", source), ("target", target)):
+        _refuse_large(name, _clip(chunks, shape), itemsize, max_memory, most)
+    plans = [_plan_direct(shape, source, target, most), _plan_staged(shape, source, target, fair)]
+    return min(plans, key=lambda plan: plan.cost)
+
+
+def _plan_direct(
+    shape: Sequence[int], source: Sequence[int], target: Sequence[int], most: int
+) -> RechunkPlan:
+    common = [min(lcm(a, b), n) for a, b, n in zip(source, target, shape, strict=True)]
+    box = grow(target, shape, most, common)
+    boxes = (balance(box, target, shape), box)
+    cost, box = min(((_reading(shape, source, each), each) for each in boxes), key=itemgetter(0))
+    return RechunkPlan((Pass(box, tuple(target)),), cost + 1)
+
+
+def _plan_staged(
+    shape: Sequence[int], source: Sequence[int], target: Sequence[int], most: int
+) -> RechunkPlan:
+    write = balance(grow(target, shape, most, _up_to(source, target, shape)), target, shape)
+    read = balance(grow(source, shape, most, _up_to(write, source, shape)), source, shape)
+    between = tuple(map(min, read, write))
+    read = tuple(
+        size if size == length else size - size % step
+        for size, step, length in zip(read, between, shape, strict=True)
+    )
+    cost = _reading(shape, source, read) + 1 + _reading(shape, between, write) + 1
+    return RechunkPlan((Pass(read, between), Pass(write, tuple(target))), cost)
+
+
+def _up_to(goal: Sequence[int], unit: Sequence[int], shape: Sequence[int]) -> list[int]:
+    """The goal in whole units, no longer than the array."""
+    return [min(-(-g // u) * u, n) for g, u, n in zip(goal, unit, shape, strict=True)]
+
+
+def _reading(shape: Sequence[int], chunks: Sequence[int], box: Sequence[int]) -> Fraction:
+    """What is read if every box reads all chunks it touches, as a multiple of the array's elements."""
+    return prod(
+        (_reading_along(n, c, b) for n, c, b in zip(shape, chunks, box, strict=True)),
+        start=Fraction(1),
+    )
+
+
+def _reading_along(length: int, chunk: int, box: int) -> Fraction:
+    if length == 0 or box % chunk == 0 or box >= length:
+        return Fraction(1)
+    touched = 0
+    for start in range(0, length, box):
+        stop = min(start + box, length)
+        touched += min(-(-stop // chunk) * chunk, length) - start // chunk * chunk
+    return Fraction(touched, length)
+
+
+def _clip(chunks: Sequence[int], shape: Sequence[int]) -> Shape:
+    return tuple(map(min, chunks, shape))
+
+
+def _refuse_large(
+    name: str, chunks: Sequence[int], itemsize: int, max_memory: int, most: int
+) -> None:
+    if prod(chunks) > most:
+        raise InvalidInputError(
+            f"a chunk of the {name}, {'x'.join(map(str, chunks))}, takes {prod(chunks) * itemsize} "
+            f"bytes, which is more than half of max_memory ({max_memory} bytes)"
+        )
+
+
+def rechunk(
+    spark: SparkSession | None,
+    repo: AnyRepository,
+    array: str,
+    chunks: Chunks,
+    *,
+    output: str | None = None,
+    max_memory: int | str = "512MB",
+    encoding: Mapping[str, Any] | None = None,
+    branch: str = "main",
+    message: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    task_bytes: int | None = None,
+    job: Job | None = None,
+    run_on: RunOn = "auto",
+) -> JobReport:
+    """Give an array other chunks, or write it with those to another path, as one commit.
+
+    Values, attributes and fill value stay as they are; codecs, too, unless `encoding` has other
+    `compressors`, `filters`, `serializer` or `shards`. No task holds more than `max_memory`; if one
+    pass would read too much again and again, the data takes a way over chunks in between, which are
+    gone at the end. Virtual chunks become the repository's own.
+    """
+    with running("rechunk", repo, branch, job) as run:
+        session = run.open_session()
+        source = run.repository.readonly_session(snapshot_id=session.snapshot_id)
+        path = path_of(array)
+        target_path = path if output is None else path_of(output)
+        original = open_array(source, path)
+        if target_path != path:
+            refuse_existing(session, target_path)
+        target = create_like(
+            session, target_path, original, resolve_chunks(original, chunks), encoding,
+            overwrite=target_path == path,
+        )  # fmt: skip
+        memory = parse_bytes(max_memory)
+        total = byte_count(original.shape, _itemsize(original))
+        limit = task_bytes or choose_task_bytes(total, count_slots(spark))
+        plan = plan_rechunk(
+            original.shape,
+            find_unit(original),
+            find_unit(target),
+            _itemsize(original),
+            memory,
+            limit,
+        )
+        runner = run.choose_runner(spark, run_on, is_small=total <= limit)
+        run.notes.append(_describe(plan))
+        run.job.expect("rechunking", bytes=total)
+        copying = _Copying(runner, source, path, original, limit, memory)
+        if plan.is_direct:
+            copying.run(session, target_path, plan.passes[0])
+        else:
+            with scratch_arrays(run.open_session(), run.job.id) as scratch:
+                _copy_staged(copying, scratch, session, target_path, plan.passes)
+        return run.commit(session, runner, spark, message or f"rechunk {path}", metadata)
+
+
+def _copy_staged(
+    copying: "_Copying", scratch: Scratch, session: Session, path: str, passes: Sequence[Pass]
+) -> None:
+    first, second = passes
+    between = scratch.create(
+        "between",
+        shape=copying.array.shape,
+        dtype=copying.array.metadata.dtype,
+        chunks=first.target_chunks,
+        fill_value=copying.array.fill_value,
+        # Bytes go to a disk sooner than through a compressor.
+        compressors=None if copying.is_local else "auto",
+    )
+    copying.run(scratch.session, between, first, lasting=False)
+    copying.reading(scratch.freeze(), between).run(session, path, second)
+
+
+@dataclass(frozen=True, slots=True)
+class _Copying:
+    """Copies of an array, box by box."""
+
+    runner: Runner
+    source: Session
+    path: str
+    array: AnyArray
+    task_bytes: int
+    max_memory: int
+
+    @property
+    def is_local(self) -> bool:
+        """Whether chunks are files of this machine's."""
+        return self.source.state.assets.storage.is_local
+
+    def reading(self, source: Session, path: str) -> "_Copying":
+        """The same from another array."""
+        array = open_array(source, path_of(path))
+        return _Copying(self.runner, source, path, array, self.task_bytes, self.max_memory)
+
+    def run(self, session: Session, path: str, how: Pass, *, lasting: bool = True) -> None:
+        """Write the whole array to another one of a session."""
+        itemsize = _itemsize(self.array)
+        boxes = cut(whole(self.array.shape), how.box)
+        sizes = [count_items(box) * itemsize for box in boxes]
+        largest = max(byte_count(c, itemsize) for c in (find_unit(self.array), how.target_chunks))
+        copy = CopyBox(self.source, self.path, path, self._concurrency(largest))
+        groups = pack(boxes, sizes, self.task_bytes)
+        if groups:
+            write_regions(self.runner, session, copy, groups, "rechunking", lasting=lasting)
+
+    def _concurrency(self, chunk_bytes: int) -> int:
+        """So many chunks at once take the half of the memory that boxes leave."""
+        return max(1, min(16, self.max_memory // 2 // max(chunk_bytes, 1)))
+
+
+@dataclass(frozen=True, slots=True)
+class CopyBox:
+    """Copies one box of elements from an array to another one."""
+
+    source: Session
+    source_path: str
+    target_path: str
+    concurrency: int
+
+    def __call__(self, session: ForkSession, box: Box) -> None:
+        """Read and write, with so many chunks at once."""
+        with zarr.config.set({"async.concurrency": self.concurrency}):
+            values = open_array(self.source, path_of(self.source_path))[slices_of(box)]
+            open_for_writing(session, self.target_path)[slices_of(box)] = values
+
+
+def _itemsize(array: AnyArray) -> int:
+    return int(array.dtype.itemsize)
+
+
+def _describe(plan: RechunkPlan) -> str:
+    if plan.is_direct:
+        return f"in one pass, by boxes of {plan.passes[0].box}"
+    first, second = plan.passes
+    return (
+        f"in two passes, by boxes of {first.box} and {second.box}, "
+        f"over chunks of {first.target_chunks}"
+    )

@@ -1,0 +1,586 @@
+"""Reductions in parts: plan, tasks, and the states that are combined as a tree."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, ClassVar, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from frazil.errors import InvalidInputError
+from frazil.maintenance.reachability import pack
+from frazil.repository.session import ForkSession, Session
+from frazil.spark.arrays.blocks import Computation, Grouping, Output, Space
+from frazil.spark.regions import (
+    MIB,
+    Box,
+    Shape,
+    count_items,
+    cut,
+    grow,
+    open_array,
+    open_for_writing,
+    path_of,
+    slices_of,
+    whole,
+)
+from frazil.spark.transaction import Runner, Scratch, write_regions
+
+T = TypeVar("T")
+
+BLOCK_BYTES = 16 * MIB
+"""What is reduced at a time, which takes several times its size."""
+MOST_STATE_BYTES = 256 * MIB
+"""What a task may hold of results that are not finished."""
+FAN_IN = 16
+"""So many states are combined by one task."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Which dimensions stay, which go, and where groups take the place of one."""
+
+    space: Space
+    reduced: tuple[str, ...]
+    grouping: Grouping | None
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The dimensions of the inputs that the output has, too."""
+        return tuple(dim for dim in self.space.dims if dim not in self.reduced)
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """Of a block, those that go."""
+        return tuple(self.space.dims.index(dim) for dim in self.reduced)
+
+    @property
+    def position(self) -> int:
+        """Where the groups are among the output's axes."""
+        assert self.grouping is not None
+        before = self.space.dims[: self.space.dims.index(self.grouping.dim)]
+        return sum(dim not in self.reduced for dim in before)
+
+    @property
+    def count_groups(self) -> int:
+        """How many results there are for each place; one without groups."""
+        return 1 if self.grouping is None else len(self.grouping.labels)
+
+    def with_groups(self, kept: Sequence[T], groups: T) -> tuple[T, ...]:
+        """Something of each kept dimension, with that of the groups at their place."""
+        if self.grouping is None:
+            return tuple(kept)
+        return (*kept[: self.position], groups, *kept[self.position :])
+
+    def space_box(self, kept: Box, reduced: Box) -> Box:
+        """A box of all dimensions of the inputs."""
+        ends = {
+            **dict(zip(self.kept, kept, strict=True)),
+            **dict(zip(self.reduced, reduced, strict=True)),
+        }
+        return tuple(ends[dim] for dim in self.space.dims)
+
+    def output_box(self, kept: Box) -> Box:
+        """A box of all dimensions of the output."""
+        return self.with_groups(kept, (0, self.count_groups))
+
+
+@dataclass(frozen=True, slots=True)
+class ReductionPlan:
+    """The boxes and pieces."""
+
+    boxes: tuple[Box, ...]
+    """Of the dimensions that stay."""
+    box: Shape
+    """Their size, but for those at the end."""
+    pieces: tuple[Box, ...]
+    """Of the dimensions that go."""
+    block: Shape
+    """What is read of a piece at a time."""
+
+
+def plan_layout(
+    space: Space, over: Sequence[str] | str | None, grouping: Grouping | None
+) -> Layout:
+    """The layout; without `over` only the dimension of the groups goes."""
+    names = [over] if isinstance(over, str) else list(over or ())
+    if grouping is not None and grouping.dim not in names:
+        names.append(grouping.dim)
+    unknown = [name for name in names if name not in space.dims]
+    if unknown or not names:
+        raise InvalidInputError(f"over={over!r}: a reduction goes over some of {space.dims}")
+    return Layout(space, tuple(dim for dim in space.dims if dim in names), grouping)
+
+
+def plan_chunks(layout: Layout, chunks: Mapping[str, int], state_bytes: int) -> Shape:
+    """Chunks of the output along the kept dimensions: the inputs', unless the state gets too large."""
+    kept = layout.space.only(layout.kept)
+    sizes = [
+        min(chunks.get(dim, chunk), max(size, 1)) if chunks.get(dim) != -1 else max(size, 1)
+        for dim, size, chunk in zip(kept.dims, kept.shape, kept.chunks, strict=True)
+    ]
+    free = [axis for axis, dim in enumerate(kept.dims) if dim not in chunks]
+    while free and layout.count_groups * prod(sizes) * state_bytes > MOST_STATE_BYTES:
+        axis = max(free, key=lambda each: sizes[each])
+        if sizes[axis] == 1:
+            break
+        sizes[axis] = -(-sizes[axis] // 2)
+    return tuple(sizes)
+
+
+def plan_reduction(
+    layout: Layout,
+    unit: Sequence[int],
+    item_bytes: int,
+    state_bytes: int,
+    task_bytes: int,
+    block_bytes: int,
+) -> ReductionPlan:
+    """Boxes as long as chunks of inputs, then pieces that fill tasks, and larger boxes if one does."""
+    kept, reduced = layout.space.only(layout.kept), layout.space.only(layout.reduced)
+    most_state = max(MOST_STATE_BYTES // (layout.count_groups * state_bytes), 1)
+    goals = [min(-(-c // u) * u, n) for c, u, n in zip(kept.chunks, unit, kept.shape, strict=True)]
+    box = grow(unit, goals, most_state)
+
+    def fill(most_bytes: int) -> Shape:
+        return grow(reduced.chunks, reduced.shape, most_bytes // (prod(box) * item_bytes))
+
+    piece = fill(task_bytes)
+    if piece == reduced.shape:
+        # No larger than a block: boxes that are small are many in a task.
+        most = min(most_state, block_bytes // max(prod(reduced.shape) * item_bytes, 1))
+        box = grow(box, kept.shape, most)
+    return ReductionPlan(
+        tuple(cut(whole(kept.shape), box)),
+        box,
+        # Where there is nothing to reduce, that has a result, too.
+        tuple(cut(whole(reduced.shape), piece)) or (whole(reduced.shape),),
+        fill(min(block_bytes, task_bytes)),
+    )
+
+
+def plan_levels(pieces: int) -> list[list[tuple[int, int]]]:
+    """Which states are combined at each level of the tree, as ranges; the last level has one range."""
+    levels = []
+    while True:
+        ranges = [(start, min(start + FAN_IN, pieces)) for start in range(0, pieces, FAN_IN)]
+        levels.append(ranges)
+        if len(ranges) <= 1:
+            return levels
+        pieces = len(ranges)
+
+
+Values = NDArray[Any]
+State = dict[str, Values]
+Axes = tuple[int, ...]
+DType = np.dtype[Any]
+
+
+class Reduction(ABC):
+    """One way to make one number of many."""
+
+    @abstractmethod
+    def columns(self, dtype: DType) -> dict[str, DType]:
+        """What a state consists of for elements of a type."""
+
+    @abstractmethod
+    def collect(self, values: Values, axes: Axes) -> State:
+        """The state of some elements, over some axes."""
+
+    @abstractmethod
+    def combine(self, one: State, other: State) -> State:
+        """The state of the elements of both."""
+
+    @abstractmethod
+    def finish(self, state: State) -> Values:
+        """The result."""
+
+    def result_type(self, dtype: DType) -> DType:
+        """Of elements of a type."""
+        return dtype if dtype.kind == "f" else np.dtype("f8")
+
+    def start(self, shape: tuple[int, ...], dtype: DType) -> State:
+        """The state of no elements."""
+        return {name: np.zeros(shape, type_) for name, type_ in self.columns(dtype).items()}
+
+
+class Count(Reduction):
+    """How many elements are not NaN."""
+
+    def columns(self, dtype: DType) -> dict[str, DType]:  # noqa: ARG002
+        return {"count": np.dtype("i8")}
+
+    def collect(self, values: Values, axes: Axes) -> State:
+        return {"count": _count(values, axes)}
+
+    def combine(self, one: State, other: State) -> State:
+        return {"count": one["count"] + other["count"]}
+
+    def finish(self, state: State) -> Values:
+        return state["count"]
+
+    def result_type(self, dtype: DType) -> DType:  # noqa: ARG002
+        return np.dtype("i8")
+
+
+class Sum(Reduction):
+    """The sum; 0 of no elements."""
+
+    def columns(self, dtype: DType) -> dict[str, DType]:
+        return {"total": _sum_type(dtype)}
+
+    def collect(self, values: Values, axes: Axes) -> State:
+        return {"total": np.nansum(values, axis=axes, dtype=_sum_type(values.dtype))}
+
+    def combine(self, one: State, other: State) -> State:
+        return {"total": one["total"] + other["total"]}
+
+    def finish(self, state: State) -> Values:
+        return state["total"]
+
+    def result_type(self, dtype: DType) -> DType:
+        return dtype if dtype.kind == "f" else _sum_type(dtype)
+
+
+class Mean(Reduction):
+    """The mean; NaN of no elements."""
+
+    def columns(self, dtype: DType) -> dict[str, DType]:
+        return {"count": np.dtype("i8"), "total": _sum_type(dtype)}
+
+    def collect(self, values: Values, axes: Axes) -> State:
+        total = np.nansum(values, axis=axes, dtype=_sum_type(values.dtype))
+        return {"count": _count(values, axes), "total": total}
+
+    def combine(self, one: State, other: State) -> State:
+        return {name: one[name] + other[name] for name in ("count", "total")}
+
+    def finish(self, state: State) -> Values:
+        return _divide(state["total"], state["count"])
+
+
+class Std(Reduction):
+    """The standard deviation of a whole population; NaN of no elements.
+
+    By means and squares of distances from them, which don't cancel each other out.
+    """
+
+    def columns(self, dtype: DType) -> dict[str, DType]:  # noqa: ARG002
+        return {"count": np.dtype("i8"), "mean": np.dtype("f8"), "squares": np.dtype("f8")}
+
+    def collect(self, values: Values, axes: Axes) -> State:
+        count = _count(values, axes)
+        wide = values.astype("f8")
+        mean = np.nan_to_num(_divide(np.nansum(wide, axis=axes), count))
+        wide -= np.expand_dims(mean, axes)
+        wide *= wide
+        return {"count": count, "mean": mean, "squares": np.nansum(wide, axis=axes)}
+
+    def combine(self, one: State, other: State) -> State:
+        count = one["count"] + other["count"]
+        share = other["count"] / np.maximum(count, 1)
+        distance = other["mean"] - one["mean"]
+        return {
+            "count": count,
+            "mean": one["mean"] + distance * share,
+            "squares": one["squares"] + other["squares"] + distance**2 * one["count"] * share,
+        }
+
+    def finish(self, state: State) -> Values:
+        found: Values = np.sqrt(_divide(state["squares"], state["count"]))
+        return found
+
+
+class _Extreme(Reduction):
+    choose: ClassVar[np.ufunc]
+
+    @abstractmethod
+    def neutral(self, dtype: DType) -> Any:
+        """What every element wins against."""
+
+    def columns(self, dtype: DType) -> dict[str, DType]:
+        return {"extreme": dtype}
+
+    def start(self, shape: tuple[int, ...], dtype: DType) -> State:
+        return {"extreme": np.full(shape, self.neutral(dtype), dtype)}
+
+    def collect(self, values: Values, axes: Axes) -> State:
+        start = self.neutral(values.dtype)
+        return {"extreme": np.asarray(self.choose.reduce(values, axis=axes, initial=start))}
+
+    def combine(self, one: State, other: State) -> State:
+        return {"extreme": self.choose(one["extreme"], other["extreme"])}
+
+    def finish(self, state: State) -> Values:
+        return state["extreme"]
+
+    def result_type(self, dtype: DType) -> DType:
+        return dtype
+
+
+class Min(_Extreme):
+    """The least element; NaN of none."""
+
+    choose = np.fmin
+
+    def neutral(self, dtype: DType) -> Any:
+        return _limit(dtype, "max")
+
+
+class Max(_Extreme):
+    """The greatest element; NaN of none."""
+
+    choose = np.fmax
+
+    def neutral(self, dtype: DType) -> Any:
+        return _limit(dtype, "min")
+
+
+REDUCTIONS: dict[str, Reduction] = {
+    "count": Count(), "max": Max(), "mean": Mean(), "min": Min(), "std": Std(), "sum": Sum(),
+}  # fmt: skip
+
+
+def find_reduction(name: str, dtype: DType) -> Reduction:
+    """The reduction of a name; raises InvalidInputError if there is none for such elements."""
+    if name not in REDUCTIONS:
+        raise InvalidInputError(f"{name!r} is no reduction: there are {', '.join(REDUCTIONS)}")
+    if dtype.kind not in "biuf":
+        raise InvalidInputError(f"there is no {name} of {dtype}")
+    return REDUCTIONS[name]
+
+
+def _count(values: Values, axes: Axes) -> Values:
+    if values.dtype.kind == "f":
+        return np.asarray(np.sum(~np.isnan(values), axis=axes, dtype="i8"))
+    rest = [size for axis, size in enumerate(values.shape) if axis not in axes]
+    return np.full(rest, prod(values.shape[axis] for axis in axes), "i8")
+
+
+def _sum_type(dtype: DType) -> DType:
+    return np.dtype({"f": "f8", "u": "u8"}.get(dtype.kind, "i8"))
+
+
+def _divide(total: Values, count: Values) -> Values:
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def _limit(dtype: DType, end: str) -> Any:
+    if dtype.kind == "f":
+        return dtype.type(np.nan)
+    if dtype.kind == "b":
+        return end == "max"
+    return getattr(np.iinfo(dtype), end)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One result of a task: of a box, from the so many-th to the so many-th state."""
+
+    box: Box
+    """Of the dimensions that stay."""
+    first: int
+    last: int
+    number: int
+    """Which one it is at the next level."""
+
+
+class Sink(Protocol):
+    """Takes the state of a part."""
+
+    def __call__(self, session: ForkSession, part: Part, state: State) -> None:
+        """Write it."""
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedResults:
+    """Writes what states come to."""
+
+    reduction: Reduction
+    layout: Layout
+    output: Output
+
+    def __call__(self, session: ForkSession, part: Part, state: State) -> None:
+        """Finish a state, and write the result."""
+        target = open_for_writing(session, self.output.path)
+        values = self.reduction.finish(state).astype(self.output.dtype)
+        target[slices_of(self.layout.output_box(part.box))] = values
+
+
+@dataclass(frozen=True, slots=True)
+class PartialResults:
+    """States in arrays between the steps: a column each, whose first axis is the number of the part."""
+
+    layout: Layout
+    paths: dict[str, str]
+
+    def __call__(self, session: ForkSession, part: Part, state: State) -> None:
+        """Write a state."""
+        place = self._place(part.box, part.number)
+        for name, path in self.paths.items():
+            open_for_writing(session, path)[place] = state[name][None]
+
+    def read(self, session: Session, box: Box, number: int) -> State:
+        """Read a state again."""
+        place = self._place(box, number)
+        return {
+            name: np.asarray(open_array(session, path_of(path))[place])[0]
+            for name, path in self.paths.items()
+        }
+
+    def _place(self, box: Box, number: int) -> tuple[slice, ...]:
+        return (slice(number, number + 1), *slices_of(self.layout.output_box(box)))
+
+
+@dataclass(frozen=True, slots=True)
+class ReducePiece:
+    """Reduces one piece of the inputs for one box of the output."""
+
+    computation: Computation
+    reduction: Reduction
+    layout: Layout
+    plan: ReductionPlan
+    dtype: "np.dtype[Any]"
+    sink: Sink
+
+    def __call__(self, session: ForkSession, part: Part) -> None:
+        """Read block by block, and write the state of all."""
+        shape = [stop - start for start, stop in self.layout.output_box(part.box)]
+        state = self.reduction.start(tuple(shape), self.dtype)
+        for block in cut(self.plan.pieces[part.first], self.plan.block):
+            result = self.computation(self.layout.space_box(part.box, block))
+            values = result.transpose(*self.layout.space.dims).values
+            add_block(self.reduction, state, values, self.layout, block)
+        self.sink(session, part, state)
+
+
+@dataclass(frozen=True, slots=True)
+class CombineParts:
+    """Makes one state of several, in their order."""
+
+    source: Session
+    partials: PartialResults
+    reduction: Reduction
+    sink: Sink
+
+    def __call__(self, session: ForkSession, part: Part) -> None:
+        """Read states one after the other, and write what they come to."""
+        state = self.partials.read(self.source, part.box, part.first)
+        for number in range(part.first + 1, part.last):
+            other = self.partials.read(self.source, part.box, number)
+            state = self.reduction.combine(state, other)
+        self.sink(session, part, state)
+
+
+def add_block(
+    reduction: Reduction, state: State, values: Values, layout: Layout, block: Box
+) -> None:
+    """Add the elements of a block to a state; those without a label belong to nothing."""
+    if layout.grouping is None:
+        _add(reduction, state, (...,), values, layout.axes)
+        return
+    start, stop = block[layout.reduced.index(layout.grouping.dim)]
+    codes = layout.grouping.codes[start:stop]
+    axis = layout.space.dims.index(layout.grouping.dim)
+    for code in np.unique(codes[codes >= 0]).tolist():
+        members = np.compress(codes == code, values, axis=axis)
+        place = (*(slice(None),) * layout.position, code)
+        _add(reduction, state, place, members, layout.axes)
+
+
+def _add(
+    reduction: Reduction,
+    state: State,
+    place: tuple[Any, ...],
+    values: Values,
+    axes: tuple[int, ...],
+) -> None:
+    known = {name: column[place] for name, column in state.items()}
+    for name, column in reduction.combine(known, reduction.collect(values, axes)).items():
+        state[name][place] = column
+
+
+@dataclass(frozen=True, slots=True)
+class Reducing:
+    """A reduction on its way."""
+
+    runner: Runner
+    computation: Computation
+    reduction: Reduction
+    layout: Layout
+    plan: ReductionPlan
+    dtype: "np.dtype[Any]"
+    output: Output
+    task_bytes: int
+    item_bytes: int
+
+    def run(self, session: Session, scratch: Scratch) -> None:
+        """Write the result to a session; states that are not finished go to the scratch arrays."""
+        finished = FinishedResults(self.reduction, self.layout, self.output)
+        count = len(self.plan.pieces)
+        if count <= 1:
+            self._reduce(session, finished)
+            return
+        partials = self._partials(scratch, 0, count)
+        self._reduce(scratch.session, partials)
+        *levels, last = plan_levels(count)
+        for number, ranges in enumerate(levels, 1):
+            above = self._partials(scratch, number, len(ranges))
+            self._combine(scratch.session, scratch, partials, ranges, above)
+            partials = above
+        self._combine(session, scratch, partials, last, finished)
+
+    def _reduce(self, session: Session, sink: Sink) -> None:
+        pieces = self.plan.pieces
+        task = ReducePiece(
+            self.computation, self.reduction, self.layout, self.plan, self.dtype, sink
+        )
+        parts = [
+            Part(box, number, number + 1, number)
+            for box in self.plan.boxes
+            for number in range(len(pieces))
+        ]
+        sizes = [
+            count_items(part.box) * count_items(pieces[part.first]) * self.item_bytes
+            for part in parts
+        ]
+        self._write(session, task, pack(parts, sizes, self.task_bytes), "reducing")
+
+    def _combine(
+        self,
+        session: Session,
+        scratch: Scratch,
+        partials: PartialResults,
+        ranges: Sequence[tuple[int, int]],
+        sink: Sink,
+    ) -> None:
+        task = CombineParts(scratch.freeze(), partials, self.reduction, sink)
+        parts = [
+            Part(box, first, last, number)
+            for box in self.plan.boxes
+            for number, (first, last) in enumerate(ranges)
+        ]
+        state = sum(each.itemsize for each in self.reduction.columns(self.dtype).values())
+        state *= self.layout.count_groups
+        sizes = [count_items(each.box) * state * (each.last - each.first) for each in parts]
+        self._write(session, task, pack(parts, sizes, self.task_bytes), "combining")
+
+    def _write(self, session: Session, task: Any, groups: list[list[Part]], what: str) -> None:
+        if groups:
+            write_regions(self.runner, session, task, groups, what)
+
+    def _partials(self, scratch: Scratch, level: int, count: int) -> PartialResults:
+        box = self.layout.with_groups(self.plan.box, self.layout.count_groups)
+        paths = {
+            name: scratch.create(
+                f"{name}-{level}",
+                shape=(count, *self.output.shape),
+                chunks=(1, *box),
+                dtype=dtype,
+                fill_value=0,
+            )
+            for name, dtype in self.reduction.columns(self.dtype).items()
+        }
+        return PartialResults(self.layout, paths)

@@ -1,0 +1,193 @@
+"""Write xarray datasets, or regions by a function of the user, in tasks."""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from pyspark.sql import SparkSession
+from xarray import DataArray, Dataset, Variable
+
+from frazil.errors import InvalidInputError
+from frazil.maintenance.reachability import pack
+from frazil.repository.session import ForkSession, Session
+from frazil.spark.job import Job, JobReport
+from frazil.spark.regions import (
+    Box,
+    choose_task_bytes,
+    count_items,
+    cut,
+    find_unit,
+    grow,
+    open_for_writing,
+    shift,
+    slices_of,
+)
+from frazil.spark.runtime import count_slots
+from frazil.spark.transaction import (
+    AnyRepository,
+    RegionT,
+    RunOn,
+    WriteRegion,
+    running,
+    write_regions,
+)
+from frazil.xarray import LazyPart, Region, ZarrWriteModes, write_all_but_lazy
+
+
+def write(
+    spark: SparkSession | None,
+    dataset: Dataset | DataArray,
+    repo: AnyRepository,
+    *,
+    branch: str = "main",
+    group: str | None = None,
+    mode: ZarrWriteModes | None = None,
+    append_dim: Hashable | None = None,
+    region: Region = None,
+    encoding: Mapping[Any, Any] | None = None,
+    message: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    task_bytes: int | None = None,
+    job: Job | None = None,
+    run_on: RunOn = "auto",
+) -> JobReport:
+    """Write a dataset to a group as one commit; the arguments are those of `to_icechunk`.
+
+    Metadata, coordinates and what is in memory are written here, everything lazy by tasks along the
+    edges of chunks, whatever chunks Dask has. A task takes on about `task_bytes`.
+    """
+    with running("write", repo, branch, job) as run:
+        session = run.open_session()
+        parts = write_all_but_lazy(
+            _with_lazy_on_dask(_with_loaded_coordinates(dataset)), session,
+            group=group, mode=mode, append_dim=append_dim, region=region, encoding=encoding,
+        )  # fmt: skip
+        total = sum(_size(part) for part in parts)
+        limit = task_bytes or choose_task_bytes(total, count_slots(spark))
+        units = [find_unit(open_for_writing(session, part.path)) for part in parts]
+        groups = plan_pieces(parts, units, limit)
+        runner = run.choose_runner(spark, run_on, is_small=len(groups) < 2)
+        if groups:
+            run.job.expect("writing", bytes=total)
+            write_regions(runner, session, write_piece, groups)
+        return run.commit(session, runner, spark, message, metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Values that a task computes, and where they go."""
+
+    values: Any
+    path: str
+    box: Box
+    bytes: int
+
+
+def plan_pieces(
+    parts: Sequence[LazyPart], units: Sequence[Sequence[int]], most_bytes: int
+) -> list[list[Piece]]:
+    """The values of arrays in pieces of whole chunks, together as much as a task takes on."""
+    pieces = [
+        piece
+        for part, unit in zip(parts, units, strict=True)
+        for piece in _cut_part(part, unit, most_bytes)
+    ]
+    return pack(pieces, [piece.bytes for piece in pieces], most_bytes)
+
+
+def _cut_part(part: LazyPart, unit: Sequence[int], most_bytes: int) -> list[Piece]:
+    itemsize = part.source.dtype.itemsize
+    shape = [stop for _, stop in part.box]
+    # Whole chunks of Dask, if they fit, so that none is computed by two tasks.
+    goals = [
+        -(-size // step) * step for size, step in zip(part.source.chunksize, unit, strict=True)
+    ]
+    size = grow(unit, shape, most_bytes // itemsize, goals)
+    origin = [-start for start, _ in part.box]
+    return [
+        Piece(
+            part.source[slices_of(shift(box, origin))],
+            part.path,
+            box,
+            count_items(box) * itemsize,
+        )
+        for box in cut(part.box, size)
+    ]
+
+
+def write_piece(session: ForkSession, piece: Piece) -> None:
+    """Compute values and write them."""
+    array = open_for_writing(session, piece.path)
+    array[slices_of(piece.box)] = np.asarray(piece.values.compute(scheduler="synchronous"))
+
+
+def _size(part: LazyPart) -> int:
+    return count_items(part.box) * int(part.source.dtype.itemsize)
+
+
+def _with_loaded_coordinates(dataset: Dataset | DataArray) -> Dataset | DataArray:
+    """The same with its coordinates in memory."""
+    return dataset.assign_coords({name: each.load() for name, each in dataset.coords.items()})
+
+
+def _with_lazy_on_dask(dataset: Dataset | DataArray) -> Dataset | DataArray:
+    """The same with variables that are still in files as Dask's, which can be sent in parts."""
+    if find_spec("dask") is None:
+        return dataset
+    if isinstance(dataset, DataArray):
+        variable = dataset.variable
+        return dataset.chunk(_chunks_in_file(variable)) if _is_in_file(variable) else dataset
+    variables = {
+        name: each.variable.chunk(_chunks_in_file(each.variable))
+        for name, each in dataset.data_vars.items()
+        if _is_in_file(each.variable)
+    }
+    return dataset.assign(variables)
+
+
+def _is_in_file(variable: Variable) -> bool:
+    return not variable._in_memory and variable.chunks is None
+
+
+def _chunks_in_file(variable: Variable) -> dict[Hashable, Any]:
+    preferred = variable.encoding.get("preferred_chunks", {})
+    return {dim: preferred.get(dim, "auto") for dim in variable.dims}
+
+
+def foreach_region(
+    spark: SparkSession | None,
+    repo: AnyRepository,
+    regions: Iterable[RegionT],
+    function: WriteRegion[RegionT],
+    *,
+    branch: str = "main",
+    prepare: Callable[[Session], object] | None = None,
+    regions_per_task: int = 1,
+    message: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    job: Job | None = None,
+    run_on: RunOn = "auto",
+) -> JobReport:
+    """Call `function(session, region)` for each region in tasks, and commit all they changed at once.
+
+    `prepare(session)` is called first, here: the place to create arrays. Each task has a fork of the
+    session of its own, sees what `prepare` made, and may be run again from the start. A region is
+    whatever the function understands. Two tasks must not write the same chunk.
+
+    Raises OverlappingTasksError if they do, RebaseFailedError if somebody else has committed changes of
+    the same chunks meanwhile, and what the function raises; the branch is then as it was.
+    """
+    if regions_per_task < 1:
+        raise InvalidInputError(f"regions_per_task is {regions_per_task}, which is less than one")
+    with running("foreach_region", repo, branch, job) as run:
+        all_regions = list(regions)
+        starts = range(0, len(all_regions), regions_per_task)
+        groups = [all_regions[start : start + regions_per_task] for start in starts]
+        runner = run.choose_runner(spark, run_on)
+        session = run.open_session()
+        if prepare is not None:
+            prepare(session)
+        write_regions(runner, session, function, groups)
+        return run.commit(session, runner, spark, message, metadata)

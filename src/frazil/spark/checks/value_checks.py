@@ -1,0 +1,399 @@
+"""Quality checks of values, samples and metadata, and those of users."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from frazil.errors import InvalidInputError
+from frazil.spark.checks.audit import AnyCheck, FileRegion, Finding, NewRegion, NewVersion
+from frazil.spark.regions import Box, cut, grow, slices_of, whole
+from frazil.virtual.source import is_time
+
+
+def find_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which values are NaN, or no time."""
+    match values.dtype.kind:
+        case "f" | "c":
+            return np.isnan(values)
+        case "m" | "M":
+            return np.isnat(values)
+        case "O":
+            same: NDArray[np.bool_] = np.array([each == each for each in values.flat], np.bool_)
+            return ~same.reshape(values.shape)
+    return np.zeros(values.shape, np.bool_)
+
+
+_BLOCK_BYTES = 64 << 20
+_NUMBERS = "biufc"
+_TIMES = "mM"
+
+
+@dataclass(frozen=True, slots=True)
+class FillShare:
+    """No more than a share of the values is missing."""
+
+    at_most: float
+    variables: tuple[str, ...] | None = None
+    name: str = "fill_share"
+    share_read: float = 1.0
+
+    def check_region(self, region: NewRegion) -> Sequence[Finding]:
+        """A finding for each variable of which more is missing."""
+        found = []
+        for name, array in choose(region.dataset, self.variables, _NUMBERS + _TIMES):
+            missing = sum(count_missing(block) for block in read_blocks(array))
+            if missing > self.at_most * array.size:
+                share = missing / array.size
+                text = f"{share:.1%} of its values are missing, more than {self.at_most:.1%}"
+                found.append(region.find(self.name, text, name))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class ValuesBetween:
+    """Values are in a range; missing ones don't count."""
+
+    low: float
+    high: float
+    variables: tuple[str, ...] | None = None
+    name: str = "values_between"
+    share_read: float = 1.0
+
+    def check_region(self, region: NewRegion) -> Sequence[Finding]:
+        """A finding for each variable that has others."""
+        found = []
+        for name, array in choose(region.dataset, self.variables, "biuf"):
+            outside = [
+                each
+                for block in read_blocks(array)
+                if (each := find_outside(block, self.low, self.high)) is not None
+            ]
+            if outside:
+                counts, lows, highs = zip(*outside, strict=True)
+                text = (
+                    f"{sum(counts)} values are outside of {self.low:g} to {self.high:g}: "
+                    f"{min(lows):g} to {max(highs):g}"
+                )
+                found.append(region.find(self.name, text, name))
+        return found
+
+
+def fill_share(at_most: float, variables: Sequence[str] | None = None) -> FillShare:
+    """No more than a share of the values of a file is missing: NaN, also by a fill value."""
+    return FillShare(at_most, None if variables is None else tuple(variables))
+
+
+def values_between(
+    low: float, high: float, variables: Sequence[str] | None = None
+) -> ValuesBetween:
+    """Values are in a range, as they are read, scale and offset applied; missing ones don't count."""
+    return ValuesBetween(low, high, None if variables is None else tuple(variables))
+
+
+def count_missing(values: NDArray[Any]) -> int:
+    """How many are NaN, or no time."""
+    return int(np.count_nonzero(find_missing(values)))
+
+
+def find_outside(values: NDArray[Any], low: float, high: float) -> tuple[int, float, float] | None:
+    """How many values are outside of a range, with the least and the largest; None for none."""
+    outside = values[(values < low) | (values > high)]
+    if not outside.size:
+        return None
+    return outside.size, float(outside.min()), float(outside.max())
+
+
+def choose(
+    dataset: xr.Dataset, names: Sequence[str] | None, kinds: str
+) -> Iterator[tuple[str, xr.DataArray]]:
+    """The named variables, or all that are no coordinates and have values of some kinds."""
+    if names is not None:
+        absent = [name for name in names if name not in dataset.variables]
+        if absent:
+            raise KeyError(f"there are no variables {', '.join(absent)}")
+        yield from ((name, dataset[name]) for name in names if dataset[name].size)
+        return
+    for name, array in dataset.data_vars.items():
+        if array.dtype.kind in kinds and array.size:
+            yield str(name), array
+
+
+def read_blocks(array: xr.DataArray, most_bytes: int = _BLOCK_BYTES) -> Iterator[NDArray[Any]]:
+    """The values of an array, a few chunks at a time."""
+    size = grow(find_chunks(array), array.shape, most_bytes // max(1, array.dtype.itemsize))
+    for box in cut(whole(array.shape), size):
+        yield np.asarray(array[slices_of(box)].values)
+
+
+def find_chunks(array: xr.DataArray) -> tuple[int, ...]:
+    """The shape of its chunks, where it is known."""
+    chunks = array.encoding.get("chunks") or array.shape
+    return tuple(
+        max(1, min(size, length)) for size, length in zip(chunks, array.shape, strict=True)
+    )
+
+
+_COMPARED = "biufcmM"
+_WHOLE_ITEMS = 1 << 20
+"""Arrays of times up to this size are compared as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class SamplesEqualSource:
+    """Some chunks of each file decode, and are equal to what the file itself holds."""
+
+    share: float = 0.01
+    at_least: int = 1
+    variables: tuple[str, ...] | None = None
+    name: str = "samples_equal_source"
+
+    @property
+    def share_read(self) -> float:
+        """Twice what is compared."""
+        return min(1.0, 2 * self.share)
+
+    def check_region(self, region: NewRegion) -> Sequence[Finding]:
+        """A finding for each variable that is another one in the file."""
+        dataset = decode_climatologies(region.dataset)
+        arrays = dict(choose(dataset, self.variables, _COMPARED))
+        times = {} if self.variables is not None else find_times(dataset, region.region.dim)
+        boxes = [
+            (name, box)
+            for name, array in arrays.items()
+            if name not in times
+            for box in cut(whole(array.shape), find_chunks(array))
+        ]
+        chosen = [(name, whole(array.shape)) for name, array in times.items()]
+        chosen += self._choose(boxes, region.region.file)
+        arrays |= times
+        found: dict[str, Finding] = {}
+        with decode_climatologies(region.open_source()) as source:
+            for name, box in chosen:
+                if name in found or name not in source.variables:
+                    continue
+                mine = np.asarray(arrays[name][slices_of(box)].values)
+                text = _compare(mine, source[name], box)
+                if text is not None:
+                    found[name] = region.find(self.name, text, name)
+        return list(found.values())
+
+    def _choose(self, boxes: Sequence[tuple[str, Box]], file: str) -> Iterator[tuple[str, Box]]:
+        count = count_samples(len(boxes), self.share, self.at_least)
+        for each in choose_samples(len(boxes), count, crc32(file.encode())):
+            yield boxes[each]
+
+
+def samples_equal_source(
+    share: float = 0.01, at_least: int = 1, variables: Sequence[str] | None = None
+) -> SamplesEqualSource:
+    """Some chunks of each file decode, and are equal to what the file itself holds.
+
+    `share` of the chunks of a file are compared, and `at_least` so many; a file has always the same.
+    Values are compared decoded, and all times are, bounds and climatologies among them.
+    """
+    return SamplesEqualSource(share, at_least, None if variables is None else tuple(variables))
+
+
+def count_samples(chunks: int, share: float, at_least: int) -> int:
+    """How many of so many chunks are compared."""
+    return min(chunks, max(at_least, ceil(share * chunks)))
+
+
+def choose_samples(chunks: int, count: int, seed: int) -> list[int]:
+    """So many of them, in their order."""
+    if not count:
+        return []
+    chosen = np.random.default_rng(seed).choice(chunks, count, replace=False)
+    return sorted(int(each) for each in chosen)
+
+
+def decode_climatologies(dataset: xr.Dataset) -> xr.Dataset:
+    """Return the dataset with climatologies as times, as Xarray decodes bounds.
+
+    They have the units of the coordinate that names them.
+    """
+    decoded = {}
+    for variable in dataset.variables.values():
+        name = variable.attrs.get("climatology", variable.encoding.get("climatology"))
+        clock = {key: variable.encoding.get(key) for key in ("units", "calendar")}
+        if name not in dataset.variables or not is_time(clock):
+            continue
+        raw = dataset.variables[name]
+        if raw.dtype.kind in "iuf" and "units" not in raw.attrs:
+            given = {key: value for key, value in clock.items() if value is not None}
+            timed = raw.copy(deep=False)
+            timed.attrs = {**raw.attrs, **given}
+            decoded[name] = xr.decode_cf(xr.Dataset({name: timed})).variables[name]
+    return dataset.assign(decoded)
+
+
+def find_times(dataset: xr.Dataset, dim: str | None) -> dict[str, xr.DataArray]:
+    """Return the small arrays of times along a dimension, or all of them without one."""
+    return {
+        str(name): dataset[name]
+        for name, variable in dataset.variables.items()
+        if (dim is None or dim in variable.dims)
+        and 0 < variable.size <= _WHOLE_ITEMS
+        and (variable.dtype.kind == "M" or is_time(variable.encoding))
+    }
+
+
+def _compare(mine: NDArray[Any], source: Any, box: Box) -> str | None:
+    where = ", ".join(f"{start}:{stop}" for start, stop in box)
+    if source.ndim != mine.ndim:
+        return f"it has {source.ndim} dimensions in the file, and {mine.ndim} here"
+    theirs = np.asarray(source[slices_of(box)].values)
+    if theirs.shape != mine.shape:
+        return f"[{where}] of the file has the shape {theirs.shape}, and {mine.shape} here"
+    count = count_different(mine, theirs)
+    return f"{count} values in [{where}] of the file are others here" if count else None
+
+
+def count_different(one: NDArray[Any], other: NDArray[Any]) -> int:
+    """How many values are not the same; NaN is equal to itself."""
+    if {one.dtype.kind, other.dtype.kind} == {"M", "O"}:
+        # Times of a longer axis may be beyond the range of datetime64.
+        one, other = _spell_times(one), _spell_times(other)
+    differs = one != other
+    if one.dtype.kind in "fcmM" and other.dtype.kind in "fcmM":
+        differs &= ~(np.isnan(one) & np.isnan(other))
+    return int(np.count_nonzero(differs))
+
+
+def _spell_times(values: NDArray[Any]) -> NDArray[Any]:
+    if values.dtype.kind == "M":
+        return values.astype("M8[us]").astype(str)
+    return np.array([_spell(each) for each in values.flat]).reshape(values.shape)
+
+
+def _spell(moment: Any) -> str:
+    return "NaT" if moment != moment else moment.isoformat(timespec="microseconds")
+
+
+CF_ATTRIBUTES = (
+    "standard_name", "units", "calendar", "positive", "axis", "cell_methods", "grid_mapping",
+    "bounds", "valid_min", "valid_max", "valid_range", "flag_values", "flag_masks", "flag_meanings",
+    "scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned",
+)  # fmt: skip
+"""Those that say what values mean."""
+
+_OF_TIMES = frozenset({"units", "calendar"})
+
+
+@dataclass(frozen=True, slots=True)
+class SameMetadata:
+    """Data types and attributes are those of the version before, and the same in all files."""
+
+    attributes: tuple[str, ...] = CF_ATTRIBUTES
+    name: str = "same_metadata"
+
+    def check_whole(self, version: NewVersion) -> Sequence[Finding]:
+        """A finding for each property of a variable that is another one somewhere."""
+        found = []
+        for variable, new in version.metadata.items():
+            old = version.before.get(variable)
+            if old is not None:
+                for text in self._compare(old, new, "it was", "now"):
+                    found.append(Finding(text, self.name, variable))
+        for told in version.told:
+            mine = version.metadata.get(told.variable)
+            if mine is None:
+                continue
+            theirs = {"data_type": told.data_type, "attributes": told.attributes}
+            # Times that count from another day in each file are counted anew from one.
+            without = _OF_TIMES if told.variable == version.dim else frozenset[str]()
+            for text in self._compare(mine, theirs, "in the repository", "in the file", without):
+                found.append(Finding(text, self.name, told.variable, told.files))
+        return found
+
+    def _compare(
+        self,
+        one: Mapping[str, Any],
+        other: Mapping[str, Any],
+        where: str,
+        there: str,
+        without: frozenset[str] = frozenset(),
+    ) -> Iterator[str]:
+        names = [name for name in self.attributes if name not in without]
+        for what, here, elsewhere in find_differences(one, other, names):
+            yield f"{what} is {elsewhere} {there}, {here} {where}"
+
+
+def same_metadata(attributes: Sequence[str] = CF_ATTRIBUTES) -> SameMetadata:
+    """Data types and attributes are those of the version before, and the same in all files."""
+    return SameMetadata(tuple(attributes))
+
+
+def find_differences(
+    one: Mapping[str, Any], other: Mapping[str, Any], attributes: Sequence[str]
+) -> Iterator[tuple[str, str, str]]:
+    """What is not the same in the metadata of two arrays: its name, and what both say."""
+    pairs = [("data type", one["data_type"], other["data_type"])]
+    mine, theirs = one.get("attributes") or {}, other.get("attributes") or {}
+    pairs += [(name, mine.get(name), theirs.get(name)) for name in attributes]
+    for name, here, there in pairs:
+        # NaN, which is not equal to itself, is spelt out.
+        said, answered = json.dumps(here, sort_keys=True), json.dumps(there, sort_keys=True)
+        if said != answered:
+            yield name, said, answered
+
+
+Told = None | str | Finding | Iterable[str | Finding]
+Function = Callable[[xr.Dataset, FileRegion], Told]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnFunction:
+    """A function that is called for the region of each file."""
+
+    function: Function
+    share_read: float = 1.0
+
+    @property
+    def name(self) -> str:
+        """That of the function."""
+        return str(getattr(self.function, "__name__", type(self.function).__name__))
+
+    def check_region(self, region: NewRegion) -> Sequence[Finding]:
+        """What the function tells, with the file and the region."""
+        told = self.function(region.dataset, region.region)
+        return [self._complete(each, region) for each in _listed(told)]
+
+    def _complete(self, told: str | Finding, region: NewRegion) -> Finding:
+        if not isinstance(told, Finding):
+            return region.find(self.name, str(told))
+        return replace(
+            told,
+            check=told.check or self.name,
+            files=told.files or (region.region.file,),
+            region=told.region or region.region.ends,
+        )
+
+
+def as_checks(given: Iterable[AnyCheck | Function]) -> tuple[AnyCheck, ...]:
+    """Checks, and functions as checks; raises InvalidInputError for what is neither."""
+    return tuple(map(_as_check, given))
+
+
+def _as_check(given: AnyCheck | Function) -> AnyCheck:
+    if hasattr(given, "check_whole") or hasattr(given, "check_region"):
+        return given  # type: ignore[return-value]
+    if isinstance(given, type) or not callable(given):
+        raise InvalidInputError(f"{given!r} is neither a check nor a function")
+    return OwnFunction(given)
+
+
+def _listed(told: Told) -> Iterator[str | Finding]:
+    if told is None:
+        return
+    if isinstance(told, str | Finding):
+        yield told
+    else:
+        yield from told

@@ -1,1 +1,0 @@
-"""Collecting garbage on a cluster, and the upkeep that a schedule runs."""

@@ -1,0 +1,104 @@
+"""Which files there are to ingest: by name, by pattern, or all below a prefix."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+from frazil.errors import InvalidInputError, ObjectNotFoundError
+from frazil.virtual import source_formats as observing
+from frazil.virtual.containers import normalize_location
+from frazil.virtual.source import FileVersion
+from frazil.virtual.source_formats import SourceStores, escape_url, key_url
+
+SourceName = str | PathLike[str]
+
+_WILDCARDS = re.compile(r"[*?\[]")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file, and what it was when it was looked for."""
+
+    location: str
+    version: FileVersion
+
+
+def discover(names: Iterable[SourceName], stores: SourceStores) -> tuple[SourceFile, ...]:
+    """The files of all names, each once, in the order of their locations.
+
+    A name is a path or a URL: of a file, of a Zarr hierarchy, a pattern (`*` and `?` inside a folder,
+    `**` through folders), or a prefix, below which every file is meant. Raises InvalidInputError for a
+    name that finds nothing.
+    """
+    found: dict[str, FileVersion] = {}
+    for name in names:
+        files = dict(_find(_to_url(name), stores))
+        if not files:
+            raise InvalidInputError(f"there is no file at {name}", kind="key-not-found")
+        found |= files
+    return tuple(SourceFile(location, found[location]) for location in sorted(found))
+
+
+def _find(url: str, stores: SourceStores) -> Iterator[tuple[str, FileVersion]]:
+    if _WILDCARDS.search(url):
+        yield from _find_matching(url, stores)
+        return
+    location = normalize_location(url)
+    plain = key_url(location.rstrip("/"))
+    if not location.endswith("/"):
+        try:
+            yield location, observing.observe(stores, plain)
+            return
+        except ObjectNotFoundError:
+            pass
+    if observing.read_folder_metadata(stores, plain) is not None:
+        yield location.rstrip("/"), observing.observe_folder(stores, plain)
+        return
+    for each, version in observing.observe_below(stores, plain + "/").items():
+        yield escape_url(each), version
+
+
+def _find_matching(pattern: str, stores: SourceStores) -> Iterator[tuple[str, FileVersion]]:
+    matches = re.compile(translate(pattern)).fullmatch
+    for url, version in observing.observe_below(stores, folder_of(pattern)).items():
+        if matches(url):
+            yield escape_url(url), version
+
+
+def folder_of(pattern: str) -> str:
+    """The folder that everything that matches a pattern is in."""
+    wildcard = _WILDCARDS.search(pattern)
+    return pattern[: pattern.rindex("/", 0, wildcard.start() if wildcard else None) + 1]
+
+
+def translate(pattern: str) -> str:
+    """A pattern as a regular expression; only `**` goes through folders."""
+    parts = re.split(r"(\*\*/|\*\*|\*|\?|\[[^\]]+\])", pattern)
+    return "".join(_translate_part(part) for part in parts)
+
+
+def _translate_part(part: str) -> str:
+    match part:
+        case "**/":
+            return "(?:.*/)?"
+        case "**":
+            return ".*"
+        case "*":
+            return "[^/]*"
+        case "?":
+            return "[^/]"
+    if part.startswith("[") and part.endswith("]"):
+        return "[" + part[1:-1].replace("!", "^", 1).replace("\\", "\\\\") + "]"
+    return re.escape(part)
+
+
+def _to_url(name: SourceName) -> str:
+    text = str(name)
+    if "://" in text or text.startswith("file:"):
+        return text
+    # Patterns are matched against keys as they are, and so must not be escaped as other paths are.
+    path = Path(text).absolute()
+    ending = "/" if text.endswith("/") else ""
+    return f"file://{path}{ending}" if _WILDCARDS.search(text) else path.as_uri() + ending

@@ -1,0 +1,184 @@
+"""How arrays are stored whose values are written anew: chunks and codecs, as asked or as fits."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+import zarr
+from zarr.core.metadata import ArrayV3Metadata
+from zarr.storage import MemoryStore
+
+from frazil.display import list_known
+from frazil.errors import InvalidInputError
+from frazil.virtual.source import ArrayHeader
+
+Chunks = Mapping[str, int | Mapping[str, int]]
+"""The length of chunks by dimension, or by variable and dimension; -1 is all there is."""
+Encoding = Mapping[str, Mapping[str, Any]]
+"""By variable, what `zarr.create_array` takes."""
+
+SETTINGS = frozenset({"chunks", "compressors", "filters", "serializer", "shards", "fill_value"})
+
+KIB, MIB = 1 << 10, 1 << 20
+LEAST_CHUNK_BYTES = 256 * KIB
+MOST_CHUNK_BYTES = 256 * MIB
+"""Chunks of a source are kept between these."""
+PLANNED_CHUNK_BYTES = 16 * MIB
+_GUESSED_ITEM_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class EncodingOptions:
+    """What the caller wants of arrays that are written anew."""
+
+    chunks: Chunks = field(default_factory=dict)
+    encoding: Encoding = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, settings in self.encoding.items():
+            if not isinstance(settings, Mapping):
+                raise InvalidInputError(
+                    f"invalid encoding {settings!r} of {name!r}: it must be a dict of settings"
+                )
+            unknown = sorted(settings.keys() - SETTINGS)
+            if unknown:
+                raise InvalidInputError(
+                    f"invalid encoding {unknown[0]!r} of {name!r}: there are "
+                    f"{list_known(unknown[0], sorted(SETTINGS), 'settings')}"
+                )
+        sizes = [each for value in self.chunks.values() for each in _values(value)]
+        if any(not isinstance(size, int) or size == 0 or size < -1 for size in sizes):
+            raise InvalidInputError(f"chunks={dict(self.chunks)!r}: a length is 1 or more, or -1")
+
+    def __bool__(self) -> bool:
+        return bool(self.chunks or self.encoding)
+
+    def names(self, variable: str) -> bool:
+        """Whether they are about one variable by its name."""
+        return variable in self.encoding or isinstance(self.chunks.get(variable), Mapping)
+
+    def chunks_of(self, variable: str, dims: Sequence[str]) -> dict[str, int]:
+        """The lengths by dimension that hold for a variable."""
+        common = {dim: size for dim, size in self.chunks.items() if isinstance(size, int)}
+        own = self.chunks.get(variable)
+        given = self.encoding.get(variable, {}).get("chunks")
+        if isinstance(given, Sequence):
+            if len(given) != len(dims):
+                raise InvalidInputError(f"chunks {given!r} are none for {variable} of {list(dims)}")
+            given = dict(zip(dims, given, strict=True))
+        named = {**(own if isinstance(own, Mapping) else {}), **(given or {})}
+        unknown = sorted(named.keys() - set(dims))
+        if unknown:
+            raise InvalidInputError(
+                f"invalid chunks of {variable!r} along {unknown[0]!r}: it has "
+                f"{list_known(unknown[0], dims, 'dimensions')}"
+            )
+        return {dim: size for dim, size in {**common, **named}.items() if dim in dims}
+
+
+def plan_metadata(
+    header: ArrayHeader,
+    shape: Sequence[int],
+    append_dim: str | None,
+    encoding_options: EncodingOptions,
+) -> dict[str, Any]:
+    """The `zarr.json` of an array that is made for the values of sources like this one."""
+    settings = {
+        k: v for k, v in encoding_options.encoding.get(header.name, {}).items() if k != "chunks"
+    }
+    whole = ArrayV3Metadata.from_dict({**header.metadata, "storage_transformers": ()})
+    axis = header.dims.index(append_dim) if append_dim in header.dims else None
+    chunks = choose_chunks(shape, header.chunk_shape, item_bytes(header), axis)
+    asked = encoding_options.chunks_of(header.name, header.dims)
+    for number, dim in enumerate(header.dims):
+        if dim in asked:
+            chunks[number] = asked[dim] if asked[dim] > 0 else max(1, shape[number])
+    made = zarr.create_array(
+        MemoryStore(),
+        shape=tuple(shape),
+        dtype=whole.data_type,
+        chunks=_fit_shards(chunks, settings.get("shards")),
+        **{"fill_value": whole.fill_value, **settings},
+    )
+    stored = json.loads(json.dumps(made.metadata.to_dict()))
+    kept = ("fill_value", "chunk_grid", "codecs", "data_type")
+    return {**header.metadata, "shape": list(shape), **{name: stored[name] for name in kept}}
+
+
+def choose_chunks(
+    shape: Sequence[int], source_chunks: Sequence[int], itemsize: int, axis: int | None
+) -> list[int]:
+    """Those of the source, unless they are tiny or huge; else whole steps along the axis.
+
+    As many steps as make about 16 MiB, and less than a step where one has more than that.
+    """
+    if LEAST_CHUNK_BYTES <= prod(source_chunks) * itemsize <= MOST_CHUNK_BYTES:
+        return list(source_chunks)
+    sizes = [max(1, each) for each in shape]
+    growing = axis if axis is not None else 0
+    if sizes:
+        sizes[growing] = 1
+    most = max(1, PLANNED_CHUNK_BYTES // itemsize)
+    while prod(sizes) > most:
+        largest = sizes.index(max(sizes))
+        sizes[largest] = -(-sizes[largest] // 2)
+    if sizes:
+        steps = max(1, most // prod(sizes))
+        sizes[growing] = steps if axis is not None else max(1, min(steps, shape[0]))
+    return sizes
+
+
+def item_bytes(header: ArrayHeader) -> int:
+    """What an element takes in memory; a guess for texts."""
+    try:
+        dtype = ArrayV3Metadata.from_dict(
+            {**header.metadata, "storage_transformers": ()}
+        ).dtype.to_native_dtype()
+    except (AttributeError, TypeError):
+        return _GUESSED_ITEM_BYTES
+    return int(np.dtype(dtype).itemsize)
+
+
+def find_unit(metadata: Mapping[str, Any]) -> tuple[int, ...]:
+    """The shape of what is written as one object."""
+    return tuple(metadata["chunk_grid"]["configuration"]["chunk_shape"])
+
+
+def can_encode(metadata: Mapping[str, Any]) -> bool:
+    """Whether the codecs of an array can write, too, and not only read."""
+    ones = [1] * len(metadata["shape"])
+    small = {
+        **metadata,
+        "shape": ones,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": ones}},
+    }
+    if any(each["name"] == "sharding_indexed" for each in metadata["codecs"]):
+        return True
+    try:
+        node = ArrayV3Metadata.from_dict({**small, "storage_transformers": ()})
+        for _, array in zarr.create_hierarchy(store=MemoryStore(), nodes={"a": node}):
+            if isinstance(array, zarr.Array):
+                array[...] = np.ones((), array.dtype) if array.dtype.kind in "biufc" else array[...]
+    except Exception:
+        # Codecs are others' code, and raise whatever they like for what they can't do.
+        return False
+    return True
+
+
+def _fit_shards(chunks: Sequence[int], shards: Any) -> tuple[int, ...]:
+    """Chunks that a shard is a multiple of."""
+    if not isinstance(shards, Sequence) or len(shards) != len(chunks):
+        return tuple(chunks)
+    return tuple(
+        size
+        if shard % size == 0
+        else next(s for s in range(min(size, shard), 0, -1) if shard % s == 0)
+        for size, shard in zip(chunks, shards, strict=True)
+    )
+
+
+def _values(size: Any) -> list[Any]:
+    return list(size.values()) if isinstance(size, Mapping) else [size]

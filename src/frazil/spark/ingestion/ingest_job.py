@@ -1,0 +1,583 @@
+"""Ingest files into a repository: one commit, or none."""
+
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from os import PathLike
+from typing import Any, Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+
+from frazil.conflicts import ConflictDetector
+from frazil.errors import ConflictError, FailedChecksError, InvalidInputError, InvalidSourcesError
+from frazil.format.metadata import JsonValue
+from frazil.protocols.assets import Assets
+from frazil.repository.locate import open_repository
+from frazil.repository.repository import Repository
+from frazil.repository.session import Session
+from frazil.spark.arrays.analyze import measure_chunks, plan_analyses
+from frazil.spark.checks.audit import AnyCheck, Finding
+from frazil.spark.checks.value_checks import Function, SamplesEqualSource, as_checks
+from frazil.spark.ingestion.discovery import SourceFile, SourceName, discover
+from frazil.spark.ingestion.encoding_options import Chunks, Encoding, EncodingOptions
+from frazil.spark.ingestion.ingest_plan import (
+    Choice,
+    IngestPlan,
+    Mode,
+    OnBadFile,
+    OnFailedCheck,
+    OnOverlap,
+    Options,
+    RegionOption,
+    Replacing,
+    Written,
+    find_converted,
+    find_unread,
+    loaded_everywhere,
+    plan_ingest,
+    read_existing,
+    refuse_mistyped,
+    refuse_unknown,
+    refuse_unnamed,
+    split_replacing,
+)
+from frazil.spark.ingestion.ingest_plan import refuse as refuse_problems
+from frazil.spark.ingestion.ingest_report import (
+    IngestReport,
+    describe,
+    finish,
+    nothing_to_do,
+    with_quarantined,
+)
+from frazil.spark.ingestion.ingest_tasks import parse_here, parse_sources
+from frazil.spark.ingestion.ledger import Entry, Work, read_ledger, subtract, write_ledger
+from frazil.spark.ingestion.native_write import find_native, write_natives
+from frazil.spark.ingestion.region_plan import plan_filling
+from frazil.spark.ingestion.source_data import (
+    BadFile,
+    Outcome,
+    ParsedSource,
+    Reading,
+    add_to,
+    bad_files,
+    configure,
+    current_config,
+    group_files,
+    plan_containers,
+    save,
+)
+from frazil.spark.ingestion.target_arrays import (
+    PlacedCell,
+    Placement,
+    adopt,
+    make_room,
+    plan_placement,
+    plan_rules,
+)
+from frazil.spark.ingestion.write_audit_publish import check_session, refuse, refuse_late
+from frazil.spark.job import Job
+from frazil.spark.regions import LEAST_TASK_BYTES, configured_rules
+from frazil.spark.runtime import count_slots, find_application_id
+from frazil.spark.transaction import Runner, RunOn, choose_runner
+from frazil.tables.statistics import find_analysable
+from frazil.urls import Location
+from frazil.virtual.apply_plan import join
+from frazil.virtual.combine_plan import Treatment
+from frazil.virtual.containers import VirtualChunkContainer
+from frazil.virtual.source import SourceHeader
+from frazil.virtual.source_formats import Credentials, SourceStores
+from frazil.virtual.time_units import count_alike, find_times
+
+METRICS = "frazil_job"
+"""The name that commits have the metrics of their job by."""
+
+
+class OpenedSources(Protocol):
+    """Sources that were opened, and their references, wherever these are."""
+
+    @property
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """What became of each file."""
+
+    @property
+    def runner(self) -> Runner:
+        """What runs the tasks of the ingest."""
+
+    def write_cells(self, placement: Placement, assets: Assets) -> list[PlacedCell]:
+        """Bring references together by cell, and write a manifest of each."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Attempt:
+    """What all attempts have in common: the files are opened once."""
+
+    job: Job
+    repository: Repository
+    files: tuple[SourceFile, ...]
+    parsed: OpenedSources
+    options: Options
+    reading: Reading
+    start: float = field(default_factory=time.perf_counter)
+    findings: tuple[Finding, ...] = ()
+    """For which files were left out."""
+
+    def run(self) -> IngestReport:
+        """Plan, write, commit; raises ConflictError where somebody else did meanwhile."""
+        session = self.repository.writable_session(self.options.branch)
+        sources = {e.location: e for e in self.parsed.outcomes if isinstance(e, ParsedSource)}
+        bad = bad_files(self.parsed.outcomes)
+        ledger = read_ledger(session.store)
+        unusable = {each.location for each in bad}
+        usable = [file for file in self.files if file.location not in unusable]
+        work = subtract(usable, ledger, self.options.group)
+        if not work.files:
+            return nothing_to_do(self.job.id, work, bad)
+        found = self._plan(session, work, sources)
+        report = describe(self.job.id, found, work, bad, self.parsed.runner.name)
+        if self.options.dry_run:
+            return report
+        chosen = [sources[file.location] for file in work.files]
+        return self._write(session, found, chosen, report)
+
+    def leave_out(self, failed: FailedChecksError) -> "Attempt":
+        """The same without the files that findings name; raises the error where that is no help."""
+        findings = (
+            *self.findings,
+            *(each for each in failed.findings if isinstance(each, Finding)),
+        )
+        blamed = {file for each in findings for file in each.files}
+        is_settled = all(each.files for each in findings)
+        if self.options.on_failed_check == "fail" or not is_settled:
+            raise refuse(findings) from None
+        files = tuple(file for file in self.files if file.location not in blamed)
+        return replace(self, files=files, findings=findings)
+
+    def _plan(
+        self, session: Session, work: Work, sources: Mapping[str, ParsedSource]
+    ) -> IngestPlan:
+        headers = [sources[file.location].header for file in work.files]
+        existing, headers = self._count_times(session, headers)
+        new = headers[: len(work.new)]
+        changed: list[Replacing] = [
+            (header, entry.region)
+            for header, (_, entry) in zip(headers[len(work.new) :], work.changed, strict=True)
+        ]
+        if self.options.on_failed_check == "quarantine" and existing is not None:
+            refuse_late(new, existing, self.options.append_dim)
+        if self.options.on_overlap == "replace" and existing is not None:
+            new, replacing = split_replacing(new, existing, self.options.append_dim)
+            changed += replacing
+        choice = self._choose(session, existing, headers)
+        if self.options.region is not None:
+            return plan_filling(
+                headers, existing, self.options.append_dim, self.options.region, choice
+            )
+        return plan_ingest(new, changed, existing, self.options.append_dim, choice)
+
+    def _count_times(
+        self, session: Session, headers: Sequence[SourceHeader]
+    ) -> tuple[SourceHeader | None, list[SourceHeader]]:
+        """What is there, and the sources, with times counted alike: as there, if a type holds that."""
+        group, dim = self.options.group, self.options.append_dim
+        fresh = loaded_everywhere(headers)
+        existing = read_existing(session.store, group, fresh, dim)
+        if existing is None:
+            counted, problems = count_alike(headers)
+            refuse_problems(problems, Choice(self.options.mode))
+            return None, counted
+        times = find_times([existing, *headers]) & existing.arrays.keys()
+        # Of virtual ones the values can't be read without access to their files.
+        native = find_native(session.state, group, times)
+        existing = read_existing(session.store, group, fresh, dim, native) or existing
+        (there, *counted), problems = count_alike([existing, *headers])
+        problems += find_unread(existing, there, times - native)
+        if self.options.region is not None:
+            problems += find_converted(headers, counted)
+        refuse_problems(problems, Choice(self.options.mode))
+        return there, counted
+
+    def _choose(
+        self, session: Session, existing: SourceHeader | None, headers: Sequence[SourceHeader]
+    ) -> Choice:
+        mode, encoding_options = self.options.mode, self.options.encoding_options
+        if mode != "auto" or existing is None:
+            return Choice(mode, encoding_options)
+        named = {name for each in headers for name in each.arrays} & existing.arrays.keys()
+        return Choice(mode, encoding_options, find_native(session.state, self.options.group, named))
+
+    def _write(
+        self,
+        session: Session,
+        found: IngestPlan,
+        sources: Sequence[ParsedSource],
+        report: IngestReport,
+    ) -> IngestReport:
+        options, config = self.options, current_config(self.repository)
+        folders = needed_folders(found, sources)
+        missing = plan_containers(
+            folders, config.virtual_chunk_containers or {}, options.containers
+        )
+        rules = plan_rules(found, options.group, configured_rules(config))
+        config = add_to(config, missing, rules)
+        # Filling a chunk up takes reading what is in it already, and so does measuring it.
+        is_read = found.existing and (found.natives or options.statistics)
+        read = config.virtual_chunk_containers or {} if is_read else {}
+        configured = configure(self.repository, config, [*folders, *read], options.credentials)
+        session = _open_again(configured, session)
+
+        make_room(found, session.store, options.group)
+        headers = [each.header for each in sources]
+        written = write_natives(
+            self.parsed.runner, session, found, headers, self.reading, options.group
+        )
+        versions = {each.header.name: each.header.version for each in sources}
+        placement = plan_placement(
+            found, versions, session.state, options.group, count_slots(self.parsed.runner.spark)
+        )
+        placed = self.parsed.write_cells(placement, session.state.assets)
+        adopt(found, session.state, options.group, placed)
+        self._note(session, found, sources)
+        if options.statistics:
+            self._take_statistics(session, found)
+
+        check_session(
+            self.parsed.runner, session, options.checks, found, sources, self.reading, options.group
+        )
+        metrics = self._measure(sources, placed, written)
+        self.job.refuse_if_cancelled()
+        if missing or rules:
+            save(self.repository, missing, rules)
+        snapshot_id = session.commit(
+            options.message or f"ingest {len(sources)} files",
+            {METRICS: metrics},
+            rebase_with=ConflictDetector(),
+        )
+        return finish(report, snapshot_id, placed, written, metrics)
+
+    def _take_statistics(self, session: Session, found: IngestPlan) -> None:
+        """Measure what is new in arrays that are more than coordinates."""
+        runner, group = self.parsed.runner, self.options.group
+        named = {f"/{join(group, name)}" for name in (*found.natives, *found.plan.variables)}
+        paths = [path for path in find_analysable(session, f"/{group}") if path in named]
+        analyses = plan_analyses(session, paths, is_strict=False)
+        measure_chunks(runner, session, analyses, count_slots(runner.spark))
+
+    def _note(self, session: Session, found: IngestPlan, sources: Sequence[ParsedSource]) -> None:
+        """Write down in the ledger what is ingested."""
+        entries = [
+            Entry(
+                each.location,
+                self.options.group,
+                each.header.version,
+                found.regions[each.header.name],
+                self.job.id,
+            )
+            for each in sources
+        ]
+        write_ledger(session.store, read_ledger(session.store), entries)
+
+    def _measure(
+        self,
+        sources: Sequence[ParsedSource],
+        placed: Sequence[PlacedCell],
+        written: Mapping[str, Written],
+    ) -> dict[str, JsonValue]:
+        tally = self.job.tally
+        return {
+            "job": "ingest",
+            "job_id": self.job.id,
+            "ran_on": self.parsed.runner.name,
+            "application_id": find_application_id(self.parsed.runner.spark),
+            "files": len(sources),
+            "references": sum(each.references for each in placed),
+            "bytes": sum(each.bytes for each in placed),
+            "chunks_written": sum(each.chunks for each in written.values()),
+            "bytes_written": sum(each.bytes for each in written.values()),
+            "seconds": round(time.perf_counter() - self.start, 3),
+            "tasks": tally.tasks,
+            "retries": tally.retries,
+            "task_seconds": round(tally.task_seconds, 3),
+            "checks": [each.name for each in self.options.checks],
+            "quarantined": len({file for each in self.findings for file in each.files}),
+        }
+
+
+def needed_folders(found: IngestPlan, sources: Sequence[ParsedSource]) -> list[str]:
+    """The folders that references lead to, if there are any."""
+    treatments = {each.treatment for each in found.plan.variables.values()}
+    if Treatment.VIRTUAL not in treatments:
+        return []
+    return sorted({folder for each in sources for folder in each.folders})
+
+
+def _open_again(configured: Repository, session: Session) -> Session:
+    """A session with the new configuration on the version that was planned for."""
+    assert session.branch is not None
+    opened = configured.writable_session(session.branch)
+    if opened.snapshot_id != session.snapshot_id:
+        raise ConflictError(
+            message=f"somebody committed to {session.branch} meanwhile",
+            expected_parent=session.snapshot_id,
+            actual_parent=opened.snapshot_id,
+        )
+    return opened
+
+
+Sources = SourceName | Iterable[SourceName] | DataFrame
+
+_TRIES = 5
+"""So often a plan is made anew because somebody else committed."""
+_ROUNDS = 10
+"""So often a plan is made anew because files are left out."""
+_SHOWN_FILES = 20
+_URI_COLUMNS = ("source", "uri", "url", "path")
+
+
+def ingest(
+    spark: SparkSession | None,
+    sources: Sources,
+    repo: Repository | Location,
+    *,
+    branch: str = "main",
+    group: str = "/",
+    append_dim: str | None = None,
+    mode: Mode = "auto",
+    chunks: Chunks | None = None,
+    encoding: Encoding | None = None,
+    region: RegionOption | None = None,
+    on_overlap: OnOverlap = "refuse",
+    on_bad_file: OnBadFile = "fail",
+    checks: Iterable[AnyCheck | Function] = (),
+    on_failed_check: OnFailedCheck = "fail",
+    message: str | None = None,
+    dry_run: bool = False,
+    statistics: bool = False,
+    rename: Mapping[str, str] | None = None,
+    skip: Collection[str] = (),
+    load: Collection[str] = (),
+    source_group: str = "",
+    containers: Iterable[VirtualChunkContainer] = (),
+    credentials: Credentials | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    files_per_task: int = 16,
+    run_on: RunOn = "auto",
+    job: Job | None = None,
+) -> IngestReport:
+    """Bring files into a group of a repository, in one commit.
+
+    `sources` are paths and URLs of files, patterns, prefixes, or a DataFrame with a column of them.
+    Files that were ingested before are left out, unless they have changed; a second call does nothing.
+    `append_dim` is the dimension that files follow each other along, by the values of its coordinate.
+
+    `mode` says whether variables are referred to (`"virtual"`), decoded and written (`"native"`), or
+    what each of them allows (`"auto"`). `chunks`, by dimension or by variable and dimension, and
+    `encoding`, by variable, tell how what is written is stored.
+
+    `region` fills a part of arrays that are there: a slice by dimension, or `"auto"` for the place that
+    the values of coordinates tell.
+
+    With `on_overlap="replace"` a file whose values of that coordinate are all there already takes the
+    place of what is there; one that overlaps in part is refused.
+
+    `checks`, of `frazil.spark.checks` or functions, see the new version before the branch does. With
+    `on_failed_check="quarantine"` the files that they blame are left out, and tried again next time.
+
+    With `statistics` the chunks that are new are measured in the same commit, as `analyze` does it; for
+    variables that are referred to, this reads them.
+
+    `rename` gives arrays and dimensions other names, `skip` leaves arrays out, `load` writes the values
+    of arrays into the repository, `source_group` is the group inside of the files. `containers` and
+    `credentials` tell how sources are reached, and as whom, as `frazil.virtual.open` takes them.
+
+    Files that one task would open, `files_per_task` of them, are ingested in this process by the same
+    plan, for which `spark` may be None; the report tells it, and `run_on` decides otherwise.
+
+    Raises InvalidSourcesError, with everything that is wrong, for sources that don't fit each other or
+    what is there, FailedChecksError with all findings, ConflictError where others commit to the same
+    again and again, JobError and JobCancelledError. The branch is then as it was.
+    """
+    refuse_unknown(
+        mode=mode, on_overlap=on_overlap, on_bad_file=on_bad_file, on_failed_check=on_failed_check
+    )
+    refuse_mistyped(
+        append_dim=append_dim, group=group, source_group=source_group, skip=skip, load=load,
+        rename=rename, chunks=chunks, encoding=encoding,
+    )  # fmt: skip
+    if mode == "virtual" and (chunks or encoding):
+        raise InvalidInputError("chunks= and encoding= are for mode='native' and 'auto'")
+    wanted = as_checks(checks)
+    if region is not None and any(isinstance(each, SamplesEqualSource) for each in wanted):
+        raise InvalidInputError(
+            "samples_equal_source compares all there is beside a file's place along append_dim, and "
+            "not the parts that region= fills: leave it out"
+        )
+    start = time.perf_counter()
+    if not isinstance(repo, Repository):
+        repo = open_repository(repo, storage_options=storage_options)
+    options = Options(
+        branch=branch,
+        group=group.strip("/"),
+        append_dim=append_dim,
+        on_overlap=on_overlap,
+        on_bad_file=on_bad_file,
+        mode=mode,
+        message=message,
+        dry_run=dry_run,
+        files_per_task=files_per_task,
+        checks=wanted,
+        on_failed_check=on_failed_check,
+        containers=tuple(containers),
+        credentials=dict(credentials or {}),
+        encoding_options=EncodingOptions(dict(chunks or {}), dict(encoding or {})),
+        region=region,
+        statistics=statistics,
+    )
+    known = (current_config(repo).virtual_chunk_containers or {}).values()
+    reading = Reading(
+        group=source_group,
+        load=tuple(load),
+        skip=tuple(skip),
+        rename=dict(rename or {}),
+        containers=(*known, *options.containers),
+        credentials=options.credentials,
+    )
+    with _ending(job or Job()) as run:
+        files = discover(_names(sources), SourceStores(reading.containers, reading.credentials))
+        return _run(spark, run_on, run, repo, files, reading, options, start)
+
+
+def _run(
+    spark: SparkSession | None,
+    run_on: RunOn,
+    job: Job,
+    repository: Repository,
+    files: tuple[SourceFile, ...],
+    reading: Reading,
+    options: Options,
+    start: float,
+) -> IngestReport:
+    ledger = read_ledger(repository.readonly_session(options.branch).store)
+    work = subtract(files, ledger, options.group)
+    if not work.files:
+        return nothing_to_do(job.id, work, ())
+    locations = [file.location for file in work.files]
+    most = options.files_per_task
+    size = sum(file.version.size_bytes for file in work.files)
+    is_small = len(locations) <= most and (options.mode == "virtual" or size <= LEAST_TASK_BYTES)
+    storage = repository.storage
+    runner = choose_runner(spark, job, run_on, storage, is_small=is_small)
+    with job.leasing(storage, "ingest"), _opening(runner, reading, locations, most) as parsed:
+        bad = bad_files(parsed.outcomes)
+        is_empty = len(bad) == len(parsed.outcomes) and all(each.is_empty for each in bad)
+        if bad and (options.on_bad_file == "fail" or (is_empty and not work.known)):
+            raise _refuse(bad, is_empty)
+        _refuse_unknown_names(parsed.outcomes, repository, reading, options)
+        return _try(Attempt(job, repository, files, parsed, options, reading, start))
+
+
+@contextlib.contextmanager
+def _opening(
+    runner: Runner, reading: Reading, locations: list[str], most: int
+) -> Iterator[OpenedSources]:
+    """Open files, on Spark or here; their references are kept until the end of the block."""
+    if runner.spark is None:
+        yield parse_here(runner, reading, locations)
+        return
+    groups = group_files(locations, count_slots(runner.spark), most)
+    with parse_sources(runner, runner.spark, reading, groups) as parsed:
+        yield parsed
+
+
+def _try(attempt: Attempt) -> IngestReport:
+    """Plan and commit; again after a conflict, on top of what others did, and without bad files."""
+    conflicts = rounds = 0
+    while True:
+        try:
+            return with_quarantined(attempt.run(), attempt.findings)
+        except ConflictError:
+            conflicts += 1
+            if conflicts == _TRIES:
+                raise
+        except FailedChecksError as failed:
+            attempt = attempt.leave_out(failed)
+            rounds += 1
+            if rounds == _ROUNDS:
+                raise refuse(attempt.findings) from None
+
+
+@contextlib.contextmanager
+def _ending(job: Job) -> Iterator[Job]:
+    try:
+        yield job
+    finally:
+        job.end()
+
+
+def _names(sources: Sources) -> list[SourceName]:
+    if isinstance(sources, str | PathLike):
+        return [sources]
+    if isinstance(sources, DataFrame):
+        return [row[0] for row in sources.select(_find_column(sources.columns)).collect()]
+    return list(sources)
+
+
+def _find_column(columns: list[str]) -> str:
+    named = [name for name in _URI_COLUMNS if name in columns] or columns
+    if len(columns) > 1 and named == columns:
+        expected = ", ".join(_URI_COLUMNS)
+        raise InvalidInputError(f"none of the columns {columns} is one of {expected}")
+    return named[0]
+
+
+def _refuse(bad: tuple[BadFile, ...], is_empty: bool) -> InvalidSourcesError:
+    lines = [f"{each.location}: {each.reason}" for each in bad[:_SHOWN_FILES]]
+    if len(bad) > _SHOWN_FILES:
+        lines.append(f"and {len(bad) - _SHOWN_FILES} more files")
+    head = "files can't be read; on_bad_file='skip' leaves them out"
+    return InvalidSourcesError(
+        "\n".join([f"{'no file has arrays to ingest' if is_empty else head}:", *lines]),
+        files=[each.location for each in bad],
+    )
+
+
+def _refuse_unknown_names(
+    outcomes: Iterable[Outcome], repository: Repository, reading: Reading, options: Options
+) -> None:
+    """Raise InvalidInputError where an option names something that there is not."""
+    sources = [each for each in outcomes if isinstance(each, ParsedSource)]
+    if not sources:
+        return
+    inside = {(each.arrays, each.dims) for each in sources}
+    arrays = dict.fromkeys(name for names, _ in sorted(inside) for name in names)
+    dims = dict.fromkeys(dim for _, names in sorted(inside) for dim in names)
+    refuse_unnamed("skip", reading.skip, arrays, "arrays")
+    refuse_unnamed("load", reading.load, arrays, "arrays")
+    refuse_unnamed("rename", reading.rename, {**arrays, **dims}, "arrays and dimensions")
+    for names, _ in inside:
+        _refuse_same_names([each for each in names if each not in reading.skip], reading.rename)
+    headers = [each.header for each in sources]
+    arrays = dict.fromkeys(name for each in headers for name in each.arrays)
+    dims = dict.fromkeys(dim for each in headers for dim in each.dims)
+    # A coordinate without a dimension of its name has a message of its own.
+    if options.append_dim is not None and options.append_dim not in arrays:
+        refuse_unnamed("append_dim", [options.append_dim], dims, "dimensions")
+    chunks, encoding = options.encoding_options.chunks, options.encoding_options.encoding
+    named = [name for name, size in chunks.items() if isinstance(size, Mapping)]
+    plain = [name for name in chunks if name not in named]
+    if {*named, *encoding} - arrays.keys() or set(plain) - dims.keys():
+        store = repository.readonly_session(options.branch).store
+        existing = read_existing(store, options.group, {}, None)
+        arrays |= {} if existing is None else dict.fromkeys(existing.arrays)
+        dims |= {} if existing is None else dict.fromkeys(existing.dims)
+    refuse_unnamed("chunks", plain, dims, "dimensions")
+    refuse_unnamed("chunks", named, arrays, "arrays")
+    refuse_unnamed("encoding", encoding, arrays, "arrays")
+
+
+def _refuse_same_names(names: Iterable[str], rename: Mapping[str, str]) -> None:
+    counts = Counter(rename.get(name, name) for name in names)
+    twice = [name for name, count in counts.items() if count > 1]
+    if twice:
+        raise InvalidInputError(f"invalid rename: it gives several arrays the name {twice[0]!r}")

@@ -1,0 +1,180 @@
+"""What became of an ingest."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from frazil.display import Block, Item, Table
+from frazil.format.metadata import JsonValue
+from frazil.spark.checks.audit import Finding, render_findings
+from frazil.spark.ingestion.ingest_plan import IngestPlan, Written
+from frazil.spark.ingestion.ledger import Region, Work
+from frazil.spark.ingestion.source_data import BadFile
+from frazil.spark.ingestion.target_arrays import PlacedCell
+from frazil.virtual.combine_plan import Report, Severity, Treatment
+
+_SHOWN_FILES = 20
+_HOW = {
+    Treatment.VIRTUAL: "virtual",
+    Treatment.INLINE: "inline",
+    Treatment.REENCODED: "native",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class IngestedFile:
+    """A file that went into the repository, or would."""
+
+    source: str
+    region: Region | None
+    is_changed: bool
+    """Whether it was there before, as another version of the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class IngestedVariable:
+    """How a variable got into the repository, or would."""
+
+    name: str
+    shape: tuple[int, ...]
+    treatment: str
+    """`virtual`, `native` or `inline`."""
+    references: int = 0
+    """Chunks that it got, in files or in the repository."""
+    reason: str = ""
+    """Why it is native."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantinedFile:
+    """A file that was left out for what checks found."""
+
+    source: str
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IngestReport(Block):
+    """What an ingest did; prints as a table."""
+
+    job_id: str
+    snapshot_id: str | None = None
+    """The version that it made; None where nothing was to do, or nothing was to be done."""
+    files: tuple[IngestedFile, ...] = ()
+    known: tuple[str, ...] = ()
+    """Files that were ingested before, and have not changed."""
+    bad: tuple[BadFile, ...] = ()
+    """Files that were skipped, with the reason."""
+    variables: tuple[IngestedVariable, ...] = ()
+    notes: Report = field(default_factory=Report)
+    """Good to know: gaps, variables that some files lack."""
+    metrics: Mapping[str, JsonValue] = field(default_factory=dict)
+    ran_on: str | None = None
+    """`spark`, or `driver` if there was too little to do for tasks."""
+    quarantined: tuple[QuarantinedFile, ...] = ()
+    """Files that checks did not let pass; they are tried again next time."""
+
+    def __str__(self) -> str:
+        lines = [f"snapshot  {self.snapshot_id or 'none'}", f"files     {self._count_files()}"]
+        if self.ran_on is not None:
+            lines.append(f"ran on    {self.ran_on}")
+        for table in self._tables().values():
+            lines += ["", str(table)]
+        if self.quarantined:
+            findings = dict.fromkeys(e for file in self.quarantined for e in file.findings)
+            lines += ["", render_findings(tuple(findings))]
+        if len(self.notes):
+            lines += ["", str(self.notes)]
+        return "\n".join(lines)
+
+    def shown_items(self) -> Iterator[Item]:
+        """What notebooks show."""
+        yield Item("snapshot", self.snapshot_id or "none")
+        yield Item("files", self._count_files())
+        if self.ran_on is not None:
+            yield Item("ran on", self.ran_on)
+        for name, table in self._tables().items():
+            yield Item(name, table)
+        if self.quarantined:
+            rows = (
+                (each.source, "; ".join(finding.message for finding in each.findings))
+                for each in self.quarantined[:_SHOWN_FILES]
+            )
+            yield Item("quarantined", Table(("quarantined", "why"), tuple(rows)))
+        if len(self.notes):
+            yield Item("notes", self.notes)
+
+    def _count_files(self) -> str:
+        changed = sum(each.is_changed for each in self.files)
+        counts = [
+            ("new", len(self.files) - changed), ("changed", changed),
+            ("known", len(self.known)), ("skipped", len(self.bad)),
+            ("quarantined", len(self.quarantined)),
+        ]  # fmt: skip
+        return ", ".join(f"{count} {what}" for what, count in counts if count) or "none"
+
+    def _tables(self) -> dict[str, Table]:
+        """What there are many of; what there is none of is left out."""
+        shown = tuple(
+            (each.name, " × ".join(map(str, each.shape)) or "scalar", each.treatment,
+             str(each.references or "")) for each in self.variables
+        )  # fmt: skip
+        reasons = tuple((each.name, each.reason) for each in self.variables if each.reason)
+        skipped = tuple((each.location, each.reason) for each in self.bad[:_SHOWN_FILES])
+        tables = {
+            "variables": Table(("variable", "shape", "how", "references"), shown),
+            "native": Table(("native", "why"), reasons),
+            "skipped": Table(("skipped", "why"), skipped),
+        }
+        return {name: table for name, table in tables.items() if table.rows}
+
+
+def nothing_to_do(job_id: str, work: Work, bad: tuple[BadFile, ...]) -> IngestReport:
+    """The report where all files are known or bad."""
+    return IngestReport(job_id, known=tuple(file.location for file in work.known), bad=bad)
+
+
+def describe(
+    job_id: str, found: IngestPlan, work: Work, bad: tuple[BadFile, ...], ran_on: str
+) -> IngestReport:
+    """What a plan would do."""
+    files = tuple(
+        IngestedFile(name, region, name in found.replaced) for name, region in found.regions.items()
+    )
+    variables = tuple(
+        IngestedVariable(
+            name,
+            tuple(each.metadata["shape"]),
+            _HOW[each.treatment],
+            reason=found.reasons.get(name, ""),
+        )
+        for name, each in found.plan.variables.items()
+    )
+    known = tuple(file.location for file in work.known)
+    notes = found.plan.report.with_severity(Severity.NOTES)
+    return IngestReport(job_id, None, files, known, bad, variables, notes, ran_on=ran_on)
+
+
+def finish(
+    report: IngestReport,
+    snapshot_id: str,
+    placed: Sequence[PlacedCell],
+    written: Mapping[str, Written],
+    metrics: Mapping[str, JsonValue],
+) -> IngestReport:
+    """What was planned, done; `written` are the chunks of native variables."""
+    counts = Counter({name: each.chunks for name, each in written.items()})
+    for each in placed:
+        counts[each.variable] += each.references
+    variables = tuple(replace(each, references=counts[each.name]) for each in report.variables)
+    return replace(report, snapshot_id=snapshot_id, variables=variables, metrics=metrics)
+
+
+def with_quarantined(report: IngestReport, findings: Sequence[Finding]) -> IngestReport:
+    """The report, with the files that were left out for findings."""
+    by_file: dict[str, list[Finding]] = {}
+    for each in findings:
+        for file in each.files:
+            by_file.setdefault(file, []).append(each)
+    quarantined = tuple(QuarantinedFile(file, tuple(by_file[file])) for file in sorted(by_file))
+    return replace(report, quarantined=quarantined)

@@ -1,0 +1,316 @@
+"""Tasks of an ingest: parse source files, and write references to their manifests."""
+
+import contextlib
+import pickle
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import zstandard
+from pyspark.sql import SparkSession
+
+from frazil.errors import IcechunkError, InvalidSourcesError, StorageError
+from frazil.format.chunk_table import ChunkRef, ChunkTable, InlineRef, NativeRef, concatenate
+from frazil.protocols.assets import Assets
+from frazil.repository.changes import write_cell
+from frazil.repository.virtual_refs import ChecksumColumn, TextColumn, make_table
+from frazil.spark.ingestion.ledger import is_same_version
+from frazil.spark.ingestion.source_data import Outcome, Reading, pack, parse, share_equal, unpack
+from frazil.spark.ingestion.target_arrays import CellTask, PlacedCell, Placement
+from frazil.spark.job import Job
+from frazil.spark.runtime import (
+    RESULT_FIELDS,
+    RESULT_SCHEMA,
+    collect_results,
+    dump,
+    find_max_failures,
+    run_task,
+    settle_worker,
+)
+from frazil.spark.transaction import Runner
+from frazil.virtual.combine_plan import NOT_PLACED
+from frazil.virtual.source import FileVersion, ReferenceColumns, Source
+from frazil.virtual.source import concatenate as unite
+
+
+class Cutter:
+    """Takes up the references of sources, and cuts those of each array by cell all at once."""
+
+    def __init__(self, placement: Placement, assets: Assets) -> None:
+        self._placement = placement
+        self._assets = assets
+        self._parts: dict[str, list[ReferenceColumns]] = {}
+        self.rows = 0
+        """References that were not cut yet."""
+
+    def add(
+        self, source: str, version: FileVersion, references: Mapping[str, ReferenceColumns]
+    ) -> None:
+        """Take up those of a source; raises InvalidSourcesError if it is not as the plan knows it."""
+        placement = self._placement
+        if source not in placement.sources:
+            return
+        if not is_same_version(version, placement.versions[source]):
+            raise InvalidSourcesError(f"{source} was changed while it was ingested", files=[source])
+        number = placement.sources[source]
+        for name, target in placement.targets.items():
+            offset = target.offsets[number]
+            if name in references and not np.any(offset == NOT_PLACED):
+                moved = references[name].shift(offset)
+                self._parts.setdefault(name, []).append(moved)
+                self.rows += len(moved) + len(moved.inline_chunks)
+
+    def cut(self) -> Iterator[tuple[int, ChunkTable]]:
+        """What was taken up, by the number of its cell."""
+        parts, self._parts, self.rows = self._parts, {}, 0
+        for name, columns in parts.items():
+            target = self._placement.targets[name]
+            table = to_table(unite(columns), self._placement, self._assets)
+            for cell, part in table.split(target.edges).items():
+                yield target.numbers[cell], part.compact()
+
+
+def to_table(columns: ReferenceColumns, placement: Placement, assets: Assets) -> ChunkTable:
+    """References as manifests hold them; chunks that came with a header are written if large."""
+    tables = [
+        make_table(
+            np.ascontiguousarray(part.coordinates, np.uint32),
+            TextColumn(part.location_codes, part.locations),
+            part.offsets,
+            part.lengths,
+            ChecksumColumn.of(checksums, len(part)),
+            placement.id_size,
+        )
+        for part, checksums in columns.by_checksum_kind()
+    ]
+    inline: dict[tuple[int, ...], ChunkRef] = {
+        tuple(where): _keep(data, placement, assets)
+        for where, data in zip(
+            columns.inline_coordinates.tolist(), columns.inline_chunks, strict=True
+        )
+    }
+    if inline:
+        tables.append(ChunkTable.of(columns.axes, inline, placement.id_size))
+    return concatenate([ChunkTable.empty(columns.axes, placement.id_size), *tables]).sort()
+
+
+def _keep(data: bytes, placement: Placement, assets: Assets) -> ChunkRef:
+    if len(data) <= placement.inline_bytes:
+        return InlineRef(data)
+    return NativeRef(assets.write_chunk(data), 0, len(data))
+
+
+def write(assets: Assets, task: CellTask, parts: Iterable[ChunkTable]) -> PlacedCell:
+    """Write the manifest of a cell of all its parts."""
+    # In any order of arrival the same: no two sources have a chunk in common.
+    table = concatenate(parts).sort()
+    cell = write_cell(assets, task.node_id, task.box, task.base, table)
+    return PlacedCell(task.variable, cell, len(table), int(table.length.sum()))
+
+
+_PARSED_FIELDS = pa.schema([*RESULT_FIELDS, ("source", pa.string()), ("references", pa.binary())])
+_PARSED_SCHEMA = RESULT_SCHEMA + ", source string, references binary"
+_PLACED_FIELDS = pa.schema(
+    [("task", pa.int32()), ("cell", pa.int32()), ("references", pa.binary())]
+)
+_PLACED_SCHEMA = "task int, cell int, references binary"
+_CUT_REFERENCES = 500_000
+"""So many are brought together before they go to the tasks that write them."""
+_FAILED = -1
+"""In place of a cell, where the error is that stopped a source."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SourcesOnSpark:
+    """Sources that were opened: what the driver has of them, and where the workers keep the rest."""
+
+    outcomes: tuple[Outcome, ...]
+    runner: Runner
+    spark: SparkSession
+    frame: Any
+
+    def write_cells(self, placement: Placement, assets: Assets) -> list[PlacedCell]:
+        """Bring references together by cell, and write a manifest of each."""
+        return write_cells(self.spark, self.runner.job, self.frame, placement, assets)
+
+
+@contextlib.contextmanager
+def parse_sources(
+    runner: Runner, spark: SparkSession, reading: Reading, groups: Sequence[Sequence[str]]
+) -> Iterator[SourcesOnSpark]:
+    """Open files, a group of them a task; their references are kept until the end of the block."""
+    blob = dump((groups, reading, find_max_failures(spark)))
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        groups, reading, max_failures = _load(blob)
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from _parse_group(number, groups[number], reading, max_failures)
+
+    count = len(groups)
+    runner.job.expect("opening files", files=sum(map(len, groups)))
+    frame = spark.range(0, count, 1, count).mapInArrow(run, _PARSED_SCHEMA).persist()
+    try:
+        results = frame.where("source is null").select(*RESULT_FIELDS.names)
+        found = collect_results(spark, runner.job, "opening files", results, count)
+        outcomes = tuple(each for group in found for each in group)
+        yield SourcesOnSpark(outcomes, runner, spark, frame)
+    finally:
+        frame.unpersist()
+
+
+def _parse_group(
+    number: int, locations: Sequence[str], reading: Reading, max_failures: int
+) -> Iterator[pa.RecordBatch]:
+    kept: list[tuple[str, bytes]] = []
+
+    def parse_all() -> list[Outcome]:
+        outcomes = []
+        stores = reading.open_stores()
+        for location in locations:
+            outcome, source = parse(location, reading, stores)
+            outcomes.append(outcome)
+            if source is not None:
+                kept.append((source.header.name, pack(source)))
+        return share_equal(outcomes)
+
+    row = run_task(number, parse_all, max_failures)
+    nothing = [pa.nulls(1, field.type) for field in list(_PARSED_FIELDS)[-2:]]
+    yield pa.RecordBatch.from_arrays([*row.columns, *nothing], schema=_PARSED_FIELDS)
+    if kept:
+        empty = [pa.nulls(len(kept), field.type) for field in RESULT_FIELDS]
+        names, blobs = zip(*kept, strict=True)
+        columns = [pa.array(names, pa.string()), pa.array(blobs, pa.binary())]
+        yield pa.RecordBatch.from_arrays([*empty, *columns], schema=_PARSED_FIELDS)
+
+
+def write_cells(
+    spark: SparkSession, job: Job, frame: Any, placement: Placement, assets: Assets
+) -> list[PlacedCell]:
+    """Bring references together by cell, and write a manifest of each."""
+    if not placement.cells:
+        return []
+    blob = dump((placement, assets, find_max_failures(spark)))
+    count = placement.tasks[-1] + 1
+
+    def cut(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        placement, assets, _ = _load(blob)
+        for batch in batches:
+            yield from _cut_sources(placement, assets, batch)
+        settle_worker()
+
+    def gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        placement, assets, max_failures = _load(blob)
+        tables = pa.Table.from_batches(batches, _PLACED_FIELDS)
+        if len(tables):
+            yield _write_task(placement, assets, tables, max_failures)
+
+    references = frame.where("source is not null").select("source", "references")
+    placed = references.mapInArrow(cut, _PLACED_SCHEMA).repartitionById(count, "task")
+    written = placed.mapInArrow(gather, RESULT_SCHEMA)
+    job.expect("writing references", manifests=len(placement.cells))
+    found = collect_results(spark, job, "writing references", written, count)
+    return [each for group in found if group for each in group]
+
+
+Part = tuple[int, int, bytes]
+"""Task, cell, and packed references."""
+
+
+def _cut_sources(
+    placement: Placement, assets: Assets, sources: pa.RecordBatch
+) -> Iterator[pa.RecordBatch]:
+    """The references of sources by cell, as many of them together as memory is small for."""
+    cutter = Cutter(placement, assets)
+    try:
+        for source, data in zip(*(column.to_pylist() for column in sources.columns), strict=True):
+            cutter.add(source, *unpack(data))
+            if cutter.rows > _CUT_REFERENCES:
+                yield _cut(placement, cutter)
+        yield _cut(placement, cutter)
+    except StorageError:
+        raise
+    except IcechunkError as error:
+        # It would come again with every attempt, and is raised by the task that was to write it.
+        yield _to_batch([(0, _FAILED, _pack(error))])
+
+
+def _cut(placement: Placement, cutter: Cutter) -> pa.RecordBatch:
+    return _to_batch([(placement.tasks[cell], cell, _pack(part)) for cell, part in cutter.cut()])
+
+
+def _to_batch(parts: Sequence[Part]) -> pa.RecordBatch:
+    columns = zip(*parts, strict=True) if parts else ((), (), ())
+    arrays = [
+        pa.array(column, field.type) for column, field in zip(columns, _PLACED_FIELDS, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=_PLACED_FIELDS)
+
+
+def _write_task(
+    placement: Placement, assets: Assets, parts: pa.Table, max_failures: int
+) -> pa.RecordBatch:
+    """Write the cells of a task, of which a partition has all parts."""
+    tasks, cells, blobs = (column.to_pylist() for column in parts.columns)
+    by_cell: defaultdict[int, list[bytes]] = defaultdict(list)
+    for cell, data in zip(cells, blobs, strict=True):
+        by_cell[cell].append(data)
+
+    def write_all() -> list[PlacedCell]:
+        if _FAILED in by_cell:
+            raise _unpack(by_cell[_FAILED][0])
+        placed = [
+            write(assets, placement.cells[cell], map(_unpack, by_cell[cell]))
+            for cell in sorted(by_cell)
+        ]
+        # What is reported must outlast this worker, and its host.
+        assets.storage.flush()
+        return placed
+
+    return run_task(tasks[0], write_all, max_failures)
+
+
+@lru_cache(maxsize=4)
+def _load(blob: bytes) -> Any:
+    """What all tasks of a step have in common, once for all of them that a worker runs."""
+    return pickle.loads(blob)
+
+
+def _pack(value: object) -> bytes:
+    return zstandard.compress(pickle.dumps(value, pickle.HIGHEST_PROTOCOL), 1)
+
+
+def _unpack(data: bytes) -> Any:
+    return pickle.loads(zstandard.decompress(data))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SourcesHere:
+    """Sources that were opened, with their references."""
+
+    outcomes: tuple[Outcome, ...]
+    runner: Runner
+    sources: tuple[Source, ...]
+
+    def write_cells(self, placement: Placement, assets: Assets) -> list[PlacedCell]:
+        """Bring references together by cell, and write a manifest of each."""
+        cutter = Cutter(placement, assets)
+        for each in self.sources:
+            cutter.add(each.header.name, each.version, each.references)
+        parts = dict(cutter.cut())
+
+        def write_one(cell: int) -> PlacedCell:
+            return write(assets, placement.cells[cell], [parts[cell]])
+
+        return self.runner.run("writing references", write_one, sorted(parts))
+
+
+def parse_here(runner: Runner, reading: Reading, locations: Sequence[str]) -> SourcesHere:
+    """Open files, one after the other."""
+    opened = runner.run("opening files", lambda location: parse(location, reading), locations)
+    outcomes, sources = zip(*opened, strict=True)
+    return SourcesHere(outcomes, runner, tuple(each for each in sources if each is not None))

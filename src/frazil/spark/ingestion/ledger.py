@@ -1,0 +1,180 @@
+"""The ledger: which source files have been ingested, as arrays of the repository."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import zarr
+
+from frazil.spark.ingestion.discovery import SourceFile
+from frazil.virtual.apply_plan import as_zarr
+from frazil.virtual.source import FileVersion
+from frazil.virtual.source_formats import without_codec_warnings
+
+
+def find_group(store: object, path: str) -> zarr.Group | None:
+    """The group at a path, to be read; None where there is none."""
+    try:
+        return zarr.open_group(as_zarr(store), path=path, mode="r", zarr_format=3)
+    except FileNotFoundError:
+        return None
+
+
+PATH = "_frazil/ledger"
+_CHUNK_ROWS = 8192
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_COLUMNS: Mapping[str, Any] = {
+    "source": str, "group": str, "etag": str, "size": "int64", "mtime": "int64",
+    "start": "int64", "stop": "int64", "job": str,
+}  # fmt: skip
+_ATTRIBUTES: Mapping[str, dict[str, Any]] = {
+    "mtime": {"units": "microseconds since 1970-01-01T00:00:00Z"}
+}
+
+Region = tuple[int, int]
+"""From where to where along the dimension that was appended along."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One source that was ingested into one group."""
+
+    source: str
+    group: str
+    version: FileVersion
+    region: Region | None
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """All entries in the order of their rows."""
+
+    entries: tuple[Entry, ...] = ()
+    rows: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """The row of each group and source."""
+
+    @classmethod
+    def of(cls, entries: Iterable[Entry]) -> "Ledger":
+        """The ledger of some rows."""
+        kept = tuple(entries)
+        return cls(kept, {(each.group, each.source): row for row, each in enumerate(kept)})
+
+    def find(self, group: str, source: str) -> Entry | None:
+        """What is known of a source in a group."""
+        row = self.rows.get((group, source))
+        return None if row is None else self.entries[row]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is left to do of some files."""
+
+    new: tuple[SourceFile, ...]
+    changed: tuple[tuple[SourceFile, Entry], ...]
+    known: tuple[SourceFile, ...]
+
+    @property
+    def files(self) -> tuple[SourceFile, ...]:
+        """Those to ingest."""
+        return (*self.new, *(file for file, _ in self.changed))
+
+
+def subtract(files: Sequence[SourceFile], ledger: Ledger, group: str) -> Work:
+    """The files apart by what the ledger knows of them."""
+    new: list[SourceFile] = []
+    changed: list[tuple[SourceFile, Entry]] = []
+    known: list[SourceFile] = []
+    for file in files:
+        entry = ledger.find(group, file.location)
+        if entry is None:
+            new.append(file)
+        elif is_same_version(entry.version, file.version):
+            known.append(file)
+        else:
+            changed.append((file, entry))
+    return Work(tuple(new), tuple(changed), tuple(known))
+
+
+def is_same_version(one: FileVersion, other: FileVersion) -> bool:
+    """Whether a file is what it was: by its etag, or else by its time.
+
+    Stores tell times by the second in one answer and more exactly in another, so that an etag is
+    the better witness where there is one.
+    """
+    if one.size_bytes != other.size_bytes:
+        return False
+    if one.e_tag is not None and other.e_tag is not None:
+        return one.e_tag == other.e_tag
+    return one.modified_at == other.modified_at
+
+
+def read_ledger(store: object) -> Ledger:
+    """The ledger that a session sees; an empty one where there is none."""
+    with without_codec_warnings():
+        group = find_group(store, PATH)
+        if group is None:
+            return Ledger()
+        columns = {name: np.asarray(_array(group, name)[...]).tolist() for name in _COLUMNS}
+    rows = zip(*columns.values(), strict=True)
+    return Ledger.of(_entry(*row) for row in rows)
+
+
+def write_ledger(store: object, before: Ledger, entries: Sequence[Entry]) -> None:
+    """Add entries, each in the row of the one that it replaces."""
+    merged = list(before.entries)
+    for entry in entries:
+        row = before.rows.get((entry.group, entry.source))
+        if row is None:
+            merged.append(entry)
+        else:
+            merged[row] = entry
+    replaced = [before.rows[key] for e in entries if (key := (e.group, e.source)) in before.rows]
+    first = min([*replaced, len(before.entries)])
+    with without_codec_warnings():
+        group = _open(store)
+        columns = zip(*map(_row, merged[first:]), strict=True)
+        for (name, dtype), values in zip(_COLUMNS.items(), columns, strict=True):
+            array = _array(group, name)
+            array.resize((len(merged),))
+            array[first:] = np.array(values, object if dtype is str else dtype)
+
+
+def _open(store: object) -> zarr.Group:
+    group = zarr.open_group(as_zarr(store), path=PATH, mode="a", zarr_format=3)
+    for name, dtype in _COLUMNS.items():
+        if name not in group:
+            group.create_array(
+                name,
+                shape=(0,),
+                chunks=(_CHUNK_ROWS,),
+                dtype=dtype,
+                dimension_names=("entry",),
+                attributes=_ATTRIBUTES.get(name, {}),
+            )
+    return group
+
+
+def _array(group: zarr.Group, name: str) -> zarr.Array[Any]:
+    found = group[name]
+    assert isinstance(found, zarr.Array)
+    return found
+
+
+def _row(entry: Entry) -> tuple[object, ...]:
+    version = entry.version
+    microseconds = (version.modified_at - _EPOCH) // timedelta(microseconds=1)
+    start, stop = entry.region or (-1, -1)
+    return (
+        entry.source, entry.group, version.e_tag or "", version.size_bytes, microseconds,
+        start, stop, entry.job,
+    )  # fmt: skip
+
+
+def _entry(
+    source: str, group: str, etag: str, size: int, mtime: int, start: int, stop: int, job: str
+) -> Entry:
+    version = FileVersion(etag or None, _EPOCH + timedelta(microseconds=mtime), size)
+    return Entry(source, group, version, None if start < 0 else (start, stop), job)

@@ -1,0 +1,308 @@
+"""Decode values of source files and write them, in tasks."""
+
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any, Protocol, Self
+
+import h5py
+import numpy as np
+import zarr
+from numpy.typing import NDArray
+
+from frazil.errors import InvalidSourcesError
+from frazil.format.chunk_table import ChunkKind
+from frazil.repository.session import ForkSession, Session
+from frazil.repository.session_state import SessionState
+from frazil.spark.ingestion.ingest_plan import (
+    Fragment,
+    IngestPlan,
+    Piece,
+    Written,
+    bounding,
+    plan_tasks,
+)
+from frazil.spark.ingestion.ledger import is_same_version
+from frazil.spark.ingestion.source_data import Reading, open_file, refer_to
+from frazil.spark.regions import (
+    AnyArray,
+    Box,
+    Shape,
+    count_items,
+    open_for_writing,
+    shift,
+    slices_of,
+)
+from frazil.spark.runtime import count_slots
+from frazil.spark.transaction import Runner, count_written, write_regions
+from frazil.virtual import source_formats as observing
+from frazil.virtual.apply_plan import as_zarr, join
+from frazil.virtual.source import FileVersion, SourceHeader
+from frazil.virtual.source_formats import HDF5, SourceStores, key_url, without_codec_warnings
+
+with suppress(ImportError):
+    import hdf5plugin  # noqa: F401 (makes its filters known to the library of HDF5)
+
+_OPEN_FILES = 128
+_CONCURRENT_OPENS = 8
+_MOST_WHOLE_BYTES = 64 << 20
+"""A file in a bucket up to this size, of which much is read, is fetched at once."""
+_KEPT_BYTES = 256 << 20
+"""So much of such files is in memory."""
+_NOT_A_COORDINATE = "_nc4_non_coord_"
+"""How NetCDF-4 calls a variable in HDF5 that only happens to be named like a dimension."""
+_PLAIN_KINDS = "biufc"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceToRead:
+    """A source that was planned with."""
+
+    location: str
+    format: str
+    version: FileVersion
+
+    @classmethod
+    def of(cls, header: SourceHeader) -> Self:
+        """The source of a header."""
+        return cls(header.location, header.format, header.version)
+
+
+class Values(Protocol):
+    """The arrays of an open file."""
+
+    def read(self, name: str, box: Box, target: NDArray[Any], place: Box) -> None:
+        """Put a box of an array to a place in another one."""
+
+    def close(self) -> None:
+        """Let the file go."""
+
+
+class Hdf5Values:
+    """Through the library of HDF5."""
+
+    def __init__(self, file: Any, reading: Reading) -> None:
+        # Nobody is kept from writing: whether the file changes is asked for afterwards.
+        self._file = h5py.File(file, "r", **({"locking": False} if isinstance(file, str) else {}))
+        self._group = self._file[reading.group or "/"]
+        self._names = {new: old for old, new in reading.rename.items()}
+
+    def read(self, name: str, box: Box, target: NDArray[Any], place: Box) -> None:
+        """Put a box of an array to a place in another one."""
+        old = self._names.get(name, name)
+        found: Any = self._group.get(old)
+        if not isinstance(found, h5py.Dataset):
+            found = self._group[_NOT_A_COORDINATE + old]
+        here, there = slices_of(box), slices_of(place)
+        if box and found.dtype == target.dtype and target.dtype.kind in _PLAIN_KINDS:
+            found.read_direct(target, here, there)
+            return
+        is_text = h5py.check_string_dtype(found.dtype) is not None and target.dtype.kind in "OTU"
+        target[there] = (found.asstr() if is_text else found)[here]
+
+    def close(self) -> None:
+        """Let the file go."""
+        self._file.close()
+
+
+class ChunkValues:
+    """Through references to chunks, and the codecs of Zarr."""
+
+    def __init__(self, store: object) -> None:
+        self._store = as_zarr(store)
+
+    def read(self, name: str, box: Box, target: NDArray[Any], place: Box) -> None:
+        """Put a box of an array to a place in another one."""
+        with without_codec_warnings():
+            array = zarr.open_array(self._store, path=name, mode="r", zarr_format=3)
+            target[slices_of(place)] = array[slices_of(box)]
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@dataclass(slots=True)
+class OpenSources:
+    """The files that a task reads, each opened once, if there are not too many."""
+
+    sources: Mapping[str, SourceToRead]
+    reading: Reading
+    wanted_bytes: Mapping[str, int] = field(default_factory=dict)
+    """How much is going to be read of each, decoded."""
+    _stores: SourceStores = field(init=False)
+    _opened: OrderedDict[str, Values] = field(init=False, default_factory=OrderedDict)
+    _seen: set[str] = field(init=False, default_factory=set)
+
+    def __enter__(self) -> Self:
+        self._stores = SourceStores(self.reading.containers, self.reading.credentials)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for each in self._opened.values():
+            each.close()
+        self._opened.clear()
+
+    def read(self, source: str, array: str, box: Box, target: NDArray[Any], place: Box) -> None:
+        """Put a box of an array of a source to a place in another array."""
+        values = self._opened.get(source)
+        if values is None:
+            values = self._open(source)
+        self._opened.move_to_end(source)
+        values.read(array, box, target, place)
+
+    def prepare(self, sources: Iterable[str]) -> None:
+        """Open files, several at once, that are read next."""
+        wanted = [each for each in dict.fromkeys(sources) if each not in self._opened]
+        if len(wanted) < 2 or all(each.startswith("file:") for each in wanted):
+            return
+        sizes = accumulate(map(self._weigh, wanted))
+        fitting = [name for name, size in zip(wanted, sizes, strict=True) if size <= _KEPT_BYTES]
+        with ThreadPoolExecutor(_CONCURRENT_OPENS) as pool:
+            list(pool.map(self._open, fitting[:_OPEN_FILES]))
+
+    def refuse_changed(self) -> None:
+        """Raise InvalidSourcesError where a file is no longer what was planned with."""
+        names = sorted(self._seen)
+        with ThreadPoolExecutor(_CONCURRENT_OPENS) as pool:
+            list(pool.map(self._check, names))
+
+    def _open(self, name: str) -> Values:
+        source = self.sources[name]
+        self._check(name)
+        self._seen.add(name)
+        url = key_url(source.location)
+        with observing.reading(self._stores, url):
+            values = self._open_values(name)
+        self._opened[name] = values
+        self._close_oldest()
+        return values
+
+    def _close_oldest(self) -> None:
+        kept = sum(map(self._weigh, list(self._opened)))
+        while len(self._opened) > 1 and (len(self._opened) > _OPEN_FILES or kept > _KEPT_BYTES):
+            name, oldest = self._opened.popitem(last=False)
+            oldest.close()
+            kept -= self._weigh(name)
+
+    def _weigh(self, name: str) -> int:
+        """What of a file is in memory while it is open."""
+        source = self.sources[name]
+        size = source.version.size_bytes
+        if source.location.startswith("file:") or source.format != HDF5.name:
+            return 0
+        is_worth = 2 * self.wanted_bytes.get(name, size) >= size
+        return size if size <= _MOST_WHOLE_BYTES and is_worth else 0
+
+    def _open_values(self, name: str) -> Values:
+        source, reading = self.sources[name], self.reading
+        if source.format == HDF5.name:
+            file = open_file(
+                self._stores,
+                source.location,
+                source.version.size_bytes,
+                is_whole=self._weigh(name) > 0,
+            )
+            return Hdf5Values(file, reading)
+        return ChunkValues(refer_to(source.location, reading).store)
+
+    def _check(self, name: str) -> None:
+        source = self.sources[name]
+        url = key_url(source.location)
+        is_folder = source.format in ("zarr", "kerchunk-parquet")
+        observe = observing.observe_folder if is_folder else observing.observe
+        if not is_same_version(observe(self._stores, url), source.version):
+            raise InvalidSourcesError(
+                f"{name} was changed while it was ingested: run the ingest again", files=[name]
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class WritePieces:
+    """Writes the pieces of a task; each file is opened once."""
+
+    group: str
+    sources: Mapping[str, SourceToRead]
+    reading: Reading
+
+    def __call__(self, session: ForkSession, pieces: Sequence[Piece]) -> None:
+        """Raises InvalidSourcesError where a file is not what was planned with."""
+        arrays: dict[str, AnyArray] = {}
+        wanted: Counter[str] = Counter()
+        for piece in pieces:
+            items = sum(count_items(each.box) for each in piece.fragments)
+            for each in piece.fragments:
+                wanted[each.source] += piece.bytes * count_items(each.box) // max(1, items)
+        opened = OpenSources(self.sources, self.reading, wanted)
+        with without_codec_warnings(), opened as sources:
+            for piece in pieces:
+                if piece.array not in arrays:
+                    path = join(self.group, piece.array)
+                    arrays[piece.array] = open_for_writing(session, path)
+                write_piece(arrays[piece.array], piece, sources)
+            sources.refuse_changed()
+
+
+def write_piece(array: AnyArray, piece: Piece, sources: OpenSources) -> None:
+    """Write what sources have of a piece, at once where it has no gaps."""
+    sources.prepare(each.source for each in piece.fragments)
+    whole = bounding([each.box for each in piece.fragments])
+    if whole is not None:
+        _write(array, piece.array, whole, piece.fragments, sources)
+        return
+    for each in piece.fragments:
+        _write(array, piece.array, each.box, [each], sources)
+
+
+def _write(
+    array: AnyArray, name: str, box: Box, fragments: Sequence[Fragment], sources: OpenSources
+) -> None:
+    corner = [start for start, _ in box]
+    values = np.empty([stop - start for start, stop in box], array.dtype)
+    for each in fragments:
+        here = shift(each.box, _negative(each.origin))
+        sources.read(each.source, name, here, values, shift(each.box, _negative(corner)))
+    array[slices_of(box)] = values
+
+
+def _negative(offsets: Sequence[int]) -> Shape:
+    return tuple(-each for each in offsets)
+
+
+def find_native(state: SessionState, group: str, names: Iterable[str]) -> frozenset[str]:
+    """The arrays of a group whose chunks are the repository's own, as the first of them tell."""
+    return frozenset(name for name in names if _is_native(state, f"/{join(group, name)}"))
+
+
+def _is_native(state: SessionState, path: str) -> bool:
+    node, _ = state.view.get_array(path)
+    for table in state.view.tables(node):
+        if len(table):
+            return not bool((table.kind == ChunkKind.VIRTUAL).any())
+    return False
+
+
+def write_natives(
+    runner: Runner,
+    session: Session,
+    found: IngestPlan,
+    headers: Sequence[SourceHeader],
+    reading: Reading,
+    group: str,
+) -> dict[str, Written]:
+    """Decode and write the native variables of a plan."""
+    tasks = plan_tasks(list(found.natives.values()), count_slots(runner.spark))
+    if not tasks:
+        return {}
+    used = {each.source for array in found.natives.values() for each in array.parts}
+    sources = {each.name: SourceToRead.of(each) for each in headers if each.name in used}
+    write_pieces = WritePieces(group, sources, reading)
+    write_regions(runner, session, write_pieces, [[each] for each in tasks], "writing values")
+    return {name: _measure(session.state, f"/{join(group, name)}") for name in found.natives}
+
+
+def _measure(state: SessionState, path: str) -> Written:
+    node, _ = state.view.get_array(path)
+    return Written(*count_written(state.changes, node.id))

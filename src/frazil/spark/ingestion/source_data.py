@@ -1,0 +1,507 @@
+"""Source files of an ingest: containers, parsing, and their values read directly."""
+
+import io
+import json
+import pickle
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
+from io import RawIOBase
+from pathlib import Path
+from posixpath import commonpath
+from typing import Any
+
+import numpy as np
+import obstore
+import xarray as xr
+import zarr
+import zstandard
+from obstore.exceptions import BaseError
+from obstore.store import LocalStore
+from xarray.backends.zarr import FillValueCoder, encode_zarr_attr_value
+from zarr.storage import MemoryStore
+
+from frazil import virtual
+from frazil.config.conditions import SplitSizes
+from frazil.config.settings import RepositoryConfig
+from frazil.errors import (
+    IcechunkError,
+    InvalidInputError,
+    ObjectNotFoundError,
+    ObjectRangeError,
+    StorageError,
+)
+from frazil.repository.repository import Repository
+from frazil.repository.session import Session
+from frazil.spark.checks.value_checks import decode_climatologies
+from frazil.spark.regions import add_rules
+from frazil.storage.constructors import in_memory_storage
+from frazil.storage.ranges import BlockFile
+from frazil.storage.store_config import AnyObjectStoreConfig, ObjectStoreConfig, S3Options
+from frazil.virtual import source_formats as observing
+from frazil.virtual.access import default_credential
+from frazil.virtual.containers import VirtualChunkContainer, index_containers, parse_address
+from frazil.virtual.source import ArrayHeader, ReferenceColumns, Source, SourceHeader
+from frazil.virtual.source_files import SMALL_BYTES, find_groups, open_from
+from frazil.virtual.source_formats import (
+    HDF5,
+    INTERRUPTIONS,
+    Credentials,
+    Loading,
+    SourceStores,
+    key_url,
+    recognise_file,
+    without_codec_warnings,
+)
+
+
+def open_file(
+    stores: SourceStores, location: str, size_bytes: int, *, is_whole: bool = False
+) -> Any:
+    """A path on a disk, or something to read a file in a bucket with: fetched at once, or by parts."""
+    address = parse_address(location)
+    if address.scheme == "file":
+        return f"/{address.key}"
+    store, key = stores.resolve(key_url(location))
+    if is_whole:
+        return io.BytesIO(bytes(obstore.get(store, key).bytes()))
+
+    def read_range(start: int, end: int) -> bytes:
+        return bytes(obstore.get_range(store, key, start=start, end=end))
+
+    return BlockFile(read_range, size_bytes)
+
+
+_PHONY = "phony_dim_"
+_FILL = "_FillValue"
+
+
+def describe_opaque(
+    source: Source, containers: Iterable[VirtualChunkContainer], credentials: Credentials
+) -> Source:
+    """The source with the metadata of arrays that its parser knows only the shape of."""
+    opaque = [name for name, each in source.arrays.items() if "data_type" not in each.metadata]
+    if not opaque or source.header.format != HDF5.name:
+        return source
+    arrays = dict(source.arrays)
+    stores = SourceStores(containers, credentials)
+    file = open_file(stores, source.location, source.version.size_bytes)
+    # What the library of NetCDF does not understand either stays as it is, with its obstacle.
+    with (
+        suppress(ValueError, TypeError, KeyError, NotImplementedError),
+        xr.open_dataset(
+            file,
+            engine="h5netcdf",
+            group=source.header.group or None,
+            decode_cf=False,
+            phony_dims="access",
+            cache=False,
+        ) as dataset,
+    ):
+        for name in opaque:
+            if name in dataset.variables:
+                metadata = _describe(dataset.variables[name], source.arrays)
+                arrays[name] = replace(arrays[name], metadata=metadata)
+    return replace(source, header=replace(source.header, arrays=arrays))
+
+
+def _describe(variable: xr.Variable, others: Mapping[str, ArrayHeader]) -> dict[str, Any]:
+    dtype = variable.dtype
+    attributes = {str(k): v for k, v in variable.attrs.items()}
+    fill = attributes.pop(_FILL, None)
+    made = zarr.create_array(
+        MemoryStore(),
+        shape=variable.shape,
+        chunks=tuple(variable.encoding.get("chunksizes") or map(_at_least_one, variable.shape)),
+        dtype=str if dtype.kind == "O" else dtype.newbyteorder("="),
+        fill_value=fill,
+        compressors=None,
+        dimension_names=_name_dims(variable, others),
+    )
+    plain = {
+        key: encode_zarr_attr_value(value)  # type: ignore[no-untyped-call]
+        for key, value in attributes.items()
+    }
+    if fill is not None:
+        plain[_FILL] = FillValueCoder.encode(np.asarray(fill).reshape(-1)[0], dtype)
+    found: dict[str, Any] = json.loads(json.dumps(made.metadata.to_dict()))
+    return {**found, "attributes": plain}
+
+
+def _name_dims(variable: xr.Variable, others: Mapping[str, ArrayHeader]) -> list[str]:
+    """Axes that the file has no name for are called as those of the other arrays are."""
+    known = {
+        place: dim
+        for each in others.values()
+        if each.metadata.get("dimension_names")
+        for place, dim in zip(_places(each.shape), each.dims, strict=True)
+        if dim.startswith(_PHONY)
+    }
+    names = []
+    for place, dim in zip(_places(variable.shape), map(str, variable.dims), strict=True):
+        if dim.startswith(_PHONY):
+            dim = known.setdefault(place, f"{_PHONY}{len(set(known.values()))}")
+        names.append(dim)
+    return names
+
+
+def _places(shape: Sequence[int]) -> list[tuple[int, int]]:
+    """The length of each axis, and which one of this length it is."""
+    seen: Counter[int] = Counter()
+    places = []
+    for length in shape:
+        places.append((length, seen[length]))
+        seen[length] += 1
+    return places
+
+
+def _at_least_one(length: int) -> int:
+    return max(1, length)
+
+
+_PLAIN_STORES: Mapping[str, AnyObjectStoreConfig] = {
+    "file": ObjectStoreConfig.LocalFileSystem("/"),
+    "s3": ObjectStoreConfig.S3(S3Options()),
+    "gs": ObjectStoreConfig.Gcs({}),
+    "gcs": ObjectStoreConfig.Gcs({}),
+    "http": ObjectStoreConfig.Http({}),
+    "https": ObjectStoreConfig.Http({}),
+}
+
+
+def common_folders(locations: Iterable[str]) -> tuple[str, ...]:
+    """The smallest folders that hold all locations, one for each store."""
+    folders: dict[str, list[str]] = {}
+    for location in locations:
+        scheme, _, rest = location.partition("://")
+        host, _, key = rest.partition("/")
+        folders.setdefault(f"{scheme}://{host}", []).append("/" + key.rpartition("/")[0])
+    return tuple(
+        f"{store}{commonpath(paths).rstrip('/')}/" for store, paths in sorted(folders.items())
+    )
+
+
+def plan_containers(
+    folders: Sequence[str],
+    existing: Mapping[str, VirtualChunkContainer],
+    given: Sequence[VirtualChunkContainer],
+) -> tuple[VirtualChunkContainer, ...]:
+    """Containers for folders that none of the existing ones holds: the given ones, or plain ones."""
+    present = index_containers(existing)
+    offered = index_containers({each.url_prefix: each for each in given})
+    missing = [folder for folder in folders if not present.has_container(folder)]
+    chosen: dict[str, VirtualChunkContainer] = {}
+    for folder in missing:
+        if offered.has_container(folder):
+            container = offered.find_container(folder)
+        else:
+            container = VirtualChunkContainer(folder, _plain_store(folder))
+        chosen[container.url_prefix] = container
+    return tuple(chosen.values())
+
+
+def _plain_store(folder: str) -> AnyObjectStoreConfig:
+    scheme = folder.partition("://")[0]
+    if scheme not in _PLAIN_STORES:
+        raise InvalidInputError(
+            f"nothing is known of the store of {folder}: give a container for it with containers=",
+            kind="no-container-for-virtual-chunk",
+        )
+    return _PLAIN_STORES[scheme]
+
+
+_MOST_TASKS_A_SLOT = 64
+_NAMING = ("bounds", "climatology", "coordinates", "ancillary_variables", "grid_mapping")
+"""Attributes of CF that are names of arrays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How sources are opened."""
+
+    group: str = ""
+    """The group inside of each file."""
+    load: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
+    """Arrays that are left out, by their name in the file."""
+    rename: Mapping[str, str] = field(default_factory=dict)
+    containers: tuple[VirtualChunkContainer, ...] = ()
+    credentials: Credentials = field(default_factory=dict, repr=False)
+
+    def open_stores(self) -> SourceStores:
+        """The stores that sources are in, with connections that serve all files."""
+        return SourceStores(self.containers, self.credentials)
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedSource:
+    """A source without its references."""
+
+    location: str
+    header: SourceHeader
+    folders: tuple[str, ...]
+    """The folders that its references lead to, one a store."""
+    arrays: tuple[str, ...] = ()
+    """The names that its arrays have in the file."""
+    dims: tuple[str, ...] = ()
+    """The names that its dimensions have in the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class BadFile:
+    """A file that can't be read as data, and why."""
+
+    location: str
+    reason: str
+    is_empty: bool = False
+    """Whether there is nothing to ingest in it: no arrays, or no such group."""
+
+
+Outcome = ParsedSource | BadFile
+
+
+def parse(
+    location: str, reading: Reading, stores: SourceStores | None = None
+) -> tuple[Outcome, Source | None]:
+    """What one file holds; raises StorageError where its store does not answer.
+
+    `stores` are those of other files that are read in the same way, if there are any.
+    """
+    try:
+        return _parse(location, reading, stores or reading.open_stores())
+    except (ObjectNotFoundError, ObjectRangeError) as error:
+        return BadFile(location, error.message), None
+    except (StorageError, BaseError, *INTERRUPTIONS):
+        raise
+    except IcechunkError as error:
+        return BadFile(location, error.message, error.kind == "node-not-found"), None
+    except BaseException as error:
+        # Values are decoded by others' code, which raises whatever it likes.
+        text = str(error).strip().partition("\n")[0]
+        return BadFile(location, f"it can't be read: {type(error).__name__}: {text}"), None
+
+
+def _parse(location: str, reading: Reading, stores: SourceStores) -> tuple[Outcome, Source | None]:
+    loading = Loading(frozenset(reading.load), SMALL_BYTES)
+    source = open_from(stores, location, group=reading.group, loading=loading)
+    if not source.arrays:
+        return BadFile(location, _explain_empty(location, reading, stores), is_empty=True), None
+    described = describe_opaque(source, reading.containers, reading.credentials)
+    renamed = rename(leave_out(described, reading.skip), reading.rename)
+    if not renamed.arrays:
+        text = f"skip= leaves none of its arrays {', '.join(source.arrays)}"
+        return BadFile(location, text, is_empty=True), None
+    targets = {text for each in renamed.references.values() for text in each.locations}
+    folders = common_folders([location, *targets])
+    names = tuple(source.arrays), tuple(source.dims)
+    return ParsedSource(location, renamed.header, folders, *names), renamed
+
+
+def _explain_empty(location: str, reading: Reading, stores: SourceStores) -> str:
+    where = f"group {reading.group!r}" if reading.group.strip("/") else "root group"
+    groups = find_groups(stores, location, reading.group)
+    if not groups:
+        return f"its {where} has no arrays, and neither has any group below"
+    return f"its {where} has no arrays: source_group= takes one of {', '.join(groups)}"
+
+
+def leave_out(source: Source, names: Collection[str]) -> Source:
+    """The source without some of its arrays."""
+    arrays = {name: each for name, each in source.arrays.items() if name not in names}
+    references = {name: each for name, each in source.references.items() if name not in names}
+    return Source(replace(source.header, arrays=arrays), references)
+
+
+def rename(source: Source, names: Mapping[str, str]) -> Source:
+    """The source with other names for some of its arrays and dimensions."""
+    if not names:
+        return source
+    arrays = {}
+    for name, array in source.arrays.items():
+        new = names.get(name, name)
+        metadata = dict(array.metadata)
+        if metadata.get("dimension_names"):
+            metadata["dimension_names"] = [names.get(dim, dim) for dim in array.dims]
+        if metadata.get("attributes"):
+            metadata["attributes"] = _rename_in(array.attributes, names)
+        arrays[new] = replace(array, name=new, metadata=metadata)
+    references = {names.get(name, name): each for name, each in source.references.items()}
+    attributes = _rename_in(source.attributes, names)
+    return Source(replace(source.header, arrays=arrays, attributes=attributes), references)
+
+
+def _rename_in(attributes: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Attributes that name arrays, with their new names."""
+    found = dict(attributes)
+    for each in _NAMING:
+        if isinstance(found.get(each), str):
+            found[each] = " ".join(names.get(word, word) for word in found[each].split())
+    return found
+
+
+def share_equal(outcomes: Iterable[Outcome]) -> list[Outcome]:
+    """The same with one array in place of equal ones: most files of an archive have the same grid.
+
+    What is shared is pickled once, and takes the driver's memory once.
+    """
+    seen: dict[bytes, ArrayHeader] = {}
+    shared: list[Outcome] = []
+    for each in outcomes:
+        if isinstance(each, ParsedSource):
+            arrays = {
+                name: seen.setdefault(pickle.dumps(array), array)
+                for name, array in each.header.arrays.items()
+            }
+            shared.append(replace(each, header=replace(each.header, arrays=arrays)))
+        else:
+            shared.append(each)
+    return shared
+
+
+def pack(source: Source) -> bytes:
+    """The references of a source, small enough to be kept for later."""
+    content = (source.header.version, dict(source.references))
+    return zstandard.compress(pickle.dumps(content, pickle.HIGHEST_PROTOCOL), 1)
+
+
+def unpack(data: bytes) -> tuple[virtual.FileVersion, Mapping[str, ReferenceColumns]]:
+    """The references of a source, with the version of the file that they were found in."""
+    version, references = pickle.loads(zstandard.decompress(data))
+    return version, references
+
+
+def group_files(locations: Sequence[str], slots: int, most: int) -> list[Sequence[str]]:
+    """Files by task: up to so many, and fewer where there would be less than three tasks a slot.
+
+    More of them, where there would be so many tasks that each costs more than what it does.
+    """
+    slots = max(1, slots)
+    size = max(1, min(most, -(-len(locations) // (3 * slots))))
+    size = max(size, -(-len(locations) // (_MOST_TASKS_A_SLOT * slots)))
+    return [locations[start : start + size] for start in range(0, len(locations), size)]
+
+
+def bad_files(outcomes: Iterable[Outcome]) -> tuple[BadFile, ...]:
+    """Those that could not be read."""
+    return tuple(each for each in outcomes if isinstance(each, BadFile))
+
+
+def current_config(repository: Repository) -> RepositoryConfig:
+    """What was saved with the repository up to now, under what it was opened with."""
+    saved = Repository.fetch_config(repository.storage)
+    return repository.config if saved is None else saved.merge(repository.config)
+
+
+def add_to(
+    config: RepositoryConfig, containers: Sequence[VirtualChunkContainer], rules: SplitSizes
+) -> RepositoryConfig:
+    """A configuration with the containers and, behind its own, the rules that it lacks."""
+    added = add_rules(config, rules)
+    for container in containers:
+        if container.url_prefix not in (added.virtual_chunk_containers or {}):
+            added.set_virtual_chunk_container(container)
+    return added
+
+
+def configure(
+    repository: Repository,
+    config: RepositoryConfig,
+    folders: Sequence[str],
+    credentials: Credentials,
+) -> Repository:
+    """The repository with a configuration, and with leave to read what is in some folders."""
+    index = index_containers(config.virtual_chunk_containers or {})
+    needed = {each.url_prefix: each for each in map(index.find_container, folders)}
+    access = {
+        prefix: credentials.get(prefix) or default_credential(container)
+        for prefix, container in needed.items()
+        if prefix not in repository.authorized_virtual_container_prefixes
+    }
+    return repository.reopen(config).authorize(access)
+
+
+def save(
+    repository: Repository, containers: Sequence[VirtualChunkContainer], rules: SplitSizes
+) -> None:
+    """Save what is added, and nothing else of what this repository was opened with."""
+    saved = Repository.open(repository.storage)
+    wanted = add_to(saved.config, containers, rules)
+    if wanted != saved.config:
+        saved.reopen(wanted).save_config()
+
+
+@dataclass(frozen=True, slots=True)
+class SourceData:
+    """Opens source files as Xarray does.
+
+    HDF5 is read by its own library, by which references are put to the proof; what else there is, by
+    references that are made anew.
+    """
+
+    reading: Reading
+
+    def __call__(self, location: str) -> xr.Dataset:
+        stores = SourceStores(self.reading.containers, self.reading.credentials)
+        with without_codec_warnings():
+            file = _find_hdf5(stores, key_url(location)) if find_spec("h5netcdf") else None
+            return self._open_references(location) if file is None else self._open_hdf5(file)
+
+    def _open_hdf5(self, file: Path | RawIOBase) -> xr.Dataset:
+        # Dimensions without a name get one, which nobody looks at.
+        found: xr.Dataset = xr.open_dataset(
+            file,  # type: ignore[arg-type]
+            engine="h5netcdf",
+            group=self.reading.group or None,
+            phony_dims="access",
+        )
+        names = {old: new for old, new in self.reading.rename.items() if old in found.variables}
+        return decode_climatologies(found).reset_coords().rename_vars(names)
+
+    def _open_references(self, location: str) -> xr.Dataset:
+        store: Any = refer_to(location, self.reading).store
+        found: xr.Dataset = xr.open_zarr(store, consolidated=False, chunks=None)
+        return found
+
+
+def refer_to(location: str, reading: Reading) -> Session:
+    """A source file through references to it, in a repository that nobody else knows."""
+    source = rename(
+        virtual.open(
+            location,
+            group=reading.group,
+            containers=reading.containers,
+            credentials=reading.credentials,
+        ),
+        reading.rename,
+    )
+    plan = virtual.combine([source.header])
+    targets = {text for each in source.references.values() for text in each.locations}
+    folders = common_folders([location, *targets])
+    repository = Repository.create(in_memory_storage())
+    known = {each.url_prefix: each for each in reading.containers}
+    config = add_to(repository.config, reading.containers, ())
+    config = add_to(config, plan_containers(folders, known, ()), ())
+    session = configure(repository, config, folders, reading.credentials).writable_session("main")
+    virtual.write(plan.without([each.name for each in plan.reencoded]), session.store, [source])
+    return session
+
+
+def _find_hdf5(stores: SourceStores, url: str) -> Path | RawIOBase | None:
+    """The file at a URL to be read, if it is one of HDF5."""
+    try:
+        size = observing.observe(stores, url).size_bytes
+    except ObjectNotFoundError:
+        return None
+    head = observing.read_head(stores, url, size)
+    if recognise_file(url, head) != HDF5:
+        return None
+    store, key = stores.resolve(url)
+    if isinstance(store, LocalStore):
+        return Path("/", key)
+
+    def read_range(start: int, end: int) -> bytes:
+        return bytes(obstore.get_range(store, key, start=start, end=end))
+
+    return BlockFile(read_range, size, head)

@@ -1,0 +1,288 @@
+"""Arrays of the repository that an ingest creates or grows, and the manifests it writes."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import zarr
+from numpy.typing import NDArray
+
+from frazil.config.conditions import SplitSizes
+from frazil.errors import InvalidInputError
+from frazil.format.coordinates import Extents, grid_of
+from frazil.format.ids import NodeId
+from frazil.format.snapshot import ManifestRef
+from frazil.repository.changes import PrewrittenManifest
+from frazil.repository.commit import manifests_by_cell
+from frazil.repository.session_state import SessionState
+from frazil.repository.zarr_keys import Cell, SplitGrid, plan_split
+from frazil.spark.ingestion.ingest_plan import IngestPlan
+from frazil.spark.ingestion.ledger import Region
+from frazil.spark.regions import plan_rule
+from frazil.virtual.apply_plan import as_zarr, create_array, create_group, join
+from frazil.virtual.combine_plan import NOT_PLACED, Treatment, VariablePlan
+from frazil.virtual.source import FileVersion
+from frazil.virtual.source_formats import without_codec_warnings
+
+_ROOM_ITEMS = 1 << 14
+"""A chunk of a small array that grows has room for so many items."""
+
+
+def make_room(found: IngestPlan, store: Any, group: str) -> None:
+    """Make the arrays of a plan, or let them grow, and write what is not virtual."""
+    there = found.existing.arrays if found.existing is not None else {}
+    with without_codec_warnings():
+        if found.existing is None:
+            create_group(store, group, found.plan.attributes)
+        for name, variable in found.plan.variables.items():
+            path = join(group, name)
+            if name not in there:
+                is_asked = name in found.asked
+                dim = None if is_asked else found.append_dim
+                array = create_array(store, path, _with_room(variable, dim))
+                if variable.values is not None:
+                    array[...] = variable.values
+            else:
+                _grow(found, variable, store, path)
+
+
+def _grow(found: IngestPlan, variable: VariablePlan, store: Any, path: str) -> None:
+    array: zarr.Array[Any] = zarr.open_array(as_zarr(store), path=path, mode="r+", zarr_format=3)
+    if variable.treatment is Treatment.INLINE and _means_something_else(array, variable):
+        _rewrite(found, variable, store, path)
+        return
+    shape = tuple(variable.metadata["shape"])
+    if array.shape != shape:
+        array.resize(shape)
+    if variable.treatment is not Treatment.INLINE or variable.values is None:
+        return
+    axis = _axis(variable, found.append_dim)
+    if axis is not None:
+        for region in unite(each for each in found.regions.values() if each is not None):
+            place = (slice(None),) * axis + (slice(*region),)
+            array[place] = variable.values[place]
+    elif not found.kept:
+        array[...] = variable.values
+
+
+def _means_something_else(array: zarr.Array[Any], variable: VariablePlan) -> bool:
+    """Whether stored times were widened, or are counted in finer units."""
+    stored = json.loads(json.dumps(array.metadata.to_dict()))
+    if stored["data_type"] != variable.metadata["data_type"]:
+        return True
+    attributes = variable.metadata.get("attributes") or {}
+    return any(array.attrs.get(each) != attributes.get(each) for each in ("units", "calendar"))
+
+
+def _rewrite(found: IngestPlan, variable: VariablePlan, store: Any, path: str) -> None:
+    """Replace an array by one of all its values, old and new."""
+    if variable.values is None:
+        raise InvalidInputError(
+            f"invalid type or units of {path!r}: its values in the repository can't be converted to "
+            f"those of the files; leave it out with skip="
+        )
+    parent, _, name = path.rpartition("/")
+    del zarr.open_group(as_zarr(store), path=parent, mode="r+", zarr_format=3)[name]
+    array = create_array(store, path, _with_room(variable, found.append_dim))
+    array[...] = variable.values
+
+
+def unite(regions: Iterable[Region]) -> Iterator[Region]:
+    """Regions that touch each other as one."""
+    start, stop = -1, -1
+    for each in sorted(regions):
+        if each[0] > stop or start < 0:
+            if start >= 0:
+                yield start, stop
+            start = each[0]
+        stop = max(stop, each[1])
+    if start >= 0:
+        yield start, stop
+
+
+def _axis(variable: VariablePlan, dim: str | None) -> int | None:
+    dims = list(variable.metadata.get("dimension_names") or ())
+    return dims.index(dim) if dim in dims else None
+
+
+def _with_room(variable: VariablePlan, dim: str | None) -> dict[str, Any]:
+    """The metadata of an array; small ones that will grow have chunks to grow into."""
+    axis = _axis(variable, dim)
+    metadata = dict(variable.metadata)
+    if axis is None or variable.treatment is not Treatment.INLINE:
+        return metadata
+    chunk = list(metadata["chunk_grid"]["configuration"]["chunk_shape"])
+    items = 1
+    for each, extent in enumerate(chunk):
+        items *= extent if each != axis else 1
+    chunk[axis] = max(chunk[axis], _ROOM_ITEMS // max(1, items))
+    metadata["chunk_grid"] = {"name": "regular", "configuration": {"chunk_shape": chunk}}
+    return metadata
+
+
+_TASK_REFERENCES = 200_000
+_TASKS_A_SLOT = 3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CellTask:
+    """A manifest to write."""
+
+    variable: str
+    node_id: NodeId
+    box: Extents
+    base: tuple[ManifestRef, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Target:
+    """An array that gets references."""
+
+    offsets: NDArray[np.int64]
+    """For each source, how many chunks before its first."""
+    edges: Sequence[Sequence[int]]
+    numbers: Mapping[Cell, int]
+    """The number of each of its cells among all."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Placement:
+    """Where all references go; the same for all workers."""
+
+    sources: Mapping[str, int]
+    versions: Mapping[str, FileVersion]
+    targets: Mapping[str, Target]
+    cells: tuple[CellTask, ...]
+    tasks: tuple[int, ...]
+    """The task of each cell."""
+    id_size: int
+    inline_bytes: int
+    """Chunks up to this size are kept in the manifest."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlacedCell:
+    """A manifest that was written."""
+
+    variable: str
+    cell: PrewrittenManifest
+    references: int
+    bytes: int
+
+
+def plan_placement(
+    found: IngestPlan,
+    versions: Mapping[str, FileVersion],
+    state: SessionState,
+    group: str,
+    slots: int = 1,
+) -> Placement:
+    """The cells that sources touch, of arrays that the session has in their new shape."""
+    rules = state.context.settings.split_sizes
+    targets: dict[str, Target] = {}
+    cells: list[CellTask] = []
+    for name, variable in found.plan.variables.items():
+        if variable.treatment is not Treatment.VIRTUAL:
+            continue
+        node, array = state.view.get_array(f"/{group}/{name}" if group else f"/{name}")
+        grid = plan_split(node.path, array, rules)
+        touched = _touched(found, name, grid)
+        former = manifests_by_cell(array, grid, state.context.dialect)
+        numbers = {cell: len(cells) + each for each, cell in enumerate(touched)}
+        cells += [
+            CellTask(name, node.id, grid.extents(cell), tuple(former[cell])) for cell in touched
+        ]
+        targets[name] = Target(variable.chunk_offsets, grid.edges, numbers)
+    return Placement(
+        {name: found.plan.sources[name] for name in found.regions},
+        versions,
+        targets,
+        tuple(cells),
+        share_out([_count(each.box) for each in cells], slots),
+        state.changes.id_size,
+        state.context.settings.inline_chunk_threshold_bytes,
+    )
+
+
+def share_out(counts: Sequence[int], slots: int, most: int = _TASK_REFERENCES) -> tuple[int, ...]:
+    """The task of each cell: small cells that follow each other share one, if others have work."""
+    most = min(most, sum(counts) // (_TASKS_A_SLOT * slots))
+    tasks: list[int] = []
+    task, filled = 0, 0
+    for count in counts:
+        if filled and filled + count > most:
+            task, filled = task + 1, 0
+        tasks.append(task)
+        filled += count
+    return tuple(tasks)
+
+
+def _touched(found: IngestPlan, name: str, grid: SplitGrid) -> list[Cell]:
+    """The cells that any of the sources may have chunks in."""
+    if 0 in grid.shape:
+        return []
+    variable = found.plan.variables[name]
+    cells: set[Cell] = set()
+    for source in found.regions:
+        if np.any(variable.chunk_offsets[found.plan.sources[source]] == NOT_PLACED):
+            continue
+        cells.update(grid.cells_touching(_chunk_box(found, variable, grid.shape, source)))
+    return sorted(cells)
+
+
+def _chunk_box(
+    found: IngestPlan, variable: VariablePlan, counts: Sequence[int], source: str
+) -> Extents:
+    """The chunks that a source has a place in."""
+    box = [(0, count) for count in counts]
+    steps = variable.metadata["chunk_grid"]["configuration"]["chunk_shape"]
+    for axis, dim in enumerate(variable.metadata.get("dimension_names") or ()):
+        place = _find_place(found, source, dim)
+        if place is not None:
+            box[axis] = (place[0] // steps[axis], -(-place[1] // steps[axis]))
+    return tuple(box)
+
+
+def _find_place(found: IngestPlan, source: str, dim: str) -> Region | None:
+    if source in found.places:
+        return found.places[source].get(dim)
+    return found.regions[source] if dim == found.append_dim else None
+
+
+def _count(box: Extents) -> int:
+    return int(np.prod([stop - start for start, stop in box], dtype=np.int64))
+
+
+def adopt(found: IngestPlan, state: SessionState, group: str, placed: Iterable[PlacedCell]) -> None:
+    """Let the session take over what workers wrote, in place of what was in replaced regions."""
+    paths = {name: f"/{group}/{name}" if group else f"/{name}" for name in found.plan.variables}
+    for name, variable in found.plan.variables.items():
+        if variable.treatment is not Treatment.VIRTUAL:
+            continue
+        for source in found.replaced:
+            if np.all(variable.chunk_offsets[found.plan.sources[source]] != NOT_PLACED):
+                node, array = state.view.get_array(paths[name])
+                counts = [each.num_chunks for each in array.shape]
+                box = _chunk_box(found, variable, counts, source)
+                state.changes.edit_chunks(node).delete_many(grid_of(box))
+    for each in placed:
+        node, _ = state.view.get_array(paths[each.variable])
+        state.changes.edit_chunks(node).adopt(each.cell)
+
+
+def plan_rules(found: IngestPlan, group: str, configured: SplitSizes | None) -> SplitSizes:
+    """Rules for the arrays that no configured one is for."""
+    rules: SplitSizes = ()
+    for name, variable in found.plan.variables.items():
+        if variable.treatment is Treatment.INLINE:
+            continue
+        shape = variable.metadata["shape"]
+        steps = variable.metadata["chunk_grid"]["configuration"]["chunk_shape"]
+        counts = [-(-extent // step) for extent, step in zip(shape, steps, strict=True)]
+        dims = variable.metadata.get("dimension_names") or ()
+        growing = dims.index(found.append_dim) if found.append_dim in dims else None
+        path = f"/{group}/{name}" if group else f"/{name}"
+        rules = (*rules, *plan_rule(path, counts, growing, configured))
+    return rules

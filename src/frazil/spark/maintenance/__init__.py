@@ -1,0 +1,1 @@
+"""Garbage collection, checks, statistics and compaction on a cluster."""

@@ -1,0 +1,620 @@
+"""Pack many small chunks into few larger objects, as one commit."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import groupby
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pyspark.sql import SparkSession
+
+from frazil.errors import IcechunkError
+from frazil.format.chunk_table import ChunkTable
+from frazil.format.ids import ChunkId
+from frazil.maintenance.id_ranges import distinct
+from frazil.maintenance.reachability import pack
+from frazil.protocols.assets import Assets
+from frazil.repository.session import ForkSession
+from frazil.spark.arrays.materialize import arrays_below
+from frazil.spark.job import CompactReport, Job
+from frazil.spark.maintenance.compact_ranges import (
+    TASK_REFERENCES,
+    ArrayPart,
+    ArrayRange,
+    Keys,
+    Numbers,
+    Pieces,
+    Sizes,
+    count_distinct,
+    count_references,
+    cut,
+    find_small,
+    group,
+    number_rows,
+    plan_stretches,
+    read_natives,
+    weigh,
+    words_of,
+)
+from frazil.spark.regions import choose_task_bytes, path_of
+from frazil.spark.runtime import count_slots
+from frazil.spark.transaction import AnyRepository, Runner, RunOn, running, write_regions
+from frazil.storage.interface import Buffer, ByteRange
+from frazil.urls import parse_bytes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moved:
+    """Pieces that are copied already, and where they are now."""
+
+    keys: Keys
+    """Sorted."""
+    chunk_id: NDArray[np.uint8]
+    offset: NDArray[np.uint64]
+
+    @classmethod
+    def nothing(cls, id_size: int) -> Self:
+        """None that were copied."""
+        pieces = Pieces.empty(id_size)
+        return cls(pieces.keys(), pieces.chunk_id, pieces.offset)
+
+    def find(self, pieces: Pieces) -> Numbers:
+        """For each piece its row, or -1."""
+        if not len(self.keys) or not len(pieces):
+            return np.full(len(pieces), -1, np.int64)
+        wanted = pieces.keys()
+        rows = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
+        return np.where(self.keys[rows] == wanted, rows, -1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Choice:
+    """What is packed where."""
+
+    sizes: Sizes
+    shared_ids: Keys
+    """Objects that are not a stretch's alone, sorted."""
+    moved: Moved
+
+    @classmethod
+    def of(cls, sizes: Sizes, id_size: int) -> Self:
+        """Of stretches that share nothing."""
+        return cls(sizes, Pieces.empty(id_size).ids(), Moved.nothing(id_size))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Selection:
+    """The native references of a stretch, and which of them are to change."""
+
+    table: ChunkTable
+    number: Numbers
+    """For each reference that of its piece."""
+    pieces: Pieces
+    packed: Numbers
+    """The numbers of the pieces that are packed, in order."""
+    moved: Numbers
+    """For each piece its row in `Moved`, or -1."""
+
+    @property
+    def small(self) -> Pieces:
+        """The pieces that are packed."""
+        return self.pieces.take(self.packed)
+
+    def rows_of(self, numbers: Numbers) -> tuple[Numbers, Numbers]:
+        """The references to some pieces, and for each of them to which of these."""
+        place = np.full(len(self.pieces), -1, np.int64)
+        place[numbers] = np.arange(len(numbers))
+        which = place[self.number]
+        rows = np.flatnonzero(which >= 0)
+        return rows, which[rows]
+
+
+def choose(table: ChunkTable, choice: Choice) -> Selection:
+    """What of a stretch is packed, if that is worth it."""
+    pieces, number = Pieces.of(table.chunk_id, table.offset, table.length).unique()
+    is_small = find_small(pieces, choice.sizes)
+    if len(choice.shared_ids):
+        is_small &= ~np.isin(pieces.ids(), choice.shared_ids)
+    return Selection(table, number, pieces, np.flatnonzero(is_small), choice.moved.find(pieces))
+
+
+Marks = NDArray[Any]
+"""A structured array: `id`, `offset`, `length`, the number of the `stretch`, the `rank` there."""
+
+MARKS_TOGETHER = 1_000_000
+"""About so many are looked at by one task."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shared:
+    """Objects that are in several stretches, and pieces of those that are small."""
+
+    ids: Keys
+    """Of all of them, sorted: whoever packs a stretch leaves them."""
+    small: Pieces
+    """In the order of the stretches."""
+    places: NDArray[np.uint32]
+    """For each small piece its first stretch and its rank there, a row each."""
+    left: frozenset[int] = frozenset()
+    """Stretches that share too much with others."""
+
+    @classmethod
+    def nothing(cls, id_size: int) -> Self:
+        """No such object."""
+        pieces = Pieces.empty(id_size)
+        return cls(pieces.ids(), pieces, np.empty((0, 2), np.uint32))
+
+
+def mark_type(id_size: int) -> np.dtype[Any]:
+    """The columns of marks."""
+    return np.dtype(
+        [("id", f"S{id_size}"), ("offset", "<u8"), ("length", "<u8"), ("stretch", "<u4"),
+         ("rank", "<u4")]
+    )  # fmt: skip
+
+
+def make_marks(found: Sequence[tuple[int, Pieces]], id_size: int) -> Marks:
+    """Marks of the pieces of numbered stretches, sorted."""
+    marks = np.empty(sum(len(pieces) for _, pieces in found), mark_type(id_size))
+    at = 0
+    for number, pieces in found:
+        part = marks[at : at + len(pieces)]
+        part["id"], part["offset"], part["length"] = pieces.ids(), pieces.offset, pieces.length
+        part["stretch"], part["rank"] = number, np.arange(len(pieces))
+        at += len(pieces)
+    return marks[np.lexsort(words_of(_ids_of(marks))[::-1])]
+
+
+def find_shared(marks: Marks, sizes: Sizes, most: int | None = None) -> Shared:
+    """The objects that more than one stretch has marks of.
+
+    If these have more than so many small pieces, only which stretches they are in.
+    """
+    ids = words_of(_ids_of(marks))
+    order = np.lexsort((marks["rank"], marks["stretch"], *reversed(ids)))
+    object_number = number_rows([word[order] for word in ids])[1]
+    stretches = marks["stretch"][order]
+    first = np.flatnonzero(np.diff(object_number, prepend=-1))
+    last = np.append(first, len(marks))[1:] - 1
+    met = marks[order[(stretches[first] != stretches[last])[object_number]]]
+    pieces, numbers = _pieces_of(met).unique()
+    is_small = pieces.object_sizes() < sizes.smaller_than
+    if most is not None and int(is_small.sum()) > most:
+        nothing = Shared.nothing(marks.dtype["id"].itemsize)
+        return replace(nothing, left=frozenset(met["stretch"].tolist()))
+    firsts = np.unique(numbers, return_index=True)[1]
+    places = np.stack([met["stretch"][firsts], met["rank"][firsts]], axis=1)
+    return _in_order(np.unique(met["id"]), pieces.take(is_small), places[is_small], frozenset())
+
+
+def unite(parts: Sequence[Shared]) -> Shared:
+    """What was found in several ranges, as one."""
+    return _in_order(
+        np.sort(np.concatenate([part.ids for part in parts])),
+        Pieces.of(*(np.concatenate([getattr(part.small, name) for part in parts])
+                    for name in ("chunk_id", "offset", "length"))),
+        np.concatenate([part.places for part in parts]),
+        frozenset().union(*(part.left for part in parts)),
+    )  # fmt: skip
+
+
+def _in_order(ids: Keys, small: Pieces, places: NDArray[np.uint32], left: frozenset[int]) -> Shared:
+    order = np.lexsort((places[:, 1], places[:, 0]))
+    return Shared(ids, small.take(order), places[order], left)
+
+
+def _pieces_of(marks: Marks) -> Pieces:
+    columns = (marks[name].astype(np.uint64) for name in ("offset", "length"))
+    return Pieces.of(_ids_of(marks), *columns)
+
+
+def _ids_of(marks: Marks) -> NDArray[np.uint8]:
+    size = marks.dtype["id"].itemsize
+    return np.ascontiguousarray(marks["id"]).view(np.uint8).reshape(-1, size)
+
+
+# Over the storage
+
+
+@dataclass(frozen=True, slots=True)
+class LeftMarks:
+    """Marks in an object that nothing refers to, and where each range of ids begins in it."""
+
+    chunk_id: ChunkId
+    edges: tuple[int, ...]
+
+
+def leave_marks(assets: Assets, marks: Marks, ranges: int) -> LeftMarks:
+    """Write marks, to be read by range."""
+    heads = words_of(_ids_of(marks))[0] >> np.uint64(32)
+    of_range = heads * np.uint64(ranges) >> np.uint64(32)
+    edges = np.searchsorted(of_range, np.arange(ranges + 1, dtype=np.uint64))
+    return LeftMarks(assets.write_chunk(marks.tobytes()), tuple(edges.tolist()))
+
+
+@dataclass(frozen=True, slots=True)
+class FindShared:
+    """A task: the shared objects of one range of ids."""
+
+    assets: Assets
+    left: tuple[LeftMarks, ...]
+    sizes: Sizes
+    id_size: int
+    most: int
+
+    def __call__(self, number: int) -> Shared:
+        """What is found in the marks of the range."""
+        kind = mark_type(self.id_size)
+        parts = [np.empty(0, kind)]
+        for each in self.left:
+            start, stop = each.edges[number], each.edges[number + 1]
+            if start < stop:
+                ends = start * kind.itemsize, stop * kind.itemsize
+                parts.append(np.frombuffer(self.assets.read_chunk(each.chunk_id, *ends), kind))
+        return find_shared(np.concatenate(parts), self.sizes, self.most)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Small pieces of a stretch, from one to another, that become one object."""
+
+    start: int
+    stop: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What is to be done with a stretch."""
+
+    spans: tuple[Span, ...]
+    chunks: int
+    """References that change."""
+    objects: int
+    """That these pieces are in so far."""
+    follows: bool
+    """Whether some references are to pieces that were moved."""
+
+    def __bool__(self) -> bool:
+        return bool(self.spans or self.follows)
+
+
+def look(chosen: Selection, sizes: Sizes) -> Looked:
+    """Plan what becomes of a stretch."""
+    small = chosen.small
+    lengths = small.length.astype(np.int64)
+    spans = tuple(
+        Span(start, stop, int(lengths[start:stop].sum())) for start, stop in cut(small, sizes)
+    )
+    follows = int(np.sum(chosen.moved[chosen.number] >= 0))
+    packed = len(chosen.rows_of(chosen.packed)[0]) if spans else 0
+    objects = count_distinct(small.object) if spans else 0
+    return Looked(spans, packed + follows, objects, follows > 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """What a task found in its stretches."""
+
+    looked: tuple[Looked, ...]
+    marks: Marks | LeftMarks | None
+
+
+@dataclass(frozen=True, slots=True)
+class LookAt:
+    """A task: looks at numbered stretches."""
+
+    assets: Assets
+    choice: Choice
+    id_size: int
+    ranges: int
+    """In how many ranges of ids marks are left in the storage; 0 to return them."""
+    wants_marks: bool
+
+    def __call__(self, stretches: Sequence[tuple[int, ArrayRange]]) -> Looks:
+        """What is to be done, and marks of all pieces that may be small."""
+        looked, found = [], []
+        for number, stretch in stretches:
+            chosen = choose(read_natives(self.assets, stretch), self.choice)
+            looked.append(look(chosen, self.choice.sizes))
+            if self.wants_marks:
+                is_short = chosen.pieces.length < self.choice.sizes.smaller_than
+                found.append((number, chosen.pieces.take(is_short)))
+        return Looks(tuple(looked), self._mark(found) if self.wants_marks else None)
+
+    def _mark(self, found: Sequence[tuple[int, Pieces]]) -> Marks | LeftMarks:
+        marks = make_marks(found, self.id_size)
+        if not self.ranges:
+            return marks
+        left = leave_marks(self.assets, marks, self.ranges)
+        self.assets.storage.flush()
+        return left
+
+
+_READ_AT_ONCE = 256
+"""Pieces that are requested together."""
+
+
+def copy_pieces(assets: Assets, pieces: Pieces) -> ChunkId:
+    """Write pieces one behind the other as one object; they are requested many at once."""
+    data = bytearray(pieces.bytes)
+    at = 0
+    for start in range(0, len(pieces), _READ_AT_ONCE):
+        for piece in _read(assets, pieces.take(slice(start, start + _READ_AT_ONCE))):
+            data[at : at + len(piece)] = piece
+            at += len(piece)
+    return assets.write_chunk(data)
+
+
+def _read(assets: Assets, pieces: Pieces) -> Sequence[Buffer]:
+    ids = [ChunkId(each.tobytes()) for each in pieces.chunk_id]
+    ends = zip(pieces.offset.tolist(), (pieces.offset + pieces.length).tolist(), strict=True)
+    keys = map(assets.layout.chunk_key, ids)
+    return assets.storage.get_many(
+        [(key, ByteRange(*each)) for key, each in zip(keys, ends, strict=True)]
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CopyPieces:
+    """A task: packs pieces, and says where they are."""
+
+    assets: Assets
+
+    def __call__(self, objects: Sequence[Pieces]) -> list[ChunkId]:
+        """The id of each new object."""
+        ids = [copy_pieces(self.assets, pieces) for pieces in objects]
+        self.assets.storage.flush()
+        return ids
+
+
+def place(ids: Sequence[ChunkId], objects: Sequence[Pieces]) -> Moved:
+    """Where pieces are that became these objects."""
+    keys = np.concatenate([pieces.keys() for pieces in objects])
+    chunk_id = np.concatenate([_repeat(id, len(p)) for id, p in zip(ids, objects, strict=True)])
+    offset = np.concatenate([starts(pieces) for pieces in objects])
+    order = np.argsort(keys)
+    return Moved(keys[order], chunk_id[order], offset[order])
+
+
+def starts(pieces: Pieces) -> NDArray[np.uint64]:
+    """Where each piece begins in an object of all of them."""
+    ends: NDArray[np.uint64] = np.cumsum(pieces.length, dtype=np.uint64)
+    return ends - pieces.length
+
+
+def _repeat(id: ChunkId, count: int) -> NDArray[np.uint8]:
+    return np.tile(np.frombuffer(bytes(id), np.uint8), (count, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Spans of a stretch to pack, and whether its references to moved pieces are set, too."""
+
+    stretch: ArrayRange
+    spans: tuple[Span, ...]
+    follows: bool
+
+    @property
+    def bytes(self) -> int:
+        """To copy."""
+        return sum(span.bytes for span in self.spans)
+
+
+def split_work(stretch: ArrayRange, looked: Looked) -> list[Work]:
+    """The least that one task can do of a stretch."""
+    works = [Work(stretch, (span,), False) for span in looked.spans]
+    return [*works, Work(stretch, (), True)] if looked.follows else works
+
+
+def join_work(works: Sequence[Work]) -> list[Work]:
+    """The same with all of each stretch, which are neighbours, as one: references are read once."""
+    return [
+        replace(own[0], spans=tuple(s for each in own for s in each.spans),
+                follows=any(each.follows for each in own))
+        for own in (list(each) for _, each in groupby(works, lambda work: work.stretch))
+    ]  # fmt: skip
+
+
+def pack_chunks(choice: Choice, session: ForkSession, work: Work) -> None:
+    """Copy small chunks into new objects, and refer to them there."""
+    state = session.state
+    node, _ = state.view.get_array(work.stretch.path)
+    chosen = choose(read_natives(state.assets, work.stretch), choice)
+    edits = state.changes.edit_chunks(node)
+    for span in work.spans:
+        numbers = chosen.packed[span.start : span.stop]
+        pieces = chosen.pieces.take(numbers)
+        id = copy_pieces(state.assets, pieces)
+        edits.set_table(_refer(chosen, numbers, _repeat(id, len(pieces)), starts(pieces)))
+    if work.follows:
+        numbers = np.flatnonzero(chosen.moved >= 0)
+        rows = chosen.moved[numbers]
+        moved = choice.moved
+        edits.set_table(_refer(chosen, numbers, moved.chunk_id[rows], moved.offset[rows]))
+
+
+def _refer(
+    chosen: Selection, numbers: Numbers, ids: NDArray[np.uint8], offsets: NDArray[np.uint64]
+) -> ChunkTable:
+    """References to some pieces as they are elsewhere."""
+    rows, which = chosen.rows_of(numbers)
+    return replace(chosen.table.take(rows), chunk_id=ids[which], offset=offsets[which])
+
+
+_LOOKING = "looking for small chunks"
+_COMPARING = "comparing chunks"
+_COPYING = "packing shared chunks"
+
+Groups = Sequence[Sequence[tuple[int, ArrayRange]]]
+"""Numbered stretches by task."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What tasks have to do, and what there is before and after it."""
+
+    choice: Choice
+    works: tuple[Work, ...]
+    objects_before: int
+    objects: int
+    bytes: int
+    """Of the new objects."""
+    left: int
+    """Stretches that share too many chunks with others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planner:
+    """Runs the steps that find out what to do."""
+
+    runner: Runner
+    assets: Assets
+    sizes: Sizes
+    id_size: int
+    slots: int
+
+    def plan(self, stretches: Sequence[ArrayRange], shares: Sequence[ArrayPart]) -> Plan:
+        """Look at stretches; what several of them have is copied at once, so that it is copied once."""
+        groups = group(list(enumerate(stretches)), shares, self.slots)
+        choice = Choice.of(self.sizes, self.id_size)
+        looks, shared = self._look_first(groups, choice, sum(each.references for each in shares))
+        objects: list[Pieces] = []
+        if len(shared.ids) or shared.left:
+            objects = [shared.small.take(slice(*ends)) for ends in cut(shared.small, self.sizes)]
+            choice = Choice(self.sizes, shared.ids, self._copy(objects))
+            groups = [[each for each in some if each[0] not in shared.left] for some in groups]
+            looks = self._look(groups, choice)
+        looked = [each for some in looks for each in some.looked]
+        kept = [each for some in groups for _, each in some]
+        works = [work for pair in zip(kept, looked, strict=True) for work in split_work(*pair)]
+        return _sum_up(choice, works, looked, objects, len(shared.left))
+
+    def _look_first(
+        self, groups: Groups, choice: Choice, references: int
+    ) -> tuple[list[Looks], Shared]:
+        """What is to be done if stretches share nothing, and what they share."""
+        is_alone = sum(map(len, groups)) < 2
+        most = self.runner.returned_references
+        ranges = 0 if is_alone or references <= most else -(-references // MARKS_TOGETHER)
+        looks = self._look(groups, choice, ranges=ranges, wants_marks=not is_alone)
+        if is_alone:
+            return looks, Shared.nothing(self.id_size)
+        if not ranges:
+            marks = [each.marks for each in looks if isinstance(each.marks, np.ndarray)]
+            return looks, find_shared(np.concatenate(marks), self.sizes, most)
+        left = tuple(each.marks for each in looks if isinstance(each.marks, LeftMarks))
+        task = FindShared(self.assets, left, self.sizes, self.id_size, most // ranges)
+        try:
+            return looks, unite(self.runner.run(_COMPARING, task, range(ranges)))
+        finally:
+            self._delete(left)
+
+    def _look(
+        self, groups: Groups, choice: Choice, *, ranges: int = 0, wants_marks: bool = False
+    ) -> list[Looks]:
+        task = LookAt(self.assets, choice, self.id_size, ranges, wants_marks)
+        return self.runner.run(_LOOKING, task, groups)
+
+    def _copy(self, objects: Sequence[Pieces]) -> Moved:
+        if not objects:
+            return Moved.nothing(self.id_size)
+        sizes = [pieces.bytes for pieces in objects]
+        groups = pack(objects, sizes, choose_task_bytes(sum(sizes), self.slots))
+        found = self.runner.run(_COPYING, CopyPieces(self.assets), groups)
+        return place([id for some in found for id in some], objects)
+
+    def _delete(self, left: Iterable[LeftMarks]) -> None:
+        """Delete marks; what can't be is left for garbage collection."""
+        with suppress(IcechunkError):
+            keys = (self.assets.layout.chunk_key(each.chunk_id) for each in left)
+            self.assets.storage.delete_many(keys)
+
+
+def _sum_up(
+    choice: Choice,
+    works: Sequence[Work],
+    looked: Sequence[Looked],
+    moved: Sequence[Pieces],
+    left: int,
+) -> Plan:
+    spans = [span for each in looked for span in each.spans]
+    ids = [pieces.ids() for pieces in moved]
+    return Plan(
+        choice,
+        tuple(works),
+        sum(each.objects for each in looked) + (len(distinct(np.concatenate(ids))) if ids else 0),
+        len(spans) + len(moved),
+        sum(span.bytes for span in spans) + sum(pieces.bytes for pieces in moved),
+        left,
+    )
+
+
+_PACKING = "packing chunks"
+
+
+def compact(
+    spark: SparkSession | None,
+    repo: AnyRepository,
+    arrays: Sequence[str] | None = None,
+    *,
+    smaller_than: int | str = "1MB",
+    target: int | str = "64MB",
+    branch: str = "main",
+    message: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    task_bytes: int | None = None,
+    job: Job | None = None,
+    run_on: RunOn = "auto",
+) -> CompactReport:
+    """Pack small native chunks into larger objects, neighbours together, without decoding them.
+
+    `arrays` are paths of arrays, or of groups for all arrays below them; without, it is all. A chunk is
+    small if its object, of which other chunks may be a part, has fewer than `smaller_than` bytes that
+    are referred to. New objects have chunks of one array, unless several refer to the same ones, and
+    about `target` bytes, which must be at least four times as many. Chunks in manifests and virtual
+    ones stay as they are; so do old objects, which earlier versions refer to, until these expire and
+    garbage is collected.
+
+    Raises RebaseFailedError if somebody else has committed changes of the same chunks meanwhile.
+    """
+    sizes = Sizes(parse_bytes(smaller_than), parse_bytes(target))
+    slots = count_slots(spark)
+    with running("compact", repo, branch, job) as run:
+        session = run.open_session()
+        view = session.state.view
+        nodes = view.nodes() if arrays is None else arrays_below(view, list(map(path_of, arrays)))
+        stretches = plan_stretches([node for node in nodes if node.array], view.assets.dialect)
+        counts = count_references(view.snapshot.manifest_files)
+        shares = [weigh(each.box, each.manifests, counts) for each in stretches]
+        is_small = sum(share.references for share in shares) <= TASK_REFERENCES
+        runner = run.choose_runner(spark, run_on, is_small=is_small)
+        planner = Planner(runner, view.assets, sizes, session.state.changes.id_size, slots)
+        plan = planner.plan(stretches, shares)
+        limit = task_bytes or choose_task_bytes(plan.bytes, slots)
+        runner = run.choose_runner(spark, run_on, is_small=plan.bytes <= limit)
+        if plan.works:
+            run.job.expect(_PACKING, bytes=plan.bytes)
+            sized = pack(plan.works, [work.bytes for work in plan.works], limit)
+            groups = [join_work(works) for works in sized]
+            write_regions(runner, session, partial(pack_chunks, plan.choice), groups, _PACKING)
+        run.notes += _tell(plan)
+        figures = {"objects_before": plan.objects_before, "objects": plan.objects}
+        run.figures.update({"bytes": plan.bytes, **figures})
+        report = replace(
+            run.commit(session, runner, spark, message, metadata), bytes_written=plan.bytes
+        )
+        saved = plan.objects_before - plan.objects
+        return CompactReport.of(report, **figures, requests_saved=saved)
+
+
+def _tell(plan: Plan) -> list[str]:
+    if not plan.left:
+        return []
+    return [
+        f"{plan.left} parts of arrays share more chunks with each other than can be compared, and"
+        " stay as they are"
+    ]

@@ -1,0 +1,237 @@
+"""Ranges of arrays whose small chunks are packed together, and their pieces."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from frazil.config.conditions import ManifestSplitCondition
+from frazil.errors import InvalidInputError
+from frazil.format.chunk_table import ChunkKind, ChunkTable, concatenate
+from frazil.format.coordinates import Extents, count_places
+from frazil.format.header import Dialect
+from frazil.format.ids import ManifestId, NodeId
+from frazil.format.snapshot import ManifestFileInfo, ManifestRef, Node
+from frazil.maintenance.reachability import pack
+from frazil.protocols.assets import Assets
+from frazil.repository.commit import manifests_by_cell
+from frazil.repository.zarr_keys import plan_split
+from frazil.spark.regions import MOST_REFERENCES, plan_sizes
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayRange:
+    """A box of the chunks of an array, and the manifests that may have them."""
+
+    path: str
+    node_id: NodeId
+    box: Extents
+    manifests: tuple[ManifestRef, ...]
+
+
+def plan_stretches(
+    nodes: Iterable[Node], dialect: Dialect, most: int = MOST_REFERENCES
+) -> list[ArrayRange]:
+    """The stretches of arrays, each of so many chunks at most, in the order of the grid."""
+    return [stretch for node in nodes for stretch in _plan_array(node, dialect, most)]
+
+
+def _plan_array(node: Node, dialect: Dialect, most: int) -> Iterator[ArrayRange]:
+    assert node.array is not None
+    counts = [each.num_chunks for each in node.array.shape]
+    rule = (ManifestSplitCondition.AnyArray(), plan_sizes(counts, None, most))
+    grid = plan_split(node.path, node.array, [rule])
+    cells = manifests_by_cell(node.array, grid, dialect)
+    for cell in sorted(cells):
+        yield ArrayRange(node.path, node.id, grid.extents(cell), tuple(cells[cell]))
+
+
+def read_natives(assets: Assets, stretch: ArrayRange) -> ChunkTable:
+    """The native references of a stretch, but for those to no bytes."""
+    axes = len(stretch.box)
+    tables = [
+        assets.read_manifest(ref.id).table(stretch.node_id, axes).select(stretch.box)
+        for ref in stretch.manifests
+    ]
+    table = concatenate(tables)
+    return table.take((table.kind == ChunkKind.NATIVE) & (table.length > 0))
+
+
+T = TypeVar("T")
+
+TASK_REFERENCES = 200_000
+"""About half a second of work, without which a task costs more than it does."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayPart:
+    """How many references an item has, at most, and the largest manifest that they are read from."""
+
+    references: int
+    read: int
+
+
+def weigh(
+    box: Extents, manifests: Iterable[ManifestRef], counts: Mapping[ManifestId, int]
+) -> ArrayPart:
+    """The share of a box of chunks that is read from some manifests."""
+    sizes = [counts.get(ref.id, count_places(ref.extents or box)) for ref in manifests]
+    return ArrayPart(min(count_places(box), sum(sizes)), max(sizes, default=0))
+
+
+def count_references(files: Iterable[ManifestFileInfo]) -> dict[ManifestId, int]:
+    """How many references manifests have, where it was recorded."""
+    return {info.id: info.num_chunk_refs for info in files if info.num_chunk_refs is not None}
+
+
+def group(items: Sequence[T], shares: Sequence[ArrayPart], slots: int) -> list[list[T]]:
+    """Neighbours in a task, such that a large manifest is read by about as many tasks as run at once.
+
+    It has to be read whole for the least part of it.
+    """
+    weights = [
+        share.references * TASK_REFERENCES // max(TASK_REFERENCES, share.read // slots)
+        for share in shares
+    ]
+    return pack(items, weights, TASK_REFERENCES)
+
+
+TIMES = 4
+"""So many times what is small is the least target."""
+
+Numbers = NDArray[np.int64]
+Keys = NDArray[Any]
+"""Of fixed size, as bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """What is small, and how large it should be, in bytes."""
+
+    smaller_than: int
+    target: int
+
+    def __post_init__(self) -> None:
+        if self.target < TIMES * self.smaller_than:
+            raise InvalidInputError(
+                f"target is {self.target:,} bytes, and must be at least {TIMES} times smaller_than,"
+                f" which is {self.smaller_than:,}"
+            )
+
+    def count_objects(self, size: int) -> int:
+        """How many objects so many bytes become."""
+        return max(1, round(size / self.target))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pieces:
+    """Pieces of objects; make them with `of`, which says what is of one object."""
+
+    chunk_id: NDArray[np.uint8]
+    """A row of bytes for each."""
+    offset: NDArray[np.uint64]
+    length: NDArray[np.uint64]
+    object: Numbers
+    """A number for each; the same for those of one object."""
+
+    @classmethod
+    def of(
+        cls, chunk_id: NDArray[np.uint8], offset: NDArray[np.uint64], length: NDArray[np.uint64]
+    ) -> Self:
+        """The pieces with these columns."""
+        return cls(chunk_id, offset, length, number_rows(words_of(chunk_id))[1])
+
+    @classmethod
+    def empty(cls, id_size: int) -> Self:
+        """No pieces."""
+        nothing = np.empty(0, np.uint64)
+        return cls.of(np.empty((0, id_size), np.uint8), nothing, nothing)
+
+    def unique(self) -> tuple[Self, Numbers]:
+        """Each once, in the order of their first rows, and for each row the number of its own."""
+        if count_distinct(self.object) == len(self):
+            return self, np.arange(len(self))
+        first, numbers = number_rows([self.object.astype(np.uint64), self.offset, self.length])
+        return self.take(first), numbers
+
+    def __len__(self) -> int:
+        return len(self.length)
+
+    def take(self, rows: NDArray[Any] | slice) -> Self:
+        """Some of them."""
+        return type(self)(
+            self.chunk_id[rows], self.offset[rows], self.length[rows], self.object[rows]
+        )
+
+    @property
+    def bytes(self) -> int:
+        """Of all of them."""
+        return int(self.length.sum())
+
+    def ids(self) -> Keys:
+        """The names of their objects, to be compared."""
+        size = self.chunk_id.shape[1]
+        return np.ascontiguousarray(self.chunk_id).view(f"S{size}").reshape(-1)
+
+    def keys(self) -> Keys:
+        """What tells them apart, to be compared."""
+        numbers = np.stack([self.offset, self.length], axis=1).astype("<u8")
+        rows = np.concatenate([self.chunk_id, numbers.view(np.uint8).reshape(-1, 16)], axis=1)
+        return np.ascontiguousarray(rows).view(f"S{rows.shape[1]}").reshape(-1)
+
+    def object_sizes(self) -> Numbers:
+        """For each the bytes of all pieces of its object."""
+        sums = np.zeros(int(self.object.max(initial=-1)) + 1, np.int64)
+        np.add.at(sums, self.object, self.length.astype(np.int64))
+        return sums[self.object]
+
+
+def words_of(ids: NDArray[np.uint8]) -> list[NDArray[np.uint64]]:
+    """Ids, a row of bytes each, as columns of numbers that are in the same order."""
+    size = -(-ids.shape[1] // 8) * 8
+    padded = np.zeros((len(ids), size), np.uint8)
+    padded[:, : ids.shape[1]] = ids
+    return list(padded.view(">u8").astype(np.uint64).T)
+
+
+def number_rows(columns: Sequence[NDArray[np.uint64]]) -> tuple[Numbers, Numbers]:
+    """Where each distinct row is first, in their order, and for each row which of these it is."""
+    order = np.lexsort(list(columns)[::-1])
+    is_new = np.zeros(len(order), np.bool_)
+    is_new[:1] = True
+    for column in columns:
+        ordered = column[order]
+        is_new[1:] |= ordered[1:] != ordered[:-1]
+    # Equal rows stay in order, so that the first of each is the first of all.
+    first = order[is_new]
+    by_place = np.argsort(first)
+    rank = np.empty(len(first), np.int64)
+    rank[by_place] = np.arange(len(first))
+    numbers = np.empty(len(order), np.int64)
+    numbers[order] = rank[np.cumsum(is_new) - 1]
+    return first[by_place], numbers
+
+
+def count_distinct(numbers: Numbers) -> int:
+    """How many of small numbers differ."""
+    return int(np.count_nonzero(np.bincount(numbers))) if len(numbers) else 0
+
+
+def find_small(pieces: Pieces, sizes: Sizes) -> NDArray[np.bool_]:
+    """Which pieces are of small objects, if no piece is there twice."""
+    return pieces.object_sizes() < sizes.smaller_than
+
+
+def cut(pieces: Pieces, sizes: Sizes) -> list[tuple[int, int]]:
+    """From which piece to which each new object has them; none if there would not be fewer objects."""
+    total = pieces.bytes
+    count = sizes.count_objects(total)
+    if count_distinct(pieces.object) <= count:
+        return []
+    stops = np.cumsum(pieces.length.astype(np.int64))
+    middles = stops - pieces.length.astype(np.int64) // 2 - 1
+    number = np.minimum(middles * count // total, count - 1)
+    firsts = np.flatnonzero(np.diff(number, prepend=-1))
+    return list(zip(firsts.tolist(), [*firsts[1:].tolist(), len(pieces)], strict=True))

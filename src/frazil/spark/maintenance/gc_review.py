@@ -1,0 +1,289 @@
+"""Tables of a collection: chunks that manifests reference, and what is or would be deleted."""
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import islice, pairwise
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from frazil.display import Listed, show_bytes
+from frazil.errors import FormatError, ObjectExistsError, ObjectNotFoundError
+from frazil.maintenance.id_ranges import CELLS, IdRange, Ids, IdSet, cells_of
+from frazil.ops import ExpirySummary, GCSummary
+from frazil.storage.interface import ByteRange, ObjectInfo, Storage
+from frazil.storage.ranges import BlockFile
+
+_MANIFESTS = b"frazil.manifests"
+_ID_SIZE = b"frazil.id_size"
+_SUFFIX = ".parquet"
+_SMALL = 100_000
+_MOST_SMALL = 32
+"""More parts than these that have few ids are marked again, together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A folder of a storage."""
+
+    storage: Storage
+    folder: str
+
+    def key(self, name: str) -> str:
+        """Of a file in it."""
+        return f"{self.folder}/{name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A file of the table."""
+
+    key: str
+    size_bytes: int
+    count: int
+    """How many ids it has."""
+    manifests: Ids
+    """Whose ids they are, sorted."""
+
+
+def write_part(place: Place, ids: Ids, manifests: Ids) -> Part:
+    """Write a part of sorted, distinct ids."""
+    size = ids.dtype.itemsize
+    metadata = {_MANIFESTS: np.sort(manifests).tobytes(), _ID_SIZE: str(size).encode()}
+    schema = pa.schema([pa.field("id", pa.binary(size), nullable=False)], metadata)
+    edges = np.searchsorted(cells_of(ids), np.arange(CELLS + 1))
+    sink = pa.BufferOutputStream()
+    # Random bytes can't be made shorter.
+    how: dict[str, Any] = {"compression": "none", "use_dictionary": False}
+    with pq.ParquetWriter(sink, schema, write_statistics=False, **how) as writer:
+        for begin, end in pairwise(edges.tolist()):
+            column = pa.FixedSizeBinaryArray.from_buffers(
+                pa.binary(size), end - begin, [None, pa.py_buffer(ids[begin:end].tobytes())]
+            )
+            writer.write_table(pa.Table.from_arrays([column], schema=schema))
+    data = sink.getvalue()
+    key = place.key(uuid4().hex + _SUFFIX)
+    place.storage.put(key, data)
+    place.storage.flush()
+    return Part(key, data.size, len(ids), manifests)
+
+
+def list_parts(place: Place) -> list[Part]:
+    """All parts that are there, also those that killed collections have left: each is whole."""
+    found = [info for info in place.storage.list(f"{place.folder}/") if info.key.endswith(_SUFFIX)]
+    with ThreadPoolExecutor(place.storage.concurrency) as pool:
+        return list(pool.map(lambda info: _describe(place, info.key, info.size_bytes), found))
+
+
+def read_share(place: Place, part: Part, share: IdRange) -> Ids:
+    """Those ids of a part that belong to a share, sorted."""
+    table = _open(place, part.key, part.size_bytes).read_row_groups(list(share.cells))
+    columns = [_to_ids(chunk) for chunk in table.column(0).chunks]
+    size = table.schema.field(0).type.byte_width
+    return np.concatenate([np.empty(0, f"S{size}"), *columns])
+
+
+def split_parts(parts: Iterable[Part], marked: IdSet) -> tuple[list[Part], list[Part]]:
+    """Those of which every manifest is marked, and the others."""
+    usable: list[Part] = []
+    stale: list[Part] = []
+    for part in parts:
+        (usable if marked.contains(part.manifests).all() else stale).append(part)
+    small = [part for part in usable if part.count < _SMALL]
+    if len(small) <= _MOST_SMALL:
+        return usable, stale
+    return [part for part in usable if part.count >= _SMALL], stale + small
+
+
+def _describe(place: Place, key: str, size_bytes: int) -> Part:
+    metadata = _open(place, key, size_bytes).metadata
+    told = metadata.metadata or {}
+    if _MANIFESTS not in told:
+        raise FormatError(f"{key} is no part of a mark table: delete it or give another place")
+    size = int(told[_ID_SIZE])
+    manifests = np.frombuffer(told[_MANIFESTS], f"S{size}")
+    return Part(key, size_bytes, metadata.num_rows, manifests)
+
+
+def _open(place: Place, key: str, size_bytes: int) -> pq.ParquetFile:
+    def read(start: int, end: int) -> bytes:
+        return bytes(place.storage.get(key, ByteRange(start, end)))
+
+    try:
+        return pq.ParquetFile(pa.PythonFile(BlockFile(read, size_bytes), "r"))
+    except pa.ArrowInvalid as error:
+        raise FormatError(f"{key} is no part of a mark table: {error}") from error
+
+
+def _to_ids(column: pa.FixedSizeBinaryArray) -> Ids:
+    size = column.type.byte_width
+    data = np.frombuffer(column.buffers()[1], np.uint8)
+    begin = column.offset * size
+    return data[begin : begin + len(column) * size].view(f"S{size}")
+
+
+SCHEMA = pa.schema(
+    [
+        pa.field("kind", pa.dictionary(pa.int8(), pa.string()), nullable=False),
+        pa.field("key", pa.string(), nullable=False),
+        pa.field("bytes", pa.int64(), nullable=False),
+        pa.field("created_at", pa.timestamp("us", "UTC"), nullable=False),
+        pa.field("why", pa.dictionary(pa.int8(), pa.string()), nullable=False),
+    ]
+)
+_AT_ONCE = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """How much of a kind is garbage."""
+
+    count: int = 0
+    size_bytes: int = 0
+    oldest: datetime | None = None
+
+    def __add__(self, other: "Found") -> "Found":
+        ages = [each.oldest for each in (self, other) if each.oldest is not None]
+        oldest = min(ages, default=None)
+        return Found(self.count + other.count, self.size_bytes + other.size_bytes, oldest)
+
+
+def review(place: Place, name: str, kind: str, garbage: Iterable[ObjectInfo], why: str) -> bytes:
+    """Write a list, unless an earlier run of the same task has: gives the one that counts."""
+    key = place.key(name)
+    try:
+        return bytes(place.storage.get(key))
+    except ObjectNotFoundError:
+        data = _encode(kind, garbage, why)
+    try:
+        place.storage.create(key, data)
+    except ObjectExistsError:
+        return bytes(place.storage.get(key))
+    return data
+
+
+def read_review(data: bytes) -> Iterator[ObjectInfo]:
+    """The objects of a list."""
+    for batch in pq.ParquetFile(pa.BufferReader(data)).iter_batches(_AT_ONCE):
+        columns = [batch.column(name).to_pylist() for name in ("key", "bytes", "created_at")]
+        yield from map(ObjectInfo, *columns)
+
+
+def summarize(data: bytes) -> Found:
+    """How much is on a list."""
+    table = pq.read_table(pa.BufferReader(data), columns=["bytes", "created_at"])
+    if not len(table):
+        return Found()
+    oldest = pc.min(table["created_at"]).as_py()
+    return Found(len(table), pc.sum(table["bytes"]).as_py(), oldest)
+
+
+def _encode(kind: str, garbage: Iterable[ObjectInfo], why: str) -> bytes:
+    sink = pa.BufferOutputStream()
+    remaining = iter(garbage)
+    with pq.ParquetWriter(sink, SCHEMA, compression="zstd") as writer:
+        while batch := list(islice(remaining, _AT_ONCE)):
+            writer.write_table(_to_table(kind, batch, why))
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def _to_table(kind: str, batch: list[ObjectInfo], why: str) -> pa.Table:
+    def repeated(text: str) -> Any:
+        indices = pa.array([0] * len(batch), pa.int8())
+        return pa.DictionaryArray.from_arrays(indices, [text])
+
+    columns = [
+        repeated(kind),
+        pa.array([each.key for each in batch], pa.string()),
+        pa.array([each.size_bytes for each in batch], pa.int64()),
+        pa.array([each.created_at.astimezone(UTC) for each in batch], pa.timestamp("us", "UTC")),
+        repeated(why),
+    ]
+    return pa.Table.from_arrays(columns, schema=SCHEMA)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class GarbageReport(Listed):
+    """What became of a collection; shown as a table."""
+
+    is_dry_run: bool
+    cutoff: datetime
+    """What was asked for, or when the oldest running job began."""
+    protected_jobs: tuple[str, ...]
+    """Those that run."""
+    found: dict[str, Found]
+    """What is garbage, by its kind."""
+    summary: GCSummary
+    """What was deleted, or would be."""
+    ran_on: str
+    manifests: int
+    """How many stay."""
+    manifests_reused: int
+    """How many of them earlier collections had marked."""
+    tasks: int
+    retries: int
+    seconds: float
+    job_id: str
+    reviews: Place | None = field(default=None)
+    """Where the list is; None if it was not kept."""
+
+    def __str__(self) -> str:
+        verb = "would be deleted" if self.is_dry_run else "deleted"
+        lines = [f"garbage from before {self.cutoff:%Y-%m-%d %H:%M:%S %Z}"]
+        for kind, each in self.found.items():
+            oldest = "" if each.oldest is None else f", the oldest of {each.oldest:%Y-%m-%d %H:%M}"
+            name = kind.replace("_", " ")
+            lines.append(f"  {name}: {each.count:,}, {show_bytes(each.size_bytes)}{oldest}")
+        deleted = f"{verb}: {show_bytes(self.summary.bytes_deleted)}"
+        if self.summary.objects_failed_to_delete:
+            deleted += f"; {self.summary.objects_failed_to_delete:,} objects could not be"
+        lines.append(deleted)
+        if self.summary.skipped_phases:
+            lines.append(f"left for the next time: {', '.join(self.summary.skipped_phases)}")
+        if self.protected_jobs:
+            lines.append(f"running jobs are spared: {', '.join(self.protected_jobs)}")
+        lines.append(
+            f"{self.manifests:,} manifests stay, {self.manifests_reused:,} were known; "
+            f"{self.tasks:,} tasks, {self.retries:,} retries, {self.seconds:.1f} s on {self.ran_on}"
+        )
+        return "\n".join(lines)
+
+    def read(self) -> pa.Table:
+        """All that was found, an object a row: kind, key, bytes, created_at and why."""
+        if self.reviews is None:
+            raise LookupError("the list was not kept: give `review=` a place, or make a dry run")
+        place = self.reviews
+        files = [info.key for info in place.storage.list_sorted(f"{place.folder}/")]
+        tables = [pq.read_table(pa.BufferReader(bytes(place.storage.get(key)))) for key in files]
+        return pa.concat_tables([SCHEMA.empty_table(), *tables])
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """The same as a DataFrame."""
+        table: Any = self.read()
+        plain = table.cast(_without_dictionaries())
+        frame: DataFrame = spark.createDataFrame(plain)
+        return frame
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class MaintenanceReport(Listed):
+    """What an upkeep did."""
+
+    expired: ExpirySummary
+    garbage: GarbageReport
+
+    def __str__(self) -> str:
+        count = len(self.expired.released_snapshots)
+        return f"{count:,} snapshots left the history\n{self.garbage}"
+
+
+def _without_dictionaries() -> pa.Schema:
+    return pa.schema([(each.name, getattr(each.type, "value_type", each.type)) for each in SCHEMA])

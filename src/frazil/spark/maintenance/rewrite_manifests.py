@@ -1,0 +1,213 @@
+"""Rewrite all manifests on Spark: a commit in which nothing else changes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from frazil.errors import ConflictError
+from frazil.format.chunk_table import concatenate
+from frazil.format.coordinates import Extents
+from frazil.format.ids import NodeId
+from frazil.format.manifest import Manifest
+from frazil.format.snapshot import ManifestFileInfo, ManifestRef
+from frazil.maintenance.rewrite import is_amending, record_rules
+from frazil.protocols.assets import Assets, new_manifest_id
+from frazil.repository.commit import (
+    SHARED_MANIFEST_DIALECTS,
+    WrittenManifests,
+    amend,
+    commit,
+    describe,
+    manifests_by_cell,
+    write_shared_manifest,
+)
+from frazil.repository.session import Session
+from frazil.repository.session_state import SessionState
+from frazil.repository.zarr_keys import plan_split
+from frazil.spark.job import METRICS, Job, RewriteReport
+from frazil.spark.maintenance.compact_ranges import TASK_REFERENCES, count_references, group, weigh
+from frazil.spark.regions import add_all_missing_rules, save_rules
+from frazil.spark.runtime import count_slots
+from frazil.spark.transaction import AnyRepository, Run, Runner, RunOn, running
+from frazil.types import CommitMethod
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestPlan:
+    """A manifest to write: the references of a box of an array's chunks, and where they are so far."""
+
+    node_id: NodeId
+    box: Extents
+    base: tuple[ManifestRef, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NewManifest:
+    """A manifest that was written."""
+
+    file: ManifestFileInfo
+    extents: Extents
+
+    @property
+    def ref(self) -> ManifestRef:
+        """What a node has of it."""
+        return ManifestRef(self.file.id, self.extents)
+
+
+Written = Mapping[ManifestPlan, NewManifest | None]
+"""What became of plans; None for one that no chunk was for."""
+
+
+def plan_manifests(state: SessionState) -> list[ManifestPlan]:
+    """A plan for each cell of each array that may have chunks, in the order of their paths."""
+    plans = []
+    for node in state.view.nodes():
+        if node.array is not None:
+            grid = plan_split(node.path, node.array, state.context.settings.split_sizes)
+            cells = manifests_by_cell(node.array, grid, state.context.dialect)
+            plans += [
+                ManifestPlan(node.id, grid.extents(cell), tuple(cells[cell]))
+                for cell in sorted(cells)
+            ]
+    return plans
+
+
+def write_manifest(assets: Assets, plan: ManifestPlan) -> NewManifest | None:
+    """Write the manifest of a cell, unless no chunk is there."""
+    axes = len(plan.box)
+    table = concatenate(
+        [assets.read_manifest(ref.id).table(plan.node_id, axes).select(plan.box)
+         for ref in plan.base]
+    )  # fmt: skip
+    if not len(table):
+        return None
+    id = new_manifest_id(assets.dialect)
+    file = assets.write_manifest(Manifest(id, {plan.node_id: table.compact()}), id)
+    return NewManifest(file, table.extents())
+
+
+@dataclass(frozen=True, slots=True)
+class WriteManifests:
+    """A task: writes some manifests."""
+
+    assets: Assets
+
+    def __call__(self, plans: Sequence[ManifestPlan]) -> list[NewManifest | None]:
+        """What became of each."""
+        written = [write_manifest(self.assets, plan) for plan in plans]
+        self.assets.storage.flush()
+        return written
+
+
+def collect(
+    state: SessionState, plans: Sequence[ManifestPlan], written: Written
+) -> WrittenManifests:
+    """What a commit needs to know of the manifests of all arrays."""
+    arrays = [node.id for node in state.view.nodes() if node.array is not None]
+    refs: dict[NodeId, list[ManifestRef]] = {id: [] for id in arrays}
+    found = WrittenManifests()
+    for plan in plans:
+        new = written[plan]
+        if new is not None:
+            refs[plan.node_id].append(new.ref)
+            found.files[new.file.id] = new.file
+    found.refs = {id: tuple(each) for id, each in refs.items()}
+    return found
+
+
+_WHAT = "writing manifests"
+_TRIES = 100
+"""Others may commit so often meanwhile; each time there is less to do."""
+
+
+def rewrite_manifests(
+    spark: SparkSession | None,
+    repo: AnyRepository,
+    *,
+    branch: str = "main",
+    message: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    commit_method: CommitMethod = "new_commit",
+    job: Job | None = None,
+    run_on: RunOn = "auto",
+) -> RewriteReport:
+    """Write the manifests of a branch anew, split as the configuration says now, in tasks.
+
+    An array of more than 100,000 chunks that no rule for splitting is for gets one, which is saved with
+    the repository. It is a commit on top of the branch, also of what others have committed meanwhile,
+    or with `commit_method="amend"`, which V2 repositories know, in place of the last one.
+
+    Raises ConflictError if others have committed since and the last commit was to be amended.
+    """
+    with running("rewrite_manifests", repo, branch, job) as run:
+        rewriting = _Rewriting(
+            run, spark, run_on, message or "rewrite manifests", metadata or {}, commit_method
+        )
+        for _ in range(_TRIES):
+            try:
+                return rewriting.attempt()
+            except ConflictError as error:
+                if commit_method == "amend" or error.kind != ConflictError.default_kind:
+                    raise
+        return rewriting.attempt()
+
+
+@dataclass(frozen=True, slots=True)
+class _Rewriting:
+    run: Run
+    spark: SparkSession | None
+    run_on: RunOn
+    message: str
+    metadata: Mapping[str, Any]
+    commit_method: CommitMethod
+    written: dict[ManifestPlan, NewManifest | None] = field(default_factory=dict)
+    """Manifests of former attempts, which stay right as long as what they were made of does."""
+
+    def attempt(self) -> RewriteReport:
+        """One commit to the branch as it is now."""
+        session = self.run.open_session()
+        state = session.state
+        is_amend = is_amending(self.commit_method, state.context.dialect)
+        add_all_missing_rules(state)
+        runner, manifests = self._write(state)
+        self.run.job.refuse_if_cancelled()
+        report = self._report(session, runner, manifests)
+        save_rules(self.run.repository, state.context.config)
+        told = {**self.metadata, METRICS: report.metrics()}
+        rules = state.context.settings.split_sizes
+        text = describe(state, self.message, record_rules(told, rules))
+        finish = amend if is_amend else commit
+        id = finish(state, text, allow_empty=True, write=lambda *_: manifests)
+        return report.committed_as(str(id))
+
+    def _write(self, state: SessionState) -> tuple[Runner, WrittenManifests]:
+        if state.context.dialect in SHARED_MANIFEST_DIALECTS:
+            runner = self.run.choose_runner(None, "driver")
+            return runner, write_shared_manifest(state.view)
+        plans = plan_manifests(state)
+        missing = [plan for plan in plans if plan not in self.written]
+        counts = count_references(state.view.snapshot.manifest_files)
+        shares = [weigh(plan.box, plan.base, counts) for plan in missing]
+        total = sum(share.references for share in shares)
+        is_small = total <= TASK_REFERENCES
+        runner = self.run.choose_runner(self.spark, self.run_on, is_small=is_small)
+        groups = group(missing, shares, count_slots(self.spark))
+        self.run.job.expect(_WHAT, manifests=len(missing))
+        results = runner.run(_WHAT, WriteManifests(state.assets), groups)
+        for done, found in zip(groups, results, strict=True):
+            self.written.update(zip(done, found, strict=True))
+        return runner, collect(state, plans, self.written)
+
+    def _report(
+        self, session: Session, runner: Runner, manifests: WrittenManifests
+    ) -> RewriteReport:
+        files = manifests.files.values()
+        report = self.run.report(session, runner, self.spark)
+        return RewriteReport.of(
+            replace(report, bytes_written=sum(info.size_bytes or 0 for info in files)),
+            manifests_before=len(session.state.view.snapshot.used_manifests()),
+            manifests=len(files),
+            references=sum(info.num_chunk_refs or 0 for info in files),
+        )

@@ -1,0 +1,349 @@
+"""Measure the bytes of chunks in tasks, and exchange columns by id range."""
+
+import pickle
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from itertools import pairwise
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyspark.sql import SparkSession
+
+from frazil.format.ids import SnapshotId
+from frazil.format.snapshot import ManifestFileInfo
+from frazil.maintenance.id_ranges import CELLS, Ids, cells_of, cut
+from frazil.maintenance.reachability import (
+    WalkLimits,
+    find_manifests,
+    find_reachable,
+    map_manifests,
+    pack,
+    uncached,
+)
+from frazil.maintenance.stats import PLACE_SIZE, SIZES, Sizes, Tally
+from frazil.ops import ChunkStorageStats
+from frazil.protocols.assets import Assets
+from frazil.repository.repository import Repository
+from frazil.spark.job import Job
+from frazil.spark.regions import TASKS_PER_SLOT, choose_task_bytes
+from frazil.spark.runtime import (
+    RESULT_FIELDS,
+    RESULT_SCHEMA,
+    collect_results,
+    count_slots,
+    dump,
+    find_max_failures,
+    run_task,
+)
+from frazil.spark.transaction import AnyRepository, Runner, RunOn, choose_runner, find_repository
+from frazil.storage.interface import Storage
+
+Group = TypeVar("Group")
+Small = TypeVar("Small")
+Result = TypeVar("Result")
+
+Columns = list[tuple[int, bytes]]
+"""With the number of their share; in the second step with that of the group that they are from."""
+
+Find = Callable[[Group], tuple[Small, Columns]]
+Join = Callable[[int, Columns], Result]
+"""Of a share's number, and all columns of that share in the order of their groups."""
+
+_OWN_FIELDS = pa.schema([("share", pa.int32()), ("group", pa.int64()), ("columns", pa.binary())])
+_FIELDS = pa.schema([*RESULT_FIELDS, *_OWN_FIELDS])
+_SCHEMA = RESULT_SCHEMA + ", share int, `group` long, columns binary"
+
+
+def exchange(
+    runner: Runner,
+    what: str,
+    find: Find[Group, Small],
+    groups: Sequence[Group],
+    join: Join[Result],
+    num_shares: int,
+) -> tuple[list[Small], list[Result]]:
+    """What is found for each group, and what comes of each share; also of those without a column."""
+    work = _Work(find, groups, join, num_shares)
+    if runner.spark is not None and groups:
+        return _exchange_on_spark(runner, runner.spark, what, work)
+    found = runner.run(what, find, groups)
+    shares: list[Columns] = [[] for _ in range(num_shares)]
+    for number, (_, columns) in enumerate(found):
+        for share, data in columns:
+            shares[share].append((number, data))
+    return [small for small, _ in found], [join(*each) for each in enumerate(shares)]
+
+
+def _exchange_on_spark(
+    runner: Runner, spark: SparkSession, what: str, work: "_Work[Group, Small, Result]"
+) -> tuple[list[Small], list[Result]]:
+    blob = dump((work, find_max_failures(spark)))
+
+    def find(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        loaded, max_failures = _load(blob)
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from loaded.run_group(number, max_failures)
+
+    def join(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        loaded, max_failures = _load(blob)
+        yield from loaded.run_share(batches, max_failures)
+
+    groups, shares = len(work.groups), work.num_shares
+    found = spark.range(0, groups, 1, groups).mapInArrow(find, _SCHEMA)
+    joined = found.repartitionById(shares, "share").mapInArrow(join, RESULT_SCHEMA)
+    results = collect_results(spark, runner.job, what, joined, groups + shares)
+    return results[:groups], results[groups:]
+
+
+@lru_cache(maxsize=2)
+def _load(blob: bytes) -> Any:
+    """What all tasks have in common, once for all of them that a worker runs."""
+    return pickle.loads(blob)
+
+
+@dataclass(frozen=True, slots=True)
+class _Work(Generic[Group, Small, Result]):
+    find: Find[Group, Small]
+    groups: Sequence[Group]
+    join: Join[Result]
+    num_shares: int
+
+    def run_group(self, number: int, max_failures: int) -> Iterator[pa.RecordBatch]:
+        """A row that says what became of a group, and a row for each of its columns."""
+        # The first group sees to it that every share has a task.
+        columns: Columns = [(share, b"") for share in range(self.num_shares) if number == 0]
+
+        def find() -> Small:
+            small, found = self.find(self.groups[number])
+            columns.extend(found)
+            return small
+
+        row = run_task(number, find, max_failures)
+        yield _to_batch([*row.columns, *_own(number % self.num_shares, number, None)])
+        nothing = [pa.nulls(1, field.type) for field in RESULT_FIELDS]
+        for share, data in columns:
+            yield _to_batch([*nothing, *_own(share, number, data)])
+
+    def run_share(
+        self, batches: Iterable[pa.RecordBatch], max_failures: int
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of groups as they are, and one that says what became of each share that is here."""
+        shares: defaultdict[int, Columns] = defaultdict(list)
+        for batch in batches:
+            yield batch.filter(pc.is_null(batch.column("columns"))).select(RESULT_FIELDS.names)
+            own = batch.select(_OWN_FIELDS.names).to_pydict()
+            for share, group, data in zip(*own.values(), strict=True):
+                shares[share] += [(group, data)] if data else []
+        for share, columns in shares.items():
+            join = partial(self.join, share, sorted(columns, key=lambda each: each[0]))
+            yield run_task(len(self.groups) + share, join, max_failures)
+
+
+def _own(share: int, group: int, data: bytes | None) -> list[pa.Array]:
+    values = zip((share, group, data), _OWN_FIELDS, strict=True)
+    return [pa.array([value], field.type) for value, field in values]
+
+
+def _to_batch(columns: Sequence[pa.Array]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(columns, schema=_FIELDS)
+
+
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+"""An odd number whose products have random first bits."""
+_CELL_BITS = np.uint64(64 - CELLS.bit_length() + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class FindManifests:
+    """The manifests of some snapshots."""
+
+    assets: Assets
+    limits: WalkLimits
+
+    def __call__(self, snapshots: Sequence[SnapshotId]) -> list[ManifestFileInfo]:
+        """Each once; raises where a snapshot is lost."""
+        return list(find_manifests(self.assets, snapshots, self.limits).values())
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureManifests:
+    """Finds the sizes of the chunks that manifests refer to."""
+
+    assets: Assets
+    limits: WalkLimits
+    num_shares: int
+
+    def __call__(self, manifests: Sequence[ManifestFileInfo]) -> tuple[int, Columns]:
+        """The bytes of inline chunks, and all others by share, each once."""
+        natives, virtuals, inlined_bytes = list[Sizes](), list[Sizes](), 0
+        for arrays in map_manifests(self.assets, manifests, SIZES, self.limits):
+            for sizes in arrays:
+                natives.append(sizes.native)
+                virtuals.append(sizes.virtual)
+                inlined_bytes += sizes.inlined_bytes
+        columns = [*self._cut(Sizes.unite(natives)), *self._cut(Sizes.unite(virtuals))]
+        return inlined_bytes, columns
+
+    def _cut(self, sizes: Sizes) -> Columns:
+        if not len(sizes.ids):
+            return []
+        shares = spread(sizes.ids) // (CELLS // self.num_shares)
+        order = np.argsort(shares, kind="stable")
+        ids, lengths = sizes.ids[order], sizes.lengths[order]
+        edges = np.searchsorted(shares[order], np.arange(self.num_shares + 1)).tolist()
+        return [
+            (share, pack_sizes(Sizes(ids[begin:end], lengths[begin:end])))
+            for share, (begin, end) in enumerate(pairwise(edges))
+            if end > begin
+        ]
+
+
+def spread(ids: Ids) -> NDArray[np.uint8]:
+    """A cell for each chunk, about as many in each of them.
+
+    Native ones are random already. Of virtual ones there may be many in one file, whose places begin
+    alike.
+    """
+    if ids.dtype.itemsize != PLACE_SIZE:
+        return cells_of(ids)
+    words = np.ascontiguousarray(ids).view("<u8").reshape(len(ids), -1)
+    cells: NDArray[np.uint8] = ((words[:, 0] + words[:, 2] * _MIX) >> _CELL_BITS).astype(np.uint8)
+    return cells
+
+
+def pack_sizes(sizes: Sizes) -> bytes:
+    """Sizes as bytes, of which the first says how wide the ids are."""
+    width = sizes.ids.dtype.itemsize
+    return bytes([width]) + sizes.lengths.astype("<u8").tobytes() + sizes.ids.tobytes()
+
+
+def unpack(data: bytes) -> Sizes:
+    """What was packed."""
+    width, count = data[0], (len(data) - 1) // (8 + data[0])
+    lengths = np.frombuffer(data, "<u8", count, 1)
+    return Sizes(np.frombuffer(data, f"S{width}", count, 1 + 8 * count), lengths)
+
+
+@dataclass(frozen=True, slots=True)
+class SumShare:
+    """Adds up the bytes of a share's chunks, each counted once."""
+
+    def __call__(self, _: int, columns: Columns) -> tuple[int, int]:
+        """Of native ones, and of virtual ones."""
+        natives, virtuals = Tally(), Tally()
+        for _group, data in columns:
+            sizes = unpack(data)
+            (virtuals if sizes.ids.dtype.itemsize == PLACE_SIZE else natives).add(sizes)
+        return natives.total_bytes(), virtuals.total_bytes()
+
+
+T = TypeVar("T")
+
+FILE_BYTES = 128 * 1024
+"""What it takes to ask for a file, in bytes of it."""
+REFERENCE_BYTES = 64
+"""What it takes to look at a reference of a manifest, in bytes of a file."""
+IDS_A_SHARE = 1_000_000
+
+
+@dataclass(slots=True)
+class TaskPool:
+    """Cuts work into groups, and says where they are worked on."""
+
+    spark: SparkSession | None
+    job: Job
+    run_on: RunOn
+    storage: Storage
+    slots: int
+    task_bytes: int | None = None
+    """How much a task takes on; None to choose it by how much there is."""
+    ids_a_share: int = IDS_A_SHARE
+    ran_on: str = "driver"
+    """`spark` once a step has run there."""
+
+    @property
+    def parallel(self) -> int:
+        """How many groups are worked on at once, at most."""
+        return 1 if self.spark is None or self.run_on == "driver" else self.slots
+
+    def group(self, items: Sequence[T], sizes: Sequence[int]) -> list[list[T]]:
+        """Neighbours together, as many as one task should take on."""
+        efforts = [size + FILE_BYTES for size in sizes]
+        most = self.task_bytes or choose_task_bytes(sum(efforts), self.slots)
+        return pack(items, efforts, most)
+
+    def choose_runner(self, groups: Sequence[Group]) -> Runner:
+        """The place that was asked for; for no more than one group this process, if none was."""
+        is_small = len(groups) <= 1
+        runner = choose_runner(self.spark, self.job, self.run_on, self.storage, is_small=is_small)
+        if groups and runner.spark is not None:
+            self.ran_on = runner.name
+        return runner
+
+    def count_shares(self, runner: Runner, num_ids: int) -> int:
+        """In how many shares so many ids are compared."""
+        needed = -(-num_ids // self.ids_a_share)
+        if runner.spark is None:
+            return len(cut(needed))
+        # A disk lists a folder as a whole for every share.
+        at_once = self.slots if self.storage.is_local else self.slots * TASKS_PER_SLOT
+        return len(cut(max(needed, at_once)))
+
+
+def count_refs(info: ManifestFileInfo) -> int:
+    """How many references a manifest has, or may have."""
+    known = info.num_chunk_refs
+    return (info.size_bytes or 0) // REFERENCE_BYTES if known is None else known
+
+
+def weigh(info: ManifestFileInfo) -> int:
+    """What it takes to read a manifest."""
+    return (info.size_bytes or 0) + count_refs(info) * REFERENCE_BYTES
+
+
+def stats(
+    spark: SparkSession | None,
+    repo: AnyRepository,
+    *,
+    task_bytes: int | None = None,
+    job: Job | None = None,
+    run_on: RunOn = "auto",
+) -> ChunkStorageStats:
+    """How many bytes the chunks have that branches and tags lead to, each chunk counted once.
+
+    It is `Repository.chunk_storage_stats`, done by tasks: a native chunk counts by its id, a virtual
+    one by its place in its file, an inline one wherever it is. What the driver holds grows with the
+    number of manifests, not with that of chunks. `task_bytes` says how much a task reads.
+    """
+    run = job or Job()
+    repository = find_repository(repo)
+    hands = TaskPool(spark, run, run_on, repository.storage, count_slots(spark), task_bytes)
+    try:
+        return measure(repository, hands)
+    finally:
+        run.end()
+
+
+def measure(repository: Repository, hands: TaskPool) -> ChunkStorageStats:
+    """The bytes of all chunks, by so many hands."""
+    assets, limits = uncached(repository.protocol.assets), WalkLimits()
+    snapshots = sorted(find_reachable(repository.protocol))
+    groups = hands.group(snapshots, [0] * len(snapshots))
+    found = hands.choose_runner(groups).run(
+        "reading snapshots", FindManifests(assets, limits), groups
+    )
+    manifests = list({info.id: info for infos in found for info in infos}.values())
+    parts = hands.group(manifests, list(map(weigh, manifests)))
+    runner = hands.choose_runner(parts)
+    shares = hands.count_shares(runner, sum(map(count_refs, manifests)))
+    inlined, sums = exchange(
+        runner, "measuring", MeasureManifests(assets, limits, shares), parts, SumShare(), shares
+    )
+    natives, virtuals = (sum(each) for each in zip(*sums, strict=True))
+    return ChunkStorageStats(natives, virtuals, sum(inlined))

@@ -1,0 +1,536 @@
+"""Run a function over groups of work, a task each, on any session of Spark."""
+
+import atexit
+import contextlib
+import gc
+import pickle
+import re
+import shutil
+import site
+import sys
+import sysconfig
+import tempfile
+import threading
+import time
+import traceback
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+from uuid import uuid4
+
+import pyarrow as pa
+from pyspark import InheritableThread, TaskContext
+from pyspark.cloudpickle import dumps as _dumps
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sql
+
+import frazil
+from frazil import errors
+from frazil.errors import IcechunkError, JobError, SetupError, StorageError
+from frazil.spark.job import Job
+
+_DEFAULT_MAX_FAILURES = 4
+_MANY_ROWS = 1 << 20
+"""Enough for a row in each of its partitions."""
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether the session is a client of Spark Connect, which has no SparkContext."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def count_slots(spark: SparkSession | None) -> int:
+    """How many tasks run at once; one without Spark."""
+    if spark is None:
+        return 1
+    if not is_connect(spark):
+        return int(spark.sparkContext.defaultParallelism)
+    # A range that nobody says a number for has a partition for each slot of the server.
+    partitions = spark.range(_MANY_ROWS).select(sql.spark_partition_id().alias("partition"))
+    (row,) = partitions.agg(sql.max("partition")).collect()
+    return int(row[0]) + 1
+
+
+def find_application_id(spark: SparkSession | None) -> str | None:
+    """How Spark calls the application that a session belongs to, where it tells."""
+    if spark is None:
+        return None
+    with contextlib.suppress(Exception):
+        return spark.conf.get("spark.app.id")
+    return None
+
+
+def find_max_failures(spark: SparkSession) -> int:
+    """How often a task may fail before the job does."""
+    with contextlib.suppress(Exception):
+        master = spark.conf.get("spark.master", "") or ""
+        local = re.fullmatch(r"local(?:\[[^,\]]*(?:,\s*(\d+))?\])?", master)
+        if local is not None:
+            return int(local[1] or 1)
+        return int(spark.conf.get("spark.task.maxFailures", str(_DEFAULT_MAX_FAILURES)) or 1)
+    return _DEFAULT_MAX_FAILURES
+
+
+_settled_modules = 0
+
+
+def settle_worker() -> None:
+    """Set aside what was loaded; to be called at the end of tasks, and does nothing elsewhere."""
+    global _settled_modules
+    if TaskContext.get() is None or len(sys.modules) == _settled_modules:
+        return
+    gc.collect()
+    gc.freeze()
+    _settled_modules = len(sys.modules)
+
+
+_PROBES = 2
+_PROBE_SCHEMA = "executable string, version string, problem string"
+_WHAT_TO_DO = (
+    f"install frazil {frazil.__version__} there and let PYSPARK_PYTHON say which Python that is, or "
+    "send it with frazil.spark.send_package(spark)"
+)
+_NOT_FOUND = "No module named 'frazil"
+WATCHED = "frazil-"
+"""What names of groups of jobs begin with that are watched while they run."""
+_RETRY_SECONDS = 2.0
+_KIND = "kind of the error: "
+_OWN_ERROR = re.compile(rf"^frazil(?:\.errors)?\.(\w+): (.+)(?:\n{_KIND}(\S+))?", re.MULTILINE)
+_PYTHON_ERROR = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)")
+
+
+def python_path(searched: Sequence[str]) -> list[str]:
+    """The folders of this process' path that no interpreter has by itself, and this package's."""
+    installed = [Path(each).resolve() for each in _interpreter_folders()]
+    folders = [Path(each).resolve() for each in searched]
+    folders.append(_package_folder().parent)
+    return [
+        str(folder)
+        for folder in dict.fromkeys(folders)
+        if folder.is_dir() and not any(folder.is_relative_to(each) for each in installed)
+    ]
+
+
+def _interpreter_folders() -> list[str]:
+    names = ("stdlib", "platstdlib", "purelib", "platlib")
+    own = [sysconfig.get_path(name) for name in names]
+    return [
+        *own,
+        *site.getsitepackages(),
+        *([site.getusersitepackages()] if site.ENABLE_USER_SITE else ()),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """What a worker's Python told."""
+
+    executable: str
+    version: str | None
+    """Of Frazil; None where it can't be imported."""
+    problem: str | None
+
+
+def ask_workers(spark: SparkSession) -> list[Worker]:
+    """What a few tasks find; raises what Spark raises if there can be none."""
+    numbers: Any = spark.range(0, _PROBES, 1, _PROBES)
+    rows = numbers.mapInArrow(_make_probe(), _PROBE_SCHEMA).collect()
+    return list(dict.fromkeys(Worker(*row) for row in rows))
+
+
+def _make_probe() -> Callable[[Iterable[Any]], Iterator[Any]]:
+    """A function that travels whole: workers that lack this package could not import it."""
+
+    def probe(batches: Any) -> Any:
+        import importlib  # noqa: PLC0415 (it runs elsewhere)
+        import sys  # noqa: PLC0415
+
+        import pyarrow  # noqa: PLC0415
+
+        version = problem = None
+        try:
+            importlib.import_module("frazil.spark.runtime")
+            version = importlib.import_module("frazil").__version__
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
+        for _ in batches:
+            columns = [
+                pyarrow.array([each], "string") for each in (sys.executable, version, problem)
+            ]
+            yield pyarrow.RecordBatch.from_arrays(columns, ["executable", "version", "problem"])
+
+    return probe
+
+
+def find_problems(workers: Iterable[Worker]) -> list[str]:
+    """What is not right with workers, and what to do."""
+    return [text for each in workers if (text := _find_problem(each)) is not None]
+
+
+def _find_problem(worker: Worker) -> str | None:
+    if worker.problem is not None:
+        return (
+            f"the Python of the workers, {worker.executable}, can't import Frazil ({worker.problem}): "
+            f"{_WHAT_TO_DO}"
+        )
+    if worker.version != frazil.__version__:
+        return (
+            f"the workers have frazil {worker.version}, and this process {frazil.__version__}: "
+            f"{_WHAT_TO_DO}"
+        )
+    return None
+
+
+@contextmanager
+def telling_kind() -> Iterator[None]:
+    """Let errors of this package say their kind to `find_error`, which sees only their text.
+
+    A task of a job that is watched waits before it is tried again: where its error would only come
+    again, the job is stopped meanwhile.
+    """
+    context = TaskContext.get()
+    if context is not None and context.attemptNumber():
+        group = context.getLocalProperty("spark.jobGroup.id") or ""
+        time.sleep(_RETRY_SECONDS if group.startswith(WATCHED) else 0)
+    try:
+        yield
+    except IcechunkError as error:
+        error.add_note(f"{_KIND}{error.kind}")
+        raise
+
+
+def find_error(text: str) -> IcechunkError | None:
+    """The error of this package that Spark tells of, as it was raised in a task; None if none was."""
+    found = list(_OWN_ERROR.finditer(text))
+    if not found:
+        return None
+    name, message, kind = found[-1].groups()
+    cls = getattr(errors, name, None)
+    if not (isinstance(cls, type) and issubclass(cls, IcechunkError)):
+        return None
+    error = cls.__new__(cls, message)
+    IcechunkError.__init__(error, message, kind)
+    return error
+
+
+def find_last_line(text: str) -> str | None:
+    """The last line of the last Python traceback in what Spark tells, which names the error."""
+    found = _PYTHON_ERROR.findall(text)
+    return str(found[-1]) if found else None
+
+
+def explain_failure(text: str) -> str | None:
+    """What to do about a failure of Spark that says that workers lack this package."""
+    return f"the workers can't import Frazil: {_WHAT_TO_DO}" if _NOT_FOUND in text else None
+
+
+def send_package(spark: SparkSession) -> None:
+    """Let the workers of a session import the Frazil of this process, which is sent to them.
+
+    What Frazil needs, such as numpy, zarr and obstore, has to be there already.
+    """
+    # Executors fetch it when they need it, which may be late.
+    folder = tempfile.mkdtemp(prefix="frazil-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    spark.addArtifacts(str(_zip_package(Path(folder))), pyfile=True)
+
+
+def _zip_package(folder: Path) -> Path:
+    package = _package_folder()
+    path = folder / f"frazil-{frazil.__version__}.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for each in sorted(package.rglob("*")):
+            if each.is_file() and "__pycache__" not in each.parts:
+                archive.write(each, each.relative_to(package.parent))
+    return path
+
+
+def _package_folder() -> Path:
+    return Path(frazil.__file__).resolve().parent
+
+
+dump: Callable[[object], bytes] = _dumps
+
+Group = TypeVar("Group")
+Result = TypeVar("Result")
+
+RESULT_SCHEMA = "task long, attempt int, seconds double, ok boolean, payload binary"
+RESULT_FIELDS = pa.schema(
+    [
+        ("task", pa.int64()), ("attempt", pa.int32()), ("seconds", pa.float64()),
+        ("ok", pa.bool_()), ("payload", pa.binary()),
+    ]
+)  # fmt: skip
+_POLL_SECONDS = 0.2
+_MOST_TASKS = 1000
+"""Of a stage, of which failures are looked at."""
+_NOTHING_SAID = "An error occurred while calling"
+
+
+def fan_out(
+    spark: SparkSession,
+    job: Job,
+    what: str,
+    function: Callable[[Group], Result],
+    groups: Sequence[Group],
+) -> list[Result]:
+    """What the function gives for each group, in their order; one task a group."""
+    if not groups:
+        return []
+    job.refuse_if_cancelled()
+    blob = dump(_Work(function, groups, find_max_failures(spark)))
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        loaded: _Work[Any, Any] = pickle.loads(blob)
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield loaded.run(number)
+
+    count = len(groups)
+    frame = spark.range(0, count, 1, count).mapInArrow(run, RESULT_SCHEMA)
+    return collect_results(spark, job, what, frame, count)
+
+
+def collect_results(spark: SparkSession, job: Job, what: str, frame: Any, count: int) -> list[Any]:
+    """The results in a frame whose rows `run_task` made; None for a task that has no row.
+
+    There are so many tasks, or more.
+    """
+    job.refuse_if_cancelled()
+    return _unpack(job, run_watched(spark, job, what, count, frame.collect), count)
+
+
+@dataclass(frozen=True, slots=True)
+class _Work(Generic[Group, Result]):
+    function: Callable[[Group], Result]
+    groups: Sequence[Group]
+    max_failures: int
+
+    def run(self, number: int) -> pa.RecordBatch:
+        """A row that says what became of a task."""
+        return run_task(number, lambda: self.function(self.groups[number]), self.max_failures)
+
+
+def run_task(number: int, function: Callable[[], object], max_failures: int) -> pa.RecordBatch:
+    """A row that says what became of a task: what the function gave, or the error that it raised.
+
+    An error that may not come again is raised, so that Spark tries the task again, unless it is the
+    last attempt.
+    """
+    context = TaskContext.get()
+    attempt = context.attemptNumber() if context is not None else 0
+    start = time.perf_counter()
+    value: object
+    try:
+        ok, value = True, function()
+    except Exception as error:
+        if not _is_settled(error) and attempt + 1 < max_failures:
+            raise
+        ok, value = False, _portable(error)
+    seconds = time.perf_counter() - start
+    row = [number, attempt, seconds, ok, dump(value)]
+    columns = [pa.array([each], field.type) for each, field in zip(row, RESULT_FIELDS, strict=True)]
+    settle_worker()
+    return pa.RecordBatch.from_arrays(columns, schema=RESULT_FIELDS)
+
+
+def _is_settled(error: Exception) -> bool:
+    """Whether trying again would end in the same way."""
+    return isinstance(error, IcechunkError) and not isinstance(error, StorageError)
+
+
+def _portable(error: Exception) -> Exception:
+    """The error, with where it happened; another one if it can't travel."""
+    error.add_note("in a task of Spark:\n" + "".join(traceback.format_exception(error)))
+    try:
+        pickle.loads(dump(error))
+    except Exception:
+        return JobError(f"{type(error).__name__}: {error}")
+    return error
+
+
+def _unpack(job: Job, rows: Sequence[Any], count: int) -> list[Any]:
+    found: list[Any] = [None] * max([count, *(row.task + 1 for row in rows)])
+    for row in rows:
+        value = pickle.loads(row.payload)
+        if not row.ok:
+            raise value
+        found[row.task] = value
+        job.tally.tasks += 1
+        job.tally.retries += row.attempt
+        job.tally.task_seconds += row.seconds
+    return found
+
+
+# Watching
+
+
+def run_watched(
+    spark: SparkSession, job: Job, what: str, count: int, action: Callable[[], Result]
+) -> Result:
+    """Let Spark do something of so many tasks, or more; progress is shown, and Ctrl-C stops it."""
+    watch = _ConnectWatch(spark) if is_connect(spark) else _ClassicWatch(spark)
+    outcome: dict[str, Any] = {}
+
+    def work() -> None:
+        try:
+            with watch.tagged():
+                outcome["value"] = action()
+        except BaseException as error:
+            outcome["error"] = error
+
+    thread = watch.thread(work)
+    thread.start()
+    job.let_stop(watch.stop)
+    failed = 0
+    try:
+        while thread.is_alive():
+            tasks = watch.count_tasks()
+            job.note(what, tasks.running, tasks.failed)
+            job.show(what, tasks.done, max(tasks.total, count))
+            if tasks.failed > failed:
+                failed = tasks.failed
+                _refuse_settled(watch.list_failures())
+            thread.join(_POLL_SECONDS)
+    except BaseException:
+        watch.stop()
+        thread.join()
+        raise
+    finally:
+        job.let_stop(None)
+    if "error" in outcome:
+        job.refuse_if_cancelled()
+        raise _translate(outcome["error"]) from outcome["error"]
+    job.show(what, count, count)
+    value: Result = outcome["value"]
+    return value
+
+
+def _refuse_settled(failures: Iterable[str]) -> None:
+    """Raise the error of a task that would end in the same way each time that Spark tries it."""
+    for text in failures:
+        error = find_error(text)
+        if error is not None and _is_settled(error):
+            raise error
+
+
+def _translate(error: BaseException) -> BaseException:
+    """What a failure of Spark itself means to the caller."""
+    if not isinstance(error, Exception):
+        return error
+    explained = explain_failure(str(error))
+    if explained is not None:
+        return SetupError(explained)
+    own = find_error(str(error))
+    if own is not None:
+        return own
+    lines = [line.strip(": ") for line in str(error).splitlines()]
+    said = [line for line in lines if line and not line.startswith(_NOTHING_SAID)]
+    first = said[0] if said else type(error).__name__
+    return JobError(f"the job failed on Spark: {find_last_line(str(error)) or first}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Tasks:
+    total: int = 0
+    done: int = 0
+    running: int = 0
+    failed: int = 0
+
+
+class _ClassicWatch:
+    """Through the status tracker, by a job group of its own."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._context = spark.sparkContext
+        self._group = f"{WATCHED}{uuid4().hex}"
+
+    def thread(self, work: Callable[[], None]) -> threading.Thread:
+        thread: threading.Thread = InheritableThread(target=work)
+        return thread
+
+    @contextlib.contextmanager
+    def tagged(self) -> Iterator[None]:
+        self._context.setJobGroup(self._group, "frazil", interruptOnCancel=True)
+        yield
+
+    def count_tasks(self) -> _Tasks:
+        """How many there are, of all stages that began."""
+        known = self._list_stages()
+        return _Tasks(
+            sum(stage.numTasks for stage in known),
+            sum(stage.numCompletedTasks for stage in known),
+            sum(stage.numActiveTasks for stage in known),
+            sum(stage.numFailedTasks for stage in known),
+        )
+
+    def _list_stages(self) -> list[Any]:
+        tracker = self._context.statusTracker()
+        jobs = [tracker.getJobInfo(each) for each in tracker.getJobIdsForGroup(self._group)]
+        stages = [tracker.getStageInfo(s) for each in jobs if each for s in each.stageIds]
+        return [stage for stage in stages if stage]
+
+    def list_failures(self) -> list[str]:
+        """What Spark knows of tasks that failed; best effort, through an interface that is internal."""
+        with contextlib.suppress(Exception):
+            return list(self._list_failures())
+        return []
+
+    def _list_failures(self) -> Iterator[str]:
+        context: Any = self._context
+        store = context._jsc.sc().statusStore()
+        for stage in self._list_stages():
+            if not stage.numFailedTasks:
+                continue
+            tasks = store.taskList(stage.stageId, stage.currentAttemptId, _MOST_TASKS)
+            for number in range(tasks.size()):
+                message = tasks.apply(number).errorMessage()
+                if message.isDefined():
+                    yield message.get()
+
+    def stop(self) -> None:
+        self._context.cancelJobGroup(self._group)
+
+
+class _ConnectWatch:
+    """Through the progress handler, by a tag of its own."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark: Any = spark
+        self._tag = f"{WATCHED}{uuid4().hex}"
+        self._tasks = _Tasks()
+
+    def thread(self, work: Callable[[], None]) -> threading.Thread:
+        return threading.Thread(target=work)
+
+    @contextlib.contextmanager
+    def tagged(self) -> Iterator[None]:
+        self._spark.addTag(self._tag)
+        self._spark.registerProgressHandler(self._see)
+        try:
+            yield
+        finally:
+            self._spark.removeProgressHandler(self._see)
+            self._spark.removeTag(self._tag)
+
+    def _see(self, stages: Iterable[Any], inflight_tasks: int = 0, **_: object) -> None:
+        known = list(stages or ())
+        self._tasks = _Tasks(
+            sum(stage.num_tasks for stage in known),
+            sum(stage.num_completed_tasks for stage in known),
+            inflight_tasks,
+        )
+
+    def count_tasks(self) -> _Tasks:
+        """How many there are; nothing is told of those that were in vain."""
+        return self._tasks
+
+    def list_failures(self) -> list[str]:
+        """Nothing: a server tells of failures when the job has failed."""
+        return []
+
+    def stop(self) -> None:
+        self._spark.interruptTag(self._tag)

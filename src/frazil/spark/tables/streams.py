@@ -1,0 +1,133 @@
+"""Streams: `readStream` and `writeStream` of the data source `icechunk`."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+    InputPartition,
+    WriterCommitMessage,
+)
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxFiles,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from frazil.errors import InvalidInputError
+from frazil.spark.tables.write_frame import Rows, collect, put_aside
+from frazil.tables.change_feed import (
+    LATEST,
+    Changes,
+    Commit,
+    CommitRange,
+    CommitStream,
+    make_feed,
+    open_stream,
+    plan_tasks,
+)
+from frazil.tables.frame_commit import Batch, Destination, commit_rows, open_destination
+from frazil.tables.scan_plan import open_source
+from frazil.tables.table_options import Options
+
+_SNAPSHOT = "snapshot"
+STREAMED = "changes"
+"""The table that can be read as a stream."""
+
+
+@dataclass(frozen=True)
+class Commits(InputPartition):
+    """What a task reads."""
+
+    value: tuple[Commit, ...]
+
+
+class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Follows a branch; it is sent to workers, which only call `read`."""
+
+    def __init__(self, stream: CommitStream, feed: Changes) -> None:
+        self._stream = stream
+        self._feed = feed
+        self._target: str | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Where a query begins that has no checkpoint."""
+        return {_SNAPSHOT: self._stream.initial()}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """The option `max_commits`; Spark has no limit of that name, and files come next to it."""
+        most = self._stream.options.max_commits
+        return ReadAllAvailable() if most is None else ReadMaxFiles(most)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """How far the next batch goes."""
+        most = limit.max_files if isinstance(limit, ReadMaxFiles) else None
+        return {_SNAPSHOT: self._stream.latest(start[_SNAPSHOT], most, self._target)}
+
+    def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
+        """The newest commit there is."""
+        return {_SNAPSHOT: self._stream.tip()}
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Go no further than what there is now."""
+        self._target = self._stream.tip()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The commits of a batch."""
+        commits = self._stream.between(start[_SNAPSHOT], end[_SNAPSHOT])
+        return [Commits(each) for each in plan_tasks(commits)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """What some commits changed."""
+        if isinstance(partition, Commits):
+            yield from self._feed.read(partition.value)
+
+
+def make_stream_reader(options: Options, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG001
+    """A reader of the stream that the options name."""
+    if options.table != STREAMED:
+        raise InvalidInputError(
+            f"the table {options.table!r} can't be read as a stream, but {STREAMED!r} can"
+        )
+    source = open_source(options)
+    now = CommitRange(source.repository, LATEST, source.session.snapshot_id)
+    return ChangesStreamReader(open_stream(source), make_feed(source, now))
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Writes the batches of a stream, each as one commit; Spark makes a new one for each call."""
+
+    def __init__(self, destination: Destination, schema: pa.Schema) -> None:
+        self._destination = destination
+        self._schema = schema
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Rows:
+        """Keep the rows of a task; it may run twice, and then one of them counts."""
+        return put_aside(self._destination, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Write all rows, unless the batch is there."""
+        rows = [each for each in messages if isinstance(each, Rows)]
+        query = next((each.query for each in rows if each.query), None)
+        if query is None:
+            return
+        place = self._destination
+        table = collect(place, rows, self._schema)
+        commit_rows(place.repository, place.options, table, Batch(query, batchId))
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Nothing: Spark calls it even after a commit that took effect, so nothing may be deleted."""
+
+
+def make_stream_writer(
+    options: Options, schema: StructType, *, overwrite: bool
+) -> DataSourceStreamArrowWriter:
+    """A writer of the batches of a stream."""
+    destination = open_destination(options, overwrite=overwrite)
+    return StreamWriter(destination, to_arrow_schema(schema, timezone="UTC"))

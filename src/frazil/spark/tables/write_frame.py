@@ -1,0 +1,320 @@
+"""Write frames to arrays: each chunk by one task, all of them in one commit."""
+
+import pickle
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import IntegerType, LongType, StructType
+
+from frazil.repository.repository import Repository
+from frazil.repository.session import ForkSession, Session
+from frazil.spark.job import METRICS, Job, JobReport
+from frazil.spark.runtime import (
+    RESULT_SCHEMA,
+    collect_results,
+    count_slots,
+    dump,
+    find_application_id,
+    find_max_failures,
+    run_task,
+)
+from frazil.spark.tables.read import time_zone_of
+from frazil.spark.transaction import count_written, fresh_fork, merge_changes, running
+from frazil.storage.memory import MemoryStorage
+from frazil.tables.frame_arrays import Facts, Target, find_dims, join_facts, measure
+from frazil.tables.frame_cells import (
+    Part,
+    Sharing,
+    join_cells,
+    order_rows,
+    share,
+    write_cells,
+    write_part,
+)
+from frazil.tables.frame_commit import (
+    Batch,
+    Destination,
+    Done,
+    Spool,
+    check_columns,
+    commit_rows,
+    find_commit,
+    finish,
+    open_attempt,
+    open_destination,
+    open_place,
+    prepare,
+    retrying,
+    spool,
+    unspool,
+)
+from frazil.tables.frame_values import WriteOptions, find_branch, make_write_options
+from frazil.tables.scan_plan import AnyRepository
+from frazil.tables.table_options import Options
+
+_TASK, _ROW = "__frazil_task", "__frazil_row"
+_ROWS_PER_TASK = 2_000_000
+_TASKS_PER_SLOT = 3
+_ROW_BITS = 33
+
+
+def write_frame(
+    frame: DataFrame,
+    repo: AnyRepository,
+    *,
+    group: str = "/",
+    branch: str | None = None,
+    mode: str = "append",
+    replace_where: str | None = None,
+    dims: Sequence[str] | None = None,
+    append_dim: str | None = None,
+    chunks: Mapping[str, int] | None = None,
+    duplicates: str = "error",
+    commit_token: str | None = None,
+    message: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    job: Job | None = None,
+) -> JobReport:
+    """Write the rows of a frame to the cells of a group's arrays, as one commit.
+
+    Columns are named as arrays are. Those of dimensions say which cell a row is: they are looked up in
+    the arrays' coordinates, and `append_dim` names the dimension that may get new ones, at its end.
+    Arrays that are not there are made if `dims` names their dimensions. `append` sets the cells that
+    are given; `overwrite` also empties all others, or those where `replace_where` is true. Several rows
+    for one cell are an error, or what `duplicates` says: first, last, sum, mean, min, max.
+
+    Rows are brought together by chunk, so that the frame is computed twice: cache one that is not the
+    same each time. A commit with the same `commit_token` that is there already is not made again.
+
+    Raises InvalidInputError for rows that can't be written; the branch is then as it was.
+    """
+    options = _make_options(
+        frame, repo, branch, group=group, mode=mode, replace_where=replace_where, dims=dims,
+        append_dim=append_dim, chunks=chunks, duplicates=duplicates, commit_token=commit_token,
+        message=message, metadata=dict(metadata or {}),
+    )  # fmt: skip
+    return _write(frame, open_place(repo)[0], options, None, job)
+
+
+def commit_batch(
+    frame: DataFrame,
+    batch_id: int,
+    repo: AnyRepository,
+    *,
+    query: str,
+    branch: str | None = None,
+    job: Job | None = None,
+    **options: Any,
+) -> JobReport:
+    """Write a batch of a stream, once: for functions that `foreachBatch` calls.
+
+    `query` is the name that the batches of the stream are known by: choose one that stays the same as
+    long as its checkpoint does, and that no other stream has. Further arguments are those of
+    `write_frame`. A batch that is there already is left alone, and reported with the snapshot that it
+    was committed as, unless that has expired.
+    """
+    chosen = _make_options(frame, repo, branch, **options)
+    return _write(frame, open_place(repo)[0], chosen, Batch(query, batch_id), job)
+
+
+def find_written(repo: AnyRepository, token: str, *, branch: str = "main") -> str | None:
+    """The snapshot that was written with a `commit_token`; None if none was, or if it has expired."""
+    return find_commit(open_place(repo)[0], token, branch=branch)
+
+
+def _make_options(
+    frame: DataFrame, repo: AnyRepository, branch: str | None, **given: Any
+) -> WriteOptions:
+    ref = open_place(repo)[1] if branch is None else None
+    return make_write_options(
+        branch=branch or find_branch(ref), time_zone=time_zone_of(frame.sparkSession), **given
+    )
+
+
+def _write(
+    frame: DataFrame,
+    repository: Repository,
+    options: WriteOptions,
+    batch: Batch | None,
+    job: Job | None,
+) -> JobReport:
+    with running("write_frame", repository, options.branch, job) as run:
+        writing = FrameWriting(frame, repository, options, batch, run.job)
+        if isinstance(repository.storage, MemoryStorage):
+            # Tasks can't reach it.
+            snapshot_id = commit_rows(repository, options, frame.toArrow(), batch)
+            return writing.report(None, "driver", snapshot_id)
+        try:
+            return retrying(writing.attempt)
+        except Done as done:
+            return writing.report(None, "spark", done.snapshot_id)
+
+
+@dataclass(slots=True)
+class FrameWriting:
+    """The writing of one frame, in as many attempts as it takes."""
+
+    frame: DataFrame
+    repository: Repository
+    options: WriteOptions
+    batch: Batch | None
+    job: Job
+    started_at: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.started_at = time.monotonic()
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session of the frame."""
+        return self.frame.sparkSession
+
+    def attempt(self) -> JobReport:
+        """Write and commit, on top of what the branch holds now."""
+        session = open_attempt(self.repository, self.options, self.batch)
+        schema = to_arrow_schema(self.frame.schema, timezone="UTC")
+        facts = self.measure(find_dims(session, self.options, schema.names), schema)
+        if not facts.rows and self.options.mode == "append":
+            return self.report(session, "spark", None)
+        target = prepare(session, self.options, schema, facts)
+        if facts.rows:
+            self.write(session, target, facts)
+        report = self.report(session, "spark", None)
+        self.job.refuse_if_cancelled()
+        metadata = {METRICS: report.metrics()}
+        return report.committed_as(finish(session, self.options, target, self.batch, metadata))
+
+    def measure(self, dims: tuple[str, ...], schema: pa.Schema) -> Facts:
+        """The coordinates that the frame has."""
+        empty = measure(schema.empty_table(), dims)
+        found = self._run("looking at rows", self.frame, lambda table: measure(table, dims), 1)
+        return join_facts(found or [empty], dims)
+
+    def write(self, session: Session, target: Target, facts: Facts) -> None:
+        """Write all rows in tasks, and what several of them share here."""
+        most = max(count_slots(self.spark) * _TASKS_PER_SLOT, -(-facts.rows // _ROWS_PER_TASK))
+        sharing = share(target, most)
+        fork, options = session.fork(), self.options
+
+        def write(table: pa.Table) -> Part:
+            own = ForkSession(fresh_fork(fork.state))
+            cells = write_part(own, options, target, order_rows(table, _ROW))
+            # What is reported must outlast this worker, and its host.
+            own.state.assets.storage.flush()
+            return Part(own.state.changes.copy(), cells, table.num_rows)
+
+        together = bring_together(self.frame, sharing)
+        parts: list[Part] = self._run("writing", together, write, sharing.tasks)
+        merge_changes(session.state, fork.state, [part.changes for part in parts])
+        for name in target.variables:
+            shared = [each for part in parts for each in part.cells if each.name == name]
+            if shared:
+                write_cells(session, target, join_cells(target, shared))
+
+    def _run(self, what: str, frame: DataFrame, function: Any, count: int) -> list[Any]:
+        """What a function gives for the rows of each partition that has any."""
+        blob, most_failures = dump(function), find_max_failures(self.spark)
+
+        def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            kept = [batch for batch in batches if batch.num_rows]
+            if not kept:
+                return
+            context = TaskContext.get()
+            number = 0 if context is None else context.partitionId()
+            loaded = pickle.loads(blob)
+            yield run_task(number, lambda: loaded(pa.Table.from_batches(kept)), most_failures)
+
+        results = frame.mapInArrow(run, RESULT_SCHEMA)
+        found = collect_results(self.spark, self.job, what, results, count)
+        return [each for each in found if each is not None]
+
+    def report(self, session: Session | None, ran_on: str, snapshot_id: str | None) -> JobReport:
+        """What became of it."""
+        chunks, size = (0, 0) if session is None else count_written(session.state.changes)
+        tally = self.job.tally
+        return JobReport(
+            "write_frame", snapshot_id, self.options.branch, ran_on, chunks, size, tally.tasks,
+            tally.retries, time.monotonic() - self.started_at, tally.task_seconds, self.job.id,
+            find_application_id(self.spark),
+        )  # fmt: skip
+
+
+def bring_together(frame: DataFrame, sharing: Sharing) -> DataFrame:
+    """The rows of a frame, those of each chunk in one partition, with numbers that tell their order."""
+    schema = StructType([*frame.schema.fields]).add(_TASK, IntegerType()).add(_ROW, LongType())
+    blob = dump(sharing)
+
+    def number(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        loaded: Sharing = pickle.loads(blob)
+        context = TaskContext.get()
+        at = (0 if context is None else context.partitionId()) << _ROW_BITS
+        for batch in batches:
+            tasks = loaded.assign(pa.Table.from_batches([batch]))
+            rows = np.arange(at, at + batch.num_rows, dtype=np.int64)
+            at += batch.num_rows
+            yield batch.append_column(_TASK, pa.array(tasks)).append_column(_ROW, pa.array(rows))
+
+    numbered = frame.mapInArrow(number, schema)
+    return numbered.repartitionById(sharing.tasks, sql.col(_TASK)).drop(_TASK)
+
+
+@dataclass(frozen=True)
+class Rows(WriterCommitMessage):
+    """The rows of a task."""
+
+    partition: int
+    spool: Spool
+    query: str | None = None
+    """The stream that they belong to."""
+
+
+def put_aside(destination: Destination, batches: Iterator[pa.RecordBatch]) -> Rows:
+    """Keep the rows of this task for the commit."""
+    context = TaskContext.get()
+    query = None if context is None else context.getLocalProperty("sql.streaming.queryId")
+    number = 0 if context is None else context.partitionId()
+    return Rows(number, spool(destination.assets, batches), query)
+
+
+def collect(destination: Destination, messages: list[Rows], schema: pa.Schema) -> pa.Table:
+    """The rows of all tasks, in their order."""
+    ordered = sorted(messages, key=lambda each: each.partition)
+    return unspool(destination.assets, [each.spool for each in ordered], schema)
+
+
+class FrameWriter(DataSourceArrowWriter):
+    """Writes a frame as one commit."""
+
+    def __init__(self, destination: Destination, schema: pa.Schema) -> None:
+        self._destination = destination
+        self._schema = schema
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Rows:
+        """Keep the rows of a task; it may run twice, and then one of them counts."""
+        return put_aside(self._destination, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Write all rows."""
+        place = self._destination
+        table = collect(place, [each for each in messages if isinstance(each, Rows)], self._schema)
+        commit_rows(place.repository, place.options, table)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Nothing: Spark calls it even after a commit that took effect, so nothing may be deleted."""
+
+
+def make_writer(options: Options, schema: StructType, *, overwrite: bool) -> DataSourceArrowWriter:
+    """A writer of the frame that has the schema; raises InvalidInputError where it can't be written."""
+    destination = open_destination(options, overwrite=overwrite)
+    arrow = to_arrow_schema(schema, timezone="UTC")
+    check_columns(destination, arrow)
+    return FrameWriter(destination, arrow)

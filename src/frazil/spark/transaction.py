@@ -1,0 +1,535 @@
+"""One job, one commit: a session, forks of it in tasks, their changes merged, the branch moved once."""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Any, Generic, Literal, TypeVar
+
+import numpy as np
+import zarr
+from pyspark.sql import SparkSession
+
+from frazil.conflicts import ConflictDetector
+from frazil.errors import IcechunkError, InvalidInputError, OverlappingTasksError
+from frazil.format import coordinates as coords_
+from frazil.format.chunk_table import ChunkKind, ChunkTable, concatenate
+from frazil.format.coordinates import Coordinates, Extents, bounding_box, sort_order
+from frazil.format.ids import ChunkId, NodeId
+from frazil.format.snapshot import ManifestRef, Node
+from frazil.maintenance.reachability import pack
+from frazil.protocols.assets import Assets
+from frazil.repository import commit as forks
+from frazil.repository.changes import (
+    ChangeSet,
+    ChunkEdits,
+    PrewrittenManifest,
+    unite,
+    write_cell,
+    write_part,
+)
+from frazil.repository.commit import SHARED_MANIFEST_DIALECTS, manifests_by_cell
+from frazil.repository.locate import open_repository
+from frazil.repository.repository import Repository
+from frazil.repository.session import ForkSession, Session
+from frazil.repository.session_state import SessionState
+from frazil.repository.zarr_keys import Cell, plan_split
+from frazil.spark.job import METRICS, Job, JobReport
+from frazil.spark.regions import add_missing_rules, save_rules
+from frazil.spark.runtime import count_slots as count_slots
+from frazil.spark.runtime import fan_out
+from frazil.spark.runtime import find_application_id as find_application_id
+from frazil.storage.interface import Storage
+from frazil.storage.memory import MemoryStorage
+from frazil.urls import Location
+
+Group = TypeVar("Group")
+Result = TypeVar("Result")
+
+RunOn = Literal["auto", "spark", "driver"]
+"""`auto`: in the driver if the work is no more than one task's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """Runs a function over groups of work."""
+
+    job: Job
+    spark: SparkSession | None
+    """None to stay in this process."""
+    returned_references: int = 100_000
+    """So many are returned by all tasks together; others they leave in the storage."""
+
+    @property
+    def name(self) -> str:
+        """What a report calls it."""
+        return "driver" if self.spark is None else "spark"
+
+    def run(
+        self, what: str, function: Callable[[Group], Result], groups: Sequence[Group]
+    ) -> list[Result]:
+        """What the function gives for each group, in their order."""
+        if self.spark is not None:
+            return fan_out(self.spark, self.job, what, function, groups)
+        return [self._run_here(what, function, groups, number) for number in range(len(groups))]
+
+    def _run_here(
+        self,
+        what: str,
+        function: Callable[[Group], Result],
+        groups: Sequence[Group],
+        number: int,
+    ) -> Result:
+        self.job.refuse_if_cancelled()
+        start = time.perf_counter()
+        result = function(groups[number])
+        self.job.tally.tasks += 1
+        self.job.tally.task_seconds += time.perf_counter() - start
+        self.job.show(what, number + 1, len(groups))
+        return result
+
+
+def choose_runner(
+    spark: SparkSession | None,
+    job: Job,
+    run_on: RunOn,
+    storage: Storage,
+    *,
+    is_small: bool = False,
+) -> Runner:
+    """The place that was asked for, or the one that suits the work and the storage."""
+    if run_on not in ("auto", "spark", "driver"):
+        raise InvalidInputError(f"run_on is {run_on!r}, not 'auto', 'spark' or 'driver'")
+    if run_on == "spark" and spark is None:
+        raise InvalidInputError("run_on is 'spark', but there is no session of Spark")
+    is_here = isinstance(storage, MemoryStorage)
+    if run_on == "spark" and is_here:
+        raise InvalidInputError("tasks on Spark can't reach a repository in this process' memory")
+    if run_on == "driver" or (run_on == "auto" and (is_small or is_here)):
+        return Runner(job, None)
+    return Runner(job, spark)
+
+
+_NAMED_CHUNKS = 5
+"""So many of an array are in the message; the error has them all."""
+
+
+def fresh_fork(fork: SessionState, changes: ChangeSet | None = None) -> SessionState:
+    """A fork of the same base with these changes, or none."""
+    fresh = SessionState(fork.context, fork.view.snapshot, is_fork=True)
+    fresh.set_base(fork.view.snapshot, changes)
+    fresh.origins = fork.origins
+    return fresh
+
+
+def merge_changes(state: SessionState, fork: SessionState, changes: Sequence[ChangeSet]) -> None:
+    """Take over what tasks have changed in forks of one base.
+
+    Raises OverlappingTasksError, and changes nothing, if two of them set the same chunk.
+    """
+    edits = _edits_by_node(changes)
+    overlaps = {id: found for id, each in edits.items() if len(found := _find_repeated(each))}
+    if overlaps:
+        raise _overlapping(fork, overlaps)
+    only_nodes = [each for each in changes if _has_nodes(each)]
+    for each in only_nodes:
+        forks.merge(state, fresh_fork(fork, _without_chunks(each)))
+    together = ChangeSet.of(state.context.dialect)
+    together.chunks = {id: unite(each) for id, each in edits.items()}
+    for each in changes:
+        together.nodes.update(each.nodes)
+        together.sources |= each.sources
+    forks.merge(state, fresh_fork(fork, together))
+
+
+def _edits_by_node(changes: Sequence[ChangeSet]) -> dict[NodeId, list[ChunkEdits]]:
+    found: dict[NodeId, list[ChunkEdits]] = {}
+    for each in changes:
+        for id, edits in each.chunks.items():
+            found.setdefault(id, []).append(edits)
+    return found
+
+
+def _find_repeated(edits: Sequence[ChunkEdits]) -> Coordinates:
+    """The chunks that more than one has set or deleted."""
+    meeting = _find_meeting(edits)
+    if not meeting:
+        return np.empty((0, edits[0].axes), np.uint32)
+    rows = np.concatenate([each.coordinates() for each in meeting])
+    if rows.shape[1] == 0:
+        return rows[:1] if len(rows) > 1 else rows[:0]
+    ordered = rows[sort_order(rows)] if len(rows) else rows
+    is_repeated = np.all(ordered[1:] == ordered[:-1], axis=1)
+    return np.unique(ordered[1:][is_repeated], axis=0)
+
+
+def _find_meeting(edits: Sequence[ChunkEdits]) -> list[ChunkEdits]:
+    """Those whose smallest box meets that of another one; the others have their chunks alone."""
+    filled = [(each, box) for each in edits if (box := _find_box(each)) is not None]
+    boxes = np.array([box for _, box in filled], np.int64).reshape(len(filled), edits[0].axes, 2)
+    starts, stops = boxes[:, :, 0], boxes[:, :, 1]
+    return [
+        each
+        for row, (each, _) in enumerate(filled)
+        if np.sum(np.all((starts < stops[row]) & (starts[row] < stops), axis=1)) > 1
+    ]
+
+
+def _find_box(edits: ChunkEdits) -> Extents | None:
+    rows = edits.coordinates()
+    return bounding_box(rows) if len(rows) else None
+
+
+def _has_nodes(changes: ChangeSet) -> bool:
+    return bool(changes.created or changes.updated or changes.deleted)
+
+
+def _without_chunks(changes: ChangeSet) -> ChangeSet:
+    nodes = changes.copy()
+    nodes.chunks = {}
+    return nodes
+
+
+def _overlapping(fork: SessionState, overlaps: dict[NodeId, Coordinates]) -> Exception:
+    paths = {node.id: node.path for node in fork.view.nodes()}
+    chunks = {
+        paths.get(id, str(id)): [tuple(each) for each in found.tolist()]
+        for id, found in overlaps.items()
+    }
+    text = "; ".join(_name_chunks(path, found) for path, found in sorted(chunks.items()))
+    return OverlappingTasksError(
+        f"several tasks have written the same chunks: {text}. Nothing was committed; cut the regions "
+        "along the edges of chunks",
+        chunks=chunks,
+    )
+
+
+def _name_chunks(path: str, chunks: Sequence[tuple[int, ...]]) -> str:
+    named = ", ".join("/".join(map(str, each)) or "0" for each in chunks[:_NAMED_CHUNKS])
+    more = f" and {len(chunks) - _NAMED_CHUNKS} more" if len(chunks) > _NAMED_CHUNKS else ""
+    return f"{path} at {named}{more}"
+
+
+_TASK_REFERENCES = 200_000
+_READ_AT_ONCE = 8
+"""Parts that a task waits for."""
+_WHAT = "writing references"
+
+
+def plan_limit(runner: Runner, state: SessionState, tasks: int) -> int | None:
+    """How many references of an array a task returns; None for any number."""
+    if runner.spark is None or state.context.dialect in SHARED_MANIFEST_DIALECTS:
+        return None
+    return runner.returned_references // max(1, tasks)
+
+
+def leave_parts(assets: Assets, changes: ChangeSet, limit: int | None) -> None:
+    """Write the references of arrays that have more than so many, and keep what was written."""
+    for id, edits in changes.chunks.items():
+        written, deleted = edits.settled()
+        if limit is not None and len(written) > limit:
+            part = ChunkEdits(edits.axes, edits.id_size)
+            part.adopt(*edits.cells, write_part(assets, id, written, deleted))
+            changes.chunks[id] = part
+
+
+def find_parts(
+    runner: Runner, changes: Iterable[ChangeSet]
+) -> dict[NodeId, list[PrewrittenManifest]]:
+    """What tasks have left, by array; nothing if the driver may as well read it."""
+    parts: defaultdict[NodeId, list[PrewrittenManifest]] = defaultdict(list)
+    for each in changes:
+        for id, edits in each.chunks.items():
+            if edits.cells:
+                parts[id] += edits.cells
+    count = sum(part.count for each in parts.values() for part in each)
+    return dict(parts) if count > runner.returned_references else {}
+
+
+def gather(
+    runner: Runner, state: SessionState, parts: Mapping[NodeId, Sequence[PrewrittenManifest]]
+) -> None:
+    """Let tasks write the manifests of arrays that have parts."""
+    if not parts:
+        return
+    chosen = [node for node in state.view.nodes() if node.id in parts and _has_place(node)]
+    plans = [plan for node in chosen for plan in plan_cells(state, node)]
+    groups = pack(plans, [coords_.count_places(each.box) for each in plans], _TASK_REFERENCES)
+    runner.job.expect(_WHAT, manifests=len(plans))
+    found = runner.run(_WHAT, _WriteCells(state.assets), groups)
+    cells = [cell for group in found for cell in group]
+    for node in chosen:
+        own = [each for each in zip(plans, cells, strict=True) if each[0].node_id == node.id]
+        state.changes.chunks[node.id] = _take_over(state, node, own)
+    _delete(state.assets, [part for node in chosen for part in parts[node.id]])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CellPlan:
+    """A manifest to write, and what it is made of."""
+
+    node_id: NodeId
+    box: Extents
+    base: tuple[ManifestRef, ...]
+    parts: tuple[PrewrittenManifest, ...]
+    over: ChunkTable
+    """References over those of the parts."""
+    deleted: Coordinates
+
+
+def plan_cells(state: SessionState, node: Node) -> list[CellPlan]:
+    """The cells of an array that a session has changed."""
+    assert node.array is not None
+    edits = state.changes.chunks[node.id]
+    grid = plan_split(node.path, node.array, state.context.settings.split_sizes)
+    written, deleted = edits.settled()
+    over = written.select(grid.everything).split(grid.edges)
+    gone = coords_.unite([deleted, *(each.deleted for each in edits.cells)])
+    gone_by_cell = grid.split(gone)
+    parts: defaultdict[Cell, list[PrewrittenManifest]] = defaultdict(list)
+    for each in edits.cells:
+        sent = _to_send(each)
+        for cell in grid.split(each.written()):
+            parts[cell].append(sent)
+    former = manifests_by_cell(node.array, grid, state.context.dialect)
+    nothing, nowhere = ChunkTable.empty(edits.axes, edits.id_size), gone[:0]
+    return [
+        CellPlan(
+            node.id, grid.extents(cell), tuple(former[cell]), tuple(parts[cell]),
+            over.get(cell, nothing), gone_by_cell.get(cell, nowhere),
+        )
+        for cell in sorted({*parts, *over, *gone_by_cell})
+    ]  # fmt: skip
+
+
+def write_gathered(assets: Assets, plan: CellPlan) -> PrewrittenManifest | None:
+    """Write the manifest of a cell; None where nothing is set, but only deleted."""
+
+    def read(part: PrewrittenManifest) -> ChunkTable:
+        return part.read_changes(assets, plan.node_id).select(plan.box)
+
+    with ThreadPoolExecutor(_READ_AT_ONCE) as pool:
+        tables = [table for table in pool.map(read, plan.parts) if len(table)]
+    table = concatenate(tables).remove(plan.deleted).merge(plan.over) if tables else plan.over
+    if not len(table):
+        return None
+    deleted = coords_.without(plan.deleted, plan.over.coordinates)
+    return write_cell(assets, plan.node_id, plan.box, plan.base, table, deleted)
+
+
+@dataclass(frozen=True, slots=True)
+class _WriteCells:
+    assets: Assets
+
+    def __call__(self, plans: Sequence[CellPlan]) -> list[PrewrittenManifest | None]:
+        cells = [write_gathered(self.assets, plan) for plan in plans]
+        self.assets.storage.flush()
+        return cells
+
+
+def _take_over(
+    state: SessionState, node: Node, cells: Sequence[tuple[CellPlan, PrewrittenManifest | None]]
+) -> ChunkEdits:
+    former = state.changes.chunks[node.id]
+    edits = ChunkEdits(former.axes, former.id_size)
+    edits.adopt(*(cell for _, cell in cells if cell is not None))
+    gone = [plan.deleted for plan, cell in cells if cell is None]
+    if gone:
+        edits.delete_many(coords_.unite(gone))
+    return edits
+
+
+def _delete(assets: Assets, parts: Sequence[PrewrittenManifest]) -> None:
+    """Delete parts that nothing leads to any more; what can't be is left for garbage collection."""
+    with suppress(IcechunkError):
+        assets.storage.delete_many(assets.layout.manifest_key(part.file.id) for part in parts)
+
+
+def _has_place(node: Node) -> bool:
+    return node.array is not None and all(each.num_chunks for each in node.array.shape)
+
+
+def _to_send(cell: PrewrittenManifest) -> PrewrittenManifest:
+    """The same without lists of chunks, if all that is in the file is its writer's."""
+    nothing = np.empty((0, len(cell.box)), np.uint32)
+    is_whole = cell.file.num_chunk_refs == cell.count
+    return replace(cell, changed=None if is_whole else cell.changed, deleted=nothing)
+
+
+RegionT = TypeVar("RegionT")
+
+AnyRepository = Repository | Location
+"""A repository, or where it is."""
+
+WriteRegion = Callable[[ForkSession, RegionT], object]
+
+
+@dataclass(slots=True)
+class Run:
+    """One job on its way to its commit."""
+
+    name: str
+    repository: Repository
+    branch: str
+    job: Job
+    started_at: float = field(default_factory=time.monotonic)
+    notes: list[str] = field(default_factory=list)
+    figures: dict[str, object] = field(default_factory=dict)
+    """Metrics of this kind of job, for the commit's metadata."""
+
+    def open_session(self) -> Session:
+        """A session for changes that are committed at the end."""
+        return self.repository.writable_session(self.branch)
+
+    def choose_runner(
+        self, spark: SparkSession | None, run_on: RunOn, *, is_small: bool = False
+    ) -> Runner:
+        """The place that was asked for, or the one that suits the work and the storage."""
+        storage = self.repository.storage
+        return choose_runner(spark, self.job, run_on, storage, is_small=is_small)
+
+    def commit(
+        self,
+        session: Session,
+        runner: Runner,
+        spark: Any,
+        message: str | None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> JobReport:
+        """Move the branch, over what others have committed to it unless it meets the same chunks.
+
+        Raises RebaseFailedError if it does.
+        """
+        report = self.report(session, runner, spark)
+        self.job.refuse_if_cancelled()
+        if not session.has_uncommitted_changes:
+            return report
+        save_rules(self.repository, session.state.context.config)
+        told = {**(metadata or {}), METRICS: {**report.metrics(), **self.figures}}
+        id = session.commit(message or self.name, told, rebase_with=ConflictDetector())
+        return report.committed_as(id)
+
+    def report(self, session: Session, runner: Runner, spark: Any) -> JobReport:
+        """What the job came to, before its commit."""
+        chunks, size = count_written(session.state.changes)
+        tally = self.job.tally
+        return JobReport(
+            self.name, None, self.branch, runner.name, chunks, size, tally.tasks, tally.retries,
+            time.monotonic() - self.started_at, tally.task_seconds, self.job.id,
+            find_application_id(spark), tuple(self.notes),
+        )  # fmt: skip
+
+
+@contextmanager
+def running(name: str, repo: AnyRepository, branch: str, job: Job | None) -> Iterator[Run]:
+    """A job that holds a lease, and takes its display away at the end, however it ends."""
+    run = Run(name, find_repository(repo), branch, job or Job())
+    try:
+        with run.job.leasing(run.repository.storage, name):
+            yield run
+    finally:
+        run.job.end()
+
+
+def find_repository(repo: AnyRepository) -> Repository:
+    """The repository itself, opened if only its place is given."""
+    return repo if isinstance(repo, Repository) else open_repository(repo)
+
+
+def write_regions(
+    runner: Runner,
+    session: Session,
+    function: WriteRegion[RegionT],
+    groups: Sequence[Sequence[RegionT]],
+    what: str = "writing",
+    *,
+    lasting: bool = True,
+) -> None:
+    """Call a function for each region, a task a group, and take over what it changed.
+
+    What is not lasting need not outlive the host that a task ran on.
+    """
+    fork = session.fork()
+    task = _RegionTask(fork, function, plan_limit(runner, session.state, len(groups)), lasting)
+    changes = runner.run(what, task, groups)
+    merge_changes(session.state, fork.state, changes)
+    parts = find_parts(runner, changes)
+    add_missing_rules(session.state, parts)
+    gather(runner, session.state, parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _RegionTask(Generic[RegionT]):
+    fork: ForkSession
+    function: WriteRegion[RegionT]
+    limit: int | None
+    """References of an array beyond which a task leaves them in the storage."""
+    lasting: bool
+
+    def __call__(self, regions: Sequence[RegionT]) -> ChangeSet:
+        """What the function changed in a fork of this task's own; chunks as references."""
+        session = ForkSession(fresh_fork(self.fork.state))
+        for region in regions:
+            self.function(session, region)
+        changes = session.state.changes.copy()
+        leave_parts(session.state.assets, changes, self.limit)
+        if self.lasting:  # then what is reported must outlast this worker, and its host
+            session.state.assets.storage.flush()
+        return changes
+
+
+def count_written(changes: ChangeSet, *ids: NodeId) -> tuple[int, int]:
+    """How many chunks of all or of these arrays are set, and their bytes in the own storage."""
+    chunks = size = 0
+    for edits in [edits for id, edits in changes.chunks.items() if not ids or id in ids]:
+        table, _ = edits.settled()
+        chunks += len(table) + sum(cell.count for cell in edits.cells)
+        size += int(table.length[table.kind != ChunkKind.VIRTUAL].sum())
+        size += sum(cell.bytes for cell in edits.cells)
+    return chunks, size
+
+
+class Scratch:
+    """The arrays of one job."""
+
+    def __init__(self, session: Session, name: str) -> None:
+        self.session = session
+        self._group = f"_frazil-{name}"
+
+    def create(self, name: str, **settings: Any) -> str:
+        """Make an array; gives its path."""
+        path = f"{self._group}/{name}"
+        zarr.create_array(self.session.store, name=path, **settings)
+        return path
+
+    def freeze(self) -> ForkSession:
+        """What tasks read: all that was written so far."""
+        return self.session.fork()
+
+    def delete_chunks(self) -> None:
+        """Delete the chunks that were written; whatever can't be is left for garbage collection."""
+        assets = self.session.state.assets
+        with suppress(IcechunkError):
+            assets.storage.delete_many(map(assets.layout.chunk_key, self._chunk_ids()))
+
+    def _chunk_ids(self) -> Iterator[ChunkId]:
+        assets = self.session.state.assets
+        for id, edits in self.session.state.changes.chunks.items():
+            table, _ = edits.settled()
+            cells = (cell.read_changes(assets, id) for cell in edits.cells)
+            for each in chain([table], cells):
+                for row in each.distinct_chunk_ids():
+                    yield ChunkId(row.tobytes())
+
+
+@contextmanager
+def scratch_arrays(session: Session, name: str) -> Iterator[Scratch]:
+    """A place for arrays that are gone at the end."""
+    scratch = Scratch(session, name)
+    try:
+        yield scratch
+    finally:
+        scratch.delete_chunks()

@@ -1,0 +1,500 @@
+"""Plan a copy: which refs, snapshots and objects it has, and which the target lacks."""
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from frazil.errors import (
+    AlreadyExistsError,
+    DivergedError,
+    FormatError,
+    InvalidInputError,
+    NodeNotFoundError,
+    ObjectNotFoundError,
+    RefNotFoundError,
+    SnapshotNotFoundError,
+)
+from frazil.format.files import encode_snapshot
+from frazil.format.header import Decoded, Dialect
+from frazil.format.ids import ManifestId, SnapshotId
+from frazil.format.metadata import JsonValue, Value
+from frazil.format.paths import ROOT
+from frazil.format.repo_info import GCRan, RepoInfo, RepoStatus, SnapshotInfo
+from frazil.format.snapshot import ManifestFileInfo, Node, Snapshot, nodes_by_path
+from frazil.format.timestamps import Nanoseconds
+from frazil.maintenance.expire import ancestors_of, reachable_snapshots, release, with_ancestors
+from frazil.maintenance.gc import retained_logs
+from frazil.maintenance.reachability import WalkLimits, find_manifests, uncached
+from frazil.protocols.assets import Assets
+from frazil.protocols.detection import detect_dialect
+from frazil.protocols.history import has_history
+from frazil.protocols.protocol import MAIN, CommitProtocol
+from frazil.protocols.repo_changes import read_section, with_section
+from frazil.protocols.v1_protocol import V1Protocol
+from frazil.protocols.v2_protocol import V2Protocol
+from frazil.repository.repository import Repository
+from frazil.spark.transfer.copy_objects import Passage, find_size
+from frazil.storage.constructors import storage_from_url
+from frazil.storage.interface import Storage
+from frazil.storage.local import LocalStorage
+from frazil.storage.memory import MemoryStorage
+from frazil.urls import Location, parse_location
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What of a repository is to be copied; None is all."""
+
+    branches: tuple[str, ...] | None = None
+    tags: tuple[str, ...] | None = None
+    last: int | None = None
+    """So many snapshots of each branch."""
+
+    def __post_init__(self) -> None:
+        if self.last is not None and self.last < 1:
+            raise InvalidInputError(f"last is {self.last}, and must be at least 1")
+
+
+def choose(info: RepoInfo, choice: Choice) -> RepoInfo:
+    """The repository with the chosen refs, and what they lead to; raises RefNotFoundError."""
+    branches = _pick(info.branches, choice.branches, "branch")
+    tags = _pick(info.tags, choice.tags, "tag")
+    first = find_first(info)
+    chosen = replace(info, branches={MAIN: first.id, **branches}, tags=tags)
+    reached = reachable_snapshots(chosen)
+    left = {id: each for id, each in info.snapshots.items() if id in reached}
+    chosen = replace(chosen, snapshots=left)
+    if choice.last is None:
+        return chosen
+    released = reached - frozenset(_kept(chosen, choice.last))
+    return release(chosen, released, released)
+
+
+def find_first(info: RepoInfo) -> SnapshotInfo:
+    """The first snapshot of a repository, where every history begins."""
+    *_, first = line_of(info, info.branches[MAIN])
+    return first
+
+
+def line_of(info: RepoInfo, tip: SnapshotId) -> Iterator[SnapshotInfo]:
+    """A snapshot and those before it, newest first."""
+    yield info.snapshots[tip]
+    yield from ancestors_of(info.snapshots, info.snapshots[tip])
+
+
+def _kept(info: RepoInfo, last: int) -> Iterator[SnapshotId]:
+    yield find_first(info).id
+    yield from info.tags.values()
+    for tip in info.branches.values():
+        for number, each in enumerate(line_of(info, tip)):
+            if number >= last:
+                break
+            yield each.id
+
+
+def _pick(
+    refs: Mapping[str, SnapshotId], names: Iterable[str] | None, kind: str
+) -> dict[str, SnapshotId]:
+    if names is None:
+        return dict(refs)
+    missing = sorted(set(names) - refs.keys())
+    if missing:
+        raise RefNotFoundError(f"the source has no {kind} {', '.join(map(repr, missing))}")
+    return {name: refs[name] for name in names}
+
+
+_SECTION = "copy"
+_MICROSECOND = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """What must hold of a target before it is touched, and again when its state is replaced."""
+
+    source: RepoInfo
+    place: str
+    """Stands for where the source is."""
+    group: str
+    is_known: Callable[[SnapshotId], bool]
+    """Whether the source has a snapshot, or had made one for the part that is copied."""
+
+    def refuse_others(self, target: RepoInfo) -> None:
+        """Raise AlreadyExistsError for another repository, DivergedError where others have written."""
+        if _identity(target) != _identity(self.source):
+            raise AlreadyExistsError(
+                "the target holds another repository: copy to a place where nothing is"
+            )
+        record = read_section(target.metadata, _SECTION)
+        group = record.get("group", self.group)
+        if group != self.group:
+            raise AlreadyExistsError(
+                f"the target is a copy of the group {group}, not of {self.group}: copy it elsewhere"
+            )
+        for what, tip in _moved(target, record if record.get("source") == self.place else {}):
+            if not self.is_known(tip):
+                raise DivergedError(
+                    message=f"the {what} of the target is at {tip}, which the source does not know:"
+                    " somebody has written to the copy; nothing was changed there",
+                )
+
+    def with_record(self, wanted: RepoInfo) -> dict[str, JsonValue]:
+        """The metadata of a copy, which tells where its refs were left."""
+        branches: dict[str, JsonValue] = {name: str(tip) for name, tip in wanted.branches.items()}
+        tags: dict[str, JsonValue] = {name: str(tip) for name, tip in wanted.tags.items()}
+        told: dict[str, JsonValue] = {
+            "source": self.place, "group": self.group, "branches": branches, "tags": tags,
+        }  # fmt: skip
+        return with_section(wanted.metadata, _SECTION, told)
+
+
+def newest_collection(info: RepoInfo) -> Nanoseconds:
+    """When garbage was last collected, as far as the newest page of the ops log tells; 0 if never."""
+    times = (each.updated_at for each in info.latest_updates if isinstance(each.kind, GCRan))
+    return max(times, default=0)
+
+
+def explain_generations(source: Dialect, target: Dialect) -> str:
+    """What to do where the source and its copy are of different generations."""
+    return (
+        f"the source is of the generation {source.value}, and the copy at the target of"
+        f" {target.value}: migrate the older one, or copy to a place where nothing is"
+    )
+
+
+def _identity(info: RepoInfo) -> tuple[SnapshotId, Nanoseconds] | None:
+    if MAIN not in info.branches:
+        return None
+    first = find_first(info)
+    return first.id, first.flushed_at // _MICROSECOND
+
+
+def _moved(target: RepoInfo, record: Mapping[str, JsonValue]) -> Iterator[tuple[str, SnapshotId]]:
+    """The refs that are not where the last copy has left them."""
+    for kind, refs in (("branch", target.branches), ("tag", target.tags)):
+        left = record.get("branches" if kind == "branch" else "tags")
+        known = left if isinstance(left, dict) else {}
+        for name, tip in refs.items():
+            if known.get(name) != str(tip):
+                yield f"{kind} {name!r}", tip
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A repository with a part of the hierarchy only."""
+
+    info: RepoInfo
+    made: Mapping[SnapshotId, Snapshot]
+    """Snapshots that have no file yet."""
+
+
+def take_part(assets: Assets, info: RepoInfo, group: str, *, is_named: bool) -> Part:
+    """What is at and below a path, at the tips of branches; other branches and all tags are left out.
+
+    Raises NodeNotFoundError where no branch has it, or one that was named has not; FormatError for
+    the generations before V1.
+    """
+    if assets.dialect not in (Dialect.V1, Dialect.V2):
+        raise FormatError(
+            f"a part of a repository of the generation {assets.dialect.value} can't be copied: copy"
+            " all of it, or migrate it first",
+            kind="unsupported-operation-for-version",
+        )
+    first = find_first(info)
+    made: dict[SnapshotId, Snapshot] = {}
+    tips: dict[str, SnapshotId] = {}
+    infos = {first.id: first}
+    for name, tip in info.branches.items():
+        snapshot = assets.read_snapshot(tip)
+        if group in snapshot.nodes and tip != first.id:
+            id = derive_id(tip, group)
+            made[id] = cut_snapshot(snapshot, group, id, _parent_in_file(first, assets.dialect))
+            infos[id] = _describe(info.snapshots[tip], id, first)
+            tips[name] = id
+        elif is_named and tip != first.id:
+            raise NodeNotFoundError(f"the branch {name!r} has no node at {group}")
+    if not tips:
+        raise NodeNotFoundError(f"no branch has a node at {group}")
+    branches = {"main": first.id, **tips}
+    return Part(replace(info, branches=branches, tags={}, snapshots=infos), made)
+
+
+def derive_id(id: SnapshotId, group: str) -> SnapshotId:
+    """The id of a snapshot's part."""
+    return SnapshotId(hashlib.sha256(bytes(id) + group.encode()).digest()[: len(id)])
+
+
+def cut_snapshot(
+    snapshot: Snapshot, group: str, id: SnapshotId, parent_id: SnapshotId | None
+) -> Snapshot:
+    """A snapshot with what is at and below a path, and the groups above it."""
+    nodes = [node for path, node in snapshot.nodes.items() if _belongs(path, group)]
+    used = _used_manifests(nodes)
+    return replace(
+        snapshot,
+        id=id,
+        parent_id=parent_id,
+        nodes=nodes_by_path(nodes),
+        manifest_files=tuple(each for each in snapshot.used_manifests() if each.id in used),
+    )
+
+
+def _belongs(path: str, group: str) -> bool:
+    is_below = path == group or group == ROOT or path.startswith(f"{group}/")
+    return is_below or path == ROOT or group.startswith(f"{path}/")
+
+
+def _used_manifests(nodes: list[Node]) -> set[object]:
+    arrays = [node.array for node in nodes if node.array is not None]
+    return {ref.id for array in arrays for ref in array.manifests}
+
+
+def _parent_in_file(first: SnapshotInfo, dialect: Dialect) -> SnapshotId | None:
+    return first.id if dialect is Dialect.V1 else None
+
+
+def _describe(tip: SnapshotInfo, id: SnapshotId, first: SnapshotInfo) -> SnapshotInfo:
+    return replace(tip, id=id, parent_id=first.id, pruned_ancestor_tx_logs=())
+
+
+def read_state(protocol: CommitProtocol) -> RepoInfo:
+    """Refs, history and configuration; of the generations before V2, what their files say."""
+    if isinstance(protocol, V2Protocol):
+        return protocol.read_repo_info()
+    branches = {name: protocol.lookup_branch(name) for name in sorted(protocol.list_branches())}
+    tags = {name: protocol.lookup_tag(name) for name in sorted(protocol.list_tags())}
+    config = protocol.read_config()
+    return RepoInfo(
+        branches=branches,
+        tags=tags,
+        deleted_tags=frozenset(read_deleted_tags(protocol)),
+        snapshots=_read_history(protocol, [*branches.values(), *tags.values()]),
+        status=RepoStatus(),
+        latest_updates=(),
+        config=None if config is None else Value(config),
+    )
+
+
+def read_deleted_tags(protocol: CommitProtocol) -> Mapping[str, SnapshotId]:
+    """The tags that a V1 repository had, whose names stay taken, and where they pointed."""
+    return protocol.list_deleted_tags() if isinstance(protocol, V1Protocol) else {}
+
+
+def _read_history(
+    protocol: CommitProtocol, tips: Sequence[SnapshotId]
+) -> dict[SnapshotId, SnapshotInfo]:
+    found: dict[SnapshotId, SnapshotInfo] = {}
+    for line in protocol.ancestries(tips):
+        for info in line:
+            if info.id in found:
+                break
+            found[info.id] = info
+    return found
+
+
+def is_written(protocol: CommitProtocol, id: SnapshotId) -> bool:
+    """Whether a repository has the file of a snapshot, in its history or not."""
+    try:
+        protocol.lookup_snapshot(id)
+    except SnapshotNotFoundError:
+        return False
+    return True
+
+
+LIMITS = WalkLimits()
+Manifests = dict[ManifestId, ManifestFileInfo]
+_UNKNOWN = 10_000
+"""So many references a manifest is thought to have whose snapshot does not tell."""
+_FEW = 1_000
+"""Objects that are not worth tasks."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyPlan:
+    """What is to be copied, and what the driver writes itself."""
+
+    first_id: SnapshotId
+    new_snapshots: frozenset[SnapshotId]
+    files: tuple[str, ...]
+    """Metadata files that may be there already."""
+    changing_files: tuple[str, ...]
+    """Metadata files that may be there and say something else."""
+    manifests: tuple[ManifestFileInfo, ...]
+    """Whose chunks are copied."""
+    replaced: tuple[ManifestFileInfo, ...]
+    """Of the target, whose chunks are there."""
+    written: Mapping[str, bytes]
+    """Snapshots that have no such file in the source."""
+    made: tuple[Snapshot, ...]
+    """Snapshots of parts, with logs that are still to be made."""
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it is no more than one task's work."""
+        return sum(map(count_references, self.manifests)) + len(self.files) <= _FEW
+
+
+def count_references(info: ManifestFileInfo) -> int:
+    """How many references a manifest has, or may have."""
+    return _UNKNOWN if info.num_chunk_refs is None else info.num_chunk_refs
+
+
+def plan_copy(passage: Passage, part: Part, before: RepoInfo | None) -> CopyPlan:
+    """What a target lacks that has said so far what `before` says."""
+    wanted, source = part.info, passage.source
+    known = frozenset() if before is None else frozenset(before.snapshots)
+    new = frozenset(wanted.snapshots) - known
+    copied = new - part.made.keys()
+    manifests, replaced = _find_manifests(passage, part, before, new)
+    logs = retained_logs(wanted) - part.made.keys()
+    logs -= frozenset() if before is None else retained_logs(before)
+    layout = source.layout
+    snapshots = [layout.snapshot_key(id) for id in sorted(copied)]
+    files = [layout.manifest_key(id) for id in sorted(manifests)]
+    files += [key for id in sorted(logs) if (key := layout.find_transaction_log_key(id))]
+    changing: list[str] = []
+    written: dict[str, bytes] = {}
+    if source.dialect is not Dialect.V2:
+        written = dict(_rewrite(source, part))
+        every = frozenset(wanted.snapshots) - part.made.keys()
+        changing = [k for id in sorted(every) if (k := layout.snapshot_key(id)) not in written]
+        snapshots = []
+    made = tuple(each for id, each in part.made.items() if id in new)
+    return CopyPlan(
+        first_id=find_first(wanted).id,
+        new_snapshots=new,
+        files=(*files, *snapshots),
+        changing_files=tuple(changing),
+        manifests=tuple(manifests.values()),
+        replaced=tuple(replaced.values()),
+        written=written,
+        made=made,
+    )
+
+
+def _find_manifests(
+    passage: Passage, part: Part, before: RepoInfo | None, new: frozenset[SnapshotId]
+) -> tuple[Manifests, Manifests]:
+    """Those that only new snapshots have, and those that only the snapshots next to them have.
+
+    An append writes a manifest anew, and most of its chunks are those of the one that it replaces.
+    """
+    found = find_manifests(uncached(passage.source), sorted(new - part.made.keys()), LIMITS)
+    for id, snapshot in part.made.items():
+        if id in new:
+            found.update((info.id, info) for info in snapshot.manifest_files)
+    if before is None or not found:
+        return found, {}
+    parents = [part.info.snapshots[id].parent_id for id in new]
+    tips = before.branches.values()
+    near = {id for id in (*parents, *tips) if id is not None and id in before.snapshots}
+    there = find_manifests(uncached(passage.target), sorted(near), LIMITS)
+    return (
+        {id: info for id, info in found.items() if id not in there},
+        {id: info for id, info in there.items() if id not in found},
+    )
+
+
+def _rewrite(source: Assets, part: Part) -> Iterator[tuple[str, bytes]]:
+    """The snapshots whose files must tell of other ancestors than they do."""
+    for id in part.info.snapshots.keys() - part.made.keys():
+        _, *ancestors = line_of(part.info, id)
+        decoded = _find_snapshot(source, id)
+        if ancestors and decoded is not None and _differs(decoded.value, ancestors):
+            shortened = with_ancestors(decoded.value, tuple(ancestors))
+            data = encode_snapshot(shortened, decoded.dialect, source.options.encoding)
+            yield source.layout.snapshot_key(id), data
+
+
+def _differs(snapshot: Snapshot, ancestors: Sequence[SnapshotInfo]) -> bool:
+    if snapshot.history is None:
+        return snapshot.parent_id != ancestors[0].id
+    return snapshot.history.total_parents != len(ancestors)
+
+
+def _find_snapshot(source: Assets, id: SnapshotId) -> Decoded[Snapshot] | None:
+    try:
+        return source.read_snapshot_file(id)
+    except ObjectNotFoundError:
+        # A text of the history may tell of snapshots whose files were never kept.
+        if has_history(source.dialect):
+            return None
+        raise
+
+
+_LOOKED_AT = 1000
+"""So many keys tell what a place is used for."""
+_FOLDERS = frozenset(
+    {
+        "snapshots", "manifests", "transactions", "chunks", "refs", "overwritten", "_frazil",
+        "s", "m", "c", "r",
+    }
+)  # fmt: skip
+"""What copies of all generations leave behind."""
+
+
+def refuse_target(target: Storage, dialect: Dialect, *, incremental: bool) -> None:
+    """Raise where a copy can't go to."""
+    if target.is_bucket_root:
+        raise InvalidInputError(
+            "a repository needs a prefix of its own, the root of a bucket is none",
+            kind="empty-prefix-creation",
+        )
+    found = detect_dialect(target)
+    if found is None:
+        _refuse_unless_clean(target)
+    elif not incremental:
+        raise AlreadyExistsError("the target has a repository: copy to a place where nothing is")
+    elif found is not dialect:
+        raise InvalidInputError(explain_generations(dialect, found))
+
+
+def _refuse_unless_clean(target: Storage) -> None:
+    """Raise InvalidInputError where there is anything that no copy leaves behind."""
+    for number, info in enumerate(target.list()):
+        folder, slash, _ = info.key.partition("/")
+        if info.key != "config.yaml" and (not slash or folder not in _FOLDERS):
+            raise InvalidInputError(
+                f"a copy needs a place where nothing else is, and here is {info.key!r}",
+                kind="parent-directory-not-clean",
+            )
+        if number == _LOOKED_AT:
+            break
+
+
+def has_nothing(assets: Assets) -> bool:
+    """Whether not even a copy that was broken off has left anything."""
+    layout = assets.layout
+    folders = (layout.chunks, layout.manifests, layout.snapshots)
+    return not any(next(iter(assets.storage.list(f"{each}/")), None) for each in folders)
+
+
+def refuse_same_place(source: Storage, target: Storage, id: str) -> None:
+    """Raise InvalidInputError if what is written to the target is in the source, too."""
+    key = f"_frazil/copies/{id}"
+    target.put(key, b"")
+    try:
+        if find_size(source, key) is not None:
+            raise InvalidInputError("the source and the target are the same place")
+    finally:
+        target.delete_many([key])
+
+
+AnyPlace = Repository | Storage | Location
+"""A repository, a storage, or the URL or path of one."""
+
+
+def find_storage(place: AnyPlace) -> Storage:
+    """The storage of a place."""
+    if isinstance(place, Repository):
+        return place.storage
+    return place if isinstance(place, Storage) else storage_from_url(parse_location(place))
+
+
+def name_place(storage: Storage) -> str:
+    """A short text that is the same for the same place, and does not tell where that is."""
+    if isinstance(storage, MemoryStorage):
+        told = "memory"
+    else:  # the text of earlier releases, whose names are in repositories
+        kind = "local filesystem, " if isinstance(storage, LocalStorage) else ""
+        told = f"<frazil.Storage: {kind}{storage.place}>"
+    return hashlib.sha256(told.encode()).hexdigest()[:16]

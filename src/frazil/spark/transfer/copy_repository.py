@@ -1,0 +1,499 @@
+"""Copy a repository object by object, under the same names, and write its state last."""
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, replace
+
+from pyspark.sql import SparkSession
+
+from frazil.errors import ConflictError, DivergedError, InvalidInputError, StorageError
+from frazil.format.header import Dialect
+from frazil.format.ids import SnapshotId
+from frazil.format.metadata import Metadata, Value
+from frazil.format.paths import ROOT
+from frazil.format.refs import Ref
+from frazil.format.repo_info import MetadataChanged, RepoInfo, RepoInitialized, RepoStatus, Update
+from frazil.format.snapshot import ManifestFileInfo
+from frazil.format.timestamps import Nanoseconds
+from frazil.maintenance.leases import Lease, leased
+from frazil.maintenance.reachability import pack, uncached
+from frazil.maintenance.repair import rebuild_log
+from frazil.protocols.assets import Assets
+from frazil.protocols.detection import detect_dialect, open_protocol
+from frazil.protocols.protocol import MAIN, CommitProtocol, UpdatePolicy, read_clock
+from frazil.protocols.ref_files import FOLDERS, FileProtocol, TagFiles
+from frazil.protocols.repo_changes import Change
+from frazil.protocols.sequence_protocol import SequenceProtocol
+from frazil.protocols.v1_protocol import V1Protocol
+from frazil.protocols.v2_protocol import RepoFile, V2Protocol
+from frazil.spark.job import Copied, CopyReport, Job
+from frazil.spark.regions import LEAST_TASK_BYTES, choose_task_bytes, path_of
+from frazil.spark.runtime import count_slots, find_application_id
+from frazil.spark.transaction import Runner, RunOn, choose_runner
+from frazil.spark.transfer.copy_objects import (
+    ChunkList,
+    CopyChunks,
+    CopyFiles,
+    ListChunks,
+    Passage,
+    cut_slices,
+)
+from frazil.spark.transfer.copy_plan import (
+    LIMITS,
+    AnyPlace,
+    Choice,
+    CopyPlan,
+    Guard,
+    Part,
+    choose,
+    count_references,
+    derive_id,
+    find_first,
+    find_storage,
+    has_nothing,
+    is_written,
+    name_place,
+    newest_collection,
+    plan_copy,
+    read_deleted_tags,
+    read_state,
+    refuse_same_place,
+    refuse_target,
+    take_part,
+)
+from frazil.storage.interface import Storage
+from frazil.storage.memory import MemoryStorage
+
+
+class CollectedMeanwhileError(Exception):
+    """Garbage was collected at the target while objects came that nothing referred to."""
+
+
+# V2
+
+
+def create_repo_info(assets: Assets, wanted: RepoInfo, guard: Guard) -> None:
+    """Make a V2 repository of objects that are there; raises ConflictError where one is by now."""
+    now = read_clock()
+    info = replace(
+        wanted,
+        status=RepoStatus(set_at=now),
+        latest_updates=(Update(RepoInitialized(), now),),
+        repo_before_updates=None,
+        metadata=Metadata(guard.with_record(wanted)),
+    )
+    RepoFile(assets, UpdatePolicy()).create(info)
+
+
+def update_repo_info(
+    protocol: V2Protocol, wanted: RepoInfo, guard: Guard, collected_at: Nanoseconds
+) -> bool:
+    """Let a V2 repository say what the source says; whether it said anything else.
+
+    Raises what the guard raises, and CollectedMeanwhileError if garbage was collected since.
+    """
+    if _with_state_of(protocol.read_repo_info(), wanted, guard) == protocol.read_repo_info():
+        return False
+
+    def change(info: RepoInfo) -> Change:
+        guard.refuse_others(info)
+        if newest_collection(info) > collected_at:
+            raise CollectedMeanwhileError
+        return Change(_with_state_of(info, wanted, guard), MetadataChanged())
+
+    protocol.update(change)
+    return True
+
+
+def _with_state_of(info: RepoInfo, wanted: RepoInfo, guard: Guard) -> RepoInfo:
+    """A repo info with the contents of another; its status and its ops log stay."""
+    return replace(
+        info,
+        branches=dict(wanted.branches),
+        tags=dict(wanted.tags),
+        deleted_tags=wanted.deleted_tags,
+        snapshots=dict(wanted.snapshots),
+        metadata=Metadata(guard.with_record(wanted)),
+        config=wanted.config,
+        enabled_feature_flags=wanted.enabled_feature_flags,
+        disabled_feature_flags=wanted.disabled_feature_flags,
+    )
+
+
+# Before V2
+
+
+def make_protocol(assets: Assets, source: CommitProtocol) -> CommitProtocol:
+    """The protocol of the source's generation, for a target where no repository is yet."""
+    return V1Protocol(assets) if isinstance(source, V1Protocol) else SequenceProtocol(assets)
+
+
+def write_refs(
+    protocol: CommitProtocol, source: CommitProtocol, wanted: RepoInfo, target: RepoInfo | None
+) -> bool:
+    """Let a repository before V2 have these refs; whether it had others.
+
+    Raises ConflictError where somebody moves one of them meanwhile.
+    """
+    before = target or _read_begun(protocol, wanted)
+    has_changed = target is None
+    has_changed |= _write_config(protocol, wanted, before)
+    has_changed |= _write_tags(protocol, source, wanted, before)
+    names = sorted({*wanted.branches, *before.branches}, key=lambda name: (name == MAIN, name))
+    for name in names:
+        has_changed |= _move_branch(protocol, wanted, name, before.branches.get(name))
+    return has_changed
+
+
+def _read_begun(protocol: CommitProtocol, wanted: RepoInfo) -> RepoInfo:
+    """The refs that a copy has left that was broken off before there was `main`."""
+    config = protocol.read_config()
+    return replace(
+        wanted,
+        branches={name: protocol.lookup_branch(name) for name in protocol.list_branches()},
+        tags={name: protocol.lookup_tag(name) for name in protocol.list_tags()},
+        deleted_tags=frozenset(read_deleted_tags(protocol)),
+        config=None if config is None else Value(config),
+    )
+
+
+def _write_config(protocol: CommitProtocol, wanted: RepoInfo, before: RepoInfo) -> bool:
+    if wanted.config is None or wanted.config == before.config:
+        return False
+    tree = wanted.config.get()
+    assert isinstance(tree, dict)
+    protocol.read_config()
+    protocol.write_config(tree)
+    return True
+
+
+def _write_tags(
+    protocol: CommitProtocol, source: CommitProtocol, wanted: RepoInfo, before: RepoInfo
+) -> bool:
+    changed = 0
+    for name, id in wanted.tags.items():
+        if before.tags.get(name, id) != id:
+            raise DivergedError(message=f"the tag {name!r} of the target is at {before.tags[name]}")
+        if name not in before.tags:
+            protocol.create_tag(name, id)
+            changed += 1
+    for name in before.tags.keys() - wanted.tags.keys():
+        protocol.delete_tag(name)
+        changed += 1
+    if isinstance(protocol, V1Protocol):
+        files = TagFiles(protocol.assets.storage, FOLDERS)
+        for name, id in read_deleted_tags(source).items():
+            if name not in before.deleted_tags and name not in before.tags:
+                files.create(name, Ref(id))
+                files.delete(name)
+                changed += 1
+    return changed > 0
+
+
+def _move_branch(
+    protocol: CommitProtocol, wanted: RepoInfo, name: str, before: SnapshotId | None
+) -> bool:
+    after = wanted.branches.get(name)
+    if before == after:
+        return False
+    if after is None:
+        protocol.delete_branch(name)
+    elif before is not None:
+        protocol.reset_branch(name, after, before)
+    elif name == MAIN and isinstance(protocol, FileProtocol):
+        # The oldest generations find the first snapshot by the first file of `main`.
+        first = find_first(wanted).id if isinstance(protocol, SequenceProtocol) else after
+        protocol.begin(first)
+        if first != after:
+            protocol.reset_branch(name, after, first)
+    else:
+        protocol.create_branch(name, after)
+    return True
+
+
+ChooseRunner = Callable[[bool], Runner]
+"""Where to run what is small, or is not."""
+
+_REFERENCES_PER_TASK = 1_000_000
+_FILES_PER_TASK = 500
+_MOST_CHUNKS_PER_TASK = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What became of a plan."""
+
+    copied: Copied
+    ran_on: str
+
+
+def move_objects(choose: ChooseRunner, passage: Passage, plan: CopyPlan) -> Moved:
+    """Copy what a plan names; again, if need be."""
+    runner = choose(plan.is_small)
+    lists: list[ChunkList] = []
+    known: list[ChunkList] = []
+    try:
+        lists = _list_chunks(runner, passage, passage.source, plan.manifests)
+        known = _list_chunks(runner, passage, passage.target, plan.replaced)
+        size = sum(each.bytes for each in lists)
+        runner = choose(plan.is_small and size <= LEAST_TASK_BYTES)
+        copied = _copy_chunks(runner, CopyChunks(passage, tuple(lists), tuple(known)))
+    finally:
+        _forget(passage, [*lists, *known])
+    copied += _copy_files(runner, passage, plan)
+    _write_files(passage, plan)
+    return Moved(copied, runner.name)
+
+
+def _copy_chunks(runner: Runner, task: CopyChunks) -> Copied:
+    slices = cut_slices(task.lists, _chunks_per_task(task.lists, count_slots(runner.spark)))
+    size = sum(each.bytes for each in task.lists)
+    runner.job.expect("copying chunks", chunks=sum(map(len, task.lists)), bytes=size)
+    return sum(runner.run("copying chunks", task, slices), Copied())
+
+
+def _list_chunks(
+    runner: Runner, passage: Passage, assets: Assets, manifests: Sequence[ManifestFileInfo]
+) -> list[ChunkList]:
+    groups = pack(manifests, list(map(count_references, manifests)), _REFERENCES_PER_TASK)
+    most = runner.returned_references // max(len(groups), 1)
+    id_size = 16 if assets.dialect is Dialect.DRAFT else 12
+    task = ListChunks(assets, passage.target, LIMITS, id_size, most)
+    return runner.run("listing chunks", task, groups)
+
+
+def _chunks_per_task(lists: Sequence[ChunkList], slots: int) -> int:
+    count, size = sum(map(len, lists)), sum(each.bytes for each in lists)
+    if not size:
+        return _MOST_CHUNKS_PER_TASK
+    return max(1, min(_MOST_CHUNKS_PER_TASK, choose_task_bytes(size, slots) * count // size))
+
+
+def _copy_files(runner: Runner, passage: Passage, plan: CopyPlan) -> Copied:
+    copied = Copied()
+    for keys, is_always in ((plan.files, False), (plan.changing_files, True)):
+        groups = pack(keys, [1] * len(keys), _FILES_PER_TASK)
+        done = runner.run("copying metadata", CopyFiles(passage, is_always), groups)
+        copied += sum(done, Copied())
+    return copied
+
+
+def _write_files(passage: Passage, plan: CopyPlan) -> None:
+    """Write the snapshots that the source has no file for."""
+    target = passage.target
+    for key, data in plan.written.items():
+        target.storage.put(key, data, target.describe("snapshot"))
+    for snapshot in plan.made:
+        first = passage.source.read_snapshot(plan.first_id)
+        log = rebuild_log(uncached(passage.source), first, snapshot)
+        target.write_transaction_log(log)
+        target.write_snapshot(snapshot)
+    target.storage.flush()
+
+
+def _forget(passage: Passage, lists: Sequence[ChunkList]) -> None:
+    keys = [passage.target.layout.chunk_key(each.file) for each in lists if each.file is not None]
+    if keys:
+        with suppress(StorageError):
+            passage.target.storage.delete_many(keys)
+
+
+_DAY = 24 * 3600 * 10**9
+"""Of nanoseconds; a sweep of garbage takes no longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What was asked for."""
+
+    source: Storage
+    target: Storage
+    choice: Choice
+    group: str
+    job: Job
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of it."""
+
+    moved: Moved
+    new_snapshots: int
+    has_changed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """Objects first, then the state."""
+
+    start: Start
+    protocol: CommitProtocol
+    part: Part
+    guard: Guard
+    spark: SparkSession | None
+    run_on: RunOn
+
+    def run(self) -> Outcome:
+        """Copy what is missing, and let the target say so."""
+        target = self._open_target()
+        before = None if target is None else read_state(target)
+        if before is not None:
+            self.guard.refuse_others(before)
+        assets = Assets(self.start.target, self.protocol.dialect)
+        passage = Passage(self.protocol.assets, assets, has_nothing(assets))
+        # Where no repository is, nobody collects garbage.
+        storage, id = self.start.target, self.start.job.id
+        with nullcontext() if target is None else leased(storage, id, "copy") as lease:
+            if target is not None:
+                refuse_same_place(self.start.source, storage, id)
+            return self._move(passage, target, before, lease)
+
+    def _move(
+        self,
+        passage: Passage,
+        target: CommitProtocol | None,
+        before: RepoInfo | None,
+        lease: Lease | None,
+    ) -> Outcome:
+        plan = plan_copy(passage, self.part, before)
+        moved = move_objects(self._choose_runner, passage, plan)
+        collected_at = 0 if before is None else newest_collection(before)
+        if before is not None and collected_at > read_clock() - _DAY:
+            # Its sweep may not have ended when the objects were looked for.
+            passage = replace(passage, is_empty=False)
+            again = move_objects(self._choose_runner, passage, plan)
+            moved = replace(moved, copied=moved.copied + again.copied)
+        self.start.job.refuse_if_cancelled()
+        if lease is not None:
+            lease.refuse_if_lost()
+        has_changed = self._land(passage.target, target, before, collected_at)
+        return Outcome(moved, len(plan.new_snapshots), has_changed)
+
+    def _choose_runner(self, is_small: bool) -> Runner:
+        storages = (self.start.source, self.start.target)
+        # Tasks elsewhere must reach both.
+        near = next((each for each in storages if isinstance(each, MemoryStorage)), storages[0])
+        job = self.start.job
+        return choose_runner(self.spark, job, self.run_on, near, is_small=is_small)
+
+    def _open_target(self) -> CommitProtocol | None:
+        if detect_dialect(self.start.target) is None:
+            return None
+        return open_protocol(self.start.target)
+
+    def _land(
+        self,
+        assets: Assets,
+        target: CommitProtocol | None,
+        before: RepoInfo | None,
+        collected_at: int,
+    ) -> bool:
+        wanted = self.part.info
+        if self.protocol.dialect is not Dialect.V2:
+            landing = target or make_protocol(assets, self.protocol)
+            return write_refs(landing, self.protocol, wanted, before)
+        if target is None:
+            create_repo_info(assets, wanted, self.guard)
+            return True
+        assert isinstance(target, V2Protocol)
+        return update_repo_info(target, wanted, self.guard, collected_at)
+
+
+_MOST_ATTEMPTS = 5
+
+
+def copy(
+    spark: SparkSession | None,
+    source: AnyPlace,
+    target: AnyPlace,
+    *,
+    branches: Sequence[str] | None = None,
+    tags: Sequence[str] | None = None,
+    group: str | None = None,
+    last: int | None = None,
+    shallow: bool = False,
+    incremental: bool = True,
+    job: Job | None = None,
+    run_on: RunOn = "auto",
+) -> CopyReport:
+    """Copy a repository to another place, or bring an earlier copy up to date.
+
+    Snapshots, manifests, transaction logs and chunks keep their names and bytes. `branches` and `tags`
+    choose refs, `last` keeps so many snapshots of each branch; `shallow` keeps the tips only, and no
+    tags but those that are named. `group` copies a part of the hierarchy, as one snapshot a branch.
+    With `incremental=False` a target that has a repository is refused.
+
+    Raises AlreadyExistsError where another repository is, ConflictError where somebody else has
+    written to the copy, InvalidInputError where other things are or the generations differ.
+    """
+    if shallow and last is not None:
+        raise InvalidInputError("a shallow copy has one snapshot of each branch: leave last= out")
+    if group is not None and (tags or last is not None):
+        raise InvalidInputError("a part has one snapshot of each branch: leave last= and tags= out")
+    kept_tags = () if tags is None and shallow else tags
+    choice = Choice(
+        None if branches is None else tuple(branches),
+        None if kept_tags is None else tuple(kept_tags),
+        1 if shallow else last,
+    )
+    started = Start(
+        find_storage(source), find_storage(target), choice, path_of(group or ROOT), job or Job()
+    )
+    try:
+        return _copy(started, spark, run_on, incremental=incremental)
+    finally:
+        started.job.end()
+
+
+def _copy(
+    start: Start, spark: SparkSession | None, run_on: RunOn, *, incremental: bool
+) -> CopyReport:
+    began = time.monotonic()
+    protocol = open_protocol(start.source)
+    state = read_state(protocol)
+    wanted = choose(state, start.choice)
+    part = Part(wanted, {})
+    if start.group != ROOT:
+        is_named = start.choice.branches is not None
+        part = take_part(protocol.assets, wanted, start.group, is_named=is_named)
+    refuse_target(start.target, protocol.dialect, incremental=incremental)
+    guard = Guard(
+        state, name_place(start.source), start.group, _Known(protocol, state, start.group)
+    )
+    outcome = _try(Attempt(start, protocol, part, guard, spark, run_on))
+    copied, tally = outcome.moved.copied, start.job.tally
+    return CopyReport(
+        outcome.has_changed, tuple(sorted(part.info.branches)), tuple(sorted(part.info.tags)),
+        len(part.info.snapshots), outcome.new_snapshots, copied.objects, copied.bytes,
+        copied.present, outcome.moved.ran_on, tally.tasks, tally.retries,
+        time.monotonic() - began, start.job.id, find_application_id(spark),
+    )  # fmt: skip
+
+
+def _try(attempt: Attempt) -> Outcome:
+    for _ in range(_MOST_ATTEMPTS):
+        try:
+            return attempt.run()
+        except CollectedMeanwhileError:
+            continue
+    raise ConflictError(
+        message=f"garbage was collected at the target {_MOST_ATTEMPTS} times while it was copied to",
+        kind="update-attempts-exhausted",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """Whether the source has a snapshot, or made it for the part that is copied."""
+
+    protocol: CommitProtocol
+    state: RepoInfo
+    group: str
+
+    def __call__(self, id: SnapshotId) -> bool:
+        if self.group != ROOT:
+            return id in self.state.snapshots or any(
+                derive_id(each, self.group) == id for each in self.state.snapshots
+            )
+        return id in self.state.snapshots or is_written(self.protocol, id)

@@ -1,0 +1,302 @@
+"""Export a version as a plain Zarr hierarchy: chunks first, then metadata."""
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from frazil.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    NodeNotFoundError,
+    ObjectExistsError,
+)
+from frazil.format.chunk_table import ChunkTable
+from frazil.format.ids import ManifestId
+from frazil.format.snapshot import Node
+from frazil.maintenance.reachability import pack
+from frazil.repository.locate import authorize as authorize_containers
+from frazil.repository.session import Session
+from frazil.repository.store_io import read_ref, ref_size
+from frazil.repository.view import manifests_of
+from frazil.spark.job import Copied, ExportReport, Job
+from frazil.spark.regions import LEAST_TASK_BYTES, path_of
+from frazil.spark.runtime import find_application_id
+from frazil.spark.transaction import AnyRepository, RunOn, choose_runner, find_repository
+from frazil.spark.transfer.copy_objects import find_size
+from frazil.spark.transfer.copy_plan import AnyPlace, find_storage
+from frazil.storage.interface import Storage
+from frazil.storage.memory import MemoryStorage
+
+METADATA = "zarr.json"
+Document = dict[str, Any]
+"""Metadata, decoded."""
+GROUP = b'{"zarr_format":3,"node_type":"group","attributes":{}}'
+"""The metadata of a group that nobody has said anything about."""
+DEFAULT_ENCODING: Mapping[str, Any] = {"name": "default", "configuration": {"separator": "/"}}
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkKeys:
+    """How coordinates become the keys of an array's chunks."""
+
+    prefix: str
+    """Of the array: empty, or with a slash at its end."""
+    separator: str
+    is_default: bool
+    """Whether keys begin with a `c`, as those of Zarr V2 don't."""
+
+    def spell(self, coordinate: Sequence[int]) -> str:
+        """The key of a chunk."""
+        parts = list(map(str, coordinate))
+        if self.is_default:
+            return self.prefix + self.separator.join(["c", *parts])
+        return self.prefix + (self.separator.join(parts) or "0")
+
+    def parse(self, key: str, axes: int) -> tuple[int, ...] | None:
+        """The coordinate of a chunk, if it is the key of one."""
+        parts = key.removeprefix(self.prefix).split(self.separator)
+        if self.is_default and axes:
+            parts = parts[1:]
+        if len(parts) != axes or not all(each.isascii() and each.isdigit() for each in parts):
+            return None
+        coordinate = tuple(map(int, parts))
+        return coordinate if self.spell(coordinate) == key else None
+
+
+def find_keys(document: Mapping[str, Any], prefix: str) -> ChunkKeys:
+    """The keys of an array by its `zarr.json`; raises InvalidInputError for an unknown encoding."""
+    encoding = document.get("chunk_key_encoding", DEFAULT_ENCODING)
+    if isinstance(encoding, str):
+        encoding = {"name": encoding}
+    name = encoding.get("name")
+    if name not in ("default", "v2"):
+        raise InvalidInputError(f"{prefix}: the chunk key encoding {name!r} is not known")
+    usual = "/" if name == "default" else "."
+    separator = encoding.get("configuration", {}).get("separator", usual)
+    return ChunkKeys(prefix, str(separator), name == "default")
+
+
+def folder_of(path: str, root: str) -> str:
+    """What the keys of a node begin with in a hierarchy whose root is a node: '' or 'a/b/'."""
+    below = path[len(root.rstrip("/")) :].strip("/")
+    return f"{below}/" if below else ""
+
+
+def consolidate(nodes: Mapping[str, bytes]) -> bytes:
+    """The metadata of a root with that of all nodes below in it, by their folders; '' is the root."""
+    root: dict[str, Any] = json.loads(nodes[""])
+    below = {
+        folder.rstrip("/"): json.loads(data) for folder, data in sorted(nodes.items()) if folder
+    }
+    kind = {"kind": "inline", "must_understand": False, "metadata": below}
+    return encode_document({**root, "consolidated_metadata": kind})
+
+
+def count_chunk_bytes(document: Mapping[str, Any]) -> int:
+    """About how many bytes a chunk of an array has when it is not compressed."""
+    items = 1
+    for size in document.get("chunk_grid", {}).get("configuration", {}).get("chunk_shape", ()):
+        items *= size if isinstance(size, int) else 1
+    digits = "".join(each for each in str(document.get("data_type")) if each.isdigit())
+    return items * max(int(digits[:3] or 64) // 8, 1)
+
+
+def encode_document(document: Mapping[str, Any]) -> bytes:
+    """Metadata as it is stored."""
+    return json.dumps(document).encode()
+
+
+MARK = ".frazil-export.json"
+_AT_ONCE = 8
+"""Chunks that a task has in memory."""
+_MOST_ROWS = 1_000
+"""Chunks of a part."""
+_UNKNOWN_ROWS = 10_000
+
+
+def export_zarr(
+    spark: SparkSession | None,
+    repo: AnyRepository,
+    target: AnyPlace,
+    *,
+    branch: str | None = None,
+    tag: str | None = None,
+    snapshot: str | None = None,
+    group: str = "/",
+    zarr_format: int = 3,
+    consolidated: bool = False,
+    authorize: Sequence[str] = (),
+    job: Job | None = None,
+    run_on: RunOn = "auto",
+) -> ExportReport:
+    """Write a version of a repository, or a group of it, as a plain Zarr V3 hierarchy.
+
+    Chunks are copied without decoding them, inline and virtual ones, too; those that are not there
+    stay missing. `authorize` names the containers whose virtual chunks may be read, as
+    `open_session` does. The version is that of `main` unless a branch, a tag or a snapshot is named.
+
+    Raises AlreadyExistsError where something is that no export of the same version has left.
+    """
+    if zarr_format != 3:
+        raise InvalidInputError(f"zarr_format is {zarr_format}: only hierarchies of 3 are written")
+    job = job or Job()
+    opened = authorize_containers(find_repository(repo), authorize)
+    if (branch, tag, snapshot) == (None, None, None):
+        branch = "main"
+    session = opened.readonly_session(branch, tag=tag, snapshot_id=snapshot)
+    export = _Export(session, path_of(group), find_storage(target), job)
+    try:
+        return _export(export, spark, run_on, consolidated=consolidated)
+    finally:
+        job.end()
+
+
+@dataclass(frozen=True, slots=True)
+class _Export:
+    session: Session
+    root: str
+    target: Storage
+    job: Job
+
+    def nodes(self) -> list[Node]:
+        """What is exported; raises NodeNotFoundError where nothing is."""
+        found = list(self.session.state.view.descendants(self.root))
+        if not found:
+            raise NodeNotFoundError(f"there is no node at {self.root!r}")
+        return found
+
+
+def _export(
+    export: _Export, spark: SparkSession | None, run_on: RunOn, *, consolidated: bool
+) -> ExportReport:
+    began, nodes = time.monotonic(), export.nodes()
+    parts = [part for node in nodes for part in _plan_parts(export, node)]
+    has_begun = _mark(export)
+    groups = pack(parts, [part.bytes for part in parts], LEAST_TASK_BYTES)
+    storage = export.session.state.assets.storage
+    near = export.target if isinstance(export.target, MemoryStorage) else storage
+    runner = choose_runner(spark, export.job, run_on, near, is_small=len(groups) <= 1)
+    export.job.expect("exporting", chunks=sum(part.rows for part in parts))
+    task = ExportChunks(export.session, export.target, has_begun)
+    copied = sum(runner.run("exporting", task, groups), Copied())
+    export.job.refuse_if_cancelled()
+    _write_metadata(export, nodes, consolidated=consolidated)
+    tally = export.job.tally
+    arrays = sum(node.array is not None for node in nodes)
+    return ExportReport(
+        str(export.session.snapshot_id), len(nodes) - arrays, arrays, copied.objects, copied.bytes,
+        copied.present, runner.name, tally.tasks, tally.retries, time.monotonic() - began,
+        export.job.id, find_application_id(spark),
+    )  # fmt: skip
+
+
+# Chunks
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some chunks of an array: those of a manifest, from one row to another."""
+
+    path: str
+    keys: ChunkKeys
+    manifest_id: ManifestId
+    start: int
+    stop: int | None
+    """None for all that are left."""
+    rows: int
+    bytes: int
+    """About."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportChunks:
+    """Copies chunks out of a repository: a task."""
+
+    session: Session
+    target: Storage
+    has_begun: bool
+    """Whether some may be there already."""
+
+    def __call__(self, parts: Sequence[Part]) -> Copied:
+        """Copy the chunks of some parts, and make them last."""
+        copied = sum(map(self._export, parts), Copied())
+        self.target.flush()
+        return copied
+
+    def _export(self, part: Part) -> Copied:
+        view = self.session.state.view
+        node, array = view.get_array(part.path)
+        grid = tuple((0, each.num_chunks) for each in array.shape)
+        table = view.assets.read_manifest(part.manifest_id).table(node.id, len(grid)).select(grid)
+        stop = len(table) if part.stop is None else min(part.stop, len(table))
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            copied = pool.map(partial(self._copy, part.keys, table), range(part.start, stop))
+            return sum(copied, Copied())
+
+    def _copy(self, keys: ChunkKeys, table: ChunkTable, row: int) -> Copied:
+        key, ref = keys.spell(table.coordinates[row].tolist()), table.ref(row)
+        if self.has_begun and find_size(self.target, key) == ref_size(ref):
+            return Copied(present=1)
+        data = read_ref(self.session.state, ref)
+        self.target.put(key, data)
+        return Copied(1, len(data))
+
+
+def _plan_parts(export: _Export, node: Node) -> Iterator[Part]:
+    if node.array is None:
+        return
+    view = export.session.state.view
+    document = json.loads(node.user_data)
+    keys = find_keys(document, folder_of(node.path, export.root))
+    size = count_chunk_bytes(document)
+    step = max(1, min(_MOST_ROWS, LEAST_TASK_BYTES // max(size, 1)))
+    counts = {info.id: info.num_chunk_refs for info in view.snapshot.manifest_files}
+    for ref in manifests_of(node.array, view.assets.dialect):
+        count = counts.get(ref.id) or _UNKNOWN_ROWS
+        for start in range(0, count, step):
+            is_last = start + step >= count
+            rows = min(step, count - start)
+            yield Part(
+                node.path, keys, ref.id, start, None if is_last else start + step, rows, rows * size
+            )
+
+
+# Metadata
+
+
+def _mark(export: _Export) -> bool:
+    """Claim the target; whether an earlier export of the same version had."""
+    wanted = {"snapshot": str(export.session.snapshot_id), "group": export.root}
+    others = (info.key for info in export.target.list() if info.key != MARK)
+    first = next(others, None)
+    if first is not None and find_size(export.target, MARK) is None:
+        raise AlreadyExistsError(
+            f"an export needs a place where nothing is, and there is {first!r}"
+        )
+    with suppress(ObjectExistsError):
+        export.target.create(MARK, json.dumps(wanted).encode())
+        return False
+    if json.loads(bytes(export.target.get(MARK))) != wanted:
+        raise AlreadyExistsError(
+            "an export of another version was begun at the target: delete what it left, or export"
+            " to another place"
+        )
+    return True
+
+
+def _write_metadata(export: _Export, nodes: Sequence[Node], *, consolidated: bool) -> None:
+    documents = {"": GROUP} | {folder_of(n.path, export.root): n.user_data for n in nodes}
+    if consolidated and nodes[0].array is None:
+        documents[""] = consolidate(documents)
+    # The root, which makes it a hierarchy, is the first of all.
+    for folder, data in reversed(documents.items()):
+        export.target.put(folder + METADATA, data)
+    export.target.flush()
+    export.target.delete_many([MARK])

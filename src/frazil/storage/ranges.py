@@ -1,0 +1,218 @@
+"""Read ranges of objects: coalesce near ones, share requests, keep blocks."""
+
+import asyncio
+import io
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from frazil.errors import ObjectRangeError
+from frazil.storage.interface import Buffer, ByteRange
+
+COALESCED_GAP_BYTES = 1024 * 1024
+"""Reading this much for nothing is cheaper than another request."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRead:
+    """One request, and which of the wanted ranges it answers."""
+
+    start: int
+    end: int
+    members: tuple[int, ...]
+
+
+def plan_reads(
+    ranges: Sequence[ByteRange], gap_bytes: int = COALESCED_GAP_BYTES
+) -> list[PlannedRead]:
+    """Requests that together hold every range; ranges less than a gap apart share one."""
+    planned: list[tuple[int, int, list[int]]] = []
+    for index in sorted(range(len(ranges)), key=lambda index: ranges[index].start):
+        start, end = ranges[index].start, ranges[index].end
+        if planned and start - planned[-1][1] < gap_bytes:
+            first, last, members = planned[-1]
+            members.append(index)
+            planned[-1] = (first, max(last, end), members)
+        else:
+            planned.append((start, end, [index]))
+    return [PlannedRead(start, end, tuple(members)) for start, end, members in planned]
+
+
+Seen = TypeVar("Seen")
+Answer = tuple[Buffer, Seen]
+"""The bytes of a range, and what the object was when they were read."""
+Read = Callable[[str, ByteRange], Awaitable[Answer[Seen]]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish(Generic[Seen]):
+    range: ByteRange
+    answer: "asyncio.Future[Answer[Seen]]"
+
+
+class Gathering(Generic[Seen]):
+    """Collects reads until the event loop has run what is ready, and makes few requests of them."""
+
+    def __init__(self, read: Read[Seen]) -> None:
+        self._read = read
+        self._wishes: dict[tuple[asyncio.AbstractEventLoop, str], list[_Wish[Seen]]] = {}
+        # An event loop forgets tasks that nobody holds.
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def get(self, key: str, range: ByteRange) -> Answer[Seen]:
+        """A range of an object."""
+        loop = asyncio.get_running_loop()
+        wish: _Wish[Seen] = _Wish(range, loop.create_future())
+        waiting = self._wishes.setdefault((loop, key), [])
+        waiting.append(wish)
+        if len(waiting) == 1:
+            loop.call_soon(self._begin, loop, key)
+        return await wish.answer
+
+    def _begin(self, loop: asyncio.AbstractEventLoop, key: str) -> None:
+        encoding_options = [
+            wish for wish in self._wishes.pop((loop, key)) if not wish.answer.done()
+        ]
+        for plan in plan_reads([wish.range for wish in encoding_options]):
+            members = [encoding_options[number] for number in plan.members]
+            task = loop.create_task(self._fulfil(key, plan, members))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+            _end_when_unwanted(task, members)
+
+    async def _fulfil(
+        self, key: str, plan: PlannedRead, encoding_options: list[_Wish[Seen]]
+    ) -> None:
+        try:
+            data, seen = await self._read(key, ByteRange(plan.start, plan.end))
+        except ObjectRangeError as error:
+            await self._fulfil_apart(key, encoding_options, error)
+            return
+        except asyncio.CancelledError:
+            for wish in encoding_options:
+                wish.answer.cancel()
+            raise
+        except Exception as error:
+            # Raised by those who wait for an answer: nobody waits for this task.
+            for wish in encoding_options:
+                _fail(wish, error)
+            return
+        view = memoryview(data)
+        for wish in encoding_options:
+            start, end = wish.range.start - plan.start, wish.range.end - plan.start
+            if not wish.answer.done():
+                wish.answer.set_result((view[start:end], seen))
+
+    async def _fulfil_apart(
+        self, key: str, encoding_options: list[_Wish[Seen]], error: ObjectRangeError
+    ) -> None:
+        """One by one: a range outside of the object must not spoil the ones inside."""
+        if len(encoding_options) == 1:
+            _fail(encoding_options[0], error)
+            return
+        for wish in encoding_options:
+            plan = PlannedRead(wish.range.start, wish.range.end, (0,))
+            await self._fulfil(key, plan, [wish])
+
+
+def _fail(wish: _Wish[Seen], error: Exception) -> None:
+    if not wish.answer.done():
+        wish.answer.set_exception(error)
+
+
+def _end_when_unwanted(task: "asyncio.Task[None]", encoding_options: list[_Wish[Seen]]) -> None:
+    """Cancel a read when all who waited for it have given up."""
+    waiting = len(encoding_options)
+
+    def leave(_: "asyncio.Future[Answer[Seen]]") -> None:
+        nonlocal waiting
+        waiting -= 1
+        if not waiting:
+            task.cancel()
+
+    for wish in encoding_options:
+        wish.answer.add_done_callback(leave)
+
+
+ReadRange = Callable[[int, int], bytes]
+"""The bytes from a start to an end."""
+
+BLOCK_BYTES = 128 << 10
+_MOST_BLOCKS = 32
+"""So many are asked for at once, where a file is read on and on."""
+_SMALL_FILE_BLOCKS = 8
+"""A file that has no more is read as a whole."""
+
+
+class BlockFile(io.RawIOBase):
+    """Bytes of a file, of which the start is known already."""
+
+    def __init__(self, read_range: ReadRange, size_bytes: int, start: bytes = b"") -> None:
+        super().__init__()
+        self._read_range = read_range
+        self._size = size_bytes
+        self._position = 0
+        self._blocks: dict[int, bytes] = {}
+        self._keep(0, start)
+        self._next = len(self._blocks)
+        self._ahead = 1
+        self.failure: Exception | None = None
+        """Why the last bytes that were asked for did not come."""
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def seekable(self) -> bool:
+        """It is."""
+        return True
+
+    def tell(self) -> int:
+        """Where the next bytes come from."""
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        """Go elsewhere."""
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = max(0, base + offset)
+        return self._position
+
+    def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override]
+        """Fill a buffer, or as much of it as there is."""
+        view = memoryview(buffer).cast("B")
+        done = 0
+        while done < len(view) and self._position < self._size:
+            number, inside = divmod(self._position, BLOCK_BYTES)
+            part = self._block(number)[inside : inside + len(view) - done]
+            view[done : done + len(part)] = part
+            done += len(part)
+            self._position += len(part)
+        return done
+
+    def _block(self, number: int) -> bytes:
+        if number not in self._blocks:
+            self._fetch(number)
+        return self._blocks[number]
+
+    def _fetch(self, number: int) -> None:
+        last = -(-self._size // BLOCK_BYTES)
+        self._ahead = min(2 * self._ahead, _MOST_BLOCKS) if number == self._next else 1
+        count = last if last <= _SMALL_FILE_BLOCKS else self._ahead
+        self._next = min(number + count, last)
+        start, end = number * BLOCK_BYTES, min(self._next * BLOCK_BYTES, self._size)
+        try:
+            data = self._read_range(start, end)
+        except Exception as error:
+            self.failure = error
+            raise
+        if len(data) != end - start:
+            raise OSError(f"{end - start} bytes were asked for, and {len(data)} came")
+        self._keep(number, data)
+
+    def _keep(self, number: int, data: bytes) -> None:
+        """Keep the whole blocks of some bytes, and the last one of the file."""
+        for start in range(0, len(data), BLOCK_BYTES):
+            block = data[start : start + BLOCK_BYTES]
+            at = number * BLOCK_BYTES + start
+            if len(block) == BLOCK_BYTES or at + len(block) == self._size:
+                self._blocks[at // BLOCK_BYTES] = block

@@ -1,0 +1,254 @@
+"""Objects that others wrote and may change: every response is checked before its bytes are used."""
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Protocol, cast
+
+import obstore
+from obstore.store import ObjectStore
+
+from frazil.async_names import run_together
+from frazil.credentials import (
+    AnyCredential,
+    AnyS3Credential,
+    Credentials,
+    GcsCredentials,
+    S3Credentials,
+)
+from frazil.errors import ObjectRangeError, StorageError
+from frazil.storage import disk
+from frazil.storage.clients import Clients, Diagnosis, Failure
+from frazil.storage.connections import (
+    AzureConnection,
+    Connection,
+    GcsConnection,
+    Headers,
+    HttpConnection,
+    Purpose,
+    S3Connection,
+    require_endpoint,
+)
+from frazil.storage.interface import (
+    Buffer,
+    ByteRange,
+    StorageSettings,
+    resolve_range,
+    resolve_settings,
+)
+from frazil.storage.object_store import check_length, split_range
+from frazil.storage.ranges import Gathering
+from frazil.storage.store_config import AnyObjectStoreConfig, ObjectStoreConfig, S3Options
+
+_WORTH_A_THREAD_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What an object was when it was read."""
+
+    e_tag: str | None
+    modified_at: datetime
+
+
+Check = Callable[[Observed], None]
+"""Raises where the object is not the one that is meant."""
+
+
+class ForeignObjects(Protocol):
+    """A place with objects of others."""
+
+    def get(self, key: str, range: ByteRange, check: Check) -> Buffer:
+        """Bytes of an object that passes the check; raises StorageError, or what the check raises."""
+
+    async def get_async(self, key: str, range: ByteRange, check: Check) -> Buffer:
+        """`get` for an event loop."""
+
+
+class ForeignStore:
+    """Objects in an object store, which is opened on first use."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._settings = resolve_settings(StorageSettings())
+        self._clients = Clients(connection, self._settings)
+        self._gathering = Gathering(self._read_async)
+
+    def get(self, key: str, range: ByteRange, check: Check) -> Buffer:
+        if range.start == range.end:
+            return b""
+        pieces = split_range(range, self._settings)
+        if not pieces:
+            return self._get_piece(key, range, check)
+        with ThreadPoolExecutor(len(pieces)) as pool:
+            return b"".join(pool.map(lambda piece: self._get_piece(key, piece, check), pieces))
+
+    async def get_async(self, key: str, range: ByteRange, check: Check) -> Buffer:
+        if range.start == range.end:
+            return b""
+        data, observed = await self._gathering.get(key, range)
+        for each in observed:
+            check(each)
+        return data
+
+    async def _read_async(self, key: str, range: ByteRange) -> tuple[Buffer, list[Observed]]:
+        """A range, with what the object was each time that a piece of it was read."""
+        observed: list[Observed] = []
+        pieces = split_range(range, self._settings)
+        if not pieces:
+            return await self._get_piece_async(key, range, observed.append), observed
+        parts = await run_together(
+            self._get_piece_async(key, piece, observed.append) for piece in pieces
+        )
+        return b"".join(parts), observed
+
+    def _get_piece(self, key: str, range: ByteRange, check: Check) -> Buffer:
+        outcome = self._clients.attempt(Purpose.READ, lambda store: _fetch(store, key, range))
+        return _judge(outcome, key, range, check)
+
+    async def _get_piece_async(self, key: str, range: ByteRange, check: Check) -> Buffer:
+        outcome = await self._clients.attempt_async(
+            Purpose.READ, lambda store: _fetch_async(store, key, range)
+        )
+        return _judge(outcome, key, range, check)
+
+
+class ForeignFiles:
+    """Files by their path without the slash at its start.
+
+    Their etag is the one that obstore gives to files.
+    """
+
+    def get(self, key: str, range: ByteRange, check: Check) -> Buffer:
+        path = f"/{key}"
+        try:
+            descriptor, status = disk.open_file(path)
+        except OSError as error:
+            raise disk.translate(error, path) from error
+        try:
+            check(_observe_file(status))
+            start, end = resolve_range(range, status.st_size, path)
+            return disk.read_at(descriptor, start, end - start)
+        except OSError as error:
+            raise disk.translate(error, path) from error
+        finally:
+            os.close(descriptor)
+
+    async def get_async(self, key: str, range: ByteRange, check: Check) -> Buffer:
+        if range.end - range.start < _WORTH_A_THREAD_BYTES:
+            return self.get(key, range, check)
+        return await asyncio.to_thread(self.get, key, range, check)
+
+
+_Answer = tuple[Buffer, Mapping[str, Any]]
+
+
+def _fetch(store: ObjectStore, key: str, range: ByteRange) -> _Answer:
+    result = obstore.get(store, key, options={"range": (range.start, range.end)})
+    meta = cast("Mapping[str, Any]", result.meta)
+    return memoryview(result.bytes()), meta
+
+
+async def _fetch_async(store: ObjectStore, key: str, range: ByteRange) -> _Answer:
+    result = await obstore.get_async(store, key, options={"range": (range.start, range.end)})
+    meta = cast("Mapping[str, Any]", result.meta)
+    return memoryview(await result.bytes_async()), meta
+
+
+def _judge(outcome: _Answer | Diagnosis, key: str, range: ByteRange, check: Check) -> Buffer:
+    if isinstance(outcome, Diagnosis):
+        if outcome.failure is Failure.RANGE:
+            raise ObjectRangeError(f"{key!r} has no bytes from {range.start} on")
+        raise outcome.to_error("read", key)
+    data, meta = outcome
+    check(Observed(meta["e_tag"], meta["last_modified"]))
+    return check_length(data, key, range)
+
+
+def _observe_file(status: os.stat_result) -> Observed:
+    microseconds = status.st_mtime_ns // 1000
+    return Observed(
+        f'"{status.st_ino:x}-{microseconds:x}-{status.st_size:x}"',
+        datetime.fromtimestamp(status.st_mtime_ns // 10**9, UTC),
+    )
+
+
+_NO_HEADERS = Headers()
+_TIGRIS_ENDPOINT = "https://t3.storage.dev"
+_ACCOUNT_NAMES = ("account", "account_name", "azure_storage_account_name")
+
+
+def connect_bucket(
+    config: AnyObjectStoreConfig, bucket: str, credential: AnyCredential | None
+) -> Connection:
+    """How to reach a bucket; raises StorageError where the credential is of another kind of store.
+
+    Without a credential S3 is asked as its options say or as the environment does, and Google
+    anonymously; Azure wants one.
+    """
+    match config, credential:
+        case (
+            (ObjectStoreConfig.S3(options) | ObjectStoreConfig.S3Compatible(options)),
+            (None | Credentials.S3()),
+        ):
+            return _connect_s3(options, bucket, credential, "S3")
+        case ObjectStoreConfig.Tigris(options), (None | Credentials.S3()):
+            endpoint = options.endpoint_url or _TIGRIS_ENDPOINT
+            return _connect_s3(
+                replace(options, endpoint_url=endpoint), bucket, credential, "Tigris"
+            )
+        case ObjectStoreConfig.Gcs(opts), None:
+            return GcsConnection(bucket, "", GcsCredentials.Anonymous(), _spell(opts))
+        case ObjectStoreConfig.Gcs(opts), Credentials.Gcs(given):
+            return GcsConnection(bucket, "", given, _spell(opts))
+        case ObjectStoreConfig.Azure(opts), Credentials.Azure(given):
+            account, rest = _split_account(_spell(opts))
+            return AzureConnection(account, bucket, "", given, rest)
+    raise mismatch(config, credential)
+
+
+def connect_server(
+    config: AnyObjectStoreConfig, base_url: str, credential: AnyCredential | None
+) -> Connection:
+    """How to reach a web server; raises StorageError where the credential is of another kind."""
+    match config, credential:
+        case ObjectStoreConfig.Http(opts, headers), (None | Credentials.HttpAccess()):
+            require_endpoint("server", base_url)
+            return HttpConnection(base_url, dict(opts or {}), Headers(read=dict(headers or {})))
+    raise mismatch(config, credential)
+
+
+def mismatch(config: AnyObjectStoreConfig, credential: AnyCredential | None) -> StorageError:
+    """What to say about a credential that is of another kind of store."""
+    given = "no credential" if credential is None else f"a {type(credential).__qualname__}"
+    return StorageError(f"{given} does not give access to {type(config).__qualname__}")
+
+
+def _connect_s3(
+    options: S3Options, bucket: str, credential: Credentials.S3 | None, kind: str
+) -> S3Connection:
+    given: AnyS3Credential = S3Credentials.FromEnv()
+    if credential is not None:
+        # A credential that was given says more than the configuration that anybody may have written.
+        given, options = credential.credentials, replace(options, anonymous=False)
+    return S3Connection(bucket, "", options, given, _NO_HEADERS, kind)
+
+
+def _spell(opts: Mapping[str, str] | None) -> dict[str, str]:
+    """Options by names in small letters, which obstore takes for the same.
+
+    An endpoint without encryption, which nobody names by mistake, is allowed.
+    """
+    given = {name.lower(): value for name, value in (opts or {}).items()}
+    if any(value.startswith("http://") for value in given.values()):
+        given.setdefault("allow_http", "true")
+    return given
+
+
+def _split_account(opts: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    account = next((opts[name] for name in _ACCOUNT_NAMES if name in opts), None)
+    if account is None:
+        raise StorageError("the configuration of Azure names no account", kind="storage-config")
+    return account, {name: opts[name] for name in opts if name not in _ACCOUNT_NAMES}

@@ -1,0 +1,502 @@
+"""Storages over other storages: counting, latency, faults, read-only, prefixed."""
+
+import asyncio
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from enum import Enum, StrEnum
+from typing import Protocol, TypeVar, cast
+
+from frazil.display import Item
+from frazil.errors import ReadOnlyError, StorageTimeoutError, ThrottledError
+from frazil.storage.interface import (
+    NO_OPTIONS,
+    Buffer,
+    DeleteReport,
+    ObjectInfo,
+    PutOptions,
+    Range,
+    Storage,
+    StorageSettings,
+    Version,
+    Versioned,
+    validate_key,
+)
+
+T = TypeVar("T")
+
+
+class Verb(StrEnum):
+    """What can be asked of a storage. The asynchronous forms are the same verbs."""
+
+    GET = "get"
+    GET_MANY = "get_many"
+    GET_RANGES = "get_ranges"
+    GET_VERSIONED = "get_versioned"
+    HEAD = "head"
+    LIST = "list"
+    PUT = "put"
+    CREATE = "create"
+    REPLACE = "replace"
+    COPY = "copy"
+    DELETE_MANY = "delete_many"
+    FLUSH = "flush"
+
+    @property
+    def is_write(self) -> bool:
+        """Whether it changes what the storage holds."""
+        return self in _WRITES
+
+    @property
+    def reads_bytes(self) -> bool:
+        """Whether its answer has bytes of objects."""
+        return self in _BYTE_READS
+
+
+_WRITES = (Verb.PUT, Verb.CREATE, Verb.REPLACE, Verb.COPY, Verb.DELETE_MANY)
+_BYTE_READS = (Verb.GET, Verb.GET_MANY, Verb.GET_RANGES, Verb.GET_VERSIONED)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked for: of which keys (the prefix, of a list), with how many bytes."""
+
+    verb: Verb
+    keys: tuple[str, ...]
+    size_bytes: int = 0
+
+
+class Finish(Protocol):
+    """What to do with an answer."""
+
+    def __call__(self, answer: T, /) -> T:
+        """The answer that is given instead."""
+
+
+def give(answer: T) -> T:
+    """The answer as it is."""
+    return answer
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """How a request goes on."""
+
+    delay_seconds: float = 0
+    finish: Finish = give
+
+
+STRAIGHT_ON = Course()
+
+
+class ForwardingStorage(Storage):
+    """Another storage, all or the part of it whose keys start with a prefix."""
+
+    def __init__(self, inner: Storage, prefix: str = "") -> None:
+        self._inner = inner
+        self._prefix = prefix
+        self.concurrency = inner.concurrency
+
+    @property
+    def place(self) -> str:
+        inner = self._inner.place
+        return f"{self._prefix} in {inner}" if self._prefix else inner
+
+    def shown_items(self) -> Iterator[Item]:
+        """Yield the kind of wrapper and what it wraps."""
+        yield Item("type", type(self).__name__.removesuffix("Storage").lower())
+        yield Item("storage", self._inner)
+
+    @property
+    def can_create_safely(self) -> bool:
+        return self._inner.can_create_safely
+
+    @property
+    def is_local(self) -> bool:
+        return self._inner.is_local
+
+    @property
+    def can_replace_safely(self) -> bool:
+        return self._inner.can_replace_safely
+
+    @property
+    def is_read_only(self) -> bool:
+        return self._inner.is_read_only
+
+    @property
+    def is_bucket_root(self) -> bool:
+        return self._inner.is_bucket_root and not self._prefix
+
+    @property
+    def has_encoded_names(self) -> bool:
+        return self._inner.has_encoded_names
+
+    def default_settings(self) -> StorageSettings:
+        return self._inner.default_settings()
+
+    def with_settings(self, settings: StorageSettings) -> Storage:
+        inner = self._inner.with_settings(settings)
+        if inner is self._inner:
+            return self
+        wrapped = copy(self)
+        wrapped._inner = inner
+        return wrapped
+
+    def _begin(self, request: Request) -> Course:
+        """Refuse a request by raising, or say how it goes on."""
+        return STRAIGHT_ON
+
+    # Reading
+
+    def get(self, key: str, range: Range | None = None) -> Buffer:
+        request = Request(Verb.GET, (key,))
+        return self._send(request, lambda: self._inner.get(self._prefix + key, range))
+
+    async def get_async(self, key: str, range: Range | None = None) -> Buffer:
+        request = Request(Verb.GET, (key,))
+        return await self._send_async(
+            request, lambda: self._inner.get_async(self._prefix + key, range)
+        )
+
+    def get_many(self, requests: Sequence[tuple[str, Range | None]]) -> Sequence[Buffer]:
+        request = Request(Verb.GET_MANY, tuple(key for key, _ in requests))
+        inner = [(self._prefix + key, range) for key, range in requests]
+        return self._send(request, lambda: self._inner.get_many(inner))
+
+    def get_ranges(self, key: str, ranges: Sequence[Range]) -> Sequence[Buffer]:
+        request = Request(Verb.GET_RANGES, (key,))
+        return self._send(request, lambda: self._inner.get_ranges(self._prefix + key, ranges))
+
+    def get_versioned(self, key: str) -> Versioned:
+        request = Request(Verb.GET_VERSIONED, (key,))
+        return self._send(request, lambda: self._inner.get_versioned(self._prefix + key))
+
+    def head(self, key: str) -> ObjectInfo:
+        request = Request(Verb.HEAD, (key,))
+        return self._strip(self._send(request, lambda: self._inner.head(self._prefix + key)))
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        request = Request(Verb.LIST, (prefix,))
+        return map(
+            self._strip, self._send(request, lambda: self._inner.list(self._prefix + prefix))
+        )
+
+    def list_between(self, prefix: str, after: str, before: str) -> Iterator[ObjectInfo]:
+        request = Request(Verb.LIST, (prefix,))
+        keys = [self._prefix + key for key in (prefix, after, before)]
+        return map(self._strip, self._send(request, lambda: self._inner.list_between(*keys)))
+
+    def list_sorted(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        request = Request(Verb.LIST, (prefix,))
+        found = self._send(request, lambda: self._inner.list_sorted(self._prefix + prefix))
+        return map(self._strip, found)
+
+    # Writing
+
+    def put(self, key: str, data: Buffer, options: PutOptions = NO_OPTIONS) -> None:
+        request = Request(Verb.PUT, (key,), memoryview(data).nbytes)
+        self._send(request, lambda: self._inner.put(self._prefix + key, data, options))
+
+    async def put_async(self, key: str, data: Buffer, options: PutOptions = NO_OPTIONS) -> None:
+        request = Request(Verb.PUT, (key,), memoryview(data).nbytes)
+        await self._send_async(
+            request, lambda: self._inner.put_async(self._prefix + key, data, options)
+        )
+
+    def create(self, key: str, data: Buffer, options: PutOptions = NO_OPTIONS) -> Version:
+        request = Request(Verb.CREATE, (key,), memoryview(data).nbytes)
+        return self._send(request, lambda: self._inner.create(self._prefix + key, data, options))
+
+    def replace(
+        self, key: str, data: Buffer, version: Version, options: PutOptions = NO_OPTIONS
+    ) -> Version:
+        request = Request(Verb.REPLACE, (key,), memoryview(data).nbytes)
+        return self._send(
+            request, lambda: self._inner.replace(self._prefix + key, data, version, options)
+        )
+
+    def copy(self, source: str, target: str, version: Version | None = None) -> None:
+        request = Request(Verb.COPY, (source, target))
+        self._send(
+            request,
+            lambda: self._inner.copy(self._prefix + source, self._prefix + target, version),
+        )
+
+    def delete_many(self, keys: Iterable[str]) -> DeleteReport:
+        request = Request(Verb.DELETE_MANY, tuple(keys))
+        inner = (self._prefix + key for key in request.keys)
+        report = self._send(request, lambda: self._inner.delete_many(inner))
+        failed = {key.removeprefix(self._prefix): why for key, why in report.failed.items()}
+        return replace(report, failed=failed)
+
+    def flush(self) -> None:
+        self._send(Request(Verb.FLUSH, ()), self._inner.flush)
+
+    def flush_all(self) -> None:
+        self._send(Request(Verb.FLUSH, ()), self._inner.flush_all)
+
+    # How
+
+    def _send(self, request: Request, perform: Callable[[], T]) -> T:
+        course = self._begin(request)
+        if course.delay_seconds:
+            time.sleep(course.delay_seconds)
+        return course.finish(perform())
+
+    async def _send_async(self, request: Request, perform: Callable[[], Awaitable[T]]) -> T:
+        course = self._begin(request)
+        if course.delay_seconds:
+            await asyncio.sleep(course.delay_seconds)
+        return course.finish(await perform())
+
+    def _strip(self, info: ObjectInfo) -> ObjectInfo:
+        return replace(info, key=info.key.removeprefix(self._prefix)) if self._prefix else info
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What was asked for so far, answered or not; of `get_many`, each object is a request."""
+
+    requests: Mapping[Verb, int]
+    bytes_read: int
+    bytes_written: int
+
+    @property
+    def total(self) -> int:
+        """All requests together."""
+        return sum(self.requests.values())
+
+
+class CountingStorage(ForwardingStorage):
+    """Another storage, counted. A pickled one counts anew, for itself."""
+
+    def __init__(self, inner: Storage) -> None:
+        super().__init__(inner)
+        self._lock = threading.Lock()
+        self.reset()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (CountingStorage, (self._inner,))
+
+    @property
+    def counts(self) -> Counts:
+        """The counts of this moment."""
+        with self._lock:
+            return Counts(dict(self._requests), self._bytes_read, self._bytes_written)
+
+    def reset(self) -> None:
+        """Start again from nothing."""
+        with self._lock:
+            self._requests: Counter[Verb] = Counter()
+            self._bytes_read = 0
+            self._bytes_written = 0
+
+    def _begin(self, request: Request) -> Course:
+        with self._lock:
+            self._requests[request.verb] += (
+                len(request.keys) if request.verb is Verb.GET_MANY else 1
+            )
+            self._bytes_written += request.size_bytes
+        return Course(finish=self._count_answer)
+
+    def _count_answer(self, answer: T, /) -> T:
+        with self._lock:
+            self._bytes_read += _size_of(answer)
+        return answer
+
+
+def _size_of(answer: object) -> int:
+    match answer:
+        case bytes() | bytearray() | memoryview():
+            return len(answer)
+        case Versioned(data):
+            return len(data)
+        case list() | tuple():
+            return sum(map(_size_of, answer))
+        case _:
+            return 0
+
+
+class Fault(Enum):
+    """What can go wrong with a request."""
+
+    REFUSE = "refuse"
+    """It is not done, and a ThrottledError says so."""
+    DELAY = "delay"
+    """It is done, later."""
+    LOSE_ANSWER = "lose answer"
+    """It is done, and a StorageTimeoutError hides that."""
+    TRUNCATE = "truncate"
+    """It gives the first half of the bytes, and nothing says so; only of reads."""
+
+
+class FaultPlan(Protocol):
+    """Which requests fail: the same for the same request, whoever asks and when."""
+
+    def find_fault(self, request: Request, number: int) -> Fault | None:
+        """The fault of a request, before which there were `number` others of its verb."""
+
+
+@dataclass(frozen=True, slots=True)
+class RandomFaults:
+    """Each fault at a rate between 0 and 1; the same ones for the same seed."""
+
+    seed: int
+    rates: Mapping[Fault, float]
+
+    def find_fault(self, request: Request, number: int) -> Fault | None:
+        """One fault or none."""
+        chance = random.Random(f"{self.seed} {request.verb} {number}").random()
+        for fault, rate in self.rates.items():
+            chance -= rate
+            if chance < 0:
+                return fault
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptedFaults:
+    """Faults of the requests of a verb, by their number from 0 on."""
+
+    script: Mapping[tuple[Verb, int], Fault]
+
+    def find_fault(self, request: Request, number: int) -> Fault | None:
+        """The one that the script has for it."""
+        return self.script.get((request.verb, number))
+
+
+class FaultyStorage(ForwardingStorage):
+    """Another storage, with faults. A pickled one starts its plan again."""
+
+    def __init__(self, inner: Storage, plan: FaultPlan, *, delay_seconds: float = 0.05) -> None:
+        super().__init__(inner)
+        self._plan = plan
+        self._delay_seconds = delay_seconds
+        self._lock = threading.Lock()
+        self._numbers: Counter[Verb] = Counter()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_restore, (self._inner, self._plan, self._delay_seconds))
+
+    def _begin(self, request: Request) -> Course:
+        with self._lock:
+            number = self._numbers[request.verb]
+            self._numbers[request.verb] += 1
+        match self._plan.find_fault(request, number):
+            case Fault.REFUSE:
+                raise ThrottledError(f"{_name(request)} was refused, as planned")
+            case Fault.DELAY:
+                return Course(self._delay_seconds)
+            case Fault.LOSE_ANSWER:
+                return Course(finish=_losing(request))
+            case Fault.TRUNCATE if request.verb.reads_bytes:
+                return Course(finish=_truncate)
+            case _:
+                return STRAIGHT_ON
+
+
+def _restore(inner: Storage, plan: FaultPlan, delay_seconds: float) -> FaultyStorage:
+    return FaultyStorage(inner, plan, delay_seconds=delay_seconds)
+
+
+def _name(request: Request) -> str:
+    return f"{request.verb} of {', '.join(map(repr, request.keys[:3]))}"
+
+
+def _losing(request: Request) -> Finish:
+    def lose(answer: T, /) -> T:  # noqa: ARG001 (that it is not used is the fault)
+        raise StorageTimeoutError(f"the answer to {_name(request)} got lost, as planned")
+
+    return lose
+
+
+def _truncate(answer: T, /) -> T:
+    shorter: object = answer
+    match answer:
+        case bytes() | bytearray() | memoryview():
+            shorter = answer[: len(answer) // 2]
+        case Versioned(data, version):
+            shorter = Versioned(_truncate(data), version)
+        case list() | tuple() if answer:
+            shorter = [*answer[:-1], _truncate(answer[-1])]
+    return cast(T, shorter)
+
+
+@dataclass(slots=True)
+class _Latency:
+    """Delays in milliseconds, shared by the copies of a storage."""
+
+    read_ms: float
+    write_ms: float
+
+
+class LatencyStorage(ForwardingStorage):
+    """Delay every request to another storage, for tests and benchmarks.
+
+    Parameters
+    ----------
+    inner
+        The storage that the requests go to.
+    write_latency_ms, read_latency_ms
+        Milliseconds to wait before each request. Both can be set later and count from then on, also in
+        repositories that have the storage open.
+    """
+
+    def __init__(
+        self, inner: Storage, *, write_latency_ms: float = 0, read_latency_ms: float = 0
+    ) -> None:
+        super().__init__(inner)
+        self._latency = _Latency(read_latency_ms, write_latency_ms)
+
+    @property
+    def write_latency_ms(self) -> float:
+        """Milliseconds before each write."""
+        return self._latency.write_ms
+
+    @write_latency_ms.setter
+    def write_latency_ms(self, ms: float) -> None:
+        self._latency.write_ms = ms
+
+    @property
+    def read_latency_ms(self) -> float:
+        """Milliseconds before each read."""
+        return self._latency.read_ms
+
+    @read_latency_ms.setter
+    def read_latency_ms(self, ms: float) -> None:
+        self._latency.read_ms = ms
+
+    @property
+    def is_local(self) -> bool:
+        return False
+
+    def _begin(self, request: Request) -> Course:
+        if request.verb is Verb.FLUSH:  # no message to the storage
+            return STRAIGHT_ON
+        latency = self._latency
+        return Course((latency.write_ms if request.verb.is_write else latency.read_ms) / 1000)
+
+
+class PrefixedStorage(ForwardingStorage):
+    """The objects of another storage below a folder, by their keys from there on."""
+
+    def __init__(self, inner: Storage, folder: str) -> None:
+        super().__init__(inner, f"{validate_key(folder)}/")
+
+
+class ReadOnlyStorage(ForwardingStorage):
+    """Another storage, for reading."""
+
+    @property
+    def is_read_only(self) -> bool:
+        return True
+
+    def _begin(self, request: Request) -> Course:
+        if request.verb.is_write:
+            keys = ", ".join(map(repr, request.keys[:3]))
+            raise ReadOnlyError(f"{request.verb} of {keys}: this storage is read only")
+        return STRAIGHT_ON

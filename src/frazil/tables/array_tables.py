@@ -1,0 +1,380 @@
+"""Metadata tables of nodes, arrays, storage, ledger and statistics."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import zarr
+from numpy.typing import NDArray
+
+from frazil.format import coordinates as coords_
+from frazil.format.chunk_table import ChunkKind, ChunkTable
+from frazil.format.ids import ManifestId, NodeId, SnapshotId
+from frazil.format.snapshot import Node
+from frazil.maintenance.id_ranges import distinct
+from frazil.maintenance.reachability import find_reachable, uncached
+from frazil.overview.preview import read_metadata
+from frazil.protocols.assets import Assets
+from frazil.repository.diff import changed_chunks
+from frazil.repository.session import Session
+from frazil.repository.view import manifests_of
+from frazil.tables.chunk_tables import (
+    count_references,
+    manifest_ids,
+    pack,
+    plan_arrays,
+    read_ahead,
+    read_tables,
+    references_of_a_task,
+)
+from frazil.tables.columns import TIMESTAMP
+from frazil.tables.history_tables import Whole, choose_columns, list_of, make_whole
+from frazil.tables.scan_plan import Source
+from frazil.virtual.source_formats import without_codec_warnings
+
+_TEXT, _NUMBER = pa.string(), pa.int64()
+_COUNTS = ("references", "native_bytes", "inline_bytes", "virtual_bytes", "bytes")
+_ARRAYS_SCHEMA = pa.schema(
+    {
+        "path": _TEXT, "node_id": _TEXT, "shape": list_of(_NUMBER), "dtype": _TEXT,
+        "dims": list_of(_TEXT), "chunk_shape": list_of(_NUMBER), "grid_shape": list_of(_NUMBER),
+        "codecs": list_of(_TEXT), "fill_value": _TEXT, "attributes": _TEXT, "manifests": _NUMBER,
+        **dict.fromkeys(_COUNTS, _NUMBER),
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arrays:
+    """The arrays of a version, as `Table` has them; what chunks take is found by tasks."""
+
+    session: Session
+    schema: pa.Schema
+    most: int
+    """References of a task."""
+
+    def partitions(self) -> Sequence[list[str]]:
+        """Paths, by how many references the arrays have."""
+        return plan_arrays(self.session, self.most)
+
+    def read(self, partition: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """A row for each of some arrays."""
+        counts = not set(_COUNTS).isdisjoint(self.schema.names)
+        nodes = [self.session.state.view.get_node(path) for path in partition]
+        rows = [
+            {**_describe(node), **(_count(self.session, node) if counts else {})} for node in nodes
+        ]
+        columns = [pa.array([row[each.name] for row in rows], each.type) for each in self.schema]
+        yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+def _describe(node: Node) -> dict[str, Any]:
+    assert node.array is not None
+    document = read_metadata(node)
+    data_type = document.get("data_type")
+    chunk_shape = (document.get("chunk_grid") or {}).get("configuration", {}).get("chunk_shape")
+    is_regular = chunk_shape and all(isinstance(each, int) for each in chunk_shape)
+    return {
+        "path": node.path,
+        "node_id": str(node.id),
+        "shape": [each.array_length for each in node.array.shape],
+        "dtype": data_type if isinstance(data_type, str) else json.dumps(data_type),
+        "dims": node.array.dimension_names,
+        "chunk_shape": chunk_shape if is_regular or chunk_shape == [] else None,
+        "grid_shape": [each.num_chunks for each in node.array.shape],
+        "codecs": [
+            each if isinstance(each, str) else each.get("name")
+            for each in document.get("codecs", ())
+        ],
+        "fill_value": json.dumps(document.get("fill_value")),
+        "attributes": json.dumps(document.get("attributes") or {}),
+        "manifests": len(node.array.manifests),
+    }
+
+
+def _count(session: Session, node: Node) -> dict[str, int]:
+    references, sizes = 0, dict.fromkeys(ChunkKind, 0)
+    for table in read_tables(session, node):
+        references += len(table)
+        for kind in ChunkKind:
+            sizes[kind] += int(np.sum(table.length[table.kind == kind], dtype=np.uint64))
+    by_kind = {f"{kind.name.lower()}_bytes": size for kind, size in sizes.items()}
+    return {"references": references, **by_kind, "bytes": sum(sizes.values())}
+
+
+def open_arrays(source: Source) -> Arrays:
+    """All arrays of a version."""
+    schema = choose_columns(source.options, _ARRAYS_SCHEMA)
+    return Arrays(source.session, schema, references_of_a_task(source))
+
+
+_NODES_SCHEMA = pa.schema(
+    {
+        "path": _TEXT, "name": _TEXT, "parent": _TEXT, "kind": _TEXT, "node_id": _TEXT,
+        "attributes": _TEXT, "metadata": _TEXT,
+    }
+)  # fmt: skip
+
+
+def open_nodes(source: Source) -> Whole:
+    """All nodes of a version, in the order of their paths; attributes and metadata are JSON."""
+    nodes = list(source.session.state.view.nodes())
+    paths = [node.path for node in nodes]
+    documents = [read_metadata(node) for node in nodes]
+    columns = {
+        "path": paths,
+        "name": [path.rpartition("/")[2] for path in paths],
+        "parent": [path.rpartition("/")[0] or "/" if path != "/" else None for path in paths],
+        "kind": ["group" if node.array is None else "array" for node in nodes],
+        "node_id": [str(node.id) for node in nodes],
+        "attributes": [json.dumps(each.get("attributes") or {}) for each in documents],
+        "metadata": [json.dumps(each) for each in documents],
+    }
+    return make_whole(source.options, _NODES_SCHEMA, columns)
+
+
+_STORAGE_SCHEMA = pa.schema(
+    {
+        "array": pa.string(), "kind": pa.string(), "references": pa.int64(), "bytes": pa.int64(),
+        "shared_bytes": pa.int64(), "unique_bytes": pa.int64(),
+    }
+)  # fmt: skip
+Others = Mapping[NodeId, frozenset[ManifestId]]
+"""The manifests of arrays in other versions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """An array, and where other versions have its chunks."""
+
+    path: str
+    others: frozenset[ManifestId]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StorageTable:
+    """What the arrays of a version take, as `Table` has it."""
+
+    session: Session
+    schema: pa.Schema
+    most: int
+    """References of a task."""
+    others: frozenset[SnapshotId]
+    """All other versions that a ref leads to."""
+
+    def partitions(self) -> Sequence[list[Measured]]:
+        """Arrays, by how many references they have in all versions; reads all snapshots."""
+        session = self.session
+        others = _find_others(session.state.assets, self.others)
+        counts = count_references(session)
+        weighed = []
+        for node in session.state.view.nodes():
+            if node.array is not None:
+                own = [counts[id] for id in manifest_ids(session, node)]
+                elsewhere = others.get(node.id, frozenset())
+                # Others have about as many as there are here.
+                weight = sum(own) * (1 + len(elsewhere) // max(len(own), 1))
+                weighed.append((Measured(node.path, elsewhere), weight))
+        return list(pack(weighed, self.most))
+
+    def read(self, partition: Sequence[Measured]) -> Iterator[pa.RecordBatch]:
+        """A row for each kind of chunk that each of some arrays has."""
+        rows = [row for each in partition for row in _measure_storage(self.session, each)]
+        if rows:
+            columns = [pa.array([row[f.name] for row in rows], f.type) for f in self.schema]
+            yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+def _find_others(assets: Assets, snapshots: Iterable[SnapshotId]) -> Others:
+    found: dict[NodeId, set[ManifestId]] = {}
+    for snapshot in read_ahead(snapshots, uncached(assets).read_snapshot):
+        for node in snapshot.nodes.values():
+            if node.array is not None:
+                refs = manifests_of(node.array, assets.dialect)
+                found.setdefault(node.id, set()).update(ref.id for ref in refs)
+    return {id: frozenset(each) for id, each in found.items()}
+
+
+def _measure_storage(session: Session, measured: Measured) -> Iterator[dict[str, Any]]:
+    node = session.state.view.get_node(measured.path)
+    ids = manifest_ids(session, node)
+    tables = list(read_tables(session, node))
+    shares = [
+        np.full(len(table), id in measured.others) for id, table in zip(ids, tables, strict=True)
+    ]
+    own = [
+        (table, shared)
+        for id, table, shared in zip(ids, tables, shares, strict=True)
+        if id not in measured.others
+    ]
+    if own:
+        _mark_shared(own, _read_others(session, node, measured.others.difference(ids)))
+    for kind in ChunkKind:
+        counts = np.zeros(3, np.int64)
+        for table, shared in zip(tables, shares, strict=True):
+            is_kind = table.kind == kind
+            length = table.length.astype(np.int64)
+            counts += [is_kind.sum(), length[is_kind].sum(), length[is_kind & shared].sum()]
+        if counts[0]:
+            references, size, shared_size = map(int, counts)
+            yield {
+                "array": node.path, "kind": kind.name.lower(), "references": references,
+                "bytes": size, "shared_bytes": shared_size, "unique_bytes": size - shared_size,
+            }  # fmt: skip
+
+
+def _mark_shared(
+    own: Sequence[tuple[ChunkTable, NDArray[np.bool_]]], others: Iterable[ChunkTable]
+) -> None:
+    """Mark the rows that refer to what another version refers to as well.
+
+    Native chunks are known by their ids, wherever they are; others by where they are.
+    """
+    chunk_ids: list[NDArray[np.bytes_]] = []
+    for other in others:
+        chunk_ids.append(_as_items(other.distinct_chunk_ids()))
+        for table, shared in own:
+            if not (table.kind == ChunkKind.NATIVE).all():
+                same = coords_.without(table.coordinates, changed_chunks(other, table))
+                shared[table.locate(same)] = True
+    known = distinct(np.concatenate(chunk_ids)) if chunk_ids else np.empty(0, "S1")
+    for table, shared in own:
+        is_native = table.kind == ChunkKind.NATIVE
+        shared[is_native] = np.isin(_as_items(table.chunk_id[is_native]), known)
+
+
+def _read_others(session: Session, node: Node, ids: Iterable[ManifestId]) -> Iterator[ChunkTable]:
+    """The references of an array in manifests of other versions, while it had as many axes."""
+    assert node.array is not None
+    axes, files = len(node.array.shape), uncached(session.state.assets)
+    for refs in read_ahead(sorted(ids), lambda id: files.read_manifest(id).arrays.get(node.id)):
+        table = None if refs is None else refs.table()
+        if table is not None and len(table) and table.axes == axes:
+            yield table
+
+
+def _as_items(ids: NDArray[np.uint8]) -> NDArray[np.bytes_]:
+    # Comparing as bytes is right, also where an id ends with zeros: all are of one size.
+    return np.ascontiguousarray(ids).view(f"S{ids.shape[1]}").reshape(-1)
+
+
+def open_storage(source: Source) -> StorageTable:
+    """What the arrays of a version take, beside all other versions that a ref leads to."""
+    session = source.session
+    protocol = session.state.context.protocol
+    others = find_reachable(protocol) - {session.state.view.snapshot_id}
+    schema = choose_columns(source.options, _STORAGE_SCHEMA)
+    return StorageTable(session, schema, references_of_a_task(source), others)
+
+
+LEDGER = "/_frazil/ledger"
+STATISTICS = "/_frazil/statistics"
+
+_LEDGER = pa.schema(
+    {
+        "source": _TEXT, "group": _TEXT, "etag": _TEXT, "size": pa.int64(), "modified_at": TIMESTAMP,
+        "start": pa.int64(), "stop": pa.int64(), "job": _TEXT,
+    }
+)  # fmt: skip
+_STATISTICS = pa.schema(
+    {
+        "array": _TEXT, "chunk": list_of(pa.int64()), "min": pa.float64(), "max": pa.float64(),
+        "count": pa.int64(), "null_count": pa.int64(), "sum": pa.float64(),
+    }
+)  # fmt: skip
+_MEASURES = _STATISTICS.names[2:]
+_NO_SUM = np.iinfo(np.int64).min
+"""The sum of integers that is none of 64 bits."""
+
+
+def open_ledger(source: Source) -> Whole:
+    """The files that were ingested; empty where none were."""
+    arrays = _read_arrays(source.session, LEDGER)
+    columns: dict[str, Any] = {name: [] for name in _LEDGER.names}
+    if arrays:
+        start = arrays["start"]
+        columns = {
+            **{name: arrays[name].tolist() for name in ("source", "group", "size", "job")},
+            "etag": [each or None for each in arrays["etag"].tolist()],
+            "modified_at": pa.array(arrays["mtime"]).cast(TIMESTAMP),
+            "start": pa.array(start, mask=start < 0),
+            "stop": pa.array(arrays["stop"], mask=start < 0),
+        }
+    return make_whole(source.options, _LEDGER, columns)
+
+
+def open_statistics(source: Source) -> Whole:
+    """What is known of the values of chunks; empty where nothing is.
+
+    Of an array `/a/b` it is in the group `/_frazil/statistics/a/b`: an array for each measure, with an
+    element for each chunk. Times are in microseconds since 1970. Chunks may have changed since.
+    """
+    parts = [
+        _spread(path, measures)
+        for path, measures in _find_measures(source.session)
+        if "count" in measures
+    ]
+    empty = pa.table({f.name: pa.array([], f.type) for f in _STATISTICS})
+    rows = pa.concat_tables([empty, *parts])
+    return make_whole(source.options, _STATISTICS, {n: rows.column(n) for n in rows.column_names})
+
+
+def _find_measures(session: Session) -> Iterator[tuple[str, Mapping[str, NDArray[Any]]]]:
+    """The measures of arrays, by their paths."""
+    for node in session.state.view.descendants(STATISTICS):
+        if node.array is None and node.path != STATISTICS:
+            arrays = _read_arrays(session, node.path, _MEASURES)
+            if arrays:
+                yield node.path.removeprefix(STATISTICS), arrays
+
+
+def _spread(path: str, measures: Mapping[str, NDArray[Any]]) -> pa.Table:
+    """A row for each chunk of which something is known."""
+    counts = measures["count"]
+    nulls = measures.get("null_count", np.zeros_like(counts))
+    known = (counts.reshape(-1) >= 0) & ((counts + nulls).reshape(-1) > 0)
+    places = np.argwhere(np.ones(counts.shape, np.bool_)).astype(np.int64)[known]
+    offsets = np.arange(len(places) + 1, dtype=np.int32) * np.int32(counts.ndim)
+    chunk = pa.ListArray.from_arrays(
+        pa.array(offsets), pa.array(places.reshape(-1)), type=list_of(pa.int64())
+    )
+    columns = [pa.repeat(pa.scalar(path), len(places)), chunk]
+    empty = counts.reshape(-1)[known] == 0
+    for name in _MEASURES:
+        type = _STATISTICS.field(name).type
+        if name in measures:
+            columns.append(_read_measures(measures[name].reshape(-1)[known], type, empty))
+        else:
+            columns.append(pa.nulls(len(places), type))
+    return pa.table(columns, schema=_STATISTICS)
+
+
+def _read_measures(values: NDArray[Any], type: pa.DataType, empty: NDArray[np.bool_]) -> pa.Array:
+    """A column of a measure; null where there is none, or nothing that it would be of."""
+    if type == pa.int64():
+        return pa.array(values.astype(np.int64))
+    missing = empty | (values == _NO_SUM if values.dtype == np.int64 else np.isnan(values))
+    return pa.array(values.astype(np.float64), mask=missing)
+
+
+def _read_arrays(
+    session: Session, path: str, names: list[str] | None = None
+) -> dict[str, NDArray[Any]]:
+    """The arrays of a group, those of these names only; none where there is no group."""
+    view = session.state.view
+    if view.find_node(path) is None:
+        return {}
+    with without_codec_warnings():
+        return {
+            node.path.rpartition("/")[2]: _read_array(session, node)
+            for node in view.children(path)
+            if node.array is not None and (names is None or node.path.rpartition("/")[2] in names)
+        }
+
+
+def _read_array(session: Session, node: Node) -> NDArray[Any]:
+    array: Any = zarr.open_array(session.store, path=node.path.lstrip("/"), mode="r")
+    return np.asarray(array[...])

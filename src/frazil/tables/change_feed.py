@@ -1,0 +1,597 @@
+"""The change feed: what each commit did to nodes, chunks and cells, as a table and a stream."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, cast, get_args
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from frazil.errors import ConflictError, InvalidInputError, SnapshotNotFoundError
+from frazil.format.coordinates import Coordinates
+from frazil.format.ids import SnapshotId
+from frazil.format.paths import validate_path
+from frazil.format.repo_info import SnapshotInfo
+from frazil.format.snapshot import Snapshot
+from frazil.format.timestamps import to_microseconds
+from frazil.protocols.protocol import MAIN, CommitProtocol
+from frazil.protocols.ref_files import read_snapshot
+from frazil.repository.changes import ChangeSet
+from frazil.repository.diff import compare_snapshots, diff
+from frazil.repository.locate import read_version
+from frazil.repository.rebase import read_references
+from frazil.repository.repository import Repository
+from frazil.repository.session import Session
+from frazil.repository.view import View
+from frazil.snapshots import Diff
+from frazil.tables.chunk_tables import BATCH_ROWS, BOUNDS, BoundsFinder, place_column
+from frazil.tables.columns import (
+    TIMESTAMP,
+    Column,
+    Region,
+    Values,
+    byte_width,
+    find_columns,
+    join_boxes,
+    split_box,
+)
+from frazil.tables.history_tables import choose_columns, list_of
+from frazil.tables.scan import schema_of
+from frazil.tables.scan_plan import ScanPlan, Source, choose, find_branch
+from frazil.tables.table_options import Options
+from frazil.urls import NamedRef
+
+EARLIEST, LATEST = "earliest", "latest"
+COMMITS_OF_A_TASK = 50
+"""At most; a few commits have a task each."""
+_ENOUGH_TASKS = 64
+ChangeKind = Literal[
+    "group_created", "group_updated", "group_deleted", "array_created", "array_updated",
+    "array_deleted", "node_moved", "chunk_set", "chunk_deleted",
+]  # fmt: skip
+_NODE_CHANGES: dict[ChangeKind, str] = {
+    "group_deleted": "deleted_groups", "array_deleted": "deleted_arrays",
+    "group_created": "new_groups", "array_created": "new_arrays",
+    "group_updated": "updated_groups", "array_updated": "updated_arrays",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One version, and the one before it."""
+
+    id: str
+    parent_id: str | None
+    written_at: int
+    """In microseconds since 1970."""
+    message: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeChange:
+    """What happened to a node."""
+
+    kind: ChangeKind
+    path: str
+    from_path: str | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChunkChanges:
+    """What happened to some chunks of an array, which is in the version of the commit."""
+
+    kind: ChangeKind
+    path: str
+    chunks: Coordinates
+
+
+def resolve(repository: Repository, name: str) -> str:
+    """The snapshot of a tag, a branch or an id; raises RefNotFoundError, SnapshotNotFoundError."""
+    return read_version(repository, NamedRef(name)).snapshot_id
+
+
+def list_line(protocol: CommitProtocol, tip: str) -> list[Commit]:
+    """The commits up to a snapshot, oldest first."""
+    infos = list(protocol.ancestry(SnapshotId.parse(tip)))
+    # Not every generation records the parent; the line has it in any case.
+    parents = [*(str(info.id) for info in infos[1:]), None]
+    found = [_describe(info, parent) for info, parent in zip(infos, parents, strict=True)]
+    return found[::-1]
+
+
+def _describe(info: SnapshotInfo, parent_id: str | None) -> Commit:
+    return Commit(str(info.id), parent_id, to_microseconds(info.flushed_at), info.message)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CommitRange:
+    """The commits after one version up to another."""
+
+    repository: Repository
+    start: str
+    """A snapshot, a tag, a branch, or `earliest` or `latest`."""
+    end: str
+    """A snapshot."""
+
+    def list(self) -> list[Commit]:
+        """Them, oldest first; raises InvalidInputError unless the first is an ancestor of the last."""
+        session = self.repository.readonly_session(snapshot_id=self.end)
+        line = list_line(session.state.context.protocol, self.end)
+        if self.start == EARLIEST:
+            return line
+        first = self.end if self.start == LATEST else resolve(self.repository, self.start)
+        numbers = [number for number, commit in enumerate(line) if commit.id == first]
+        if not numbers:
+            raise InvalidInputError(
+                f"from={self.start}: {first} is no ancestor of {self.end}, so that no commits lead "
+                "from one to the other"
+            )
+        return line[numbers[0] + 1 :]
+
+
+def find_changes(
+    protocol: CommitProtocol, commit: Commit, array: str | None = None
+) -> Iterator[NodeChange | ChunkChanges]:
+    """What a commit changed: nodes first, then chunks, of one array only if it is given."""
+    new = read_snapshot(protocol.assets, SnapshotId.parse(commit.id))
+    found = _diff(protocol, commit, new)
+    for source, target in found.moved_nodes:
+        yield NodeChange("node_moved", target, source)
+    for kind, name in _NODE_CHANGES.items():
+        for path in sorted(getattr(found, name)):
+            yield NodeChange(kind, path)
+    for path, chunks in sorted(found.chunk_coordinates.items()):
+        if array is None or path == array:
+            yield from _tell_apart(protocol, new, path, chunks)
+
+
+def _diff(protocol: CommitProtocol, commit: Commit, new: Snapshot) -> Diff:
+    if commit.parent_id is not None:
+        return diff(protocol, SnapshotId.parse(commit.parent_id), new.id)
+    # The first version that is left: all that it has is new.
+    nothing = Snapshot(new.id, None, new.flushed_at, "")
+    return compare_snapshots(protocol.assets, nothing, new)
+
+
+def _tell_apart(
+    protocol: CommitProtocol, new: Snapshot, path: str, chunks: Coordinates
+) -> Iterator[ChunkChanges]:
+    """Chunks that there are now, and chunks that there are no more."""
+    view = View(protocol.assets, new, ChangeSet.of(protocol.dialect))
+    node = view.find_node(path)
+    if node is None or node.array is None or len(node.array.shape) != chunks.shape[1]:
+        return
+    inside = np.ones(len(chunks), np.bool_)
+    for axis, dimension in enumerate(node.array.shape):
+        inside &= chunks[:, axis] < dimension.num_chunks
+    chunks = chunks[inside]
+    present = read_references(protocol.assets, node, chunks).locate(chunks) >= 0
+    kinds: Sequence[tuple[ChangeKind, Coordinates]] = (
+        ("chunk_set", chunks[present]),
+        ("chunk_deleted", chunks[~present]),
+    )
+    for kind, places in kinds:
+        if len(places):
+            yield ChunkChanges(kind, path, places)
+
+
+def plan_tasks(commits: Sequence[Commit]) -> list[tuple[Commit, ...]]:
+    """Commits by task, in their order."""
+    size = min(max(len(commits) // _ENOUGH_TASKS, 1), COMMITS_OF_A_TASK)
+    return [tuple(commits[at : at + size]) for at in range(0, len(commits), size)]
+
+
+def describe_rows(commit: Commit, count: int) -> dict[str, pa.Array]:
+    """The columns that are the same in all rows of a commit."""
+    scalars = {
+        "snapshot_id": pa.scalar(commit.id, pa.string()),
+        "parent_id": pa.scalar(commit.parent_id, pa.string()),
+        "written_at": pa.scalar(commit.written_at, pa.int64()).cast(TIMESTAMP),
+        "message": pa.scalar(commit.message, pa.string()),
+    }
+    return {name: pa.repeat(value, count) for name, value in scalars.items()}
+
+
+_OWN = pa.schema(
+    {
+        "snapshot_id": pa.string(), "parent_id": pa.string(), "written_at": TIMESTAMP,
+        "message": pa.string(),
+    }
+)  # fmt: skip
+_OLD, _NEW = "old", "new"
+_READ_AT_ONCE_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChangedCells:
+    """A row for each cell of a chunk of one array that a commit set or deleted.
+
+    `old` is null where the array was smaller before, or not there.
+    """
+
+    repository: Repository
+    options: Options
+    variable: str
+    coordinates: tuple[Column, ...]
+    type: pa.DataType
+    schema: pa.Schema
+    """The columns that were asked for."""
+    range: CommitRange
+
+    def partitions(self) -> Sequence[tuple[Commit, ...]]:
+        """The commits, oldest first."""
+        return plan_tasks(self.range.list())
+
+    def read(self, partition: Sequence[Commit]) -> Iterator[pa.RecordBatch]:
+        """The cells that some commits changed."""
+        for commit in partition:
+            yield from self._read_commit(commit)
+
+    def _read_commit(self, commit: Commit) -> Iterator[pa.RecordBatch]:
+        after = self.repository.readonly_session(snapshot_id=commit.id)
+        path = find_path(self.options.group, self.variable)
+        changes = find_changes(after.state.context.protocol, commit, path)
+        chunks = [each.chunks for each in changes if isinstance(each, ChunkChanges)]
+        if chunks:
+            new = _select_cells(self, after)
+            before = _Before.find(self, commit, after, path)
+            for region in _regions(new, self.variable, np.concatenate(chunks).astype(np.int64)):
+                yield from self._read_region(commit, new, before, region)
+
+    def _read_region(
+        self, commit: Commit, new: ScanPlan, before: "_Before", region: Region
+    ) -> Iterator[pa.RecordBatch]:
+        scan = new.scan()
+        read = scan.read_columns(region, None, new.read_array)
+        read[_NEW] = read.pop(self.variable)
+        dims = new.columns.get(self.variable).dims
+        shape = read[_NEW].data.shape
+        read[_OLD] = before.read(region, shape, dims, read[_NEW])
+        ends = tuple(Column(name, "variable", dims, self.type) for name in (_OLD, _NEW))
+        cells = replace(scan, given=(*self.coordinates, *ends), lazy={}, grids={})
+        for batch in cells.batches(region, None, read):
+            columns = {
+                **describe_rows(commit, len(batch)),
+                **dict(zip(batch.schema.names, batch.columns, strict=True)),
+            }
+            yield pa.RecordBatch.from_arrays(
+                [columns[name] for name in self.schema.names], schema=self.schema
+            )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Before:
+    """The array as it was before a commit, if it was there."""
+
+    variable: str
+    chosen: ScanPlan | None = None
+
+    @classmethod
+    def find(cls, cells: ChangedCells, commit: Commit, after: Session, path: str) -> "_Before":
+        if commit.parent_id is None:
+            return cls(cells.variable)
+        before = cells.repository.readonly_session(snapshot_id=commit.parent_id)
+        node = after.state.view.get_node(path)
+        former = [each for each in before.state.view.nodes() if each.id == node.id]
+        # It is the same array wherever it was, as long as it has the same dimensions.
+        if not former or former[0].array is None or node.array is None:
+            return cls(cells.variable)
+        if former[0].array.dimension_names != node.array.dimension_names:
+            return cls(cells.variable)
+        group, _, name = former[0].path.rpartition("/")
+        options = replace(cells.options, group=group or "/", variables=(name,))
+        return cls(name, choose(Source(cells.repository, before, options)))
+
+    def read(
+        self, region: Region, shape: tuple[int, ...], dims: Sequence[str], new: Values
+    ) -> Values:
+        """Values in a region as far as there were any; the rest is missing."""
+        data: NDArray[Any] = np.zeros(shape, new.data.dtype)
+        missing = np.ones(shape, np.bool_)
+        if self.chosen is None or self.chosen.columns.get(self.variable).type != new.type:
+            return Values(new.type, data, missing)
+        sizes = self.chosen.columns.sizes
+        part = tuple(
+            slice(each.start, min(each.stop, sizes[dim]))
+            for each, dim in zip(region, dims, strict=True)
+        )
+        if any(each.stop <= each.start for each in part):
+            return Values(new.type, data, missing)
+        values = self.chosen.read_array(self.variable, part)
+        own = tuple(slice(0, size) for size in values.data.shape)
+        data[own] = values.data
+        missing[own] = False if values.missing is None else values.missing
+        return Values(new.type, data, missing)
+
+
+def _select_cells(cells: ChangedCells, session: Session) -> ScanPlan:
+    chosen = choose(Source(cells.repository, session, cells.options))
+    found = {each.name: each for each in chosen.columns.all}
+    type = found[cells.variable].type
+    lost = [each.name for each in cells.coordinates if found.get(each.name) != each]
+    if type != cells.type or lost:
+        raise InvalidInputError(
+            f"{cells.variable} in {session.snapshot_id} has other columns than at the end: "
+            f"{', '.join(lost) or f'its type is {type}, no {cells.type}'}. Ask for the commits before "
+            "and after it apart, with `from` and `to`"
+        )
+    return chosen
+
+
+def _regions(chosen: ScanPlan, variable: str, chunks: NDArray[np.int64]) -> Iterator[Region]:
+    grid = chosen.find_grid(variable)
+    width = sum(byte_width(each.type) for each in chosen.columns.all)
+    most = max(_READ_AT_ONCE_BYTES // max(grid.largest_chunk() * width, 1), 1)
+    if not grid.dims:
+        yield ()
+        return
+    for box in join_boxes(chunks):
+        for part in split_box(box, most):
+            yield grid.region(part)
+
+
+def find_path(group: str, variable: str) -> str:
+    """The path of an array of a group."""
+    return validate_path("/" + f"{group.strip('/')}/{variable}".lstrip("/"))
+
+
+def open_changed_cells(source: Source, range: CommitRange) -> ChangedCells:
+    """The feed of the one array that the options name, with the columns of the source's session."""
+    options = source.options
+    columns = find_columns(source.session, options.group, options.variables)
+    if len(columns.variables) != 1:
+        raise InvalidInputError(
+            f"values=true is about one array, and there are {', '.join(columns.variables)}: choose one "
+            "with `variables`"
+        )
+    variable = columns.variables[0]
+    coordinates = tuple(each for each in columns.all if each.name != variable)
+    type = columns.get(variable).type
+    ends: Mapping[str, pa.DataType] = {_OLD: type, _NEW: type}
+    whole = [*_OWN, *schema_of(coordinates), *(pa.field(*each) for each in ends.items())]
+    names = [each.name for each in whole]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InvalidInputError(
+            f"{', '.join(twice)} is a coordinate, and a column of the feed as well"
+        )
+    return ChangedCells(
+        repository=source.repository,
+        options=replace(options, variables=(variable,), columns=None, where=None),
+        variable=variable,
+        coordinates=coordinates,
+        type=type,
+        schema=choose_columns(options, pa.schema(whole)),
+        range=range,
+    )
+
+
+_TEXT = pa.string()
+_SCHEMA = pa.schema(
+    {
+        "snapshot_id": _TEXT, "parent_id": _TEXT, "written_at": TIMESTAMP, "message": _TEXT,
+        "change": _TEXT, "path": _TEXT, "from_path": _TEXT, "chunk": list_of(pa.int64()),
+        "bounds": BOUNDS,
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChangeRows:
+    """A row for each node and each chunk that a commit changed; tasks read a commit each."""
+
+    repository: Repository
+    schema: pa.Schema
+    range: CommitRange
+
+    def partitions(self) -> Sequence[tuple[Commit, ...]]:
+        """The commits, oldest first."""
+        return plan_tasks(self.range.list())
+
+    def read(self, partition: Sequence[Commit]) -> Iterator[pa.RecordBatch]:
+        """What some commits changed."""
+        for commit in partition:
+            yield from self._read_commit(commit)
+
+    def _read_commit(self, commit: Commit) -> Iterator[pa.RecordBatch]:
+        session = self.repository.readonly_session(snapshot_id=commit.id)
+        changes = list(find_changes(session.state.context.protocol, commit))
+        nodes = [each for each in changes if isinstance(each, NodeChange)]
+        if nodes:
+            yield self._node_rows(commit, nodes)
+        finder = BoundsFinder(session)
+        for change in changes:
+            if isinstance(change, ChunkChanges):
+                yield from self._chunk_rows(commit, change, session, finder)
+
+    def _node_rows(self, commit: Commit, changes: Sequence[NodeChange]) -> pa.RecordBatch:
+        count = len(changes)
+        own = {
+            "change": pa.array([each.kind for each in changes], _TEXT),
+            "path": pa.array([each.path for each in changes], _TEXT),
+            "from_path": pa.array([each.from_path for each in changes], _TEXT),
+            "chunk": pa.nulls(count, _SCHEMA.field("chunk").type),
+            "bounds": pa.nulls(count, BOUNDS),
+        }
+        return self._batch(commit, own, count)
+
+    def _chunk_rows(
+        self, commit: Commit, change: ChunkChanges, session: Session, finder: BoundsFinder
+    ) -> Iterator[pa.RecordBatch]:
+        spans = finder.find(session.state.view.get_node(change.path))
+        for start in range(0, len(change.chunks), BATCH_ROWS):
+            chunks = change.chunks[start : start + BATCH_ROWS]
+            own = {
+                "change": pa.repeat(pa.scalar(change.kind, _TEXT), len(chunks)),
+                "path": pa.repeat(pa.scalar(change.path, _TEXT), len(chunks)),
+                "from_path": pa.nulls(len(chunks), _TEXT),
+                "chunk": place_column(chunks),
+                "bounds": spans.column(chunks),
+            }
+            yield self._batch(commit, own, len(chunks))
+
+    def _batch(self, commit: Commit, own: dict[str, Any], count: int) -> pa.RecordBatch:
+        columns = {**describe_rows(commit, count), **own}
+        return pa.RecordBatch.from_arrays(
+            [columns[name] for name in self.schema.names], schema=self.schema
+        )
+
+
+Changes = ChangeRows | ChangedCells
+
+
+def open_changes(source: Source) -> Changes:
+    """The changes after `from` up to `to`, or up to the version that the options name.
+
+    `from` and `to` are snapshots, tags or branches; `from` is exclusive, and `earliest` if not given.
+    """
+    more, repository = source.options.more, source.repository
+    end = more.get("to")
+    tip = source.session.snapshot_id if end is None else resolve(repository, end)
+    start = more.get("from", EARLIEST)
+    if start in repository.list_branches():
+        # Others change no more, and are looked for when they are needed.
+        start = repository.lookup_branch(start)
+    session = repository.readonly_session(snapshot_id=tip)
+    return make_feed(replace(source, session=session), CommitRange(repository, start, tip))
+
+
+def make_feed(source: Source, range: CommitRange) -> Changes:
+    """The feed that the options ask for; columns of cells are those of the source's session."""
+    wanted = source.options.more.get("values", "false").lower()
+    if wanted not in ("true", "false"):
+        raise InvalidInputError(f"values={wanted!r}: it is true or false")
+    if wanted == "true":
+        return open_changed_cells(source, range)
+    return ChangeRows(source.repository, choose_columns(source.options, _SCHEMA), range)
+
+
+OnReset = Literal["fail", "ancestor", "latest"]
+OnExpired = Literal["fail", "earliest"]
+BEGINNING = ""
+"""The place before the first commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """How a branch is followed."""
+
+    branch: str = MAIN
+    start: str = EARLIEST
+    """Where a new stream begins: `earliest`, `latest`, or after a snapshot, a tag or a branch."""
+    on_reset: OnReset = "fail"
+    """What to do if the branch was reset, so that the last commit that was read is not in it."""
+    on_expired: OnExpired = "fail"
+    """What to do if the last commit that was read has expired."""
+    max_commits: int | None = None
+    """Of a batch."""
+
+
+def parse_stream_options(source: Source) -> StreamOptions:
+    """What the options of a source say about a stream; raises InvalidInputError."""
+    more = source.options.more
+    most = more.get("max_commits")
+    if most is not None and (not most.isdecimal() or int(most) < 1):
+        raise InvalidInputError(f"max_commits={most!r}: it is a number of commits, one at least")
+    if "to" in more:
+        raise InvalidInputError("a stream has no end: leave out the option `to`")
+    return StreamOptions(
+        branch=find_branch(source, "a stream"),
+        start=more.get("from", EARLIEST),
+        on_reset=cast("OnReset", _select_commits(more, "on_reset", OnReset)),
+        on_expired=cast("OnExpired", _select_commits(more, "on_expired", OnExpired)),
+        max_commits=None if most is None else int(most),
+    )
+
+
+def _select_commits(more: Mapping[str, str], name: str, choices: Any) -> str:
+    known: Sequence[str] = get_args(choices)
+    found = more.get(name, known[0])
+    if found not in known:
+        raise InvalidInputError(f"{name}={found!r}: it is one of {', '.join(known)}")
+    return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CommitStream:
+    """A branch that is followed."""
+
+    repository: Repository
+    protocol: CommitProtocol
+    options: StreamOptions
+
+    def tip(self) -> str:
+        """The newest commit of the branch; raises RefNotFoundError."""
+        return self.repository.lookup_branch(self.options.branch)
+
+    def initial(self) -> str:
+        """Where a new stream begins."""
+        match self.options.start:
+            case "earliest":
+                return BEGINNING
+            case "latest":
+                return self.tip()
+            case name:
+                return resolve(self.repository, name)
+
+    def latest(self, start: str, most: int | None = None, target: str | None = None) -> str:
+        """The place after so many commits from a place on, or at the tip or the target."""
+        line = list_line(self.protocol, target or self.tip())
+        todo = self._after(line, start)
+        if todo:
+            return todo[: most or len(todo)][-1].id
+        is_on_line = any(commit.id == start for commit in line)
+        return start if is_on_line else line[-1].id
+
+    def between(self, start: str, end: str) -> list[Commit]:
+        """The commits after a place up to another, oldest first."""
+        if start == end:
+            return []
+        try:
+            line = list_line(self.protocol, end)
+        except SnapshotNotFoundError as error:
+            if self.options.on_expired == "fail":
+                raise self._expired(end) from error
+            # What it was is not known any more; the next batch starts where history does.
+            return []
+        return self._after(line, start)
+
+    def _after(self, line: list[Commit], start: str) -> list[Commit]:
+        """What is left of a line after a place, which need not be on it."""
+        if start == BEGINNING:
+            return line
+        numbers = {commit.id: number for number, commit in enumerate(line)}
+        if start in numbers:
+            return line[numbers[start] + 1 :]
+        try:
+            former = list(self.protocol.ancestry(SnapshotId.parse(start)))
+        except SnapshotNotFoundError as error:
+            if self.options.on_expired == "fail":
+                raise self._expired(start) from error
+            return line
+        return self._after_reset(line, [numbers.get(str(info.id), -1) for info in former], start)
+
+    def _after_reset(self, line: list[Commit], shared: list[int], start: str) -> list[Commit]:
+        match self.options.on_reset:
+            case "latest":
+                return []
+            case "ancestor":
+                return line[max(shared) + 1 :]
+        raise ConflictError(
+            message=f"the branch {self.options.branch} was reset: {start}, the last commit that the"
+            " stream has read, is not in its history any more. Say where to go on with"
+            " the option `on_reset`: ancestor is where both histories part, latest the newest commit"
+        )
+
+    def _expired(self, id: str) -> SnapshotNotFoundError:
+        return SnapshotNotFoundError(
+            f"the commit {id}, which the stream has come to, has expired. With the option "
+            "`on_expired` = earliest it reads all commits that are left, also those that it has read"
+        )
+
+
+def open_stream(source: Source) -> CommitStream:
+    """The branch that the options of a source name."""
+    protocol = source.session.state.context.protocol
+    return CommitStream(source.repository, protocol, parse_stream_options(source))

@@ -1,0 +1,479 @@
+"""Columns of a group of arrays: types, values, and the grid of cells that is their rows."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from math import prod
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import xarray
+import zarr
+from numpy.typing import NDArray
+from xarray import Dataset
+from xarray.backends.zarr import ZarrStore
+
+from frazil.errors import InvalidInputError, NodeNotFoundError
+from frazil.format.paths import validate_path
+from frazil.repository.session import Session
+
+Offsets = NDArray[np.int64]
+"""Where chunks begin along a dimension, and where the last one ends."""
+Region = tuple[slice, ...]
+Boxes = NDArray[np.int64]
+"""Boxes of chunks: a row each, with the first and the end along each dimension."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grid:
+    """Dimensions that are cut into chunks."""
+
+    dims: tuple[str, ...]
+    offsets: tuple[Offsets, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many chunks there are along each dimension."""
+        return tuple(len(each) - 1 for each in self.offsets)
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """How many elements there are along each dimension."""
+        return {dim: int(each[-1]) for dim, each in zip(self.dims, self.offsets, strict=True)}
+
+    def cut_like(self, other: "Grid") -> "Grid":
+        """The same dimensions with the cuts of another grid; uncut where it has no such dimension."""
+        cuts = dict(zip(other.dims, other.offsets, strict=True))
+        whole = (cuts.get(dim, whole_offsets(size)) for dim, size in self.sizes.items())
+        return Grid(self.dims, tuple(whole))
+
+    def refine(self, others: Sequence["Grid"]) -> "Grid":
+        """The same dimensions with its own cuts and those of all others."""
+        cuts = [
+            [grid.offsets[grid.dims.index(dim)] for grid in others if dim in grid.dims]
+            for dim in self.dims
+        ]
+        joined = [
+            reduce(np.union1d, more, own) for own, more in zip(self.offsets, cuts, strict=True)
+        ]
+        return Grid(self.dims, tuple(joined))
+
+    def region(self, box: NDArray[np.int64]) -> Region:
+        """The elements of a box of chunks."""
+        return tuple(
+            slice(int(each[first]), int(each[end]))
+            for each, (first, end) in zip(self.offsets, box, strict=True)
+        )
+
+    def largest_chunk(self) -> int:
+        """How many elements the largest chunk has."""
+        return prod(int(np.diff(each).max(initial=0)) for each in self.offsets)
+
+
+def regular_offsets(size: int, length: int) -> Offsets:
+    """The cuts of chunks of one length; the last one may be shorter."""
+    starts = np.arange(0, size, max(length, 1), dtype=np.int64)
+    return np.append(starts, size) if size else np.zeros(1, np.int64)
+
+
+def whole_offsets(size: int) -> Offsets:
+    """No cut."""
+    return regular_offsets(size, size)
+
+
+def common_cuts(grids: Sequence[Grid], dim: str) -> Offsets:
+    """The cuts along a dimension that all grids have that have the dimension."""
+    cuts = [grid.offsets[grid.dims.index(dim)] for grid in grids if dim in grid.dims]
+    found: Offsets = reduce(np.intersect1d, cuts)
+    return found
+
+
+def join_boxes(chunks: NDArray[np.int64]) -> Boxes:
+    """As few boxes as are easily found that have exactly these chunks, given by their coordinates."""
+    boxes = np.stack([chunks, chunks + 1], axis=2)
+    for axis in reversed(range(chunks.shape[1])):
+        boxes = _join_along(boxes, axis)
+    return boxes
+
+
+def _join_along(boxes: Boxes, axis: int) -> Boxes:
+    """Neighbours along an axis become one if they agree in all others."""
+    others = np.delete(boxes, axis, axis=1).reshape(len(boxes), -1)
+    keys = [boxes[:, axis, 0], *others.T[::-1]]
+    order = np.lexsort(keys)
+    boxes, others = boxes[order], others[order]
+    follows = (others[1:] == others[:-1]).all(axis=1) & (boxes[1:, axis, 0] == boxes[:-1, axis, 1])
+    starts = np.flatnonzero(np.append(True, ~follows))
+    joined = boxes[starts].copy()
+    joined[:, axis, 1] = boxes[np.append(starts[1:], len(boxes)) - 1, axis, 1]
+    return joined
+
+
+def split_box(box: NDArray[np.int64], limit: int) -> Iterator[NDArray[np.int64]]:
+    """A box in parts of at most so many chunks, in the order of C."""
+    shape = tuple(int(end - first) for first, end in box)
+    for region in split_shape(shape, limit):
+        part = box.copy()
+        for axis, each in enumerate(region):
+            part[axis] = box[axis, 0] + each.start, box[axis, 0] + each.stop
+        yield part
+
+
+def split_shape(shape: tuple[int, ...], limit: int) -> Iterator[Region]:
+    """Regions of at most so many elements that follow each other in the order of C."""
+    if 0 in shape:
+        return
+    axis, inner = len(shape), 1
+    while axis > 0 and inner * shape[axis - 1] <= limit:
+        axis -= 1
+        inner *= shape[axis]
+    if axis == 0:
+        yield tuple(slice(0, size) for size in shape)
+        return
+    step = max(limit // inner, 1)
+    rest = tuple(slice(0, size) for size in shape[axis:])
+    for outer in np.ndindex(*shape[: axis - 1]):
+        for start in range(0, shape[axis - 1], step):
+            along = slice(start, min(start + step, shape[axis - 1]))
+            yield (*(slice(i, i + 1) for i in outer), along, *rest)
+
+
+def chunks_in(offsets: Offsets, part: slice) -> Iterator[slice]:
+    """The part of a dimension, cut where chunks are."""
+    first = int(np.searchsorted(offsets, part.start, "right")) - 1
+    for number in range(first, len(offsets) - 1):
+        start, end = int(offsets[number]), int(offsets[number + 1])
+        if start >= part.stop:
+            return
+        yield slice(max(start, part.start), min(end, part.stop))
+
+
+def select(values: Any, dims: Sequence[str], region: Mapping[str, slice]) -> Any:
+    """The part of something with these dimensions that is in a region."""
+    return values[tuple(region[dim] for dim in dims)]
+
+
+TIMESTAMP = pa.timestamp("us", "UTC")
+DURATION = pa.duration("us")
+UNSIGNED_64 = pa.decimal128(20, 0)
+_MICROSECONDS = {TIMESTAMP: "datetime64[us]", DURATION: "timedelta64[us]"}
+_BY_CODE: dict[str, pa.DataType] = {
+    "b1": pa.bool_(),
+    "i1": pa.int8(), "i2": pa.int16(), "i4": pa.int32(), "i8": pa.int64(),
+    "u1": pa.int16(), "u2": pa.int32(), "u4": pa.int64(), "u8": UNSIGNED_64,
+    "f2": pa.float32(), "f4": pa.float32(), "f8": pa.float64(),
+    "c8": pa.struct([("re", pa.float32()), ("im", pa.float32())]),
+    "c16": pa.struct([("re", pa.float64()), ("im", pa.float64())]),
+}  # fmt: skip
+_BY_KIND = {
+    "M": TIMESTAMP, "m": DURATION, "S": pa.binary(), "V": pa.binary(),
+    "U": pa.string(), "T": pa.string(), "O": pa.string(),
+}  # fmt: skip
+
+
+def find_type(name: str, dtype: np.dtype[Any], *, is_bytes: bool = False) -> pa.DataType:
+    """The type of the column of a variable; raises InvalidInputError where there is none."""
+    if is_bytes:
+        return pa.binary()
+    found = _BY_CODE.get(f"{dtype.kind}{dtype.itemsize}") or _BY_KIND.get(dtype.kind)
+    if found is None or dtype.names is not None:
+        raise InvalidInputError(
+            f"{name} has the type {dtype}, which no column has: leave it out with `variables`"
+        )
+    return found
+
+
+def byte_width(type: pa.DataType) -> int:
+    """About how much a value of a column takes."""
+    if pa.types.is_struct(type):
+        return sum(byte_width(field.type) for field in type)
+    return 16 if not pa.types.is_primitive(type) else max(type.bit_width // 8, 1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Values:
+    """Values of a column, of any shape.
+
+    They are numbers as numpy has them, microseconds for times, or objects; what is at missing ones
+    means nothing.
+    """
+
+    type: pa.DataType
+    data: NDArray[Any]
+    missing: NDArray[np.bool_] | None = None
+    """None if none is."""
+
+    def __getitem__(self, key: Any) -> "Values":
+        """A part of them, as numpy takes it."""
+        if isinstance(key, tuple):
+            key = (*key, ...)  # what has no dimension stays an array
+        missing = None if self.missing is None else self.missing[key]
+        return Values(self.type, self.data[key], missing)
+
+    def spread(self, shape: tuple[int, ...]) -> "Values":
+        """Repeated to a shape, as numpy broadcasts."""
+        missing = None if self.missing is None else np.broadcast_to(self.missing, shape)
+        return Values(self.type, np.broadcast_to(self.data, shape), missing)
+
+    def reshape(self, shape: tuple[int, ...]) -> "Values":
+        """The same values in another shape."""
+        missing = None if self.missing is None else self.missing.reshape(shape)
+        return Values(self.type, self.data.reshape(shape), missing)
+
+    @property
+    def present(self) -> Any:
+        """Where there is a value."""
+        return True if self.missing is None else ~self.missing
+
+
+def make_values(data: Any, type: pa.DataType) -> Values:
+    """Values as Xarray decodes them, for a column of a type that `find_type` gave."""
+    given = np.asarray(data)
+    if type in _MICROSECONDS:
+        absent = np.isnat(given)
+        numbers = given.astype(_MICROSECONDS[type]).view(np.int64)
+        return Values(type, numbers, absent if absent.any() else None)
+    if given.dtype.kind in "fc":
+        absent = np.isnan(given)
+        kept = given.astype(np.float32) if given.dtype.itemsize == 2 else given
+        return Values(type, kept, absent if absent.any() else None)
+    if given.dtype.kind in "biu":
+        return Values(type, given)
+    objects = np.empty(given.shape, object)
+    objects.ravel()[:] = [_to_object(each, type) for each in given.ravel().tolist()]
+    absent = np.asarray(objects == None, np.bool_)  # noqa: E711 (of each element)
+    return Values(type, objects, absent if absent.any() else None)
+
+
+def _to_object(value: Any, type: pa.DataType) -> Any:
+    if value is None or (isinstance(value, float) and np.isnan(value)):
+        return None
+    if pa.types.is_binary(type):
+        return bytes(value)
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+def to_arrow(values: Values) -> pa.Array:
+    """The column of values, in the order of C."""
+    data, missing, type = values.data.reshape(-1), values.missing, values.type
+    absent = None if missing is None else missing.reshape(-1)
+    if pa.types.is_struct(type):
+        parts = [
+            _wrap(part, absent, type.field(i).type) for i, part in enumerate((data.real, data.imag))
+        ]
+        return pa.StructArray.from_arrays(parts, fields=list(type))
+    if type == UNSIGNED_64:
+        return pa.array(data, pa.uint64(), mask=absent).cast(type)
+    if pa.types.is_boolean(type) or not pa.types.is_primitive(type):
+        return pa.array(data, type, mask=absent)
+    return _wrap(data, absent, type)
+
+
+def _wrap(data: NDArray[Any], absent: NDArray[np.bool_] | None, type: pa.DataType) -> pa.Array:
+    """Numbers as they are in memory."""
+    wide = np.ascontiguousarray(data, _physical(type))
+    validity = None
+    if absent is not None:
+        validity = pa.py_buffer(np.packbits(~absent, bitorder="little"))
+    return pa.Array.from_buffers(type, len(wide), [validity, pa.py_buffer(wide)])
+
+
+def _physical(type: pa.DataType) -> np.dtype[Any]:
+    if type in _MICROSECONDS:
+        return np.dtype(np.int64)
+    found: np.dtype[Any] = np.dtype(type.to_pandas_dtype())
+    return found
+
+
+Kind = Literal["index", "coordinate", "variable"]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: values along some of the dimensions of the rows."""
+
+    name: str
+    kind: Kind
+    """Indexes have no array; coordinates of one dimension at most are kept in memory."""
+    dims: tuple[str, ...]
+    type: pa.DataType
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Columns:
+    """All columns of a table of cells, and what their rows are."""
+
+    all: tuple[Column, ...]
+    dims: tuple[str, ...]
+    sizes: Mapping[str, int]
+    variables: tuple[str, ...]
+    """The arrays that were asked for, or that are there."""
+    opened: tuple[str, ...]
+    """These, and what may be needed to decode them."""
+
+    def get(self, name: str) -> Column:
+        """A column by name; raises InvalidInputError."""
+        for each in self.all:
+            if each.name == name:
+                return each
+        known = ", ".join(each.name for each in self.all)
+        raise InvalidInputError(f"there is no column {name!r}, but {known}")
+
+    @property
+    def types(self) -> dict[str, pa.DataType]:
+        """The types of columns by name."""
+        return {each.name: each.type for each in self.all}
+
+
+class _SomeArrays(ZarrStore):
+    """A group of which Xarray opens some arrays only: others may be such as it can't open."""
+
+    names: Sequence[str] = ()
+
+    def array_keys(self) -> tuple[str, ...]:
+        """The arrays to open."""
+        return tuple(self.names)
+
+
+def open_dataset(session: Session, group: str, names: Sequence[str]) -> Dataset:
+    """Arrays of a group as Xarray decodes them, nothing of them read."""
+    arrays = _arrays_in(session, group)
+    _refuse_unnamed({name: arrays[name] for name in names})
+    store = _SomeArrays.open_group(
+        session.store,
+        group=group_path(group).lstrip("/") or None,
+        mode="r",
+        consolidated=False,
+        zarr_format=3,
+        cache_members=False,
+    )
+    store.names = names
+    dataset: Dataset = xarray.open_dataset(
+        store, chunks=None, cache=False, create_default_indexes=False
+    )
+    return dataset
+
+
+def find_columns(session: Session, group: str, variables: Sequence[str] | None) -> Columns:
+    """The columns of a group; raises InvalidInputError where arrays have no rows in common."""
+    opened = _wanted(session, group, variables)
+    dataset = open_dataset(session, group, opened)
+    chosen = _choose(dataset, variables)
+    dims = _common_dims(dataset, chosen)
+    arrays = _arrays_in(session, group)
+    coordinates = [str(name) for name in dataset.coords if name not in dims and name not in chosen]
+    indexes = [_index(dim) if dim not in dataset.variables else dim for dim in dims]
+    found: dict[str, Column] = {}
+    for name in (*indexes, *coordinates, *chosen):
+        if isinstance(name, Column):
+            found[name.name] = name
+        elif set(dataset.variables[name].dims) <= set(dims):
+            found[name] = _column(dataset, name, arrays[name])
+    sizes = {dim: int(dataset.sizes[dim]) for dim in dims}
+    return Columns(tuple(found.values()), dims, sizes, tuple(chosen), tuple(opened))
+
+
+def find_grid(session: Session, group: str, column: Column) -> Grid:
+    """The chunks of an array."""
+    document = _arrays_in(session, group)[column.name]
+    shape = document["shape"]
+    grid = document["chunk_grid"]
+    if grid["name"] == "regular":
+        lengths = grid["configuration"]["chunk_shape"]
+        offsets = [regular_offsets(size, each) for size, each in zip(shape, lengths, strict=True)]
+    else:
+        path = f"{group_path(group).rstrip('/')}/{column.name}".lstrip("/")
+        array: Any = zarr.open_array(session.store, path=path, mode="r")
+        offsets = [np.append(0, np.cumsum(each)) for each in array.write_chunk_sizes]
+    return Grid(column.dims, tuple(each.astype(np.int64) for each in offsets))
+
+
+def group_path(group: str) -> str:
+    """The path of a group, with or without a slash in front."""
+    return validate_path("/" + group.strip("/"))
+
+
+def list_arrays(session: Session, group: str) -> list[str]:
+    """The names of the arrays in a group; raises NodeNotFoundError."""
+    return list(_arrays_in(session, group))
+
+
+def _arrays_in(session: Session, group: str) -> dict[str, dict[str, Any]]:
+    """The Zarr metadata of the arrays of a group, by name."""
+    path, view = group_path(group), session.state.view
+    if view.get_node(path).array is not None:
+        raise InvalidInputError(f"{path} is an array, no group: name it with `variables`")
+    return {
+        node.path.rpartition("/")[2]: json.loads(node.user_data)
+        for node in view.children(path)
+        if node.array is not None
+    }
+
+
+def _wanted(session: Session, group: str, variables: Sequence[str] | None) -> list[str]:
+    """The chosen arrays and whatever may be a coordinate of them."""
+    arrays = _arrays_in(session, group)
+    if variables is None:
+        return list(arrays)
+    missing = [name for name in variables if name not in arrays]
+    if missing:
+        known = ", ".join(sorted(arrays)) or "none"
+        raise NodeNotFoundError(
+            f"{group_path(group)} has no array {', '.join(map(repr, missing))}; there are {known}"
+        )
+    documents = [arrays[name] for name in variables]
+    dims = {dim for each in documents for dim in each.get("dimension_names") or ()}
+    attributes = [each.get("attributes") or {} for each in arrays.values()]
+    named = {name for each in attributes for name in str(each.get("coordinates", "")).split()}
+    return [name for name in arrays if name in {*variables, *dims, *named}]
+
+
+def _choose(dataset: Dataset, variables: Sequence[str] | None) -> list[str]:
+    if variables is not None:
+        return list(dict.fromkeys(variables))
+    return [str(name) for name in (dataset.data_vars or dataset.coords)]
+
+
+def _common_dims(dataset: Dataset, names: Sequence[str]) -> tuple[str, ...]:
+    """The dimensions of the array that has most, which all others have to be broadcast to."""
+    dims = {name: tuple(map(str, dataset.variables[name].dims)) for name in names}
+    if not dims:
+        raise InvalidInputError("there are no arrays in this group to be columns")
+    largest = max(dims, key=lambda name: len(dims[name]))
+    odd = next((name for name in dims if not set(dims[name]) <= set(dims[largest])), None)
+    if odd is not None:
+        shown = [f"{name}({', '.join(dims[name])})" for name in (largest, odd)]
+        raise InvalidInputError(
+            f"{' and '.join(shown)} have dimensions that the other has not, so that they are no "
+            "columns of one table: select arrays that go together with `variables`"
+        )
+    return dims[largest]
+
+
+def _column(dataset: Dataset, name: str, document: Mapping[str, Any]) -> Column:
+    variable = dataset.variables[name]
+    is_bytes = document.get("data_type") in ("variable_length_bytes", "bytes")
+    dims = tuple(map(str, variable.dims))
+    is_coordinate = name in dataset.coords and len(dims) <= 1
+    return Column(
+        name,
+        "coordinate" if is_coordinate else "variable",
+        dims,
+        find_type(name, variable.dtype, is_bytes=is_bytes),
+    )
+
+
+def _index(dim: str) -> Column:
+    return Column(dim, "index", (dim,), pa.int64())
+
+
+def _refuse_unnamed(arrays: Mapping[str, Mapping[str, Any]]) -> None:
+    for name, document in arrays.items():
+        names = document.get("dimension_names") or ()
+        if None in names or len(names) != len(document["shape"]):
+            raise InvalidInputError(
+                f"the dimensions of {name} have no names, which columns need: leave it out with "
+                "`variables`"
+            )

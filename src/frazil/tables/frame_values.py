@@ -1,0 +1,303 @@
+"""Options of writing frames, and columns as values of arrays."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, cast, get_args
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from xarray import Variable
+from xarray.conventions import decode_cf_variable, encode_cf_variable
+
+from frazil.errors import InvalidInputError
+from frazil.tables.columns import DURATION, TIMESTAMP, UNSIGNED_64, Values, group_path, to_arrow
+from frazil.tables.table_options import Options, refuse_unknown, split_names
+from frazil.urls import BranchRef, NamedRef, Ref
+
+_CF = (
+    "_FillValue",
+    "missing_value",
+    "scale_factor",
+    "add_offset",
+    "units",
+    "calendar",
+    "_Unsigned",
+)
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stored:
+    """An array, and how its values are kept."""
+
+    name: str
+    dims: tuple[str, ...]
+    shape: tuple[int, ...]
+    type: pa.DataType
+    """Of the column that it is read as."""
+    decoded: np.dtype[Any]
+    raw: np.dtype[Any]
+    encoding: Mapping[str, Any]
+    fill_value: Any
+    """What unwritten cells have."""
+
+    @property
+    def cf(self) -> dict[str, Any]:
+        """The part of the encoding that is about values."""
+        return {key: self.encoding[key] for key in _CF if self.encoding.get(key) is not None}
+
+
+def show(values: pa.Array | pa.ChunkedArray) -> str:
+    """Some values for a message."""
+    shown = ", ".join(str(each) for each in values[:_SHOWN].to_pylist())
+    return shown if len(values) <= _SHOWN else f"{shown} and {len(values) - _SHOWN} more"
+
+
+def cast_column(name: str, column: pa.Array | pa.ChunkedArray, type: pa.DataType) -> pa.Array:
+    """A column of rows, of the type that the array is read as; raises InvalidInputError."""
+    given = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if isinstance(given, pa.ChunkedArray):
+        given = pa.concat_arrays(given.chunks)
+    try:
+        if pa.types.is_date(given.type) and type == TIMESTAMP:
+            given = given.cast(pa.timestamp("us"))
+        if pa.types.is_timestamp(type) and pa.types.is_string(given.type):
+            raise pa.ArrowInvalid("a text is no timestamp")
+        found: pa.Array = given.cast(type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InvalidInputError(
+            f"the column {name} is {given.type}, which is not all {type} as the array: {error}"
+        ) from error
+    if pa.types.is_floating(type):
+        found = _refuse_overflow(name, given, found)
+    return found
+
+
+def _refuse_overflow(name: str, given: pa.Array, found: pa.Array) -> pa.Array:
+    lost = pc.and_(pc.is_inf(found), pc.invert(pc.is_inf(given.cast(pa.float64()))))
+    if pc.any(lost).as_py():
+        raise InvalidInputError(
+            f"{show(given.filter(lost))} of the column {name} is too large for {found.type}"
+        )
+    # Two zeros are one number, and NaN is read as null.
+    positive = pc.add(found, pa.scalar(0.0, found.type))
+    return pc.if_else(pc.is_nan(positive), pa.scalar(None, found.type), positive)
+
+
+def to_values(column: pa.Array) -> Values:
+    """An Arrow column of a type that columns have, as `frazil.tables.columns` keeps its values."""
+    type = column.type
+    missing = np.asarray(column.is_null()) if column.null_count else None
+    if pa.types.is_struct(type):
+        parts = [column.field(i).fill_null(0).to_numpy(zero_copy_only=False) for i in range(2)]
+        return Values(type, parts[0] + 1j * parts[1], missing)
+    if type in (TIMESTAMP, DURATION):
+        return Values(type, column.cast(pa.int64()).fill_null(0).to_numpy(), missing)
+    if type == UNSIGNED_64:
+        column = column.cast(pa.uint64())
+    if pa.types.is_primitive(column.type):
+        zero = pa.scalar(False if pa.types.is_boolean(column.type) else 0, column.type)
+        return Values(type, column.fill_null(zero).to_numpy(zero_copy_only=False), missing)
+    objects = np.empty(len(column), object)
+    objects[:] = column.to_pylist()
+    return Values(type, objects, missing)
+
+
+def encode(stored: Stored, column: pa.Array) -> NDArray[Any]:
+    """The values of a column as the array keeps them; raises InvalidInputError."""
+    values = to_values(column)
+    decoded = _decoded(stored, values)
+    if stored.decoded.kind in "OTUSV":
+        return decoded.astype(stored.raw)
+    if not stored.cf and stored.decoded == stored.raw:
+        return decoded
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        variable = Variable(("cell",), decoded, encoding={**stored.cf, "dtype": stored.raw})
+        try:
+            encoded = encode_cf_variable(variable, name=stored.name)
+            raw = np.asarray(encoded.values).astype(stored.raw)
+            again = decode_cf_variable(
+                stored.name, Variable(("cell",), raw, _attributes(stored)), decode_timedelta=True
+            ).values
+        except (ValueError, OverflowError, TypeError) as error:
+            raise InvalidInputError(
+                f"the column {stored.name} can't be stored as the array is: {error}"
+            ) from error
+    _refuse_unless(_is_same(stored, decoded, again), stored, column)
+    return raw
+
+
+def _refuse_unless(is_kept: NDArray[np.bool_], stored: Stored, column: pa.Array) -> None:
+    if is_kept.all():
+        return
+    how = ", ".join(f"{key}={value}" for key, value in stored.cf.items())
+    raise InvalidInputError(
+        f"{show(column.filter(pa.array(~is_kept)))} of the column {stored.name} can't be stored as "
+        f"{stored.raw}{f' with {how}' if how else ''}"
+    )
+
+
+def null_of(stored: Stored) -> Any:
+    """What a cell without a value is stored as; the fill value where the array has no null."""
+    if not _has_null(stored):
+        return stored.fill_value
+    return encode(stored, pa.nulls(1, stored.type))[0]
+
+
+def _has_null(stored: Stored) -> bool:
+    return stored.decoded.kind in "fcmM"
+
+
+def _attributes(stored: Stored) -> dict[str, Any]:
+    kept = stored.cf
+    if stored.decoded.kind == "m":
+        kept["dtype"] = str(stored.encoding.get("dtype", "timedelta64[ns]"))
+    return kept
+
+
+def _decoded(stored: Stored, values: Values) -> NDArray[Any]:
+    """Values as Xarray has them, with its marks for missing ones."""
+    kind = stored.decoded.kind
+    if values.missing is not None and not _has_null(stored):
+        raise InvalidInputError(
+            f"the column {stored.name} has nulls, and the array no `_FillValue` for them"
+        )
+    if kind in "mM":
+        times = values.data.astype(np.int64)
+        if values.missing is not None:
+            times = np.where(values.missing, np.iinfo(np.int64).min, times)
+        return times.view("datetime64[us]" if kind == "M" else "timedelta64[us]")
+    if kind in "fc":
+        wide = values.data.astype(stored.decoded)
+        return wide if values.missing is None else np.where(values.missing, np.nan, wide)
+    if kind == "O" and values.data.dtype != object:
+        raise InvalidInputError(f"values of {stored.name} can't be made of {values.type}")
+    if kind in "OTUSV":
+        return values.data
+    numbers = values.data.astype(stored.decoded)
+    _refuse_unless(numbers == values.data, stored, to_arrow(values))
+    return numbers
+
+
+def _is_same(stored: Stored, given: NDArray[Any], again: NDArray[Any]) -> NDArray[np.bool_]:
+    if given.dtype.kind != again.dtype.kind:
+        return np.zeros(given.shape, np.bool_)
+    if given.dtype.kind in "mM":
+        found: NDArray[np.bool_] = (given == again) | (np.isnat(given) & np.isnat(again))
+        return found
+    if given.dtype.kind in "fc":
+        step = abs(float(stored.encoding.get("scale_factor", 1.0)))
+        is_packed = stored.raw.kind in "iu" and "scale_factor" in stored.encoding
+        rough = np.finfo(stored.raw).eps * 2 if stored.raw.kind == "f" else 1e-12
+        near = np.isclose(
+            again, given, rtol=max(rough, np.finfo(stored.decoded).eps * 4),
+            atol=step * 0.5001 if is_packed else 0, equal_nan=True,
+        )  # fmt: skip
+        return np.asarray(near)
+    return np.asarray(given == again)
+
+
+Mode = Literal["append", "overwrite"]
+Duplicates = Literal["error", "first", "last", "sum", "mean", "min", "max"]
+"""What becomes of several rows for one cell; nulls count for `error`, `first` and `last` only."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """What was said about the writing of rows."""
+
+    group: str = "/"
+    branch: str = "main"
+    mode: Mode = "append"
+    """`append` sets the cells that are given; `overwrite` empties others."""
+    replace_where: str | None = None
+    """Which cells `overwrite` empties, by their coordinates; None is all of them."""
+    dims: tuple[str, ...] | None = None
+    """The dimensions of arrays that are not there yet."""
+    append_dim: str | None = None
+    """The dimension that may grow."""
+    chunks: Mapping[str, int] = field(default_factory=dict)
+    """Lengths of the chunks of arrays that are made, by dimension."""
+    duplicates: Duplicates = "error"
+    time_zone: str = "UTC"
+    """Of times in `replace_where` that name none."""
+    commit_token: str | None = None
+    """What the commit is found by; a second commit with it does nothing."""
+    message: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+def make_write_options(
+    *,
+    mode: str = "append",
+    duplicates: str = "error",
+    dims: Sequence[str] | None = None,
+    chunks: Mapping[str, int] | None = None,
+    group: str = "/",
+    replace_where: str | None = None,
+    **more: Any,
+) -> WriteOptions:
+    """Options that go together; raises InvalidInputError."""
+    refuse_unknown(more, [each.name for each in fields(WriteOptions)], "a writer")
+    if mode not in get_args(Mode):
+        raise InvalidInputError(f"mode={mode!r}: rows can be written with append or overwrite")
+    if duplicates not in get_args(Duplicates):
+        known = ", ".join(get_args(Duplicates))
+        raise InvalidInputError(f"duplicates={duplicates!r} is none of {known}")
+    if replace_where is not None and mode != "overwrite":
+        raise InvalidInputError("replace_where goes with the mode overwrite")
+    if any(length < 1 for length in (chunks or {}).values()):
+        raise InvalidInputError(f"chunks={dict(chunks or {})}: lengths are one or more")
+    return WriteOptions(
+        group=group_path(group),
+        mode=cast("Mode", mode),
+        duplicates=cast("Duplicates", duplicates),
+        dims=None if dims is None else tuple(dims),
+        chunks=dict(chunks or {}),
+        replace_where=replace_where,
+        **more,
+    )
+
+
+def read_write_options(options: Options, *, overwrite: bool, ref: Ref | None) -> WriteOptions:
+    """The options of a writer of the data source; `ref` is what its URL names."""
+    more = options.more
+    dims = more.get("dims")
+    return make_write_options(
+        group=options.group,
+        branch=find_branch(options.ref or ref),
+        mode="overwrite" if overwrite else "append",
+        replace_where=more.get("replace_where"),
+        dims=None if dims is None else split_names(dims),
+        append_dim=more.get("append_dim"),
+        chunks=_read_chunks(more.get("chunks", "")),
+        duplicates=more.get("duplicates", "error"),
+        time_zone=options.time_zone,
+        commit_token=more.get("commit_token"),
+        message=more.get("message"),
+    )
+
+
+def find_branch(ref: Ref | None) -> str:
+    """The branch that a version names; raises InvalidInputError for any that can't be written to."""
+    match ref:
+        case None:
+            return "main"
+        case BranchRef(name, None) | NamedRef(name):
+            return name
+    raise InvalidInputError(f"rows are written to a branch, and {ref} is none")
+
+
+def _read_chunks(text: str) -> dict[str, int]:
+    """Lengths such as `time=24, lat=90`."""
+    found = {}
+    for part in split_names(text):
+        name, _, length = part.partition("=")
+        if not length.strip().isdecimal():
+            raise InvalidInputError(f"chunks={text!r}: say it as in `time=24, lat=90`")
+        found[name.strip()] = int(length)
+    return found

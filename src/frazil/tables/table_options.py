@@ -1,0 +1,201 @@
+"""How a table is asked for, in the words of `spark.read.format("icechunk").option(…)`.
+
+Every option that is given has an effect, or is refused: a name that is misspelled would otherwise read
+another version than the one that was asked for.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal, Protocol, cast, get_args
+
+import pyarrow as pa
+
+from frazil.display import suggest
+from frazil.errors import InvalidInputError
+from frazil.tables.predicates import find_zone, parse_time
+from frazil.urls import BranchRef, NamedRef, Ref, make_ref, parse_bytes
+
+Layout = Literal["cells", "chunks"]
+DEFAULT_TARGET_BYTES = 128 << 20
+NO_REPOSITORY = (
+    'no repository: give its URL as option("repo", …); and since Spark keeps no options of a CREATE '
+    "TABLE … USING icechunk, use CREATE TEMPORARY VIEW … USING icechunk OPTIONS (repo '…')"
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_REFS = ("branch", "tag", "snapshot", "as_of")
+_PLACE = ("repo", "path", "authorize", "time_zone")
+_OF_ALL_TABLES = (
+    *_PLACE, *_REFS, "versionAsOf", "timestampAsOf", "table", "columns", "where", "target_size",
+)  # fmt: skip
+_OF_STREAMS = ("max_commits", "on_reset", "on_expired")
+_OF_TABLES: Mapping[str, tuple[str, ...]] = {
+    "cells": ("group", "variables", "layout"),
+    "changes": ("group", "variables", "from", "to", "values"),
+    "arrays": ("references",),
+    "chunks": ("references",),
+    "storage": ("references",),
+}
+"""Options of single tables."""
+WRITE_OPTIONS = (
+    *_PLACE, *_REFS, "group", "dims", "append_dim", "chunks", "duplicates", "replace_where",
+    "commit_token", "message",
+)  # fmt: skip
+# Spark hands its own options of a streaming query to the sink.
+STREAM_WRITE_OPTIONS = (*WRITE_OPTIONS, "checkpointLocation", "queryName")
+# Spark hands the properties of a table in its catalog to a source whose schema it asks for.
+_OF_CATALOG_TABLES = "provider"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What was said about a table."""
+
+    repo: str | None = None
+    """The URL of the repository."""
+    ref: Ref | None = None
+    """The version; None is what the URL names, or else the branch main."""
+    table: str = "cells"
+    """The name of the table in the registry."""
+    group: str = "/"
+    variables: tuple[str, ...] | None = None
+    """The arrays to read; None is all of them."""
+    columns: tuple[str, ...] | None = None
+    """The columns to give, in this order; None is all of them."""
+    where: str | None = None
+    """SQL about columns, without which rows are not needed."""
+    layout: Layout = "cells"
+    authorize: tuple[str, ...] = ()
+    """URL prefixes of containers whose virtual chunks may be read; `*` is every one there is."""
+    target_bytes: int = DEFAULT_TARGET_BYTES
+    """How much a partition has, about."""
+    time_zone: str = "UTC"
+    """Of times in conditions that name none."""
+    is_ansi: bool = True
+    """Whether types in conditions follow the ANSI rules, as they do in Spark by default."""
+    qualifiers: frozenset[str] = frozenset()
+    """Names that may stand before columns in conditions."""
+    needs_qualifier: bool = False
+    """Whether columns without such a name may be those of another table."""
+    engine_filters: bool = False
+    """Whether the engine evaluates the condition as well: then it may be any."""
+    more: Mapping[str, str] = field(default_factory=dict)
+    """Options of single tables, by name in lower case."""
+
+    def __post_init__(self) -> None:
+        if self.layout not in get_args(Layout):
+            raise InvalidInputError(
+                f"invalid layout {self.layout!r}: a row is one of cells or chunks"
+            )
+
+
+def parse_options(given: Mapping[str, str], known: Iterable[str] | None = None) -> Options:
+    """Options as texts; raises InvalidInputError for any that is none of the known ones.
+
+    Without `known` these are the options of the table that they name, also when it is read as a stream.
+    Those of single tables and of writers are in `more`.
+    """
+    texts = {name.lower(): value for name, value in given.items()}
+    if _OF_CATALOG_TABLES in texts and known is None:
+        raise InvalidInputError(
+            "Spark keeps no options of a CREATE TABLE … USING icechunk, so that it can't be read: use "
+            "CREATE TEMPORARY VIEW … USING icechunk OPTIONS (repo '…')"
+        )
+    table = texts.get("table", "cells")
+    if known is None:
+        refuse_unknown(texts, (*list_options(table), *_OF_STREAMS), f"the table {table}")
+    else:
+        refuse_unknown(texts, known, "a writer")
+    repo, path = texts.pop("repo", None), texts.pop("path", None)
+    if None not in (repo, path) and repo != path:
+        raise InvalidInputError(f"repo={repo!r} and the path {path!r} are two places: give one")
+    variables, columns = texts.pop("variables", None), texts.pop("columns", None)
+    time_zone = texts.pop("time_zone", "UTC")
+    return Options(
+        repo=repo if repo is not None else path,
+        ref=pop_version(texts, time_zone),
+        table=texts.pop("table", "cells"),
+        group=texts.pop("group", "/"),
+        variables=None if variables is None else split_names(variables),
+        columns=None if columns is None else split_names(columns),
+        where=texts.pop("where", None),
+        layout=cast("Layout", texts.pop("layout", "cells")),
+        authorize=split_names(texts.pop("authorize", "")),
+        target_bytes=parse_bytes(texts.pop("target_size", str(DEFAULT_TARGET_BYTES))),
+        time_zone=time_zone,
+        more=texts,
+    )
+
+
+def list_options(table: str) -> tuple[str, ...]:
+    """The options of a table that is read, not as a stream."""
+    return (*_OF_ALL_TABLES, *_OF_TABLES.get(table, ()))
+
+
+def refuse_unknown(
+    given: Iterable[str], known: Iterable[str], owner: str, suggested: Iterable[str] = ()
+) -> None:
+    """Raise InvalidInputError for the first name that is unknown, with the nearest known one.
+
+    `suggested` names are known elsewhere, and are only suggested.
+    """
+    names = {name.lower(): name for name in known}
+    for name in given:
+        if name.lower() in names:
+            continue
+        tables = [table for table, own in _OF_TABLES.items() if name.lower() in own]
+        if tables:
+            owners = ", ".join(tables)
+            raise InvalidInputError(f"{owner} has no option {name!r}: it is one of {owners}")
+        hint = suggest(name, (*names.values(), *suggested))
+        raise InvalidInputError(f"{owner} has no option {name!r}: {hint}")
+
+
+def pop_version(texts: dict[str, str], time_zone: str, **given: Any) -> Ref | None:
+    """Take the options that name a version; `versionAsOf` and `timestampAsOf` are those of others."""
+    version, moment = texts.pop("versionasof", None), texts.pop("timestampasof", None)
+    ref = make_ref(**(given or {name: texts.pop(name, None) for name in _REFS}))
+    if version is not None:
+        if ref is not None or moment is not None:
+            raise InvalidInputError(f"versionAsOf={version!r} is not the only version: name one")
+        return NamedRef(version)
+    if moment is None:
+        return ref
+    match ref:
+        case None | BranchRef(as_of=None):
+            branch = "main" if ref is None else ref.name
+            return BranchRef(branch, parse_moment("timestampAsOf", moment, time_zone))
+    raise InvalidInputError(f"timestampAsOf={moment!r} goes with a branch only")
+
+
+def parse_moment(name: str, text: str, time_zone: str) -> datetime:
+    """A time as Spark reads it, in a zone unless it names one; raises InvalidInputError."""
+    found = parse_time(text, find_zone(time_zone))
+    if found is None:
+        raise InvalidInputError(
+            f"invalid {name} {text!r}: give a time such as 2026-01-31T12:00:00Z, in a known time zone"
+        )
+    return _EPOCH + timedelta(microseconds=found)
+
+
+def split_names(text: str) -> tuple[str, ...]:
+    """Names with commas between them."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+class Table(Protocol):
+    """A table of one version of a repository.
+
+    It is pickled and sent to tasks, and so are its partitions. What it gives does not change: it knows
+    the version that it was opened at.
+    """
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns, of types that Spark has: see `frazil.tables.columns`."""
+
+    def partitions(self) -> Sequence[Any]:
+        """What tasks read, one each; none for a table without rows."""
+
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        """The rows of a partition, in batches of exactly the schema."""

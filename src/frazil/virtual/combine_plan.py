@@ -1,0 +1,270 @@
+"""The plan of a combination, and the problems found on the way."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum, StrEnum
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from frazil.display import Block, Item, Table
+from frazil.errors import InvalidInputError, NotFoundError
+from frazil.virtual.source import Metadata, ReferenceColumns, Source, SourceHeader
+
+
+class Severity(Enum):
+    """What follows from a problem."""
+
+    STOPS = "stops"
+    """Nothing can be written until it is gone."""
+    REENCODES = "re-encodes"
+    """The variable can't be virtual as a whole: its values have to be written anew."""
+    NOTES = "notes"
+    """Good to know; nothing follows."""
+
+
+class ProblemKind(StrEnum):
+    """Every kind of problem."""
+
+    # of a dimension that sources are combined along
+    NO_COORDINATE = "no coordinate"
+    NOT_MONOTONIC = "not monotonic"
+    DUPLICATE = "duplicate"
+    OVERLAP = "overlap"
+    GAP = "gap"
+    # of any dimension
+    DIMENSIONS = "dimensions"
+    LENGTH = "length"
+    COORDINATE = "coordinate"
+    # of a variable
+    MISSING = "missing"
+    DATA_TYPE = "data type"
+    CODECS = "codecs"
+    CHUNKS = "chunks"
+    FILL_VALUE = "fill value"
+    ENCODING = "encoding"
+    RAGGED = "ragged chunks"
+    UNREACHABLE = "unreachable bytes"
+    VALUES = "values"
+    NOT_COMPARED = "not compared"
+
+    @property
+    def severity(self) -> Severity:
+        """What follows from a problem of this kind."""
+        return _SEVERITIES.get(self, Severity.STOPS)
+
+
+_SEVERITIES = {
+    ProblemKind.GAP: Severity.NOTES,
+    ProblemKind.MISSING: Severity.NOTES,
+    ProblemKind.NOT_COMPARED: Severity.NOTES,
+    ProblemKind.DATA_TYPE: Severity.REENCODES,
+    ProblemKind.CODECS: Severity.REENCODES,
+    ProblemKind.CHUNKS: Severity.REENCODES,
+    ProblemKind.FILL_VALUE: Severity.REENCODES,
+    ProblemKind.ENCODING: Severity.REENCODES,
+    ProblemKind.RAGGED: Severity.REENCODES,
+    ProblemKind.UNREACHABLE: Severity.REENCODES,
+    ProblemKind.VALUES: Severity.REENCODES,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One problem."""
+
+    kind: ProblemKind
+    subject: str
+    """The variable or dimension."""
+    text: str
+    files: tuple[str, ...]
+
+    @property
+    def severity(self) -> Severity:
+        """What follows from it."""
+        return self.kind.severity
+
+
+_SHOWN_FILES = 3
+_HEADINGS = ("what follows", "of", "kind", "what it is", "files")
+
+
+@dataclass(frozen=True, slots=True)
+class Report(Block):
+    """All problems; prints as a table."""
+
+    problems: tuple[Problem, ...] = ()
+
+    def __iter__(self) -> Iterator[Problem]:
+        return iter(self.problems)
+
+    def __len__(self) -> int:
+        return len(self.problems)
+
+    def of(self, *kinds: ProblemKind) -> tuple[Problem, ...]:
+        """The problems of some kinds."""
+        return tuple(each for each in self.problems if each.kind in kinds)
+
+    def with_severity(self, severity: Severity) -> "Report":
+        """The problems from which the same follows."""
+        return Report(tuple(each for each in self.problems if each.severity is severity))
+
+    def __str__(self) -> str:
+        return str(self._table()) if self.problems else "no problems"
+
+    def shown_items(self) -> Iterator[Item]:
+        """The problems."""
+        yield Item("problems", self._table() if self.problems else "none")
+
+    def _table(self) -> Table:
+        return Table(_HEADINGS, tuple(map(_cells, self.problems)))
+
+
+def _cells(problem: Problem) -> tuple[str, ...]:
+    shown = ", ".join(problem.files[:_SHOWN_FILES])
+    more = len(problem.files) - _SHOWN_FILES
+    files = f"{shown} and {more} more" if more > 0 else shown
+    return problem.severity.value, problem.subject, problem.kind.value, problem.text, files
+
+
+NOT_PLACED = -1
+
+
+class Treatment(Enum):
+    """How a variable gets into the repository."""
+
+    VIRTUAL = "virtual"
+    INLINE = "inline"
+    """Its values were loaded with the headers, and are written as they are."""
+    REENCODED = "must be re-encoded"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VariablePlan:
+    """One variable of the combined group."""
+
+    name: str
+    treatment: Treatment
+    metadata: Metadata
+    """The `zarr.json` of the combined array."""
+    chunk_offsets: NDArray[np.int64]
+    """For each source, how many chunks before its first; NOT_PLACED where it has no part in it."""
+    values: NDArray[Any] | None = field(default=None, repr=False)
+    reasons: tuple[str, ...] = ()
+    """Why it must be re-encoded."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan(Block):
+    """How sources become one group."""
+
+    sources: Mapping[str, int]
+    """The sources by their name, with the row that each has in `chunk_offsets`."""
+    attributes: Mapping[str, Any]
+    variables: Mapping[str, VariablePlan]
+    report: Report
+    regions: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
+    """By dimension that sources follow each other along: where each source starts and ends."""
+
+    @property
+    def reencoded(self) -> tuple[VariablePlan, ...]:
+        """The variables that can't be virtual."""
+        return tuple(
+            each for each in self.variables.values() if each.treatment is Treatment.REENCODED
+        )
+
+    def without(self, names: Collection[str]) -> Self:
+        """The plan for the other variables."""
+        absent = set(names) - self.variables.keys()
+        if absent:
+            raise NotFoundError(f"there are no variables {sorted(absent)}")
+        kept = {name: each for name, each in self.variables.items() if name not in names}
+        problems = tuple(each for each in self.report if each.subject not in names)
+        return replace(self, variables=kept, report=Report(problems))
+
+    def columns_of(self, variable: str, source: Source) -> ReferenceColumns | None:
+        """References of one source, where they belong in the combined array; None for no part."""
+        offset = self.variables[variable].chunk_offsets[self._row_of(source.header)]
+        if np.any(offset == NOT_PLACED):
+            return None
+        return source.references[variable].shift(offset)
+
+    def refuse_problems(self) -> None:
+        """Raise InvalidInputError where the plan can't be carried out as it is."""
+        found: list[Problem] = [
+            *self.report.with_severity(Severity.STOPS),
+            *(e for e in self.report.with_severity(Severity.REENCODES) if self._concerns(e)),
+        ]
+        if found:
+            raise InvalidInputError(
+                "the sources can't be combined as they are; without() leaves variables out that "
+                f"must be re-encoded:\n{Report(tuple(found))}"
+            )
+
+    def _concerns(self, problem: Problem) -> bool:
+        variable = self.variables.get(problem.subject)
+        return variable is not None and variable.treatment is Treatment.REENCODED
+
+    def _row_of(self, header: SourceHeader) -> int:
+        if header.name not in self.sources:
+            raise NotFoundError(f"{header.name} is none of the sources of the plan")
+        return self.sources[header.name]
+
+    def __str__(self) -> str:
+        lines = [f"{len(self.sources)} sources"]
+        for name, shape, treatment, reasons in self._rows():
+            why = f": {reasons}" if reasons else ""
+            lines.append(f"  {name} ({shape}) {treatment}{why}")
+        return "\n".join([*lines, str(self.report)])
+
+    def shown_items(self) -> Iterator[Item]:
+        """Sources, variables, problems."""
+        yield Item("sources", len(self.sources))
+        yield Item("variables", Table(("name", "shape", "how", "why"), tuple(self._rows())))
+        yield from self.report.shown_items()
+
+    def _rows(self) -> Iterator[tuple[str, str, str, str]]:
+        for each in self.variables.values():
+            shape = " × ".join(map(str, each.metadata["shape"])) or "scalar"
+            yield each.name, shape, each.treatment.value, "; ".join(each.reasons)
+
+
+_INLINE_CHUNK_ITEMS = 1 << 19
+# What turns an array into bytes; the codecs before and after it are filters and compressors.
+_SERIALIZERS = frozenset(("bytes", "vlen-utf8", "vlen-bytes"))
+_COMPRESSOR = {"name": "zstd", "configuration": {"level": 3, "checksum": False}}
+
+
+def with_shape(metadata: Metadata, shape: Sequence[int]) -> dict[str, Any]:
+    """The metadata of an array that is larger, and stored the same way."""
+    return {**metadata, "shape": list(shape)}
+
+
+def for_values(
+    metadata: Metadata, shape: Sequence[int], attributes: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The metadata of an array whose values are written anew: large chunks, one compressor."""
+    kept = [each for each in metadata["codecs"] if each["name"] in _SERIALIZERS]
+    return {
+        **metadata,
+        "shape": list(shape),
+        "attributes": dict(attributes),
+        "chunk_grid": {
+            "name": "regular",
+            "configuration": {"chunk_shape": _large_chunks(shape)},
+        },
+        "codecs": [
+            *(kept or [{"name": "bytes", "configuration": {"endian": "little"}}]),
+            _COMPRESSOR,
+        ],
+    }
+
+
+def _large_chunks(shape: Sequence[int]) -> list[int]:
+    """As much of the array as is comfortable, cut along its first axis."""
+    if not shape:
+        return []
+    row_items = max(1, int(np.prod(shape[1:], dtype=np.int64)))
+    rows = max(1, min(shape[0], _INLINE_CHUNK_ITEMS // row_items))
+    return [rows, *(max(1, extent) for extent in shape[1:])]

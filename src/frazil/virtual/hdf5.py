@@ -1,0 +1,748 @@
+"""HDF5 and NetCDF4, read through h5py's low-level calls straight into headers and columns."""
+
+import base64
+import json
+import struct
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import product
+from math import prod
+from typing import Any
+
+import h5py
+import numpy as np
+import obstore
+from h5py import h5, h5a, h5d, h5ds, h5f, h5fd, h5g, h5i, h5l, h5o, h5p, h5s, h5t, h5z
+from numcodecs.vlen import VLenUTF8
+from numpy.typing import NDArray
+from obstore.exceptions import BaseError
+from obstore.store import LocalStore, ObjectStore
+from zarr.core.buffer import default_buffer_prototype
+from zarr.core.dtype import parse_data_type
+from zarr.core.metadata.v3 import ArrayV3Metadata
+
+from frazil.errors import IcechunkError, InvalidInputError
+from frazil.storage.ranges import BlockFile
+from frazil.virtual.source import ArrayHeader, ReferenceColumns, no_references
+from frazil.virtual.source_formats import (
+    INTERRUPTIONS,
+    FoundGroup,
+    Loading,
+    NotReadable,
+    RefusedError,
+    SourceStores,
+    choose_loaded,
+    escape_url,
+    find_unread_bounds,
+    without_codec_warnings,
+)
+
+# What the libraries of NetCDF4 and of dimension scales keep for themselves.
+_HIDDEN = frozenset(
+    (
+        b"REFERENCE_LIST", b"CLASS", b"DIMENSION_LIST", b"NAME", b"_Netcdf4Dimid",
+        b"_Netcdf4Coordinates", b"_nc3_strict", b"_NCProperties",
+    )
+)  # fmt: skip
+_SCALE = "DIMENSION_SCALE"
+_ORDERS = {h5t.ORDER_LE: "<", h5t.ORDER_BE: ">"}
+
+
+class NotPlainError(ValueError):
+    """An attribute that has no place in JSON."""
+
+
+def read_attributes(owner: Any) -> dict[str, Any]:
+    """The attributes of an object that users know of; raises NotPlainError, UnicodeDecodeError."""
+    names: list[bytes] = []
+    h5a.iterate(owner, lambda name, *_: names.append(name))
+    found = {}
+    for name in names:
+        if name not in _HIDDEN:
+            value = _read(owner, name)
+            if value != _SCALE:
+                found[name.decode("utf-8", "surrogateescape")] = value
+    return found
+
+
+def encode_fill_value(value: Any, dtype: np.dtype[Any]) -> Any:
+    """The attribute `_FillValue` as Xarray writes it to Zarr; raises NotPlainError."""
+    if dtype.kind in "SUOT":
+        return value
+    if isinstance(value, bool | int | float | complex):
+        match dtype.kind:
+            case "b":
+                return bool(value)
+            case "i" | "u" if not isinstance(value, complex):
+                return int(value)
+            case "f" if not isinstance(value, complex):
+                return _encode_float(value)
+            case "c" if isinstance(value, complex):
+                return [_encode_float(value.real), _encode_float(value.imag)]
+    raise NotPlainError(f"its attribute _FillValue is {value!r}, which is no {dtype}")
+
+
+def _encode_float(value: float) -> str:
+    return base64.standard_b64encode(struct.pack("<d", value)).decode()
+
+
+def _read(owner: Any, name: bytes) -> Any:
+    attribute = h5a.open(owner, name)
+    space = attribute.get_space()
+    if space.get_simple_extent_type() == h5s.NULL:
+        return ""
+    kind = attribute.get_type()
+    shape = space.get_simple_extent_dims()
+    if isinstance(kind, h5t.TypeStringID):
+        return _read_texts(attribute, kind, shape)
+    dtype = find_plain_dtype(kind)
+    if dtype is None:
+        return _read_slowly(owner, name)
+    values = np.zeros(shape, dtype)
+    if values.size:
+        attribute.read(values, mtype=kind)
+    return _to_plain(values)
+
+
+def find_plain_dtype(kind: Any) -> str | None:
+    """The type of plain numbers, in few calls; None for anything else."""
+    letter = None
+    if type(kind) is h5t.TypeIntegerID:
+        letter = "i" if kind.get_sign() else "u"
+    elif type(kind) is h5t.TypeFloatID and kind.get_size() in (4, 8):
+        letter = "f"
+    order = _ORDERS.get(kind.get_order()) if letter else None
+    return None if order is None or kind.get_size() > 8 else f"{order}{letter}{kind.get_size()}"
+
+
+def _read_texts(attribute: Any, kind: Any, shape: tuple[int, ...]) -> Any:
+    if kind.is_variable_str():
+        texts = np.zeros(shape, h5t.string_dtype())
+        if texts.size:
+            attribute.read(texts)
+        words = [each.decode("utf-8", "surrogateescape") for each in texts.flat]
+        if len(words) == 1:
+            return words[0]
+        return np.array(words, object).reshape(shape).tolist()
+    found = np.zeros(shape, f"S{kind.get_size()}")
+    if not shape and kind.get_strpad() == h5t.STR_NULLTERM:
+        attribute.read(found, mtype=kind)
+        return found.tobytes().partition(b"\0")[0].decode("utf-8") or " "
+    if found.size:
+        attribute.read(found)
+    if not shape:
+        return bytes(found.item()).decode("utf-8") or " "
+    return np.strings.decode(found, "utf-8").tolist()
+
+
+def _read_slowly(owner: Any, name: bytes) -> Any:
+    """What is seldom, as h5py understands it."""
+    value = h5py.Dataset(owner).attrs if isinstance(owner, h5py.h5d.DatasetID) else None
+    attributes = value if value is not None else h5py.Group(owner).attrs
+    return _to_plain(attributes[name])
+
+
+def _to_plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "biuf":
+        return value.item() if value.size == 1 else value.tolist()
+    raise NotPlainError(f"{value!r} has no place in JSON")
+
+
+Shape = tuple[int, ...]
+
+
+def chunk_shape_of(shape: Shape, stored: Shape | None, filters: int) -> Shape:
+    """The chunk shape of an array, which HDF5 lets be larger than the array.
+
+    A chunk that only goes beyond the end of the first axis is cut there, if nothing is to be decoded:
+    what is left is the start of its bytes, and arrays of such chunks can follow each other.
+    """
+    if stored is None:
+        return tuple(max(extent, 1) for extent in shape)
+    cut = tuple(min(step, max(extent, 1)) for step, extent in zip(stored, shape, strict=True))
+    return cut if not filters and cut[1:] == stored[1:] else stored
+
+
+def find_contiguous(dataset: Any, axes: int, location: str) -> ReferenceColumns:
+    """The reference to a dataset that is in one piece, if any of it was written."""
+    offset, length = dataset.get_offset(), dataset.get_storage_size()
+    if offset is None or length == 0:
+        return no_references(axes)
+    lengths = np.array([length], np.uint64)
+    return _columns(np.zeros((1, axes), np.int64), np.array([offset], np.uint64), lengths, location)
+
+
+def find_chunks(
+    dataset: Any, shape: Shape, stored: Shape, chunk_shape: Shape, item_bytes: int, location: str
+) -> tuple[ReferenceColumns, bool]:
+    """References to all chunks that were written, and whether all went through all filters."""
+    infos: list[h5d.StoreInfo] = []
+    dataset.chunk_iter(infos.append)
+    if not infos:
+        return no_references(len(shape)), True
+    steps = np.array(chunk_shape, np.int64)
+    grid = -(-np.array(shape, np.int64) // steps)
+    starts, masks, byte_offsets, sizes = zip(*infos, strict=True)
+    places = np.array(starts, np.int64) // steps
+    offsets = np.array(byte_offsets, np.uint64)
+    if chunk_shape == stored:
+        lengths = np.array(sizes, np.uint64)
+    else:
+        lengths = np.full(len(infos), prod(chunk_shape) * item_bytes, np.uint64)
+    rows = _order(places, grid)
+    if rows is not None:
+        places, offsets, lengths = places[rows], offsets[rows], lengths[rows]
+    return _columns(places, offsets, lengths, location), not any(masks)
+
+
+def _order(places: NDArray[np.int64], grid: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """The rows by their place, without those beyond the array; None where that is how they are."""
+    rows = None
+    if not (places < grid).all():
+        rows = np.flatnonzero(np.all(places < grid, axis=1))
+    numbers = np.ravel_multi_index(
+        tuple((places if rows is None else places[rows]).T), grid.tolist()
+    )
+    if (numbers[1:] > numbers[:-1]).all():
+        return rows
+    sorting = np.argsort(numbers)
+    return sorting if rows is None else rows[sorting]
+
+
+def _columns(
+    places: NDArray[np.int64],
+    offsets: NDArray[np.uint64],
+    lengths: NDArray[np.uint64],
+    location: str,
+) -> ReferenceColumns:
+    return ReferenceColumns(
+        coordinates=places,
+        location_codes=np.zeros(len(places), np.int32),
+        locations=(location,),
+        offsets=offsets,
+        lengths=lengths,
+        inline_coordinates=np.empty((0, places.shape[1]), np.int64),
+    )
+
+
+_PHONY = "phony_dim_"
+
+
+def dims_of(dataset: Any, name: str, axes: int, group: str) -> list[str]:
+    """The name of each axis, relative to a group where it is inside; one that has none is numbered."""
+    has_scales = h5a.exists(dataset, b"DIMENSION_LIST")
+    is_scale = h5ds.is_scale(dataset)
+    found = []
+    for axis in range(axes):
+        scales = _scale_names(dataset, axis) if has_scales else []
+        if len(scales) == 1:
+            found.append(_relative(scales[0].decode("utf-8", "surrogateescape"), group))
+        elif is_scale:
+            found.append(name)
+        elif scales:
+            raise RefusedError(f"its axis {axis} has {len(scales)} dimension scales")
+        else:
+            found.append(f"{_PHONY}{axis}")
+    return found
+
+
+def _scale_names(dataset: Any, axis: int) -> list[bytes]:
+    names: list[bytes] = []
+    if h5ds.get_num_scales(dataset, axis):
+        h5ds.iterate(dataset, axis, lambda scale: names.append(h5i.get_name(scale)))
+    return names
+
+
+def _relative(path: str, group: str) -> str:
+    return path.removeprefix(f"/{group}" if group else "").removeprefix("/")
+
+
+Filter = tuple[int, tuple[int, ...], bytes]
+"""Its number, its parameters, and what it calls itself."""
+
+# Numbers that the HDF Group has given to filters of others.
+_BLOSC, _ZSTD = 32001, 32015
+_BLOSC_NAMES = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
+_NAMES = {h5z.FILTER_LZF: "lzf", h5z.FILTER_SZIP: "szip", h5z.FILTER_SCALEOFFSET: "scale-offset"}
+
+
+def filters_of(properties: Any) -> tuple[Filter, ...]:
+    """The filters of a dataset, in the order of encoding."""
+    found = (properties.get_filter(each) for each in range(properties.get_nfilters()))
+    return tuple((code, values, name) for code, _, values, name in found)
+
+
+def to_codecs(filters: tuple[Filter, ...]) -> list[dict[str, Any]]:
+    """The codecs that undo filters; raises RefusedError for one that Zarr has no codec for."""
+    return [_to_codec(code, values, name) for code, values, name in filters]
+
+
+def _to_codec(code: int, values: tuple[int, ...], name: bytes) -> dict[str, Any]:
+    if code == h5z.FILTER_DEFLATE:
+        return _codec("zlib", level=values[0])
+    if code == h5z.FILTER_SHUFFLE:
+        return _codec("shuffle", elementsize=values[0])
+    if code == h5z.FILTER_FLETCHER32:
+        return _codec("fletcher32")
+    if code == _ZSTD:
+        return _codec("zstd", level=values[0] if values else 0, checksum=False)
+    if code == _BLOSC and len(values) >= 7 and values[6] < len(_BLOSC_NAMES):
+        blocksize, clevel, shuffle, compressor = values[-4:]
+        return _codec(
+            "blosc",
+            cname=_BLOSC_NAMES[compressor],
+            clevel=clevel,
+            shuffle=shuffle,
+            blocksize=blocksize,
+        )
+    known = _NAMES.get(code) or name.decode(errors="replace") or "without a name"
+    raise RefusedError(f"it has the filter {code} of HDF5 ({known}), which Zarr has no codec for")
+
+
+def _codec(name: str, **configuration: object) -> dict[str, Any]:
+    return {"name": f"numcodecs.{name}", "configuration": configuration}
+
+
+_ENCODING_OF_KEYS = {"name": "default", "configuration": {"separator": "/"}}
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What values a dataset has, and how they are stored."""
+
+    dtype: np.dtype[Any]
+    fill: bytes | str | None
+    """The fill value as it is in memory, or as text; None for the one that Zarr takes."""
+    filters: tuple[Filter, ...] = ()
+
+
+def make_metadata(
+    kind: Kind,
+    shape: tuple[int, ...],
+    chunk_shape: tuple[int, ...],
+    dims: list[str],
+    attributes: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The `zarr.json` of an array; raises RefusedError for types and filters that Zarr has not."""
+    return {
+        **_describe_dtype(kind),
+        "shape": list(shape),
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(chunk_shape)}},
+        "chunk_key_encoding": _ENCODING_OF_KEYS,
+        "attributes": dict(attributes),
+        "dimension_names": dims,
+    }
+
+
+@lru_cache(maxsize=1024)
+def _describe_dtype(kind: Kind) -> dict[str, Any]:
+    codecs = [_serializer(kind.dtype), *to_codecs(kind.filters)]
+    with without_codec_warnings():
+        try:
+            data_type = parse_data_type(kind.dtype, zarr_format=3)
+            fill_value = data_type.default_scalar() if kind.fill is None else _fill_value(kind)
+            made = ArrayV3Metadata(
+                shape=(),
+                data_type=data_type,
+                chunk_grid={"name": "regular", "configuration": {"chunk_shape": ()}},
+                chunk_key_encoding={"name": "default"},
+                fill_value=fill_value,
+                codecs=codecs,
+                attributes={},
+                dimension_names=(),
+                storage_transformers=None,
+            )
+            encoded = made.to_buffer_dict(default_buffer_prototype())["zarr.json"]
+        except (ValueError, TypeError, KeyError, NotImplementedError) as error:
+            raise RefusedError(f"Zarr can't represent it: {error}") from error
+    found: dict[str, Any] = json.loads(encoded.to_bytes())
+    return found
+
+
+def _fill_value(kind: Kind) -> Any:
+    if isinstance(kind.fill, str):
+        return kind.fill
+    value = np.frombuffer(kind.fill or b"", kind.dtype)[0]
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _serializer(dtype: np.dtype[Any]) -> dict[str, Any]:
+    if dtype.kind == "T":
+        return {"name": "vlen-utf8"}
+    orders = _byte_orders(dtype)
+    if len(orders) > 1:
+        raise RefusedError(f"its fields are of both byte orders: {dtype}")
+    endian = "big" if ">" in orders else "little"
+    return {"name": "bytes", "configuration": {"endian": endian}}
+
+
+def _byte_orders(dtype: np.dtype[Any]) -> set[str]:
+    base = dtype.base
+    if base.fields is None:
+        return set() if base.byteorder == "|" else {">" if base.byteorder == ">" else "<"}
+    return set[str]().union(*(_byte_orders(field[0]) for field in base.fields.values()))
+
+
+TEXT = np.dtypes.StringDType()
+"""The type that Zarr has for them."""
+
+
+def is_text(dtype: np.dtype[Any]) -> bool:
+    """Whether values are texts of any length, of either character set."""
+    return h5py.check_vlen_dtype(dtype) in (str, bytes)
+
+
+def text_chunk_shape(shape: Shape, stored: Shape | None) -> Shape:
+    """The shape of their chunks, which never go beyond the array."""
+    steps = shape if stored is None else stored
+    return tuple(max(min(step, extent), 1) for step, extent in zip(steps, shape, strict=True))
+
+
+def read_texts(dataset: Any, shape: Shape, dtype: np.dtype[Any]) -> NDArray[Any] | None:
+    """All texts of a dataset; None where nobody wrote any. Raises UnicodeDecodeError."""
+    if 0 in shape or dataset.get_storage_size() == 0:
+        return None
+    raw = np.empty(shape, dtype)
+    dataset.read(h5s.ALL, h5s.ALL, raw)
+    texts = np.empty(raw.size, object)
+    texts[:] = [each.decode() if isinstance(each, bytes) else each for each in raw.flat]
+    return texts.reshape(shape)
+
+
+def encode_texts(texts: NDArray[Any] | None, chunk_shape: Shape, fill: str) -> ReferenceColumns:
+    """Texts as chunks that come with the header."""
+    columns = no_references(len(chunk_shape))
+    if texts is None:
+        return columns
+    encode = VLenUTF8().encode
+    counts = [-(-extent // step) for extent, step in zip(texts.shape, chunk_shape, strict=True)]
+    places = list(product(*map(range, counts)))
+    chunks = []
+    for place in places:
+        region = [slice(i * s, (i + 1) * s) for i, s in zip(place, chunk_shape, strict=True)]
+        part = _view(texts, region)
+        chunk = np.full(chunk_shape, fill, object)
+        _view(chunk, [slice(0, extent) for extent in part.shape])[...] = part
+        chunks.append(bytes(encode(np.ascontiguousarray(chunk))))
+    return ReferenceColumns(
+        coordinates=columns.coordinates,
+        location_codes=columns.location_codes,
+        locations=(),
+        offsets=columns.offsets,
+        lengths=columns.lengths,
+        inline_coordinates=np.array(places, np.int64).reshape(len(places), len(chunk_shape)),
+        inline_chunks=tuple(chunks),
+    )
+
+
+def _view(values: NDArray[Any], region: Sequence[slice]) -> NDArray[Any]:
+    """A region as an array, also where there are no axes."""
+    index: Any = (*region, ...)
+    found: NDArray[Any] = values[index]
+    return found
+
+
+Described = tuple[ArrayHeader, ReferenceColumns]
+
+
+@dataclass(frozen=True, slots=True)
+class FileContext:
+    """What datasets of one group have in common."""
+
+    location: str
+    """Of the file, as references have it."""
+    group: str
+    loading: Loading
+
+
+def describe(dataset: Any, name: str, around: FileContext) -> Described:
+    """What a dataset holds; one that can't be referred to has the reason for it."""
+    space = dataset.get_space()
+    shape: Shape = ()
+    try:
+        if space.get_simple_extent_type() == h5s.NULL:
+            raise RefusedError("it is an HDF5 dataset without a shape")
+        shape = tuple(space.get_simple_extent_dims())
+        return _describe_dataset(dataset, name, shape, around)
+    except (RefusedError, NotPlainError, UnicodeDecodeError) as error:
+        return ArrayHeader(name, {"shape": shape}, None, str(error)), no_references(len(shape))
+
+
+def _describe_dataset(dataset: Any, name: str, shape: Shape, around: FileContext) -> Described:
+    plain = find_plain_dtype(dataset.get_type())
+    dtype = np.dtype(plain) if plain else dataset.dtype
+    if not plain and is_text(dtype):
+        return _describe_texts(dataset, name, shape, around)
+    _refuse_pointers(dtype)
+    properties = dataset.get_create_plist()
+    layout = properties.get_layout()
+    stored = tuple(properties.get_chunk()) if layout == h5d.CHUNKED else None
+    filters = filters_of(properties)
+    chunk_shape = chunk_shape_of(shape, stored, len(filters))
+    metadata = make_metadata(
+        Kind(dtype, _fill_bytes(properties, dtype), filters),
+        shape,
+        chunk_shape,
+        dims_of(dataset, name, len(shape), around.group),
+        _attributes(dataset, dtype),
+    )
+    header = ArrayHeader(name, metadata)
+    if layout == h5d.COMPACT:
+        return _inline_compact(dataset, header, dtype)
+    obstacle = None
+    if stored is not None:
+        columns, is_filtered = find_chunks(
+            dataset, shape, stored, chunk_shape, dtype.itemsize, around.location
+        )
+        if not is_filtered:
+            obstacle = "some of its chunks were stored without the filters of the others"
+    else:
+        columns = find_contiguous(dataset, len(shape), around.location)
+    header = replace(header, obstacle=_elsewhere(layout, properties) or obstacle)
+    if choose_loaded(header, around.loading):
+        header = replace(header, values=_load(dataset, shape, dtype, filters))
+    return header, columns
+
+
+def _elsewhere(layout: int, properties: Any) -> str | None:
+    if layout == h5d.VIRTUAL:
+        return "it is a virtual dataset of HDF5, whose values are in other files"
+    if properties.get_external_count():
+        return "its values are in external files of HDF5"
+    return None
+
+
+def _refuse_pointers(dtype: np.dtype[Any]) -> None:
+    """Values outside of the chunks can't be referred to."""
+    if dtype.kind == "O":
+        raise RefusedError(
+            "its chunks have no values but pointers: lists of any length, or references"
+        )
+    if dtype.names is not None and any(dtype[each].hasobject for each in dtype.names):
+        raise NotReadable("records with texts of any length")
+
+
+def _fill_bytes(properties: Any, dtype: np.dtype[Any]) -> bytes:
+    value = np.zeros((1,), dtype)
+    try:
+        properties.get_fill_value(value)
+    except RuntimeError:  # it was said that there is none
+        value[0] = np.ma.default_fill_value(dtype)
+    return value.tobytes()
+
+
+def _attributes(dataset: Any, dtype: np.dtype[Any]) -> dict[str, Any]:
+    found = read_attributes(dataset)
+    if "_FillValue" in found:
+        found["_FillValue"] = encode_fill_value(found["_FillValue"], dtype)
+    return found
+
+
+def _inline_compact(dataset: Any, header: ArrayHeader, dtype: np.dtype[Any]) -> Described:
+    """A dataset inside of the header: one chunk, without filters, and here."""
+    values = np.empty(header.shape, dtype)
+    dataset.read(h5s.ALL, h5s.ALL, values)
+    columns = replace(
+        no_references(values.ndim),
+        inline_coordinates=np.zeros((1, values.ndim), np.int64),
+        inline_chunks=(values.tobytes(),),
+    )
+    return replace(header, values=values), columns
+
+
+def _load(dataset: Any, shape: Shape, dtype: np.dtype[Any], filters: Any) -> NDArray[Any]:
+    if not all(h5z.filter_avail(code) for code, _, _ in filters):
+        raise NotReadable("values behind a filter that HDF5 does not have")
+    values = np.empty(shape, dtype.newbyteorder("="))
+    if prod(shape):
+        dataset.read(h5s.ALL, h5s.ALL, values)
+    return values
+
+
+def _describe_texts(dataset: Any, name: str, shape: Shape, around: FileContext) -> Described:
+    properties = dataset.get_create_plist()
+    stored = tuple(properties.get_chunk()) if properties.get_layout() == h5d.CHUNKED else None
+    chunk_shape = text_chunk_shape(shape, stored)
+    fill = _fill_text(properties, dataset.dtype)
+    metadata = make_metadata(
+        Kind(TEXT, fill), shape, chunk_shape,
+        dims_of(dataset, name, len(shape), around.group), read_attributes(dataset),
+    )  # fmt: skip
+    header = ArrayHeader(name, metadata, None, _elsewhere(properties.get_layout(), properties))
+    texts = read_texts(dataset, shape, dataset.dtype)
+    if choose_loaded(header, around.loading):
+        filled = np.full(shape, fill, object) if texts is None else texts
+        # A single text is as Zarr gives it.
+        values = filled.astype(TEXT) if shape else np.asarray(filled[()])
+        header = replace(header, values=values)
+    return header, encode_texts(texts, chunk_shape, fill)
+
+
+def _fill_text(properties: Any, dtype: np.dtype[Any]) -> str:
+    value = np.zeros((1,), dtype)
+    try:
+        properties.get_fill_value(value)
+    except RuntimeError:
+        return ""
+    found = value[0] or b""
+    return found.decode() if isinstance(found, bytes) else str(found)
+
+
+@contextmanager
+def open_file(stores: SourceStores, url: str, size_bytes: int, start: bytes) -> Iterator[Any]:
+    """The file at a URL, whose first bytes are known; raises OSError for what is no HDF5."""
+    store, key = stores.resolve(url)
+    access = h5p.create(h5p.FILE_ACCESS)
+    access.set_fclose_degree(h5f.CLOSE_STRONG)
+    name = b"/" + key.encode("utf-8", "surrogateescape")
+    if isinstance(store, LocalStore):
+        # Nobody is to be kept from writing: whether the file changes is asked for afterwards.
+        access.set_file_locking(False, True)
+        yield from _open_file(name, access)
+        return
+    blocks = BlockFile(lambda *range: _read_range(store, key, *range), size_bytes, start)
+    access.set_fileobj_driver(h5fd.fileobj_driver, blocks)
+    try:
+        yield from _open_file(name, access)
+    except Exception:
+        if blocks.failure is not None:
+            # HDF5 knows no more than that it could not read.
+            raise blocks.failure from None
+        raise
+
+
+def _open_file(name: bytes, access: Any) -> Iterator[Any]:
+    file = h5f.open(name, h5f.ACC_RDONLY, access)
+    try:
+        yield file
+    finally:
+        file.close()
+
+
+def _read_range(store: ObjectStore, key: str, start: int, end: int) -> bytes:
+    return bytes(obstore.get_range(store, key, start=start, end=end))
+
+
+_NOT_A_VARIABLE = b"This is a netCDF dimension but not a netCDF variable"
+
+
+def name_phony_dims(metadatas: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """The metadata of the arrays of a group, with unnamed axes numbered anew."""
+    numbers: dict[tuple[int, int], int] = {}
+    return {name: _rename(metadata, numbers) for name, metadata in metadatas.items()}
+
+
+def _rename(metadata: Mapping[str, Any], numbers: dict[tuple[int, int], int]) -> Mapping[str, Any]:
+    names = metadata.get("dimension_names")
+    if not names or not any(str(each).startswith(_PHONY) for each in names):
+        return metadata
+    seen: Counter[int] = Counter()
+    renamed: list[str] = []
+    for name, length in zip(names, metadata["shape"], strict=True):
+        if name.startswith(_PHONY):
+            number = numbers.setdefault((length, seen[length]), len(numbers))
+            seen[length] += 1
+            name = f"{_PHONY}{number}"
+        renamed.append(name)
+    return {**metadata, "dimension_names": renamed}
+
+
+def is_dimension_only(dataset: Any) -> bool:
+    """Return whether a dataset stands for a dimension of NetCDF4 that has no variable.
+
+    The library of NetCDF says so in the name of the scale; whether anything was written to the dataset
+    tells nothing: HDF5 may have made room for it, and real variables may be empty.
+    """
+    if not h5py.h5a.exists(dataset, b"NAME"):
+        return False
+    name = h5py.Dataset(dataset).attrs["NAME"]
+    text = name.encode() if isinstance(name, str) else name
+    return isinstance(text, bytes) and text.startswith(_NOT_A_VARIABLE)
+
+
+def read_group(file: Any, around: FileContext) -> FoundGroup:
+    """The arrays of a group; raises NotReadable for what another reader has to do."""
+    group = _open_group(file, around)
+    headers: dict[str, ArrayHeader] = {}
+    references: dict[str, ReferenceColumns] = {}
+    groups: list[str] = []
+    for key, link in _list_links(group):
+        name = key.decode("utf-8", "surrogateescape")
+        try:
+            member = h5o.open(group, key)
+        except KeyError:
+            continue  # a link that leads nowhere
+        if isinstance(member, h5g.GroupID):
+            groups.append(name)
+        elif isinstance(member, h5d.DatasetID) and not is_dimension_only(member):
+            headers[name], references[name] = describe(member, name, around)
+            if link == h5l.TYPE_EXTERNAL:
+                obstacle = "it is a link of HDF5 into another file"
+                headers[name] = replace(headers[name], obstacle=obstacle, values=None)
+                references[name] = no_references(len(headers[name].shape))
+    bounds = find_unread_bounds(headers)
+    for name in bounds:
+        again = replace(around, loading=replace(around.loading, names=frozenset(bounds)))
+        member = h5o.open(group, name.encode("utf-8", "surrogateescape"))
+        headers[name], references[name] = describe(member, name, again)
+    try:
+        attributes = read_attributes(group)
+    except (NotPlainError, UnicodeDecodeError) as error:
+        raise NotReadable(str(error)) from error
+    return FoundGroup(attributes, _name_axes(headers), references, tuple(groups))
+
+
+def _list_links(group: Any) -> list[tuple[bytes, int]]:
+    """Names and kinds of links, in the order of their making where the group knows it."""
+    found: list[tuple[bytes, int]] = []
+    is_tracked = group.get_create_plist().get_link_creation_order() & h5p.CRT_ORDER_TRACKED
+    order = h5.INDEX_CRT_ORDER if is_tracked else h5.INDEX_NAME
+    group.links.iterate(
+        lambda name, info: found.append((name, info.type)), idx_type=order, info=True
+    )
+    return found
+
+
+def _open_group(file: Any, around: FileContext) -> Any:
+    path = around.group.encode("utf-8", "surrogateescape") or b"/"
+    try:
+        found = h5o.open(file, path)
+    except KeyError:
+        found = None
+    if not isinstance(found, h5g.GroupID):
+        raise InvalidInputError(f"{around.location} has no group {around.group!r}")
+    return found
+
+
+def _name_axes(headers: dict[str, ArrayHeader]) -> dict[str, ArrayHeader]:
+    named = name_phony_dims({name: each.metadata for name, each in headers.items()})
+    return {
+        name: each if named[name] is each.metadata else replace(each, metadata=named[name])
+        for name, each in headers.items()
+    }
+
+
+def read_hdf5(
+    stores: SourceStores, url: str, size_bytes: int, start: bytes, group: str, loading: Loading
+) -> FoundGroup:
+    """One group of a file; `start` are its first bytes.
+
+    Raises NotReadable for what another reader has to do, and InvalidInputError for a damaged file or
+    a group that is not there.
+    """
+    try:
+        with open_file(stores, url, size_bytes, start) as file:
+            return read_group(file, FileContext(escape_url(url), group, loading))
+    except (NotReadable, IcechunkError, BaseError, *INTERRUPTIONS):
+        raise
+    except BaseException as error:
+        # HDF5 has all kinds of errors for a file that is damaged.
+        raise InvalidInputError(
+            f"{url} can't be parsed as hdf5: {type(error).__name__}: {error}"
+        ) from error
+
+
+__all__ = ["NotReadable", "read_hdf5"]

@@ -1,0 +1,483 @@
+"""Formats of source files: how they are recognised, observed and loaded."""
+
+import json
+import stat
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from math import prod
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import obstore
+import zarr
+from numpy.typing import NDArray
+from obstore.exceptions import BaseError
+from obstore.store import LocalStore, ObjectStore
+
+from frazil.credentials import AnyCredential
+from frazil.errors import InvalidInputError, ObjectNotFoundError, StorageError
+from frazil.storage.clients import diagnose
+from frazil.storage.connections import SIZE_CLASSES, Connection, Purpose, plan_client
+from frazil.storage.interface import StorageSettings, resolve_settings
+from frazil.storage.source_objects import connect_bucket, connect_server
+from frazil.storage.store_config import AnyObjectStoreConfig, ObjectStoreConfig, S3Options
+from frazil.virtual.containers import (
+    Address,
+    VirtualChunkContainer,
+    index_containers,
+    normalize_location,
+    parse_address,
+)
+from frazil.virtual.source import ArrayHeader, FileVersion, ReferenceColumns, find_bounds
+
+INTERRUPTIONS = (KeyboardInterrupt, SystemExit, GeneratorExit)
+"""What ends a program, and is never the fault of a file."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FoundGroup:
+    """The arrays of a group with their references, which know no versions of files yet."""
+
+    attributes: Mapping[str, Any]
+    arrays: Mapping[str, ArrayHeader]
+    references: Mapping[str, ReferenceColumns]
+    groups: tuple[str, ...]
+    """Names of the groups right below."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """Which arrays have their values read with the header."""
+
+    names: frozenset[str]
+    small_bytes: int
+    """Those that are no larger, and besides them the coordinates of dimensions."""
+
+
+HEAD_BYTES = 4096
+"""How much of a file is looked at."""
+FAR_HEAD_BYTES = 128 << 10
+"""How much is read for it where the next bytes would cost another request."""
+# HDF5 lets a block of the user's own stand before the file, at the end of which it begins.
+_HDF5_STARTS = (0, 512, 1024, 2048)
+
+
+def _starts_with(*magic: bytes) -> Callable[[bytes], bool]:
+    return lambda head: head.startswith(magic)
+
+
+def _is_hdf5(head: bytes) -> bool:
+    return any(head[at : at + 8] == b"\x89HDF\r\n\x1a\n" for at in _HDF5_STARTS)
+
+
+def _is_kerchunk(head: bytes) -> bool:
+    return head.lstrip().startswith(b"{") and any(
+        word in head for word in (b'"refs"', b'.zgroup"', b'.zarray"', b'.zattrs"')
+    )
+
+
+def _is_dmrpp(head: bytes) -> bool:
+    return head.lstrip().startswith(b"<") and b"dmrpp" in head
+
+
+def _never(head: bytes) -> bool:  # noqa: ARG001 (a folder has no first bytes)
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A format of source files."""
+
+    name: str
+    parser: str
+    """Module and class of the parser, with a colon between them."""
+    endings: tuple[str, ...]
+    recognises: Callable[[bytes], bool]
+    """Whether the first bytes of a file are of this format."""
+    install: str
+    """What to install where the parser can't be imported."""
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether a source is a folder of files."""
+        return self.recognises is _never
+
+
+_PARSERS = "virtualizarr.parsers:"
+HDF5 = Format(
+    "hdf5", _PARSERS + "HDFParser", (".nc", ".nc4", ".h5", ".hdf5", ".he5"), _is_hdf5,
+    "frazil[virtual]",
+)  # fmt: skip
+ZARR = Format("zarr", _PARSERS + "ZarrParser", (".zarr",), _never, "frazil[virtual]")
+KERCHUNK_PARQUET = Format(
+    "kerchunk-parquet", _PARSERS + "KerchunkParquetParser", (".parq", ".parquet"), _never,
+    "frazil[virtual] kerchunk fastparquet",
+)  # fmt: skip
+FORMATS = (
+    HDF5,
+    Format(
+        "netcdf3", _PARSERS + "NetCDF3Parser", (".cdf", ".nc3"),
+        _starts_with(b"CDF\x01", b"CDF\x02", b"CDF\x05"), "frazil[virtual]",
+    ),
+    Format("fits", _PARSERS + "FITSParser", (".fits", ".fit", ".fts"),
+           _starts_with(b"SIMPLE  ="), "frazil[virtual] astropy"),
+    Format("grib", "gribberish.virtualizarr:GribberishParser", (".grib", ".grib2", ".grb", ".grb2"),
+           _starts_with(b"GRIB"), "gribberish"),
+    Format("tiff", "virtual_tiff:VirtualTIFF", (".tif", ".tiff"),
+           _starts_with(b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"), "virtual-tiff"),
+    Format("zarr-zip", _PARSERS + "ZippedZarrParser", (".zarr.zip",),
+           _starts_with(b"PK\x03\x04"), "frazil[virtual]"),
+    Format("kerchunk-json", _PARSERS + "KerchunkJSONParser", (".json",),
+           _is_kerchunk, "frazil[virtual]"),
+    Format("dmrpp", _PARSERS + "DMRPPParser", (".dmrpp",), _is_dmrpp, "frazil[virtual]"),
+    ZARR,
+    KERCHUNK_PARQUET,
+)  # fmt: skip
+
+
+def get_format(name: str) -> Format:
+    """The format of a name; raises InvalidInputError, which lists those there are."""
+    for each in FORMATS:
+        if each.name == name:
+            return each
+    raise InvalidInputError(f"{name!r} is no format of sources; known are {_names()}")
+
+
+def recognise_file(location: str, head: bytes) -> Format:
+    """The format of a file; raises InvalidInputError for one that is none of those known."""
+    for each in FORMATS:
+        if each.recognises(head):
+            return each
+    return _recognise_ending(location, f"it starts with {head[:8]!r}")
+
+
+def recognise_folder(location: str, metadata: Mapping[str, Any] | None) -> Format:
+    """The format of a folder, by the `.zmetadata` in it if there is one.
+
+    References of kerchunk in Parquet keep how many of them are in a file there.
+    """
+    if metadata is not None and "record_size" in metadata:
+        return KERCHUNK_PARQUET
+    if metadata is not None:
+        return ZARR
+    return _recognise_ending(location, "it is a folder without metadata of Zarr")
+
+
+def _recognise_ending(location: str, found: str) -> Format:
+    path = location.rstrip("/").lower()
+    for each in FORMATS:
+        if path.endswith(each.endings):
+            return each
+    raise InvalidInputError(
+        f"{location} is of no known format: {found}, and its ending tells nothing; "
+        f"known are {_names()}, one of which can be named with format="
+    )
+
+
+def _names() -> str:
+    return ", ".join(f"{each.name} ({' '.join(each.endings)})" for each in FORMATS)
+
+
+@contextmanager
+def without_codec_warnings() -> Iterator[None]:
+    """Let Zarr say nothing of codecs and data types that its specification does not name.
+
+    Filters of HDF5 and its texts are such, and nobody who opens a file can change that.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module=r"(zarr|numcodecs|virtualizarr)\b.*")
+        yield
+
+
+# Coordinates of dimensions are needed to plan, but not at any price.
+_LARGEST_INDEX_BYTES = 64 << 20
+# What a value without a fixed size may well take.
+_GUESSED_ITEM_BYTES = 16
+
+
+def choose_loaded(header: ArrayHeader, loading: Loading) -> bool:
+    """Whether the values of an array are to be read with its header."""
+    if header.obstacle is not None:
+        return False
+    size = _count_bytes(header)
+    return (
+        header.name in loading.names
+        or size <= loading.small_bytes
+        or (header.is_index and size <= _LARGEST_INDEX_BYTES)
+    )
+
+
+def find_unread_bounds(headers: Mapping[str, ArrayHeader]) -> list[str]:
+    """Return the bounds of times that have no values yet.
+
+    They are needed with the header: files that count from different moments have to be converted.
+    """
+    return [
+        name
+        for name in find_bounds(headers)
+        if (header := headers[name]).values is None
+        and header.obstacle is None
+        and _count_bytes(header) <= _LARGEST_INDEX_BYTES
+    ]
+
+
+def load_values(store: Any, name: str) -> NDArray[Any]:
+    """All values of an array in a Zarr store, as stored."""
+    with without_codec_warnings():
+        array = zarr.open_array(store, path=name, mode="r", zarr_format=3)
+        return np.asarray(array[...])
+
+
+def _count_bytes(header: ArrayHeader) -> int:
+    return prod(header.shape) * _item_bytes(header.metadata["data_type"])
+
+
+def _item_bytes(data_type: Any) -> int:
+    match data_type:
+        case str():
+            try:
+                return np.dtype(data_type).itemsize
+            except TypeError:
+                return _GUESSED_ITEM_BYTES
+        case {"configuration": {"length_bytes": int(length)}}:
+            return length
+    return _GUESSED_ITEM_BYTES
+
+
+Credentials = Mapping[str, AnyCredential | None]
+"""Credentials by URL prefix, as repositories take them."""
+
+# What each scheme means where no container says more.
+_PLAIN_CONFIGS: Mapping[str, AnyObjectStoreConfig] = {
+    "s3": ObjectStoreConfig.S3(S3Options()),
+    "gs": ObjectStoreConfig.Gcs({}),
+    "gcs": ObjectStoreConfig.Gcs({}),
+    "http": ObjectStoreConfig.Http({}),
+    "https": ObjectStoreConfig.Http({}),
+}
+
+
+class SourceStores:
+    """The store of each URL, opened when it is first asked for; VirtualiZarr takes it as a registry."""
+
+    def __init__(
+        self,
+        containers: Iterable[VirtualChunkContainer] = (),
+        credentials: Credentials | None = None,
+    ) -> None:
+        self._containers = index_containers({each.url_prefix: each for each in containers})
+        self._credentials = dict(credentials or {})
+        self._opened: dict[tuple[str, str, str], ObjectStore] = {}
+        self._connections: dict[tuple[str, str, str], Connection] = {}
+
+    def resolve(self, url: str) -> tuple[ObjectStore, str]:
+        """The store that has a key, and the key."""
+        address = _split(url)
+        prefix, config = self._find_config(url, address)
+        name = (prefix, address.scheme, address.host)
+        if name not in self._opened:
+            self._opened[name] = self._open(name, config, address)
+        return self._opened[name], address.key
+
+    def find_secrets(self) -> tuple[str, ...]:
+        """What must not be told of any connection."""
+        return tuple(s for each in self._connections.values() for s in each.find_secrets())
+
+    def _find_config(self, url: str, address: Address) -> tuple[str, AnyObjectStoreConfig]:
+        escaped = escape_url(url)
+        if self._containers.has_container(escaped):
+            container = self._containers.find_container(escaped)
+            return container.url_prefix, container.store
+        if address.scheme == "file":
+            return "file://", ObjectStoreConfig.LocalFileSystem("/")
+        if address.scheme not in _PLAIN_CONFIGS:
+            raise InvalidInputError(
+                f"nothing is known of the store of {url}: give a container for it with containers=",
+                kind="no-container-for-virtual-chunk",
+            )
+        return self._find_prefix(escaped), _PLAIN_CONFIGS[address.scheme]
+
+    def _find_prefix(self, url: str) -> str:
+        fitting = [prefix for prefix in self._credentials if url.startswith(prefix)]
+        return max(fitting, key=len, default="")
+
+    def _open(
+        self, name: tuple[str, str, str], config: AnyObjectStoreConfig, address: Address
+    ) -> ObjectStore:
+        if isinstance(config, ObjectStoreConfig.LocalFileSystem):
+            return LocalStore()
+        credential = self._credentials.get(name[0])
+        if isinstance(config, ObjectStoreConfig.Http):
+            base_url = f"{address.scheme}://{address.host}"
+            connection = connect_server(config, base_url, credential)
+        else:
+            bucket = address.host.partition("@")[0]
+            connection = connect_bucket(config, bucket, credential)
+        self._connections[name] = connection
+        plan = plan_client(
+            resolve_settings(StorageSettings()),
+            Purpose.READ,
+            SIZE_CLASSES[0],
+            connection.headers,
+            connection.silence_seconds,
+            "",
+        )
+        return connection.open(plan)
+
+
+def key_url(location: str) -> str:
+    """The URL of a location with its key as it is, the way VirtualiZarr wants it."""
+    address = parse_address(normalize_location(location))
+    if any(sign in address.key for sign in "?#"):
+        raise InvalidInputError(
+            f"{location} can't be parsed: VirtualiZarr takes no '?' and no '#' in the name of a file",
+            kind="invalid-virtual-ref",
+        )
+    return f"{address.scheme}://{address.host}/{address.key}"
+
+
+def escape_url(url: str) -> str:
+    """The location of a URL that has its key as it is."""
+    address = _split(url)
+    if address.scheme == "file":
+        return normalize_location("file:///" + quote(address.key, errors="surrogateescape"))
+    return f"{address.scheme}://{address.host}/{quote(address.key, safe=_KEPT)}"
+
+
+# Locations in object stores are kept as they are but for what ends a path.
+_KEPT = "/:@!$&'()*+,;=|^[]~{}`\\\"<> "
+
+
+def _split(url: str) -> Address:
+    scheme, _, rest = url.partition("://")
+    host, _, key = rest.partition("/")
+    return Address(scheme, host, key)
+
+
+_CONCURRENT_REQUESTS = 16
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# Of a folder that is a Zarr hierarchy, one of these tells what it is.
+_FOLDER_METADATA = (".zmetadata", "zarr.json", ".zgroup", ".zarray")
+
+
+@contextmanager
+def reading(stores: SourceStores, url: str) -> Iterator[None]:
+    """Failures of a store inside become errors that name the file."""
+    try:
+        yield
+        return
+    except (BaseError, OSError) as error:
+        failed = diagnose(error, stores.find_secrets()).to_error("read", url)
+    # Not chained to what it comes from, whose text may hold a signed address.
+    raise failed
+
+
+def observe(stores: SourceStores, url: str) -> FileVersion:
+    """The version of a file; raises ObjectNotFoundError where there is none."""
+    store, key = stores.resolve(url)
+    with reading(stores, url):
+        if isinstance(store, LocalStore):
+            return _observe_local(Path("/", key))
+        found = obstore.head(store, key)
+    modified_at = found["last_modified"].astimezone(UTC)
+    # The etag that obstore makes up for files is none that other readers know.
+    e_tag = None if url.startswith("file:") else found["e_tag"]
+    return FileVersion(e_tag, modified_at, found["size"])
+
+
+def _observe_local(path: Path) -> FileVersion:
+    """As obstore sees a file, without its threads, which cost more than the question."""
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        raise FileNotFoundError(f"{path} is no file")
+    modified_at = _EPOCH + timedelta(microseconds=found.st_mtime_ns // 1000)
+    return FileVersion(None, modified_at, found.st_size)
+
+
+def observe_all(stores: SourceStores, urls: Iterable[str]) -> dict[str, FileVersion]:
+    """The versions of many files, asked for side by side."""
+    wanted = list(urls)
+    with ThreadPoolExecutor(_CONCURRENT_REQUESTS) as pool:
+        return dict(zip(wanted, pool.map(lambda url: observe(stores, url), wanted), strict=True))
+
+
+def observe_below(stores: SourceStores, url: str) -> dict[str, FileVersion]:
+    """The versions of all files in a folder, by their URL."""
+    store, key = stores.resolve(url)
+    base = url[: len(url) - len(key)]
+    found: dict[str, FileVersion] = {}
+    with reading(stores, url):
+        for batch in obstore.list(store, prefix=key):
+            for each in batch:
+                e_tag = None if url.startswith("file:") else each["e_tag"]
+                moment = each["last_modified"].astimezone(UTC)
+                found[base + each["path"]] = FileVersion(e_tag, moment, each["size"])
+    return found
+
+
+def read_head(stores: SourceStores, url: str, size_bytes: int) -> bytes:
+    """The first bytes of a file: many of one that is far away, which readers go on with."""
+    if size_bytes == 0:
+        return b""
+    store, key = stores.resolve(url)
+    with reading(stores, url):
+        if isinstance(store, LocalStore):
+            with Path("/", key).open("rb", buffering=0) as file:
+                return file.read(HEAD_BYTES)
+        end = min(FAR_HEAD_BYTES, size_bytes)
+        return bytes(obstore.get_range(store, key, start=0, end=end))
+
+
+def read_folder_metadata(stores: SourceStores, url: str) -> Mapping[str, Any] | None:
+    """The metadata at the top of a folder; None where there is none."""
+    for name in _FOLDER_METADATA:
+        store, key = stores.resolve(f"{url.rstrip('/')}/{name}")
+        try:
+            with reading(stores, url):
+                data = bytes(obstore.get(store, key).bytes())
+        except ObjectNotFoundError:
+            continue
+        try:
+            found = json.loads(data)
+        except ValueError:
+            found = None
+        # Metadata that nobody understands are still those of a hierarchy, and its reader says so.
+        return found if isinstance(found, dict) else {}
+    return None
+
+
+def observe_folder(stores: SourceStores, url: str) -> FileVersion:
+    """What stands for the version of a folder: the last change and the size of all that is in it."""
+    inside = observe_below(stores, url)
+    if not inside:
+        raise ObjectNotFoundError(f"there is nothing at {url}")
+    last = max(inside.values(), key=lambda each: each.modified_at)
+    return replace(last, e_tag=None, size_bytes=sum(each.size_bytes for each in inside.values()))
+
+
+def refuse_change(url: str, before: FileVersion, after: FileVersion) -> None:
+    """Raise where a file changed while it was read."""
+    if before != after:
+        raise StorageError(
+            f"{url} was changed while it was read: it was of {_show(before.modified_at)}, "
+            f"{before.size_bytes} bytes, and is of {_show(after.modified_at)}, "
+            f"{after.size_bytes} bytes"
+        )
+
+
+def _show(moment: datetime) -> str:
+    return moment.isoformat()
+
+
+class RefusedError(Exception):
+    """A dataset that Zarr has no word for; its text is the reason."""
+
+
+class NotReadable(Exception):  # noqa: N818 - no mistake of anybody, but work for another reader
+    """Something that this reader has not learnt yet."""

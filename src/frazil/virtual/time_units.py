@@ -1,0 +1,447 @@
+"""Times that files count from different moments, counted from one.
+
+Bounds and climatologies have no units of their own: they have those of the coordinate that names them,
+and are converted with it.
+"""
+
+import base64
+import struct
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from frazil.virtual.combine_plan import Problem, ProblemKind
+from frazil.virtual.source import ArrayHeader, SourceHeader, find_bounds, is_time
+
+_SAME_CALENDARS = {"gregorian": "standard", "365_day": "noleap", "366_day": "all_leap"}
+_GREGORIAN = frozenset({"standard", "proleptic_gregorian"})
+_FINER_UNITS = {
+    "hours": 3_600_000_000_000, "minutes": 60_000_000_000, "seconds": 1_000_000_000,
+    "milliseconds": 1_000_000, "microseconds": 1_000, "nanoseconds": 1,
+}  # fmt: skip
+_WIDEST: Mapping[str, tuple[str, ...]] = {
+    "i": ("int64", "float64"), "u": ("int64", "float64"), "f": ("float64", "int64")
+}  # fmt: skip
+
+_CLOCK = ("units", "calendar")
+_MISSING = ("_FillValue", "missing_value")
+_STORED = ("data_type", "fill_value", "codecs")
+
+Ticks = list[int | None]
+"""Nanoseconds since a moment; None for missing values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """From when and in which steps times are counted."""
+
+    units: str
+    calendar: str | None
+    """As it is written; None where it is not."""
+
+    @property
+    def canonical_calendar(self) -> str:
+        """The name that all names of a calendar stand for."""
+        given = (self.calendar or "standard").lower()
+        return _SAME_CALENDARS.get(given, given)
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """An array of one source that has times."""
+
+    row: int
+    array: ArrayHeader
+    clock: Clock
+
+
+def count_alike(
+    headers: Sequence[SourceHeader],
+) -> tuple[list[SourceHeader], list[Problem]]:
+    """Return the sources with all times counted as the first source that has them does.
+
+    A type that does not hold the times exactly is widened, to int64 or float64. Where no type does in
+    the units of the first, finer units are taken. What can't be converted stays as it is, and is a
+    problem if its units are those of another array: no comparison of attributes would find it.
+    """
+    parents: dict[str, str] = {}
+    for header in headers:
+        for name, parent in find_bounds(header.arrays).items():
+            parents.setdefault(name, parent)
+    changed: dict[tuple[int, str], ArrayHeader] = {}
+    problems: list[Problem] = []
+    for family in _gather(headers, parents):
+        if _agree(family):
+            continue
+        found = _convert(family)
+        if found is not None:
+            changed |= found
+            continue
+        problems += _find_strangers(family, headers, parents)
+    if not changed:
+        return list(headers), problems
+    return [_with_arrays(header, row, changed) for row, header in enumerate(headers)], problems
+
+
+def find_times(headers: Iterable[SourceHeader]) -> set[str]:
+    """Return the names of all arrays of times, bounds among them."""
+    found: set[str] = set()
+    for header in headers:
+        found |= find_bounds(header.arrays).keys()
+        found |= {name for name, array in header.arrays.items() if is_time(array.attributes)}
+    return found
+
+
+Family = Mapping[str, Sequence[_Entry]]
+"""Arrays that have one clock, a coordinate and its bounds, by name."""
+
+
+def _gather(headers: Sequence[SourceHeader], parents: Mapping[str, str]) -> Iterator[Family]:
+    entries: dict[str, list[_Entry]] = {}
+    for row, header in enumerate(headers):
+        for name, array in header.arrays.items():
+            clock = _find_clock(header, array, parents)
+            if clock is not None and "data_type" in array.metadata:
+                entries.setdefault(name, []).append(_Entry(row, array, clock))
+    families: dict[str, dict[str, Sequence[_Entry]]] = {}
+    for name, found in entries.items():
+        parent = parents.get(name, name)
+        first = entries.get(parent, found)[0]
+        # One that has its own units, and other ones than its coordinate, is converted by itself.
+        is_apart = "units" in found[0].array.attributes and found[0].clock != first.clock
+        root = name if is_apart or parent not in entries else parent
+        families.setdefault(root, {root: entries[root]})[name] = found
+    yield from families.values()
+
+
+def _find_clock(
+    header: SourceHeader, array: ArrayHeader, parents: Mapping[str, str]
+) -> Clock | None:
+    attributes: Mapping[str, Any] = array.attributes
+    if "units" not in attributes:
+        parent = header.arrays.get(parents.get(array.name, ""))
+        attributes = {**(parent.attributes if parent is not None else {}), **attributes}
+    if not is_time(attributes):
+        return None
+    calendar = attributes.get("calendar")
+    return Clock(str(attributes["units"]), None if calendar is None else str(calendar))
+
+
+def _agree(family: Family) -> bool:
+    clocks = {each.clock for entries in family.values() for each in entries}
+    return len(clocks) == 1 and all(
+        len({str(each.array.metadata["data_type"]) for each in entries}) == 1
+        for entries in family.values()
+    )
+
+
+def _find_strangers(
+    family: Family, headers: Sequence[SourceHeader], parents: Mapping[str, str]
+) -> Iterator[Problem]:
+    for name, entries in family.items():
+        inheriting = [each for each in entries if "units" not in each.array.attributes]
+        wanted = entries[0].clock
+        files = tuple(headers[each.row].name for each in inheriting if each.clock != wanted)
+        if files:
+            text = (
+                f"its units are those of {parents[name]}, and its values can't be given in "
+                f"{wanted.units!r} of {headers[entries[0].row].name}"
+            )
+            yield Problem(ProblemKind.COORDINATE, name, text, files)
+
+
+def _with_arrays(
+    header: SourceHeader, row: int, changed: Mapping[tuple[int, str], ArrayHeader]
+) -> SourceHeader:
+    arrays = {name: changed.get((row, name), each) for name, each in header.arrays.items()}
+    return replace(header, arrays=arrays)
+
+
+# Conversion
+
+
+def _convert(family: Family) -> dict[tuple[int, str], ArrayHeader] | None:
+    """The arrays with one clock and one type each; None where they can't have them."""
+    first = next(iter(family.values()))[0].clock
+    for clock in (first, *_finer(first)):
+        types = ("int64",) if clock != first else None
+        found: dict[tuple[int, str], ArrayHeader] = {}
+        for name, entries in family.items():
+            if clock == first and _agree({name: entries}) and entries[0].clock == clock:
+                continue
+            arrays = _convert_array(entries, clock, types)
+            if arrays is None:
+                break
+            found |= {(each.row, name): array for each, array in zip(entries, arrays, strict=True)}
+        else:
+            return found
+    return None
+
+
+def _is_convertible(array: ArrayHeader) -> bool:
+    """Whether values are plain numbers, and here."""
+    data_type = array.metadata["data_type"]
+    is_plain = isinstance(data_type, str) and data_type.startswith(("int", "uint", "float"))
+    is_packed = any(each in array.attributes for each in ("scale_factor", "add_offset"))
+    return array.values is not None and is_plain and not is_packed
+
+
+def _finer(clock: Clock) -> Iterator[Clock]:
+    """The same moment to count from, in smaller steps."""
+    measured = _measure(clock, False)
+    since = clock.units.partition(" since ")[2]
+    for unit, step in _FINER_UNITS.items():
+        if measured is not None and step < measured[1]:
+            finer = Clock(f"{unit} since {since}", clock.calendar)
+            if _measure(finer, False) is not None:
+                yield finer
+
+
+def _convert_array(
+    entries: Sequence[_Entry], clock: Clock, types: Sequence[str] | None
+) -> list[ArrayHeader] | None:
+    if not all(_is_convertible(each.array) for each in entries):
+        return None
+    moments: list[Ticks] = []
+    for each in entries:
+        ticks = _ticks(each.array, each.clock)
+        moved = None if ticks is None else _shift(ticks, each.clock, clock)
+        if moved is None:
+            return None
+        moments.append(moved)
+    first = entries[0].array
+    own = np.dtype(first.metadata["data_type"])
+    for name in types or dict.fromkeys((own.name, *_WIDEST[own.kind])):
+        wanted = _retype(first, clock, np.dtype(name))
+        found = [_encode(ticks, wanted, clock) for ticks in moments]
+        if all(each is not None for each in found):
+            return [
+                _describe(each.array, wanted, values)
+                for each, values in zip(entries, found, strict=True)
+            ]
+    return None
+
+
+def _ticks(array: ArrayHeader, clock: Clock) -> Ticks | None:
+    """The times of an array since the start of its clock, as Xarray decodes them."""
+    assert array.values is not None
+    values = array.values.reshape(-1)
+    present = ~_find_missing(array, values)
+    measured = _measure(clock, False)
+    if measured is None:
+        return None
+    step = measured[1]
+    whole = np.where(present, values, 0)
+    ticks: list[int] | None = None
+    if values.dtype.kind in "iu" or not np.any(whole % 1):
+        ticks = [int(each) * step for each in whole.tolist()]
+    for use_cftime in (False, True):
+        if ticks is None:
+            ticks = _decode_ticks(whole, clock, use_cftime)
+    if ticks is None:
+        return None
+    return [n if is_there else None for n, is_there in zip(ticks, present, strict=True)]
+
+
+def _decode_ticks(values: NDArray[Any], clock: Clock, use_cftime: bool) -> list[int] | None:
+    decoded, measured = _decode(values, clock, use_cftime), _measure(clock, use_cftime)
+    if decoded is None or measured is None:
+        return None
+    if (decoded.dtype.kind == "M") != isinstance(measured[0], np.datetime64):
+        return None
+    return _differences(decoded, measured[0])
+
+
+def _shift(ticks: Ticks, old: Clock, new: Clock) -> Ticks | None:
+    """The same times since the start of another clock; None for one of another calendar."""
+    starts = _starts(old, new)
+    if starts is None:
+        return None
+    before, after = starts
+    is_plain = isinstance(before, np.datetime64)
+    if old.canonical_calendar != new.canonical_calendar:
+        # Two calendars are one from 1582 on, and what fits into nanoseconds is later than that.
+        both = {old.canonical_calendar, new.canonical_calendar}
+        if not is_plain or both != _GREGORIAN or not _are_recent(ticks, before):
+            return None
+    (moved,) = _differences(np.array([before], dtype=None if is_plain else object), after)
+    return [None if each is None else each + moved for each in ticks]
+
+
+def _are_recent(ticks: Ticks, start: np.datetime64) -> bool:
+    origin = int(start.astype("M8[ns]").astype(np.int64))
+    limits = np.iinfo(np.int64)
+    return all(each is None or limits.min < each + origin < limits.max for each in ticks)
+
+
+def _encode(ticks: Ticks, wanted: ArrayHeader, clock: Clock) -> NDArray[Any] | None:
+    """Times as the numbers of an array; None where its type does not hold them exactly."""
+    measured = _measure(clock, False)
+    if measured is None:
+        return None
+    step, dtype = measured[1], np.dtype(wanted.metadata["data_type"])
+    is_missing = np.array([each is None for each in ticks], bool)
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype.name)
+        numbers = [0 if each is None else each // step for each in ticks]
+        if any(each is not None and each % step for each in ticks) or not all(
+            limits.min <= each <= limits.max for each in numbers
+        ):
+            return None
+        found = np.array(numbers, dtype)
+    else:
+        found = np.array([0.0 if each is None else each / step for each in ticks]).astype(dtype)
+    if is_missing.any():
+        blanks = [n for name in _MISSING for n in _read_missing(wanted, name)]
+        blanks += [np.nan] if dtype.kind == "f" else []
+        if not blanks:
+            return None
+        found[is_missing] = blanks[0]
+    # What is read again tells of numbers that were rounded, and of those that stand for missing ones.
+    return found if _ticks(replace(wanted, values=found), clock) == ticks else None
+
+
+def _describe(array: ArrayHeader, wanted: ArrayHeader, values: NDArray[Any] | None) -> ArrayHeader:
+    """The header of an array whose values were converted to those of another one."""
+    assert array.values is not None
+    assert values is not None
+    attributes = {
+        name: each for name, each in array.attributes.items() if name not in (*_CLOCK, *_MISSING)
+    }
+    attributes |= {n: e for n, e in wanted.attributes.items() if n in (*_CLOCK, *_MISSING)}
+    kept = {name: wanted.metadata[name] for name in _STORED if name in wanted.metadata}
+    return replace(
+        array,
+        metadata={**array.metadata, **kept, "attributes": attributes},
+        values=values.reshape(array.values.shape),
+    )
+
+
+def _retype(array: ArrayHeader, clock: Clock, dtype: np.dtype[Any]) -> ArrayHeader:
+    """The header of an array with another clock and another type."""
+    attributes, metadata = dict(array.attributes), dict(array.metadata)
+    if "units" in attributes:
+        attributes["units"] = clock.units
+    if dtype.name != metadata["data_type"]:
+        metadata["data_type"] = dtype.name
+        metadata["fill_value"] = _retype_fill(metadata.get("fill_value"), dtype)
+        metadata["codecs"] = [{"name": "bytes", "configuration": {"endian": "little"}}]
+        for name in _MISSING:
+            if name in attributes:
+                attributes[name] = _retype_missing(array, name, dtype)
+        attributes = {name: each for name, each in attributes.items() if each is not None}
+    return replace(array, metadata={**metadata, "attributes": attributes})
+
+
+def _retype_missing(array: ArrayHeader, name: str, dtype: np.dtype[Any]) -> Any:
+    """An attribute that stands for missing values in another type; None where that has no such."""
+    given, found = array.attributes[name], _read_missing(array, name)
+    if dtype.kind == "f":
+        is_packed = name == "_FillValue" and len(found) == 1
+        return (
+            base64.standard_b64encode(struct.pack("<d", found[0])).decode() if is_packed else given
+        )
+    limits = np.iinfo(dtype)
+    kept = [
+        int(n) for n in found if np.isfinite(n) and n == int(n) and limits.min <= n <= limits.max
+    ]
+    if len(kept) != 1:
+        return kept or None
+    return kept[0]
+
+
+def _retype_fill(fill: Any, dtype: np.dtype[Any]) -> Any:
+    """The fill value of an array of another type, as JSON has it."""
+    if dtype.kind == "f":
+        return float(fill) if isinstance(fill, int | float) else fill
+    return int(fill) if isinstance(fill, int | float) and fill == int(fill) else 0
+
+
+def _find_missing(array: ArrayHeader, values: NDArray[Any]) -> NDArray[np.bool_]:
+    missing = np.zeros(values.shape, bool)
+    if values.dtype.kind == "f":
+        missing |= ~np.isfinite(values)
+    for name in _MISSING:
+        for each in _read_missing(array, name):
+            with np.errstate(over="ignore"):
+                missing |= values == values.dtype.type(each)
+    return missing
+
+
+def _read_missing(array: ArrayHeader, name: str) -> list[int | float]:
+    """The numbers that stand for missing values; those of floats are packed by Xarray's rule."""
+    if name not in array.attributes:
+        return []
+    given = array.attributes[name]
+    found: list[int | float] = []
+    for each in given if isinstance(given, list) else [given]:
+        if isinstance(each, str):
+            try:
+                (number,) = struct.unpack("<d", base64.standard_b64decode(each))
+            except (ValueError, struct.error):
+                continue
+            found.append(number)
+        elif isinstance(each, int | float):
+            found.append(each)
+    return found
+
+
+# Clocks
+
+
+def _starts(one: Clock, other: Clock) -> tuple[Any, Any] | None:
+    """The starts of two clocks, of one class."""
+    for use_cftime in (False, True):
+        found = [_measure(each, use_cftime) for each in (one, other)]
+        if found[0] is None or found[1] is None:
+            continue
+        first, second = found[0][0], found[1][0]
+        if isinstance(first, np.datetime64) == isinstance(second, np.datetime64):
+            return first, second
+    return None
+
+
+@lru_cache(maxsize=4096)
+def _measure(clock: Clock, use_cftime: bool) -> tuple[Any, int] | None:
+    """When a clock starts, and its step in nanoseconds; None where Xarray can't decode it."""
+    decoded = _decode(np.array([0, 1]), clock, use_cftime)
+    if decoded is None:
+        return None
+    (_, step) = _differences(decoded, decoded[0])
+    return decoded[0], step
+
+
+def _decode(values: NDArray[Any], clock: Clock, use_cftime: bool) -> NDArray[Any] | None:
+    # Decoding times takes xarray, and is only needed where files count from different moments.
+    import xarray  # noqa: PLC0415
+
+    attributes = {"units": clock.units}
+    if clock.calendar is not None:
+        attributes["calendar"] = clock.calendar
+    coder = xarray.coders.CFDatetimeCoder(use_cftime=use_cftime or None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return np.asarray(coder.decode(xarray.Variable(("t",), values, attributes)).data)
+        except (ValueError, TypeError, OverflowError, ImportError):
+            return None
+
+
+def _differences(moments: NDArray[Any], start: Any) -> list[int]:
+    """Nanoseconds since a moment."""
+    if moments.dtype.kind == "M":
+        found: list[int] = (
+            moments.astype("M8[ns]").astype(np.int64) - start.astype("M8[ns]").astype(np.int64)
+        ).tolist()
+        return found
+    return [_nanoseconds(each - start) for each in moments.tolist()]
+
+
+def _nanoseconds(delta: Any) -> int:
+    seconds = int(delta.days) * 86_400 + int(delta.seconds)
+    return (seconds * 1_000_000 + int(delta.microseconds)) * 1_000

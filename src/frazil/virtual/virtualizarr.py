@@ -1,0 +1,293 @@
+"""Read formats through VirtualiZarr's parsers."""
+
+import importlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+from obspec_utils.readers import BlockStoreReader
+from obstore.exceptions import BaseError
+from virtualizarr.manifests import ChunkManifest, ManifestArray, ManifestStore
+from virtualizarr.manifests.manifest import INLINED_CHUNK_PATH
+from zarr.core.buffer import default_buffer_prototype
+
+from frazil.errors import IcechunkError, InvalidInputError
+from frazil.virtual.hdf5 import is_dimension_only, name_phony_dims
+from frazil.virtual.source import ArrayHeader, ReferenceColumns, no_references
+from frazil.virtual.source_formats import (
+    HDF5,
+    INTERRUPTIONS,
+    Format,
+    FoundGroup,
+    Loading,
+    SourceStores,
+    choose_loaded,
+    escape_url,
+    find_unread_bounds,
+    load_values,
+    without_codec_warnings,
+)
+
+_ENCODING_OF_KEYS = {"name": "default", "configuration": {"separator": "/"}}
+
+
+def metadata_of(array: ManifestArray) -> dict[str, Any]:
+    """The `zarr.json` of an array, with keys of chunks as Icechunk spells them."""
+    encoded = array.metadata.to_buffer_dict(default_buffer_prototype())["zarr.json"]
+    found: dict[str, Any] = json.loads(encoded.to_bytes())
+    return {**found, "chunk_key_encoding": _ENCODING_OF_KEYS}
+
+
+def columns_of(
+    manifest: ChunkManifest, axes: int, spell: Callable[[str], str] = str
+) -> ReferenceColumns:
+    """The references of a manifest; `spell` is asked once for each distinct location."""
+    grid = manifest._paths.shape if axes else ()
+    paths = manifest._paths.reshape(-1)
+    rows = np.flatnonzero((paths != "") & (paths != INLINED_CHUNK_PATH))
+    texts, codes = _encode_texts(paths[rows])
+    inlined = manifest._inlined
+    return ReferenceColumns(
+        coordinates=_unravel(rows, grid),
+        location_codes=codes,
+        locations=tuple(map(spell, texts)),
+        offsets=manifest._offsets.reshape(-1)[rows],
+        lengths=manifest._lengths.reshape(-1)[rows],
+        inline_coordinates=np.array(list(inlined), np.int64).reshape(len(inlined), axes),
+        inline_chunks=tuple(map(bytes, inlined.values())),
+    )
+
+
+def manifest_of(columns: ReferenceColumns, grid: Sequence[int]) -> ChunkManifest:
+    """Columns as a manifest over a whole grid of chunks."""
+    cells = int(np.prod(grid, dtype=np.int64))
+    paths = np.full(cells, "", np.dtypes.StringDType())
+    offsets, lengths = np.zeros(cells, np.uint64), np.zeros(cells, np.uint64)
+    rows = _ravel(columns.coordinates, grid)
+    if len(rows):
+        texts = np.array(columns.locations, np.dtypes.StringDType())
+        paths[rows] = texts[columns.location_codes]
+        offsets[rows], lengths[rows] = columns.offsets, columns.lengths
+    inline_rows = _ravel(columns.inline_coordinates, grid)
+    paths[inline_rows] = INLINED_CHUNK_PATH
+    lengths[inline_rows] = [len(each) for each in columns.inline_chunks]
+    places = map(tuple, columns.inline_coordinates.tolist())
+    shape = tuple(grid)
+    return ChunkManifest.from_arrays(
+        paths=paths.reshape(shape),
+        offsets=offsets.reshape(shape),
+        lengths=lengths.reshape(shape),
+        validate_paths=False,
+        inlined=dict(zip(places, columns.inline_chunks, strict=True)),
+    )
+
+
+def _encode_texts(texts: Any) -> tuple[list[str], Any]:
+    if not len(texts):
+        return [], np.empty(0, np.int32)
+    if np.all(texts == texts[0]):  # the rule: all chunks are in the one file
+        return [str(texts[0])], np.zeros(len(texts), np.int32)
+    distinct, codes = np.unique(texts, return_inverse=True)
+    return [str(each) for each in distinct], codes.astype(np.int32)
+
+
+def _unravel(rows: Any, grid: Sequence[int]) -> Any:
+    if not grid:
+        return np.empty((len(rows), 0), np.int64)
+    return np.stack(np.unravel_index(rows, tuple(grid)), axis=1).astype(np.int64)
+
+
+def _ravel(coordinates: Any, grid: Sequence[int]) -> Any:
+    if not len(grid):
+        return np.zeros(len(coordinates), np.int64)
+    return np.ravel_multi_index(tuple(coordinates.T), tuple(grid))
+
+
+def chunk_grid(metadata: Mapping[str, Any]) -> tuple[int, ...]:
+    """How many chunks an array has along each axis."""
+    chunk_shape = metadata["chunk_grid"]["configuration"]["chunk_shape"]
+    return tuple(
+        -(-extent // step) for extent, step in zip(metadata["shape"], chunk_shape, strict=True)
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dataset:
+    """What has to be known of a dataset besides what the parser tells."""
+
+    shape: tuple[int, ...]
+    obstacle: str | None = None
+    compact_values: NDArray[Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Members:
+    """What is in a group."""
+
+    datasets: Mapping[str, Dataset]
+    groups: tuple[str, ...]
+    dims: tuple[str, ...]
+    """Datasets that only stand for a dimension."""
+
+
+def inspect_group(stores: SourceStores, url: str, group: str) -> Members:
+    """The members of a group; raises InvalidInputError where there is no such group."""
+    store, key = stores.resolve(url)
+    with h5py.File(BlockStoreReader(store, key), "r") as file:
+        found = file.get(group or "/")
+        if not isinstance(found, h5py.Group):
+            raise InvalidInputError(f"{url} has no group {group!r}")
+        members = {name: found.get(name) for name in found}
+        datasets = {name: each for name, each in members.items() if isinstance(each, h5py.Dataset)}
+        dims = tuple(name for name, each in datasets.items() if is_dimension_only(each.id))
+        return Members(
+            {name: _inspect(each) for name, each in datasets.items() if name not in dims},
+            tuple(name for name, each in members.items() if isinstance(each, h5py.Group)),
+            dims,
+        )
+
+
+def _inspect(dataset: Any) -> Dataset:
+    shape = tuple(dataset.shape or ())
+    properties = dataset.id.get_create_plist()
+    if properties.get_layout() == h5py.h5d.COMPACT and dataset.dtype.kind != "O":
+        return Dataset(shape, compact_values=np.asarray(dataset[()]))
+    return Dataset(shape, _find_obstacle(dataset, properties))
+
+
+def _find_obstacle(dataset: Any, properties: Any) -> str | None:
+    if dataset.shape is None:
+        return "it is an HDF5 dataset without a shape"
+    if properties.get_layout() == h5py.h5d.VIRTUAL:
+        return "it is a virtual dataset of HDF5, whose values are in other files"
+    if properties.get_external_count():
+        return "its values are in external files of HDF5"
+    if dataset.chunks is not None and properties.get_nfilters() and _skips_filters(dataset):
+        return "some of its chunks were stored without the filters of the others"
+    return None
+
+
+def _skips_filters(dataset: Any) -> bool:
+    return dataset.id.chunk_iter(lambda chunk: True if chunk.filter_mask else None) is not None
+
+
+# What parsers raise for what they can't represent in Zarr.
+_REFUSALS = (ValueError, TypeError, KeyError, NotImplementedError)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ParsedGroup:
+    """What a parser found, and what it could not."""
+
+    store: ManifestStore
+    groups: tuple[str, ...]
+    obstacles: Mapping[str, str] = field(default_factory=dict)
+    """Why the bytes of an array can't be referred to, by its name."""
+    compact: Mapping[str, Any] = field(default_factory=dict)
+    """Values that are part of the header."""
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Shapes of arrays that the parser refused."""
+
+
+def parse_group(stores: SourceStores, url: str, format: Format, group: str) -> ParsedGroup:
+    """The arrays of a group; raises InvalidInputError where the file or the group can't be parsed."""
+    try:
+        make_parser = _import_parser(format)
+        if format == HDF5:
+            return _parse_hdf5(make_parser, stores, url, group)
+        store = make_parser(**({"group": group} if group else {}))(url, stores)
+    except ImportError as error:
+        raise InvalidInputError(
+            f"files of the format {format.name} are parsed by {format.parser}, which can't be "
+            f"imported ({str(error).partition(chr(10))[0]}): pip install {format.install}"
+        ) from error
+    except (IcechunkError, BaseError, *INTERRUPTIONS):
+        raise  # the file is not to blame
+    except BaseException as error:
+        # Parsers are others' code, and raise whatever they like for a file they don't understand:
+        # panics of a foreign runtime are no exceptions of Python's own kind.
+        raise InvalidInputError(
+            f"{url} can't be parsed as {format.name}: {type(error).__name__}: {error}"
+        ) from error
+    return ParsedGroup(store, tuple(store._group.groups))
+
+
+def _parse_hdf5(make_parser: Any, stores: SourceStores, url: str, group: str) -> ParsedGroup:
+    members = inspect_group(stores, url, group)
+
+    def parse(without: Iterable[str]) -> ManifestStore:
+        dropped = [*members.groups, *members.dims, *without]
+        parsed: ManifestStore = make_parser(group=group or None, drop_variables=dropped)(
+            url, stores
+        )
+        return parsed
+
+    refused: dict[str, str] = {}
+    try:
+        store = parse(())
+    except _REFUSALS:
+        # It tells not which of the datasets it means, so each is tried alone.
+        for name in members.datasets:
+            try:
+                parse(members.datasets.keys() - {name})
+            except _REFUSALS as error:
+                known = members.datasets[name].obstacle
+                refused[name] = known or f"VirtualiZarr can't represent it: {error}"
+        store = parse(refused)
+    parsed = {name: each for name, each in members.datasets.items() if name not in refused}
+    return ParsedGroup(
+        store,
+        members.groups,
+        refused | {name: each.obstacle for name, each in parsed.items() if each.obstacle},
+        {n: each.compact_values for n, each in parsed.items() if each.compact_values is not None},
+        {name: members.datasets[name].shape for name in refused},
+    )
+
+
+def _import_parser(format: Format) -> Any:
+    module, _, name = format.parser.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def read_group(
+    stores: SourceStores, url: str, format: Format, group: str, loading: Loading
+) -> FoundGroup:
+    """One group of a source; raises InvalidInputError where the file can't be parsed."""
+    with without_codec_warnings():
+        return _describe(parse_group(stores, url, format, group), loading)
+
+
+def _describe(parsed: ParsedGroup, loading: Loading) -> FoundGroup:
+    headers: dict[str, ArrayHeader] = {}
+    references: dict[str, ReferenceColumns] = {}
+    arrays = parsed.store._group.arrays
+    metadatas = name_phony_dims({name: metadata_of(array) for name, array in arrays.items()})
+    for name, array in arrays.items():
+        header = ArrayHeader(name, metadatas[name], None, parsed.obstacles.get(name))
+        columns = columns_of(array.manifest, len(header.shape), escape_url)
+        if name in parsed.compact:
+            columns = _inline_whole(columns, parsed.compact[name])
+            header = replace(header, values=parsed.compact[name])
+        elif choose_loaded(header, loading):
+            header = replace(header, values=load_values(parsed.store, name))
+        headers[name], references[name] = header, columns
+    for name in find_unread_bounds(headers):
+        headers[name] = replace(headers[name], values=load_values(parsed.store, name))
+    for name, shape in parsed.shapes.items():
+        headers[name] = ArrayHeader(name, {"shape": shape}, None, parsed.obstacles[name])
+        references[name] = no_references(len(shape))
+    attributes = dict(parsed.store._group.metadata.attributes)
+    return FoundGroup(attributes, headers, references, parsed.groups)
+
+
+def _inline_whole(columns: ReferenceColumns, values: Any) -> ReferenceColumns:
+    """Columns of an array that is one chunk, without filters, and here."""
+    return replace(
+        columns,
+        inline_coordinates=np.zeros((1, columns.axes), np.int64),
+        inline_chunks=(np.ascontiguousarray(values).tobytes(),),
+    )
