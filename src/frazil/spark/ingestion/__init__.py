@@ -1,4 +1,4 @@
-"""Files become a group of a repository: found, opened, combined, referred to, committed at once.
+"""Ingest source files into a group of a repository, in one commit.
 
-Only `frames`, `attempt` and `ingest` know Spark; the other modules are plain functions of values.
+Only `ingest_tasks`, `native_write` and `ingest_job` use Spark; the other modules are pure functions.
 """

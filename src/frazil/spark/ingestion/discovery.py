@@ -1,4 +1,4 @@
-"""Which files there are to ingest: by name, by pattern, or all below a prefix."""
+"""Discover the source files to ingest: by name, by pattern, or below a prefix."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -19,18 +19,27 @@ _WILDCARDS = re.compile(r"[*?\[]")
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file, and what it was when it was looked for."""
+    """Source file with its version at discovery."""
 
     location: str
     version: FileVersion
 
 
 def discover(names: Iterable[SourceName], stores: SourceStores) -> tuple[SourceFile, ...]:
-    """The files of all names, each once, in the order of their locations.
+    """Return the files of all names, without duplicates, sorted by location.
 
-    A name is a path or a URL: of a file, of a Zarr hierarchy, a pattern (`*` and `?` inside a folder,
-    `**` through folders), or a prefix, below which every file is meant. Raises InvalidInputError for a
-    name that finds nothing.
+    Parameters
+    ----------
+    names
+        Paths or URLs of files, of Zarr hierarchies, of prefixes (every file below), or patterns
+        (`*` and `?` match within a folder, `**` across folders).
+    stores
+        Stores that the names are resolved in.
+
+    Raises
+    ------
+    InvalidInputError
+        If a name matches no file.
     """
     found: dict[str, FileVersion] = {}
     for name in names:
@@ -68,13 +77,13 @@ def _find_matching(pattern: str, stores: SourceStores) -> Iterator[tuple[str, Fi
 
 
 def folder_of(pattern: str) -> str:
-    """The folder that everything that matches a pattern is in."""
+    """Return the deepest folder that contains every match of a pattern."""
     wildcard = _WILDCARDS.search(pattern)
     return pattern[: pattern.rindex("/", 0, wildcard.start() if wildcard else None) + 1]
 
 
 def translate(pattern: str) -> str:
-    """A pattern as a regular expression; only `**` goes through folders."""
+    """Translate a pattern into a regular expression; only `**` matches across folders."""
     parts = re.split(r"(\*\*/|\*\*|\*|\?|\[[^\]]+\])", pattern)
     return "".join(_translate_part(part) for part in parts)
 

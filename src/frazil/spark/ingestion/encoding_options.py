@@ -1,4 +1,4 @@
-"""How arrays are stored whose values are written anew: chunks and codecs, as asked or as fits."""
+"""Chunks and codecs of arrays whose values are rewritten: as requested, or chosen by size."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -16,23 +16,36 @@ from frazil.errors import InvalidInputError
 from frazil.virtual.source import ArrayHeader
 
 Chunks = Mapping[str, int | Mapping[str, int]]
-"""The length of chunks by dimension, or by variable and dimension; -1 is all there is."""
+"""Chunk length by dimension, or by variable and dimension; -1 is the whole dimension."""
 Encoding = Mapping[str, Mapping[str, Any]]
-"""By variable, what `zarr.create_array` takes."""
+"""Arguments of `zarr.create_array`, by variable."""
 
 SETTINGS = frozenset({"chunks", "compressors", "filters", "serializer", "shards", "fill_value"})
 
 KIB, MIB = 1 << 10, 1 << 20
 LEAST_CHUNK_BYTES = 256 * KIB
 MOST_CHUNK_BYTES = 256 * MIB
-"""Chunks of a source are kept between these."""
+"""Chunks of a source are kept if their size is between these limits."""
 PLANNED_CHUNK_BYTES = 16 * MIB
 _GUESSED_ITEM_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
 class EncodingOptions:
-    """What the caller wants of arrays that are written anew."""
+    """Requested chunks and encoding of arrays whose values are rewritten.
+
+    Parameters
+    ----------
+    chunks
+        Chunk length by dimension, or by variable and dimension; -1 is the whole dimension.
+    encoding
+        Arguments of `zarr.create_array`, by variable.
+
+    Raises
+    ------
+    InvalidInputError
+        If a setting is unknown, or a chunk length is neither positive nor -1.
+    """
 
     chunks: Chunks = field(default_factory=dict)
     encoding: Encoding = field(default_factory=dict)
@@ -57,11 +70,11 @@ class EncodingOptions:
         return bool(self.chunks or self.encoding)
 
     def names(self, variable: str) -> bool:
-        """Whether they are about one variable by its name."""
+        """Return whether an option names this variable."""
         return variable in self.encoding or isinstance(self.chunks.get(variable), Mapping)
 
     def chunks_of(self, variable: str, dims: Sequence[str]) -> dict[str, int]:
-        """The lengths by dimension that hold for a variable."""
+        """Return the requested chunk lengths of a variable, by dimension."""
         common = {dim: size for dim, size in self.chunks.items() if isinstance(size, int)}
         own = self.chunks.get(variable)
         given = self.encoding.get(variable, {}).get("chunks")
@@ -85,7 +98,7 @@ def plan_metadata(
     append_dim: str | None,
     encoding_options: EncodingOptions,
 ) -> dict[str, Any]:
-    """The `zarr.json` of an array that is made for the values of sources like this one."""
+    """Return the `zarr.json` of a new array for the values of sources with this header."""
     settings = {
         k: v for k, v in encoding_options.encoding.get(header.name, {}).items() if k != "chunks"
     }
@@ -111,9 +124,10 @@ def plan_metadata(
 def choose_chunks(
     shape: Sequence[int], source_chunks: Sequence[int], itemsize: int, axis: int | None
 ) -> list[int]:
-    """Those of the source, unless they are tiny or huge; else whole steps along the axis.
+    """Return the chunk shape of the source, unless its chunks are very small or very large.
 
-    As many steps as make about 16 MiB, and less than a step where one has more than that.
+    Otherwise return whole steps along the axis, as many as make about 16 MiB, or a part of a step
+    if one step is larger than that.
     """
     if LEAST_CHUNK_BYTES <= prod(source_chunks) * itemsize <= MOST_CHUNK_BYTES:
         return list(source_chunks)
@@ -132,7 +146,7 @@ def choose_chunks(
 
 
 def item_bytes(header: ArrayHeader) -> int:
-    """What an element takes in memory; a guess for texts."""
+    """Return the bytes of an element in memory; an estimate for strings."""
     try:
         dtype = ArrayV3Metadata.from_dict(
             {**header.metadata, "storage_transformers": ()}
@@ -143,12 +157,12 @@ def item_bytes(header: ArrayHeader) -> int:
 
 
 def find_unit(metadata: Mapping[str, Any]) -> tuple[int, ...]:
-    """The shape of what is written as one object."""
+    """Return the shape of what is stored as one object: a chunk or a shard."""
     return tuple(metadata["chunk_grid"]["configuration"]["chunk_shape"])
 
 
 def can_encode(metadata: Mapping[str, Any]) -> bool:
-    """Whether the codecs of an array can write, too, and not only read."""
+    """Return whether the codecs of an array can encode as well as decode."""
     ones = [1] * len(metadata["shape"])
     small = {
         **metadata,
@@ -163,13 +177,13 @@ def can_encode(metadata: Mapping[str, Any]) -> bool:
             if isinstance(array, zarr.Array):
                 array[...] = np.ones((), array.dtype) if array.dtype.kind in "biufc" else array[...]
     except Exception:
-        # Codecs are others' code, and raise whatever they like for what they can't do.
+        # Codecs are third-party code and may raise any exception for what they don't support.
         return False
     return True
 
 
 def _fit_shards(chunks: Sequence[int], shards: Any) -> tuple[int, ...]:
-    """Chunks that a shard is a multiple of."""
+    """Return chunk lengths that divide the shard lengths."""
     if not isinstance(shards, Sequence) or len(shards) != len(chunks):
         return tuple(chunks)
     return tuple(

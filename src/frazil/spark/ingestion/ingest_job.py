@@ -1,4 +1,4 @@
-"""Ingest files into a repository: one commit, or none."""
+"""Ingest files into a repository, in one commit or none."""
 
 import contextlib
 import time
@@ -91,27 +91,27 @@ from frazil.virtual.source_formats import Credentials, SourceStores
 from frazil.virtual.time_units import count_alike, find_times
 
 METRICS = "frazil_job"
-"""The name that commits have the metrics of their job by."""
+"""Key of the job metrics in the commit metadata."""
 
 
 class OpenedSources(Protocol):
-    """Sources that were opened, and their references, wherever these are."""
+    """Opened sources and their references, wherever these are kept."""
 
     @property
     def outcomes(self) -> tuple[Outcome, ...]:
-        """What became of each file."""
+        """Return the outcome of each file."""
 
     @property
     def runner(self) -> Runner:
-        """What runs the tasks of the ingest."""
+        """Return the runner of the ingest's tasks."""
 
     def write_cells(self, placement: Placement, assets: Assets) -> list[PlacedCell]:
-        """Bring references together by cell, and write a manifest of each."""
+        """Collect references by split region, and write one manifest per region."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Attempt:
-    """What all attempts have in common: the files are opened once."""
+    """State shared by all attempts of an ingest; the files are opened once."""
 
     job: Job
     repository: Repository
@@ -121,10 +121,10 @@ class Attempt:
     reading: Reading
     start: float = field(default_factory=time.perf_counter)
     findings: tuple[Finding, ...] = ()
-    """For which files were left out."""
+    """Findings because of which files were left out."""
 
     def run(self) -> IngestReport:
-        """Plan, write, commit; raises ConflictError where somebody else did meanwhile."""
+        """Plan, write and commit; raise ConflictError after a concurrent commit."""
         session = self.repository.writable_session(self.options.branch)
         sources = {e.location: e for e in self.parsed.outcomes if isinstance(e, ParsedSource)}
         bad = bad_files(self.parsed.outcomes)
@@ -142,7 +142,7 @@ class Attempt:
         return self._write(session, found, chosen, report)
 
     def leave_out(self, failed: FailedChecksError) -> "Attempt":
-        """The same without the files that findings name; raises the error where that is no help."""
+        """Return the attempt without the files that findings blame; raise if that can't help."""
         findings = (
             *self.findings,
             *(each for each in failed.findings if isinstance(each, Finding)),
@@ -179,7 +179,7 @@ class Attempt:
     def _count_times(
         self, session: Session, headers: Sequence[SourceHeader]
     ) -> tuple[SourceHeader | None, list[SourceHeader]]:
-        """What is there, and the sources, with times counted alike: as there, if a type holds that."""
+        """Convert times of the group and the sources to equal units, those of the group if they fit."""
         group, dim = self.options.group, self.options.append_dim
         fresh = loaded_everywhere(headers)
         existing = read_existing(session.store, group, fresh, dim)
@@ -257,7 +257,7 @@ class Attempt:
         return finish(report, snapshot_id, placed, written, metrics)
 
     def _take_statistics(self, session: Session, found: IngestPlan) -> None:
-        """Measure what is new in arrays that are more than coordinates."""
+        """Measure the new chunks of data arrays, not of coordinates."""
         runner, group = self.parsed.runner, self.options.group
         named = {f"/{join(group, name)}" for name in (*found.natives, *found.plan.variables)}
         paths = [path for path in find_analysable(session, f"/{group}") if path in named]
@@ -265,7 +265,7 @@ class Attempt:
         measure_chunks(runner, session, analyses, count_slots(runner.spark))
 
     def _note(self, session: Session, found: IngestPlan, sources: Sequence[ParsedSource]) -> None:
-        """Write down in the ledger what is ingested."""
+        """Write ledger entries for the ingested sources."""
         entries = [
             Entry(
                 each.location,
@@ -305,7 +305,7 @@ class Attempt:
 
 
 def needed_folders(found: IngestPlan, sources: Sequence[ParsedSource]) -> list[str]:
-    """The folders that references lead to, if there are any."""
+    """Return the folders that virtual references point to."""
     treatments = {each.treatment for each in found.plan.variables.values()}
     if Treatment.VIRTUAL not in treatments:
         return []
@@ -313,7 +313,7 @@ def needed_folders(found: IngestPlan, sources: Sequence[ParsedSource]) -> list[s
 
 
 def _open_again(configured: Repository, session: Session) -> Session:
-    """A session with the new configuration on the version that was planned for."""
+    """Open a session with the new configuration; raise ConflictError if the branch has moved."""
     assert session.branch is not None
     opened = configured.writable_session(session.branch)
     if opened.snapshot_id != session.snapshot_id:
@@ -328,9 +328,9 @@ def _open_again(configured: Repository, session: Session) -> Session:
 Sources = SourceName | Iterable[SourceName] | DataFrame
 
 _TRIES = 5
-"""So often a plan is made anew because somebody else committed."""
+"""Maximum attempts after concurrent commits."""
 _ROUNDS = 10
-"""So often a plan is made anew because files are left out."""
+"""Maximum attempts after leaving files out."""
 _SHOWN_FILES = 20
 _URI_COLUMNS = ("source", "uri", "url", "path")
 
@@ -365,38 +365,81 @@ def ingest(
     run_on: RunOn = "auto",
     job: Job | None = None,
 ) -> IngestReport:
-    """Bring files into a group of a repository, in one commit.
+    """Ingest files into a group of a repository, in one commit.
 
-    `sources` are paths and URLs of files, patterns, prefixes, or a DataFrame with a column of them.
-    Files that were ingested before are left out, unless they have changed; a second call does nothing.
-    `append_dim` is the dimension that files follow each other along, by the values of its coordinate.
+    Files that were ingested before are skipped unless they have changed, so a second call does
+    nothing. If an ingest fails, the branch is unchanged.
 
-    `mode` says whether variables are referred to (`"virtual"`), decoded and written (`"native"`), or
-    what each of them allows (`"auto"`). `chunks`, by dimension or by variable and dimension, and
-    `encoding`, by variable, tell how what is written is stored.
+    Parameters
+    ----------
+    spark
+        Spark session; may be None if the files fit one task.
+    sources
+        Paths and URLs of files, patterns, prefixes, or a DataFrame with a column of them.
+    repo
+        Repository, or its location.
+    branch
+        Branch to commit to.
+    group
+        Group to ingest into.
+    append_dim
+        Dimension along which files are ordered, by the values of its coordinate.
+    mode
+        `"virtual"` writes references, `"native"` decodes and writes values, `"auto"` decides per
+        variable.
+    chunks, encoding
+        Chunk lengths by dimension, or by variable and dimension, and encoding by variable, of arrays
+        that are written.
+    region
+        Fill a region of existing arrays: a slice by dimension, or `"auto"` for the region given by the
+        values of coordinates.
+    on_overlap
+        `"replace"` lets a file replace existing data if all its coordinate values exist; a file that
+        overlaps in part is refused.
+    on_bad_file
+        `"skip"` leaves out files that can't be read; `"fail"` raises.
+    checks
+        Checks of `frazil.spark.checks`, or functions, that run on the new version before the branch
+        moves.
+    on_failed_check
+        `"quarantine"` leaves out the files that checks blame; the next ingest tries them again.
+    message
+        Commit message.
+    dry_run
+        Plan without writing.
+    statistics
+        Measure the new chunks in the same commit, as `analyze` does. This reads virtual variables.
+    rename, skip, load
+        New names of arrays and dimensions, arrays to leave out, and arrays whose values are written
+        into the repository.
+    source_group
+        Group inside the files.
+    containers, credentials
+        Access to the source files, as for `frazil.virtual.open`.
+    storage_options
+        Options for opening `repo` by its location.
+    files_per_task
+        Maximum files a task opens. As many files are ingested in this process, by the same plan.
+    run_on
+        Overrides where the ingest runs.
+    job
+        Job for progress and cancellation.
 
-    `region` fills a part of arrays that are there: a slice by dimension, or `"auto"` for the place that
-    the values of coordinates tell.
+    Returns
+    -------
+    IngestReport
+        Ingested, skipped and quarantined files, variables, and where the ingest ran.
 
-    With `on_overlap="replace"` a file whose values of that coordinate are all there already takes the
-    place of what is there; one that overlaps in part is refused.
-
-    `checks`, of `frazil.spark.checks` or functions, see the new version before the branch does. With
-    `on_failed_check="quarantine"` the files that they blame are left out, and tried again next time.
-
-    With `statistics` the chunks that are new are measured in the same commit, as `analyze` does it; for
-    variables that are referred to, this reads them.
-
-    `rename` gives arrays and dimensions other names, `skip` leaves arrays out, `load` writes the values
-    of arrays into the repository, `source_group` is the group inside of the files. `containers` and
-    `credentials` tell how sources are reached, and as whom, as `frazil.virtual.open` takes them.
-
-    Files that one task would open, `files_per_task` of them, are ingested in this process by the same
-    plan, for which `spark` may be None; the report tells it, and `run_on` decides otherwise.
-
-    Raises InvalidSourcesError, with everything that is wrong, for sources that don't fit each other or
-    what is there, FailedChecksError with all findings, ConflictError where others commit to the same
-    again and again, JobError and JobCancelledError. The branch is then as it was.
+    Raises
+    ------
+    InvalidSourcesError
+        If sources don't fit each other or the group; reports every problem.
+    FailedChecksError
+        If checks fail; has all findings.
+    ConflictError
+        If concurrent commits conflict repeatedly.
+    JobError, JobCancelledError
+        If the job fails or is cancelled.
     """
     refuse_unknown(
         mode=mode, on_overlap=on_overlap, on_bad_file=on_bad_file, on_failed_check=on_failed_check
@@ -481,7 +524,7 @@ def _run(
 def _opening(
     runner: Runner, reading: Reading, locations: list[str], most: int
 ) -> Iterator[OpenedSources]:
-    """Open files, on Spark or here; their references are kept until the end of the block."""
+    """Open files, on Spark or in this process; references are kept until the block ends."""
     if runner.spark is None:
         yield parse_here(runner, reading, locations)
         return
@@ -491,7 +534,7 @@ def _opening(
 
 
 def _try(attempt: Attempt) -> IngestReport:
-    """Plan and commit; again after a conflict, on top of what others did, and without bad files."""
+    """Plan and commit; retry after a conflict on the new tip, and without bad files."""
     conflicts = rounds = 0
     while True:
         try:
@@ -545,7 +588,7 @@ def _refuse(bad: tuple[BadFile, ...], is_empty: bool) -> InvalidSourcesError:
 def _refuse_unknown_names(
     outcomes: Iterable[Outcome], repository: Repository, reading: Reading, options: Options
 ) -> None:
-    """Raise InvalidInputError where an option names something that there is not."""
+    """Raise InvalidInputError if an option names an unknown array or dimension."""
     sources = [each for each in outcomes if isinstance(each, ParsedSource)]
     if not sources:
         return

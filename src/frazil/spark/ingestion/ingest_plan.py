@@ -1,4 +1,4 @@
-"""Plan an ingest: options, modes, and everything that is wrong with its sources. Pure."""
+"""Plan an ingest: options, modes, and all problems of its sources. Pure."""
 
 import json
 from collections import defaultdict
@@ -41,7 +41,7 @@ from frazil.virtual.source import ArrayHeader, FileVersion, SourceHeader
 from frazil.virtual.source_formats import Credentials, without_codec_warnings
 
 RegionOption = Mapping[str, slice | tuple[int, int] | Literal["auto"]] | Literal["auto"]
-"""By dimension, or `auto` for the places that the values of coordinates tell."""
+"""Region by dimension, or `auto` for the region given by the values of coordinates."""
 
 Mode = Literal["auto", "virtual", "native"]
 OnOverlap = Literal["refuse", "replace"]
@@ -56,11 +56,11 @@ _ALTERNATIVES = {
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to ingest, and what to do where something is wrong."""
+    """Options of an ingest."""
 
     branch: str
     group: str
-    """Without slashes around it; empty for the root."""
+    """Path without leading and trailing slashes; empty for the root."""
     append_dim: str | None
     on_overlap: OnOverlap
     on_bad_file: OnBadFile
@@ -78,7 +78,7 @@ class Options:
 
 
 def refuse_unknown(**given: str) -> None:
-    """Raise InvalidInputError for an option that is none."""
+    """Raise InvalidInputError for an unknown value of an option."""
     for name, value in given.items():
         if value not in _ALTERNATIVES[name]:
             known = ", ".join(map(repr, _ALTERNATIVES[name]))
@@ -86,7 +86,7 @@ def refuse_unknown(**given: str) -> None:
 
 
 def refuse_mistyped(**given: object) -> None:
-    """Raise InvalidInputError for an option that is not of its type, before anything is read."""
+    """Raise InvalidInputError for an option of the wrong type, before anything is read."""
     for name, value in given.items():
         is_right, wanted = _SHAPES[name]
         if not is_right(value):
@@ -96,7 +96,7 @@ def refuse_mistyped(**given: object) -> None:
 def refuse_unnamed(
     option: str, names: Iterable[str], known: Collection[str], what: str, whose: str = "the files"
 ) -> None:
-    """Raise InvalidInputError for a name that nothing has, with the names there are."""
+    """Raise InvalidInputError for a name that doesn't exist, and list the known names."""
     for name in names:
         if name not in known:
             raise InvalidInputError(
@@ -139,7 +139,7 @@ _SHAPES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Where the whole array of a source goes."""
+    """Box of an array that a whole source fills."""
 
     source: str
     box: Box
@@ -147,57 +147,57 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class NativeArray:
-    """An array whose values are written anew."""
+    """Array whose values are decoded and written."""
 
     name: str
     shape: Shape
     unit: Shape
-    """The shape of what is written as one object: chunks, or shards."""
+    """Shape of what is stored as one object: a chunk or a shard."""
     source_chunks: Shape
-    """What is decoded at once; tasks take on whole ones where they can."""
+    """Chunk shape of the sources; tasks read whole source chunks where possible."""
     itemsize: int
     axis: int | None
-    """Of the dimension that sources follow each other along."""
+    """Axis of the append dimension."""
     parts: tuple[Part, ...]
 
     @property
     def bytes(self) -> int:
-        """What all its parts take, decoded."""
+        """Return the decoded size of all its parts."""
         return sum(count_items(each.box) for each in self.parts) * self.itemsize
 
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """What of a source goes to a box of the array."""
+    """Part of a source that goes to a box of the array."""
 
     source: str
     box: Box
     origin: Shape
-    """Where the first element of the source is in the array."""
+    """Position of the source's first element in the array."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What one task writes of a cell of an array."""
+    """Fragments of an array that one task writes together."""
 
     array: str
     fragments: tuple[Fragment, ...]
     bytes: int
     start: int
-    """Of its cell along the dimension that sources follow each other along."""
+    """Position along the append dimension."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What tasks wrote of an array."""
+    """Chunks and bytes that tasks wrote of an array."""
 
     chunks: int
     bytes: int
-    """As they are stored."""
+    """Encoded size."""
 
 
 def plan_tasks(arrays: Sequence[NativeArray], slots: int) -> list[list[Piece]]:
-    """The pieces of all arrays, by task."""
+    """Return the pieces of all arrays, grouped by task."""
     limit = choose_task_bytes(sum(each.bytes for each in arrays), slots)
     pieces = [
         piece for array in arrays for piece in plan_pieces(array, min(limit, LEAST_TASK_BYTES))
@@ -207,7 +207,7 @@ def plan_tasks(arrays: Sequence[NativeArray], slots: int) -> list[list[Piece]]:
 
 
 def plan_pieces(array: NativeArray, most_bytes: int) -> list[Piece]:
-    """The array in pieces of whole chunks, each about so large."""
+    """Split the array into pieces of whole chunks of about the given size."""
     cell = _choose_cell(array, most_bytes)
     found: defaultdict[Shape, list[Fragment]] = defaultdict(list)
     for part in array.parts:
@@ -224,7 +224,7 @@ def plan_pieces(array: NativeArray, most_bytes: int) -> list[Piece]:
 
 
 def bounding(boxes: Sequence[Box]) -> Box | None:
-    """The box that boxes, which don't overlap, fill without gaps; None where there is none."""
+    """Return the box that disjoint boxes fill without gaps, or None."""
     ends = [list(zip(*each, strict=True)) for each in zip(*boxes, strict=True)]
     whole = tuple((min(starts), max(stops)) for starts, stops in ends)
     return whole if sum(map(count_items, boxes)) == count_items(whole) else None
@@ -241,7 +241,7 @@ def _choose_cell(array: NativeArray, most_bytes: int) -> Shape:
 
 
 def _slice_native(box: Box, cell: Shape) -> Iterable[tuple[Shape, Box]]:
-    """The parts of a box by the cell that they lie in."""
+    """Yield the parts of a box with the grid cell they lie in."""
     axes = [
         [
             (number, (max(start, number * size), min(stop, (number + 1) * size)))
@@ -257,23 +257,23 @@ SOLVED_BY_DECODING = frozenset({
     ProblemKind.CODECS, ProblemKind.CHUNKS, ProblemKind.FILL_VALUE, ProblemKind.RAGGED,
     ProblemKind.UNREACHABLE,
 })  # fmt: skip
-"""Values that are decoded have none of these any more; what they mean has still to be the same."""
+"""Problems that decoding solves; values must still have equal meaning."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What decides between references and values."""
+    """Options and facts that decide between virtual and native variables."""
 
     mode: Mode = "virtual"
     encoding_options: EncodingOptions = field(default_factory=EncodingOptions)
     native_there: frozenset[str] = frozenset()
-    """Arrays that have chunks of their own in the repository."""
+    """Existing arrays with native chunks."""
 
 
 def choose_native(
     plan: Plan, problems: Iterable[Problem], there: Mapping[str, ArrayHeader], choice: Choice
 ) -> dict[str, str]:
-    """The variables whose values are written, with the reason of each."""
+    """Return the variables to decode and write, with the reason for each."""
     if choice.mode == "virtual":
         return {}
     reasons: dict[str, list[str]] = {}
@@ -296,14 +296,14 @@ def choose_native(
 
 
 def find_unsolved(problems: Iterable[Problem], native: Mapping[str, str]) -> Iterator[Problem]:
-    """The problems that are left where some variables are decoded."""
+    """Yield the problems that remain after some variables are decoded."""
     for each in problems:
         if each.kind not in SOLVED_BY_DECODING or each.subject not in native:
             yield each
 
 
 def find_one_way(there: Mapping[str, ArrayHeader], native: Iterable[str]) -> Iterator[Problem]:
-    """Arrays of the repository whose codecs can be read, but not written."""
+    """Report existing arrays whose codecs can decode but not encode."""
     for name in native:
         if name in there and not can_encode(there[name].metadata):
             text = (
@@ -315,14 +315,14 @@ def find_one_way(there: Mapping[str, ArrayHeader], native: Iterable[str]) -> Ite
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IngestContext:
-    """What a native array is planned in."""
+    """Sources, regions and existing arrays that native arrays are planned for."""
 
     headers: Sequence[SourceHeader]
-    """Of the sources that are ingested."""
+    """Headers of the sources to ingest."""
     regions: Mapping[str, Region | None]
     there: Mapping[str, ArrayHeader]
     is_kept: bool
-    """Whether anything of the group stays."""
+    """True if any part of the group is kept."""
     append_dim: str | None
     encoding_options: EncodingOptions
 
@@ -330,7 +330,7 @@ class IngestContext:
 def plan_native(
     variable: VariablePlan, around: IngestContext
 ) -> tuple[dict[str, object], NativeArray]:
-    """The metadata of an array, and which source goes where in it."""
+    """Return the metadata of an array, and the box of each source in it."""
     having = [each for each in around.headers if variable.name in each.arrays]
     first = having[0].arrays[variable.name]
     shape = tuple(variable.metadata["shape"])
@@ -375,10 +375,10 @@ def read_existing(
     append_dim: str | None,
     times: Collection[str] = (),
 ) -> SourceHeader | None:
-    """The header of a group, as one of those that it is combined with; None where it has no arrays.
+    """Return the header of a group, to be combined with those of sources, or None without arrays.
 
-    `fresh` are the arrays whose values come with all the new headers. Of those that are kept as values
-    here, too, only what has to be compared is read, and `times`, which may have to be counted anew.
+    `fresh` are the arrays whose values all new headers include. For arrays that are inline here as
+    well, only values to compare are read, and those of `times`, which may need conversion.
     """
     with without_codec_warnings():
         found = find_group(store, group)
@@ -418,14 +418,14 @@ def _read_array(
 
 
 def _is_virtual(header: ArrayHeader, fresh: ArrayHeader) -> bool:
-    """Whether an array is stored as the files are, and so can be referred to further on."""
+    """Return whether an array is stored as in the files, so that references can be added."""
     return header.chunk_shape == fresh.chunk_shape and not list(
         compare_storage([(THE_REPOSITORY, header), ("a file", fresh)])
     )
 
 
 def cut_out(header: SourceHeader, dim: str | None, holes: Sequence[Region]) -> list[SourceHeader]:
-    """The parts of a group that stay beside the regions that are to be ingested anew."""
+    """Return the parts of a group that remain beside the regions to be ingested again."""
     if not holes:
         return [header]
     if dim is None:
@@ -460,30 +460,30 @@ def _cut_array(array: ArrayHeader, dim: str, part: Region) -> ArrayHeader:
 
 
 Replacing = tuple[SourceHeader, Region | None]
-"""A source, and the region that it was or is to be in."""
+"""Source and the region it replaces."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IngestPlan:
-    """How sources come to a group."""
+    """Plan of an ingest into a group."""
 
     plan: Plan
     append_dim: str | None
     regions: Mapping[str, Region | None]
-    """Of the sources that are ingested, where each goes along the dimension."""
+    """Region of each ingested source along the append dimension."""
     replaced: Mapping[str, Region | None] = field(default_factory=dict)
-    """Those of them that were there before."""
+    """Regions of the sources that were ingested before."""
     existing: SourceHeader | None = None
     kept: tuple[str, ...] = ()
-    """The parts of the group that stay as they are."""
+    """Parts of the group that are kept unchanged."""
     natives: Mapping[str, NativeArray] = field(default_factory=dict)
-    """The variables whose values are written anew."""
+    """Variables whose values are decoded and written."""
     reasons: Mapping[str, str] = field(default_factory=dict)
-    """Why they are."""
+    """Reason for each native variable."""
     asked: frozenset[str] = frozenset()
-    """Variables that are made as the caller said."""
+    """Variables created with the encoding the caller requested."""
     places: Mapping[str, Mapping[str, Region]] = field(default_factory=dict)
-    """Where sources that fill a part go, by dimension."""
+    """Region by dimension of sources that fill a part of existing arrays."""
 
 
 def plan_ingest(
@@ -493,9 +493,9 @@ def plan_ingest(
     append_dim: str | None,
     choice: Choice | None = None,
 ) -> IngestPlan:
-    """Where each source goes; raises InvalidSourcesError with all problems and their files.
+    """Plan the region of each source; raise InvalidSourcesError with all problems and their files.
 
-    Without a choice everything is to be virtual.
+    Without a choice every variable is virtual.
     """
     choice = choice or Choice()
     replaced = {header.name: region for header, region in changed}
@@ -521,7 +521,7 @@ def plan_ingest(
 def _with_natives(
     found: IngestPlan, headers: Sequence[SourceHeader], reasons: Mapping[str, str], choice: Choice
 ) -> IngestPlan:
-    """The plan with the variables that are written anew."""
+    """Return the plan with its native variables."""
     there = found.existing.arrays if found.existing is not None else {}
     around = IngestContext(
         headers, found.regions, there, bool(found.kept), found.append_dim, choice.encoding_options
@@ -551,7 +551,7 @@ def _with_natives(
 def find_unread(
     existing: SourceHeader, counted: SourceHeader, names: Iterable[str]
 ) -> Iterator[Problem]:
-    """Times in the repository that were not read, and would have to be converted."""
+    """Report virtual times in the repository that would need conversion."""
     for name in sorted(names):
         before, after = existing.arrays[name], counted.arrays[name]
         is_kept = before.metadata["data_type"] == after.metadata["data_type"]
@@ -566,7 +566,7 @@ def find_unread(
 def find_converted(
     headers: Sequence[SourceHeader], counted: Sequence[SourceHeader]
 ) -> Iterator[Problem]:
-    """Arrays whose values are no longer those of their chunks, which are what fills a region."""
+    """Report arrays with converted values, because a region is filled with unconverted chunks."""
     for before, after in zip(headers, counted, strict=True):
         for name, array in after.arrays.items():
             if array is not before.arrays[name] and not array.is_index:
@@ -583,7 +583,7 @@ def have_one_clock(one: SourceHeader, other: SourceHeader, dim: str) -> bool:
 def split_replacing(
     new: Sequence[SourceHeader], existing: SourceHeader, dim: str | None
 ) -> tuple[list[SourceHeader], list[Replacing]]:
-    """The sources that bring something new, and those whose place is all there already."""
+    """Split sources into those with new coordinate values, and those that replace existing ones."""
     there = _values_along(existing, dim)
     bringing: list[SourceHeader] = []
     replacing: list[Replacing] = []
@@ -604,7 +604,7 @@ def _values_along(header: SourceHeader, dim: str | None) -> NDArray[Any] | None:
 
 
 def find_run(there: NDArray[Any], values: NDArray[Any]) -> Region | None:
-    """Where values follow each other in others as they do here."""
+    """Return the region where values occur as a run in existing values, or None."""
     for start in np.flatnonzero(there == values[0]).tolist() if len(values) else ():
         if are_equal(there[start : start + len(values)], values):
             return start, start + len(values)
@@ -612,14 +612,14 @@ def find_run(there: NDArray[Any], values: NDArray[Any]) -> Region | None:
 
 
 def loaded_everywhere(headers: Sequence[SourceHeader]) -> dict[str, ArrayHeader]:
-    """The arrays whose values come with every header that has them."""
+    """Return the arrays whose values every header with the array includes."""
     arrays = [array for header in headers for array in header.arrays.values()]
     unread = {array.name for array in arrays if array.values is None}
     return {array.name: array for array in arrays if array.name not in unread}
 
 
 def refuse(wrong: Sequence[Problem], choice: Choice) -> None:
-    """Raise InvalidSourcesError for what can't be carried out."""
+    """Raise InvalidSourcesError if there are problems."""
     if wrong:
         files = [file for problem in wrong for file in problem.files]
         hint = "variables can be left out with skip="
@@ -646,7 +646,7 @@ def _region(plan: Plan, dim: str | None, name: str) -> Region | None:
 
 
 def _find_displaced(found: IngestPlan) -> Iterator[Problem]:
-    """What is there already must stay where it is."""
+    """Report sources that would move existing data."""
     dim = found.append_dim
     if dim is None:
         return
@@ -668,7 +668,7 @@ def _show(region: Region) -> str:
 
 
 def _find_misfits(found: IngestPlan) -> Iterator[Problem]:
-    """Where nothing of the group stays, nothing has been compared with it yet."""
+    """Report variables that don't fit the existing ones when no part of the group is kept."""
     if found.existing is None or found.kept:
         return
     dim = found.append_dim

@@ -1,4 +1,4 @@
-"""What became of an ingest."""
+"""Report of an ingest."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,31 +23,31 @@ _HOW = {
 
 @dataclass(frozen=True, slots=True)
 class IngestedFile:
-    """A file that went into the repository, or would."""
+    """File that an ingest wrote, or would write."""
 
     source: str
     region: Region | None
     is_changed: bool
-    """Whether it was there before, as another version of the file."""
+    """True if an earlier version of the file was ingested before."""
 
 
 @dataclass(frozen=True, slots=True)
 class IngestedVariable:
-    """How a variable got into the repository, or would."""
+    """Variable that an ingest wrote, or would write."""
 
     name: str
     shape: tuple[int, ...]
     treatment: str
     """`virtual`, `native` or `inline`."""
     references: int = 0
-    """Chunks that it got, in files or in the repository."""
+    """Number of chunks written, virtual or native."""
     reason: str = ""
-    """Why it is native."""
+    """Reason for a native variable."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuarantinedFile:
-    """A file that was left out for what checks found."""
+    """File left out because of findings of checks."""
 
     source: str
     findings: tuple[Finding, ...]
@@ -55,24 +55,24 @@ class QuarantinedFile:
 
 @dataclass(frozen=True, slots=True)
 class IngestReport(Block):
-    """What an ingest did; prints as a table."""
+    """Report of an ingest; prints as a table."""
 
     job_id: str
     snapshot_id: str | None = None
-    """The version that it made; None where nothing was to do, or nothing was to be done."""
+    """Snapshot of the commit; None if there was nothing to ingest, or for a dry run."""
     files: tuple[IngestedFile, ...] = ()
     known: tuple[str, ...] = ()
-    """Files that were ingested before, and have not changed."""
+    """Files ingested before that have not changed."""
     bad: tuple[BadFile, ...] = ()
-    """Files that were skipped, with the reason."""
+    """Skipped files, with the reason."""
     variables: tuple[IngestedVariable, ...] = ()
     notes: Report = field(default_factory=Report)
-    """Good to know: gaps, variables that some files lack."""
+    """Notes, such as gaps and variables that some files lack."""
     metrics: Mapping[str, JsonValue] = field(default_factory=dict)
     ran_on: str | None = None
-    """`spark`, or `driver` if there was too little to do for tasks."""
+    """`spark`, or `driver` if there was too little work for tasks."""
     quarantined: tuple[QuarantinedFile, ...] = ()
-    """Files that checks did not let pass; they are tried again next time."""
+    """Files that failed checks; the next ingest tries them again."""
 
     def __str__(self) -> str:
         lines = [f"snapshot  {self.snapshot_id or 'none'}", f"files     {self._count_files()}"]
@@ -88,7 +88,7 @@ class IngestReport(Block):
         return "\n".join(lines)
 
     def shown_items(self) -> Iterator[Item]:
-        """What notebooks show."""
+        """Yield the items shown in notebooks."""
         yield Item("snapshot", self.snapshot_id or "none")
         yield Item("files", self._count_files())
         if self.ran_on is not None:
@@ -114,7 +114,7 @@ class IngestReport(Block):
         return ", ".join(f"{count} {what}" for what, count in counts if count) or "none"
 
     def _tables(self) -> dict[str, Table]:
-        """What there are many of; what there is none of is left out."""
+        """Return the non-empty tables of the report."""
         shown = tuple(
             (each.name, " × ".join(map(str, each.shape)) or "scalar", each.treatment,
              str(each.references or "")) for each in self.variables
@@ -130,14 +130,14 @@ class IngestReport(Block):
 
 
 def nothing_to_do(job_id: str, work: Work, bad: tuple[BadFile, ...]) -> IngestReport:
-    """The report where all files are known or bad."""
+    """Return the report for files that are all known or bad."""
     return IngestReport(job_id, known=tuple(file.location for file in work.known), bad=bad)
 
 
 def describe(
     job_id: str, found: IngestPlan, work: Work, bad: tuple[BadFile, ...], ran_on: str
 ) -> IngestReport:
-    """What a plan would do."""
+    """Return the report of a plan, before it is carried out."""
     files = tuple(
         IngestedFile(name, region, name in found.replaced) for name, region in found.regions.items()
     )
@@ -162,7 +162,7 @@ def finish(
     written: Mapping[str, Written],
     metrics: Mapping[str, JsonValue],
 ) -> IngestReport:
-    """What was planned, done; `written` are the chunks of native variables."""
+    """Complete the report after the commit; `written` holds the chunks of native variables."""
     counts = Counter({name: each.chunks for name, each in written.items()})
     for each in placed:
         counts[each.variable] += each.references
@@ -171,7 +171,7 @@ def finish(
 
 
 def with_quarantined(report: IngestReport, findings: Sequence[Finding]) -> IngestReport:
-    """The report, with the files that were left out for findings."""
+    """Return the report with the files that were left out because of findings."""
     by_file: dict[str, list[Finding]] = {}
     for each in findings:
         for file in each.files:

@@ -1,4 +1,4 @@
-"""Tasks of an ingest: parse source files, and write references to their manifests."""
+"""Tasks of an ingest: parse source files, and write references to manifests."""
 
 import contextlib
 import pickle
@@ -38,19 +38,19 @@ from frazil.virtual.source import concatenate as unite
 
 
 class Cutter:
-    """Takes up the references of sources, and cuts those of each array by cell all at once."""
+    """Collects references of sources, and splits those of each array by split region in one pass."""
 
     def __init__(self, placement: Placement, assets: Assets) -> None:
         self._placement = placement
         self._assets = assets
         self._parts: dict[str, list[ReferenceColumns]] = {}
         self.rows = 0
-        """References that were not cut yet."""
+        """Number of references not yet split."""
 
     def add(
         self, source: str, version: FileVersion, references: Mapping[str, ReferenceColumns]
     ) -> None:
-        """Take up those of a source; raises InvalidSourcesError if it is not as the plan knows it."""
+        """Add references of a source; raise InvalidSourcesError if it has changed since planning."""
         placement = self._placement
         if source not in placement.sources:
             return
@@ -65,7 +65,7 @@ class Cutter:
                 self.rows += len(moved) + len(moved.inline_chunks)
 
     def cut(self) -> Iterator[tuple[int, ChunkTable]]:
-        """What was taken up, by the number of its cell."""
+        """Yield the collected references with the index of their split region."""
         parts, self._parts, self.rows = self._parts, {}, 0
         for name, columns in parts.items():
             target = self._placement.targets[name]
@@ -75,7 +75,7 @@ class Cutter:
 
 
 def to_table(columns: ReferenceColumns, placement: Placement, assets: Assets) -> ChunkTable:
-    """References as manifests hold them; chunks that came with a header are written if large."""
+    """Convert references to a chunk table; large chunks included in a header are written to storage."""
     tables = [
         make_table(
             np.ascontiguousarray(part.coordinates, np.uint32),
@@ -105,8 +105,8 @@ def _keep(data: bytes, placement: Placement, assets: Assets) -> ChunkRef:
 
 
 def write(assets: Assets, task: CellTask, parts: Iterable[ChunkTable]) -> PlacedCell:
-    """Write the manifest of a cell of all its parts."""
-    # In any order of arrival the same: no two sources have a chunk in common.
+    """Write the manifest of a split region from all its parts."""
+    # The order of arrival does not matter: no two sources share a chunk.
     table = concatenate(parts).sort()
     cell = write_cell(assets, task.node_id, task.box, task.base, table)
     return PlacedCell(task.variable, cell, len(table), int(table.length.sum()))
@@ -119,14 +119,14 @@ _PLACED_FIELDS = pa.schema(
 )
 _PLACED_SCHEMA = "task int, cell int, references binary"
 _CUT_REFERENCES = 500_000
-"""So many are brought together before they go to the tasks that write them."""
+"""References collected before they are sent to the tasks that write them."""
 _FAILED = -1
-"""In place of a cell, where the error is that stopped a source."""
+"""Marker in place of a split region, for the error that stopped a source."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SourcesOnSpark:
-    """Sources that were opened: what the driver has of them, and where the workers keep the rest."""
+    """Opened sources: their headers on the driver, their references on the workers."""
 
     outcomes: tuple[Outcome, ...]
     runner: Runner
@@ -134,7 +134,7 @@ class SourcesOnSpark:
     frame: Any
 
     def write_cells(self, placement: Placement, assets: Assets) -> list[PlacedCell]:
-        """Bring references together by cell, and write a manifest of each."""
+        """Collect references by split region, and write one manifest per region."""
         return write_cells(self.spark, self.runner.job, self.frame, placement, assets)
 
 
@@ -142,7 +142,7 @@ class SourcesOnSpark:
 def parse_sources(
     runner: Runner, spark: SparkSession, reading: Reading, groups: Sequence[Sequence[str]]
 ) -> Iterator[SourcesOnSpark]:
-    """Open files, a group of them a task; their references are kept until the end of the block."""
+    """Open files, one group per task; references are kept until the block ends."""
     blob = dump((groups, reading, find_max_failures(spark)))
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -191,7 +191,7 @@ def _parse_group(
 def write_cells(
     spark: SparkSession, job: Job, frame: Any, placement: Placement, assets: Assets
 ) -> list[PlacedCell]:
-    """Bring references together by cell, and write a manifest of each."""
+    """Collect references by split region, and write one manifest per region."""
     if not placement.cells:
         return []
     blob = dump((placement, assets, find_max_failures(spark)))
@@ -218,13 +218,13 @@ def write_cells(
 
 
 Part = tuple[int, int, bytes]
-"""Task, cell, and packed references."""
+"""Task, split region, and packed references."""
 
 
 def _cut_sources(
     placement: Placement, assets: Assets, sources: pa.RecordBatch
 ) -> Iterator[pa.RecordBatch]:
-    """The references of sources by cell, as many of them together as memory is small for."""
+    """Split references of sources by split region, in batches of limited size."""
     cutter = Cutter(placement, assets)
     try:
         for source, data in zip(*(column.to_pylist() for column in sources.columns), strict=True):
@@ -254,7 +254,7 @@ def _to_batch(parts: Sequence[Part]) -> pa.RecordBatch:
 def _write_task(
     placement: Placement, assets: Assets, parts: pa.Table, max_failures: int
 ) -> pa.RecordBatch:
-    """Write the cells of a task, of which a partition has all parts."""
+    """Write the split regions of a task, whose partition holds all their parts."""
     tasks, cells, blobs = (column.to_pylist() for column in parts.columns)
     by_cell: defaultdict[int, list[bytes]] = defaultdict(list)
     for cell, data in zip(cells, blobs, strict=True):
@@ -276,7 +276,7 @@ def _write_task(
 
 @lru_cache(maxsize=4)
 def _load(blob: bytes) -> Any:
-    """What all tasks of a step have in common, once for all of them that a worker runs."""
+    """Load the state shared by all tasks of a step, once per worker."""
     return pickle.loads(blob)
 
 
@@ -290,14 +290,14 @@ def _unpack(data: bytes) -> Any:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SourcesHere:
-    """Sources that were opened, with their references."""
+    """Sources opened in this process, with their references."""
 
     outcomes: tuple[Outcome, ...]
     runner: Runner
     sources: tuple[Source, ...]
 
     def write_cells(self, placement: Placement, assets: Assets) -> list[PlacedCell]:
-        """Bring references together by cell, and write a manifest of each."""
+        """Collect references by split region, and write one manifest per region."""
         cutter = Cutter(placement, assets)
         for each in self.sources:
             cutter.add(each.header.name, each.version, each.references)
@@ -310,7 +310,7 @@ class SourcesHere:
 
 
 def parse_here(runner: Runner, reading: Reading, locations: Sequence[str]) -> SourcesHere:
-    """Open files, one after the other."""
+    """Open files in this process."""
     opened = runner.run("opening files", lambda location: parse(location, reading), locations)
     outcomes, sources = zip(*opened, strict=True)
     return SourcesHere(outcomes, runner, tuple(each for each in sources if each is not None))

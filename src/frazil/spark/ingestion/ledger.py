@@ -1,4 +1,4 @@
-"""The ledger: which source files have been ingested, as arrays of the repository."""
+"""Ledger of the ingested source files, stored as arrays of the repository."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from frazil.virtual.source_formats import without_codec_warnings
 
 
 def find_group(store: object, path: str) -> zarr.Group | None:
-    """The group at a path, to be read; None where there is none."""
+    """Return the group at a path, read-only, or None if there is none."""
     try:
         return zarr.open_group(as_zarr(store), path=path, mode="r", zarr_format=3)
     except FileNotFoundError:
@@ -34,12 +34,12 @@ _ATTRIBUTES: Mapping[str, dict[str, Any]] = {
 }
 
 Region = tuple[int, int]
-"""From where to where along the dimension that was appended along."""
+"""Start and stop along the append dimension."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One source that was ingested into one group."""
+    """Ledger row: a source ingested into a group."""
 
     source: str
     group: str
@@ -50,27 +50,27 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """All entries in the order of their rows."""
+    """Ledger entries in row order."""
 
     entries: tuple[Entry, ...] = ()
     rows: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    """The row of each group and source."""
+    """Row by group and source."""
 
     @classmethod
     def of(cls, entries: Iterable[Entry]) -> "Ledger":
-        """The ledger of some rows."""
+        """Build a ledger from its rows."""
         kept = tuple(entries)
         return cls(kept, {(each.group, each.source): row for row, each in enumerate(kept)})
 
     def find(self, group: str, source: str) -> Entry | None:
-        """What is known of a source in a group."""
+        """Return the entry of a source in a group, or None."""
         row = self.rows.get((group, source))
         return None if row is None else self.entries[row]
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What is left to do of some files."""
+    """Files split into new, changed and already ingested ones."""
 
     new: tuple[SourceFile, ...]
     changed: tuple[tuple[SourceFile, Entry], ...]
@@ -78,12 +78,12 @@ class Work:
 
     @property
     def files(self) -> tuple[SourceFile, ...]:
-        """Those to ingest."""
+        """Return the new and changed files, which are to be ingested."""
         return (*self.new, *(file for file, _ in self.changed))
 
 
 def subtract(files: Sequence[SourceFile], ledger: Ledger, group: str) -> Work:
-    """The files apart by what the ledger knows of them."""
+    """Split files into new, changed and already ingested ones."""
     new: list[SourceFile] = []
     changed: list[tuple[SourceFile, Entry]] = []
     known: list[SourceFile] = []
@@ -99,10 +99,9 @@ def subtract(files: Sequence[SourceFile], ledger: Ledger, group: str) -> Work:
 
 
 def is_same_version(one: FileVersion, other: FileVersion) -> bool:
-    """Whether a file is what it was: by its etag, or else by its time.
+    """Return whether two versions are equal: size and ETag, or size and time without ETags.
 
-    Stores tell times by the second in one answer and more exactly in another, so that an etag is
-    the better witness where there is one.
+    Stores report times with different precision in different responses, so an ETag is preferred.
     """
     if one.size_bytes != other.size_bytes:
         return False
@@ -112,7 +111,7 @@ def is_same_version(one: FileVersion, other: FileVersion) -> bool:
 
 
 def read_ledger(store: object) -> Ledger:
-    """The ledger that a session sees; an empty one where there is none."""
+    """Return the ledger of a session, empty if it has none."""
     with without_codec_warnings():
         group = find_group(store, PATH)
         if group is None:
@@ -123,7 +122,7 @@ def read_ledger(store: object) -> Ledger:
 
 
 def write_ledger(store: object, before: Ledger, entries: Sequence[Entry]) -> None:
-    """Add entries, each in the row of the one that it replaces."""
+    """Write entries; each replaces the row of the same group and source, or is appended."""
     merged = list(before.entries)
     for entry in entries:
         row = before.rows.get((entry.group, entry.source))

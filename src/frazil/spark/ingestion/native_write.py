@@ -1,4 +1,4 @@
-"""Decode values of source files and write them, in tasks."""
+"""Decode values of source files and write them as native chunks, in tasks."""
 
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
@@ -49,17 +49,17 @@ with suppress(ImportError):
 _OPEN_FILES = 128
 _CONCURRENT_OPENS = 8
 _MOST_WHOLE_BYTES = 64 << 20
-"""A file in a bucket up to this size, of which much is read, is fetched at once."""
+"""Maximum size of a remote file that is fetched whole, if most of it is read."""
 _KEPT_BYTES = 256 << 20
-"""So much of such files is in memory."""
+"""Maximum size of the whole files a task keeps in memory."""
 _NOT_A_COORDINATE = "_nc4_non_coord_"
-"""How NetCDF-4 calls a variable in HDF5 that only happens to be named like a dimension."""
+"""Prefix of NetCDF-4 in HDF5 for a variable that has the name of a dimension but is no coordinate."""
 _PLAIN_KINDS = "biufc"
 
 
 @dataclass(frozen=True, slots=True)
 class SourceToRead:
-    """A source that was planned with."""
+    """Source file of a plan, as tasks read it."""
 
     location: str
     format: str
@@ -67,22 +67,22 @@ class SourceToRead:
 
     @classmethod
     def of(cls, header: SourceHeader) -> Self:
-        """The source of a header."""
+        """Return the source of a header."""
         return cls(header.location, header.format, header.version)
 
 
 class Values(Protocol):
-    """The arrays of an open file."""
+    """Arrays of an open source file."""
 
     def read(self, name: str, box: Box, target: NDArray[Any], place: Box) -> None:
-        """Put a box of an array to a place in another one."""
+        """Read a box of an array into a region of another array."""
 
     def close(self) -> None:
-        """Let the file go."""
+        """Close the file."""
 
 
 class Hdf5Values:
-    """Through the library of HDF5."""
+    """Values of an HDF5 file, read with h5py."""
 
     def __init__(self, file: Any, reading: Reading) -> None:
         # Nobody is kept from writing: whether the file changes is asked for afterwards.
@@ -91,7 +91,7 @@ class Hdf5Values:
         self._names = {new: old for old, new in reading.rename.items()}
 
     def read(self, name: str, box: Box, target: NDArray[Any], place: Box) -> None:
-        """Put a box of an array to a place in another one."""
+        """Read a box of an array into a region of another array."""
         old = self._names.get(name, name)
         found: Any = self._group.get(old)
         if not isinstance(found, h5py.Dataset):
@@ -104,34 +104,34 @@ class Hdf5Values:
         target[there] = (found.asstr() if is_text else found)[here]
 
     def close(self) -> None:
-        """Let the file go."""
+        """Close the file."""
         self._file.close()
 
 
 class ChunkValues:
-    """Through references to chunks, and the codecs of Zarr."""
+    """Values read through virtual references, with the codecs of Zarr."""
 
     def __init__(self, store: object) -> None:
         self._store = as_zarr(store)
 
     def read(self, name: str, box: Box, target: NDArray[Any], place: Box) -> None:
-        """Put a box of an array to a place in another one."""
+        """Read a box of an array into a region of another array."""
         with without_codec_warnings():
             array = zarr.open_array(self._store, path=name, mode="r", zarr_format=3)
             target[slices_of(place)] = array[slices_of(box)]
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no file is open."""
 
 
 @dataclass(slots=True)
 class OpenSources:
-    """The files that a task reads, each opened once, if there are not too many."""
+    """Source files that a task reads, opened once each up to a limit of open files."""
 
     sources: Mapping[str, SourceToRead]
     reading: Reading
     wanted_bytes: Mapping[str, int] = field(default_factory=dict)
-    """How much is going to be read of each, decoded."""
+    """Decoded bytes that will be read of each source."""
     _stores: SourceStores = field(init=False)
     _opened: OrderedDict[str, Values] = field(init=False, default_factory=OrderedDict)
     _seen: set[str] = field(init=False, default_factory=set)
@@ -146,7 +146,7 @@ class OpenSources:
         self._opened.clear()
 
     def read(self, source: str, array: str, box: Box, target: NDArray[Any], place: Box) -> None:
-        """Put a box of an array of a source to a place in another array."""
+        """Read a box of an array of a source into a region of another array."""
         values = self._opened.get(source)
         if values is None:
             values = self._open(source)
@@ -154,7 +154,7 @@ class OpenSources:
         values.read(array, box, target, place)
 
     def prepare(self, sources: Iterable[str]) -> None:
-        """Open files, several at once, that are read next."""
+        """Open the next files to be read, several at a time."""
         wanted = [each for each in dict.fromkeys(sources) if each not in self._opened]
         if len(wanted) < 2 or all(each.startswith("file:") for each in wanted):
             return
@@ -164,7 +164,7 @@ class OpenSources:
             list(pool.map(self._open, fitting[:_OPEN_FILES]))
 
     def refuse_changed(self) -> None:
-        """Raise InvalidSourcesError where a file is no longer what was planned with."""
+        """Raise InvalidSourcesError if a file has changed since it was planned."""
         names = sorted(self._seen)
         with ThreadPoolExecutor(_CONCURRENT_OPENS) as pool:
             list(pool.map(self._check, names))
@@ -188,7 +188,7 @@ class OpenSources:
             kept -= self._weigh(name)
 
     def _weigh(self, name: str) -> int:
-        """What of a file is in memory while it is open."""
+        """Return how many bytes of a file are in memory while it is open."""
         source = self.sources[name]
         size = source.version.size_bytes
         if source.location.startswith("file:") or source.format != HDF5.name:
@@ -221,14 +221,14 @@ class OpenSources:
 
 @dataclass(frozen=True, slots=True)
 class WritePieces:
-    """Writes the pieces of a task; each file is opened once."""
+    """Task function that writes pieces and opens each source file once."""
 
     group: str
     sources: Mapping[str, SourceToRead]
     reading: Reading
 
     def __call__(self, session: ForkSession, pieces: Sequence[Piece]) -> None:
-        """Raises InvalidSourcesError where a file is not what was planned with."""
+        """Write the pieces; raise InvalidSourcesError if a file has changed since it was planned."""
         arrays: dict[str, AnyArray] = {}
         wanted: Counter[str] = Counter()
         for piece in pieces:
@@ -246,7 +246,7 @@ class WritePieces:
 
 
 def write_piece(array: AnyArray, piece: Piece, sources: OpenSources) -> None:
-    """Write what sources have of a piece, at once where it has no gaps."""
+    """Write the fragments of a piece, in one write if they have no gaps."""
     sources.prepare(each.source for each in piece.fragments)
     whole = bounding([each.box for each in piece.fragments])
     if whole is not None:
@@ -272,7 +272,7 @@ def _negative(offsets: Sequence[int]) -> Shape:
 
 
 def find_native(state: SessionState, group: str, names: Iterable[str]) -> frozenset[str]:
-    """The arrays of a group whose chunks are the repository's own, as the first of them tell."""
+    """Return the arrays of a group with native chunks, judged by their first chunks."""
     return frozenset(name for name in names if _is_native(state, f"/{join(group, name)}"))
 
 
@@ -292,7 +292,7 @@ def write_natives(
     reading: Reading,
     group: str,
 ) -> dict[str, Written]:
-    """Decode and write the native variables of a plan."""
+    """Decode and write the native variables of a plan; return what was written, by variable."""
     tasks = plan_tasks(list(found.natives.values()), count_slots(runner.spark))
     if not tasks:
         return {}

@@ -1,4 +1,4 @@
-"""Sources that fill a part of arrays that are there: where each goes, and all that is wrong: pure."""
+"""Plan sources that fill a region of existing arrays, and report all problems. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -45,12 +45,12 @@ from frazil.virtual.combine_plan import (
 from frazil.virtual.source import ArrayHeader, SourceHeader
 
 Places = Mapping[str, Region]
-"""From where to where a source goes, by dimension."""
+"""Start and stop of a source, by dimension."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Filling:
-    """What is filled, and by what."""
+    """Sources, the arrays they fill, and the requested region."""
 
     headers: Sequence[SourceHeader]
     existing: SourceHeader
@@ -65,7 +65,7 @@ def plan_filling(
     region: RegionOption,
     choice: Choice,
 ) -> IngestPlan:
-    """Where each source goes; raises InvalidSourcesError with all problems and their files."""
+    """Plan the region of each source; raise InvalidSourcesError with all problems and their files."""
     if existing is None:
         raise InvalidInputError(
             "region= fills arrays that are there, and there are none: ingest without it first"
@@ -125,7 +125,7 @@ def _refuse_unknown(filling: Filling) -> None:
 
 
 def _is_filled(array: ArrayHeader, filling: Filling) -> bool:
-    """Whether an array has a part that is filled; coordinates of dimensions are only compared."""
+    """Return whether a part of an array is filled; index coordinates are only compared."""
     if array.is_index:
         return False
     if isinstance(filling.region, str):
@@ -156,7 +156,7 @@ def _place(filling: Filling, header: SourceHeader) -> tuple[Places, list[Problem
 
 
 def _find_place(filling: Filling, header: SourceHeader, dim: str) -> Region | str:
-    """Where a source goes along a dimension, or what is wrong."""
+    """Return the region of a source along a dimension, or a description of the problem."""
     whole = (0, filling.existing.dims[dim])
     asked = "auto" if isinstance(filling.region, str) else filling.region.get(dim)
     if asked is None and dim == filling.append_dim:
@@ -239,7 +239,7 @@ def _find_overlaps(name: str, files: Sequence[str], boxes: Sequence[Box]) -> Ite
 def _find_ragged(
     there: ArrayHeader, files: Sequence[str], boxes: Sequence[Box]
 ) -> Iterator[Problem]:
-    """Regions that begin or end inside of a chunk, and not with the array."""
+    """Report regions that start or end inside a chunk, other than at the end of the array."""
     inside = []
     for file, box in zip(files, boxes, strict=True):
         axes = zip(box, there.chunk_shape, there.shape, strict=True)

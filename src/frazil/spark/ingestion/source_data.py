@@ -1,4 +1,4 @@
-"""Source files of an ingest: containers, parsing, and their values read directly."""
+"""Source files of an ingest: containers, parsing, and direct reads of their values."""
 
 import io
 import json
@@ -60,7 +60,7 @@ from frazil.virtual.source_formats import (
 def open_file(
     stores: SourceStores, location: str, size_bytes: int, *, is_whole: bool = False
 ) -> Any:
-    """A path on a disk, or something to read a file in a bucket with: fetched at once, or by parts."""
+    """Return a local path, or a file object for a remote file: fetched whole, or read by range."""
     address = parse_address(location)
     if address.scheme == "file":
         return f"/{address.key}"
@@ -81,7 +81,7 @@ _FILL = "_FillValue"
 def describe_opaque(
     source: Source, containers: Iterable[VirtualChunkContainer], credentials: Credentials
 ) -> Source:
-    """The source with the metadata of arrays that its parser knows only the shape of."""
+    """Return the source with metadata of the arrays whose parser found only the shape."""
     opaque = [name for name, each in source.arrays.items() if "data_type" not in each.metadata]
     if not opaque or source.header.format != HDF5.name:
         return source
@@ -131,7 +131,7 @@ def _describe(variable: xr.Variable, others: Mapping[str, ArrayHeader]) -> dict[
 
 
 def _name_dims(variable: xr.Variable, others: Mapping[str, ArrayHeader]) -> list[str]:
-    """Axes that the file has no name for are called as those of the other arrays are."""
+    """Return dimension names; axes without a name in the file are named as in the other arrays."""
     known = {
         place: dim
         for each in others.values()
@@ -148,7 +148,7 @@ def _name_dims(variable: xr.Variable, others: Mapping[str, ArrayHeader]) -> list
 
 
 def _places(shape: Sequence[int]) -> list[tuple[int, int]]:
-    """The length of each axis, and which one of this length it is."""
+    """Return the length of each axis, and its index among the axes of equal length."""
     seen: Counter[int] = Counter()
     places = []
     for length in shape:
@@ -172,7 +172,7 @@ _PLAIN_STORES: Mapping[str, AnyObjectStoreConfig] = {
 
 
 def common_folders(locations: Iterable[str]) -> tuple[str, ...]:
-    """The smallest folders that hold all locations, one for each store."""
+    """Return the deepest folders that contain all locations, one per store."""
     folders: dict[str, list[str]] = {}
     for location in locations:
         scheme, _, rest = location.partition("://")
@@ -188,7 +188,7 @@ def plan_containers(
     existing: Mapping[str, VirtualChunkContainer],
     given: Sequence[VirtualChunkContainer],
 ) -> tuple[VirtualChunkContainer, ...]:
-    """Containers for folders that none of the existing ones holds: the given ones, or plain ones."""
+    """Return containers for folders that no existing one covers: the given ones, or plain ones."""
     present = index_containers(existing)
     offered = index_containers({each.url_prefix: each for each in given})
     missing = [folder for folder in folders if not present.has_container(folder)]
@@ -214,49 +214,49 @@ def _plain_store(folder: str) -> AnyObjectStoreConfig:
 
 _MOST_TASKS_A_SLOT = 64
 _NAMING = ("bounds", "climatology", "coordinates", "ancillary_variables", "grid_mapping")
-"""Attributes of CF that are names of arrays."""
+"""CF attributes that hold names of arrays."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How sources are opened."""
+    """Options for opening source files."""
 
     group: str = ""
-    """The group inside of each file."""
+    """Group inside each file."""
     load: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
-    """Arrays that are left out, by their name in the file."""
+    """Arrays to leave out, by their name in the file."""
     rename: Mapping[str, str] = field(default_factory=dict)
     containers: tuple[VirtualChunkContainer, ...] = ()
     credentials: Credentials = field(default_factory=dict, repr=False)
 
     def open_stores(self) -> SourceStores:
-        """The stores that sources are in, with connections that serve all files."""
+        """Return the stores of the sources, with connections shared by all files."""
         return SourceStores(self.containers, self.credentials)
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedSource:
-    """A source without its references."""
+    """Parsed source without its references."""
 
     location: str
     header: SourceHeader
     folders: tuple[str, ...]
-    """The folders that its references lead to, one a store."""
+    """Folders that its references point to, one per store."""
     arrays: tuple[str, ...] = ()
-    """The names that its arrays have in the file."""
+    """Names of its arrays in the file."""
     dims: tuple[str, ...] = ()
-    """The names that its dimensions have in the file."""
+    """Names of its dimensions in the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class BadFile:
-    """A file that can't be read as data, and why."""
+    """File that can't be read as data, and the reason."""
 
     location: str
     reason: str
     is_empty: bool = False
-    """Whether there is nothing to ingest in it: no arrays, or no such group."""
+    """True if the file has nothing to ingest: no arrays, or no such group."""
 
 
 Outcome = ParsedSource | BadFile
@@ -265,9 +265,9 @@ Outcome = ParsedSource | BadFile
 def parse(
     location: str, reading: Reading, stores: SourceStores | None = None
 ) -> tuple[Outcome, Source | None]:
-    """What one file holds; raises StorageError where its store does not answer.
+    """Parse one file; raise StorageError if its store does not respond.
 
-    `stores` are those of other files that are read in the same way, if there are any.
+    `stores` may be shared by files that are read with the same options.
     """
     try:
         return _parse(location, reading, stores or reading.open_stores())
@@ -308,14 +308,14 @@ def _explain_empty(location: str, reading: Reading, stores: SourceStores) -> str
 
 
 def leave_out(source: Source, names: Collection[str]) -> Source:
-    """The source without some of its arrays."""
+    """Return the source without some of its arrays."""
     arrays = {name: each for name, each in source.arrays.items() if name not in names}
     references = {name: each for name, each in source.references.items() if name not in names}
     return Source(replace(source.header, arrays=arrays), references)
 
 
 def rename(source: Source, names: Mapping[str, str]) -> Source:
-    """The source with other names for some of its arrays and dimensions."""
+    """Return the source with some arrays and dimensions renamed."""
     if not names:
         return source
     arrays = {}
@@ -333,7 +333,7 @@ def rename(source: Source, names: Mapping[str, str]) -> Source:
 
 
 def _rename_in(attributes: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Attributes that name arrays, with their new names."""
+    """Rename arrays in the CF attributes that refer to them."""
     found = dict(attributes)
     for each in _NAMING:
         if isinstance(found.get(each), str):
@@ -342,9 +342,9 @@ def _rename_in(attributes: Mapping[str, Any], names: Mapping[str, str]) -> dict[
 
 
 def share_equal(outcomes: Iterable[Outcome]) -> list[Outcome]:
-    """The same with one array in place of equal ones: most files of an archive have the same grid.
+    """Share one object among equal arrays, because most files of an archive have the same grid.
 
-    What is shared is pickled once, and takes the driver's memory once.
+    Shared arrays are pickled once and use the driver's memory once.
     """
     seen: dict[bytes, ArrayHeader] = {}
     shared: list[Outcome] = []
@@ -361,21 +361,21 @@ def share_equal(outcomes: Iterable[Outcome]) -> list[Outcome]:
 
 
 def pack(source: Source) -> bytes:
-    """The references of a source, small enough to be kept for later."""
+    """Compress the references of a source, to be kept for later."""
     content = (source.header.version, dict(source.references))
     return zstandard.compress(pickle.dumps(content, pickle.HIGHEST_PROTOCOL), 1)
 
 
 def unpack(data: bytes) -> tuple[virtual.FileVersion, Mapping[str, ReferenceColumns]]:
-    """The references of a source, with the version of the file that they were found in."""
+    """Return the references of a source, and the file version they were parsed from."""
     version, references = pickle.loads(zstandard.decompress(data))
     return version, references
 
 
 def group_files(locations: Sequence[str], slots: int, most: int) -> list[Sequence[str]]:
-    """Files by task: up to so many, and fewer where there would be less than three tasks a slot.
+    """Group files by task: at most `most`, fewer if there would be less than three tasks per slot.
 
-    More of them, where there would be so many tasks that each costs more than what it does.
+    Groups are larger if there would be so many tasks that their overhead dominates.
     """
     slots = max(1, slots)
     size = max(1, min(most, -(-len(locations) // (3 * slots))))
@@ -384,12 +384,12 @@ def group_files(locations: Sequence[str], slots: int, most: int) -> list[Sequenc
 
 
 def bad_files(outcomes: Iterable[Outcome]) -> tuple[BadFile, ...]:
-    """Those that could not be read."""
+    """Return the files that could not be read."""
     return tuple(each for each in outcomes if isinstance(each, BadFile))
 
 
 def current_config(repository: Repository) -> RepositoryConfig:
-    """What was saved with the repository up to now, under what it was opened with."""
+    """Return the saved configuration, overridden by the one the repository was opened with."""
     saved = Repository.fetch_config(repository.storage)
     return repository.config if saved is None else saved.merge(repository.config)
 
@@ -397,7 +397,7 @@ def current_config(repository: Repository) -> RepositoryConfig:
 def add_to(
     config: RepositoryConfig, containers: Sequence[VirtualChunkContainer], rules: SplitSizes
 ) -> RepositoryConfig:
-    """A configuration with the containers and, behind its own, the rules that it lacks."""
+    """Return a configuration with the missing containers, and the missing rules after its own."""
     added = add_rules(config, rules)
     for container in containers:
         if container.url_prefix not in (added.virtual_chunk_containers or {}):
@@ -411,7 +411,7 @@ def configure(
     folders: Sequence[str],
     credentials: Credentials,
 ) -> Repository:
-    """The repository with a configuration, and with leave to read what is in some folders."""
+    """Reopen the repository with a configuration and authorized access to some folders."""
     index = index_containers(config.virtual_chunk_containers or {})
     needed = {each.url_prefix: each for each in map(index.find_container, folders)}
     access = {
@@ -425,7 +425,7 @@ def configure(
 def save(
     repository: Repository, containers: Sequence[VirtualChunkContainer], rules: SplitSizes
 ) -> None:
-    """Save what is added, and nothing else of what this repository was opened with."""
+    """Save the added containers and rules, and no other setting this repository was opened with."""
     saved = Repository.open(repository.storage)
     wanted = add_to(saved.config, containers, rules)
     if wanted != saved.config:
@@ -434,10 +434,10 @@ def save(
 
 @dataclass(frozen=True, slots=True)
 class SourceData:
-    """Opens source files as Xarray does.
+    """Opens source files as Xarray datasets.
 
-    HDF5 is read by its own library, by which references are put to the proof; what else there is, by
-    references that are made anew.
+    HDF5 is read with its own library, independently of the references; other formats are read
+    through references that are created anew.
     """
 
     reading: Reading
@@ -466,7 +466,7 @@ class SourceData:
 
 
 def refer_to(location: str, reading: Reading) -> Session:
-    """A source file through references to it, in a repository that nobody else knows."""
+    """Return a session of an in-memory repository with references to a source file."""
     source = rename(
         virtual.open(
             location,
@@ -489,7 +489,7 @@ def refer_to(location: str, reading: Reading) -> Session:
 
 
 def _find_hdf5(stores: SourceStores, url: str) -> Path | RawIOBase | None:
-    """The file at a URL to be read, if it is one of HDF5."""
+    """Return the file at a URL if it is HDF5, or None."""
     try:
         size = observing.observe(stores, url).size_bytes
     except ObjectNotFoundError:

@@ -1,4 +1,4 @@
-"""Arrays of the repository that an ingest creates or grows, and the manifests it writes."""
+"""Arrays that an ingest creates or extends, and the manifests it writes."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,11 +27,11 @@ from frazil.virtual.source import FileVersion
 from frazil.virtual.source_formats import without_codec_warnings
 
 _ROOM_ITEMS = 1 << 14
-"""A chunk of a small array that grows has room for so many items."""
+"""Target number of items in a chunk of a small array that grows."""
 
 
 def make_room(found: IngestPlan, store: Any, group: str) -> None:
-    """Make the arrays of a plan, or let them grow, and write what is not virtual."""
+    """Create or resize the arrays of a plan, and write the values of those kept inline."""
     there = found.existing.arrays if found.existing is not None else {}
     with without_codec_warnings():
         if found.existing is None:
@@ -68,7 +68,7 @@ def _grow(found: IngestPlan, variable: VariablePlan, store: Any, path: str) -> N
 
 
 def _means_something_else(array: zarr.Array[Any], variable: VariablePlan) -> bool:
-    """Whether stored times were widened, or are counted in finer units."""
+    """Return whether stored times were widened, or have finer units."""
     stored = json.loads(json.dumps(array.metadata.to_dict()))
     if stored["data_type"] != variable.metadata["data_type"]:
         return True
@@ -77,7 +77,7 @@ def _means_something_else(array: zarr.Array[Any], variable: VariablePlan) -> boo
 
 
 def _rewrite(found: IngestPlan, variable: VariablePlan, store: Any, path: str) -> None:
-    """Replace an array by one of all its values, old and new."""
+    """Replace an array by one with all its values, old and new."""
     if variable.values is None:
         raise InvalidInputError(
             f"invalid type or units of {path!r}: its values in the repository can't be converted to "
@@ -90,7 +90,7 @@ def _rewrite(found: IngestPlan, variable: VariablePlan, store: Any, path: str) -
 
 
 def unite(regions: Iterable[Region]) -> Iterator[Region]:
-    """Regions that touch each other as one."""
+    """Merge adjacent and overlapping regions."""
     start, stop = -1, -1
     for each in sorted(regions):
         if each[0] > stop or start < 0:
@@ -108,7 +108,7 @@ def _axis(variable: VariablePlan, dim: str | None) -> int | None:
 
 
 def _with_room(variable: VariablePlan, dim: str | None) -> dict[str, Any]:
-    """The metadata of an array; small ones that will grow have chunks to grow into."""
+    """Return the metadata of an array; a small array that grows gets longer chunks."""
     axis = _axis(variable, dim)
     metadata = dict(variable.metadata)
     if axis is None or variable.treatment is not Treatment.INLINE:
@@ -128,7 +128,7 @@ _TASKS_A_SLOT = 3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CellTask:
-    """A manifest to write."""
+    """Split region whose manifest is to be written."""
 
     variable: str
     node_id: NodeId
@@ -138,33 +138,33 @@ class CellTask:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Target:
-    """An array that gets references."""
+    """Array that receives references."""
 
     offsets: NDArray[np.int64]
-    """For each source, how many chunks before its first."""
+    """Chunk offset of each source."""
     edges: Sequence[Sequence[int]]
     numbers: Mapping[Cell, int]
-    """The number of each of its cells among all."""
+    """Index of each of its split regions among those of all arrays."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Placement:
-    """Where all references go; the same for all workers."""
+    """Target of every reference; equal for all workers."""
 
     sources: Mapping[str, int]
     versions: Mapping[str, FileVersion]
     targets: Mapping[str, Target]
     cells: tuple[CellTask, ...]
     tasks: tuple[int, ...]
-    """The task of each cell."""
+    """Task of each split region."""
     id_size: int
     inline_bytes: int
-    """Chunks up to this size are kept in the manifest."""
+    """Maximum size of chunks stored inline in the manifest."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlacedCell:
-    """A manifest that was written."""
+    """Manifest written for a split region."""
 
     variable: str
     cell: PrewrittenManifest
@@ -179,7 +179,7 @@ def plan_placement(
     group: str,
     slots: int = 1,
 ) -> Placement:
-    """The cells that sources touch, of arrays that the session has in their new shape."""
+    """Plan the split regions that sources touch; the session's arrays must have their new shape."""
     rules = state.context.settings.split_sizes
     targets: dict[str, Target] = {}
     cells: list[CellTask] = []
@@ -207,7 +207,7 @@ def plan_placement(
 
 
 def share_out(counts: Sequence[int], slots: int, most: int = _TASK_REFERENCES) -> tuple[int, ...]:
-    """The task of each cell: small cells that follow each other share one, if others have work."""
+    """Return the task of each split region; small consecutive regions share a task if slots allow."""
     most = min(most, sum(counts) // (_TASKS_A_SLOT * slots))
     tasks: list[int] = []
     task, filled = 0, 0
@@ -220,7 +220,7 @@ def share_out(counts: Sequence[int], slots: int, most: int = _TASK_REFERENCES) -
 
 
 def _touched(found: IngestPlan, name: str, grid: SplitGrid) -> list[Cell]:
-    """The cells that any of the sources may have chunks in."""
+    """Return the split regions that any source may have chunks in."""
     if 0 in grid.shape:
         return []
     variable = found.plan.variables[name]
@@ -235,7 +235,7 @@ def _touched(found: IngestPlan, name: str, grid: SplitGrid) -> list[Cell]:
 def _chunk_box(
     found: IngestPlan, variable: VariablePlan, counts: Sequence[int], source: str
 ) -> Extents:
-    """The chunks that a source has a place in."""
+    """Return the range of chunks that a source covers."""
     box = [(0, count) for count in counts]
     steps = variable.metadata["chunk_grid"]["configuration"]["chunk_shape"]
     for axis, dim in enumerate(variable.metadata.get("dimension_names") or ()):
@@ -256,7 +256,7 @@ def _count(box: Extents) -> int:
 
 
 def adopt(found: IngestPlan, state: SessionState, group: str, placed: Iterable[PlacedCell]) -> None:
-    """Let the session take over what workers wrote, in place of what was in replaced regions."""
+    """Adopt the manifests of workers in the session, after deleting the replaced regions."""
     paths = {name: f"/{group}/{name}" if group else f"/{name}" for name in found.plan.variables}
     for name, variable in found.plan.variables.items():
         if variable.treatment is not Treatment.VIRTUAL:
@@ -273,7 +273,7 @@ def adopt(found: IngestPlan, state: SessionState, group: str, placed: Iterable[P
 
 
 def plan_rules(found: IngestPlan, group: str, configured: SplitSizes | None) -> SplitSizes:
-    """Rules for the arrays that no configured one is for."""
+    """Return split rules for the arrays that no configured rule matches."""
     rules: SplitSizes = ()
     for name, variable in found.plan.variables.items():
         if variable.treatment is Treatment.INLINE:

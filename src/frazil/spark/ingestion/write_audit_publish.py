@@ -1,4 +1,4 @@
-"""Write-audit-publish: write and check what would be published before the branch moves."""
+"""Write-audit-publish: write and check the new version before the branch moves."""
 
 import contextlib
 import json
@@ -38,7 +38,7 @@ def check_session(
     reading: Reading,
     group: str,
 ) -> None:
-    """Raise FailedChecksError with all that checks find in what a session would commit."""
+    """Run checks on the uncommitted session; raise FailedChecksError with all findings."""
     if not checks:
         return
     regions = plan_regions(found, sources)
@@ -58,7 +58,7 @@ def check_session(
 
 
 def refuse(findings: Sequence[Finding]) -> FailedChecksError:
-    """The error that has findings."""
+    """Return the error for findings."""
     count = f"{len(findings)} findings" if len(findings) > 1 else "a finding"
     return FailedChecksError(
         f"the checks have {count}, and nothing was published:\n{render_findings(findings)}",
@@ -68,9 +68,9 @@ def refuse(findings: Sequence[Finding]) -> FailedChecksError:
 
 
 def refuse_late(new: Sequence[SourceHeader], existing: SourceHeader, dim: str | None) -> None:
-    """Raise FailedChecksError for files that belong between what is there already.
+    """Raise FailedChecksError for files that belong between existing data.
 
-    They were left out when others were ingested, and nothing can be inserted there.
+    They were left out of an earlier ingest, and data can't be inserted there.
     """
     text = "it belongs before the end of what is there, where nothing can be inserted"
     late = [Finding(text, "in order", dim, (each.location,)) for each in new
@@ -80,7 +80,7 @@ def refuse_late(new: Sequence[SourceHeader], existing: SourceHeader, dim: str | 
 
 
 def is_late(header: SourceHeader, existing: SourceHeader, dim: str | None) -> bool:
-    """Whether a file brings nothing but values of a coordinate from between those that are there."""
+    """Return whether all coordinate values of a file are new and lie between existing ones."""
     if dim is None or dim not in header.arrays or dim not in existing.arrays:
         return False
     mine, theirs = header.arrays[dim], existing.arrays[dim]
@@ -94,7 +94,7 @@ def is_late(header: SourceHeader, existing: SourceHeader, dim: str | None) -> bo
 
 
 def plan_regions(found: IngestPlan, sources: Sequence[ParsedSource]) -> tuple[FileRegion, ...]:
-    """Where each file's data is, in its order."""
+    """Return the region of each file, sorted by start."""
     regions = []
     for each in sources:
         region = found.regions[each.header.name]
@@ -106,7 +106,7 @@ def plan_regions(found: IngestPlan, sources: Sequence[ParsedSource]) -> tuple[Fi
 
 
 def gather(sources: Sequence[ParsedSource]) -> tuple[VariableMetadata, ...]:
-    """What files tell of variables; those that tell the same are together."""
+    """Return the variable metadata of the files, grouped by equal metadata."""
     texts: dict[int, str] = {}
     told: dict[str, VariableMetadata] = {}
     files: dict[str, list[str]] = {}
@@ -114,7 +114,7 @@ def gather(sources: Sequence[ParsedSource]) -> tuple[VariableMetadata, ...]:
         for name, array in source.header.arrays.items():
             if "data_type" not in array.metadata:
                 continue
-            # Most files share one header, which is spelt out once.
+            # Most files share one header, which is serialized once.
             if id(array) not in texts:
                 content = [name, array.metadata["data_type"], dict(array.attributes)]
                 texts[id(array)] = json.dumps(content, sort_keys=True)
@@ -126,7 +126,7 @@ def gather(sources: Sequence[ParsedSource]) -> tuple[VariableMetadata, ...]:
 
 
 def count_bytes(found: IngestPlan) -> int:
-    """What the data of all files takes in memory."""
+    """Return the decoded size of all ingested data in bytes."""
     total = 0
     for variable in found.plan.variables.values():
         shape = dict(enumerate(variable.metadata["shape"]))
