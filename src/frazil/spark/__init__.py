@@ -1,11 +1,11 @@
-"""The data pipeline on Apache Spark.
+"""Data pipelines on Apache Spark.
 
-Every job is a plan, made of plain functions, and a few lines that run it on a session of Spark. Chunk
-bytes stay in Python workers, which read and write the storage themselves; what they hand back is small,
-and one job is one commit.
+Every job is a plan, made by pure functions, and a few lines that run it on a Spark session. Chunk
+bytes stay in the Python workers, which read and write the storage directly. Workers return small
+results, and one job makes one commit.
 
-A module is loaded when something of it is first used: workers and planners of Spark, which are
-processes of their own, load no job but theirs.
+Modules are imported on first use, so that Spark workers and planners, which run in separate
+processes, import only the job they run.
 """
 
 import warnings
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from frazil.spark.transfer.export_zarr import export_zarr as export_zarr
     from frazil.spark.transfer.import_zarr import import_zarr as import_zarr
 
-# Where each name lives. The imports above say the same to type checkers.
+# Module of each public name. The imports above repeat this for type checkers.
 _HOMES = {
     "arrays.analyze": "analyze",
     "arrays.materialize": "materialize",
@@ -98,5 +98,5 @@ if not TYPE_CHECKING:
             ) from error
 
 
-# Spark says so whenever batches go to workers, where none of ours becomes a frame of pandas.
+# Spark emits this warning when batches go to workers. Frazil never converts them to pandas.
 warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)

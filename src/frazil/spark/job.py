@@ -1,4 +1,4 @@
-"""One run of the pipeline: its name, its progress, how to stop it, and the report of what it did."""
+"""A job: name, progress, cancellation, and the report of its results."""
 
 import threading
 import time
@@ -20,28 +20,28 @@ from frazil.storage.interface import Storage
 
 @dataclass(slots=True)
 class Tally:
-    """What the tasks of a job came to so far."""
+    """Counts over the tasks of a job so far."""
 
     tasks: int = 0
     retries: int = 0
     task_seconds: float = 0.0
-    """Of all tasks together."""
+    """Sum over all tasks."""
 
 
 @dataclass(slots=True)
 class _Watched:
-    """What is known of a step that runs."""
+    """State of a running step."""
 
     started_at: float = field(default_factory=time.monotonic)
     done: int = 0
     moved_at: float = field(default_factory=time.monotonic)
-    """When the last task ended."""
+    """Time at which the last task ended."""
     running: int = 0
     slots: int = 1
     failed: int = 0
 
     def move(self, done: int) -> None:
-        """Note how many tasks are done; fewer than before are those of another round."""
+        """Record the number of finished tasks; a smaller number than before starts a new round."""
         now = time.monotonic()
         if done < self.done:
             self.started_at = now
@@ -50,9 +50,15 @@ class _Watched:
 
 
 class Job:
-    """Hand one to a function of this package to watch it, or to stop it from another thread.
+    """Handle to follow the progress of a running job, or to cancel it from another thread.
 
-    A job that is cancelled raises JobCancelledError where it was started, and commits nothing.
+    Pass one as `job=` to a function of this package. A cancelled job raises JobCancelledError in the
+    thread that started it, and commits nothing.
+
+    Parameters
+    ----------
+    progress
+        Whether to display progress. None decides by the environment.
     """
 
     def __init__(self, *, progress: bool | None = None) -> None:
@@ -69,11 +75,11 @@ class Job:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether somebody asked for the end."""
+        """True once `cancel` was called."""
         return self._is_cancelled
 
     def cancel(self) -> None:
-        """Stop the tasks that run, and let none begin."""
+        """Cancel the running tasks and start no further ones."""
         with self._lock:
             self._is_cancelled = True
             stop = self._stop
@@ -81,7 +87,7 @@ class Job:
             stop()
 
     def refuse_if_cancelled(self) -> None:
-        """Raise JobCancelledError if somebody asked for the end, LeaseLostError without a lease."""
+        """Raise JobCancelledError if the job was cancelled, LeaseLostError if its lease was lost."""
         if self._is_cancelled:
             raise JobCancelledError(f"the job {self.id} was cancelled; nothing was committed")
         if self._lease is not None:
@@ -89,7 +95,7 @@ class Job:
 
     @contextmanager
     def leasing(self, storage: Storage, name: str) -> Iterator[None]:
-        """Hold a lease on a storage, so that nobody takes what the job writes for garbage."""
+        """Hold a lease on a storage, so that garbage collection keeps the objects the job writes."""
         if self._lease is not None:
             yield
             return
@@ -100,17 +106,17 @@ class Job:
                 self._lease = None
 
     def expect(self, what: str, **amounts: int) -> None:
-        """Say what the tasks of a step come to: files, chunks, bytes."""
+        """Set the amounts that the tasks of a step process: files, chunks, bytes."""
         self._amounts[what] = amounts
 
     def note(self, what: str, running: int, failed: int) -> None:
-        """Say how many tasks of a step run, and how many were in vain."""
+        """Record how many tasks of a step are running, and how many attempts failed."""
         step = self._steps.setdefault(what, _Watched())
         step.running, step.failed = running, failed
         step.slots = max(step.slots, running)
 
     def show(self, what: str, done: int, total: int) -> None:
-        """Tell how far a step is."""
+        """Display the progress of a step."""
         if self._display is None:
             self._display = open_display(self._progress)
         self._display.show(self._describe(what, done, total))
@@ -126,13 +132,13 @@ class Job:
         return Step(what, done, total, seconds, amounts, retries, slow if done < total else 0)
 
     def end(self) -> None:
-        """Take the display away."""
+        """Close the progress display."""
         if self._display is not None:
             self._display.close()
             self._display = None
 
     def let_stop(self, stop: Callable[[], None] | None) -> None:
-        """Say how what runs now is stopped; None when it has ended."""
+        """Set the callback that stops the running action, or None when the action has ended."""
         with self._lock:
             self._stop = stop
             is_late = self._is_cancelled and stop is not None
@@ -141,33 +147,33 @@ class Job:
 
 
 METRICS = "frazil_job"
-"""The name that commits have the metrics of their job by."""
+"""Key of the job metrics in the metadata of a commit."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class JobReport(Listed):
-    """What became of a job; shown as a table."""
+    """Result of a job; printed as a table."""
 
     job: str
-    """Which one: the name of its function."""
+    """Name of the function that ran the job."""
     snapshot_id: str | None
-    """The commit; None where nothing was to do."""
+    """Snapshot of the commit; None if there was nothing to commit."""
     branch: str
     ran_on: str
     """`spark`, or `driver` if the job was too small for tasks."""
     chunks: int
-    """How many were written."""
+    """Number of chunks written."""
     bytes_written: int
-    """As they are stored."""
+    """Stored (encoded) size."""
     tasks: int
     retries: int
     seconds: float
     task_seconds: float
-    """Of all tasks together."""
+    """Sum over all tasks."""
     job_id: str
     application_id: str | None
     notes: tuple[str, ...] = ()
-    """How it was done."""
+    """Remarks on how the job ran."""
 
     def __str__(self) -> str:
         rows = [(item.name.replace("_", " "), item.value) for item in self.shown_items()]
@@ -176,11 +182,11 @@ class JobReport(Listed):
         return "\n".join(f"{name:{width}}  {value}" for name, value in shown)
 
     def committed_as(self, snapshot_id: str) -> Self:
-        """The same once it has landed."""
+        """Return a copy with the snapshot of the commit."""
         return replace(self, snapshot_id=snapshot_id)
 
     def metrics(self) -> dict[str, object]:
-        """What the commit's metadata says about the job."""
+        """Return the metrics stored in the metadata of the commit."""
         return {
             "job": self.job,
             "job_id": self.job_id,
@@ -208,12 +214,12 @@ def _render_job(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """Objects that went from one storage to another."""
+    """Counts of objects copied from one storage to another."""
 
     objects: int = 0
     bytes: int = 0
     present: int = 0
-    """Those that were there already, and were left as they are."""
+    """Objects that already existed and were left unchanged."""
 
     def __add__(self, other: "Copied") -> "Copied":
         return Copied(
@@ -222,7 +228,7 @@ class Copied:
 
 
 class _Table(Listed):
-    """A line for each field that says something."""
+    """Report printed with one line per field that is set."""
 
     __slots__ = ()
 
@@ -238,20 +244,20 @@ class _Table(Listed):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CopyReport(_Table):
-    """What became of a copy; shown as a table."""
+    """Result of a copy; printed as a table."""
 
     has_changed: bool
-    """Whether the target says something else than before."""
+    """True if the copy changed the target."""
     branches: tuple[str, ...]
     tags: tuple[str, ...]
     snapshots: int
-    """That the target has now."""
+    """Number of snapshots in the target after the copy."""
     new_snapshots: int
     objects: int
-    """That were copied."""
+    """Number of objects copied."""
     bytes_copied: int
     present: int
-    """Objects that were looked at and were there already."""
+    """Number of objects found in the target already."""
     ran_on: str
     """`spark`, or `driver` if the job was too small for tasks."""
     tasks: int
@@ -263,17 +269,17 @@ class CopyReport(_Table):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ExportReport(_Table):
-    """What became of an export; shown as a table."""
+    """Result of an export; printed as a table."""
 
     snapshot_id: str
-    """Which version was exported."""
+    """Snapshot that was exported."""
     groups: int
     arrays: int
     chunks: int
-    """That were written."""
+    """Number of chunks written."""
     bytes_written: int
     present: int
-    """Chunks that an earlier attempt had written."""
+    """Chunks already written by an earlier attempt."""
     ran_on: str
     """`spark`, or `driver` if the job was too small for tasks."""
     tasks: int
@@ -300,12 +306,12 @@ PROBLEMS = (
     "severity string, object string, what string, repair string, path string, "
     "coordinate array<bigint>"
 )
-"""The columns of a frame of problems."""
+"""Schema of a DataFrame of problems."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CheckJobReport(CheckReport):
-    """What was found in a repository; `Repository.repair` takes it as well."""
+    """Result of a check on Spark; `Repository.repair` accepts it."""
 
     ran_on: str = "driver"
     """`spark`, or `driver` if there was too little to read for tasks."""
@@ -317,17 +323,23 @@ class CheckJobReport(CheckReport):
 
     @classmethod
     def of(cls, report: CheckReport, **how: Any) -> "CheckJobReport":
-        """What a check found, and how it went."""
+        """Return a report with the findings of a check and the figures of its job."""
         found = {each.name: getattr(report, each.name) for each in fields(CheckReport)}
         return cls(**found, **how)
 
     def shown_items(self) -> Iterator[Item]:
-        """What any check shows, and where it was done."""
+        """Yield where the check ran, then the items of every check report."""
         yield Item("ran on", f"{self.ran_on}, {self.tasks} tasks, {self.seconds:.1f} s")
         yield from CheckReport.shown_items(self)
 
     def frame(self, spark: SparkSession) -> DataFrame:
-        """The problems as a frame, a row each, in the order of the report."""
+        """Return the problems as a DataFrame, one row each, in the order of the report.
+
+        Parameters
+        ----------
+        spark
+            Session that creates the DataFrame.
+        """
         return spark.createDataFrame([_row(each) for each in self.problems], PROBLEMS)
 
 
@@ -342,34 +354,34 @@ def _row(problem: Problem) -> tuple[Any, ...]:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RewriteReport(JobReport):
-    """What became of manifests; shown as a table."""
+    """Result of a manifest rewrite; printed as a table."""
 
     manifests_before: int = 0
     manifests: int = 0
-    """How many there are now."""
+    """Number of manifests after the rewrite."""
     references: int = 0
-    """In all of them."""
+    """Number of chunk references in all manifests."""
 
     @classmethod
     def of(cls, report: JobReport, **figures: int) -> Self:
-        """A report with these figures."""
+        """Return a job report extended with these figures."""
         return cls(**_fields_of(report, figures))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CompactReport(JobReport):
-    """What became of small chunks; shown as a table. Its `chunks` are those that moved."""
+    """Result of a compaction; printed as a table. `chunks` counts the chunks that moved."""
 
     objects_before: int = 0
-    """That had these chunks."""
+    """Objects that held these chunks before."""
     objects: int = 0
-    """That have them now."""
+    """Objects that hold these chunks now."""
     requests_saved: int = 0
-    """So many objects fewer to list, to copy, and to ask for by who reads neighbours at once."""
+    """Objects saved: fewer to list, to copy, and to request when reading neighbouring chunks."""
 
     @classmethod
     def of(cls, report: JobReport, **figures: int) -> Self:
-        """A report with these figures."""
+        """Return a job report extended with these figures."""
         return cls(**_fields_of(report, figures))
 
 

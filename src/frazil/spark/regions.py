@@ -1,4 +1,4 @@
-"""Regions of arrays: boxes of whole chunks, windows, and how references are split over manifests."""
+"""Regions of arrays: boxes of whole chunks, halos, and the rules that split manifests."""
 
 import re
 from collections.abc import Callable, Container, Mapping, Sequence
@@ -38,42 +38,42 @@ Shape = tuple[int, ...]
 
 MIB = 1 << 20
 LEAST_TASK_BYTES = 64 * MIB
-"""About half a second of work, without which a task costs more than it does."""
+"""About half a second of work; below this the overhead of a task exceeds its work."""
 MOST_TASK_BYTES = 256 * MIB
 TASKS_PER_SLOT = 3
-"""So that slots that are done early find something to do."""
+"""More than one, so that slots that finish early get another task."""
 
 
 def choose_task_bytes(total_bytes: int, slots: int) -> int:
-    """How much one task should take on."""
+    """Return the number of bytes one task should process."""
     fair = -(-total_bytes // (slots * TASKS_PER_SLOT))
     return min(max(fair, LEAST_TASK_BYTES), MOST_TASK_BYTES)
 
 
 def whole(shape: Sequence[int]) -> Box:
-    """The box of a whole array."""
+    """Return the box of a whole array."""
     return tuple((0, size) for size in shape)
 
 
 def count_items(box: Box) -> int:
-    """How many elements a box has."""
+    """Return the number of elements of a box."""
     return prod(stop - start for start, stop in box)
 
 
 def slices_of(box: Box) -> tuple[slice, ...]:
-    """A box as an index."""
+    """Return a box as an index."""
     return tuple(slice(start, stop) for start, stop in box)
 
 
 def shift(box: Box, offsets: Sequence[int]) -> Box:
-    """A box moved by so many elements."""
+    """Return a box moved by an offset along each axis."""
     return tuple(
         (start + offset, stop + offset) for (start, stop), offset in zip(box, offsets, strict=True)
     )
 
 
 def cut(area: Box, unit: Sequence[int]) -> list[Box]:
-    """The area in boxes that begin at multiples of the unit, but for those at its edge."""
+    """Split an area into boxes that start at multiples of the unit, except at the edges of the area."""
     axes = [_cut_axis(*ends, size) for ends, size in zip(area, unit, strict=True)]
     return list(product(*axes))
 
@@ -86,9 +86,10 @@ def _cut_axis(start: int, stop: int, size: int) -> list[tuple[int, int]]:
 def grow(
     unit: Sequence[int], shape: Sequence[int], most_items: int, goals: Sequence[int] | None = None
 ) -> Shape:
-    """As many units along each axis as fit, or the whole axis; at least one unit.
+    """Return the largest multiple of the unit with at most `most_items` elements; at least one unit.
 
-    Axes are first grown up to their goals, the last one first, and then further.
+    An axis that fits is taken whole. Axes grow up to their goals first, the last axis first, and then
+    up to the shape.
     """
     sizes = [min(size, length) for size, length in zip(unit, shape, strict=True)]
     for targets in (goals or shape, shape):
@@ -100,7 +101,7 @@ def grow(
 
 
 def balance(size: Sequence[int], unit: Sequence[int], shape: Sequence[int]) -> Shape:
-    """Whole units such that there are as many boxes along each axis, the last of them no small rest."""
+    """Return a size in whole units that gives as many boxes per axis, of about equal size."""
     return tuple(map(_balance_axis, size, unit, shape))
 
 
@@ -116,15 +117,15 @@ def _multiple(unit: int, most: int, length: int) -> int:
 
 
 Boundary = Literal["clip", "wrap", "nearest"]
-"""At the ends of a dimension: fewer neighbours, those of the other end, or the last element again."""
+"""Values beyond the ends of a dimension: none, those of the other end, or the last element repeated."""
 
 Halo = Mapping[str, int | tuple[int, int]]
-"""How many neighbours a block has along a dimension, on both sides or before and after."""
+"""Number of neighbours of a block per dimension, on both sides or as (before, after)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Margin:
-    """How far the blocks along one dimension reach beyond their edges."""
+    """Number of elements a block reads beyond its edges along one dimension."""
 
     before: int
     after: int
@@ -133,7 +134,7 @@ class Margin:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What is read along one dimension, and where the block itself is in it."""
+    """Indices to read along one dimension, and the position of the block within them."""
 
     indices: slice | NDArray[Any]
     inner: slice
@@ -142,7 +143,10 @@ class Window:
 def plan_margins(
     halo: Halo | None, boundary: Boundary | Mapping[str, Boundary]
 ) -> dict[str, Margin]:
-    """The margins by dimension; raises InvalidInputError for what can't be one."""
+    """Return the margins by dimension.
+
+    Raises InvalidInputError for a negative width or an unknown boundary.
+    """
     margins = {}
     for dim, width in (halo or {}).items():
         before, after = (width, width) if isinstance(width, int) else width
@@ -154,7 +158,7 @@ def plan_margins(
 
 
 def window(start: int, stop: int, length: int, margin: Margin | None) -> Window:
-    """What to read for the elements from `start` to `stop` of a dimension."""
+    """Return the indices to read for the elements from `start` to `stop` of a dimension."""
     if margin is None:
         return Window(slice(start, stop), slice(0, stop - start))
     low, high = start - margin.before, stop + margin.after
@@ -167,16 +171,16 @@ def window(start: int, stop: int, length: int, margin: Margin | None) -> Window:
 
 
 MOST_REFERENCES = 100_000
-"""In one manifest."""
+"""Maximum number of references in one manifest."""
 
 
 def plan_rule(
     path: str, counts: Sequence[int], growing: int | None, configured: SplitSizes | None
 ) -> SplitSizes:
-    """A rule for an array of so many chunks along its axes; none if it has one, or needs none.
+    """Return a split rule for an array with these chunk counts; empty if it has one or needs none.
 
-    The sizes depend on chunks that don't grow in number, so that an append finds the cells as they
-    were: it writes the last one anew, and those behind it.
+    The sizes depend only on axes that don't grow, so that an append finds the same split regions: it
+    rewrites the last one and adds new ones after it.
     """
     if any(condition.matches(path) for condition, _ in configured or ()):
         return ()
@@ -187,7 +191,7 @@ def plan_rule(
 def plan_sizes(
     counts: Sequence[int], growing: int | None, most: int = MOST_REFERENCES
 ) -> DimSplits:
-    """Every how many chunks an array is split along its axes; nothing for one that is small."""
+    """Return the split size in chunks along each axis; empty for a small array."""
     sizes = list(counts)
     if growing is not None:
         sizes[growing] = max(1, most // max(1, prod(counts) // max(1, counts[growing])))
@@ -203,13 +207,13 @@ def plan_sizes(
 
 
 def configured_rules(config: RepositoryConfig) -> SplitSizes | None:
-    """The rules for splitting that somebody has set."""
+    """Return the manifest split rules of a configuration, or None."""
     splitting = config.manifest.splitting if config.manifest is not None else None
     return splitting.split_sizes if splitting is not None else None
 
 
 def add_rules(config: RepositoryConfig, rules: SplitSizes) -> RepositoryConfig:
-    """A configuration with, behind its own, the rules that it lacks."""
+    """Return a configuration with the missing rules appended to its own."""
     added = deepcopy(config)
     before = configured_rules(config) or ()
     new = tuple(rule for rule in rules if rule not in before)
@@ -220,9 +224,9 @@ def add_rules(config: RepositoryConfig, rules: SplitSizes) -> RepositoryConfig:
 
 
 def add_missing_rules(state: SessionState, rewritten: Container[NodeId]) -> None:
-    """Let a session split the manifests of large arrays that it has begun, and of those rewritten.
+    """Add split rules for large arrays that the session writes first, and for those in `rewritten`.
 
-    The manifests of others stay as they are: to split them would be more work than was asked for.
+    The manifests of other arrays stay as they are: splitting them would rewrite more than requested.
     """
     changed = state.changes.chunks
     if changed:
@@ -236,7 +240,7 @@ def add_missing_rules(state: SessionState, rewritten: Container[NodeId]) -> None
 
 
 def add_all_missing_rules(state: SessionState) -> None:
-    """Let a session split the manifests of all large arrays."""
+    """Add split rules for all large arrays of a session."""
     _add_rules(state, lambda _: True)
 
 
@@ -255,7 +259,7 @@ def _add_rules(state: SessionState, is_for: Callable[[Node], bool]) -> None:
 
 
 def save_rules(repository: Repository, config: RepositoryConfig) -> None:
-    """Save the rules of a session that its repository was not opened with, and nothing else."""
+    """Save the session's split rules that the repository was opened without, and nothing else."""
     before = configured_rules(repository.config) or ()
     rules = tuple(rule for rule in configured_rules(config) or () if rule not in before)
     if not rules:
@@ -269,41 +273,47 @@ def save_rules(repository: Repository, config: RepositoryConfig) -> None:
 AnyArray = zarr.Array[Any]
 
 Chunks = Mapping[str, int] | Sequence[int]
-"""By dimension or in the order of the axes; -1 is the whole axis."""
+"""Chunk lengths by dimension or in the order of the axes; -1 means the whole axis."""
 
 ENCODINGS = frozenset({"compressors", "filters", "serializer", "shards"})
-"""What may be said about how an array is stored, besides its chunks."""
+"""Encoding options of an array besides its chunks."""
 
 
 def path_of(name: str) -> str:
-    """The path of a node, with or without a slash in front, as the format spells it."""
+    """Return the path of a node as the format spells it; the leading slash is optional."""
     return validate_path("/" + name.strip("/"))
 
 
 def open_array(session: Session, path: str) -> AnyArray:
-    """An array to read; raises NodeNotFoundError, or InvalidInputError for a group."""
+    """Open an array for reading.
+
+    Raises NodeNotFoundError if there is no node, InvalidInputError for a group.
+    """
     session.state.view.get_array(path)
     return zarr.open_array(session.store, path=path.lstrip("/"), mode="r")
 
 
 def open_for_writing(session: Session, path: str) -> AnyArray:
-    """An array of a writable session."""
+    """Open an array of a writable session for writing."""
     return zarr.open_array(session.store, path=path.lstrip("/"), mode="r+")
 
 
 def find_unit(array: AnyArray) -> tuple[int, ...]:
-    """The shape of what is written as one object."""
+    """Return the shape of the part of an array stored as one object: a shard or a chunk."""
     return tuple(max(size, 1) for size in array.shards or array.chunks)
 
 
 def dimensions_of(array: AnyArray) -> tuple[str | None, ...]:
-    """The names of its axes."""
+    """Return the dimension names of an array; None for each unnamed axis."""
     names = getattr(array.metadata, "dimension_names", None)
     return tuple(names) if names else (None,) * array.ndim
 
 
 def resolve_chunks(array: AnyArray, chunks: Chunks) -> tuple[int, ...]:
-    """The length of chunks along each axis; dimensions that are not named keep theirs."""
+    """Return the chunk length along each axis; dimensions that are not named keep theirs.
+
+    Raises InvalidInputError for an unknown dimension or an invalid length.
+    """
     if isinstance(chunks, Mapping):
         names = dimensions_of(array)
         unknown = sorted(set(chunks) - {name for name in names if name is not None})
@@ -333,7 +343,7 @@ def create_like(
     *,
     overwrite: bool = False,
 ) -> AnyArray:
-    """An array with the type, attributes, fill value and codecs of another one, but other chunks."""
+    """Create an array with the type, attributes, fill value and codecs of another, but other chunks."""
     settings = {
         "compressors": source.compressors,
         "filters": source.filters,
@@ -355,7 +365,7 @@ def create_like(
 
 
 def checked_encoding(encoding: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The encoding; raises InvalidInputError for what is none."""
+    """Return the encoding as a dict; raise InvalidInputError for an unknown option."""
     unknown = sorted(set(encoding or {}) - ENCODINGS)
     if unknown:
         raise InvalidInputError(f"{', '.join(unknown)}: encoding has only {sorted(ENCODINGS)}")
@@ -369,5 +379,5 @@ def refuse_existing(session: Session, path: str) -> None:
 
 
 def byte_count(shape: Sequence[int], itemsize: int) -> int:
-    """What so many elements take in memory."""
+    """Return the size in memory of an array of this shape."""
     return prod(shape) * itemsize

@@ -1,4 +1,4 @@
-"""Run a function over groups of work, a task each, on any session of Spark."""
+"""Run a function over groups of work on any Spark session, one task per group."""
 
 import atexit
 import contextlib
@@ -34,28 +34,28 @@ from frazil.spark.job import Job
 
 _DEFAULT_MAX_FAILURES = 4
 _MANY_ROWS = 1 << 20
-"""Enough for a row in each of its partitions."""
+"""Enough for every partition to get a row."""
 
 
 def is_connect(spark: SparkSession) -> bool:
-    """Whether the session is a client of Spark Connect, which has no SparkContext."""
+    """Return True if the session is a Spark Connect client, which has no SparkContext."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 def count_slots(spark: SparkSession | None) -> int:
-    """How many tasks run at once; one without Spark."""
+    """Return the number of tasks that run at once; 1 without Spark."""
     if spark is None:
         return 1
     if not is_connect(spark):
         return int(spark.sparkContext.defaultParallelism)
-    # A range that nobody says a number for has a partition for each slot of the server.
+    # A range without an explicit number of partitions has one for each slot of the server.
     partitions = spark.range(_MANY_ROWS).select(sql.spark_partition_id().alias("partition"))
     (row,) = partitions.agg(sql.max("partition")).collect()
     return int(row[0]) + 1
 
 
 def find_application_id(spark: SparkSession | None) -> str | None:
-    """How Spark calls the application that a session belongs to, where it tells."""
+    """Return Spark's id of the application of a session, or None if it is not available."""
     if spark is None:
         return None
     with contextlib.suppress(Exception):
@@ -64,7 +64,7 @@ def find_application_id(spark: SparkSession | None) -> str | None:
 
 
 def find_max_failures(spark: SparkSession) -> int:
-    """How often a task may fail before the job does."""
+    """Return how often a task may fail before its job fails."""
     with contextlib.suppress(Exception):
         master = spark.conf.get("spark.master", "") or ""
         local = re.fullmatch(r"local(?:\[[^,\]]*(?:,\s*(\d+))?\])?", master)
@@ -78,7 +78,10 @@ _settled_modules = 0
 
 
 def settle_worker() -> None:
-    """Set aside what was loaded; to be called at the end of tasks, and does nothing elsewhere."""
+    """Exclude loaded objects from the cyclic garbage collector at the end of a task.
+
+    Does nothing outside of a Spark task.
+    """
     global _settled_modules
     if TaskContext.get() is None or len(sys.modules) == _settled_modules:
         return
@@ -95,7 +98,7 @@ _WHAT_TO_DO = (
 )
 _NOT_FOUND = "No module named 'frazil"
 WATCHED = "frazil-"
-"""What names of groups of jobs begin with that are watched while they run."""
+"""Prefix of the names of job groups whose progress is followed."""
 _RETRY_SECONDS = 2.0
 _KIND = "kind of the error: "
 _OWN_ERROR = re.compile(rf"^frazil(?:\.errors)?\.(\w+): (.+)(?:\n{_KIND}(\S+))?", re.MULTILINE)
@@ -103,7 +106,7 @@ _PYTHON_ERROR = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)
 
 
 def python_path(searched: Sequence[str]) -> list[str]:
-    """The folders of this process' path that no interpreter has by itself, and this package's."""
+    """Return the folders of the import path that are not part of an interpreter, and this package's."""
     installed = [Path(each).resolve() for each in _interpreter_folders()]
     folders = [Path(each).resolve() for each in searched]
     folders.append(_package_folder().parent)
@@ -126,26 +129,29 @@ def _interpreter_folders() -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """What a worker's Python told."""
+    """Python environment of a Spark worker."""
 
     executable: str
     version: str | None
-    """Of Frazil; None where it can't be imported."""
+    """Version of Frazil; None if it can't be imported."""
     problem: str | None
 
 
 def ask_workers(spark: SparkSession) -> list[Worker]:
-    """What a few tasks find; raises what Spark raises if there can be none."""
+    """Run a few tasks that report their Python environments.
+
+    Raises Spark's exception if no task can run.
+    """
     numbers: Any = spark.range(0, _PROBES, 1, _PROBES)
     rows = numbers.mapInArrow(_make_probe(), _PROBE_SCHEMA).collect()
     return list(dict.fromkeys(Worker(*row) for row in rows))
 
 
 def _make_probe() -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """A function that travels whole: workers that lack this package could not import it."""
+    """Return a function pickled by value: workers that lack this package could not import it."""
 
     def probe(batches: Any) -> Any:
-        import importlib  # noqa: PLC0415 (it runs elsewhere)
+        import importlib  # noqa: PLC0415 (runs on a worker)
         import sys  # noqa: PLC0415
 
         import pyarrow  # noqa: PLC0415
@@ -166,7 +172,7 @@ def _make_probe() -> Callable[[Iterable[Any]], Iterator[Any]]:
 
 
 def find_problems(workers: Iterable[Worker]) -> list[str]:
-    """What is not right with workers, and what to do."""
+    """Return a message with the remedy for each worker that can't run Frazil."""
     return [text for each in workers if (text := _find_problem(each)) is not None]
 
 
@@ -186,10 +192,10 @@ def _find_problem(worker: Worker) -> str | None:
 
 @contextmanager
 def telling_kind() -> Iterator[None]:
-    """Let errors of this package say their kind to `find_error`, which sees only their text.
+    """Attach the kind of Frazil errors as a note for `find_error`, which sees only the text.
 
-    A task of a job that is watched waits before it is tried again: where its error would only come
-    again, the job is stopped meanwhile.
+    A retried task of a followed job waits first, so that the job can be stopped meanwhile if the error
+    is deterministic.
     """
     context = TaskContext.get()
     if context is not None and context.attemptNumber():
@@ -203,7 +209,7 @@ def telling_kind() -> Iterator[None]:
 
 
 def find_error(text: str) -> IcechunkError | None:
-    """The error of this package that Spark tells of, as it was raised in a task; None if none was."""
+    """Parse the Frazil error that a task raised from Spark's text; None if there is none."""
     found = list(_OWN_ERROR.finditer(text))
     if not found:
         return None
@@ -217,22 +223,27 @@ def find_error(text: str) -> IcechunkError | None:
 
 
 def find_last_line(text: str) -> str | None:
-    """The last line of the last Python traceback in what Spark tells, which names the error."""
+    """Return the last line of the last Python traceback in Spark's text, which names the error."""
     found = _PYTHON_ERROR.findall(text)
     return str(found[-1]) if found else None
 
 
 def explain_failure(text: str) -> str | None:
-    """What to do about a failure of Spark that says that workers lack this package."""
+    """Return the remedy if Spark's text says that workers can't import this package, else None."""
     return f"the workers can't import Frazil: {_WHAT_TO_DO}" if _NOT_FOUND in text else None
 
 
 def send_package(spark: SparkSession) -> None:
-    """Let the workers of a session import the Frazil of this process, which is sent to them.
+    """Send the Frazil package of this process to the workers of a session.
 
-    What Frazil needs, such as numpy, zarr and obstore, has to be there already.
+    The dependencies of Frazil, such as numpy, zarr and obstore, must be installed there.
+
+    Parameters
+    ----------
+    spark
+        Session whose workers import the package.
     """
-    # Executors fetch it when they need it, which may be late.
+    # Executors fetch the archive when they first need it, which may be much later.
     folder = tempfile.mkdtemp(prefix="frazil-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     spark.addArtifacts(str(_zip_package(Path(folder))), pyfile=True)
@@ -266,7 +277,7 @@ RESULT_FIELDS = pa.schema(
 )  # fmt: skip
 _POLL_SECONDS = 0.2
 _MOST_TASKS = 1000
-"""Of a stage, of which failures are looked at."""
+"""Maximum number of tasks of a stage whose failures are read."""
 _NOTHING_SAID = "An error occurred while calling"
 
 
@@ -277,7 +288,7 @@ def fan_out(
     function: Callable[[Group], Result],
     groups: Sequence[Group],
 ) -> list[Result]:
-    """What the function gives for each group, in their order; one task a group."""
+    """Run a function in one task per group and return the results in the order of the groups."""
     if not groups:
         return []
     job.refuse_if_cancelled()
@@ -295,9 +306,9 @@ def fan_out(
 
 
 def collect_results(spark: SparkSession, job: Job, what: str, frame: Any, count: int) -> list[Any]:
-    """The results in a frame whose rows `run_task` made; None for a task that has no row.
+    """Return the results in a DataFrame of `run_task` rows; None for a task without a row.
 
-    There are so many tasks, or more.
+    The DataFrame has `count` tasks or more.
     """
     job.refuse_if_cancelled()
     return _unpack(job, run_watched(spark, job, what, count, frame.collect), count)
@@ -310,15 +321,14 @@ class _Work(Generic[Group, Result]):
     max_failures: int
 
     def run(self, number: int) -> pa.RecordBatch:
-        """A row that says what became of a task."""
+        """Run a task and return its result row."""
         return run_task(number, lambda: self.function(self.groups[number]), self.max_failures)
 
 
 def run_task(number: int, function: Callable[[], object], max_failures: int) -> pa.RecordBatch:
-    """A row that says what became of a task: what the function gave, or the error that it raised.
+    """Run a task and return one row with its result, or with the error it raised.
 
-    An error that may not come again is raised, so that Spark tries the task again, unless it is the
-    last attempt.
+    A transient error is raised, so that Spark retries the task, unless this is the last attempt.
     """
     context = TaskContext.get()
     attempt = context.attemptNumber() if context is not None else 0
@@ -338,12 +348,12 @@ def run_task(number: int, function: Callable[[], object], max_failures: int) -> 
 
 
 def _is_settled(error: Exception) -> bool:
-    """Whether trying again would end in the same way."""
+    """Return True if the error is deterministic, so that a retry would fail the same way."""
     return isinstance(error, IcechunkError) and not isinstance(error, StorageError)
 
 
 def _portable(error: Exception) -> Exception:
-    """The error, with where it happened; another one if it can't travel."""
+    """Return the error with its traceback as a note; a JobError if it can't be pickled."""
     error.add_note("in a task of Spark:\n" + "".join(traceback.format_exception(error)))
     try:
         pickle.loads(dump(error))
@@ -365,13 +375,13 @@ def _unpack(job: Job, rows: Sequence[Any], count: int) -> list[Any]:
     return found
 
 
-# Watching
+# Progress
 
 
 def run_watched(
     spark: SparkSession, job: Job, what: str, count: int, action: Callable[[], Result]
 ) -> Result:
-    """Let Spark do something of so many tasks, or more; progress is shown, and Ctrl-C stops it."""
+    """Run a Spark action of at least `count` tasks; show its progress and stop it on Ctrl-C."""
     watch = _ConnectWatch(spark) if is_connect(spark) else _ClassicWatch(spark)
     outcome: dict[str, Any] = {}
 
@@ -410,7 +420,7 @@ def run_watched(
 
 
 def _refuse_settled(failures: Iterable[str]) -> None:
-    """Raise the error of a task that would end in the same way each time that Spark tries it."""
+    """Raise the error of a failed task if it is deterministic, so that retries would fail, too."""
     for text in failures:
         error = find_error(text)
         if error is not None and _is_settled(error):
@@ -418,7 +428,7 @@ def _refuse_settled(failures: Iterable[str]) -> None:
 
 
 def _translate(error: BaseException) -> BaseException:
-    """What a failure of Spark itself means to the caller."""
+    """Translate a failure of Spark into an error for the caller."""
     if not isinstance(error, Exception):
         return error
     explained = explain_failure(str(error))
@@ -442,7 +452,7 @@ class _Tasks:
 
 
 class _ClassicWatch:
-    """Through the status tracker, by a job group of its own."""
+    """Progress from the status tracker, for a job group."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._context = spark.sparkContext
@@ -458,7 +468,7 @@ class _ClassicWatch:
         yield
 
     def count_tasks(self) -> _Tasks:
-        """How many there are, of all stages that began."""
+        """Return the task counts of all stages that have started."""
         known = self._list_stages()
         return _Tasks(
             sum(stage.numTasks for stage in known),
@@ -474,7 +484,7 @@ class _ClassicWatch:
         return [stage for stage in stages if stage]
 
     def list_failures(self) -> list[str]:
-        """What Spark knows of tasks that failed; best effort, through an interface that is internal."""
+        """Return the error messages of failed tasks; best effort, uses internals of Spark."""
         with contextlib.suppress(Exception):
             return list(self._list_failures())
         return []
@@ -496,7 +506,7 @@ class _ClassicWatch:
 
 
 class _ConnectWatch:
-    """Through the progress handler, by a tag of its own."""
+    """Progress from the progress handler, for a tag."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark: Any = spark
@@ -525,11 +535,11 @@ class _ConnectWatch:
         )
 
     def count_tasks(self) -> _Tasks:
-        """How many there are; nothing is told of those that were in vain."""
+        """Return the task counts; the server does not report failed attempts."""
         return self._tasks
 
     def list_failures(self) -> list[str]:
-        """Nothing: a server tells of failures when the job has failed."""
+        """Return an empty list: the server reports failures only when the job has failed."""
         return []
 
     def stop(self) -> None:

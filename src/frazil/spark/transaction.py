@@ -1,4 +1,4 @@
-"""One job, one commit: a session, forks of it in tasks, their changes merged, the branch moved once."""
+"""One job, one commit: fork a session in tasks, merge their changes, and commit once."""
 
 import time
 from collections import defaultdict
@@ -50,28 +50,28 @@ Group = TypeVar("Group")
 Result = TypeVar("Result")
 
 RunOn = Literal["auto", "spark", "driver"]
-"""`auto`: in the driver if the work is no more than one task's."""
+"""`auto`: on the driver if the work fits in one task."""
 
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """Runs a function over groups of work."""
+    """Runner of a function over groups of work, on Spark or on the driver."""
 
     job: Job
     spark: SparkSession | None
-    """None to stay in this process."""
+    """None to run on the driver."""
     returned_references: int = 100_000
-    """So many are returned by all tasks together; others they leave in the storage."""
+    """Maximum references returned by all tasks together; tasks write the others to the storage."""
 
     @property
     def name(self) -> str:
-        """What a report calls it."""
+        """Name of the runner in reports."""
         return "driver" if self.spark is None else "spark"
 
     def run(
         self, what: str, function: Callable[[Group], Result], groups: Sequence[Group]
     ) -> list[Result]:
-        """What the function gives for each group, in their order."""
+        """Run a function for each group and return the results in the order of the groups."""
         if self.spark is not None:
             return fan_out(self.spark, self.job, what, function, groups)
         return [self._run_here(what, function, groups, number) for number in range(len(groups))]
@@ -100,7 +100,7 @@ def choose_runner(
     *,
     is_small: bool = False,
 ) -> Runner:
-    """The place that was asked for, or the one that suits the work and the storage."""
+    """Return the requested runner, or for `auto` the one that suits the work and the storage."""
     if run_on not in ("auto", "spark", "driver"):
         raise InvalidInputError(f"run_on is {run_on!r}, not 'auto', 'spark' or 'driver'")
     if run_on == "spark" and spark is None:
@@ -114,11 +114,11 @@ def choose_runner(
 
 
 _NAMED_CHUNKS = 5
-"""So many of an array are in the message; the error has them all."""
+"""Maximum chunks of an array named in the message; the error carries all of them."""
 
 
 def fresh_fork(fork: SessionState, changes: ChangeSet | None = None) -> SessionState:
-    """A fork of the same base with these changes, or none."""
+    """Return a fork of the same base snapshot with these changes, or none."""
     fresh = SessionState(fork.context, fork.view.snapshot, is_fork=True)
     fresh.set_base(fork.view.snapshot, changes)
     fresh.origins = fork.origins
@@ -126,9 +126,9 @@ def fresh_fork(fork: SessionState, changes: ChangeSet | None = None) -> SessionS
 
 
 def merge_changes(state: SessionState, fork: SessionState, changes: Sequence[ChangeSet]) -> None:
-    """Take over what tasks have changed in forks of one base.
+    """Merge the changes that tasks made in forks of one base snapshot.
 
-    Raises OverlappingTasksError, and changes nothing, if two of them set the same chunk.
+    Raises OverlappingTasksError, and changes nothing, if two tasks changed the same chunk.
     """
     edits = _edits_by_node(changes)
     overlaps = {id: found for id, each in edits.items() if len(found := _find_repeated(each))}
@@ -154,7 +154,7 @@ def _edits_by_node(changes: Sequence[ChangeSet]) -> dict[NodeId, list[ChunkEdits
 
 
 def _find_repeated(edits: Sequence[ChunkEdits]) -> Coordinates:
-    """The chunks that more than one has set or deleted."""
+    """Return the chunks that more than one task has set or deleted."""
     meeting = _find_meeting(edits)
     if not meeting:
         return np.empty((0, edits[0].axes), np.uint32)
@@ -167,7 +167,7 @@ def _find_repeated(edits: Sequence[ChunkEdits]) -> Coordinates:
 
 
 def _find_meeting(edits: Sequence[ChunkEdits]) -> list[ChunkEdits]:
-    """Those whose smallest box meets that of another one; the others have their chunks alone."""
+    """Return the edits whose bounding box overlaps another; the others can't share a chunk."""
     filled = [(each, box) for each in edits if (box := _find_box(each)) is not None]
     boxes = np.array([box for _, box in filled], np.int64).reshape(len(filled), edits[0].axes, 2)
     starts, stops = boxes[:, :, 0], boxes[:, :, 1]
@@ -215,19 +215,19 @@ def _name_chunks(path: str, chunks: Sequence[tuple[int, ...]]) -> str:
 
 _TASK_REFERENCES = 200_000
 _READ_AT_ONCE = 8
-"""Parts that a task waits for."""
+"""Maximum parts that a task reads at once."""
 _WHAT = "writing references"
 
 
 def plan_limit(runner: Runner, state: SessionState, tasks: int) -> int | None:
-    """How many references of an array a task returns; None for any number."""
+    """Return the maximum references of an array that a task returns; None for no limit."""
     if runner.spark is None or state.context.dialect in SHARED_MANIFEST_DIALECTS:
         return None
     return runner.returned_references // max(1, tasks)
 
 
 def leave_parts(assets: Assets, changes: ChangeSet, limit: int | None) -> None:
-    """Write the references of arrays that have more than so many, and keep what was written."""
+    """Write the references of arrays that exceed the limit to the storage as pre-written manifests."""
     for id, edits in changes.chunks.items():
         written, deleted = edits.settled()
         if limit is not None and len(written) > limit:
@@ -239,7 +239,7 @@ def leave_parts(assets: Assets, changes: ChangeSet, limit: int | None) -> None:
 def find_parts(
     runner: Runner, changes: Iterable[ChangeSet]
 ) -> dict[NodeId, list[PrewrittenManifest]]:
-    """What tasks have left, by array; nothing if the driver may as well read it."""
+    """Return the manifests written by tasks, by array; empty if few enough for the driver to read."""
     parts: defaultdict[NodeId, list[PrewrittenManifest]] = defaultdict(list)
     for each in changes:
         for id, edits in each.chunks.items():
@@ -252,7 +252,7 @@ def find_parts(
 def gather(
     runner: Runner, state: SessionState, parts: Mapping[NodeId, Sequence[PrewrittenManifest]]
 ) -> None:
-    """Let tasks write the manifests of arrays that have parts."""
+    """Run tasks that write the final manifests of arrays that have parts."""
     if not parts:
         return
     chosen = [node for node in state.view.nodes() if node.id in parts and _has_place(node)]
@@ -269,19 +269,19 @@ def gather(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CellPlan:
-    """A manifest to write, and what it is made of."""
+    """Manifest to write for a split region, and its inputs."""
 
     node_id: NodeId
     box: Extents
     base: tuple[ManifestRef, ...]
     parts: tuple[PrewrittenManifest, ...]
     over: ChunkTable
-    """References over those of the parts."""
+    """References that override those of the parts."""
     deleted: Coordinates
 
 
 def plan_cells(state: SessionState, node: Node) -> list[CellPlan]:
-    """The cells of an array that a session has changed."""
+    """Plan a manifest for each changed split region of an array."""
     assert node.array is not None
     edits = state.changes.chunks[node.id]
     grid = plan_split(node.path, node.array, state.context.settings.split_sizes)
@@ -306,7 +306,7 @@ def plan_cells(state: SessionState, node: Node) -> list[CellPlan]:
 
 
 def write_gathered(assets: Assets, plan: CellPlan) -> PrewrittenManifest | None:
-    """Write the manifest of a cell; None where nothing is set, but only deleted."""
+    """Write the manifest of a split region; None if references were only deleted."""
 
     def read(part: PrewrittenManifest) -> ChunkTable:
         return part.read_changes(assets, plan.node_id).select(plan.box)
@@ -343,7 +343,7 @@ def _take_over(
 
 
 def _delete(assets: Assets, parts: Sequence[PrewrittenManifest]) -> None:
-    """Delete parts that nothing leads to any more; what can't be is left for garbage collection."""
+    """Delete merged parts; those that can't be deleted are left for garbage collection."""
     with suppress(IcechunkError):
         assets.storage.delete_many(assets.layout.manifest_key(part.file.id) for part in parts)
 
@@ -353,7 +353,7 @@ def _has_place(node: Node) -> bool:
 
 
 def _to_send(cell: PrewrittenManifest) -> PrewrittenManifest:
-    """The same without lists of chunks, if all that is in the file is its writer's."""
+    """Drop the lists of chunks if every reference in the file was written by the task."""
     nothing = np.empty((0, len(cell.box)), np.uint32)
     is_whole = cell.file.num_chunk_refs == cell.count
     return replace(cell, changed=None if is_whole else cell.changed, deleted=nothing)
@@ -362,14 +362,14 @@ def _to_send(cell: PrewrittenManifest) -> PrewrittenManifest:
 RegionT = TypeVar("RegionT")
 
 AnyRepository = Repository | Location
-"""A repository, or where it is."""
+"""A repository, or its location."""
 
 WriteRegion = Callable[[ForkSession, RegionT], object]
 
 
 @dataclass(slots=True)
 class Run:
-    """One job on its way to its commit."""
+    """State of one job from its start to its commit."""
 
     name: str
     repository: Repository
@@ -378,16 +378,16 @@ class Run:
     started_at: float = field(default_factory=time.monotonic)
     notes: list[str] = field(default_factory=list)
     figures: dict[str, object] = field(default_factory=dict)
-    """Metrics of this kind of job, for the commit's metadata."""
+    """Job-specific metrics for the metadata of the commit."""
 
     def open_session(self) -> Session:
-        """A session for changes that are committed at the end."""
+        """Open a writable session on the branch of the job."""
         return self.repository.writable_session(self.branch)
 
     def choose_runner(
         self, spark: SparkSession | None, run_on: RunOn, *, is_small: bool = False
     ) -> Runner:
-        """The place that was asked for, or the one that suits the work and the storage."""
+        """Return the requested runner, or for `auto` the one that suits the work and the storage."""
         storage = self.repository.storage
         return choose_runner(spark, self.job, run_on, storage, is_small=is_small)
 
@@ -399,9 +399,9 @@ class Run:
         message: str | None,
         metadata: Mapping[str, Any] | None = None,
     ) -> JobReport:
-        """Move the branch, over what others have committed to it unless it meets the same chunks.
+        """Commit the session, rebased over concurrent commits.
 
-        Raises RebaseFailedError if it does.
+        Raises RebaseFailedError if a concurrent commit changed the same chunks.
         """
         report = self.report(session, runner, spark)
         self.job.refuse_if_cancelled()
@@ -413,7 +413,7 @@ class Run:
         return report.committed_as(id)
 
     def report(self, session: Session, runner: Runner, spark: Any) -> JobReport:
-        """What the job came to, before its commit."""
+        """Return the report of the job before its commit."""
         chunks, size = count_written(session.state.changes)
         tally = self.job.tally
         return JobReport(
@@ -425,7 +425,7 @@ class Run:
 
 @contextmanager
 def running(name: str, repo: AnyRepository, branch: str, job: Job | None) -> Iterator[Run]:
-    """A job that holds a lease, and takes its display away at the end, however it ends."""
+    """Run a job that holds a lease, and close its progress display at the end."""
     run = Run(name, find_repository(repo), branch, job or Job())
     try:
         with run.job.leasing(run.repository.storage, name):
@@ -435,7 +435,7 @@ def running(name: str, repo: AnyRepository, branch: str, job: Job | None) -> Ite
 
 
 def find_repository(repo: AnyRepository) -> Repository:
-    """The repository itself, opened if only its place is given."""
+    """Return the repository, opened if a location is given."""
     return repo if isinstance(repo, Repository) else open_repository(repo)
 
 
@@ -448,9 +448,9 @@ def write_regions(
     *,
     lasting: bool = True,
 ) -> None:
-    """Call a function for each region, a task a group, and take over what it changed.
+    """Call a function for each region, one task per group, and merge the changes into the session.
 
-    What is not lasting need not outlive the host that a task ran on.
+    If not `lasting`, the written objects need not outlive the host of the task.
     """
     fork = session.fork()
     task = _RegionTask(fork, function, plan_limit(runner, session.state, len(groups)), lasting)
@@ -466,23 +466,23 @@ class _RegionTask(Generic[RegionT]):
     fork: ForkSession
     function: WriteRegion[RegionT]
     limit: int | None
-    """References of an array beyond which a task leaves them in the storage."""
+    """References of an array above which a task writes them to the storage."""
     lasting: bool
 
     def __call__(self, regions: Sequence[RegionT]) -> ChangeSet:
-        """What the function changed in a fork of this task's own; chunks as references."""
+        """Return the changes the function made in a fork of this task, chunks as references."""
         session = ForkSession(fresh_fork(self.fork.state))
         for region in regions:
             self.function(session, region)
         changes = session.state.changes.copy()
         leave_parts(session.state.assets, changes, self.limit)
-        if self.lasting:  # then what is reported must outlast this worker, and its host
+        if self.lasting:  # written objects must outlive this worker and its host
             session.state.assets.storage.flush()
         return changes
 
 
 def count_written(changes: ChangeSet, *ids: NodeId) -> tuple[int, int]:
-    """How many chunks of all or of these arrays are set, and their bytes in the own storage."""
+    """Return the number of chunks set in all or in these arrays, and their non-virtual bytes."""
     chunks = size = 0
     for edits in [edits for id, edits in changes.chunks.items() if not ids or id in ids]:
         table, _ = edits.settled()
@@ -493,24 +493,24 @@ def count_written(changes: ChangeSet, *ids: NodeId) -> tuple[int, int]:
 
 
 class Scratch:
-    """The arrays of one job."""
+    """Temporary arrays of one job."""
 
     def __init__(self, session: Session, name: str) -> None:
         self.session = session
         self._group = f"_frazil-{name}"
 
     def create(self, name: str, **settings: Any) -> str:
-        """Make an array; gives its path."""
+        """Create an array and return its path."""
         path = f"{self._group}/{name}"
         zarr.create_array(self.session.store, name=path, **settings)
         return path
 
     def freeze(self) -> ForkSession:
-        """What tasks read: all that was written so far."""
+        """Return a fork for tasks to read, with everything written so far."""
         return self.session.fork()
 
     def delete_chunks(self) -> None:
-        """Delete the chunks that were written; whatever can't be is left for garbage collection."""
+        """Delete the written chunks; those that can't be deleted are left for garbage collection."""
         assets = self.session.state.assets
         with suppress(IcechunkError):
             assets.storage.delete_many(map(assets.layout.chunk_key, self._chunk_ids()))
@@ -527,7 +527,7 @@ class Scratch:
 
 @contextmanager
 def scratch_arrays(session: Session, name: str) -> Iterator[Scratch]:
-    """A place for arrays that are gone at the end."""
+    """Provide temporary arrays that are deleted at the end."""
     scratch = Scratch(session, name)
     try:
         yield scratch
