@@ -48,7 +48,7 @@ from frazil.urls import parse_bytes
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moved:
-    """Pieces that are copied already, and where they are now."""
+    """Pieces that were copied already, and their new locations."""
 
     keys: Keys
     """Sorted."""
@@ -57,12 +57,12 @@ class Moved:
 
     @classmethod
     def nothing(cls, id_size: int) -> Self:
-        """None that were copied."""
+        """Return a value without pieces."""
         pieces = Pieces.empty(id_size)
         return cls(pieces.keys(), pieces.chunk_id, pieces.offset)
 
     def find(self, pieces: Pieces) -> Numbers:
-        """For each piece its row, or -1."""
+        """Return the row of each piece, or -1."""
         if not len(self.keys) or not len(pieces):
             return np.full(len(pieces), -1, np.int64)
         wanted = pieces.keys()
@@ -72,39 +72,39 @@ class Moved:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice:
-    """What is packed where."""
+    """Selection rules for packing: sizes, shared objects and moved pieces."""
 
     sizes: Sizes
     shared_ids: Keys
-    """Objects that are not a stretch's alone, sorted."""
+    """Ids of objects used by more than one array range, sorted."""
     moved: Moved
 
     @classmethod
     def of(cls, sizes: Sizes, id_size: int) -> Self:
-        """Of stretches that share nothing."""
+        """Return the rules for array ranges that share no objects."""
         return cls(sizes, Pieces.empty(id_size).ids(), Moved.nothing(id_size))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Selection:
-    """The native references of a stretch, and which of them are to change."""
+    """Native references of an array range, and those that will change."""
 
     table: ChunkTable
     number: Numbers
-    """For each reference that of its piece."""
+    """Number of the piece of each reference."""
     pieces: Pieces
     packed: Numbers
-    """The numbers of the pieces that are packed, in order."""
+    """Numbers of the pieces to pack, in order."""
     moved: Numbers
-    """For each piece its row in `Moved`, or -1."""
+    """Row in `Moved` of each piece, or -1."""
 
     @property
     def small(self) -> Pieces:
-        """The pieces that are packed."""
+        """Pieces to pack."""
         return self.pieces.take(self.packed)
 
     def rows_of(self, numbers: Numbers) -> tuple[Numbers, Numbers]:
-        """The references to some pieces, and for each of them to which of these."""
+        """Return the references to these pieces, and for each the index of its piece in `numbers`."""
         place = np.full(len(self.pieces), -1, np.int64)
         place[numbers] = np.arange(len(numbers))
         which = place[self.number]
@@ -113,7 +113,7 @@ class Selection:
 
 
 def choose(table: ChunkTable, choice: Choice) -> Selection:
-    """What of a stretch is packed, if that is worth it."""
+    """Select the pieces of an array range to pack."""
     pieces, number = Pieces.of(table.chunk_id, table.offset, table.length).unique()
     is_small = find_small(pieces, choice.sizes)
     if len(choice.shared_ids):
@@ -122,34 +122,34 @@ def choose(table: ChunkTable, choice: Choice) -> Selection:
 
 
 Marks = NDArray[Any]
-"""A structured array: `id`, `offset`, `length`, the number of the `stretch`, the `rank` there."""
+"""Structured array: `id`, `offset`, `length`, number of the `stretch` (array range), `rank` in it."""
 
 MARKS_TOGETHER = 1_000_000
-"""About so many are looked at by one task."""
+"""Approximate number of marks compared by one task."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shared:
-    """Objects that are in several stretches, and pieces of those that are small."""
+    """Objects used by several array ranges, and the pieces of those that are small."""
 
     ids: Keys
-    """Of all of them, sorted: whoever packs a stretch leaves them."""
+    """Ids of all shared objects, sorted; packing of a single array range skips them."""
     small: Pieces
-    """In the order of the stretches."""
+    """In the order of the array ranges."""
     places: NDArray[np.uint32]
-    """For each small piece its first stretch and its rank there, a row each."""
+    """One row per small piece: its first array range and its rank there."""
     left: frozenset[int] = frozenset()
-    """Stretches that share too much with others."""
+    """Array ranges that share too many pieces with others to be compared."""
 
     @classmethod
     def nothing(cls, id_size: int) -> Self:
-        """No such object."""
+        """Return a value without shared objects."""
         pieces = Pieces.empty(id_size)
         return cls(pieces.ids(), pieces, np.empty((0, 2), np.uint32))
 
 
 def mark_type(id_size: int) -> np.dtype[Any]:
-    """The columns of marks."""
+    """Return the dtype of marks."""
     return np.dtype(
         [("id", f"S{id_size}"), ("offset", "<u8"), ("length", "<u8"), ("stretch", "<u4"),
          ("rank", "<u4")]
@@ -157,7 +157,7 @@ def mark_type(id_size: int) -> np.dtype[Any]:
 
 
 def make_marks(found: Sequence[tuple[int, Pieces]], id_size: int) -> Marks:
-    """Marks of the pieces of numbered stretches, sorted."""
+    """Return the marks of the pieces of numbered array ranges, sorted by id."""
     marks = np.empty(sum(len(pieces) for _, pieces in found), mark_type(id_size))
     at = 0
     for number, pieces in found:
@@ -169,9 +169,9 @@ def make_marks(found: Sequence[tuple[int, Pieces]], id_size: int) -> Marks:
 
 
 def find_shared(marks: Marks, sizes: Sizes, most: int | None = None) -> Shared:
-    """The objects that more than one stretch has marks of.
+    """Return the objects that have marks from more than one array range.
 
-    If these have more than so many small pieces, only which stretches they are in.
+    If these have more than `most` small pieces, return only the array ranges they are in.
     """
     ids = words_of(_ids_of(marks))
     order = np.lexsort((marks["rank"], marks["stretch"], *reversed(ids)))
@@ -191,7 +191,7 @@ def find_shared(marks: Marks, sizes: Sizes, most: int | None = None) -> Shared:
 
 
 def unite(parts: Sequence[Shared]) -> Shared:
-    """What was found in several ranges, as one."""
+    """Merge the results of several id ranges."""
     return _in_order(
         np.sort(np.concatenate([part.ids for part in parts])),
         Pieces.of(*(np.concatenate([getattr(part.small, name) for part in parts])
@@ -216,19 +216,19 @@ def _ids_of(marks: Marks) -> NDArray[np.uint8]:
     return np.ascontiguousarray(marks["id"]).view(np.uint8).reshape(-1, size)
 
 
-# Over the storage
+# Through the storage
 
 
 @dataclass(frozen=True, slots=True)
 class LeftMarks:
-    """Marks in an object that nothing refers to, and where each range of ids begins in it."""
+    """Marks written to an unreferenced object, and the position of each id range in it."""
 
     chunk_id: ChunkId
     edges: tuple[int, ...]
 
 
 def leave_marks(assets: Assets, marks: Marks, ranges: int) -> LeftMarks:
-    """Write marks, to be read by range."""
+    """Write marks such that they can be read by id range."""
     heads = words_of(_ids_of(marks))[0] >> np.uint64(32)
     of_range = heads * np.uint64(ranges) >> np.uint64(32)
     edges = np.searchsorted(of_range, np.arange(ranges + 1, dtype=np.uint64))
@@ -237,7 +237,7 @@ def leave_marks(assets: Assets, marks: Marks, ranges: int) -> LeftMarks:
 
 @dataclass(frozen=True, slots=True)
 class FindShared:
-    """A task: the shared objects of one range of ids."""
+    """Task that finds the shared objects of one id range."""
 
     assets: Assets
     left: tuple[LeftMarks, ...]
@@ -246,7 +246,7 @@ class FindShared:
     most: int
 
     def __call__(self, number: int) -> Shared:
-        """What is found in the marks of the range."""
+        """Return the shared objects in the marks of the id range."""
         kind = mark_type(self.id_size)
         parts = [np.empty(0, kind)]
         for each in self.left:
@@ -259,7 +259,7 @@ class FindShared:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Small pieces of a stretch, from one to another, that become one object."""
+    """Consecutive small pieces of an array range that become one object."""
 
     start: int
     stop: int
@@ -268,22 +268,22 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What is to be done with a stretch."""
+    """Plan for one array range."""
 
     spans: tuple[Span, ...]
     chunks: int
-    """References that change."""
+    """Number of references that change."""
     objects: int
-    """That these pieces are in so far."""
+    """Number of objects that hold these pieces now."""
     follows: bool
-    """Whether some references are to pieces that were moved."""
+    """True if some references point to moved pieces."""
 
     def __bool__(self) -> bool:
         return bool(self.spans or self.follows)
 
 
 def look(chosen: Selection, sizes: Sizes) -> Looked:
-    """Plan what becomes of a stretch."""
+    """Plan the packing of an array range."""
     small = chosen.small
     lengths = small.length.astype(np.int64)
     spans = tuple(
@@ -297,7 +297,7 @@ def look(chosen: Selection, sizes: Sizes) -> Looked:
 
 @dataclass(frozen=True, slots=True)
 class Looks:
-    """What a task found in its stretches."""
+    """Plans of the array ranges of one task, and their marks."""
 
     looked: tuple[Looked, ...]
     marks: Marks | LeftMarks | None
@@ -305,17 +305,17 @@ class Looks:
 
 @dataclass(frozen=True, slots=True)
 class LookAt:
-    """A task: looks at numbered stretches."""
+    """Task that plans the packing of numbered array ranges."""
 
     assets: Assets
     choice: Choice
     id_size: int
     ranges: int
-    """In how many ranges of ids marks are left in the storage; 0 to return them."""
+    """Number of id ranges of marks written to the storage; 0 to return the marks."""
     wants_marks: bool
 
     def __call__(self, stretches: Sequence[tuple[int, ArrayRange]]) -> Looks:
-        """What is to be done, and marks of all pieces that may be small."""
+        """Return the plans, and marks of all pieces that may be small."""
         looked, found = [], []
         for number, stretch in stretches:
             chosen = choose(read_natives(self.assets, stretch), self.choice)
@@ -335,11 +335,11 @@ class LookAt:
 
 
 _READ_AT_ONCE = 256
-"""Pieces that are requested together."""
+"""Number of pieces requested at once."""
 
 
 def copy_pieces(assets: Assets, pieces: Pieces) -> ChunkId:
-    """Write pieces one behind the other as one object; they are requested many at once."""
+    """Write pieces one after the other as one object, and return its id."""
     data = bytearray(pieces.bytes)
     at = 0
     for start in range(0, len(pieces), _READ_AT_ONCE):
@@ -360,19 +360,19 @@ def _read(assets: Assets, pieces: Pieces) -> Sequence[Buffer]:
 
 @dataclass(frozen=True, slots=True)
 class CopyPieces:
-    """A task: packs pieces, and says where they are."""
+    """Task that packs pieces into new objects."""
 
     assets: Assets
 
     def __call__(self, objects: Sequence[Pieces]) -> list[ChunkId]:
-        """The id of each new object."""
+        """Return the id of each new object."""
         ids = [copy_pieces(self.assets, pieces) for pieces in objects]
         self.assets.storage.flush()
         return ids
 
 
 def place(ids: Sequence[ChunkId], objects: Sequence[Pieces]) -> Moved:
-    """Where pieces are that became these objects."""
+    """Return the new locations of pieces packed into these objects."""
     keys = np.concatenate([pieces.keys() for pieces in objects])
     chunk_id = np.concatenate([_repeat(id, len(p)) for id, p in zip(ids, objects, strict=True)])
     offset = np.concatenate([starts(pieces) for pieces in objects])
@@ -381,7 +381,7 @@ def place(ids: Sequence[ChunkId], objects: Sequence[Pieces]) -> Moved:
 
 
 def starts(pieces: Pieces) -> NDArray[np.uint64]:
-    """Where each piece begins in an object of all of them."""
+    """Return the offset of each piece in an object that holds all of them."""
     ends: NDArray[np.uint64] = np.cumsum(pieces.length, dtype=np.uint64)
     return ends - pieces.length
 
@@ -392,7 +392,7 @@ def _repeat(id: ChunkId, count: int) -> NDArray[np.uint8]:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Spans of a stretch to pack, and whether its references to moved pieces are set, too."""
+    """Spans of an array range to pack; `follows` also updates references to moved pieces."""
 
     stretch: ArrayRange
     spans: tuple[Span, ...]
@@ -400,18 +400,18 @@ class Work:
 
     @property
     def bytes(self) -> int:
-        """To copy."""
+        """Number of bytes to copy."""
         return sum(span.bytes for span in self.spans)
 
 
 def split_work(stretch: ArrayRange, looked: Looked) -> list[Work]:
-    """The least that one task can do of a stretch."""
+    """Split the plan of an array range into the smallest units of work."""
     works = [Work(stretch, (span,), False) for span in looked.spans]
     return [*works, Work(stretch, (), True)] if looked.follows else works
 
 
 def join_work(works: Sequence[Work]) -> list[Work]:
-    """The same with all of each stretch, which are neighbours, as one: references are read once."""
+    """Merge adjacent units of the same array range, so that its references are read once."""
     return [
         replace(own[0], spans=tuple(s for each in own for s in each.spans),
                 follows=any(each.follows for each in own))
@@ -420,7 +420,7 @@ def join_work(works: Sequence[Work]) -> list[Work]:
 
 
 def pack_chunks(choice: Choice, session: ForkSession, work: Work) -> None:
-    """Copy small chunks into new objects, and refer to them there."""
+    """Copy small chunks into new objects and update their references."""
     state = session.state
     node, _ = state.view.get_array(work.stretch.path)
     chosen = choose(read_natives(state.assets, work.stretch), choice)
@@ -440,7 +440,7 @@ def pack_chunks(choice: Choice, session: ForkSession, work: Work) -> None:
 def _refer(
     chosen: Selection, numbers: Numbers, ids: NDArray[np.uint8], offsets: NDArray[np.uint64]
 ) -> ChunkTable:
-    """References to some pieces as they are elsewhere."""
+    """Return the references to these pieces with new ids and offsets."""
     rows, which = chosen.rows_of(numbers)
     return replace(chosen.table.take(rows), chunk_id=ids[which], offset=offsets[which])
 
@@ -450,26 +450,26 @@ _COMPARING = "comparing chunks"
 _COPYING = "packing shared chunks"
 
 Groups = Sequence[Sequence[tuple[int, ArrayRange]]]
-"""Numbered stretches by task."""
+"""Numbered array ranges by task."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What tasks have to do, and what there is before and after it."""
+    """Work for the tasks, with object counts before and after."""
 
     choice: Choice
     works: tuple[Work, ...]
     objects_before: int
     objects: int
     bytes: int
-    """Of the new objects."""
+    """Total size of the new objects."""
     left: int
-    """Stretches that share too many chunks with others."""
+    """Number of array ranges skipped because they share too many chunks with others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Planner:
-    """Runs the steps that find out what to do."""
+    """Planner of a compaction, which runs tasks to read the references."""
 
     runner: Runner
     assets: Assets
@@ -478,7 +478,7 @@ class Planner:
     slots: int
 
     def plan(self, stretches: Sequence[ArrayRange], shares: Sequence[ArrayPart]) -> Plan:
-        """Look at stretches; what several of them have is copied at once, so that it is copied once."""
+        """Plan the packing of array ranges; pieces shared by several are copied now, and only once."""
         groups = group(list(enumerate(stretches)), shares, self.slots)
         choice = Choice.of(self.sizes, self.id_size)
         looks, shared = self._look_first(groups, choice, sum(each.references for each in shares))
@@ -496,7 +496,7 @@ class Planner:
     def _look_first(
         self, groups: Groups, choice: Choice, references: int
     ) -> tuple[list[Looks], Shared]:
-        """What is to be done if stretches share nothing, and what they share."""
+        """Return the plans as if array ranges shared nothing, and the objects that they share."""
         is_alone = sum(map(len, groups)) < 2
         most = self.runner.returned_references
         ranges = 0 if is_alone or references <= most else -(-references // MARKS_TOGETHER)
@@ -528,7 +528,7 @@ class Planner:
         return place([id for some in found for id in some], objects)
 
     def _delete(self, left: Iterable[LeftMarks]) -> None:
-        """Delete marks; what can't be is left for garbage collection."""
+        """Delete marks; those that can't be deleted are left for garbage collection."""
         with suppress(IcechunkError):
             keys = (self.assets.layout.chunk_key(each.chunk_id) for each in left)
             self.assets.storage.delete_many(keys)
@@ -572,14 +572,46 @@ def compact(
 ) -> CompactReport:
     """Pack small native chunks into larger objects, neighbours together, without decoding them.
 
-    `arrays` are paths of arrays, or of groups for all arrays below them; without, it is all. A chunk is
-    small if its object, of which other chunks may be a part, has fewer than `smaller_than` bytes that
-    are referred to. New objects have chunks of one array, unless several refer to the same ones, and
-    about `target` bytes, which must be at least four times as many. Chunks in manifests and virtual
-    ones stay as they are; so do old objects, which earlier versions refer to, until these expire and
-    garbage is collected.
+    A chunk is small if less than `smaller_than` bytes of its object are referenced; several chunks may
+    share an object. A new object holds chunks of one array, unless several arrays reference the same
+    chunks. Inline and virtual chunks stay as they are. Old objects stay, too, because earlier snapshots
+    reference them, until these expire and garbage is collected.
 
-    Raises RebaseFailedError if somebody else has committed changes of the same chunks meanwhile.
+    Parameters
+    ----------
+    spark
+        Session that runs the tasks; None to run on the driver.
+    repo
+        Repository or its location.
+    arrays
+        Paths of arrays, or of groups for all arrays below them. Default: all arrays.
+    smaller_than
+        Size below which an object is small.
+    target
+        Approximate size of new objects, at least four times `smaller_than`.
+    branch
+        Branch to commit to.
+    message
+        Commit message.
+    metadata
+        Metadata of the commit.
+    task_bytes
+        Bytes that one task copies. Default: chosen by the total.
+    job
+        Handle to follow or cancel the job.
+    run_on
+        `spark`, `driver`, or `auto` to run small work on the driver.
+
+    Returns
+    -------
+    CompactReport
+
+    Raises
+    ------
+    InvalidInputError
+        If `target` is less than four times `smaller_than`.
+    RebaseFailedError
+        If a concurrent commit changed the same chunks.
     """
     sizes = Sizes(parse_bytes(smaller_than), parse_bytes(target))
     slots = count_slots(spark)

@@ -23,7 +23,7 @@ from frazil.spark.regions import MOST_REFERENCES, plan_sizes
 
 @dataclass(frozen=True, slots=True)
 class ArrayRange:
-    """A box of the chunks of an array, and the manifests that may have them."""
+    """Box of chunks of an array, and the manifests that may hold their references."""
 
     path: str
     node_id: NodeId
@@ -34,7 +34,7 @@ class ArrayRange:
 def plan_stretches(
     nodes: Iterable[Node], dialect: Dialect, most: int = MOST_REFERENCES
 ) -> list[ArrayRange]:
-    """The stretches of arrays, each of so many chunks at most, in the order of the grid."""
+    """Split arrays into ranges of at most `most` chunks, in the order of the grid."""
     return [stretch for node in nodes for stretch in _plan_array(node, dialect, most)]
 
 
@@ -49,7 +49,7 @@ def _plan_array(node: Node, dialect: Dialect, most: int) -> Iterator[ArrayRange]
 
 
 def read_natives(assets: Assets, stretch: ArrayRange) -> ChunkTable:
-    """The native references of a stretch, but for those to no bytes."""
+    """Return the native references of an array range, except those of length 0."""
     axes = len(stretch.box)
     tables = [
         assets.read_manifest(ref.id).table(stretch.node_id, axes).select(stretch.box)
@@ -62,12 +62,12 @@ def read_natives(assets: Assets, stretch: ArrayRange) -> ChunkTable:
 T = TypeVar("T")
 
 TASK_REFERENCES = 200_000
-"""About half a second of work, without which a task costs more than it does."""
+"""About half a second of work; below this the overhead of a task exceeds its work."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayPart:
-    """How many references an item has, at most, and the largest manifest that they are read from."""
+    """Maximum references of an item, and those of the largest manifest it is read from."""
 
     references: int
     read: int
@@ -76,20 +76,20 @@ class ArrayPart:
 def weigh(
     box: Extents, manifests: Iterable[ManifestRef], counts: Mapping[ManifestId, int]
 ) -> ArrayPart:
-    """The share of a box of chunks that is read from some manifests."""
+    """Return the cost of reading the references of a box from these manifests."""
     sizes = [counts.get(ref.id, count_places(ref.extents or box)) for ref in manifests]
     return ArrayPart(min(count_places(box), sum(sizes)), max(sizes, default=0))
 
 
 def count_references(files: Iterable[ManifestFileInfo]) -> dict[ManifestId, int]:
-    """How many references manifests have, where it was recorded."""
+    """Return the recorded number of references of each manifest."""
     return {info.id: info.num_chunk_refs for info in files if info.num_chunk_refs is not None}
 
 
 def group(items: Sequence[T], shares: Sequence[ArrayPart], slots: int) -> list[list[T]]:
-    """Neighbours in a task, such that a large manifest is read by about as many tasks as run at once.
+    """Group neighbours into tasks so that about as many tasks read a large manifest as run at once.
 
-    It has to be read whole for the least part of it.
+    Each of them must read the whole manifest, however small its part.
     """
     weights = [
         share.references * TASK_REFERENCES // max(TASK_REFERENCES, share.read // slots)
@@ -99,16 +99,16 @@ def group(items: Sequence[T], shares: Sequence[ArrayPart], slots: int) -> list[l
 
 
 TIMES = 4
-"""So many times what is small is the least target."""
+"""Minimum ratio of `target` to `smaller_than`."""
 
 Numbers = NDArray[np.int64]
 Keys = NDArray[Any]
-"""Of fixed size, as bytes."""
+"""Keys of fixed size, as bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What is small, and how large it should be, in bytes."""
+    """Size below which an object is small, and the target size, in bytes."""
 
     smaller_than: int
     target: int
@@ -121,36 +121,36 @@ class Sizes:
             )
 
     def count_objects(self, size: int) -> int:
-        """How many objects so many bytes become."""
+        """Return the number of objects for this many bytes."""
         return max(1, round(size / self.target))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pieces:
-    """Pieces of objects; make them with `of`, which says what is of one object."""
+    """Pieces (byte ranges) of objects. Create them with `of`, which numbers the objects."""
 
     chunk_id: NDArray[np.uint8]
-    """A row of bytes for each."""
+    """One row of bytes per piece."""
     offset: NDArray[np.uint64]
     length: NDArray[np.uint64]
     object: Numbers
-    """A number for each; the same for those of one object."""
+    """Number of the object of each piece."""
 
     @classmethod
     def of(
         cls, chunk_id: NDArray[np.uint8], offset: NDArray[np.uint64], length: NDArray[np.uint64]
     ) -> Self:
-        """The pieces with these columns."""
+        """Return pieces with these columns."""
         return cls(chunk_id, offset, length, number_rows(words_of(chunk_id))[1])
 
     @classmethod
     def empty(cls, id_size: int) -> Self:
-        """No pieces."""
+        """Return no pieces."""
         nothing = np.empty(0, np.uint64)
         return cls.of(np.empty((0, id_size), np.uint8), nothing, nothing)
 
     def unique(self) -> tuple[Self, Numbers]:
-        """Each once, in the order of their first rows, and for each row the number of its own."""
+        """Return the distinct pieces in the order of their first rows, and for each row its piece."""
         if count_distinct(self.object) == len(self):
             return self, np.arange(len(self))
         first, numbers = number_rows([self.object.astype(np.uint64), self.offset, self.length])
@@ -160,36 +160,36 @@ class Pieces:
         return len(self.length)
 
     def take(self, rows: NDArray[Any] | slice) -> Self:
-        """Some of them."""
+        """Return the pieces in these rows."""
         return type(self)(
             self.chunk_id[rows], self.offset[rows], self.length[rows], self.object[rows]
         )
 
     @property
     def bytes(self) -> int:
-        """Of all of them."""
+        """Total size of the pieces."""
         return int(self.length.sum())
 
     def ids(self) -> Keys:
-        """The names of their objects, to be compared."""
+        """Return the ids of their objects as comparable keys."""
         size = self.chunk_id.shape[1]
         return np.ascontiguousarray(self.chunk_id).view(f"S{size}").reshape(-1)
 
     def keys(self) -> Keys:
-        """What tells them apart, to be compared."""
+        """Return comparable keys of id, offset and length."""
         numbers = np.stack([self.offset, self.length], axis=1).astype("<u8")
         rows = np.concatenate([self.chunk_id, numbers.view(np.uint8).reshape(-1, 16)], axis=1)
         return np.ascontiguousarray(rows).view(f"S{rows.shape[1]}").reshape(-1)
 
     def object_sizes(self) -> Numbers:
-        """For each the bytes of all pieces of its object."""
+        """Return for each piece the total bytes of all pieces of its object."""
         sums = np.zeros(int(self.object.max(initial=-1)) + 1, np.int64)
         np.add.at(sums, self.object, self.length.astype(np.int64))
         return sums[self.object]
 
 
 def words_of(ids: NDArray[np.uint8]) -> list[NDArray[np.uint64]]:
-    """Ids, a row of bytes each, as columns of numbers that are in the same order."""
+    """Return ids, one row of bytes each, as columns of integers that sort in the same order."""
     size = -(-ids.shape[1] // 8) * 8
     padded = np.zeros((len(ids), size), np.uint8)
     padded[:, : ids.shape[1]] = ids
@@ -197,14 +197,14 @@ def words_of(ids: NDArray[np.uint8]) -> list[NDArray[np.uint64]]:
 
 
 def number_rows(columns: Sequence[NDArray[np.uint64]]) -> tuple[Numbers, Numbers]:
-    """Where each distinct row is first, in their order, and for each row which of these it is."""
+    """Return the first row of each distinct row, in order, and for each row its distinct row."""
     order = np.lexsort(list(columns)[::-1])
     is_new = np.zeros(len(order), np.bool_)
     is_new[:1] = True
     for column in columns:
         ordered = column[order]
         is_new[1:] |= ordered[1:] != ordered[:-1]
-    # Equal rows stay in order, so that the first of each is the first of all.
+    # The sort is stable, so that the first of equal rows is the earliest.
     first = order[is_new]
     by_place = np.argsort(first)
     rank = np.empty(len(first), np.int64)
@@ -215,17 +215,17 @@ def number_rows(columns: Sequence[NDArray[np.uint64]]) -> tuple[Numbers, Numbers
 
 
 def count_distinct(numbers: Numbers) -> int:
-    """How many of small numbers differ."""
+    """Return the number of distinct values; the values must be small integers."""
     return int(np.count_nonzero(np.bincount(numbers))) if len(numbers) else 0
 
 
 def find_small(pieces: Pieces, sizes: Sizes) -> NDArray[np.bool_]:
-    """Which pieces are of small objects, if no piece is there twice."""
+    """Return a mask of the pieces of small objects; the pieces must be distinct."""
     return pieces.object_sizes() < sizes.smaller_than
 
 
 def cut(pieces: Pieces, sizes: Sizes) -> list[tuple[int, int]]:
-    """From which piece to which each new object has them; none if there would not be fewer objects."""
+    """Return the start and stop of the pieces of each new object; empty if that saves no objects."""
     total = pieces.bytes
     count = sizes.count_objects(total)
     if count_distinct(pieces.object) <= count:

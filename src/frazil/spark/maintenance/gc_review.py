@@ -1,4 +1,4 @@
-"""Tables of a collection: chunks that manifests reference, and what is or would be deleted."""
+"""Parquet tables of a garbage collection: marked chunk ids, and the lists of garbage."""
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -26,31 +26,31 @@ _ID_SIZE = b"frazil.id_size"
 _SUFFIX = ".parquet"
 _SMALL = 100_000
 _MOST_SMALL = 32
-"""More parts than these that have few ids are marked again, together."""
+"""Maximum number of small parts to reuse; if there are more, they are marked again together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A folder of a storage."""
+    """Folder of a storage."""
 
     storage: Storage
     folder: str
 
     def key(self, name: str) -> str:
-        """Of a file in it."""
+        """Return the key of a file in the folder."""
         return f"{self.folder}/{name}"
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A file of the table."""
+    """File of the mark table."""
 
     key: str
     size_bytes: int
     count: int
-    """How many ids it has."""
+    """Number of ids in the part."""
     manifests: Ids
-    """Whose ids they are, sorted."""
+    """Manifests that reference these ids, sorted."""
 
 
 def write_part(place: Place, ids: Ids, manifests: Ids) -> Part:
@@ -60,7 +60,7 @@ def write_part(place: Place, ids: Ids, manifests: Ids) -> Part:
     schema = pa.schema([pa.field("id", pa.binary(size), nullable=False)], metadata)
     edges = np.searchsorted(cells_of(ids), np.arange(CELLS + 1))
     sink = pa.BufferOutputStream()
-    # Random bytes can't be made shorter.
+    # Ids are random bytes, which don't compress.
     how: dict[str, Any] = {"compression": "none", "use_dictionary": False}
     with pq.ParquetWriter(sink, schema, write_statistics=False, **how) as writer:
         for begin, end in pairwise(edges.tolist()):
@@ -76,14 +76,14 @@ def write_part(place: Place, ids: Ids, manifests: Ids) -> Part:
 
 
 def list_parts(place: Place) -> list[Part]:
-    """All parts that are there, also those that killed collections have left: each is whole."""
+    """List all parts, including those that killed collections have left; each is complete."""
     found = [info for info in place.storage.list(f"{place.folder}/") if info.key.endswith(_SUFFIX)]
     with ThreadPoolExecutor(place.storage.concurrency) as pool:
         return list(pool.map(lambda info: _describe(place, info.key, info.size_bytes), found))
 
 
 def read_share(place: Place, part: Part, share: IdRange) -> Ids:
-    """Those ids of a part that belong to a share, sorted."""
+    """Read the ids of a part that belong to an id range, sorted."""
     table = _open(place, part.key, part.size_bytes).read_row_groups(list(share.cells))
     columns = [_to_ids(chunk) for chunk in table.column(0).chunks]
     size = table.schema.field(0).type.byte_width
@@ -91,7 +91,7 @@ def read_share(place: Place, part: Part, share: IdRange) -> Ids:
 
 
 def split_parts(parts: Iterable[Part], marked: IdSet) -> tuple[list[Part], list[Part]]:
-    """Those of which every manifest is marked, and the others."""
+    """Return the parts whose manifests are all marked, and the others."""
     usable: list[Part] = []
     stale: list[Part] = []
     for part in parts:
@@ -143,7 +143,7 @@ _AT_ONCE = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """How much of a kind is garbage."""
+    """Count, size and oldest object of one kind of garbage."""
 
     count: int = 0
     size_bytes: int = 0
@@ -156,7 +156,7 @@ class Found:
 
 
 def review(place: Place, name: str, kind: str, garbage: Iterable[ObjectInfo], why: str) -> bytes:
-    """Write a list, unless an earlier run of the same task has: gives the one that counts."""
+    """Write a list of garbage unless an earlier attempt of the task has; return the list in effect."""
     key = place.key(name)
     try:
         return bytes(place.storage.get(key))
@@ -170,14 +170,14 @@ def review(place: Place, name: str, kind: str, garbage: Iterable[ObjectInfo], wh
 
 
 def read_review(data: bytes) -> Iterator[ObjectInfo]:
-    """The objects of a list."""
+    """Yield the objects of a list."""
     for batch in pq.ParquetFile(pa.BufferReader(data)).iter_batches(_AT_ONCE):
         columns = [batch.column(name).to_pylist() for name in ("key", "bytes", "created_at")]
         yield from map(ObjectInfo, *columns)
 
 
 def summarize(data: bytes) -> Found:
-    """How much is on a list."""
+    """Return the count, size and oldest object of a list."""
     table = pq.read_table(pa.BufferReader(data), columns=["bytes", "created_at"])
     if not len(table):
         return Found()
@@ -212,28 +212,28 @@ def _to_table(kind: str, batch: list[ObjectInfo], why: str) -> pa.Table:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class GarbageReport(Listed):
-    """What became of a collection; shown as a table."""
+    """Result of a garbage collection; printed as a table."""
 
     is_dry_run: bool
     cutoff: datetime
-    """What was asked for, or when the oldest running job began."""
+    """Requested cutoff, or the start of the oldest running job."""
     protected_jobs: tuple[str, ...]
-    """Those that run."""
+    """Jobs that hold a lease."""
     found: dict[str, Found]
-    """What is garbage, by its kind."""
+    """Garbage by kind."""
     summary: GCSummary
-    """What was deleted, or would be."""
+    """Objects deleted, or in a dry run those that would be."""
     ran_on: str
     manifests: int
-    """How many stay."""
+    """Number of manifests kept."""
     manifests_reused: int
-    """How many of them earlier collections had marked."""
+    """Number of kept manifests that earlier collections had marked."""
     tasks: int
     retries: int
     seconds: float
     job_id: str
     reviews: Place | None = field(default=None)
-    """Where the list is; None if it was not kept."""
+    """Location of the list of garbage; None if it was not kept."""
 
     def __str__(self) -> str:
         verb = "would be deleted" if self.is_dry_run else "deleted"
@@ -257,7 +257,18 @@ class GarbageReport(Listed):
         return "\n".join(lines)
 
     def read(self) -> pa.Table:
-        """All that was found, an object a row: kind, key, bytes, created_at and why."""
+        """Return the list of garbage, one row per object.
+
+        Returns
+        -------
+        pyarrow.Table
+            Columns kind, key, bytes, created_at and why.
+
+        Raises
+        ------
+        LookupError
+            If the list was not kept.
+        """
         if self.reviews is None:
             raise LookupError("the list was not kept: give `review=` a place, or make a dry run")
         place = self.reviews
@@ -266,7 +277,13 @@ class GarbageReport(Listed):
         return pa.concat_tables([SCHEMA.empty_table(), *tables])
 
     def frame(self, spark: SparkSession) -> DataFrame:
-        """The same as a DataFrame."""
+        """Return the list of garbage as a DataFrame, with the columns of `read`.
+
+        Parameters
+        ----------
+        spark
+            Session that creates the DataFrame.
+        """
         table: Any = self.read()
         plain = table.cast(_without_dictionaries())
         frame: DataFrame = spark.createDataFrame(plain)
@@ -275,7 +292,7 @@ class GarbageReport(Listed):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MaintenanceReport(Listed):
-    """What an upkeep did."""
+    """Result of a maintenance run: expired snapshots and collected garbage."""
 
     expired: ExpirySummary
     garbage: GarbageReport

@@ -1,4 +1,4 @@
-"""Rewrite all manifests on Spark: a commit in which nothing else changes."""
+"""Rewrite all manifests on Spark, as a commit that changes nothing else."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -36,7 +36,7 @@ from frazil.types import CommitMethod
 
 @dataclass(frozen=True, slots=True)
 class ManifestPlan:
-    """A manifest to write: the references of a box of an array's chunks, and where they are so far."""
+    """Manifest to write: a split region of an array, and the manifests that hold its references now."""
 
     node_id: NodeId
     box: Extents
@@ -45,23 +45,23 @@ class ManifestPlan:
 
 @dataclass(frozen=True, slots=True)
 class NewManifest:
-    """A manifest that was written."""
+    """Manifest that was written."""
 
     file: ManifestFileInfo
     extents: Extents
 
     @property
     def ref(self) -> ManifestRef:
-        """What a node has of it."""
+        """Reference to the manifest for a node."""
         return ManifestRef(self.file.id, self.extents)
 
 
 Written = Mapping[ManifestPlan, NewManifest | None]
-"""What became of plans; None for one that no chunk was for."""
+"""Manifest written for each plan; None if there was no chunk."""
 
 
 def plan_manifests(state: SessionState) -> list[ManifestPlan]:
-    """A plan for each cell of each array that may have chunks, in the order of their paths."""
+    """Return a plan for each split region that may have chunks, in the order of the paths."""
     plans = []
     for node in state.view.nodes():
         if node.array is not None:
@@ -75,7 +75,7 @@ def plan_manifests(state: SessionState) -> list[ManifestPlan]:
 
 
 def write_manifest(assets: Assets, plan: ManifestPlan) -> NewManifest | None:
-    """Write the manifest of a cell, unless no chunk is there."""
+    """Write the manifest of a split region; None if it has no chunk."""
     axes = len(plan.box)
     table = concatenate(
         [assets.read_manifest(ref.id).table(plan.node_id, axes).select(plan.box)
@@ -90,12 +90,12 @@ def write_manifest(assets: Assets, plan: ManifestPlan) -> NewManifest | None:
 
 @dataclass(frozen=True, slots=True)
 class WriteManifests:
-    """A task: writes some manifests."""
+    """Task that writes manifests."""
 
     assets: Assets
 
     def __call__(self, plans: Sequence[ManifestPlan]) -> list[NewManifest | None]:
-        """What became of each."""
+        """Return the manifest of each plan, or None."""
         written = [write_manifest(self.assets, plan) for plan in plans]
         self.assets.storage.flush()
         return written
@@ -104,7 +104,7 @@ class WriteManifests:
 def collect(
     state: SessionState, plans: Sequence[ManifestPlan], written: Written
 ) -> WrittenManifests:
-    """What a commit needs to know of the manifests of all arrays."""
+    """Return the manifests of all arrays in the form a commit needs."""
     arrays = [node.id for node in state.view.nodes() if node.array is not None]
     refs: dict[NodeId, list[ManifestRef]] = {id: [] for id in arrays}
     found = WrittenManifests()
@@ -119,7 +119,7 @@ def collect(
 
 _WHAT = "writing manifests"
 _TRIES = 100
-"""Others may commit so often meanwhile; each time there is less to do."""
+"""Maximum replans after a concurrent commit; each has less to write."""
 
 
 def rewrite_manifests(
@@ -133,13 +133,39 @@ def rewrite_manifests(
     job: Job | None = None,
     run_on: RunOn = "auto",
 ) -> RewriteReport:
-    """Write the manifests of a branch anew, split as the configuration says now, in tasks.
+    """Rewrite the manifests of a branch, split as the configuration says now.
 
-    An array of more than 100,000 chunks that no rule for splitting is for gets one, which is saved with
-    the repository. It is a commit on top of the branch, also of what others have committed meanwhile,
-    or with `commit_method="amend"`, which V2 repositories know, in place of the last one.
+    An array of more than 100,000 chunks without a split rule gets one, which is saved with the
+    repository. The rewrite is a commit on top of the branch, including concurrent commits, or with
+    `commit_method="amend"` it replaces the last commit.
 
-    Raises ConflictError if others have committed since and the last commit was to be amended.
+    Parameters
+    ----------
+    spark
+        Session that runs the tasks; None to run on the driver.
+    repo
+        Repository or its location.
+    branch
+        Branch to commit to.
+    message
+        Commit message.
+    metadata
+        Metadata of the commit.
+    commit_method
+        `new_commit`, or `amend` (V2 repositories only).
+    job
+        Handle to follow or cancel the job.
+    run_on
+        `spark`, `driver`, or `auto` to run small work on the driver.
+
+    Returns
+    -------
+    RewriteReport
+
+    Raises
+    ------
+    ConflictError
+        If the last commit should be amended and there was a concurrent commit.
     """
     with running("rewrite_manifests", repo, branch, job) as run:
         rewriting = _Rewriting(
@@ -163,10 +189,10 @@ class _Rewriting:
     metadata: Mapping[str, Any]
     commit_method: CommitMethod
     written: dict[ManifestPlan, NewManifest | None] = field(default_factory=dict)
-    """Manifests of former attempts, which stay right as long as what they were made of does."""
+    """Manifests of earlier attempts, valid as long as their plans are unchanged."""
 
     def attempt(self) -> RewriteReport:
-        """One commit to the branch as it is now."""
+        """Rewrite and commit once to the current tip of the branch."""
         session = self.run.open_session()
         state = session.state
         is_amend = is_amending(self.commit_method, state.context.dialect)

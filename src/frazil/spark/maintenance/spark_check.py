@@ -1,4 +1,4 @@
-"""Check a repository with the workers of a cluster."""
+"""Check a repository with Spark tasks."""
 
 import time
 from collections.abc import Iterable, Sequence
@@ -43,13 +43,13 @@ _UNITED_AT_ONCE = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class ReadManifests:
-    """Checks manifests but for their chunk files, and says which they need."""
+    """Task that checks manifests, except their chunk objects, and returns the chunks they need."""
 
     stage: CheckManifests
     num_shares: int
 
     def __call__(self, group: Sequence[WantedManifest]) -> tuple[ManifestTotals, Columns]:
-        """What was found, and the needed files by share."""
+        """Return the findings, and the needed chunk objects by id range."""
         needed = _Needed()
         with ThreadPoolExecutor(self.stage.assets.storage.concurrency) as pool:
             totals = self.stage.check(pool, group, needed.take)
@@ -58,30 +58,30 @@ class ReadManifests:
 
 @dataclass(frozen=True, slots=True)
 class ReadAgain:
-    """Checks manifests, knowing which chunk files are wrong."""
+    """Task that checks manifests with known wrong chunk objects."""
 
     stage: CheckManifests
 
     def __call__(self, group: Sequence[WantedManifest]) -> ManifestTotals:
-        """What was found."""
+        """Return the findings."""
         with ThreadPoolExecutor(self.stage.assets.storage.concurrency) as pool:
             return self.stage.check(pool, group, lambda _: None)
 
     @classmethod
     def of(cls, stage: CheckManifests, wrong: WrongFiles) -> "ReadAgain":
-        """With these files being wrong, and all others right."""
+        """Return the task for a stage in which only these chunk objects are wrong."""
         return cls(replace(stage, around=replace(stage.around, chunks=wrong)))
 
 
 class _Needed:
-    """The files that manifests need, of which no more are in memory than there are distinct ones."""
+    """Distinct chunk objects that manifests need, deduplicated in batches to bound memory."""
 
     def __init__(self) -> None:
         self._parts: list[NeededFiles] = []
         self._count = 0
 
     def take(self, findings: ManifestFindings) -> None:
-        """Remember what a manifest needs."""
+        """Add the chunk objects that a manifest needs."""
         assert findings.chunk_ends is not None
         self._parts.append(NeededFiles(findings.chunk_ids, findings.chunk_ends))
         self._count += len(findings.chunk_ids)
@@ -90,12 +90,12 @@ class _Needed:
             self._count = 0
 
     def unite(self) -> NeededFiles:
-        """All, each once."""
+        """Return all needed chunk objects, each once."""
         return NeededFiles.unite(self._parts)
 
 
 def pack_shares(needed: NeededFiles, num_shares: int) -> Columns:
-    """The needed files of each share that has any, as bytes."""
+    """Return the needed chunk objects of each non-empty id range, as bytes."""
     if not len(needed.ids):
         return []
     cells = np.arange(num_shares + 1) * (CELLS // num_shares)
@@ -119,24 +119,24 @@ def _unpack(data: bytes, id_size: int) -> NeededFiles:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ComparedShare:
-    """What came of a share."""
+    """Result of comparing one id range."""
 
     totals: ChunkTotals
     wrong: WrongFiles
     groups: frozenset[int]
-    """Of manifests that refer to wrong files."""
+    """Groups of manifests that reference wrong chunk objects."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompareShare:
-    """Lists the chunk files of a share, and holds those that are needed against them."""
+    """Task that lists the chunk objects of an id range and compares them with the needed ones."""
 
     assets: Assets
     num_shares: int
     id_size: int
 
     def __call__(self, number: int, columns: Columns) -> ComparedShare:
-        """How many files are used and unused, and which are wrong."""
+        """Return the counts of used and unused chunk objects, and the wrong ones."""
         listed = list_chunks(self.assets, IdRange(number, self.num_shares))
         used, groups, wrong = IdSet(), set[int](), list[NeededFiles]()
         for group, data in columns:
@@ -151,11 +151,11 @@ class CompareShare:
 
 
 _ANY = np.iinfo(np.uint64).max
-"""More than any file has."""
+"""Larger than any object."""
 
 
 def sum_up(shares: Iterable[ComparedShare]) -> ComparedShare:
-    """What came of all shares."""
+    """Merge the results of all id ranges."""
     known = list(shares)
     return ComparedShare(
         sum((each.totals for each in known), ChunkTotals()),
@@ -170,23 +170,23 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class TaskWorkers:
-    """Runs the stages of a check in groups."""
+    """Runner of the stages of a check, in groups."""
 
     hands: TaskPool
 
     @property
     def parallel(self) -> int:
-        """How many parts are at work at once."""
+        """Maximum number of groups that run at once."""
         return self.hands.parallel
 
     def take_inventory(self, assets: Assets) -> Inventory:
-        """What the storage lists, but for chunks: those are listed share by share."""
+        """List the storage except for chunks, which tasks list by id range."""
         return take_inventory(assets, with_chunks=False)
 
     def run(
         self, what: str, stage: Stage[T, R], items: Sequence[T], sizes: Sequence[int]
     ) -> list[R]:
-        """What a stage gives for each group of items."""
+        """Run a stage and return its result for each group of items."""
         groups = self.hands.group(items, sizes)
         task = _StageTask(stage, self.hands.storage.concurrency)
         return self.hands.choose_runner(groups).run(what, task, groups)
@@ -194,7 +194,7 @@ class TaskWorkers:
     def check_manifests(
         self, stage: CheckManifests, wanted: Sequence[WantedManifest], inventory: Inventory
     ) -> tuple[ManifestTotals, ChunkTotals]:
-        """Manifests are read, then chunks compared by share, then those manifests that lack some."""
+        """Read manifests, compare chunks by id range, then reread the manifests with wrong chunks."""
         groups = self.hands.group(wanted, [weigh(each.info) for each in wanted])
         runner = self.hands.choose_runner(groups)
         self.hands.job.expect("reading manifests", manifests=len(wanted))
@@ -238,17 +238,44 @@ def check(
     job: Job | None = None,
     run_on: RunOn = "auto",
 ) -> CheckJobReport:
-    """Look at all files of a repository, and tell everything that is wrong; nothing is written.
+    """Check all objects of a repository and report every problem; nothing is written.
 
-    It is `Repository.check`, done by tasks: the same problems, counts and repairs, in the same order.
-    With a branch, only what it leads to is looked at. `deep` reads and decodes every chunk of the
-    repository. `virtual_sources` asks for every file that virtual chunks are in, of the containers that
-    are authorized, so often a second all tasks together; with both, virtual chunks are decoded as well,
-    at the same pace. `task_bytes` says how much a task reads. The place of a repository that can't be
-    opened is checked, too.
+    This is `Repository.check` run by tasks: the same problems, counts and repairs, in the same order.
+    A repository that can't be opened is checked, too.
 
-    What the driver holds grows with the number of snapshots, manifests and sources, not with that of
-    chunks; only those that are gone or too short are brought to it, at about 20 bytes each.
+    The memory of the driver grows with the number of snapshots, manifests and source files, not with
+    that of chunks; only missing or truncated chunks are sent to it, at about 20 bytes each.
+
+    Parameters
+    ----------
+    spark
+        Session that runs the tasks; None to run on the driver.
+    repo
+        Repository or its location.
+    branch
+        Check only what this branch references. Default: everything.
+    deep
+        Read and decode every chunk of the repository.
+    virtual_sources
+        Request the source files of virtual chunks in authorized containers. With `deep`, virtual
+        chunks are decoded as well.
+    requests_per_second
+        Maximum rate of requests to source files, of all tasks together; None for no limit.
+    task_bytes
+        Bytes that one task reads. Default: chosen by the total.
+    job
+        Handle to follow or cancel the job.
+    run_on
+        `spark`, `driver`, or `auto` to run small work on the driver.
+
+    Returns
+    -------
+    CheckJobReport
+
+    Raises
+    ------
+    InvalidInputError
+        If `requests_per_second` is not above 0.
     """
     if requests_per_second is not None and requests_per_second <= 0:
         raise InvalidInputError(

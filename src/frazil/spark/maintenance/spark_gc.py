@@ -1,4 +1,4 @@
-"""Collect garbage on a cluster: the rules of `maintenance.gc`, with tasks that do the work."""
+"""Collect garbage on a cluster: the rules of `maintenance.gc`, run by tasks."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -70,31 +70,31 @@ from frazil.storage.interface import ObjectInfo, Storage
 from frazil.urls import Location
 
 _UNKNOWN_REFS = 10_000
-"""What a manifest counts as that nothing is told of."""
+"""Assumed references of a manifest whose count is not recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class FindManifests:
-    """The manifests of some snapshots."""
+    """Task that finds the manifests of snapshots."""
 
     assets: Assets
     limits: WalkLimits
 
     def __call__(self, snapshots: Sequence[SnapshotId]) -> list[ManifestFileInfo]:
-        """Each once, in the order of the snapshots."""
+        """Return each manifest once, in the order of the snapshots."""
         return list(find_manifests(uncached(self.assets), snapshots, self.limits).values())
 
 
 @dataclass(frozen=True, slots=True)
 class MarkManifests:
-    """Writes a part of the mark table."""
+    """Task that writes a part of the mark table."""
 
     assets: Assets
     place: Place
     limits: WalkLimits
 
     def __call__(self, manifests: Sequence[ManifestFileInfo]) -> Part:
-        """The part of these; raises where one can't be read."""
+        """Write the part for these manifests; raise if one can't be read."""
         assets, size = uncached(self.assets), find_id_size(self.assets)
         read = map_manifests(assets, manifests, CHUNK_IDS, self.limits)
         ids = np.concatenate([np.empty(0, f"S{size}"), *unite_columns(read)])
@@ -104,7 +104,7 @@ class MarkManifests:
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What a task found, and what became of it."""
+    """Garbage found by a task, and the objects it deleted."""
 
     found: Found
     deleted: Deleted
@@ -112,7 +112,7 @@ class Swept:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """Deletes the chunks of a share that are not marked, or only lists them."""
+    """Task that deletes the unmarked chunks of an id range, or only lists them."""
 
     assets: Assets
     cutoff: datetime
@@ -124,7 +124,7 @@ class Sweep:
     """None for a dry run."""
 
     def __call__(self, share: IdRange) -> Swept:
-        """List, compare, write the list, delete."""
+        """List the chunks, compare them with the marks, write the list, and delete."""
         name = f"chunks-{share.number:02}-of-{share.count:02}.parquet"
         data = review(self.reviews, name, "chunks", self._list(share), self.why)
         return sweep_reviewed(self.assets, data, self.limits, "chunks")
@@ -138,7 +138,7 @@ class Sweep:
 
 
 def sweep_reviewed(assets: Assets, data: bytes, limits: SweepLimits | None, kind: str) -> Swept:
-    """Delete what is on a list; without limits nothing is."""
+    """Delete the objects on a list; without limits delete nothing."""
     found = summarize(data)
     if limits is None:
         return Swept(found, Deleted(found.count, found.size_bytes))
@@ -148,7 +148,7 @@ def sweep_reviewed(assets: Assets, data: bytes, limits: SweepLimits | None, kind
 def group_manifests(
     manifests: Iterable[ManifestFileInfo], most_refs: int, most_files: int
 ) -> list[list[ManifestFileInfo]]:
-    """Neighbours together, with no more references or files than that, as far as is known."""
+    """Group neighbours, with at most this many references (estimated if unknown) and files."""
     groups: list[list[ManifestFileInfo]] = []
     refs = 0
     for info in manifests:
@@ -162,7 +162,7 @@ def group_manifests(
 
 
 def count_refs(info: ManifestFileInfo) -> int:
-    """How many references a manifest has, or may have."""
+    """Return the number of references of a manifest, estimated if it is not recorded."""
     return _UNKNOWN_REFS if info.num_chunk_refs is None else info.num_chunk_refs
 
 
@@ -174,12 +174,12 @@ IDS_A_SHARE = 2_000_000
 TASKS_PER_SLOT = 3
 
 ChooseRunner = Callable[[int], Runner]
-"""By how many references are to be compared."""
+"""Function from the number of references to compare to a runner."""
 
 
 @dataclass(slots=True)
 class TaskCollector:
-    """Marks into a table of Parquet files, and sweeps by shares of ids."""
+    """Collector that marks into a table of Parquet files and sweeps by id range."""
 
     assets: Assets
     options: CollectionOptions
@@ -192,18 +192,18 @@ class TaskCollector:
     stale: list[Part] = field(default_factory=list)
     found: dict[str, Found] = field(default_factory=dict)
     reused: int = 0
-    """Manifests whose parts of the table were there before."""
+    """Number of manifests whose parts of the table existed before."""
     _runner: Runner | None = None
 
     @property
     def runner(self) -> Runner:
-        """Where tasks run; known once something is marked."""
+        """Runner of the tasks, chosen when the first snapshots are marked."""
         if self._runner is None:
             self._runner = self.choose_runner(0)
         return self._runner
 
     def mark(self, snapshots: Iterable[SnapshotId]) -> None:
-        """Let stay what these refer to; only manifests that no part of the table has are read."""
+        """Keep what these snapshots reference; read only manifests that are not in the table."""
         found = self._find_manifests(list(snapshots))
         todo = self._choose(found, self.manifests.add)
         if self._runner is None:
@@ -225,7 +225,7 @@ class TaskCollector:
         return list(each_once.values())
 
     def _reuse(self, manifests: list[ManifestFileInfo]) -> list[ManifestFileInfo]:
-        """Take up the parts of earlier collections; gives what they don't have."""
+        """Reuse parts of earlier collections, and return the manifests they lack."""
         self.parts, self.stale = split_parts(list_parts(self.marks), self.manifests)
         known = IdSet()
         for part in self.parts:
@@ -237,7 +237,7 @@ class TaskCollector:
     def _choose(
         self, manifests: list[ManifestFileInfo], choose: Callable[[Ids], NDArray[np.bool_]]
     ) -> list[ManifestFileInfo]:
-        """Those whose ids are chosen of all their ids, sorted."""
+        """Return the manifests whose ids `choose` selects from all their ids, sorted."""
         ids = sorted({info.id for info in manifests})
         chosen = set(compress(ids, choose(column_of(ids, find_id_size(self.assets)))))
         return [info for info in manifests if info.id in chosen]
@@ -250,12 +250,12 @@ class TaskCollector:
         self.parts += self.runner.run("marking", mark, groups)
 
     def delete(self, kind: str, garbage: Iterable[ObjectInfo]) -> Deleted:
-        """Delete these, here: they are few."""
+        """Delete these objects on the driver; they are few."""
         data = review(self.reviews, f"{kind}.parquet", kind, garbage, self._why())
         return self._take(kind, [sweep_reviewed(self.assets, data, self._limits(1), kind)])
 
     def delete_chunks(self) -> Deleted:
-        """Delete the native chunks that are not marked, a task a share."""
+        """Delete the unmarked native chunks, one task per id range."""
         shares = self._cut()
         sweep = Sweep(
             self.assets,
@@ -272,12 +272,12 @@ class TaskCollector:
         needed = -(-sum(part.count for part in self.parts) // IDS_A_SHARE)
         if self.runner.spark is None:
             return cut(needed)
-        # A disk lists a folder as a whole for every share.
+        # A local storage lists the whole folder for every id range.
         at_once = self.slots if self.assets.storage.is_local else self.slots * TASKS_PER_SLOT
         return cut(max(needed, at_once))
 
     def _limits(self, at_once: int) -> SweepLimits | None:
-        """Of each of so many tasks that run at once; None for a dry run."""
+        """Return the limits for each of the tasks that run at once; None for a dry run."""
         limits = self.options.sweep
         if self.options.is_dry_run:
             return None
@@ -297,7 +297,7 @@ class TaskCollector:
 MARKS = "_frazil/marks"
 REVIEWS = "_frazil/garbage"
 FEW_REFS = 500_000
-"""So many references are compared in one process sooner than Spark starts."""
+"""Number of references that one process compares in less time than Spark needs to start."""
 
 
 def collect_garbage(
@@ -313,13 +313,44 @@ def collect_garbage(
     job: Job | None = None,
     run_on: RunOn = "auto",
 ) -> GarbageReport:
-    """Delete what no branch or tag leads to, if it was written before a time, or is older than that.
+    """Delete the objects that no branch or tag reaches and that were written before a cutoff.
 
-    A time has a time zone, as for `Repository.garbage_collect`; one without raises TypeError.
-    A dry run only lists it. The list is kept in Parquet files at `review`, or in the repository's
-    storage after a dry run. The table of marked chunks is at `marks`, or in the repository's storage,
-    and the next collection reads only manifests that it does not have. What jobs with a lease have
-    written is spared; that of other sessions is protected by the time alone.
+    Objects written by jobs that hold a lease are kept. Those of other sessions are protected only
+    by the cutoff.
+
+    Parameters
+    ----------
+    spark
+        Session that runs the tasks; None to run on the driver.
+    repo
+        Repository or its location.
+    older_than
+        Cutoff: a time with a time zone, or an age.
+    dry_run
+        Only list the garbage.
+    marks
+        Location of the table of marked chunks, by default in the repository's storage. The next
+        collection reads only manifests that are not in the table.
+    review
+        Location where the list of garbage is kept, as Parquet files. By default it is kept only after a
+        dry run, in the repository's storage.
+    max_deletes_per_second
+        Maximum rate of deletions, of all tasks together.
+    max_concurrent_deletes
+        Maximum concurrent delete requests of a task.
+    job
+        Handle to follow or cancel the job.
+    run_on
+        `spark`, `driver`, or `auto` to run small work on the driver.
+
+    Returns
+    -------
+    GarbageReport
+
+    Raises
+    ------
+    TypeError
+        If `older_than` is a time without a time zone.
     """
     repository = find_repository(repo)
     storage = repository.storage
@@ -344,7 +375,7 @@ def collect_garbage(
 
 
 def find_cutoff(older_than: datetime | timedelta) -> datetime:
-    """A time, or so long ago; raises TypeError for a time without a zone."""
+    """Return a time, or the time this long ago; raise TypeError for a time without a zone."""
     if isinstance(older_than, timedelta):
         return datetime.now(UTC) - older_than
     return require_zone(older_than, "older_than")
@@ -352,7 +383,7 @@ def find_cutoff(older_than: datetime | timedelta) -> datetime:
 
 @dataclass(slots=True)
 class _Work:
-    """One collection, with the collector that it has hired last."""
+    """State of one collection, with the collector of its last attempt."""
 
     spark: SparkSession | None
     job: Job
@@ -370,7 +401,7 @@ class _Work:
         return self.hired
 
     def hire(self, assets: Assets, options: CollectionOptions) -> TaskCollector:
-        """A collector for another attempt, with a list of its own."""
+        """Create a collector for another attempt, with its own list of garbage."""
         self.attempts += 1
         folder = f"{self.review_folder.folder}/{self.job.id}-{self.attempts}"
         reviews = Place(self.review_folder.storage, folder)
@@ -384,9 +415,9 @@ class _Work:
         return self.hired
 
     def clean_up(self, storage: Storage, *, keeps_review: bool) -> None:
-        """Take away parts of the table that are of no use, and lists that nobody asked to keep."""
+        """Delete stale parts of the mark table, and lists of garbage that are not to be kept."""
         cutoff = self.collector.options.cutoff
-        with suppress(IcechunkError):  # the next one will
+        with suppress(IcechunkError):  # the next collection will delete them
             self.marks.storage.delete_many(part.key for part in self.collector.stale)
             if keeps_review:
                 return
@@ -401,7 +432,7 @@ class _Work:
     def report(
         self, summary: GCSummary, protected: tuple[str, ...], *, is_kept: bool
     ) -> GarbageReport:
-        """What became of it."""
+        """Return the report of the collection."""
         hired, tally = self.collector, self.job.tally
         return GarbageReport(
             hired.options.is_dry_run, hired.options.cutoff, protected, dict(hired.found), summary,
@@ -421,14 +452,14 @@ _GARBAGE_AGE = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True)
 class MaintenancePolicy:
-    """What an upkeep keeps."""
+    """Retention rules of a maintenance run."""
 
     retention: Mapping[str, RetentionPolicy] | None = None
-    """By patterns of branches and tags; None for what is saved in the repository, if it is of V2."""
+    """Policies by branch and tag pattern; None for those saved in a V2 repository."""
     expire_after: timedelta | None = None
-    """Snapshots that are older leave the history, whatever branch or tag they are of."""
+    """Snapshots older than this expire, on every branch and tag."""
     garbage_age: timedelta = _GARBAGE_AGE
-    """No session that is still to be committed may be older."""
+    """Minimum age of garbage; must exceed the age of any session still to be committed."""
     max_deletes_per_second: float | None = None
 
 
@@ -441,9 +472,34 @@ def maintain(
     job: Job | None = None,
     run_on: RunOn = "auto",
 ) -> MaintenanceReport:
-    """Expire what the policy lets go, and collect the garbage. Running it again does no harm.
+    """Expire snapshots by the policy, then collect garbage.
 
-    Others may commit meanwhile. In a dry run, garbage is what it is now: nothing has expired.
+    The run is idempotent, and others may commit meanwhile. A dry run expires nothing, so that its
+    garbage is what is unreachable now.
+
+    Parameters
+    ----------
+    spark
+        Session that runs the tasks; None to run on the driver.
+    repo
+        Repository or its location.
+    policy
+        Retention rules. Default: `MaintenancePolicy()`.
+    dry_run
+        Only report what would expire and what is garbage.
+    job
+        Handle to follow or cancel the job.
+    run_on
+        `spark`, `driver`, or `auto` to run small work on the driver.
+
+    Returns
+    -------
+    MaintenanceReport
+
+    Raises
+    ------
+    InvalidInputError
+        If the policy has `retention` and the repository is older than V2.
     """
     policy = policy or MaintenancePolicy()
     repository = find_repository(repo)

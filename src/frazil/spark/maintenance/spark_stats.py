@@ -1,4 +1,4 @@
-"""Measure the bytes of chunks in tasks, and exchange columns by id range."""
+"""Measure the size of chunks in tasks, and exchange columns by id range."""
 
 import pickle
 from collections import defaultdict
@@ -48,11 +48,11 @@ Small = TypeVar("Small")
 Result = TypeVar("Result")
 
 Columns = list[tuple[int, bytes]]
-"""With the number of their share; in the second step with that of the group that they are from."""
+"""Columns with the number of their id range; in the second step with that of their group."""
 
 Find = Callable[[Group], tuple[Small, Columns]]
 Join = Callable[[int, Columns], Result]
-"""Of a share's number, and all columns of that share in the order of their groups."""
+"""Function of an id range's number and its columns in the order of their groups."""
 
 _OWN_FIELDS = pa.schema([("share", pa.int32()), ("group", pa.int64()), ("columns", pa.binary())])
 _FIELDS = pa.schema([*RESULT_FIELDS, *_OWN_FIELDS])
@@ -67,7 +67,7 @@ def exchange(
     join: Join[Result],
     num_shares: int,
 ) -> tuple[list[Small], list[Result]]:
-    """What is found for each group, and what comes of each share; also of those without a column."""
+    """Return the result of `find` per group and of `join` per id range, including empty ranges."""
     work = _Work(find, groups, join, num_shares)
     if runner.spark is not None and groups:
         return _exchange_on_spark(runner, runner.spark, what, work)
@@ -103,7 +103,7 @@ def _exchange_on_spark(
 
 @lru_cache(maxsize=2)
 def _load(blob: bytes) -> Any:
-    """What all tasks have in common, once for all of them that a worker runs."""
+    """Unpickle the state shared by all tasks, once per worker."""
     return pickle.loads(blob)
 
 
@@ -115,8 +115,8 @@ class _Work(Generic[Group, Small, Result]):
     num_shares: int
 
     def run_group(self, number: int, max_failures: int) -> Iterator[pa.RecordBatch]:
-        """A row that says what became of a group, and a row for each of its columns."""
-        # The first group sees to it that every share has a task.
+        """Yield the result row of a group, and one row for each of its columns."""
+        # The first group sends an empty column to every id range, so that each gets a task.
         columns: Columns = [(share, b"") for share in range(self.num_shares) if number == 0]
 
         def find() -> Small:
@@ -133,7 +133,7 @@ class _Work(Generic[Group, Small, Result]):
     def run_share(
         self, batches: Iterable[pa.RecordBatch], max_failures: int
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of groups as they are, and one that says what became of each share that is here."""
+        """Yield the result rows of groups unchanged, and one result row per id range in the batches."""
         shares: defaultdict[int, Columns] = defaultdict(list)
         for batch in batches:
             yield batch.filter(pc.is_null(batch.column("columns"))).select(RESULT_FIELDS.names)
@@ -155,32 +155,32 @@ def _to_batch(columns: Sequence[pa.Array]) -> pa.RecordBatch:
 
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
-"""An odd number whose products have random first bits."""
+"""Odd multiplier that spreads values over the high bits."""
 _CELL_BITS = np.uint64(64 - CELLS.bit_length() + 1)
 
 
 @dataclass(frozen=True, slots=True)
 class FindManifests:
-    """The manifests of some snapshots."""
+    """Task that finds the manifests of snapshots."""
 
     assets: Assets
     limits: WalkLimits
 
     def __call__(self, snapshots: Sequence[SnapshotId]) -> list[ManifestFileInfo]:
-        """Each once; raises where a snapshot is lost."""
+        """Return each manifest once; raise if a snapshot is missing."""
         return list(find_manifests(self.assets, snapshots, self.limits).values())
 
 
 @dataclass(frozen=True, slots=True)
 class MeasureManifests:
-    """Finds the sizes of the chunks that manifests refer to."""
+    """Task that reads the sizes of the chunks that manifests reference."""
 
     assets: Assets
     limits: WalkLimits
     num_shares: int
 
     def __call__(self, manifests: Sequence[ManifestFileInfo]) -> tuple[int, Columns]:
-        """The bytes of inline chunks, and all others by share, each once."""
+        """Return the bytes of inline chunks, and the sizes of all others by id range, each once."""
         natives, virtuals, inlined_bytes = list[Sizes](), list[Sizes](), 0
         for arrays in map_manifests(self.assets, manifests, SIZES, self.limits):
             for sizes in arrays:
@@ -205,10 +205,10 @@ class MeasureManifests:
 
 
 def spread(ids: Ids) -> NDArray[np.uint8]:
-    """A cell for each chunk, about as many in each of them.
+    """Return a hash cell for each chunk, evenly distributed.
 
-    Native ones are random already. Of virtual ones there may be many in one file, whose places begin
-    alike.
+    Ids of native chunks are random already. Many virtual chunks may be in one source file, so that
+    their keys have a common prefix.
     """
     if ids.dtype.itemsize != PLACE_SIZE:
         return cells_of(ids)
@@ -218,13 +218,13 @@ def spread(ids: Ids) -> NDArray[np.uint8]:
 
 
 def pack_sizes(sizes: Sizes) -> bytes:
-    """Sizes as bytes, of which the first says how wide the ids are."""
+    """Encode sizes as bytes; the first byte is the width of the ids."""
     width = sizes.ids.dtype.itemsize
     return bytes([width]) + sizes.lengths.astype("<u8").tobytes() + sizes.ids.tobytes()
 
 
 def unpack(data: bytes) -> Sizes:
-    """What was packed."""
+    """Decode sizes from bytes."""
     width, count = data[0], (len(data) - 1) // (8 + data[0])
     lengths = np.frombuffer(data, "<u8", count, 1)
     return Sizes(np.frombuffer(data, f"S{width}", count, 1 + 8 * count), lengths)
@@ -232,10 +232,10 @@ def unpack(data: bytes) -> Sizes:
 
 @dataclass(frozen=True, slots=True)
 class SumShare:
-    """Adds up the bytes of a share's chunks, each counted once."""
+    """Task that sums the sizes of the chunks of an id range, each counted once."""
 
     def __call__(self, _: int, columns: Columns) -> tuple[int, int]:
-        """Of native ones, and of virtual ones."""
+        """Return the bytes of native chunks and of virtual chunks."""
         natives, virtuals = Tally(), Tally()
         for _group, data in columns:
             sizes = unpack(data)
@@ -246,15 +246,15 @@ class SumShare:
 T = TypeVar("T")
 
 FILE_BYTES = 128 * 1024
-"""What it takes to ask for a file, in bytes of it."""
+"""Cost of one request, in bytes read."""
 REFERENCE_BYTES = 64
-"""What it takes to look at a reference of a manifest, in bytes of a file."""
+"""Cost of processing one manifest reference, in bytes read."""
 IDS_A_SHARE = 1_000_000
 
 
 @dataclass(slots=True)
 class TaskPool:
-    """Cuts work into groups, and says where they are worked on."""
+    """Grouping of work into tasks, and the choice of where they run."""
 
     spark: SparkSession | None
     job: Job
@@ -262,24 +262,24 @@ class TaskPool:
     storage: Storage
     slots: int
     task_bytes: int | None = None
-    """How much a task takes on; None to choose it by how much there is."""
+    """Bytes that one task processes; None to choose by the total."""
     ids_a_share: int = IDS_A_SHARE
     ran_on: str = "driver"
-    """`spark` once a step has run there."""
+    """`spark` once a step has run on Spark."""
 
     @property
     def parallel(self) -> int:
-        """How many groups are worked on at once, at most."""
+        """Maximum number of groups that run at once."""
         return 1 if self.spark is None or self.run_on == "driver" else self.slots
 
     def group(self, items: Sequence[T], sizes: Sequence[int]) -> list[list[T]]:
-        """Neighbours together, as many as one task should take on."""
+        """Group neighbours into tasks of suitable size."""
         efforts = [size + FILE_BYTES for size in sizes]
         most = self.task_bytes or choose_task_bytes(sum(efforts), self.slots)
         return pack(items, efforts, most)
 
     def choose_runner(self, groups: Sequence[Group]) -> Runner:
-        """The place that was asked for; for no more than one group this process, if none was."""
+        """Return the requested runner; with `auto`, the driver for at most one group."""
         is_small = len(groups) <= 1
         runner = choose_runner(self.spark, self.job, self.run_on, self.storage, is_small=is_small)
         if groups and runner.spark is not None:
@@ -287,23 +287,23 @@ class TaskPool:
         return runner
 
     def count_shares(self, runner: Runner, num_ids: int) -> int:
-        """In how many shares so many ids are compared."""
+        """Return the number of id ranges in which to compare this many ids."""
         needed = -(-num_ids // self.ids_a_share)
         if runner.spark is None:
             return len(cut(needed))
-        # A disk lists a folder as a whole for every share.
+        # A local storage lists the whole folder for every id range.
         at_once = self.slots if self.storage.is_local else self.slots * TASKS_PER_SLOT
         return len(cut(max(needed, at_once)))
 
 
 def count_refs(info: ManifestFileInfo) -> int:
-    """How many references a manifest has, or may have."""
+    """Return the number of references of a manifest, estimated if it is not recorded."""
     known = info.num_chunk_refs
     return (info.size_bytes or 0) // REFERENCE_BYTES if known is None else known
 
 
 def weigh(info: ManifestFileInfo) -> int:
-    """What it takes to read a manifest."""
+    """Return the cost of reading a manifest."""
     return (info.size_bytes or 0) + count_refs(info) * REFERENCE_BYTES
 
 
@@ -315,11 +315,28 @@ def stats(
     job: Job | None = None,
     run_on: RunOn = "auto",
 ) -> ChunkStorageStats:
-    """How many bytes the chunks have that branches and tags lead to, each chunk counted once.
+    """Return the total size of the chunks that branches and tags reach, each chunk counted once.
 
-    It is `Repository.chunk_storage_stats`, done by tasks: a native chunk counts by its id, a virtual
-    one by its place in its file, an inline one wherever it is. What the driver holds grows with the
-    number of manifests, not with that of chunks. `task_bytes` says how much a task reads.
+    This is `Repository.chunk_storage_stats` run by tasks. A native chunk is identified by its id, a
+    virtual chunk by its byte range in the source file; inline chunks count wherever they occur. The
+    memory of the driver grows with the number of manifests, not with that of chunks.
+
+    Parameters
+    ----------
+    spark
+        Session that runs the tasks; None to run on the driver.
+    repo
+        Repository or its location.
+    task_bytes
+        Bytes that one task reads. Default: chosen by the total.
+    job
+        Handle to follow or cancel the job.
+    run_on
+        `spark`, `driver`, or `auto` to run small work on the driver.
+
+    Returns
+    -------
+    ChunkStorageStats
     """
     run = job or Job()
     repository = find_repository(repo)
@@ -331,7 +348,7 @@ def stats(
 
 
 def measure(repository: Repository, hands: TaskPool) -> ChunkStorageStats:
-    """The bytes of all chunks, by so many hands."""
+    """Return the total size of all chunks, measured by a task pool."""
     assets, limits = uncached(repository.protocol.assets), WalkLimits()
     snapshots = sorted(find_reachable(repository.protocol))
     groups = hands.group(snapshots, [0] * len(snapshots))
