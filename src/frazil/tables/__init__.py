@@ -1,7 +1,6 @@
-"""Repositories as tables of Arrow batches, for engines that ask with SQL.
+"""Repositories as tables of Arrow batches, for engines that query with SQL.
 
-Plain functions: what a table is made of is planned here, and engines only call `read`. Nothing here
-knows Spark.
+Plain functions plan and read the tables; engines only call `read`. Nothing here depends on Spark.
 """
 
 from frazil.tables.frame_commit import commit_rows

@@ -1,4 +1,4 @@
-"""Aggregate push-down: queries, partial aggregates, and how they are combined."""
+"""Aggregate push-down: parse queries, compute partial aggregates and combine them."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
@@ -27,39 +27,39 @@ _CHANGES_ROWS = ("sample", "pivots", "laterals", "joins")
 
 @dataclass(frozen=True, slots=True)
 class TableUse:
-    """A place in a query where a table is named."""
+    """Use of a table in a query."""
 
     folder: str
-    """What is before the dot; empty if there is none."""
+    """Qualifier before the dot; empty if there is none."""
     name: str
     start: int
     end: int
-    """Where it is in the text, with the version that it is asked for at."""
+    """End of the table's span in the query text, including its `VERSION AS OF` clause."""
     alias: str
-    """The name that columns have in front; the query has it already, if `is_aliased`."""
+    """Qualifier of the table's columns. The query already contains it if `is_aliased`."""
     is_aliased: bool
     where: str | None
     is_alone: bool
-    """Whether all columns without a name in front are its own."""
+    """True if every unqualified column belongs to this table."""
     version: str | None = None
     as_of: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query, and the tables in it."""
+    """Query and the tables it uses."""
 
     text: str
     uses: tuple[TableUse, ...]
     words: frozenset[str] | None
-    """Every word of it, in lower case; None if columns may be used that are not named."""
+    """All tokens in lower case; None if the query may use columns it does not name."""
 
     def needs(self, column: str) -> bool:
-        """Whether a column may be used."""
+        """Return True if the query may use a column."""
         return self.words is None or column.lower() in self.words
 
     def replaced(self, names: Sequence[tuple[TableUse, str]]) -> str:
-        """The text with other names for tables."""
+        """Return the query text with tables replaced by other names."""
         text = self.text
         for use, name in sorted(names, key=lambda each: -each[0].start):
             alias = "" if use.is_aliased else f" AS `{use.alias}`"
@@ -68,9 +68,20 @@ class Query:
 
 
 def parse_query(text: str, *, pushes_down: bool = True) -> Query:
-    """Read a query; raises InvalidInputError if it is none.
+    """Parse a query.
 
-    Without `pushes_down` nothing is said about rows, because the engine may read the query otherwise.
+    Parameters
+    ----------
+    text
+        One `SELECT` or `WITH` query in Spark's SQL dialect.
+    pushes_down
+        If False, no predicate is taken from the query, because the engine may interpret it
+        differently.
+
+    Raises
+    ------
+    InvalidInputError
+        If the text is not exactly one query.
     """
     try:
         trees = [tree for tree in sqlglot.parse(text, dialect=DIALECT) if tree is not None]
@@ -86,7 +97,7 @@ def parse_query(text: str, *, pushes_down: bool = True) -> Query:
         if isinstance(table.this, exp.Identifier) and not table.catalog
         if table.db or not _names_cte(table)
     ]
-    # Escapes mean something else to each parser.
+    # Parsers interpret escapes differently, so no predicate is pushed down.
     if not pushes_down or "\\" in text:
         uses = [replace(use, where=None, is_alone=False) for use in uses]
     words = None if _uses_unnamed(tree) else frozenset(token.text.lower() for token in tokens)
@@ -94,7 +105,7 @@ def parse_query(text: str, *, pushes_down: bool = True) -> Query:
 
 
 def _names_cte(table: exp.Table) -> bool:
-    """Whether a name is that of a `WITH` in whose scope it is, and so of no table.
+    """Return True if a table name refers to a `WITH` definition in scope.
 
     A definition sees those before it, and itself only if it is recursive.
     """
@@ -115,11 +126,11 @@ def _names_cte(table: exp.Table) -> bool:
 
 
 def _explain(error: SqlglotError) -> str:
-    """Say what is wrong with a text and where, in no words of the parser's own."""
+    """Return the reason and position of a parse error, without the parser's internal wording."""
     found = error.errors[0] if isinstance(error, ParseError) and error.errors else None
     if found is None:
         return "it has no words that SQL knows, or a quote or a comment without its end"
-    # What it says of its own objects is between angle brackets.
+    # The parser prints its own objects in angle brackets.
     reason, _, _ = str(found["description"]).partition(" but got <")
     if "<" in reason or "Invalid expression" in reason:
         reason = "something is missing or too much"
@@ -128,7 +139,7 @@ def _explain(error: SqlglotError) -> str:
 
 
 def _uses_unnamed(tree: Any) -> bool:
-    """Whether columns matter that are not named: all, those two tables share, or by position."""
+    """Return True if a query uses unnamed columns: by `*`, a natural join or position."""
     stars = (star for star in tree.find_all(exp.Star) if not isinstance(star.parent, exp.Count))
     natural = (join for join in tree.find_all(exp.Join) if join.method)
     renamed = (table for table in tree.find_all(exp.Table) if _renames_columns(table))
@@ -137,7 +148,7 @@ def _uses_unnamed(tree: Any) -> bool:
 
 
 def _renames_columns(table: exp.Table) -> bool:
-    """Whether the alias gives columns other names, by position."""
+    """Return True if a table alias renames columns by position."""
     return bool(table.alias_column_names)
 
 
@@ -163,7 +174,7 @@ def _use(text: str, table: exp.Table) -> TableUse:
 
 
 def _find_select(table: exp.Table) -> tuple[exp.Select | None, bool]:
-    """The select whose condition all rows of a table have to satisfy, and if it reads nothing else."""
+    """Return the select whose `WHERE` filters every row of a table, and if it reads nothing else."""
     parent = table.parent
     select = parent.parent if isinstance(parent, exp.From | exp.Join) else None
     if not isinstance(select, exp.Select) or any(table.args.get(each) for each in _CHANGES_ROWS):
@@ -177,27 +188,27 @@ def _find_select(table: exp.Table) -> tuple[exp.Select | None, bool]:
 
 
 def _keeps_apart(join: exp.Join) -> bool:
-    """Whether leaving out rows of one side leaves out rows of the result, and changes no others."""
+    """Return True if filtering one side of a join filters the result and changes no other row."""
     return not join.side and not join.method and join.kind in ("", "INNER", "CROSS")
 
 
 Function = Literal["sum", "count", "min", "max"]
 SUMMED = (pa.int8(), pa.int16(), pa.int32(), pa.float32(), pa.float64())
-"""Types whose sums of a region are exact, or as exact as the engine's own."""
+"""Types whose sum over a region is exact, or as exact as the engine's own."""
 ORDERED = (*SUMMED, pa.int64(), TIMESTAMP)
 
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """A number of each group; one without a column counts cells."""
+    """Partial aggregate of each group; without a column it counts cells."""
 
     function: Function
     column: str | None
     name: str
-    """Of the column that it is in."""
+    """Name of its output column."""
 
     def find_type(self, types: Mapping[str, pa.DataType]) -> pa.DataType:
-        """Of its values."""
+        """Return the type of its values."""
         if self.function == "count" or self.column is None:
             return pa.int64()
         own = types[self.column]
@@ -207,7 +218,7 @@ class Partial:
 
 
 def can_be(function: Function, type: pa.DataType) -> bool:
-    """Whether a column of a type can be summed up by a function."""
+    """Return True if a column of a type supports an aggregate function."""
     if function == "count":
         return True
     return type in (SUMMED if function == "sum" else ORDERED)
@@ -215,16 +226,16 @@ def can_be(function: Function, type: pa.DataType) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Summaries:
-    """Partial sums of cells, as `Table` has it."""
+    """Table of partial aggregates of cells; implements `Table`."""
 
     chosen: ScanPlan
     groups: tuple[str, ...]
-    """Coordinates of one dimension at most."""
+    """Grouping coordinates, each with at most one dimension."""
     partials: tuple[Partial, ...]
 
     @property
     def schema(self) -> pa.Schema:
-        """The groups, then the partials."""
+        """Return the group columns, then the partial aggregates."""
         types = self.chosen.columns.types
         own = [pa.field(name, types[name]) for name in self.groups]
         return pa.schema(
@@ -232,20 +243,20 @@ class Summaries:
         )
 
     def partitions(self) -> Sequence[Partition]:
-        """Those of the cells."""
+        """Return the partitions of the cells."""
         return Cells(self.chosen).partitions()
 
     def count_chunks(self) -> dict[str, ChunkCount]:
-        """By array, how many of its chunks are read."""
+        """Return the number of chunks to read, by array."""
         return self.chosen.count_chunks()
 
     def read(self, partition: Partition) -> Iterator[pa.RecordBatch]:
-        """A batch for each region that has cells."""
+        """Yield one batch per region that has matching cells."""
         for shape, mask, values in Cells(self.chosen).read_values(partition):
             yield from self._summarize(_Region(shape, mask, values, self._kept_axes()))
 
     def _kept_axes(self) -> tuple[int, ...]:
-        """The axes that cells of a group differ in from those of others."""
+        """Return the axes along which the groups differ."""
         dims = self.chosen.columns.dims
         own = {dim for name in self.groups for dim in self.chosen.columns.get(name).dims}
         return tuple(axis for axis, dim in enumerate(dims) if dim in own)
@@ -265,12 +276,12 @@ class Summaries:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Region:
-    """Cells of a region, and the axes along which their groups differ."""
+    """Cells of a region and the axes along which their groups differ."""
 
     shape: tuple[int, ...]
     mask: NDArray[np.bool_] | None
     values: Mapping[str, Values]
-    """With an axis for each dimension; of one element where they don't differ along it."""
+    """Values with one axis per dimension, of length 1 where they are constant along it."""
     kept: tuple[int, ...]
 
     @property
@@ -278,12 +289,12 @@ class _Region:
         return tuple(axis for axis in range(len(self.shape)) if axis not in self.kept)
 
     def groups_of(self, name: str) -> Values:
-        """The values of a group's column, with the axes that are kept."""
+        """Return the values of a grouping column along the kept axes."""
         values = self.values[name]
         return values.reshape(tuple(values.data.shape[axis] for axis in self.kept))
 
     def count(self, column: str | None) -> NDArray[np.int64]:
-        """How many cells each group has, or how many values of a column."""
+        """Return the number of cells in each group, or of non-null values of a column."""
         there = self._present(column)
         if there is None:
             cells = int(np.prod([self.shape[axis] for axis in self.reduced], dtype=np.int64))
@@ -291,7 +302,7 @@ class _Region:
         return np.asarray(np.broadcast_to(there, self.shape).sum(axis=self.reduced, dtype=np.int64))
 
     def partial(self, what: Partial, type: pa.DataType) -> Values:
-        """A number of each group; missing where it has no value."""
+        """Return a partial aggregate of each group, null for groups without a value."""
         counts = self.count(what.column)
         if what.function == "count" or what.column is None:
             return Values(type, counts)
@@ -302,7 +313,7 @@ class _Region:
         return Values(type, found, absent if absent.any() else None)
 
     def _present(self, column: str | None) -> NDArray[np.bool_] | None:
-        """Where there is a value in a cell that is wanted; None for everywhere."""
+        """Return a mask of the matching cells that have a value; None means all cells."""
         missing = None if column is None else self.values[column].missing
         if missing is None:
             return self.mask
@@ -344,9 +355,9 @@ _FUNCTIONS: dict[type[exp.Expression], Function] = {
     exp.Sum: "sum", exp.Count: "count", exp.Min: "min", exp.Max: "max",
 }  # fmt: skip
 _PARTS = {"kind", "expressions", "from", "from_", "where", "group", "having", "order", "limit"}
-"""What a select may have."""
+"""Clauses that a pushed-down select may have."""
 _ARGUMENTS = ("this", "big_int")
-"""Of a function: the column, and a mark that the parser makes."""
+"""Arguments a pushed-down function may have: the column, and a flag set by the parser."""
 _SIMPLE = (
     exp.Select, exp.From, exp.Table, exp.TableAlias, exp.Group, exp.Having, exp.Order, exp.Ordered,
     exp.Limit, exp.Alias, exp.Column, exp.Identifier, exp.Literal, exp.Paren, exp.Add, exp.Sub,
@@ -356,12 +367,12 @@ _SIMPLE = (
 
 
 class _OtherwiseError(Exception):
-    """The query is another kind of query."""
+    """Query that can't be pushed down."""
 
 
 @dataclass(slots=True)
 class SumQuery:
-    """What to sum up, and the query about the result."""
+    """Aggregate query split into partial aggregates and a query that combines them."""
 
     tree: Any
     use: TableUse
@@ -372,7 +383,7 @@ class SumQuery:
     partials: dict[tuple[Function, str | None], Partial] = field(default_factory=dict)
 
     def text(self, view: str) -> str:
-        """The query about a view of the partial sums."""
+        """Return the query that combines the partial aggregates of a view."""
         alias = exp.TableAlias(this=exp.to_identifier(self.use.alias, quoted=True))
         (table,) = self.tree.find_all(exp.Table)
         table.replace(exp.Table(this=exp.to_identifier(view, quoted=True), alias=alias))
@@ -380,7 +391,7 @@ class SumQuery:
         return found
 
     def read(self) -> None:
-        """Find out what is asked for; the tree becomes a query about partial sums."""
+        """Find the groups and partial aggregates; rewrite the tree to combine them."""
         self._refuse_others()
         if self.tree.args.get("where"):
             self.tree.args["where"].pop()
@@ -417,7 +428,7 @@ class SumQuery:
             raise _OtherwiseError  # rollups, cubes, sets
 
     def _name_results(self) -> None:
-        """Give results the names that the engine would give them."""
+        """Name the results as the engine would name them."""
         for each in list(self.tree.expressions):
             if isinstance(each, exp.AggFunc):
                 inner = "1" if _is_every_cell(each) else each.this.name
@@ -453,7 +464,7 @@ class SumQuery:
         return name
 
     def _column(self, node: Any) -> str:
-        """The column that a name means."""
+        """Return the column a name refers to."""
         if not isinstance(node, exp.Column) or node.args.get("db"):
             raise _OtherwiseError
         if node.table and node.table.lower() != self.use.alias.lower():
@@ -464,7 +475,7 @@ class SumQuery:
         return found[0]
 
     def _refuse_other_column(self, node: Any, results: Set[str]) -> None:
-        """A name must be that of a group, or of a result where it can be nothing else."""
+        """Accept group columns, and in `HAVING` or `ORDER BY` result names that are no column."""
         is_result = not node.table and node.name.lower() in results
         is_own = node.name.lower() in {name.lower() for name in self.types}
         if is_result and not is_own and node.find_ancestor(exp.Having, exp.Order) is not None:
@@ -476,7 +487,7 @@ class SumQuery:
 def find_sums(
     text: str, use: TableUse, types: Mapping[str, pa.DataType], coordinates: Set[str]
 ) -> SumQuery | None:
-    """What a query about one table asks to be summed up; None if it asks for anything else."""
+    """Return the push-down of an aggregate query over one table; None if it can't be pushed down."""
     tree = sqlglot.parse_one(text, dialect=DIALECT)
     query = SumQuery(tree, use, types, coordinates)
     try:
@@ -487,16 +498,16 @@ def find_sums(
 
 
 def _is_every_cell(aggregate: Any) -> bool:
-    """Whether it is `count(*)` or `count(1)`."""
+    """Return True for `count(*)` and `count(1)`."""
     inner = aggregate.this
-    # The engine names others, such as `count(2)`, after what they count.
+    # The engine names other counts, such as `count(2)`, after their argument.
     return isinstance(aggregate, exp.Count) and (
         isinstance(inner, exp.Star) or inner == exp.Literal.number(1)
     )
 
 
 def _names_itself(node: Any) -> bool:
-    """Whether a result has the name of the group that it is."""
+    """Return True if results with a column's name are that column itself."""
     select: Any = node.find_ancestor(exp.Select)
     named = [each.this for each in select.expressions if each.alias.lower() == node.name.lower()]
     return all(isinstance(e, exp.Column) and e.name.lower() == node.name.lower() for e in named)

@@ -49,19 +49,19 @@ _ARRAYS_SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arrays:
-    """The arrays of a version, as `Table` has them; what chunks take is found by tasks."""
+    """Table of the arrays of a version; implements `Table`. Tasks measure the chunk sizes."""
 
     session: Session
     schema: pa.Schema
     most: int
-    """References of a task."""
+    """Maximum references per task."""
 
     def partitions(self) -> Sequence[list[str]]:
-        """Paths, by how many references the arrays have."""
+        """Return the paths of the arrays, grouped by their number of references."""
         return plan_arrays(self.session, self.most)
 
     def read(self, partition: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """A row for each of some arrays."""
+        """Yield one row per array."""
         counts = not set(_COUNTS).isdisjoint(self.schema.names)
         nodes = [self.session.state.view.get_node(path) for path in partition]
         rows = [
@@ -106,7 +106,7 @@ def _count(session: Session, node: Node) -> dict[str, int]:
 
 
 def open_arrays(source: Source) -> Arrays:
-    """All arrays of a version."""
+    """Open the table of all arrays of a version."""
     schema = choose_columns(source.options, _ARRAYS_SCHEMA)
     return Arrays(source.session, schema, references_of_a_task(source))
 
@@ -120,7 +120,7 @@ _NODES_SCHEMA = pa.schema(
 
 
 def open_nodes(source: Source) -> Whole:
-    """All nodes of a version, in the order of their paths; attributes and metadata are JSON."""
+    """Open the table of all nodes of a version, sorted by path; attributes and metadata are JSON."""
     nodes = list(source.session.state.view.nodes())
     paths = [node.path for node in nodes]
     documents = [read_metadata(node) for node in nodes]
@@ -143,12 +143,12 @@ _STORAGE_SCHEMA = pa.schema(
     }
 )  # fmt: skip
 Others = Mapping[NodeId, frozenset[ManifestId]]
-"""The manifests of arrays in other versions."""
+"""Manifests of arrays in other versions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """An array, and where other versions have its chunks."""
+    """Array and the manifests of its chunks in other versions."""
 
     path: str
     others: frozenset[ManifestId]
@@ -156,17 +156,17 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StorageTable:
-    """What the arrays of a version take, as `Table` has it."""
+    """Table of the storage used by the arrays of a version; implements `Table`."""
 
     session: Session
     schema: pa.Schema
     most: int
-    """References of a task."""
+    """Maximum references per task."""
     others: frozenset[SnapshotId]
-    """All other versions that a ref leads to."""
+    """All other snapshots reachable from a ref."""
 
     def partitions(self) -> Sequence[list[Measured]]:
-        """Arrays, by how many references they have in all versions; reads all snapshots."""
+        """Return arrays grouped by their number of references in all versions. Reads all snapshots."""
         session = self.session
         others = _find_others(session.state.assets, self.others)
         counts = count_references(session)
@@ -175,13 +175,13 @@ class StorageTable:
             if node.array is not None:
                 own = [counts[id] for id in manifest_ids(session, node)]
                 elsewhere = others.get(node.id, frozenset())
-                # Others have about as many as there are here.
+                # Assume that other versions have about as many references as this one.
                 weight = sum(own) * (1 + len(elsewhere) // max(len(own), 1))
                 weighed.append((Measured(node.path, elsewhere), weight))
         return list(pack(weighed, self.most))
 
     def read(self, partition: Sequence[Measured]) -> Iterator[pa.RecordBatch]:
-        """A row for each kind of chunk that each of some arrays has."""
+        """Yield one row per array and kind of chunk."""
         rows = [row for each in partition for row in _measure_storage(self.session, each)]
         if rows:
             columns = [pa.array([row[f.name] for row in rows], f.type) for f in self.schema]
@@ -229,9 +229,10 @@ def _measure_storage(session: Session, measured: Measured) -> Iterator[dict[str,
 def _mark_shared(
     own: Sequence[tuple[ChunkTable, NDArray[np.bool_]]], others: Iterable[ChunkTable]
 ) -> None:
-    """Mark the rows that refer to what another version refers to as well.
+    """Mark the references that another version has, too.
 
-    Native chunks are known by their ids, wherever they are; others by where they are.
+    Native chunks are matched by chunk id, at any coordinates; other kinds by an equal reference at the
+    same coordinates.
     """
     chunk_ids: list[NDArray[np.bytes_]] = []
     for other in others:
@@ -247,7 +248,7 @@ def _mark_shared(
 
 
 def _read_others(session: Session, node: Node, ids: Iterable[ManifestId]) -> Iterator[ChunkTable]:
-    """The references of an array in manifests of other versions, while it had as many axes."""
+    """Yield an array's references in other versions' manifests, if the number of axes is equal."""
     assert node.array is not None
     axes, files = len(node.array.shape), uncached(session.state.assets)
     for refs in read_ahead(sorted(ids), lambda id: files.read_manifest(id).arrays.get(node.id)):
@@ -257,12 +258,12 @@ def _read_others(session: Session, node: Node, ids: Iterable[ManifestId]) -> Ite
 
 
 def _as_items(ids: NDArray[np.uint8]) -> NDArray[np.bytes_]:
-    # Comparing as bytes is right, also where an id ends with zeros: all are of one size.
+    # Comparing as bytes is safe even if an id ends with zeros: all ids have the same size.
     return np.ascontiguousarray(ids).view(f"S{ids.shape[1]}").reshape(-1)
 
 
 def open_storage(source: Source) -> StorageTable:
-    """What the arrays of a version take, beside all other versions that a ref leads to."""
+    """Open the table of storage used by a version and shared with other reachable versions."""
     session = source.session
     protocol = session.state.context.protocol
     others = find_reachable(protocol) - {session.state.view.snapshot_id}
@@ -287,11 +288,11 @@ _STATISTICS = pa.schema(
 )  # fmt: skip
 _MEASURES = _STATISTICS.names[2:]
 _NO_SUM = np.iinfo(np.int64).min
-"""The sum of integers that is none of 64 bits."""
+"""Marks a sum of integers that does not fit in 64 bits."""
 
 
 def open_ledger(source: Source) -> Whole:
-    """The files that were ingested; empty where none were."""
+    """Open the table of ingested files; empty if there are none."""
     arrays = _read_arrays(source.session, LEDGER)
     columns: dict[str, Any] = {name: [] for name in _LEDGER.names}
     if arrays:
@@ -307,10 +308,10 @@ def open_ledger(source: Source) -> Whole:
 
 
 def open_statistics(source: Source) -> Whole:
-    """What is known of the values of chunks; empty where nothing is.
+    """Open the table of chunk statistics; empty if there are none.
 
-    Of an array `/a/b` it is in the group `/_frazil/statistics/a/b`: an array for each measure, with an
-    element for each chunk. Times are in microseconds since 1970. Chunks may have changed since.
+    The statistics of an array `/a/b` are in the group `/_frazil/statistics/a/b`: one array per measure,
+    with one element per chunk. Times are in microseconds since 1970. Chunks may have changed since.
     """
     parts = [
         _spread(path, measures)
@@ -323,7 +324,7 @@ def open_statistics(source: Source) -> Whole:
 
 
 def _find_measures(session: Session) -> Iterator[tuple[str, Mapping[str, NDArray[Any]]]]:
-    """The measures of arrays, by their paths."""
+    """Yield the path and the measures of each array with statistics."""
     for node in session.state.view.descendants(STATISTICS):
         if node.array is None and node.path != STATISTICS:
             arrays = _read_arrays(session, node.path, _MEASURES)
@@ -332,7 +333,7 @@ def _find_measures(session: Session) -> Iterator[tuple[str, Mapping[str, NDArray
 
 
 def _spread(path: str, measures: Mapping[str, NDArray[Any]]) -> pa.Table:
-    """A row for each chunk of which something is known."""
+    """Return one row per chunk with statistics."""
     counts = measures["count"]
     nulls = measures.get("null_count", np.zeros_like(counts))
     known = (counts.reshape(-1) >= 0) & ((counts + nulls).reshape(-1) > 0)
@@ -353,7 +354,7 @@ def _spread(path: str, measures: Mapping[str, NDArray[Any]]) -> pa.Table:
 
 
 def _read_measures(values: NDArray[Any], type: pa.DataType, empty: NDArray[np.bool_]) -> pa.Array:
-    """A column of a measure; null where there is none, or nothing that it would be of."""
+    """Return the column of a measure; null where it is unknown or the chunk has no values."""
     if type == pa.int64():
         return pa.array(values.astype(np.int64))
     missing = empty | (values == _NO_SUM if values.dtype == np.int64 else np.isnan(values))
@@ -363,7 +364,7 @@ def _read_measures(values: NDArray[Any], type: pa.DataType, empty: NDArray[np.bo
 def _read_arrays(
     session: Session, path: str, names: list[str] | None = None
 ) -> dict[str, NDArray[Any]]:
-    """The arrays of a group, those of these names only; none where there is no group."""
+    """Read the arrays of a group, optionally only some names; empty if there is no group."""
     view = session.state.view
     if view.find_node(path) is None:
         return {}

@@ -1,4 +1,4 @@
-"""Tables of cells and of chunks: one row for each."""
+"""Tables of cells and of chunks, with one row each."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,22 +23,22 @@ _READ_AHEAD = 4
 
 
 CellValues = tuple[tuple[int, ...], NDArray[np.bool_] | None, dict[str, Values]]
-"""A shape, a mask, and columns with an axis for each dimension, of one element where they repeat."""
+"""Shape, mask, and columns with one axis per dimension, of length 1 where values repeat."""
 
 
 class Cells:
-    """The cells of a group, as `Table` has it."""
+    """Table of the cells of a group; implements `Table`."""
 
     def __init__(self, chosen: ScanPlan) -> None:
         self._chosen = chosen
 
     @property
     def schema(self) -> pa.Schema:
-        """Coordinates first, then variables, or the columns that were asked for."""
+        """Return the selected columns, by default coordinates first, then variables."""
         return schema_of(self._chosen.given)
 
     def partitions(self) -> Sequence[Partition]:
-        """Chunks that can have rows that are wanted, by the target size."""
+        """Return the chunks that may contain matching rows, grouped by target size."""
         chosen = self._chosen
         width = sum(byte_width(each.type) for each in chosen.given)
         chunk_bytes = chosen.grid.largest_chunk() * max(width, 1)
@@ -47,13 +47,13 @@ class Cells:
         return plan_partitions(kept, chunk_bytes, chosen.target_bytes)
 
     def read(self, partition: Partition) -> Iterator[pa.RecordBatch]:
-        """The rows of a partition, region by region."""
+        """Yield the rows of a partition, region by region."""
         scan = self._chosen.scan()
         for read in self._read(partition, scan):
             yield from scan.batches(*read)
 
     def read_values(self, partition: Partition) -> Iterator[CellValues]:
-        """The same as arrays, of which a mask says which cells are wanted, if not all are."""
+        """Yield the cells of a partition as arrays, with a mask of matching cells (None for all)."""
         scan = self._chosen.scan()
         for region, mask, read in self._read(partition, scan):
             shape = tuple(each.stop - each.start for each in region)
@@ -63,7 +63,7 @@ class Cells:
             yield shape, scan.filter(values, shape, mask) if scan.filters else mask, values
 
     def _read(self, partition: Partition, scan: Scan) -> "Iterator[_Read]":
-        """What the regions of a partition have; the next ones are read meanwhile."""
+        """Yield the values of each region of a partition, reading the next regions ahead."""
         chosen = self._chosen
         regions = self._regions(partition)
         with ThreadPoolExecutor(_READ_AHEAD) as pool:
@@ -76,7 +76,7 @@ class Cells:
                 yield waiting.popleft().result()
 
     def count_chunks(self) -> dict[str, ChunkCount]:
-        """By array, how many of its chunks are read."""
+        """Return the number of chunks to read, by array."""
         return self._chosen.count_chunks()
 
     def _regions(self, partition: Partition) -> Iterator[Region]:
@@ -99,7 +99,7 @@ def _read(chosen: ScanPlan, scan: Scan, region: Region) -> _Read:
 
 
 def open_cells(source: Source) -> Cells:
-    """The cells that the options of a source describe."""
+    """Open the table of cells that the options of a source describe."""
     chosen = choose(source)
     unknown = find_unknown(chosen.condition)
     if unknown is not None and not source.options.engine_filters:
@@ -119,17 +119,17 @@ def _list_of(type: pa.DataType) -> pa.DataType:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChunkRows:
-    """The chunks of arrays that are cut alike, as `Table` has it."""
+    """Table of the chunks of arrays with equal chunk grids; implements `Table`."""
 
     chosen: ScanPlan
     variables: tuple[str, ...]
     grid: Grid
     names: tuple[str, ...] | None
-    """The columns that were asked for."""
+    """The selected columns."""
 
     @property
     def schema(self) -> pa.Schema:
-        """Coordinates of the chunk, bounds of coordinates, the shape, and the values in its order."""
+        """Return chunk coordinates, coordinate bounds, shape, and values in C order."""
         bounds = [
             (f"{name}_{end}", axis.values.type)
             for name, axis in self.chosen.axes.items()
@@ -142,7 +142,7 @@ class ChunkRows:
         return whole if self.names is None else _select(whole, self.names)
 
     def partitions(self) -> Sequence[Partition]:
-        """Chunks with cells that are wanted, by the target size."""
+        """Return the chunks with matching cells, grouped by target size."""
         width = sum(byte_width(self.chosen.columns.get(name).type) for name in self.variables)
         chunk_bytes = self.grid.largest_chunk() * width
         found = self.chosen.find_chunks(self.grid)
@@ -151,7 +151,7 @@ class ChunkRows:
         return plan_partitions(found, chunk_bytes, self.chosen.target_bytes)
 
     def read(self, partition: Partition) -> Iterator[pa.RecordBatch]:
-        """A row a batch: they are large."""
+        """Yield one batch per row, because rows are large."""
         schema = self.schema
         for box in partition.boxes:
             for chunk in split_box(box, 1):
@@ -180,7 +180,7 @@ def _one_list(values: pa.Array) -> pa.Array:
 
 
 def _span(axis: Axis, bounds: Mapping[str, slice]) -> tuple[pa.Array, pa.Array]:
-    """The least and the greatest value in a region; null if it has none."""
+    """Return the minimum and maximum in a region; null if it has no values."""
     part = axis.values[tuple(bounds[dim] for dim in axis.dims)]
     present: NDArray[Any] = part.data[np.broadcast_to(part.present, part.data.shape)]
     if not present.size:
@@ -200,7 +200,13 @@ def _select(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
 
 
 def open_chunk_rows(source: Source) -> ChunkRows:
-    """The chunks that the options of a source describe; raises InvalidInputError if cut differently."""
+    """Open the table of chunks that the options of a source describe.
+
+    Raises
+    ------
+    InvalidInputError
+        If the arrays have different chunk grids.
+    """
     chosen = choose(source, with_all_columns=True)
     variables = chosen.columns.variables
     first, *others = (chosen.find_grid(name) for name in variables)

@@ -1,4 +1,4 @@
-"""The change feed: what each commit did to nodes, chunks and cells, as a table and a stream."""
+"""Change feed: changes of each commit to nodes, chunks and cells, as a table and a stream."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -44,7 +44,7 @@ from frazil.urls import NamedRef
 
 EARLIEST, LATEST = "earliest", "latest"
 COMMITS_OF_A_TASK = 50
-"""At most; a few commits have a task each."""
+"""Maximum commits per task; few commits get one task each."""
 _ENOUGH_TASKS = 64
 ChangeKind = Literal[
     "group_created", "group_updated", "group_deleted", "array_created", "array_updated",
@@ -59,18 +59,18 @@ _NODE_CHANGES: dict[ChangeKind, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One version, and the one before it."""
+    """Snapshot and its parent."""
 
     id: str
     parent_id: str | None
     written_at: int
-    """In microseconds since 1970."""
+    """Microseconds since 1970."""
     message: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeChange:
-    """What happened to a node."""
+    """Change of a node by a commit."""
 
     kind: ChangeKind
     path: str
@@ -79,7 +79,7 @@ class NodeChange:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChunkChanges:
-    """What happened to some chunks of an array, which is in the version of the commit."""
+    """Chunks of an array that a commit set or deleted; the array exists in that version."""
 
     kind: ChangeKind
     path: str
@@ -87,14 +87,14 @@ class ChunkChanges:
 
 
 def resolve(repository: Repository, name: str) -> str:
-    """The snapshot of a tag, a branch or an id; raises RefNotFoundError, SnapshotNotFoundError."""
+    """Return the snapshot id of a tag, branch or id; raises RefNotFoundError, SnapshotNotFoundError."""
     return read_version(repository, NamedRef(name)).snapshot_id
 
 
 def list_line(protocol: CommitProtocol, tip: str) -> list[Commit]:
-    """The commits up to a snapshot, oldest first."""
+    """Return the commits up to a snapshot, oldest first."""
     infos = list(protocol.ancestry(SnapshotId.parse(tip)))
-    # Not every generation records the parent; the line has it in any case.
+    # Not every generation records the parent; the ancestry always has it.
     parents = [*(str(info.id) for info in infos[1:]), None]
     found = [_describe(info, parent) for info, parent in zip(infos, parents, strict=True)]
     return found[::-1]
@@ -106,16 +106,16 @@ def _describe(info: SnapshotInfo, parent_id: str | None) -> Commit:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CommitRange:
-    """The commits after one version up to another."""
+    """Commits after one version up to another."""
 
     repository: Repository
     start: str
-    """A snapshot, a tag, a branch, or `earliest` or `latest`."""
+    """Snapshot, tag or branch (exclusive), or `earliest` or `latest`."""
     end: str
-    """A snapshot."""
+    """Snapshot id (inclusive)."""
 
     def list(self) -> list[Commit]:
-        """Them, oldest first; raises InvalidInputError unless the first is an ancestor of the last."""
+        """Return the commits, oldest first; raises InvalidInputError if `start` is no ancestor."""
         session = self.repository.readonly_session(snapshot_id=self.end)
         line = list_line(session.state.context.protocol, self.end)
         if self.start == EARLIEST:
@@ -133,7 +133,7 @@ class CommitRange:
 def find_changes(
     protocol: CommitProtocol, commit: Commit, array: str | None = None
 ) -> Iterator[NodeChange | ChunkChanges]:
-    """What a commit changed: nodes first, then chunks, of one array only if it is given."""
+    """Yield the changes of a commit: nodes first, then chunks, optionally of one array only."""
     new = read_snapshot(protocol.assets, SnapshotId.parse(commit.id))
     found = _diff(protocol, commit, new)
     for source, target in found.moved_nodes:
@@ -149,7 +149,7 @@ def find_changes(
 def _diff(protocol: CommitProtocol, commit: Commit, new: Snapshot) -> Diff:
     if commit.parent_id is not None:
         return diff(protocol, SnapshotId.parse(commit.parent_id), new.id)
-    # The first version that is left: all that it has is new.
+    # The oldest remaining snapshot: everything in it is new.
     nothing = Snapshot(new.id, None, new.flushed_at, "")
     return compare_snapshots(protocol.assets, nothing, new)
 
@@ -157,7 +157,7 @@ def _diff(protocol: CommitProtocol, commit: Commit, new: Snapshot) -> Diff:
 def _tell_apart(
     protocol: CommitProtocol, new: Snapshot, path: str, chunks: Coordinates
 ) -> Iterator[ChunkChanges]:
-    """Chunks that there are now, and chunks that there are no more."""
+    """Split changed chunks into those that now exist and those that were deleted."""
     view = View(protocol.assets, new, ChangeSet.of(protocol.dialect))
     node = view.find_node(path)
     if node is None or node.array is None or len(node.array.shape) != chunks.shape[1]:
@@ -177,13 +177,13 @@ def _tell_apart(
 
 
 def plan_tasks(commits: Sequence[Commit]) -> list[tuple[Commit, ...]]:
-    """Commits by task, in their order."""
+    """Group commits by task, in their order."""
     size = min(max(len(commits) // _ENOUGH_TASKS, 1), COMMITS_OF_A_TASK)
     return [tuple(commits[at : at + size]) for at in range(0, len(commits), size)]
 
 
 def describe_rows(commit: Commit, count: int) -> dict[str, pa.Array]:
-    """The columns that are the same in all rows of a commit."""
+    """Return the columns that are constant for all rows of a commit."""
     scalars = {
         "snapshot_id": pa.scalar(commit.id, pa.string()),
         "parent_id": pa.scalar(commit.parent_id, pa.string()),
@@ -205,9 +205,9 @@ _READ_AT_ONCE_BYTES = 16 << 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChangedCells:
-    """A row for each cell of a chunk of one array that a commit set or deleted.
+    """Table of the cells in chunks of one array that commits set or deleted.
 
-    `old` is null where the array was smaller before, or not there.
+    `old` is null where the array was smaller before the commit, or did not exist.
     """
 
     repository: Repository
@@ -216,15 +216,15 @@ class ChangedCells:
     coordinates: tuple[Column, ...]
     type: pa.DataType
     schema: pa.Schema
-    """The columns that were asked for."""
+    """The selected columns."""
     range: CommitRange
 
     def partitions(self) -> Sequence[tuple[Commit, ...]]:
-        """The commits, oldest first."""
+        """Return the commits by task, oldest first."""
         return plan_tasks(self.range.list())
 
     def read(self, partition: Sequence[Commit]) -> Iterator[pa.RecordBatch]:
-        """The cells that some commits changed."""
+        """Yield the cells changed by some commits."""
         for commit in partition:
             yield from self._read_commit(commit)
 
@@ -262,7 +262,7 @@ class ChangedCells:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Before:
-    """The array as it was before a commit, if it was there."""
+    """Array as it was before a commit, if it existed."""
 
     variable: str
     chosen: ScanPlan | None = None
@@ -274,7 +274,7 @@ class _Before:
         before = cells.repository.readonly_session(snapshot_id=commit.parent_id)
         node = after.state.view.get_node(path)
         former = [each for each in before.state.view.nodes() if each.id == node.id]
-        # It is the same array wherever it was, as long as it has the same dimensions.
+        # A moved array is still the same array, as long as it has the same dimensions.
         if not former or former[0].array is None or node.array is None:
             return cls(cells.variable)
         if former[0].array.dimension_names != node.array.dimension_names:
@@ -286,7 +286,7 @@ class _Before:
     def read(
         self, region: Region, shape: tuple[int, ...], dims: Sequence[str], new: Values
     ) -> Values:
-        """Values in a region as far as there were any; the rest is missing."""
+        """Return the old values in a region; missing where there were none."""
         data: NDArray[Any] = np.zeros(shape, new.data.dtype)
         missing = np.ones(shape, np.bool_)
         if self.chosen is None or self.chosen.columns.get(self.variable).type != new.type:
@@ -332,12 +332,12 @@ def _regions(chosen: ScanPlan, variable: str, chunks: NDArray[np.int64]) -> Iter
 
 
 def find_path(group: str, variable: str) -> str:
-    """The path of an array of a group."""
+    """Return the path of an array in a group."""
     return validate_path("/" + f"{group.strip('/')}/{variable}".lstrip("/"))
 
 
 def open_changed_cells(source: Source, range: CommitRange) -> ChangedCells:
-    """The feed of the one array that the options name, with the columns of the source's session."""
+    """Open the feed of the array that the options name, with the columns of the source's session."""
     options = source.options
     columns = find_columns(source.session, options.group, options.variables)
     if len(columns.variables) != 1:
@@ -379,18 +379,18 @@ _SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChangeRows:
-    """A row for each node and each chunk that a commit changed; tasks read a commit each."""
+    """Table of the nodes and chunks that commits changed, one row each."""
 
     repository: Repository
     schema: pa.Schema
     range: CommitRange
 
     def partitions(self) -> Sequence[tuple[Commit, ...]]:
-        """The commits, oldest first."""
+        """Return the commits by task, oldest first."""
         return plan_tasks(self.range.list())
 
     def read(self, partition: Sequence[Commit]) -> Iterator[pa.RecordBatch]:
-        """What some commits changed."""
+        """Yield the changes of some commits."""
         for commit in partition:
             yield from self._read_commit(commit)
 
@@ -442,23 +442,23 @@ Changes = ChangeRows | ChangedCells
 
 
 def open_changes(source: Source) -> Changes:
-    """The changes after `from` up to `to`, or up to the version that the options name.
+    """Open the changes after `from` up to `to`, or up to the version that the options name.
 
-    `from` and `to` are snapshots, tags or branches; `from` is exclusive, and `earliest` if not given.
+    `from` and `to` are snapshots, tags or branches; `from` is exclusive and defaults to `earliest`.
     """
     more, repository = source.options.more, source.repository
     end = more.get("to")
     tip = source.session.snapshot_id if end is None else resolve(repository, end)
     start = more.get("from", EARLIEST)
     if start in repository.list_branches():
-        # Others change no more, and are looked for when they are needed.
+        # Pin a branch to its current tip. Other refs don't move and are resolved when needed.
         start = repository.lookup_branch(start)
     session = repository.readonly_session(snapshot_id=tip)
     return make_feed(replace(source, session=session), CommitRange(repository, start, tip))
 
 
 def make_feed(source: Source, range: CommitRange) -> Changes:
-    """The feed that the options ask for; columns of cells are those of the source's session."""
+    """Return the feed that the options select; cell columns are those of the source's session."""
     wanted = source.options.more.get("values", "false").lower()
     if wanted not in ("true", "false"):
         raise InvalidInputError(f"values={wanted!r}: it is true or false")
@@ -470,26 +470,26 @@ def make_feed(source: Source, range: CommitRange) -> Changes:
 OnReset = Literal["fail", "ancestor", "latest"]
 OnExpired = Literal["fail", "earliest"]
 BEGINNING = ""
-"""The place before the first commit."""
+"""Offset before the first commit."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """How a branch is followed."""
+    """Options of a stream that follows a branch."""
 
     branch: str = MAIN
     start: str = EARLIEST
-    """Where a new stream begins: `earliest`, `latest`, or after a snapshot, a tag or a branch."""
+    """Start of a new stream: `earliest`, `latest`, or after a snapshot, tag or branch."""
     on_reset: OnReset = "fail"
-    """What to do if the branch was reset, so that the last commit that was read is not in it."""
+    """Policy if a reset removed the last commit that was read from the branch."""
     on_expired: OnExpired = "fail"
-    """What to do if the last commit that was read has expired."""
+    """Policy if the last commit that was read has expired."""
     max_commits: int | None = None
-    """Of a batch."""
+    """Maximum commits per batch."""
 
 
 def parse_stream_options(source: Source) -> StreamOptions:
-    """What the options of a source say about a stream; raises InvalidInputError."""
+    """Return the stream options of a source; raises InvalidInputError."""
     more = source.options.more
     most = more.get("max_commits")
     if most is not None and (not most.isdecimal() or int(most) < 1):
@@ -515,18 +515,18 @@ def _select_commits(more: Mapping[str, str], name: str, choices: Any) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CommitStream:
-    """A branch that is followed."""
+    """Branch followed as a stream of commits."""
 
     repository: Repository
     protocol: CommitProtocol
     options: StreamOptions
 
     def tip(self) -> str:
-        """The newest commit of the branch; raises RefNotFoundError."""
+        """Return the newest commit of the branch; raises RefNotFoundError."""
         return self.repository.lookup_branch(self.options.branch)
 
     def initial(self) -> str:
-        """Where a new stream begins."""
+        """Return the offset at which a new stream starts."""
         match self.options.start:
             case "earliest":
                 return BEGINNING
@@ -536,7 +536,7 @@ class CommitStream:
                 return resolve(self.repository, name)
 
     def latest(self, start: str, most: int | None = None, target: str | None = None) -> str:
-        """The place after so many commits from a place on, or at the tip or the target."""
+        """Return the offset at most `most` commits after `start`, limited by the target or the tip."""
         line = list_line(self.protocol, target or self.tip())
         todo = self._after(line, start)
         if todo:
@@ -545,7 +545,7 @@ class CommitStream:
         return start if is_on_line else line[-1].id
 
     def between(self, start: str, end: str) -> list[Commit]:
-        """The commits after a place up to another, oldest first."""
+        """Return the commits after `start` up to `end`, oldest first."""
         if start == end:
             return []
         try:
@@ -553,12 +553,12 @@ class CommitStream:
         except SnapshotNotFoundError as error:
             if self.options.on_expired == "fail":
                 raise self._expired(end) from error
-            # What it was is not known any more; the next batch starts where history does.
+            # The end has expired; the next batch starts at the oldest remaining commit.
             return []
         return self._after(line, start)
 
     def _after(self, line: list[Commit], start: str) -> list[Commit]:
-        """What is left of a line after a place, which need not be on it."""
+        """Return the commits of a line after an offset, which need not be on it."""
         if start == BEGINNING:
             return line
         numbers = {commit.id: number for number, commit in enumerate(line)}
@@ -592,6 +592,6 @@ class CommitStream:
 
 
 def open_stream(source: Source) -> CommitStream:
-    """The branch that the options of a source name."""
+    """Open a stream of the branch that the options of a source name."""
     protocol = source.session.state.context.protocol
     return CommitStream(source.repository, protocol, parse_stream_options(source))

@@ -42,13 +42,13 @@ _SPAN = pa.struct(
     }
 )  # fmt: skip
 BOUNDS = pa.map_(pa.string(), _SPAN)
-"""By the name of the dimension; numbers and times in fields of their own."""
+"""Coordinate bounds by dimension name; numbers and times have separate fields."""
 _UNAUTHORIZED = "unauthorized-virtual-chunk-container"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Span:
-    """Of each chunk along one dimension."""
+    """Coordinate bounds of each chunk along one dimension."""
 
     axis: int
     dim: str
@@ -59,13 +59,13 @@ class _Span:
 
 
 class Spans:
-    """What the coordinates of an array's chunks span."""
+    """Coordinate bounds of an array's chunks."""
 
     def __init__(self, spans: Sequence[_Span]) -> None:
         self._spans = spans
 
     def column(self, chunks: Coordinates) -> pa.Array:
-        """Of each of some chunks."""
+        """Return the bounds of some chunks as a column."""
         count, width = len(chunks), len(self._spans)
         offsets = np.arange(count + 1, dtype=np.int32) * np.int32(width)
         names = pa.array([span.dim for span in self._spans], pa.string())
@@ -76,7 +76,7 @@ class Spans:
         return pa.MapArray.from_arrays(pa.array(offsets), keys, items, type=BOUNDS)
 
     def _field(self, chunks: Coordinates, end: str, is_time: bool) -> pa.Array:
-        """Of all dimensions, null for those that are of the other type."""
+        """Return one field for all dimensions; null for those of the other type."""
         type = TIMESTAMP if is_time else pa.float64()
         if not any(span.is_time == is_time for span in self._spans):
             return pa.nulls(len(chunks) * len(self._spans), type)
@@ -92,14 +92,14 @@ class Spans:
 
 
 class BoundsFinder:
-    """Finds what chunks span in one version; each coordinate is read once."""
+    """Finder of chunk bounds in one version; reads each coordinate once."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._read: dict[tuple[str, str], Values | None] = {}
 
     def find(self, node: Node) -> Spans:
-        """For the chunks of an array."""
+        """Return the bounds of an array's chunks."""
         grid = find_chunk_grid(self._session, node)
         if grid is None:
             return Spans(())
@@ -107,7 +107,7 @@ class BoundsFinder:
         found = []
         for axis, (dim, offsets) in enumerate(zip(grid.dims, grid.offsets, strict=True)):
             values = self._coordinate(group, dim, int(offsets[-1])) if dim else None
-            # A name that two dimensions have stands for one entry.
+            # A name shared by two dimensions gives one entry.
             if values is not None and dim not in grid.dims[:axis]:
                 found.append(_span(axis, dim, values, offsets))
         return Spans(found)
@@ -121,20 +121,20 @@ class BoundsFinder:
 
 
 def find_chunk_grid(session: Session, node: Node) -> Grid | None:
-    """The chunks of an array, whose dimensions are "" where they have no name; None for the root."""
+    """Return the chunk grid of an array, with "" for unnamed dimensions; None for the root."""
     assert node.array is not None
     group, _, name = node.path.rpartition("/")
     if not name:
         return None
     names = node.array.dimension_names or (None,) * len(node.array.shape)
     dims = tuple(each or "" for each in names)
-    # Zarr reads chunks of different lengths only where that is allowed; here no values are read.
+    # Zarr must be allowed to open rectilinear chunk grids; no values are read here.
     with zarr.config.set({"array.rectilinear_chunks": True}):
         return find_grid(session, group or "/", Column(name, "variable", dims, pa.null()))
 
 
 def _read_coordinate(session: Session, group: str, dim: str) -> Values | None:
-    """The values of a coordinate as Xarray decodes them; None for all but numbers and times."""
+    """Return a coordinate decoded by Xarray; None unless it has numbers or times."""
     node = session.state.view.find_node(f"{group.rstrip('/')}/{dim}")
     if node is None or node.array is None or node.array.dimension_names != (dim,):
         return None
@@ -169,11 +169,11 @@ def _span(axis: int, dim: str, values: Values, offsets: Offsets) -> _Span:
 
 
 DEFAULT_REFERENCES = 1_000_000
-"""Of a task."""
+"""Default maximum references per task."""
 _ASSUMED = 10_000
-"""References of a manifest, where the generation does not record how many."""
+"""Assumed references of a manifest whose generation does not record the number."""
 _COST = 1_000
-"""Of a file, in references, besides those that it has: a request takes its time."""
+"""Cost of reading a file in addition to its references, in references."""
 _READ_AHEAD = 4
 T = TypeVar("T")
 R = TypeVar("R")
@@ -181,17 +181,17 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of the references of a manifest, of some arrays of a version."""
+    """Part of a manifest's references, for some arrays of a version."""
 
     manifest_id: ManifestId
     paths: tuple[str, ...]
-    """Of the arrays."""
+    """Paths of the arrays."""
     part: int = 0
     parts: int = 1
 
 
 def plan_pieces(session: Session, most: int = DEFAULT_REFERENCES) -> list[list[Piece]]:
-    """All references of a version, by task; manifests with more than a task reads are cut."""
+    """Group all references of a version by task, splitting manifests larger than a task."""
     snapshot = session.state.view.snapshot
     arrays = [node for node in snapshot.nodes.values() if node.array is not None]
     paths: dict[ManifestId, dict[str, None]] = {}
@@ -208,7 +208,7 @@ def plan_pieces(session: Session, most: int = DEFAULT_REFERENCES) -> list[list[P
 
 
 def plan_arrays(session: Session, most: int = DEFAULT_REFERENCES) -> list[list[str]]:
-    """The paths of all arrays of a version, by task; the references of an array are not cut."""
+    """Group the paths of all arrays of a version by task, keeping each array's references together."""
     counts = count_references(session)
     nodes = [node for node in session.state.view.nodes() if node.array is not None]
     weights = [sum(counts[id] + _COST for id in manifest_ids(session, node)) for node in nodes]
@@ -216,7 +216,7 @@ def plan_arrays(session: Session, most: int = DEFAULT_REFERENCES) -> list[list[s
 
 
 def pack(weighed: Sequence[tuple[T, int]], most: int) -> Iterator[list[T]]:
-    """Things in their order, together as long as they weigh no more; each weighs one at least."""
+    """Group items in order up to a maximum total weight; each weighs at least one."""
     group: list[T] = []
     weight = 0
     for thing, own in weighed:
@@ -230,7 +230,7 @@ def pack(weighed: Sequence[tuple[T, int]], most: int) -> Iterator[list[T]]:
 
 
 def count_references(session: Session) -> Mapping[ManifestId, int]:
-    """Of each manifest of a version, about, where it is not recorded."""
+    """Return the number of references of each manifest of a version, estimated if not recorded."""
     files = session.state.view.snapshot.used_manifests()
     return {
         file.id: _ASSUMED if file.num_chunk_refs is None else file.num_chunk_refs for file in files
@@ -238,13 +238,13 @@ def count_references(session: Session) -> Mapping[ManifestId, int]:
 
 
 def manifest_ids(session: Session, node: Node) -> list[ManifestId]:
-    """The manifests that can have chunks of an array."""
+    """Return the ids of the manifests that may have chunks of an array."""
     assert node.array is not None
     return [ref.id for ref in manifests_of(node.array, session.state.assets.dialect)]
 
 
 def read_table(session: Session, id: ManifestId, node: Node) -> ChunkTable:
-    """The references of an array in a manifest, inside of its grid."""
+    """Return the references of an array in a manifest that lie inside its grid."""
     assert node.array is not None
     grid = tuple((0, each.num_chunks) for each in node.array.shape)
     table = session.state.assets.read_manifest(id).table(node.id, len(grid))
@@ -252,12 +252,12 @@ def read_table(session: Session, id: ManifestId, node: Node) -> ChunkTable:
 
 
 def read_tables(session: Session, node: Node) -> Iterator[ChunkTable]:
-    """The references of an array, a manifest at a time; the next ones are read meanwhile."""
+    """Yield the references of an array, one manifest at a time, reading the next ones ahead."""
     return read_ahead(manifest_ids(session, node), lambda id: read_table(session, id, node))
 
 
 def read_ahead(items: Iterable[T], read: Callable[[T], R]) -> Iterator[R]:
-    """What is read of each, in their order; some are read before they are asked for."""
+    """Yield the result of `read` for each item in order, reading some items ahead."""
     with ThreadPoolExecutor(_READ_AHEAD) as pool:
         waiting: deque[Future[R]] = deque()
         for item in items:
@@ -269,7 +269,7 @@ def read_ahead(items: Iterable[T], read: Callable[[T], R]) -> Iterator[R]:
 
 
 def references_of_a_task(source: Source) -> int:
-    """As the option `references` says."""
+    """Return the maximum references per task, set by the option `references`."""
     given = source.options.more.get("references", str(DEFAULT_REFERENCES))
     if not given.isdecimal() or int(given) < 1:
         raise InvalidInputError(f"invalid references {given!r}: give a number of one or more")
@@ -282,7 +282,7 @@ _MOST_SHORT_BYTES = 2**31 - 1
 
 
 def spell_ids(ids: NDArray[np.uint8], prefix: str = "") -> pa.Array:
-    """Rows of bytes as base32, with something in front."""
+    """Encode rows of bytes as base32 with a prefix."""
     count, size = ids.shape
     length = (size * 8 + 4) // 5
     bits = np.zeros((count, length * 5), np.uint8)
@@ -297,7 +297,7 @@ def spell_ids(ids: NDArray[np.uint8], prefix: str = "") -> pa.Array:
 
 
 def to_texts(strings: Strings) -> pa.Array:
-    """Texts by number."""
+    """Return strings as an Arrow array."""
     is_long = strings.blob.size > _MOST_SHORT_BYTES
     offsets = strings.offsets.astype(np.int64 if is_long else np.int32)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(strings.blob))]
@@ -306,7 +306,7 @@ def to_texts(strings: Strings) -> pa.Array:
 
 
 def take_texts(texts: pa.Array, codes: NDArray[np.int32]) -> pa.Array:
-    """The texts of these numbers; null for -1."""
+    """Return the strings at these indices; null for -1."""
     found: Any = texts.take(pa.array(codes, mask=codes < 0))
     return found.cast(pa.string())
 
@@ -324,19 +324,19 @@ KIND_NAMES = pa.array([None, *(kind.name.lower() for kind in sorted(ChunkKind))]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chunks:
-    """The references of a version, as `Table` has them."""
+    """Table of the chunk references of a version; implements `Table`."""
 
     session: Session
     schema: pa.Schema
     most: int
-    """References of a task."""
+    """Maximum references per task."""
 
     def partitions(self) -> Sequence[list[Piece]]:
-        """Manifests, by how many references they have."""
+        """Return parts of manifests, grouped by their number of references."""
         return plan_pieces(self.session, self.most)
 
     def read(self, partition: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
-        """The references of some manifests."""
+        """Yield the references of some manifests."""
         finder = BoundsFinder(self.session) if "bounds" in self.schema.names else None
         places = [(piece, path) for piece in partition for path in piece.paths]
         for piece, path, table in read_ahead(places, lambda place: (*place, self._read(*place))):
@@ -355,7 +355,7 @@ class Chunks:
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """References of one array in one manifest, as columns of Arrow."""
+    """References of one array in one manifest, as Arrow columns."""
 
     session: Session
     table: ChunkTable
@@ -365,7 +365,7 @@ class _Rows:
 
     def batch(self, schema: pa.Schema, rows: slice) -> pa.RecordBatch:
         part = replace(self, table=self.table.take(rows))
-        # Texts are made once for all batches.
+        # Strings are converted once for all batches.
         part.__dict__.update(locations=self.locations, etags=self.etags)
         columns = [_COLUMNS[name](part) for name in schema.names]
         return pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -379,7 +379,7 @@ class _Rows:
         return to_texts(self.table.etags)
 
     def location(self) -> pa.Array:
-        """The URL of a virtual chunk, the key of one in the repository, nothing for inline ones."""
+        """Return the URL of virtual chunks, the key of native ones and null for inline ones."""
         table = self.table
         is_native = table.kind == ChunkKind.NATIVE
         virtual = take_texts(self.locations, table.location)
@@ -418,7 +418,7 @@ _COLUMNS: dict[str, Callable[[_Rows], pa.Array]] = {
 
 
 def place_column(chunks: Coordinates) -> pa.Array:
-    """Coordinates of chunks."""
+    """Return the coordinates of chunks as a column."""
     count, axes = chunks.shape
     offsets = np.arange(count + 1, dtype=np.int32) * np.int32(axes)
     numbers = pa.array(chunks.astype(np.int64).reshape(-1))
@@ -426,7 +426,7 @@ def place_column(chunks: Coordinates) -> pa.Array:
 
 
 def open_chunks(source: Source) -> Chunks:
-    """All references of a version."""
+    """Open the table of all chunk references of a version."""
     schema = choose_columns(source.options, _CHUNKS_SCHEMA)
     return Chunks(source.session, schema, references_of_a_task(source))
 
@@ -442,7 +442,7 @@ _MANIFESTS_SCHEMA = pa.schema(
 
 
 def open_manifests(source: Source) -> Whole:
-    """The manifests of a version, with the box of chunks of each array that is in them."""
+    """Open the table of manifests of a version, with the extents of each array in them."""
     snapshot = source.session.state.view.snapshot
     boxes = _find_boxes(list(snapshot.nodes.values()))
     files = snapshot.used_manifests()
@@ -479,17 +479,17 @@ _PARTS = (("references", "sum"), ("bytes", "sum"), ("first_byte", "min"), ("end_
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VirtualSources:
-    """The files that a version refers to, as `Table` has them."""
+    """Table of the source files that a version refers to; implements `Table`."""
 
     session: Session
     schema: pa.Schema
 
     def partitions(self) -> Sequence[str]:
-        """One, or none."""
+        """Return one partition, or none if the version has no manifests."""
         return ["all"] if self.session.state.view.snapshot.used_manifests() else []
 
     def read(self, partition: str) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
-        """A row for each file, in the order of their locations."""
+        """Yield one row per source file, sorted by location."""
         parts = list(_read_parts(self.session))
         if parts:
             rows = _unite(parts).select(self.schema.names).cast(self.schema)
@@ -497,7 +497,7 @@ class VirtualSources:
 
 
 def _read_parts(session: Session) -> Iterator[pa.Table]:
-    """The files of each array in each manifest."""
+    """Yield the source files of each array and manifest."""
     for node in session.state.view.nodes():
         for table in () if node.array is None else read_tables(session, node):
             virtual = table.take(table.kind == ChunkKind.VIRTUAL)
@@ -529,7 +529,7 @@ def _summarize(path: str, table: ChunkTable) -> pa.Table:
 
 
 def _unite(parts: Sequence[pa.Table]) -> pa.Table:
-    """Each file once."""
+    """Merge the rows of each source file."""
     grouped = pa.concat_tables(parts).group_by("location")
     rows = grouped.aggregate([*_PARTS, ("arrays", "distinct")])
     named = [rows.column("location"), *(rows.column(f"{name}_{how}") for name, how in _PARTS)]
@@ -538,5 +538,5 @@ def _unite(parts: Sequence[pa.Table]) -> pa.Table:
 
 
 def open_virtual_sources(source: Source) -> VirtualSources:
-    """The files that virtual chunks of a version are in."""
+    """Open the table of source files with virtual chunks of a version."""
     return VirtualSources(source.session, choose_columns(source.options, _VIRTUAL_SOURCES_SCHEMA))

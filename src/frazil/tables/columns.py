@@ -1,4 +1,4 @@
-"""Columns of a group of arrays: types, values, and the grid of cells that is their rows."""
+"""Columns of a group of arrays: types, values, and the grid of cells that gives the rows."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,37 +20,37 @@ from frazil.format.paths import validate_path
 from frazil.repository.session import Session
 
 Offsets = NDArray[np.int64]
-"""Where chunks begin along a dimension, and where the last one ends."""
+"""Start of each chunk along a dimension, followed by the end of the last one."""
 Region = tuple[slice, ...]
 Boxes = NDArray[np.int64]
-"""Boxes of chunks: a row each, with the first and the end along each dimension."""
+"""Boxes of chunks: one row per box, with the start and end along each dimension."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grid:
-    """Dimensions that are cut into chunks."""
+    """Dimensions split into chunks."""
 
     dims: tuple[str, ...]
     offsets: tuple[Offsets, ...]
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """How many chunks there are along each dimension."""
+        """Return the number of chunks along each dimension."""
         return tuple(len(each) - 1 for each in self.offsets)
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """How many elements there are along each dimension."""
+        """Return the number of elements along each dimension."""
         return {dim: int(each[-1]) for dim, each in zip(self.dims, self.offsets, strict=True)}
 
     def cut_like(self, other: "Grid") -> "Grid":
-        """The same dimensions with the cuts of another grid; uncut where it has no such dimension."""
+        """Return these dimensions with another grid's chunks, unsplit where it lacks the dimension."""
         cuts = dict(zip(other.dims, other.offsets, strict=True))
         whole = (cuts.get(dim, whole_offsets(size)) for dim, size in self.sizes.items())
         return Grid(self.dims, tuple(whole))
 
     def refine(self, others: Sequence["Grid"]) -> "Grid":
-        """The same dimensions with its own cuts and those of all others."""
+        """Return these dimensions split at the chunk boundaries of this grid and all others."""
         cuts = [
             [grid.offsets[grid.dims.index(dim)] for grid in others if dim in grid.dims]
             for dim in self.dims
@@ -61,37 +61,37 @@ class Grid:
         return Grid(self.dims, tuple(joined))
 
     def region(self, box: NDArray[np.int64]) -> Region:
-        """The elements of a box of chunks."""
+        """Return the region of elements in a box of chunks."""
         return tuple(
             slice(int(each[first]), int(each[end]))
             for each, (first, end) in zip(self.offsets, box, strict=True)
         )
 
     def largest_chunk(self) -> int:
-        """How many elements the largest chunk has."""
+        """Return the number of elements in the largest chunk."""
         return prod(int(np.diff(each).max(initial=0)) for each in self.offsets)
 
 
 def regular_offsets(size: int, length: int) -> Offsets:
-    """The cuts of chunks of one length; the last one may be shorter."""
+    """Return the offsets of chunks of equal length; the last one may be shorter."""
     starts = np.arange(0, size, max(length, 1), dtype=np.int64)
     return np.append(starts, size) if size else np.zeros(1, np.int64)
 
 
 def whole_offsets(size: int) -> Offsets:
-    """No cut."""
+    """Return the offsets of a single chunk."""
     return regular_offsets(size, size)
 
 
 def common_cuts(grids: Sequence[Grid], dim: str) -> Offsets:
-    """The cuts along a dimension that all grids have that have the dimension."""
+    """Return the chunk boundaries common to all grids that have a dimension."""
     cuts = [grid.offsets[grid.dims.index(dim)] for grid in grids if dim in grid.dims]
     found: Offsets = reduce(np.intersect1d, cuts)
     return found
 
 
 def join_boxes(chunks: NDArray[np.int64]) -> Boxes:
-    """As few boxes as are easily found that have exactly these chunks, given by their coordinates."""
+    """Merge chunks, given by their coordinates, into few boxes that contain exactly these chunks."""
     boxes = np.stack([chunks, chunks + 1], axis=2)
     for axis in reversed(range(chunks.shape[1])):
         boxes = _join_along(boxes, axis)
@@ -99,7 +99,7 @@ def join_boxes(chunks: NDArray[np.int64]) -> Boxes:
 
 
 def _join_along(boxes: Boxes, axis: int) -> Boxes:
-    """Neighbours along an axis become one if they agree in all others."""
+    """Merge neighbours along an axis that agree in all other axes."""
     others = np.delete(boxes, axis, axis=1).reshape(len(boxes), -1)
     keys = [boxes[:, axis, 0], *others.T[::-1]]
     order = np.lexsort(keys)
@@ -112,7 +112,7 @@ def _join_along(boxes: Boxes, axis: int) -> Boxes:
 
 
 def split_box(box: NDArray[np.int64], limit: int) -> Iterator[NDArray[np.int64]]:
-    """A box in parts of at most so many chunks, in the order of C."""
+    """Split a box into parts of at most `limit` chunks, in C order."""
     shape = tuple(int(end - first) for first, end in box)
     for region in split_shape(shape, limit):
         part = box.copy()
@@ -122,7 +122,7 @@ def split_box(box: NDArray[np.int64], limit: int) -> Iterator[NDArray[np.int64]]
 
 
 def split_shape(shape: tuple[int, ...], limit: int) -> Iterator[Region]:
-    """Regions of at most so many elements that follow each other in the order of C."""
+    """Split a shape into regions of at most `limit` elements, consecutive in C order."""
     if 0 in shape:
         return
     axis, inner = len(shape), 1
@@ -141,7 +141,7 @@ def split_shape(shape: tuple[int, ...], limit: int) -> Iterator[Region]:
 
 
 def chunks_in(offsets: Offsets, part: slice) -> Iterator[slice]:
-    """The part of a dimension, cut where chunks are."""
+    """Split a part of a dimension at its chunk boundaries."""
     first = int(np.searchsorted(offsets, part.start, "right")) - 1
     for number in range(first, len(offsets) - 1):
         start, end = int(offsets[number]), int(offsets[number + 1])
@@ -151,7 +151,7 @@ def chunks_in(offsets: Offsets, part: slice) -> Iterator[slice]:
 
 
 def select(values: Any, dims: Sequence[str], region: Mapping[str, slice]) -> Any:
-    """The part of something with these dimensions that is in a region."""
+    """Return the part in a region of values with these dimensions."""
     return values[tuple(region[dim] for dim in dims)]
 
 
@@ -174,7 +174,7 @@ _BY_KIND = {
 
 
 def find_type(name: str, dtype: np.dtype[Any], *, is_bytes: bool = False) -> pa.DataType:
-    """The type of the column of a variable; raises InvalidInputError where there is none."""
+    """Return the column type of a variable; raises InvalidInputError if it has none."""
     if is_bytes:
         return pa.binary()
     found = _BY_CODE.get(f"{dtype.kind}{dtype.itemsize}") or _BY_KIND.get(dtype.kind)
@@ -186,7 +186,7 @@ def find_type(name: str, dtype: np.dtype[Any], *, is_bytes: bool = False) -> pa.
 
 
 def byte_width(type: pa.DataType) -> int:
-    """About how much a value of a column takes."""
+    """Return the approximate number of bytes per value."""
     if pa.types.is_struct(type):
         return sum(byte_width(field.type) for field in type)
     return 16 if not pa.types.is_primitive(type) else max(type.bit_width // 8, 1)
@@ -196,40 +196,39 @@ def byte_width(type: pa.DataType) -> int:
 class Values:
     """Values of a column, of any shape.
 
-    They are numbers as numpy has them, microseconds for times, or objects; what is at missing ones
-    means nothing.
+    They are numpy numbers, microseconds for times, or objects. Data at missing positions is undefined.
     """
 
     type: pa.DataType
     data: NDArray[Any]
     missing: NDArray[np.bool_] | None = None
-    """None if none is."""
+    """Mask of missing values; None if none is missing."""
 
     def __getitem__(self, key: Any) -> "Values":
-        """A part of them, as numpy takes it."""
+        """Return a part, with numpy indexing."""
         if isinstance(key, tuple):
             key = (*key, ...)  # what has no dimension stays an array
         missing = None if self.missing is None else self.missing[key]
         return Values(self.type, self.data[key], missing)
 
     def spread(self, shape: tuple[int, ...]) -> "Values":
-        """Repeated to a shape, as numpy broadcasts."""
+        """Broadcast the values to a shape."""
         missing = None if self.missing is None else np.broadcast_to(self.missing, shape)
         return Values(self.type, np.broadcast_to(self.data, shape), missing)
 
     def reshape(self, shape: tuple[int, ...]) -> "Values":
-        """The same values in another shape."""
+        """Return the values in another shape."""
         missing = None if self.missing is None else self.missing.reshape(shape)
         return Values(self.type, self.data.reshape(shape), missing)
 
     @property
     def present(self) -> Any:
-        """Where there is a value."""
+        """Return the mask of present values, or True if all are."""
         return True if self.missing is None else ~self.missing
 
 
 def make_values(data: Any, type: pa.DataType) -> Values:
-    """Values as Xarray decodes them, for a column of a type that `find_type` gave."""
+    """Convert values decoded by Xarray to a column of a type returned by `find_type`."""
     given = np.asarray(data)
     if type in _MICROSECONDS:
         absent = np.isnat(given)
@@ -256,7 +255,7 @@ def _to_object(value: Any, type: pa.DataType) -> Any:
 
 
 def to_arrow(values: Values) -> pa.Array:
-    """The column of values, in the order of C."""
+    """Return the values as an Arrow array, in C order."""
     data, missing, type = values.data.reshape(-1), values.missing, values.type
     absent = None if missing is None else missing.reshape(-1)
     if pa.types.is_struct(type):
@@ -272,7 +271,7 @@ def to_arrow(values: Values) -> pa.Array:
 
 
 def _wrap(data: NDArray[Any], absent: NDArray[np.bool_] | None, type: pa.DataType) -> pa.Array:
-    """Numbers as they are in memory."""
+    """Wrap numbers without conversion."""
     wide = np.ascontiguousarray(data, _physical(type))
     validity = None
     if absent is not None:
@@ -292,29 +291,29 @@ Kind = Literal["index", "coordinate", "variable"]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: values along some of the dimensions of the rows."""
+    """Column of values along some of the dimensions of the rows."""
 
     name: str
     kind: Kind
-    """Indexes have no array; coordinates of one dimension at most are kept in memory."""
+    """An index has no array. Coordinates with at most one dimension are kept in memory."""
     dims: tuple[str, ...]
     type: pa.DataType
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Columns:
-    """All columns of a table of cells, and what their rows are."""
+    """All columns of a table of cells, and the dimensions of its rows."""
 
     all: tuple[Column, ...]
     dims: tuple[str, ...]
     sizes: Mapping[str, int]
     variables: tuple[str, ...]
-    """The arrays that were asked for, or that are there."""
+    """The selected arrays, by default all."""
     opened: tuple[str, ...]
-    """These, and what may be needed to decode them."""
+    """The selected arrays and those that may be needed to decode them."""
 
     def get(self, name: str) -> Column:
-        """A column by name; raises InvalidInputError."""
+        """Return a column by name; raises InvalidInputError."""
         for each in self.all:
             if each.name == name:
                 return each
@@ -323,22 +322,22 @@ class Columns:
 
     @property
     def types(self) -> dict[str, pa.DataType]:
-        """The types of columns by name."""
+        """Return the column types by name."""
         return {each.name: each.type for each in self.all}
 
 
 class _SomeArrays(ZarrStore):
-    """A group of which Xarray opens some arrays only: others may be such as it can't open."""
+    """Zarr group from which Xarray opens only some arrays, because it may not support others."""
 
     names: Sequence[str] = ()
 
     def array_keys(self) -> tuple[str, ...]:
-        """The arrays to open."""
+        """Return the names of the arrays to open."""
         return tuple(self.names)
 
 
 def open_dataset(session: Session, group: str, names: Sequence[str]) -> Dataset:
-    """Arrays of a group as Xarray decodes them, nothing of them read."""
+    """Open arrays of a group with Xarray's decoding, without reading values."""
     arrays = _arrays_in(session, group)
     _refuse_unnamed({name: arrays[name] for name in names})
     store = _SomeArrays.open_group(
@@ -357,7 +356,7 @@ def open_dataset(session: Session, group: str, names: Sequence[str]) -> Dataset:
 
 
 def find_columns(session: Session, group: str, variables: Sequence[str] | None) -> Columns:
-    """The columns of a group; raises InvalidInputError where arrays have no rows in common."""
+    """Return the columns of a group; raises InvalidInputError if arrays have incompatible dims."""
     opened = _wanted(session, group, variables)
     dataset = open_dataset(session, group, opened)
     chosen = _choose(dataset, variables)
@@ -376,7 +375,7 @@ def find_columns(session: Session, group: str, variables: Sequence[str] | None) 
 
 
 def find_grid(session: Session, group: str, column: Column) -> Grid:
-    """The chunks of an array."""
+    """Return the chunk grid of an array."""
     document = _arrays_in(session, group)[column.name]
     shape = document["shape"]
     grid = document["chunk_grid"]
@@ -391,17 +390,17 @@ def find_grid(session: Session, group: str, column: Column) -> Grid:
 
 
 def group_path(group: str) -> str:
-    """The path of a group, with or without a slash in front."""
+    """Normalize the path of a group, given with or without a leading slash."""
     return validate_path("/" + group.strip("/"))
 
 
 def list_arrays(session: Session, group: str) -> list[str]:
-    """The names of the arrays in a group; raises NodeNotFoundError."""
+    """Return the names of the arrays in a group; raises NodeNotFoundError."""
     return list(_arrays_in(session, group))
 
 
 def _arrays_in(session: Session, group: str) -> dict[str, dict[str, Any]]:
-    """The Zarr metadata of the arrays of a group, by name."""
+    """Return the Zarr metadata of the arrays of a group, by name."""
     path, view = group_path(group), session.state.view
     if view.get_node(path).array is not None:
         raise InvalidInputError(f"{path} is an array, no group: name it with `variables`")
@@ -413,7 +412,7 @@ def _arrays_in(session: Session, group: str) -> dict[str, dict[str, Any]]:
 
 
 def _wanted(session: Session, group: str, variables: Sequence[str] | None) -> list[str]:
-    """The chosen arrays and whatever may be a coordinate of them."""
+    """Return the selected arrays and all possible coordinates of them."""
     arrays = _arrays_in(session, group)
     if variables is None:
         return list(arrays)
@@ -437,7 +436,7 @@ def _choose(dataset: Dataset, variables: Sequence[str] | None) -> list[str]:
 
 
 def _common_dims(dataset: Dataset, names: Sequence[str]) -> tuple[str, ...]:
-    """The dimensions of the array that has most, which all others have to be broadcast to."""
+    """Return the dimensions of the array that has most; all others must broadcast to them."""
     dims = {name: tuple(map(str, dataset.variables[name].dims)) for name in names}
     if not dims:
         raise InvalidInputError("there are no arrays in this group to be columns")

@@ -1,4 +1,4 @@
-"""Arrays that rows are written to: created, grown and replaced."""
+"""Arrays that rows are written to: create, resize and replace them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -54,16 +54,16 @@ from frazil.virtual.source_formats import without_codec_warnings
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WriteAxis:
-    """A dimension and its coordinates."""
+    """Dimension and its coordinates."""
 
     dim: str
     type: pa.DataType
     size: int
     values: pa.Array | None
-    """None where the dimension has no coordinate: then places are numbers from zero."""
+    """None if the dimension has no coordinate; then positions are integers from zero."""
 
     def find(self, column: pa.Array) -> NDArray[np.int64]:
-        """The places of coordinates; -1 for those that are not there."""
+        """Return the positions of coordinates; -1 for unknown ones."""
         if self.values is None:
             numbers = column.fill_null(-1).to_numpy()
             return np.where((numbers >= 0) & (numbers < self.size), numbers, np.int64(-1))
@@ -72,7 +72,7 @@ class WriteAxis:
         return found
 
     def locate(self, column: pa.Array) -> NDArray[np.int64]:
-        """The places of coordinates; raises InvalidInputError, which names those that are not there."""
+        """Return the positions of coordinates; raises InvalidInputError that names unknown ones."""
         places = self.find(column)
         if (places < 0).any():
             unknown = pc.unique(column.filter(pa.array(places < 0)))
@@ -84,14 +84,14 @@ class WriteAxis:
         return places
 
     def is_same(self, other: "WriteAxis") -> bool:
-        """Whether all coordinates are at the same places."""
+        """Return True if both axes have the same coordinates at the same positions."""
         if self.values is None or other.values is None:
             return self.values is other.values and self.size == other.size
         return bool(self.values.equals(other.values))
 
 
 def check_coordinates(name: str, column: pa.Array | pa.ChunkedArray, type: pa.DataType) -> pa.Array:
-    """Coordinates of rows; raises InvalidInputError where a row has none."""
+    """Cast the coordinates of rows; raises InvalidInputError if one is null."""
     cast = cast_column(name, column, type)
     if cast.null_count:
         raise InvalidInputError(
@@ -102,7 +102,7 @@ def check_coordinates(name: str, column: pa.Array | pa.ChunkedArray, type: pa.Da
 
 
 def refuse_repeated(axis: WriteAxis) -> None:
-    """Raise InvalidInputError if a coordinate has several places."""
+    """Raise InvalidInputError if a coordinate occurs more than once."""
     if axis.values is None or len(pc.unique(axis.values)) == len(axis.values):
         return
     counts = axis.values.value_counts()
@@ -113,9 +113,9 @@ def refuse_repeated(axis: WriteAxis) -> None:
 
 
 def extend(axis: WriteAxis, given: pa.Array) -> WriteAxis:
-    """The axis with the coordinates that it lacks, in its order; raises InvalidInputError.
+    """Append missing coordinates to an axis, keeping its order; raises InvalidInputError.
 
-    They come after those that are there: arrays grow at their end only.
+    Arrays grow only at their end, so new coordinates must come after the existing ones.
     """
     if axis.values is None:
         least = pc.min(given).as_py()
@@ -144,7 +144,7 @@ _SORTS = {1: "ascending", -1: "descending", 0: "ascending"}
 
 
 def find_order(values: pa.Array) -> int:
-    """1 if values only rise, -1 if they only fall, 0 if they do neither."""
+    """Return 1 if values strictly increase, -1 if they strictly decrease, else 0."""
     if len(values) < 2 or pc.all(pc.less(values[:-1], values[1:])).as_py():
         return 1
     return -1 if pc.all(pc.greater(values[:-1], values[1:])).as_py() else 0
@@ -152,28 +152,28 @@ def find_order(values: pa.Array) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Facts:
-    """What rows have."""
+    """Row count, coordinates and columns with nulls of some rows."""
 
     rows: int
     distinct: Mapping[str, pa.Array]
-    """The coordinates, each once, by dimension."""
+    """Distinct coordinates, by dimension."""
     with_nulls: frozenset[str]
 
     @property
     def is_dense(self) -> bool:
-        """Whether there is a row for each combination of coordinates, if there is none twice."""
+        """Return True if every combination of coordinates has a row, assuming no duplicates."""
         return self.rows == prod(len(each) for each in self.distinct.values())
 
 
 def measure(table: pa.Table, dims: Sequence[str]) -> Facts:
-    """What the rows of a table have."""
+    """Collect the facts about the rows of a table."""
     distinct = {dim: _flat(pc.unique(table[dim])) for dim in dims}
     nulls = {name for name in table.column_names if _has_nulls(table[name])}
     return Facts(table.num_rows, distinct, frozenset(nulls))
 
 
 def join_facts(parts: Sequence[Facts], dims: Sequence[str]) -> Facts:
-    """What several tables have together."""
+    """Merge the facts about several tables."""
     distinct = {
         dim: _flat(pc.unique(pa.chunked_array([part.distinct[dim] for part in parts])))
         for dim in dims
@@ -198,45 +198,45 @@ AnyArray = zarr.Array[Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Target:
-    """Where each column of rows goes."""
+    """Arrays that the columns of rows are written to."""
 
     group: str
     axes: Mapping[str, WriteAxis]
     """By dimension, in the order of the array that has most."""
     variables: Mapping[str, Stored]
-    """By column, of all columns that are no dimension."""
+    """By column name, for all columns that are no dimension."""
     grids: Mapping[str, Grid]
     coordinates: Mapping[str, Stored]
-    """The arrays of dimensions that have one."""
+    """Coordinate arrays of the dimensions that have one."""
 
     @property
     def dims(self) -> tuple[str, ...]:
-        """All dimensions."""
+        """Return all dimensions."""
         return tuple(self.axes)
 
     def is_whole(self, name: str) -> bool:
-        """Whether an array has all dimensions, so that a row is a cell of it."""
+        """Return True if an array has all dimensions, so that each row is one of its cells."""
         return len(self.variables[name].dims) == len(self.axes)
 
 
 def array_path(group: str, name: str) -> str:
-    """The path of an array of a group, as Zarr writes it."""
+    """Return the path of an array in a group, in Zarr's form."""
     return f"{group_path(group)}/{name}".strip("/")
 
 
 def open_array(session: Session, group: str, name: str) -> AnyArray:
-    """An array of a writable session."""
+    """Open an array of a writable session."""
     return zarr.open_array(session.store, path=array_path(group, name), mode="r+")
 
 
 def find_arrays(session: Session, group: str) -> list[str]:
-    """The arrays of a group; none where there is no group."""
+    """Return the names of a group's arrays; empty if there is no group."""
     node = session.state.view.find_node(group_path(group))
     return [] if node is None else list_arrays(session, group)
 
 
 def find_dims(session: Session, options: WriteOptions, names: Sequence[str]) -> tuple[str, ...]:
-    """The dimensions of rows with these columns; raises InvalidInputError."""
+    """Return the dimensions of rows with these columns; raises InvalidInputError."""
     known = find_arrays(session, options.group)
     own = [name for name in names if name in known]
     shown = open_dataset(session, options.group, own).variables.values() if own else ()
@@ -265,7 +265,7 @@ def _order_dims(all_dims: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def find_target(session: Session, options: WriteOptions, names: Sequence[str]) -> Target:
-    """The arrays that rows with these columns go to, all of which are there."""
+    """Return the existing arrays that rows with these columns are written to."""
     dims = find_dims(session, options, names)
     known = find_arrays(session, options.group)
     stored = find_stored(session, options.group, [name for name in known if name in names])
@@ -284,7 +284,7 @@ def find_target(session: Session, options: WriteOptions, names: Sequence[str]) -
 
 
 def find_stored(session: Session, group: str, names: Sequence[str]) -> dict[str, Stored]:
-    """Arrays of a group, and how their values are kept."""
+    """Describe how arrays of a group store their values."""
     dataset = open_dataset(session, group, names)
     return {name: _describe(session, group, dataset, name) for name in names}
 
@@ -322,13 +322,13 @@ def _is_text(array: AnyArray) -> bool:
 
 
 CHUNK_ITEMS = 1 << 17
-"""How many cells a chunk has, about, where nobody says it: a MiB of doubles."""
+"""Approximate number of cells of a chunk by default: one MiB of float64."""
 _TIME = {"units": "microseconds since 1970-01-01", "calendar": "proleptic_gregorian"}
 _MISSING_TIME = int(np.iinfo(np.int64).min)
 
 
 def make_room(session: Session, options: WriteOptions, schema: pa.Schema, facts: Facts) -> Target:
-    """The arrays that rows go to, with a place for each of their coordinates."""
+    """Create and resize arrays so that every coordinate of the rows has a position."""
     dims = find_dims(session, options, schema.names)
     known = set(find_arrays(session, options.group))
     if any(name not in known for name in schema.names if name not in dims or not known):
@@ -357,7 +357,7 @@ def _grow(options: WriteOptions, axis: WriteAxis, facts: Facts) -> WriteAxis:
 def _resize(
     session: Session, options: WriteOptions, target: Target, grown: Mapping[str, WriteAxis]
 ) -> None:
-    """Let all arrays of the group grow that have the dimension, and write its new coordinates."""
+    """Resize all arrays of the group along `append_dim` and write its new coordinates."""
     dim = options.append_dim
     assert dim is not None
     axis, size = target.axes[dim], grown[dim].size
@@ -374,7 +374,7 @@ def _resize(
         open_array(session, options.group, dim)[axis.size :] = raw
 
 
-# Making arrays
+# Array creation
 
 
 def _make_arrays(
@@ -393,7 +393,7 @@ def _make_arrays(
 
 
 def _is_dimension(session: Session, group: str, dim: str, known: set[str]) -> bool:
-    """Whether arrays have a dimension without a coordinate."""
+    """Return True if arrays have this dimension without a coordinate."""
     return any(
         dim in (getattr(open_array(session, group, name).metadata, "dimension_names", None) or ())
         for name in known
@@ -457,7 +457,7 @@ def _create(
 def choose_chunks(
     sizes: Mapping[str, int], encoding_options: Mapping[str, int], append_dim: str | None
 ) -> tuple[int, ...]:
-    """Lengths of chunks by dimension: as wished, or about square, and long where arrays grow."""
+    """Return chunk lengths by dimension: as given, else about square, longer along `append_dim`."""
     unknown = sorted(set(encoding_options) - set(sizes))
     if unknown:
         raise InvalidInputError(f"chunks has {', '.join(unknown)}, which is no dimension")
@@ -473,7 +473,7 @@ def choose_chunks(
 
 
 def _describe_type(field: pa.Field, *, may_lack: bool) -> tuple[Any, dict[str, Any], Any]:
-    """The type, attributes and fill value of an array for a column; raises InvalidInputError."""
+    """Return the data type, attributes and fill value for a column; raises InvalidInputError."""
     type = field.type
     if pa.types.is_timestamp(type) or pa.types.is_date(type):
         missing = {"_FillValue": _MISSING_TIME} if may_lack else {}
@@ -498,11 +498,10 @@ def _describe_type(field: pa.Field, *, may_lack: bool) -> tuple[Any, dict[str, A
 
 
 def read_condition(options: WriteOptions, target: Target) -> Condition:
-    """The cells that are replaced, by dimension coordinates; raises InvalidInputError."""
+    """Parse `replace_where`, a predicate on dimension coordinates; raises InvalidInputError."""
     if options.replace_where is None:
         return EVERYTHING
     types = {dim: axis.type for dim, axis in target.axes.items()}
-    # What reads SQL takes a while to load.
     from frazil.tables.predicates import Scope, parse_predicate  # noqa: PLC0415
 
     scope = Scope(types, find_zone(options.time_zone))
@@ -517,7 +516,7 @@ def read_condition(options: WriteOptions, target: Target) -> Condition:
 
 
 def refuse_outside(options: WriteOptions, target: Target, table: pa.Table) -> None:
-    """Raise InvalidInputError if a row is not among the cells that are replaced."""
+    """Raise InvalidInputError if a row is outside the cells to replace."""
     condition = read_condition(options, target)
     names = columns_of(condition)
     rows = {
@@ -534,7 +533,7 @@ def refuse_outside(options: WriteOptions, target: Target, table: pa.Table) -> No
 
 
 def clear(session: Session, options: WriteOptions, target: Target) -> None:
-    """Empty the cells that are replaced, of the arrays that rows have columns for."""
+    """Clear the cells to replace, in the arrays that rows have columns for."""
     condition = read_condition(options, target)
     columns = {
         dim: to_values(_coordinates(target, dim))
@@ -557,7 +556,7 @@ def _clear_array(
     grid, null = target.grids[stored.name], null_of(stored)
     chunks = np.argwhere(np.ones(grid.shape, np.bool_))
     if _is_same(null, stored.fill_value):
-        # What was never written is empty already.
+        # Unwritten chunks are empty already.
         node = session.state.view.get_node(f"/{array.path}")
         found = list(session.state.view.coordinates(node))
         chunks = np.concatenate([each.astype(np.int64) for each in found]) if found else chunks[:0]
@@ -567,7 +566,7 @@ def _clear_array(
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    """Whether two values are one; NaN is like itself."""
+    """Return True if two values are equal; NaN equals itself."""
     return bool(one == other or (one != one and other != other))
 
 

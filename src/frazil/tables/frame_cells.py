@@ -1,4 +1,4 @@
-"""Rows as cells of arrays: where they go, each cell once, a chunk at a time."""
+"""Rows as cells of arrays: locate them, resolve duplicates, write one chunk at a time."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,20 +22,20 @@ _SHOWN = 3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cells:
-    """Values of some cells of an array, as they are stored."""
+    """Values of some cells of an array, as stored."""
 
     name: str
     numbers: NDArray[np.int64]
-    """The places of the cells in the order of C, each once, rising."""
+    """Flat indices of the cells in C order, distinct and increasing."""
     raw: NDArray[Any]
 
 
 Places = Mapping[str, NDArray[np.int64]]
-"""The places of rows along each dimension."""
+"""Positions of rows along each dimension."""
 
 
 def locate_rows(target: Target, table: pa.Table) -> Places:
-    """Where rows go; raises InvalidInputError for coordinates that are not there."""
+    """Return the positions of rows; raises InvalidInputError for unknown coordinates."""
     return {
         dim: axis.locate(check_coordinates(dim, table[dim], axis.type))
         for dim, axis in target.axes.items()
@@ -45,9 +45,9 @@ def locate_rows(target: Target, table: pa.Table) -> Places:
 def gather(
     target: Target, table: pa.Table, places: Places, duplicates: Duplicates, names: Sequence[str]
 ) -> list[Cells]:
-    """The cells that rows give to arrays; raises InvalidInputError for values that can't be stored.
+    """Return the cells that rows set; raises InvalidInputError for values that can't be stored.
 
-    An array that lacks some dimensions has one value for many rows, and these must agree.
+    An array that lacks some dimensions has one value for many rows, which must agree.
     """
     found = []
     for name in names:
@@ -112,7 +112,7 @@ def _round_mean(name: str, value: pa.ChunkedArray, type: pa.DataType) -> pa.Chun
 
 
 def agree(target: Target, cells: Cells) -> Cells:
-    """The same with each cell once; raises InvalidInputError where its values differ."""
+    """Deduplicate cells; raises InvalidInputError if the values of one cell differ."""
     order = np.argsort(cells.numbers, kind="stable")
     numbers, raw = cells.numbers[order], cells.raw[order]
     is_first = np.append(True, numbers[1:] != numbers[:-1])[: len(numbers)]
@@ -131,7 +131,7 @@ def agree(target: Target, cells: Cells) -> Cells:
 
 
 def join_cells(target: Target, parts: Sequence[Cells]) -> Cells:
-    """Cells of one array that several have found; raises InvalidInputError where they differ."""
+    """Merge the cells of one array from several tasks; raises InvalidInputError if they differ."""
     numbers = np.concatenate([part.numbers for part in parts])
     return agree(target, Cells(parts[0].name, numbers, np.concatenate([p.raw for p in parts])))
 
@@ -146,7 +146,7 @@ def _repeated(target: Target, name: str, numbers: NDArray[np.int64]) -> InvalidI
 
 
 def _tell(target: Target, stored: Stored, numbers: NDArray[np.int64]) -> str:
-    """Cells by their coordinates."""
+    """Describe cells by their coordinates."""
     told = []
     for place in zip(*np.unravel_index(numbers, stored.shape), strict=True):
         parts = []
@@ -163,7 +163,7 @@ def _tell(target: Target, stored: Stored, numbers: NDArray[np.int64]) -> str:
 
 
 def write_cells(session: Session, target: Target, cells: Cells) -> None:
-    """Set cells of an array, whole chunks at once; what else they have is kept."""
+    """Write cells of an array, one chunk at a time, keeping the other cells of each chunk."""
     if not len(cells.numbers):
         return
     stored, grid = target.variables[cells.name], target.grids[cells.name]
@@ -184,7 +184,7 @@ def write_cells(session: Session, target: Target, cells: Cells) -> None:
 def split_by_chunk(
     stored: Stored, grid: Grid, numbers: NDArray[np.int64]
 ) -> Iterator[tuple[Region, tuple[NDArray[np.int64], ...], NDArray[np.int64]]]:
-    """Cells by chunk: the chunk's region, their places in it, and which of the cells they are."""
+    """Yield per chunk its region, the positions of cells in it, and their indices."""
     places = np.unravel_index(numbers, stored.shape)
     in_chunk = [
         np.searchsorted(offsets, place, "right") - 1
@@ -205,7 +205,7 @@ def split_by_chunk(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sharing:
-    """Which task gets which cells."""
+    """Assignment of cells to tasks."""
 
     target: Target
     grid: Grid
@@ -213,19 +213,19 @@ class Sharing:
     tasks: int
 
     def assign(self, table: pa.Table) -> NDArray[np.int32]:
-        """The task of each row; raises InvalidInputError for coordinates that are not there."""
+        """Return the task of each row; raises InvalidInputError for unknown coordinates."""
         places = locate_rows(self.target, table)
         number = np.zeros(table.num_rows, np.int64)
         for dim, offsets, count in zip(
             self.grid.dims, self.grid.offsets, self.grid.shape, strict=True
         ):
             number = number * count + np.searchsorted(offsets, places[dim], "right") - 1
-        # Neighbours go to one task.
+        # Neighbouring boxes go to the same task.
         return (number * self.tasks // max(prod(self.grid.shape), 1)).astype(np.int32)
 
 
 def share(target: Target, most_tasks: int) -> Sharing:
-    """A plan by which no two tasks have cells of one chunk of an array that has all dimensions."""
+    """Plan tasks so that no two write the same chunk of an array that has all dimensions."""
     grids = [grid for name, grid in target.grids.items() if target.is_whole(name)]
     offsets = [
         common_cuts(grids, dim) if grids else whole_offsets(axis.size)
@@ -237,7 +237,7 @@ def share(target: Target, most_tasks: int) -> Sharing:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a task has written, and cells of arrays that other tasks have cells of, too."""
+    """Changes written by a task, and cells of arrays that other tasks may set, too."""
 
     changes: ChangeSet
     cells: tuple[Cells, ...]
@@ -247,7 +247,7 @@ class Part:
 def write_part(
     fork: ForkSession, options: WriteOptions, target: Target, table: pa.Table
 ) -> tuple[Cells, ...]:
-    """Write the rows of a task; gives the cells of arrays that lack some dimensions."""
+    """Write the rows of a task; return the cells of arrays that lack some dimensions."""
     refuse_outside(options, target, table)
     places = locate_rows(target, table)
     whole = [name for name in target.variables if target.is_whole(name)]
@@ -265,5 +265,5 @@ def _one(
 
 
 def order_rows(table: pa.Table, column: str) -> pa.Table:
-    """Rows as they were before they were brought together, without the column that tells it."""
+    """Sort rows by a column and drop it, to restore their order from before the shuffle."""
     return table.sort_by(column).drop_columns([column])

@@ -1,4 +1,4 @@
-"""Commit rows of a frame once, whole or not at all."""
+"""Commit the rows of a frame atomically and at most once."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -40,14 +40,14 @@ _BATCH, _QUERY = "batch", "query"
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A batch of a stream; a query has one of each number, which only rises."""
+    """Batch of a stream. Batch numbers of a query only increase."""
 
     query: str
     number: int
 
 
 def find_last_batch(session: Session, query: str) -> int | None:
-    """The last batch of a query that a session sees; None before the first."""
+    """Return the last batch of a query in a session; None before the first."""
     node = session.state.view.find_node(f"/{_path(query)}")
     if node is None:
         return None
@@ -59,13 +59,13 @@ def find_last_batch(session: Session, query: str) -> int | None:
 
 
 def note_batch(session: Session, batch: Batch) -> None:
-    """Make a batch the last one of its query."""
+    """Record a batch as the last one of its query."""
     group = zarr.open_group(session.store, path=_path(batch.query), mode="a", zarr_format=3)
     group.attrs.update({_QUERY: batch.query, _BATCH: batch.number})
 
 
 def describe(batch: Batch | None, token: str | None) -> dict[str, Any]:
-    """What the metadata of a commit says."""
+    """Return the commit metadata that identifies a batch and a token."""
     told: dict[str, Any] = {}
     if token is not None:
         told[TOKEN] = token
@@ -75,7 +75,7 @@ def describe(batch: Batch | None, token: str | None) -> dict[str, Any]:
 
 
 def find_commit(repository: Repository, token: str, *, branch: str = "main") -> str | None:
-    """The snapshot that was committed with a token; None if none was, or if it has expired."""
+    """Return the snapshot committed with a token; None if there is none or it has expired."""
     for info in repository.ancestry(branch=branch):
         if info.metadata.get(TOKEN) == token:
             return info.id
@@ -83,7 +83,7 @@ def find_commit(repository: Repository, token: str, *, branch: str = "main") -> 
 
 
 def find_batch(repository: Repository, batch: Batch, *, branch: str = "main") -> str | None:
-    """The snapshot of a batch; None if there is none, or if it has expired."""
+    """Return the snapshot of a batch; None if there is none or it has expired."""
     wanted = {_QUERY: batch.query, _BATCH: batch.number}
     for info in repository.ancestry(branch=branch):
         if info.metadata.get(STREAM) == wanted:
@@ -100,8 +100,8 @@ _PASSES = 100
 Result = TypeVar("Result")
 
 
-class Done(Exception):  # noqa: N818 (it is none)
-    """What was to be written is there already."""
+class Done(Exception):  # noqa: N818 (not an error)
+    """Signal that the rows were committed before."""
 
     def __init__(self, snapshot_id: str | None) -> None:
         super().__init__(snapshot_id)
@@ -109,7 +109,7 @@ class Done(Exception):  # noqa: N818 (it is none)
 
 
 def open_attempt(repository: Repository, options: WriteOptions, batch: Batch | None) -> Session:
-    """A session at the tip; raises Done if it has these rows."""
+    """Open a session at the branch tip; raises Done if it already has these rows."""
     session = repository.writable_session(options.branch)
     if batch is not None:
         last = find_last_batch(session, batch.query)
@@ -123,7 +123,7 @@ def open_attempt(repository: Repository, options: WriteOptions, batch: Batch | N
 
 
 def prepare(session: Session, options: WriteOptions, schema: pa.Schema, facts: Facts) -> Target:
-    """Make room for rows, and empty what they replace."""
+    """Create or resize the arrays for some rows, and clear the cells they replace."""
     target = make_room(session, options, schema, facts)
     if options.mode == "overwrite":
         clear(session, options, target)
@@ -145,7 +145,7 @@ def finish(
     batch: Batch | None,
     metadata: dict[str, Any] | None = None,
 ) -> str:
-    """Commit; raises ConflictError where the coordinates or these cells have changed meanwhile."""
+    """Commit, rebasing if needed; raises ConflictError if coordinates or these cells changed."""
     if batch is not None:
         note_batch(session, batch)
     told = {**options.metadata, **(metadata or {}), **describe(batch, options.commit_token)}
@@ -170,7 +170,7 @@ def _refuse_changed(
 
 
 def retrying(attempt: Callable[[], Result]) -> Result:
-    """What an attempt gives, made again where others were first."""
+    """Call a function, again after each ConflictError, up to `TRIES` times."""
     for number in range(TRIES):
         try:
             return attempt()
@@ -186,10 +186,29 @@ def commit_rows(
     table: pa.Table,
     batch: Batch | None = None,
 ) -> str | None:
-    """Write rows as one commit; gives its snapshot, also if it was there already.
+    """Write rows as one commit.
 
-    None where there was nothing to write, or where the commit was there and has expired. Raises
-    InvalidInputError for rows that can't be written, and then nothing is.
+    Parameters
+    ----------
+    repository
+        Repository to write to.
+    options
+        Branch, group, mode and other write options.
+    table
+        Rows to write.
+    batch
+        Batch of a stream that the rows belong to. A batch is committed at most once.
+
+    Returns
+    -------
+    str or None
+        Id of the snapshot, also if the rows were committed before. None if there was nothing to write,
+        or if the earlier commit has expired.
+
+    Raises
+    ------
+    InvalidInputError
+        If the rows can't be written; then nothing is.
     """
     if not table.num_rows and options.mode == "append":
         return None
@@ -213,19 +232,19 @@ def _name(batch: Batch | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """A repository, and how rows are written to it; it is sent to tasks."""
+    """Repository and write options; sent to tasks."""
 
     repository: Repository
     options: WriteOptions
 
     @property
     def assets(self) -> Assets:
-        """The files of the repository."""
+        """Return the assets of the repository."""
         return self.repository.readonly_session(self.options.branch).state.assets
 
 
 def open_destination(options: Options, *, overwrite: bool) -> Destination:
-    """What the options of a writer of the data source name."""
+    """Open the destination named by the options of a data source writer."""
     if options.repo is None:
         raise InvalidInputError(NO_REPOSITORY)
     repository, ref = open_place(options.repo)
@@ -236,7 +255,7 @@ def open_destination(options: Options, *, overwrite: bool) -> Destination:
 
 
 def open_place(repo: AnyRepository) -> tuple[Repository, Ref | None]:
-    """A repository, and the version that its URL names."""
+    """Return a repository and the version that its URL names."""
     if isinstance(repo, Repository):
         return repo, None
     url = parse_location(repo)
@@ -244,7 +263,7 @@ def open_place(repo: AnyRepository) -> tuple[Repository, Ref | None]:
 
 
 def check_columns(destination: Destination, schema: pa.Schema) -> None:
-    """Raise InvalidInputError for columns that can't be written, before any row is looked at."""
+    """Raise InvalidInputError for columns that can't be written, before any row is read."""
     session = destination.repository.readonly_session(destination.options.branch)
     find_dims(session, destination.options, schema.names)
 
@@ -255,7 +274,7 @@ _OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")
 
 @dataclass(frozen=True, slots=True)
 class Spool:
-    """The rows of a task."""
+    """Rows of a task, in the message or as a chunk in storage."""
 
     rows: int
     data: bytes | None
@@ -264,7 +283,7 @@ class Spool:
 
 
 def spool(assets: Assets, batches: Iterable[pa.RecordBatch]) -> Spool:
-    """Put rows aside."""
+    """Serialize rows; large ones are stored as a chunk."""
     kept = list(batches)
     rows = sum(batch.num_rows for batch in kept)
     if not rows:
@@ -282,7 +301,7 @@ def spool(assets: Assets, batches: Iterable[pa.RecordBatch]) -> Spool:
 
 
 def unspool(assets: Assets, spools: Sequence[Spool], schema: pa.Schema) -> pa.Table:
-    """All rows, in the order of the tasks; the schema is that of none."""
+    """Return all rows in the order of the tasks; `schema` is used if there are none."""
     tables = [_load(assets, each) for each in spools if each.rows]
     return pa.concat_tables(tables) if tables else schema.empty_table()
 

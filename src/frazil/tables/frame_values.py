@@ -1,4 +1,4 @@
-"""Options of writing frames, and columns as values of arrays."""
+"""Write options of frames, and encoding of columns as array values."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -31,33 +31,33 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stored:
-    """An array, and how its values are kept."""
+    """Array and the encoding of its values."""
 
     name: str
     dims: tuple[str, ...]
     shape: tuple[int, ...]
     type: pa.DataType
-    """Of the column that it is read as."""
+    """Type of the column it is read as."""
     decoded: np.dtype[Any]
     raw: np.dtype[Any]
     encoding: Mapping[str, Any]
     fill_value: Any
-    """What unwritten cells have."""
+    """Value of unwritten cells."""
 
     @property
     def cf(self) -> dict[str, Any]:
-        """The part of the encoding that is about values."""
+        """Return the CF attributes of the encoding that affect values."""
         return {key: self.encoding[key] for key in _CF if self.encoding.get(key) is not None}
 
 
 def show(values: pa.Array | pa.ChunkedArray) -> str:
-    """Some values for a message."""
+    """Format the first values for a message."""
     shown = ", ".join(str(each) for each in values[:_SHOWN].to_pylist())
     return shown if len(values) <= _SHOWN else f"{shown} and {len(values) - _SHOWN} more"
 
 
 def cast_column(name: str, column: pa.Array | pa.ChunkedArray, type: pa.DataType) -> pa.Array:
-    """A column of rows, of the type that the array is read as; raises InvalidInputError."""
+    """Cast a column of rows to the type the array is read as; raises InvalidInputError."""
     given = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if isinstance(given, pa.ChunkedArray):
         given = pa.concat_arrays(given.chunks)
@@ -82,13 +82,13 @@ def _refuse_overflow(name: str, given: pa.Array, found: pa.Array) -> pa.Array:
         raise InvalidInputError(
             f"{show(given.filter(lost))} of the column {name} is too large for {found.type}"
         )
-    # Two zeros are one number, and NaN is read as null.
+    # Negative zero becomes zero, and NaN becomes null.
     positive = pc.add(found, pa.scalar(0.0, found.type))
     return pc.if_else(pc.is_nan(positive), pa.scalar(None, found.type), positive)
 
 
 def to_values(column: pa.Array) -> Values:
-    """An Arrow column of a type that columns have, as `frazil.tables.columns` keeps its values."""
+    """Convert an Arrow column to `Values`."""
     type = column.type
     missing = np.asarray(column.is_null()) if column.null_count else None
     if pa.types.is_struct(type):
@@ -107,7 +107,7 @@ def to_values(column: pa.Array) -> Values:
 
 
 def encode(stored: Stored, column: pa.Array) -> NDArray[Any]:
-    """The values of a column as the array keeps them; raises InvalidInputError."""
+    """Encode the values of a column as the array stores them; raises InvalidInputError."""
     values = to_values(column)
     decoded = _decoded(stored, values)
     if stored.decoded.kind in "OTUSV":
@@ -142,7 +142,7 @@ def _refuse_unless(is_kept: NDArray[np.bool_], stored: Stored, column: pa.Array)
 
 
 def null_of(stored: Stored) -> Any:
-    """What a cell without a value is stored as; the fill value where the array has no null."""
+    """Return the stored value of a null cell; the fill value if the array can't store nulls."""
     if not _has_null(stored):
         return stored.fill_value
     return encode(stored, pa.nulls(1, stored.type))[0]
@@ -160,7 +160,7 @@ def _attributes(stored: Stored) -> dict[str, Any]:
 
 
 def _decoded(stored: Stored, values: Values) -> NDArray[Any]:
-    """Values as Xarray has them, with its marks for missing ones."""
+    """Return values as Xarray represents them, with its markers for missing ones."""
     kind = stored.decoded.kind
     if values.missing is not None and not _has_null(stored):
         raise InvalidInputError(
@@ -203,30 +203,30 @@ def _is_same(stored: Stored, given: NDArray[Any], again: NDArray[Any]) -> NDArra
 
 Mode = Literal["append", "overwrite"]
 Duplicates = Literal["error", "first", "last", "sum", "mean", "min", "max"]
-"""What becomes of several rows for one cell; nulls count for `error`, `first` and `last` only."""
+"""Policy for several rows of one cell. Nulls count only for `error`, `first` and `last`."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """What was said about the writing of rows."""
+    """Options of writing rows."""
 
     group: str = "/"
     branch: str = "main"
     mode: Mode = "append"
-    """`append` sets the cells that are given; `overwrite` empties others."""
+    """`append` sets the given cells; `overwrite` also clears others."""
     replace_where: str | None = None
-    """Which cells `overwrite` empties, by their coordinates; None is all of them."""
+    """Predicate on coordinates that selects the cells `overwrite` clears; None means all."""
     dims: tuple[str, ...] | None = None
-    """The dimensions of arrays that are not there yet."""
+    """Dimensions of new arrays."""
     append_dim: str | None = None
-    """The dimension that may grow."""
+    """Dimension along which arrays may grow."""
     chunks: Mapping[str, int] = field(default_factory=dict)
-    """Lengths of the chunks of arrays that are made, by dimension."""
+    """Chunk lengths of new arrays, by dimension."""
     duplicates: Duplicates = "error"
     time_zone: str = "UTC"
-    """Of times in `replace_where` that name none."""
+    """Time zone of times in `replace_where` without one."""
     commit_token: str | None = None
-    """What the commit is found by; a second commit with it does nothing."""
+    """Idempotency key of the commit; a second commit with it is skipped."""
     message: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
@@ -241,7 +241,30 @@ def make_write_options(
     replace_where: str | None = None,
     **more: Any,
 ) -> WriteOptions:
-    """Options that go together; raises InvalidInputError."""
+    """Validate write options.
+
+    Parameters
+    ----------
+    mode
+        `append` sets the given cells; `overwrite` also clears others.
+    duplicates
+        Policy for several rows of one cell: `error`, `first`, `last`, `sum`, `mean`, `min` or `max`.
+    dims
+        Dimensions of new arrays.
+    chunks
+        Chunk lengths of new arrays, by dimension.
+    group
+        Path of the group.
+    replace_where
+        Predicate on coordinates that selects the cells `overwrite` clears.
+    **more
+        Other fields of `WriteOptions`.
+
+    Raises
+    ------
+    InvalidInputError
+        If an option is unknown or invalid, or options contradict each other.
+    """
     refuse_unknown(more, [each.name for each in fields(WriteOptions)], "a writer")
     if mode not in get_args(Mode):
         raise InvalidInputError(f"mode={mode!r}: rows can be written with append or overwrite")
@@ -264,7 +287,7 @@ def make_write_options(
 
 
 def read_write_options(options: Options, *, overwrite: bool, ref: Ref | None) -> WriteOptions:
-    """The options of a writer of the data source; `ref` is what its URL names."""
+    """Parse the options of a data source writer; `ref` is the version that its URL names."""
     more = options.more
     dims = more.get("dims")
     return make_write_options(
@@ -283,7 +306,7 @@ def read_write_options(options: Options, *, overwrite: bool, ref: Ref | None) ->
 
 
 def find_branch(ref: Ref | None) -> str:
-    """The branch that a version names; raises InvalidInputError for any that can't be written to."""
+    """Return the branch of a ref; raises InvalidInputError if it is not writable."""
     match ref:
         case None:
             return "main"
@@ -293,7 +316,7 @@ def find_branch(ref: Ref | None) -> str:
 
 
 def _read_chunks(text: str) -> dict[str, int]:
-    """Lengths such as `time=24, lat=90`."""
+    """Parse chunk lengths such as `time=24, lat=90`."""
     found = {}
     for part in split_names(text):
         name, _, length = part.partition("=")
