@@ -1,1 +1,1 @@
-"""How a branch moves: one commit protocol a generation, behind one interface."""
+"""Commit protocols: move branches safely, one protocol per format generation, one interface."""

@@ -35,15 +35,15 @@ _logger = logging.getLogger("frazil.protocols.assets")
 
 @dataclass(frozen=True, slots=True)
 class SizeWarning:
-    """Logged once, for a value that takes more than a part of the whole cache."""
+    """Warning logged once for a value that exceeds a given fraction of the cache capacity."""
 
     part: float
     text: str
-    """With the places `weight` and `capacity`."""
+    """Format string with the fields `weight` and `capacity`."""
 
 
 class WeightedCache(Generic[K, V]):
-    """The values used last, as many as their weights allow."""
+    """Thread-safe LRU cache, bounded by the total weight of its values."""
 
     def __init__(
         self, capacity: int, weigh: Callable[[V], int], warning: SizeWarning | None = None
@@ -58,11 +58,11 @@ class WeightedCache(Generic[K, V]):
 
     @property
     def weight(self) -> int:
-        """Of all the values held."""
+        """Total weight of the cached values."""
         return self._weight
 
     def find(self, key: K) -> V | None:
-        """A value, if it is held."""
+        """Return a cached value, or None."""
         with self._lock:
             found = self._values.get(key)
             if found is None:
@@ -71,7 +71,7 @@ class WeightedCache(Generic[K, V]):
             return found[0]
 
     def get(self, key: K, load: Callable[[], V]) -> V:
-        """A value, loaded if it is not held; a load that fails is tried again by the next caller."""
+        """Return a value and load it on a miss; after a failed load the next caller tries again."""
         found = self.find(key)
         if found is not None:
             return found
@@ -90,7 +90,7 @@ class WeightedCache(Generic[K, V]):
             return value
 
     def put(self, key: K, value: V) -> None:
-        """Hold a value; one that outweighs the whole cache is not held."""
+        """Cache a value, unless it is heavier than the capacity of the cache."""
         weight = self._weigh(value)
         self.warn_if_large(value)
         with self._lock:
@@ -105,39 +105,39 @@ class WeightedCache(Generic[K, V]):
                 self._weight -= dropped
 
     def warn_if_large(self, value: V) -> None:
-        """Log the warning once, for a value that the cache is small for."""
+        """Log the size warning, once, if a value takes too large a fraction of the cache."""
         warning = self._warning
         if warning is None:
             return
-        weight = self._weigh(value) - 1  # one is for the value itself, however empty
+        weight = self._weigh(value) - 1  # weights count the value itself as one
         if weight > self._capacity * warning.part:
             self._warning = None
             _logger.warning(warning.text.format(weight=weight, capacity=self._capacity))
 
     def drop(self, key: K) -> None:
-        """Forget a value."""
+        """Remove a value from the cache."""
         with self._lock:
             _, weight = self._values.pop(key, (None, 0))
             self._weight -= weight
 
 
 def new_snapshot_id(dialect: Dialect) -> SnapshotId:
-    """An id that no snapshot has."""
+    """Return a new random snapshot id."""
     return SnapshotId(os.urandom(_size(dialect)))
 
 
 def new_manifest_id(dialect: Dialect) -> ManifestId:
-    """An id that no manifest has."""
+    """Return a new random manifest id."""
     return ManifestId(os.urandom(_size(dialect)))
 
 
 def new_chunk_id(dialect: Dialect) -> ChunkId:
-    """An id that no chunk has."""
+    """Return a new random chunk id."""
     return ChunkId(os.urandom(_size(dialect)))
 
 
 def new_node_id() -> NodeId:
-    """An id that no node has, in the generations that don't number their nodes."""
+    """Return a new random node id, for the generations that don't number their nodes."""
     return NodeId(os.urandom(8))
 
 
@@ -147,42 +147,42 @@ def _size(dialect: Dialect) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Folders, and the ending of metadata files."""
+    """Folder names of a repository, and the file name extensions of its metadata files."""
 
     snapshots: str
     manifests: str
     chunks: str
     transactions: str | None
-    """None in the generations that keep no transaction logs."""
+    """None in the generations without transaction logs."""
     ending: str = ""
     other_endings: tuple[str, ...] = ()
-    """What readers accept besides."""
+    """Further extensions that readers accept."""
 
     @classmethod
     def of(cls, dialect: Dialect) -> "Layout":
-        """The layout that goes with a dialect."""
+        """Return the layout of a dialect."""
         if dialect is Dialect.DRAFT:
             return _DRAFT
         return _FIRST_ALPHA if dialect is Dialect.ALPHA_A else _FOLDERS
 
     def snapshot_key(self, id: SnapshotId) -> str:
-        """The file of a snapshot."""
+        """Return the key of a snapshot file."""
         return f"{self.snapshots}/{id}{self.ending}"
 
     def manifest_key(self, id: ManifestId) -> str:
-        """The file of a manifest."""
+        """Return the key of a manifest file."""
         return f"{self.manifests}/{id}{self.ending}"
 
     def chunk_key(self, id: ChunkId) -> str:
-        """The file of a chunk."""
+        """Return the key of a chunk file."""
         return f"{self.chunks}/{id}"
 
     def find_transaction_log_key(self, id: SnapshotId) -> str | None:
-        """The file of a snapshot's transaction log, where there are such files."""
+        """Return the key of a snapshot's transaction log, or None if the layout has no logs."""
         return None if self.transactions is None else f"{self.transactions}/{id}"
 
     def spellings(self, key: str) -> tuple[str, ...]:
-        """All the keys under which a metadata file may be found, the usual one first."""
+        """Return all keys that a metadata file may have, the default one first."""
         stem = key.removesuffix(self.ending)
         return (key, *(stem + ending for ending in self.other_endings))
 
@@ -195,7 +195,7 @@ T = TypeVar("T")
 
 _WITHOUT_SIZES = frozenset({Dialect.DRAFT, Dialect.ALPHA_A, Dialect.ALPHA_B, Dialect.ALPHA_C})
 _WITHOUT_COUNTS = _WITHOUT_SIZES | {Dialect.ALPHA_D, Dialect.ALPHA_E, Dialect.ALPHA_F}
-"""What snapshots of the older generations do not record of a manifest file."""
+"""Dialects whose snapshots don't record the number of references in a manifest file."""
 
 
 _LARGE_SNAPSHOT = SizeWarning(
@@ -212,7 +212,7 @@ _LARGE_MANIFEST = SizeWarning(
 
 @dataclass(frozen=True, slots=True)
 class AssetOptions:
-    """How files are written and how much of what was read is held in memory."""
+    """Encoding options, cache capacities and storage classes of a repository's files."""
 
     encoding: EncodingOptions = field(default_factory=EncodingOptions)
     num_snapshot_nodes: int = 500_000
@@ -224,7 +224,11 @@ class AssetOptions:
 
 
 class Assets:
-    """The files of one repository, in one dialect."""
+    """Reader and writer of the files of one repository, in one dialect.
+
+    Snapshots, manifests, transaction logs and chunks are cached as the options allow. Pickling keeps
+    storage, dialect and options, but not the caches.
+    """
 
     def __init__(
         self, storage: Storage, dialect: Dialect, options: AssetOptions | None = None
@@ -262,15 +266,15 @@ class Assets:
     # Reading
 
     def read_snapshot(self, id: SnapshotId) -> Snapshot:
-        """A snapshot; raises ObjectNotFoundError where there is no such file."""
+        """Read a snapshot; raises ObjectNotFoundError if the file does not exist."""
         return self.read_snapshot_file(id).value
 
     def read_snapshot_file(self, id: SnapshotId) -> Decoded[Snapshot]:
-        """A snapshot with its dialect and header."""
+        """Read a snapshot with its dialect and header."""
         return self._snapshots.get(id, lambda: self._load_snapshot(id))
 
     def read_snapshot_file_anew(self, id: SnapshotId) -> Decoded[Snapshot]:
-        """The same as it is now: before V2 an expiry rewrites snapshots where they are."""
+        """Read a snapshot past the cache: before V2, expiry rewrites snapshots in place."""
         self._snapshots.drop(id)
         decoded = self._load_snapshot(id)
         self._snapshots.put(id, decoded)
@@ -280,29 +284,29 @@ class Assets:
         decoded = self._read(self.layout.snapshot_key(id), decode_snapshot)
         if decoded.value.id == id:
             return decoded
-        # The first alphas and the draft keep the first snapshot under a name of its own.
+        # The first alphas and the draft name the file of the first snapshot differently from its id.
         return replace(decoded, value=replace(decoded.value, id=id))
 
     def read_used_manifests(self, id: SnapshotId) -> Sequence[ManifestFileInfo]:
-        """The manifests of a snapshot, of which nothing else is decoded, and nothing held."""
+        """Return the manifests of a snapshot; decodes nothing else and caches nothing."""
         return self._read(self.layout.snapshot_key(id), decode_used_manifests)
 
     def read_manifest(self, id: ManifestId) -> Manifest:
-        """A manifest; its references stay encoded until they are asked for."""
+        """Read a manifest; its references are decoded lazily."""
         return self.read_manifest_file(id).value
 
     def read_manifest_file(self, id: ManifestId) -> Decoded[Manifest]:
-        """A manifest with its dialect and header."""
+        """Read a manifest with its dialect and header."""
         return self._manifests.get(
             id, lambda: self._read(self.layout.manifest_key(id), decode_manifest)
         )
 
     def read_manifest_data(self, id: ManifestId) -> bytes:
-        """A manifest's file as it is, for those who want to know how it was written."""
+        """Read the raw bytes of a manifest file."""
         return bytes(self._get(self.layout.manifest_key(id)))
 
     def read_manifests_data(self, ids: Sequence[ManifestId]) -> list[bytes]:
-        """The same of many manifests, requested at once."""
+        """Read the raw bytes of many manifest files with concurrent requests."""
         keys = list(map(self.layout.manifest_key, ids))
         try:
             return list(map(bytes, self.storage.get_many([(key, None) for key in keys])))
@@ -310,20 +314,20 @@ class Assets:
             return [bytes(self._get(key)) for key in keys]
 
     def decode_manifest(self, id: ManifestId, data: bytes) -> Manifest:
-        """A manifest from its file."""
+        """Decode a manifest from the bytes of its file."""
         return self._decode(self.layout.manifest_key(id), data, decode_manifest).value
 
     def find_cached_manifest(self, id: ManifestId) -> Manifest | None:
-        """A manifest, if it needs no request."""
+        """Return a manifest if it is cached, else None."""
         found = self._manifests.find(id)
         return None if found is None else found.value
 
     def read_transaction_log(self, id: SnapshotId) -> TransactionLog:
-        """What a commit changed; raises ObjectNotFoundError where no log was kept."""
+        """Read the transaction log of a commit; raises ObjectNotFoundError if there is none."""
         return self.read_transaction_log_file(id).value
 
     def read_transaction_log_file(self, id: SnapshotId) -> Decoded[TransactionLog]:
-        """The same with its dialect and header."""
+        """Read a transaction log with its dialect and header."""
         key = self.layout.find_transaction_log_key(id)
         if key is None:
             raise ObjectNotFoundError(f"{self.dialect.value} repositories keep no transaction logs")
@@ -332,7 +336,7 @@ class Assets:
         )
 
     def read_chunk(self, id: ChunkId, start: int, end: int) -> Buffer:
-        """Bytes of a chunk file; raises ObjectRangeError where it has not all of them."""
+        """Read a byte range of a chunk file; raises ObjectRangeError if the file is too short."""
         range = ByteRange(start, end)
         if not self.options.num_bytes_chunks:
             return self.storage.get(self.layout.chunk_key(id), range)
@@ -341,7 +345,7 @@ class Assets:
         )
 
     async def read_chunk_async(self, id: ChunkId, start: int, end: int) -> Buffer:
-        """`read_chunk` for an event loop."""
+        """Read a byte range of a chunk file, asynchronously."""
         found = self._chunks.find((id, start, end)) if self.options.num_bytes_chunks else None
         if found is None:
             found = await self.storage.get_async(self.layout.chunk_key(id), ByteRange(start, end))
@@ -357,7 +361,7 @@ class Assets:
             return decode(data)
         except FormatError as error:
             named = FormatError(f"{key}: {error.message}", kind=error.kind)
-            # The official reports name the steps; programs look for them.
+            # Official error reports name these steps, and programs search for them.
             folder = (
                 key.partition("/")[0].removesuffix("s").replace("transaction", "transaction_log")
             )
@@ -385,7 +389,7 @@ class Assets:
         self._snapshots.warn_if_large(Decoded(snapshot, self.dialect))
 
     def write_manifest(self, manifest: Manifest, id: ManifestId) -> ManifestFileInfo:
-        """Write a manifest's file; gives what a snapshot records of it."""
+        """Write a manifest file and return the entry that a snapshot records for it."""
         data = encode_manifest(manifest, self.dialect, self.options.encoding)
         self.storage.put(self.layout.manifest_key(id), data, self.describe("manifest"))
         self._manifests.put(id, Decoded(manifest, self.dialect))
@@ -396,31 +400,31 @@ class Assets:
         )
 
     def write_transaction_log(self, log: TransactionLog) -> None:
-        """Write the log of a snapshot; nothing in the generations that keep none."""
+        """Write the transaction log of a snapshot; a no-op in the generations without logs."""
         key = self.layout.find_transaction_log_key(log.id)
         if key is not None:
             data = encode_transaction_log(log, self.dialect, self.options.encoding)
             self.storage.put(key, data, self.describe("transaction-log"))
 
     def write_chunk(self, data: Buffer) -> ChunkId:
-        """Write the bytes of a chunk under a new id."""
+        """Write the bytes of a chunk and return its new id."""
         id = new_chunk_id(self.dialect)
         self.storage.put(self.layout.chunk_key(id), data, self._chunk_options)
         return id
 
     async def write_chunk_async(self, data: Buffer) -> ChunkId:
-        """`write_chunk` for an event loop."""
+        """Write the bytes of a chunk asynchronously and return its new id."""
         id = new_chunk_id(self.dialect)
         await self.storage.put_async(self.layout.chunk_key(id), data, self._chunk_options)
         return id
 
     def drop_snapshots(self, ids: Iterable[SnapshotId]) -> None:
-        """Forget snapshots whose files are rewritten or gone."""
+        """Remove snapshots from the cache whose files were rewritten or deleted."""
         for id in ids:
             self._snapshots.drop(id)
 
     def describe(self, file_type: str) -> PutOptions:
-        """What an object store shows people about a metadata file; nothing reads it."""
+        """Return the object metadata of a metadata file; informational, nothing reads it."""
         encoding = self.options.encoding
         version = "2" if self.dialect is Dialect.V2 else "1"
         return PutOptions(

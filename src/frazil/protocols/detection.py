@@ -37,18 +37,18 @@ _AGES = list(Dialect)
 """Dialects, oldest first."""
 
 _LOOKALIKES = frozenset((Dialect.ALPHA_A, Dialect.ALPHA_B))
-"""What snapshots of newer dialects can look like, too."""
+"""Dialects that can't be told from newer ones by their snapshots alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
     dialect: Dialect
     open: Callable[[Assets], CommitProtocol]
-    """By the files of branches: unreleased builds wrote V1's files beside an alpha's branches."""
+    """Chosen by the branch files: unreleased builds wrote V1 files next to the branches of an alpha."""
 
 
 def detect_dialect(storage: Storage) -> Dialect | None:
-    """The dialect of the repository in a storage, if there is a repository."""
+    """Return the dialect of the repository in a storage, or None if there is no repository."""
     if find_object(storage, REPO) is not None:
         return Dialect.V2
     found = _find_older(storage)
@@ -58,9 +58,23 @@ def detect_dialect(storage: Storage) -> Dialect | None:
 def open_protocol(
     storage: Storage, asset_options: AssetOptions | None = None, policy: UpdatePolicy | None = None
 ) -> CommitProtocol:
-    """The protocol of the repository in a storage; raises RepositoryNotFoundError.
+    """Open the repository in a storage and return its commit protocol.
 
-    A V2 repository takes one request, a V1 repository two.
+    Opening a V2 repository takes one request, a V1 repository two.
+
+    Parameters
+    ----------
+    storage
+        The storage of the repository.
+    asset_options
+        Encoding options and cache capacities.
+    policy
+        Retries and ops log page size of V2 updates.
+
+    Raises
+    ------
+    RepositoryNotFoundError
+        If there is no repository.
     """
     newest = V2Protocol(Assets(storage, Dialect.V2, asset_options), policy or UpdatePolicy())
     try:
@@ -88,14 +102,14 @@ def _find_main(storage: Storage, layout: BranchLayout) -> Tip[SequenceFile] | No
     try:
         return SequencedBranches(storage, layout, Ref).find(MAIN)
     except StorageError:
-        # What can only be read may be unable to list, and has no sequences for us then.
+        # A read-only storage may be unable to list; then we can't find any sequence.
         if storage.is_read_only:
             return None
         raise
 
 
 def _detect_alpha(storage: Storage, tip: SnapshotId) -> Dialect:
-    """The newest dialect among the files of a snapshot, as far as they tell them apart."""
+    """Return the newest dialect among the files of a snapshot, as far as they can be told apart."""
     layout = Layout.of(Dialect.ALPHA_H)
     decoded = decode_snapshot(bytes(storage.get(layout.snapshot_key(tip))))
     if not _is_ambiguous(decoded):
@@ -113,7 +127,7 @@ def _is_ambiguous(decoded: Decoded[Snapshot]) -> bool:
 def _look_further(
     storage: Storage, layout: Layout, tip: SnapshotId, snapshot: Snapshot
 ) -> Iterator[Dialect]:
-    # Only the first alphas named the first snapshot's file otherwise than the snapshot.
+    # Only the first alphas named the file of the first snapshot differently from its id.
     if snapshot.id == tip and snapshot.parent_id is None:
         yield Dialect.ALPHA_B
     log = find_object(storage, f"{layout.transactions}/{tip}")
@@ -130,7 +144,7 @@ def _manifest_dialects(storage: Storage, keys: Iterable[str]) -> Iterator[Dialec
     for key in keys:
         manifest = find_object(storage, key)
         dialect = None if manifest is None else decode_manifest(bytes(manifest)).dialect
-        # Those of V2 were left by a migration that was broken off.
+        # V2 manifests come from an interrupted migration.
         if dialect is not None and dialect is not Dialect.V2:
             yield dialect
 
@@ -148,7 +162,7 @@ _FIRST_METADATA = {
     Dialect.ALPHA_H: Metadata({"__root": True}),
     Dialect.V1: Metadata({"__icechunk": {"is_root": True}}),
 }
-"""In the older generations the first snapshot has none."""
+"""Metadata of the first snapshot; older generations have none."""
 
 
 def create_repository(
@@ -159,11 +173,31 @@ def create_repository(
     config: Mapping[str, JsonValue] | None = None,
     check_clean_root: bool = True,
 ) -> CommitProtocol:
-    """Make a repository, and give its protocol.
+    """Create a repository and return its commit protocol.
 
-    Raises InvalidInputError where the storage is a whole bucket or, if asked to look, has anything in
-    it; ConflictError where there is a repository of this generation; FormatError for a configuration
-    that the generation has no place for.
+    Parameters
+    ----------
+    storage
+        An empty storage, not the root of a bucket.
+    dialect
+        The generation to create.
+    asset_options
+        Encoding options and cache capacities.
+    policy
+        Retries and ops log page size of V2 updates.
+    config
+        A configuration to save.
+    check_clean_root
+        Whether to refuse a storage that contains any object.
+
+    Raises
+    ------
+    InvalidInputError
+        If the storage is the root of a bucket, or not empty while `check_clean_root` is true.
+    ConflictError
+        If there is a repository of this generation.
+    FormatError
+        If the generation can't save a configuration.
     """
     if storage.is_bucket_root:
         raise InvalidInputError(
@@ -198,12 +232,12 @@ def _create(protocol: FileProtocol[At], config: Mapping[str, JsonValue] | None) 
 
 
 def _write_first_snapshot(assets: Assets) -> SnapshotId:
-    """The name of the first snapshot's file."""
+    """Write the first snapshot and return the id that names its file."""
     snapshot = _first_snapshot(assets.dialect)
     if assets.dialect is not Dialect.ALPHA_A:
         assets.write_snapshot(snapshot)
         return snapshot.id
-    # The first alphas named the file otherwise than the snapshot: that is how they are recognised.
+    # The first alphas named the file differently from the snapshot id; detection relies on that.
     name = new_snapshot_id(assets.dialect)
     data = encode_snapshot(snapshot, assets.dialect, assets.options.encoding)
     assets.storage.put(assets.layout.snapshot_key(name), data, assets.describe("snapshot"))

@@ -1,4 +1,4 @@
-"""History that a new snapshot records, in each generation."""
+"""History recorded in snapshots, in the generations before V2."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -15,16 +15,16 @@ from frazil.protocols.ref_files import describe_snapshot, read_snapshot_anew
 
 _WITHOUT_HISTORY = frozenset((Dialect.ALPHA_H, Dialect.V1, Dialect.V2))
 LONGEST_TEXT = 2**16 - 1
-"""As many ancestors as the count of them can count; older ones are in the text of the last."""
+"""Maximum number of recorded ancestors (a 16-bit count); the last one's file records older ones."""
 
 
 def has_history(dialect: Dialect) -> bool:
-    """Whether snapshots hold the text of their history."""
+    """Return whether the snapshots of a dialect record their history."""
     return dialect not in _WITHOUT_HISTORY
 
 
 def next_history(parent: Snapshot, dialect: Dialect, started_at: Nanoseconds) -> History | None:
-    """The history of a snapshot that follows `parent`; None where snapshots hold none."""
+    """Return the history of a child of `parent`, or None if the dialect records none."""
     if not has_history(dialect):
         return None
     entries = (HistoryEntry(parent.id, parent.flushed_at, parent.message), *_ancestors(parent))
@@ -34,12 +34,12 @@ def next_history(parent: Snapshot, dialect: Dialect, started_at: Nanoseconds) ->
 
 
 def first_history(dialect: Dialect, started_at: Nanoseconds) -> History | None:
-    """The history of a repository's first snapshot; None where snapshots hold none."""
+    """Return the history of a repository's first snapshot, or None if the dialect records none."""
     return History(0, 0, (), started_at) if has_history(dialect) else None
 
 
 def snapshot_parent_id(parent: Snapshot, dialect: Dialect) -> SnapshotId | None:
-    """The parent that a snapshot's own file names; in V2 only the repo info knows it."""
+    """Return the parent id to store in a snapshot file; None in V2, where only the repo info has it."""
     return None if dialect is Dialect.V2 else parent.id
 
 
@@ -50,9 +50,9 @@ def _ancestors(parent: Snapshot) -> tuple[HistoryEntry, ...]:
 def continue_history(
     assets: Assets, parent_id: SnapshotId, started_at: Nanoseconds
 ) -> History | None:
-    """The history of a snapshot that follows another, by what that one's file tells now.
+    """Return the history of a child of a snapshot, from the current file of that snapshot.
 
-    None where snapshots hold none. Raises SnapshotNotFoundError.
+    None if the dialect records no history. Raises SnapshotNotFoundError.
     """
     if not has_history(assets.dialect):
         return None
@@ -60,22 +60,22 @@ def continue_history(
 
 
 class RecordedHistory:
-    """The history of one repository, by the text in its snapshots."""
+    """History of one repository, as its snapshots record it."""
 
     def __init__(self, assets: Assets, find_first: Callable[[], SnapshotId | None]) -> None:
         self._assets = assets
         self._find_first = find_first
-        """The name of the first snapshot's file, if it is known."""
+        """Returns the id that names the first snapshot's file, or None if unknown."""
 
     def describe(self, snapshot: Snapshot, history: History) -> SnapshotInfo:
-        """A snapshot without its nodes."""
+        """Return the history entry of a snapshot."""
         info = describe_snapshot(snapshot)
         if history.total_parents != 1 or not history.short_term_history:
             return info
         return replace(info, parent_id=self._file_id(history.short_term_history[0]))
 
     def follow(self, snapshot: Snapshot, history: History) -> Iterator[SnapshotInfo]:
-        """A snapshot and those before it, newest first."""
+        """Yield a snapshot and its ancestors, newest first."""
         entries = list(self._entries(snapshot, history))
         ids = [entry.id for entry in entries]
         ids[-1] = self._file_id(entries[-1])
@@ -89,7 +89,7 @@ class RecordedHistory:
         yield HistoryEntry(snapshot.id, snapshot.flushed_at, snapshot.message)
         yield from history.short_term_history
         if history.total_parents > len(history.short_term_history) > 0:
-            # The text ends before the history does: its last snapshot has the next part, today's.
+            # The record is truncated: its last snapshot's file continues it. Read that file uncached.
             last_id = history.short_term_history[-1].id
             self._assets.drop_snapshots([last_id])
             last = self._find(last_id)
@@ -98,7 +98,7 @@ class RecordedHistory:
                 yield from older
 
     def _file_id(self, entry: HistoryEntry) -> SnapshotId:
-        """The name of an ancestor's file, which of the first one may not be the id in the text."""
+        """Return the id that names an ancestor's file; for the first it may differ from the record."""
         if self._find(entry.id) is not None:
             return entry.id
         first_id = self._find_first()

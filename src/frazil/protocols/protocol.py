@@ -1,4 +1,4 @@
-"""The commit protocol: how a branch moves, whatever the generation."""
+"""Interface of the commit protocols, and their retries and ref names."""
 
 import random
 import time
@@ -16,14 +16,14 @@ from frazil.format.timestamps import Nanoseconds
 from frazil.protocols.assets import Assets
 
 MAIN = "main"
-"""The branch that every repository has."""
+"""Name of the branch that every repository has."""
 NO_SOURCES: Set[SnapshotId] = frozenset()
-"""Of a commit whose chunks are its parent's or its own."""
+"""Sources of a commit that only uses its own chunks and those of its parent."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpdatePolicy:
-    """How often a lost race for the repo info is run again, and how long its ops log may get."""
+    """Retries of repo info updates, and the page size of the ops log."""
 
     max_tries: int = 100
     initial_backoff_seconds: float = 0.05
@@ -33,93 +33,101 @@ class UpdatePolicy:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """The commits of a branch that one takes the place of."""
+    """Commits of a branch that a squash replaces."""
 
     since: SnapshotId
-    """The commit before them."""
+    """Parent of the oldest replaced commit."""
     tip: SnapshotId
     lost_logs: tuple[SnapshotId, ...] = ()
-    """What expired commits among them changed is known no more."""
+    """Transaction logs of expired commits among them whose files are missing."""
 
 
 class CommitProtocol(ABC):
-    """Refs and history of one repository."""
+    """Refs and history of one repository.
+
+    Every change of a branch is atomic: of several concurrent writers exactly one wins.
+    """
 
     def __init__(self, assets: Assets) -> None:
         self.assets = assets
 
     @property
     def dialect(self) -> Dialect:
-        """In which files are written."""
+        """Dialect in which files are written."""
         return self.assets.dialect
 
     @abstractmethod
     def reopen(self, assets: Assets, policy: UpdatePolicy) -> "CommitProtocol":
-        """The same repository through other assets; what was read of it need not be read again."""
+        """Return a protocol for this repository with other assets; keeps what was already read."""
 
     # Refs
 
     @abstractmethod
     def list_branches(self) -> Set[str]:
-        """The names of all branches."""
+        """Return the names of all branches."""
 
     @abstractmethod
     def list_tags(self) -> Set[str]:
-        """The names of all tags, without deleted ones."""
+        """Return the names of all tags, without deleted ones."""
 
     @abstractmethod
     def lookup_branch(self, name: str) -> SnapshotId:
-        """The tip of a branch; raises RefNotFoundError."""
+        """Return the tip of a branch; raises RefNotFoundError."""
 
     @abstractmethod
     def lookup_tag(self, name: str) -> SnapshotId:
-        """The snapshot of a tag; raises RefNotFoundError, also for a deleted one."""
+        """Return the snapshot of a tag; raises RefNotFoundError, also for a deleted tag."""
 
     @abstractmethod
     def create_branch(self, name: str, snapshot_id: SnapshotId) -> None:
-        """Raises AlreadyExistsError, SnapshotNotFoundError, InvalidInputError for a bad name."""
+        """Create a branch.
+
+        Raises AlreadyExistsError (before V2 ConflictError) if the branch exists, SnapshotNotFoundError,
+        and InvalidInputError for an invalid name.
+        """
 
     @abstractmethod
     def delete_branch(self, name: str) -> None:
-        """Raises RefNotFoundError, and SessionStateError for `main`."""
+        """Delete a branch; raises RefNotFoundError, and SessionStateError for `main`."""
 
     @abstractmethod
     def reset_branch(
         self, name: str, snapshot_id: SnapshotId, expected: SnapshotId | None = None
     ) -> None:
-        """Point a branch elsewhere; with `expected`, only if its tip is that (else ConflictError)."""
+        """Reset a branch to a snapshot; raises ConflictError if `expected` is given and not its tip."""
 
     def advance_branch(self, name: str, snapshot_id: SnapshotId, expected: SnapshotId) -> None:
-        """Move a branch, also a protected one, on to a snapshot that builds on `expected`, its tip.
+        """Fast-forward a branch, even a protected one, from `expected` to a descendant.
 
-        That it does is for the caller to know. Raises ConflictError if the tip is another one.
+        The caller must ensure that the snapshot descends from `expected`. Raises ConflictError if the
+        tip is not `expected`.
         """
         self.reset_branch(name, snapshot_id, expected)
 
     def lookup_branch_to_change(self, name: str) -> SnapshotId:
-        """The tip of a branch; raises RefNotFoundError, and ReadOnlyError for a protected branch."""
+        """Return the tip of a branch; raises RefNotFoundError, or ReadOnlyError if it is protected."""
         return self.lookup_branch(name)
 
     @abstractmethod
     def create_tag(self, name: str, snapshot_id: SnapshotId) -> None:
-        """Raises AlreadyExistsError, also for a name that was deleted; SnapshotNotFoundError."""
+        """Create a tag; raises AlreadyExistsError, also for a deleted tag, or SnapshotNotFoundError."""
 
     @abstractmethod
     def delete_tag(self, name: str) -> None:
-        """Delete a tag for ever; raises RefNotFoundError."""
+        """Delete a tag permanently: its name can't be reused; raises RefNotFoundError."""
 
     # History
 
     @abstractmethod
     def lookup_snapshot(self, id: SnapshotId) -> SnapshotInfo:
-        """What the history says of a snapshot; raises SnapshotNotFoundError."""
+        """Return the history entry of a snapshot; raises SnapshotNotFoundError."""
 
     @abstractmethod
     def ancestry(self, id: SnapshotId) -> Iterator[SnapshotInfo]:
-        """A snapshot and those before it, newest first; raises SnapshotNotFoundError at once."""
+        """Return a snapshot and its ancestors, newest first; raises SnapshotNotFoundError at once."""
 
     def ancestries(self, ids: Iterable[SnapshotId]) -> Iterator[Iterator[SnapshotInfo]]:
-        """The ancestry of each; what they share need not be read again."""
+        """Return the ancestry of each snapshot; shared ancestors may be read only once."""
         return map(self.ancestry, ids)
 
     @abstractmethod
@@ -130,10 +138,11 @@ class CommitProtocol(ABC):
         parent_id: SnapshotId,
         sources: Set[SnapshotId] = NO_SOURCES,
     ) -> None:
-        """Make a written snapshot the tip of a branch whose tip is its parent.
+        """Commit a written snapshot: make it the tip of a branch whose tip is its parent.
 
-        Raises ConflictError if the tip is another one, RefNotFoundError if the branch is gone,
-        SnapshotNotFoundError if a snapshot whose chunks it took over is: they may be deleted.
+        Raises ConflictError if the tip is not `parent_id`, RefNotFoundError (before V2 ConflictError)
+        if the branch does not exist, and SnapshotNotFoundError if one of `sources`, whose chunks the
+        commit uses, is gone: its chunks may be deleted.
         """
 
     def amend(
@@ -143,72 +152,72 @@ class CommitProtocol(ABC):
         replaced: SnapshotId,
         sources: Set[SnapshotId] = NO_SOURCES,
     ) -> None:
-        """Make a written snapshot the tip in place of `replaced`, with that one's parent."""
+        """Replace the tip `replaced` of a branch with a written snapshot that keeps its parent."""
         raise self.unsupported("amend")
 
     @abstractmethod
     def squash(self, branch: str, snapshot: Snapshot, replaced: Replaced) -> None:
-        """Make a written snapshot the tip in place of the commits that it has all changes of.
+        """Replace commits of a branch with one written snapshot that contains all their changes.
 
-        Raises ConflictError if the tip is another one.
+        Raises ConflictError if the tip has changed.
         """
 
     @abstractmethod
     def register(
         self, snapshot: Snapshot, parent_id: SnapshotId, sources: Set[SnapshotId] = NO_SOURCES
     ) -> None:
-        """Make a written snapshot known without a ref to it, where the generation can.
+        """Add a written snapshot to the history without a ref to it, if the generation can.
 
-        Raises SnapshotNotFoundError if its parent is gone, or one whose chunks it took over.
+        Raises SnapshotNotFoundError if its parent or one of `sources`, whose chunks it uses, is gone.
         """
 
     def refuse_unless_writable(self) -> None:  # noqa: B027 (only V2 repositories can be read-only)
-        """Raise ReadOnlyError if the repository as a whole is not to be written to."""
+        """Raise ReadOnlyError if the repository is not writable."""
 
     # Configuration
 
     @abstractmethod
     def read_config(self) -> dict[str, JsonValue] | None:
-        """The saved configuration as a tree, if one was saved."""
+        """Return the saved configuration as a tree, or None."""
 
     @abstractmethod
     def write_config(self, config: Mapping[str, JsonValue]) -> None:
-        """Save it; before V2, ConflictError if somebody else did since it was read."""
+        """Save the configuration; before V2, raises ConflictError if it changed since it was read."""
 
-    # What only V2 has
+    # V2 only
 
     def read_repo_info(self) -> RepoInfo:
-        """The whole state of a V2 repository."""
+        """Return the repo info: the state of a V2 repository."""
         raise self.unsupported("repo info")
 
     def update_metadata(
         self, change: Callable[[Mapping[str, JsonValue]], Mapping[str, JsonValue]]
     ) -> Mapping[str, JsonValue]:
-        """Replace the repository's metadata by a function of it; gives the new metadata."""
+        """Replace the repository's metadata with a function of it; returns the new metadata."""
         raise self.unsupported("repository metadata")
 
     def protect_branch(self, name: str, by: str | None) -> None:
-        """Let a branch move by `advance_branch` only; raises RefNotFoundError."""
+        """Protect a branch: only `advance_branch` can move it; raises RefNotFoundError."""
         raise self.unsupported("protected branches")
 
     def unprotect_branch(self, name: str) -> None:
-        """Let a branch move in any way again; raises RefNotFoundError if it is not protected."""
+        """Remove the protection of a branch; raises RefNotFoundError if it is not protected."""
         raise self.unsupported("protected branches")
 
     def set_status(self, status: RepoStatus) -> None:
-        """Change the availability of the repository."""
+        """Set the status of the repository."""
         raise self.unsupported("repository status")
 
     def set_feature_flag(self, id: int, setting: bool | None) -> None:
-        """Enable or disable a feature, or return it to its default."""
+        """Enable or disable a feature flag; None resets it to its default."""
         raise self.unsupported("feature flags")
 
     def ops_log(self) -> Iterator[Update]:
-        """All that was done to the repository, newest first."""
+        """Return all updates of the repository, newest first."""
         raise self.unsupported("ops log")
 
     def unsupported(self, what: str) -> FormatError:
-        """The error that says what this generation does not have."""
+        """Return the error for a feature that this generation does not support."""
         return FormatError(
             f"{what}: a repository of the generation {self.dialect.value} has no such thing, please"
             " upgrade it with upgrade_icechunk_repository",
@@ -217,7 +226,7 @@ class CommitProtocol(ABC):
 
 
 def lost_source(id: SnapshotId) -> SnapshotNotFoundError:
-    """The error that says that chunks of a commit may be deleted at any time, and so it can't land."""
+    """Return the error for a commit that uses chunks of a snapshot that is gone."""
     return SnapshotNotFoundError(
         f"nothing was committed: the snapshot {id}, whose chunks were to be used, has expired or was"
         " collected meanwhile"
@@ -225,16 +234,16 @@ def lost_source(id: SnapshotId) -> SnapshotNotFoundError:
 
 
 MICROSECOND = 1000
-"""The smallest step of time that the FlatBuffers generations know."""
+"""Time resolution of the FlatBuffers generations, in nanoseconds."""
 
 
 def read_clock() -> Nanoseconds:
-    """Now, in whole microseconds."""
+    """Return the current time in nanoseconds, rounded down to microseconds."""
     return time.time_ns() // MICROSECOND * MICROSECOND
 
 
 def time_after(earlier: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
-    """Now, or the first microsecond after `earlier` where a clock is behind it."""
+    """Return `now`, or the first microsecond after `earlier` if the clock lags behind."""
     return max(now, earlier // MICROSECOND * MICROSECOND + MICROSECOND)
 
 
@@ -242,10 +251,10 @@ _IMMEDIATE_RETRIES = 5
 
 
 def plan_pauses(policy: UpdatePolicy) -> Iterator[float]:
-    """The seconds to wait after each attempt that lost; as many as there may be attempts.
+    """Yield the seconds to wait after each lost attempt, one value per allowed attempt.
 
-    Five retries follow at once, because most races are between a few; the others wait twice as long
-    each time, and not all the same. After the last attempt there is nothing to wait for.
+    The first five retries are immediate, because most races have few participants. The others back off
+    exponentially with jitter. There is no wait after the last attempt.
     """
     yield from [0.0] * _IMMEDIATE_RETRIES
     pause = policy.initial_backoff_seconds
@@ -256,7 +265,7 @@ def plan_pauses(policy: UpdatePolicy) -> Iterator[float]:
 
 
 def validate_name(name: str) -> str:
-    """The name itself, if it is text that a file can hold."""
+    """Return the name if it is valid Unicode; raises InvalidInputError."""
     try:
         name.encode()
     except UnicodeEncodeError as error:
@@ -265,7 +274,7 @@ def validate_name(name: str) -> str:
 
 
 def validate_folder_name(name: str) -> str:
-    """The name itself, if it can also be part of a folder's name: V1 and older keep refs in files."""
+    """Return the name if it can also be part of a folder name, as V1 and older require."""
     if "/" in name:
         raise _refusal(name, "this generation of repositories allows no slash")
     return validate_name(name)

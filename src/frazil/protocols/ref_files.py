@@ -44,66 +44,66 @@ At = TypeVar("At")
 
 @dataclass(frozen=True, slots=True)
 class Tip(Generic[At]):
-    """Where a branch points, and what says that it still does."""
+    """Tip of a branch, with the file state that a conditional move expects."""
 
     snapshot_id: SnapshotId
     at: At
 
 
 class BranchFiles(ABC, Generic[At]):
-    """The branches of a repository. Each move has one winner."""
+    """Branches of a repository as files. Each move has exactly one winner."""
 
     @abstractmethod
     def list_names(self) -> Set[str]:
-        """The names of all branches."""
+        """Return the names of all branches."""
 
     @abstractmethod
     def find(self, name: str) -> Tip[At] | None:
-        """The tip of a branch, if there is one."""
+        """Return the tip of a branch, or None if it does not exist."""
 
     @abstractmethod
     def create(self, name: str, snapshot_id: SnapshotId) -> bool:
-        """Begin a branch that was not found; False if somebody else just did."""
+        """Create a branch; returns False if another writer created it first."""
 
     @abstractmethod
     def move(self, tip: Tip[At], snapshot_id: SnapshotId) -> bool:
-        """Point a branch elsewhere; False if its tip is no longer this one."""
+        """Move a branch to a snapshot; returns False if its tip has changed."""
 
     @abstractmethod
     def delete(self, name: str) -> None:
-        """Delete a branch that was found."""
+        """Delete an existing branch."""
 
 
 _PLAIN = " !$&'()+,:;=@"
-"""What is not encoded, besides letters, digits and `_.-`."""
+"""Characters that are not percent-encoded, besides letters, digits and `_.-`."""
 
 
 @dataclass(frozen=True, slots=True)
 class RefSpelling:
-    """The spelling that belongs to a storage."""
+    """Spelling of ref names in the keys of a storage."""
 
     is_encoded: bool
 
     def spell(self, name: str) -> tuple[str, ...]:
-        """All spellings of a name, the one to write first; raises InvalidInputError for no name."""
+        """Return all spellings of a name, the one to write first; raises InvalidInputError."""
         encoded = encode_name(validate_folder_name(name))
         both = (encoded, name) if self.is_encoded else (name, encoded)
-        # A zero byte can stand in no key.
+        # A key can't contain a zero byte.
         return tuple(dict.fromkeys(each for each in both if "\0" not in each))
 
     def read(self, spelled: str) -> str:
-        """The name that was meant."""
+        """Return the name that a spelling stands for."""
         name = unquote(spelled)
         return name if self.is_encoded and encode_name(name) == spelled else spelled
 
 
 def encode_name(name: str) -> str:
-    """A name with its unusual characters percent-encoded."""
+    """Return a name with its unusual characters percent-encoded."""
     return quote(name, safe=_PLAIN).replace("~", "%7E")
 
 
 def find_object(storage: Storage, key: str) -> Buffer | None:
-    """An object's bytes, if there is such an object."""
+    """Return the bytes of an object, or None if it does not exist."""
     try:
         return storage.get(key)
     except ObjectNotFoundError:
@@ -111,7 +111,7 @@ def find_object(storage: Storage, key: str) -> Buffer | None:
 
 
 def decode_ref_file(key: str, data: Buffer) -> Ref:
-    """What a ref file says; raises FormatError that names the file."""
+    """Decode a ref file; raises FormatError that names the file."""
     try:
         return decode_ref(bytes(data))
     except FormatError as error:
@@ -123,10 +123,10 @@ _TOMBSTONE = ".deleted"
 
 @dataclass(frozen=True, slots=True)
 class TagLayout:
-    """Where tags are: a start and an ending around the name."""
+    """Key layout of tags: a prefix and a suffix around the name."""
 
     starts: tuple[str, ...]
-    """The one to write first."""
+    """Key prefixes; new tags use the first."""
     ending: str
 
 
@@ -136,7 +136,7 @@ DRAFT_FILES = TagLayout(("r/",), ".json")
 
 
 class TagFiles:
-    """The tags of a repository."""
+    """Tags of a repository as files."""
 
     def __init__(self, storage: Storage, layout: TagLayout) -> None:
         self._storage = storage
@@ -144,12 +144,12 @@ class TagFiles:
         self._spelling = RefSpelling(storage.has_encoded_names)
 
     def list_names(self) -> Set[str]:
-        """The names of all tags that were not deleted."""
+        """Return the names of all tags, without deleted ones."""
         names, deleted = self._list()
         return names - deleted
 
     def list_deleted(self) -> dict[str, SnapshotId]:
-        """The tags that were deleted, and where they pointed."""
+        """Return the deleted tags, with the snapshots they pointed to."""
         names, deleted = self._list()
         found = {}
         for name in names & deleted:
@@ -158,7 +158,7 @@ class TagFiles:
         return found
 
     def _list(self) -> tuple[set[str], set[str]]:
-        """The names of all tags, deleted or not, and of those that were deleted."""
+        """Return the names of all tags, and of those that have a tombstone."""
         names: set[str] = set()
         deleted: set[str] = set()
         for start in self._layout.starts:
@@ -171,7 +171,7 @@ class TagFiles:
         return names, deleted
 
     def lookup(self, name: str) -> SnapshotId:
-        """The snapshot of a tag; raises RefNotFoundError, also for one that was deleted."""
+        """Return the snapshot of a tag; raises RefNotFoundError, also for a deleted tag."""
         for key in self._keys(name):
             data = find_object(self._storage, key)
             if data is not None:
@@ -181,7 +181,7 @@ class TagFiles:
         raise RefNotFoundError(f"ref not found `{name}`: there is no such tag")
 
     def create(self, name: str, ref: Ref) -> None:
-        """Write a tag; raises AlreadyExistsError, also for a name that was deleted."""
+        """Create a tag; raises AlreadyExistsError, also for the name of a deleted tag."""
         key, *others = self._keys(name)
         taken = AlreadyExistsError(
             f"tag already exists, tags are immutable: `{name}` exists or existed",
@@ -195,7 +195,7 @@ class TagFiles:
             raise taken from None
 
     def delete(self, name: str) -> None:
-        """Put a tombstone beside a tag; raises RefNotFoundError, also for one that was deleted."""
+        """Write the tombstone of a tag; raises RefNotFoundError, also for a deleted tag."""
         key = self.require(name)
         try:
             self._storage.create(key + _TOMBSTONE, b"")
@@ -203,7 +203,7 @@ class TagFiles:
             raise RefNotFoundError(f"ref not found `{name}`: there is no such tag") from None
 
     def require(self, name: str) -> str:
-        """The key of a tag, deleted or not; raises RefNotFoundError."""
+        """Return the key of a tag, deleted or not; raises RefNotFoundError."""
         for key in self._keys(name):
             if find_object(self._storage, key) is not None:
                 return key
@@ -217,7 +217,7 @@ class TagFiles:
         ]
 
     def _strip(self, rest: str) -> str | None:
-        """A name as it is spelled, if this is the file of a tag."""
+        """Return the spelled name of a tag from the rest of its key, or None for another file."""
         spelled = rest.removesuffix(self._layout.ending)
         return None if spelled == rest or "/" in spelled else spelled
 
@@ -229,7 +229,7 @@ _END_OF_COUNTDOWN_MS = 32_503_680_000_000
 
 
 class ConfigFile:
-    """One `config.yaml`; a write needs to know what it replaces, so it remembers what was read."""
+    """The file `config.yaml`. Remembers the version that was read, for the conditional write."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
@@ -237,13 +237,13 @@ class ConfigFile:
         self._version: Version | None = None
 
     def find(self) -> dict[str, JsonValue] | None:
-        """The configuration as a tree, if one was saved."""
+        """Return the saved configuration as a tree, or None."""
         found = self._find()
         self._remember(None if found is None else found.version)
         return None if found is None else decode_config_yaml(bytes(found.data))
 
     def write(self, config: Mapping[str, JsonValue]) -> None:
-        """Save the configuration; raises ConflictError if somebody else did since it was read."""
+        """Save the configuration; raises ConflictError if it has changed since it was read."""
         if not self._is_known:
             found = self._find()
             self._remember(None if found is None else found.version)
@@ -278,13 +278,13 @@ def _backup_key() -> str:
 
 
 class SnapshotFileNotFoundError(SnapshotNotFoundError, ObjectNotFoundError):
-    """A snapshot has no file: to the official library a matter of the storage, to callers of the id."""
+    """A snapshot file does not exist: officially a storage error, for callers an unknown snapshot."""
 
     default_kind = ObjectNotFoundError.default_kind
 
 
 def read_snapshot(assets: Assets, id: SnapshotId) -> Snapshot:
-    """A snapshot; raises SnapshotFileNotFoundError."""
+    """Read a snapshot; raises SnapshotFileNotFoundError."""
     try:
         return assets.read_snapshot(id)
     except ObjectNotFoundError as error:
@@ -292,7 +292,7 @@ def read_snapshot(assets: Assets, id: SnapshotId) -> Snapshot:
 
 
 def read_snapshot_anew(assets: Assets, id: SnapshotId) -> Snapshot:
-    """A snapshot as its file is now; raises SnapshotFileNotFoundError, also for a collected one."""
+    """Read a snapshot past the cache; raises SnapshotFileNotFoundError, also for a collected one."""
     try:
         return assets.read_snapshot_file_anew(id).value
     except ObjectNotFoundError as error:
@@ -300,7 +300,7 @@ def read_snapshot_anew(assets: Assets, id: SnapshotId) -> Snapshot:
 
 
 def describe_snapshot(snapshot: Snapshot) -> SnapshotInfo:
-    """A snapshot without its nodes."""
+    """Return the history entry of a snapshot."""
     return SnapshotInfo(
         id=snapshot.id,
         parent_id=snapshot.parent_id,
@@ -313,7 +313,7 @@ def describe_snapshot(snapshot: Snapshot) -> SnapshotInfo:
 def follow_parents(
     lookup: Callable[[SnapshotId], SnapshotInfo], info: SnapshotInfo
 ) -> Iterator[SnapshotInfo]:
-    """A snapshot and those before it, newest first, each by the parent that its file names."""
+    """Yield a snapshot and its ancestors, newest first, by the parent ids in their files."""
     yield info
     while info.parent_id is not None:
         info = lookup(info.parent_id)
@@ -321,11 +321,12 @@ def follow_parents(
 
 
 class FileProtocol(CommitProtocol, Generic[At]):
-    """Branches, tags and the configuration in files of their own.
+    """Commit protocol with branches, tags and the configuration in separate files.
 
-    A second branch of a name is a ConflictError, and so is a commit to a branch that is gone: to the
-    official library both are a branch that is not where it was expected. Where parents matter, and
-    whether a snapshot is there, files are read anew: others rewrite and delete them.
+    Creating an existing branch is a ConflictError, and so is a commit to a branch that does not exist:
+    the official library treats both as a branch that is not where it was expected. Parents, and
+    whether a snapshot exists, are read past the cache, because other processes rewrite and delete
+    snapshot files.
     """
 
     def __init__(
@@ -348,17 +349,17 @@ class FileProtocol(CommitProtocol, Generic[At]):
 
     @abstractmethod
     def _on(self, assets: Assets) -> "FileProtocol[At]":
-        """A protocol of the same kind."""
+        """Return a protocol of the same class with other assets."""
 
     # Creation
 
     def refuse_if_begun(self) -> None:
-        """Raise ConflictError where `main` is."""
+        """Raise ConflictError if `main` exists."""
         if self._branches.find(MAIN) is not None:
             raise self._update_conflict(MAIN, None)
 
     def begin(self, first: SnapshotId) -> None:
-        """Let `main` point to the first snapshot; ConflictError where somebody else just did that."""
+        """Create `main` at the first snapshot; raises ConflictError if another writer was first."""
         if not self._branches.create(MAIN, first):
             raise self._update_conflict(MAIN, None)
 
@@ -371,7 +372,7 @@ class FileProtocol(CommitProtocol, Generic[At]):
         return self._tags.list_names()
 
     def list_deleted_tags(self) -> Mapping[str, SnapshotId]:
-        """The tags that were deleted, whose names stay taken, and where they pointed."""
+        """Return the deleted tags, whose names stay reserved, with the snapshots they pointed to."""
         return self._tags.list_deleted()
 
     def lookup_branch(self, name: str) -> SnapshotId:
@@ -436,8 +437,8 @@ class FileProtocol(CommitProtocol, Generic[At]):
         self._refuse_lost(sources)
         self._move_on(branch, snapshot.id, parent_id)
         try:
-            # Who collects garbage looks at the branches again after snapshots were deleted: either
-            # this commit is seen then, or it sees now what is gone.
+            # Garbage collection reads the branches again after it has deleted snapshots: either it
+            # sees this commit then, or this commit sees now that a source is gone.
             self._refuse_lost(sources)
         except SnapshotNotFoundError:
             self._move_back(branch, snapshot.id, parent_id)
@@ -472,7 +473,7 @@ class FileProtocol(CommitProtocol, Generic[At]):
     def register(
         self, snapshot: Snapshot, parent_id: SnapshotId, sources: Set[SnapshotId] = NO_SOURCES
     ) -> None:
-        """Nothing to write: a snapshot's file is all that is known of it."""
+        """Check the sources; nothing to write, because the history is in the snapshot files."""
         self._refuse_lost({parent_id, *sources})
 
     # Configuration
@@ -500,7 +501,7 @@ class FileProtocol(CommitProtocol, Generic[At]):
 
 
 def delete_files(storage: Storage, keys: Sequence[str]) -> None:
-    """Delete files; raises StorageError if one of them stays."""
+    """Delete files; raises StorageError if any of them can't be deleted."""
     failed = storage.delete_many(keys).failed
     if failed:
         reasons = "; ".join(f"{key}: {reason}" for key, reason in failed.items())

@@ -1,4 +1,4 @@
-"""Apply operations to a V2 repo info: pure functions that raise where they must refuse."""
+"""Apply operations to a V2 repo info. Pure functions that raise if an operation is not allowed."""
 
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ from frazil.protocols.protocol import lost_source
 
 @dataclass(frozen=True, slots=True)
 class FeatureFlag:
-    """A feature, and whether it is there when nobody has said anything."""
+    """Feature flag with its default."""
 
     id: int
     name: str
@@ -35,11 +35,11 @@ CREATE_TAG = FeatureFlag(4, "create_tag")
 DELETE_TAG = FeatureFlag(5, "delete_tag")
 
 FEATURE_FLAGS = (MOVE_NODE, CREATE_TAG, DELETE_TAG)
-"""All that the specification knows; the ids 1 and 2 are reserved."""
+"""All flags of the specification; the ids 1 and 2 are reserved."""
 
 
 def feature_flag_named(name: str) -> FeatureFlag:
-    """A flag by its name; raises InvalidInputError."""
+    """Return the flag of a name; raises InvalidInputError."""
     for flag in FEATURE_FLAGS:
         if flag.name == name:
             return flag
@@ -50,20 +50,20 @@ def feature_flag_named(name: str) -> FeatureFlag:
 
 
 def find_setting(info: RepoInfo, flag: FeatureFlag) -> bool | None:
-    """What a repository says of a flag, if anything."""
+    """Return the explicit setting of a flag in a repository, or None."""
     if flag.id in (info.disabled_feature_flags or ()):
         return False
     return True if flag.id in (info.enabled_feature_flags or ()) else None
 
 
 def is_enabled(info: RepoInfo, flag: FeatureFlag) -> bool:
-    """Whether a repository has a feature."""
+    """Return whether a feature is enabled in a repository."""
     setting = find_setting(info, flag)
     return flag.default_enabled if setting is None else setting
 
 
 def refuse_unless_enabled(info: RepoInfo, flag: FeatureFlag) -> None:
-    """Raise SessionStateError for a feature that is switched off."""
+    """Raise SessionStateError if a feature is disabled."""
     if not is_enabled(info, flag):
         raise SessionStateError(
             f"this repository has the feature {flag.name} switched off",
@@ -72,11 +72,11 @@ def refuse_unless_enabled(info: RepoInfo, flag: FeatureFlag) -> None:
 
 
 RESERVED = "__frazil"
-"""The key; in the metadata of commits, too."""
+"""Key reserved for Frazil in the metadata of repositories and commits."""
 
 
 def read_section(metadata: Mapping[str, JsonValue], section: str) -> Mapping[str, JsonValue]:
-    """A section; empty where there is none, or something that Frazil never wrote."""
+    """Return a section of the reserved metadata; empty if it is absent or malformed."""
     found = _read_sections(metadata).get(section)
     return found if isinstance(found, dict) else {}
 
@@ -84,7 +84,7 @@ def read_section(metadata: Mapping[str, JsonValue], section: str) -> Mapping[str
 def with_section(
     metadata: Mapping[str, JsonValue], section: str, content: Mapping[str, JsonValue]
 ) -> dict[str, JsonValue]:
-    """The metadata with another content of a section; without the key where nothing is left."""
+    """Return the metadata with a section replaced; removes the reserved key if no section is left."""
     sections = {**_read_sections(metadata), section: dict(content)}
     filled = {name: each for name, each in sections.items() if each}
     others = {name: each for name, each in metadata.items() if name != RESERVED}
@@ -94,7 +94,7 @@ def with_section(
 def keep_reserved(
     before: Mapping[str, JsonValue], metadata: Mapping[str, JsonValue]
 ) -> dict[str, JsonValue]:
-    """New metadata, with what Frazil keeps in the old one unless it says something of that itself."""
+    """Return the new metadata with the reserved key of the old one, unless the new one sets it."""
     if RESERVED not in before:
         return dict(metadata)
     return {RESERVED: before[RESERVED], **metadata}
@@ -109,7 +109,7 @@ _SECTION = "protected_branches"
 
 
 def read_protected(metadata: Mapping[str, JsonValue]) -> dict[str, str | None]:
-    """The names of protected branches, and who protects each, if that was said."""
+    """Return the names of protected branches, each with the recorded protector or None."""
     return {name: _read_by(entry) for name, entry in read_section(metadata, _SECTION).items()}
 
 
@@ -129,13 +129,13 @@ def refuse_protected(metadata: Mapping[str, JsonValue], branch: str) -> None:
 def with_protection(
     metadata: Mapping[str, JsonValue], branch: str, by: str | None
 ) -> dict[str, JsonValue]:
-    """The metadata that protects a branch, too."""
+    """Return the metadata with a branch added to the protected ones."""
     entry = {} if by is None else {"by": by}
     return with_section(metadata, _SECTION, {**read_section(metadata, _SECTION), branch: entry})
 
 
 def without_protection(metadata: Mapping[str, JsonValue], branch: str) -> dict[str, JsonValue]:
-    """The metadata that protects a branch no more; raises RefNotFoundError where it did not."""
+    """Return the metadata without a branch's protection; raises RefNotFoundError if it has none."""
     entries = dict(read_section(metadata, _SECTION))
     if branch not in entries:
         raise RefNotFoundError(f"there is no protected branch {branch!r}")
@@ -150,17 +150,17 @@ def _read_by(entry: JsonValue) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A repo info as it shall be, and what to call that in the ops log."""
+    """New repo info, with its entry for the ops log."""
 
     info: RepoInfo
     kind: UpdateType
 
 
-# Looking
+# Lookups
 
 
 def refuse_unless_online(info: RepoInfo) -> None:
-    """Raise ReadOnlyError if the repository is not to be written to."""
+    """Raise ReadOnlyError if the repository is not online."""
     status = info.status
     if status.availability is not Availability.ONLINE:
         reason = status.limited_availability_reason or "no reason was given"
@@ -172,7 +172,7 @@ def refuse_unless_online(info: RepoInfo) -> None:
 
 
 def snapshot_info(info: RepoInfo, id: SnapshotId) -> SnapshotInfo:
-    """A snapshot of the history; raises SnapshotNotFoundError."""
+    """Return a snapshot of the history; raises SnapshotNotFoundError."""
     found = info.snapshots.get(id)
     if found is None:
         raise SnapshotNotFoundError(f"snapshot not found: `{id}`")
@@ -180,7 +180,7 @@ def snapshot_info(info: RepoInfo, id: SnapshotId) -> SnapshotInfo:
 
 
 def branch_tip(info: RepoInfo, name: str) -> SnapshotId:
-    """The tip of a branch; raises RefNotFoundError."""
+    """Return the tip of a branch; raises RefNotFoundError."""
     tip = info.branches.get(name)
     if tip is None:
         raise RefNotFoundError(f"ref not found `{name}`: there is no such branch")
@@ -188,7 +188,7 @@ def branch_tip(info: RepoInfo, name: str) -> SnapshotId:
 
 
 def tagged_snapshot(info: RepoInfo, name: str) -> SnapshotId:
-    """The snapshot of a tag; raises RefNotFoundError."""
+    """Return the snapshot of a tag; raises RefNotFoundError."""
     found = info.tags.get(name)
     if found is None:
         raise RefNotFoundError(f"ref not found `{name}`: there is no such tag")
@@ -199,7 +199,7 @@ def tagged_snapshot(info: RepoInfo, name: str) -> SnapshotId:
 
 
 def create_branch(info: RepoInfo, name: str, snapshot_id: SnapshotId) -> Change:
-    """Point a new branch at a snapshot."""
+    """Create a branch at a snapshot."""
     snapshot_info(info, snapshot_id)
     if name in info.branches:
         raise AlreadyExistsError(
@@ -209,7 +209,7 @@ def create_branch(info: RepoInfo, name: str, snapshot_id: SnapshotId) -> Change:
 
 
 def delete_branch(info: RepoInfo, name: str) -> Change:
-    """Forget a branch."""
+    """Delete a branch."""
     former = branch_tip(info, name)
     refuse_protected(info.metadata, name)
     branches = {each: tip for each, tip in info.branches.items() if each != name}
@@ -219,7 +219,7 @@ def delete_branch(info: RepoInfo, name: str) -> Change:
 def reset_branch(
     info: RepoInfo, name: str, snapshot_id: SnapshotId, expected: SnapshotId | None
 ) -> Change:
-    """Point a branch elsewhere."""
+    """Reset a branch to a snapshot, unless it is protected."""
     refuse_protected(info.metadata, name)
     return advance_branch(info, name, snapshot_id, expected)
 
@@ -227,7 +227,7 @@ def reset_branch(
 def advance_branch(
     info: RepoInfo, name: str, snapshot_id: SnapshotId, expected: SnapshotId | None
 ) -> Change:
-    """Point a branch elsewhere, even if it is protected."""
+    """Move a branch to a snapshot, even if it is protected."""
     if expected is not None:
         _refuse_unless_tip(info, name, expected, kind="branch-update-conflict")
     former = branch_tip(info, name)
@@ -236,7 +236,7 @@ def advance_branch(
 
 
 def create_tag(info: RepoInfo, name: str, snapshot_id: SnapshotId) -> Change:
-    """Give a snapshot a name for ever."""
+    """Create an immutable tag."""
     snapshot_info(info, snapshot_id)
     refuse_unless_enabled(info, CREATE_TAG)
     if name in info.deleted_tags:
@@ -253,7 +253,7 @@ def create_tag(info: RepoInfo, name: str, snapshot_id: SnapshotId) -> Change:
 
 
 def delete_tag(info: RepoInfo, name: str) -> Change:
-    """Forget a tag, but not its name."""
+    """Delete a tag; its name stays reserved."""
     refuse_unless_enabled(info, DELETE_TAG)
     former = tagged_snapshot(info, name)
     tags = {each: tagged for each, tagged in info.tags.items() if each != name}
@@ -265,7 +265,7 @@ def delete_tag(info: RepoInfo, name: str) -> Change:
 
 
 def commit(info: RepoInfo, branch: str, snapshot: SnapshotInfo, parent_id: SnapshotId) -> Change:
-    """Put a snapshot on top of a branch."""
+    """Commit a snapshot on top of a branch."""
     refuse_protected(info.metadata, branch)
     _refuse_unless_tip(info, branch, parent_id, kind="commit-conflict")
     changed = _with_branch(_with_snapshot(info, snapshot, parent_id), branch, snapshot.id)
@@ -273,7 +273,7 @@ def commit(info: RepoInfo, branch: str, snapshot: SnapshotInfo, parent_id: Snaps
 
 
 def amend(info: RepoInfo, branch: str, snapshot: SnapshotInfo, replaced: SnapshotId) -> Change:
-    """Put a snapshot in the place of a branch's tip, which stays known until it is collected."""
+    """Replace the tip of a branch; the old tip stays in the history until garbage collection."""
     refuse_protected(info.metadata, branch)
     _refuse_unless_tip(info, branch, replaced, kind="commit-conflict")
     former = snapshot_info(info, replaced)
@@ -290,7 +290,7 @@ def amend(info: RepoInfo, branch: str, snapshot: SnapshotInfo, replaced: Snapsho
 def squash(
     info: RepoInfo, branch: str, snapshot: SnapshotInfo, parent_id: SnapshotId, tip: SnapshotId
 ) -> Change:
-    """Put a snapshot on top of an ancestor of a branch's tip, in the place of all that follow it."""
+    """Replace all commits of a branch after `parent_id` with one snapshot."""
     refuse_protected(info.metadata, branch)
     _refuse_unless_tip(info, branch, tip, kind="branch-update-conflict")
     changed = _with_branch(_with_snapshot(info, snapshot, parent_id), branch, snapshot.id)
@@ -298,7 +298,7 @@ def squash(
 
 
 def register(info: RepoInfo, snapshot: SnapshotInfo, parent_id: SnapshotId) -> Change:
-    """Make a snapshot known that no ref points to."""
+    """Add a snapshot to the history without a ref to it."""
     changed = _with_snapshot(info, snapshot, parent_id)
     return Change(changed, model.NewDetachedSnapshot(snapshot.id))
 
@@ -306,9 +306,10 @@ def register(info: RepoInfo, snapshot: SnapshotInfo, parent_id: SnapshotId) -> C
 def with_sources(
     info: RepoInfo, change: Callable[[RepoInfo], Change], sources: Set[SnapshotId]
 ) -> Change:
-    """A change that adds a snapshot with chunks of others; raises SnapshotNotFoundError.
+    """Apply a change that adds a snapshot; raises SnapshotNotFoundError if one of `sources` is gone.
 
-    Garbage collection keeps the chunks of all snapshots that the history has, and of no others.
+    Sources are the snapshots whose chunks the new one uses. Garbage collection keeps only the chunks of
+    snapshots in the history.
     """
     changed = change(info)
     lost = sources - info.snapshots.keys()
@@ -328,28 +329,28 @@ def set_config(info: RepoInfo, config: Mapping[str, JsonValue]) -> Change:
 def change_metadata(
     info: RepoInfo, change: Callable[[Mapping[str, JsonValue]], Mapping[str, JsonValue]]
 ) -> Change:
-    """Replace the repository's metadata by a function of it."""
+    """Replace the repository's metadata with a function of it."""
     return Change(replace(info, metadata=Metadata(change(info.metadata))), model.MetadataChanged())
 
 
 def protect_branch(info: RepoInfo, name: str, by: str | None) -> Change:
-    """Let a branch move by fast-forward only."""
+    """Protect a branch: only a fast-forward can move it."""
     branch_tip(info, name)
     return change_metadata(info, lambda before: with_protection(before, name, by))
 
 
 def unprotect_branch(info: RepoInfo, name: str) -> Change:
-    """Let a branch move in any way again."""
+    """Remove the protection of a branch."""
     return change_metadata(info, lambda before: without_protection(before, name))
 
 
 def set_status(info: RepoInfo, status: RepoStatus) -> Change:
-    """Replace the status; the only change that a read-only repository allows."""
+    """Set the status; the only change that a read-only repository allows."""
     return Change(replace(info, status=status), model.RepoStatusChanged(status))
 
 
 def set_feature_flag(info: RepoInfo, id: int, setting: bool | None) -> Change:
-    """Move a flag to the list of its setting; a list that no flag was ever in stays absent."""
+    """Set a feature flag; a list that never had a flag stays absent."""
     changed = replace(
         info,
         enabled_feature_flags=_with_flag(info.enabled_feature_flags, id, setting is True),

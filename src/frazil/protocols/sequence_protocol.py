@@ -1,4 +1,7 @@
-"""Draft and alpha: a branch moves by a new file that only one writer can create."""
+"""Commit protocol of the draft and the alphas: create the next file of a branch's sequence.
+
+Only one writer can create it.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
@@ -39,31 +42,31 @@ _NAME = re.compile(r"([0-9A-HJKMNP-TV-Z]{8}|[0-9A-HJKMNP-TV-Z]{13})\.json")
 
 @dataclass(frozen=True, slots=True)
 class BranchLayout:
-    """Where branches are: what stands before the name in a folder's key."""
+    """Key layout of branches: the prefix before the branch name."""
 
     starts: tuple[str, ...]
-    """The one to write first."""
+    """Key prefixes; new branches use the first."""
     reserved: "re.Pattern[str]"
-    """Names that a folder can't have here."""
+    """Branch names that are not allowed."""
 
 
 ALPHA_BRANCHES = BranchLayout(("refs/branch.", "refs/branch:"), re.compile(r"(?!)"))
-# A tag of the draft is a file beside the folders of branches.
+# In the draft, tags are files next to the folders of branches.
 DRAFT_BRANCHES = BranchLayout(("r/",), re.compile(r"\.{0,2}|.*\.json", re.DOTALL))
 
 
 @dataclass(frozen=True, slots=True)
 class SequenceFile:
-    """One file of a sequence."""
+    """One file of a branch's sequence."""
 
     folder: str
     number: int
     width: int
-    """Of the name, in characters."""
+    """Length of the number in the file name, in characters."""
 
     @classmethod
     def find(cls, key: str) -> "SequenceFile | None":
-        """What a key means, if it is that of such a file."""
+        """Parse the key of a sequence file; returns None for other keys."""
         folder, _, name = key.rpartition("/")
         match = _NAME.fullmatch(name)
         if match is None:
@@ -73,7 +76,7 @@ class SequenceFile:
 
     @property
     def key(self) -> str:
-        """Where the file is."""
+        """Key of the file."""
         name = (
             _long_name(self.number) if self.width == _LONG_WIDTH else encode_sequence(self.number)
         )
@@ -81,7 +84,7 @@ class SequenceFile:
 
     @property
     def next(self) -> "SequenceFile":
-        """The file that the next move writes."""
+        """File that the next move creates."""
         return SequenceFile(self.folder, self.number + 1, self.width)
 
 
@@ -109,7 +112,7 @@ class SequencedBranches(BranchFiles[SequenceFile]):
         return self._read(files[-1]) if files else None
 
     def find_first(self, name: str) -> SnapshotId | None:
-        """Where a branch pointed when it began, if it is there."""
+        """Return the first snapshot a branch pointed to, or None if the branch does not exist."""
         files = self._find_files(name)
         tip = self._read(files[0]) if files else None
         return None if tip is None else tip.snapshot_id
@@ -122,7 +125,7 @@ class SequencedBranches(BranchFiles[SequenceFile]):
 
     def delete(self, name: str) -> None:
         *older, newest = self._find_files(name)
-        # The newest last: a branch that is half deleted still points where it did.
+        # The newest file last: a partially deleted branch still has its tip.
         if older:
             delete_files(self._storage, [file.key for file in older])
         delete_files(self._storage, [newest.key])
@@ -142,7 +145,7 @@ class SequencedBranches(BranchFiles[SequenceFile]):
         return True
 
     def _find_files(self, name: str) -> list[SequenceFile]:
-        """All files of a branch, oldest first; none if there is no such branch."""
+        """Return all files of a branch, oldest first; empty if the branch does not exist."""
         for folder in self._folders(name):
             files = [file for file in self._list_files(f"{folder}/") if file.folder == folder]
             if files:
@@ -171,7 +174,7 @@ _WITHOUT_TOMBSTONES = frozenset(Dialect) - {Dialect.ALPHA_H, Dialect.V1, Dialect
 
 
 class SequenceProtocol(FileProtocol[SequenceFile]):
-    """Refs and history of a repository of the draft or of an alpha."""
+    """Commit protocol of draft and alpha repositories."""
 
     def __init__(self, assets: Assets) -> None:
         storage, is_draft = assets.storage, assets.dialect is Dialect.DRAFT
@@ -225,5 +228,5 @@ class SequenceProtocol(FileProtocol[SequenceFile]):
 
 
 def make_timed_ref(snapshot_id: SnapshotId) -> Ref:
-    """A ref as the draft has it, with the time at which it was written."""
+    """Return a ref of the draft, with the current time."""
     return Ref(snapshot_id, timestamp=read_clock())

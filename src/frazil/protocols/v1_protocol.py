@@ -1,4 +1,4 @@
-"""V1: a branch is one file, replaced by comparing and swapping; a tag is one, written once."""
+"""Commit protocol of V1: replace the branch file with a compare-and-swap; write tag files once."""
 
 from collections.abc import Set
 from dataclasses import dataclass
@@ -24,19 +24,19 @@ _START = "refs/branch."
 _ENDING = "/ref.json"
 
 MAIN_KEY = f"{_START}{MAIN}{_ENDING}"
-"""The file that every V1 repository has."""
+"""Key of the branch file of `main`, which every V1 repository has."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileVersion:
-    """A branch's file as it was read."""
+    """Key of a branch file and the version that was read."""
 
     key: str
     version: Version
 
 
 class ReplacedFiles(BranchFiles[FileVersion]):
-    """Branches as files that are replaced."""
+    """Branches as files replaced by conditional writes."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
@@ -80,7 +80,7 @@ class ReplacedFiles(BranchFiles[FileVersion]):
 
 
 class V1Protocol(FileProtocol[FileVersion]):
-    """Refs and history of a V1 repository."""
+    """Commit protocol of V1 repositories."""
 
     def __init__(self, assets: Assets) -> None:
         storage = assets.storage

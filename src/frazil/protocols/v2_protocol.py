@@ -1,4 +1,4 @@
-"""V2: refs, history and state are one object, `repo`, that every operation replaces."""
+"""Commit protocol of V2: replace the object `repo`, which holds refs, history and state."""
 
 import os
 import time
@@ -52,19 +52,19 @@ from frazil.protocols.repo_changes import Change, refuse_protected
 from frazil.storage.interface import PutOptions, Version
 
 BACKUPS = "overwritten"
-"""The folder of the backups."""
+"""Folder of the backups of `repo`."""
 
 _LAST_MILLISECOND = 32_503_680_000_000
-"""The year 3000: counted down from, so that the newest backup is listed first."""
+"""The year 3000, in Unix milliseconds. Backup names count down from it to list the newest first."""
 
 
 def backup_name(now: Nanoseconds, id: str) -> str:
-    """The name of a backup, unique by its id."""
+    """Return the name of a backup, unique by its id."""
     return f"repo.{_LAST_MILLISECOND - now // 1_000_000:014}.{id}"
 
 
 def newest_time(info: RepoInfo) -> Nanoseconds:
-    """When the repository was last updated."""
+    """Return the time of the last update."""
     return info.latest_updates[0].updated_at if info.latest_updates else 0
 
 
@@ -76,10 +76,10 @@ def record_update(
     backup: str,
     num_updates_per_file: int,
 ) -> RepoInfo:
-    """The repo info with one more update, where `backup` is what it was before."""
+    """Return the repo info with one more update; `backup` names the backup of its previous state."""
     overtaken = (replace(update, backup_path=backup) for update in info.latest_updates[:1])
     updates = prepend((Update(kind, time), *overtaken), info.latest_updates[1:])
-    # Updates that never had a backup, as a migration makes them up, are nowhere else: they stay.
+    # Updates without a backup, as a migration creates them, are stored nowhere else: keep them.
     for index in range(num_updates_per_file, len(updates)):
         left_out = updates[index].backup_path
         if left_out is not None:
@@ -88,7 +88,7 @@ def record_update(
 
 
 def read_updates(info: RepoInfo, find_backup: Callable[[str], RepoInfo | None]) -> Iterator[Update]:
-    """All updates, newest first, reading backups as they are reached; one that is gone ends them."""
+    """Yield all updates, newest first; reads backups lazily and stops at a missing one."""
     yield from info.latest_updates
     visited: set[str] = set()
     name = info.repo_before_updates
@@ -103,10 +103,10 @@ def read_updates(info: RepoInfo, find_backup: Callable[[str], RepoInfo | None]) 
 
 
 REPO = "repo"
-"""The key of the object."""
+"""Key of the repo info."""
 
 MOST_LOOSE_SNAPSHOTS = 64
-"""More are not written one by one at every update: reading all of them back once costs less."""
+"""Maximum snapshots encoded one by one at every update; decoding all of them once costs less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class _Found:
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """An update that may land: what it replaces, what it writes, and the name that tells of it."""
+    """Attempted update: the state it replaces, the state it writes and its unique backup name."""
 
     replaced: _Found
     backup: str
@@ -129,17 +129,17 @@ class _Attempt:
 
 
 class RepoFile:
-    """The repo info of one repository, in storage. Threads may share it."""
+    """The repo info of one repository in its storage. Thread-safe."""
 
     def __init__(self, assets: Assets, policy: UpdatePolicy) -> None:
         self._storage = assets.storage
         self._assets = assets
         self._policy = policy
-        # Replaced whole, never changed: a thread sees one that belongs together.
+        # Replaced, never mutated, so that threads see a consistent value.
         self._known: _Found | None = None
 
     def remember(self, other: "RepoFile") -> None:
-        """Take over what another one has read of the same object."""
+        """Take over the repo info that another instance has read."""
         self._known = other._known
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -148,15 +148,15 @@ class RepoFile:
     # Reading
 
     def read(self) -> RepoInfo:
-        """The repo info as it is now; raises RepositoryNotFoundError where there is none."""
+        """Read the current repo info; raises RepositoryNotFoundError."""
         return self._read().info
 
     def read_log(self) -> Iterator[Update]:
-        """All updates, newest first."""
+        """Yield all updates, newest first."""
         return read_updates(self.read(), self._find_backup)
 
     def exists(self) -> bool:
-        """Whether there is a repo info."""
+        """Return whether the repo info exists."""
         try:
             self._storage.head(REPO)
         except ObjectNotFoundError:
@@ -189,7 +189,7 @@ class RepoFile:
     # Writing
 
     def create(self, info: RepoInfo) -> None:
-        """Write the first repo info; raises ConflictError where there is one."""
+        """Create the repo info; raises ConflictError if it exists."""
         try:
             version = self._storage.create(REPO, self._encode(info), self._options())
         except ObjectExistsError as error:
@@ -197,10 +197,10 @@ class RepoFile:
         self._known = _Found(version, info)
 
     def update(self, change: Callable[[RepoInfo], Change]) -> RepoInfo:
-        """Apply a pure change to the repo info as it is when it is replaced; gives what was written.
+        """Apply a pure change to the current repo info and return what was written.
 
-        A lost race runs the change again on what the winner wrote; ConflictError when too many were
-        lost. What `change` raises goes through, and nothing is written.
+        After a lost race the change runs again on the winner's repo info. Raises ConflictError if too
+        many races are lost. Exceptions of `change` propagate, and nothing is written.
         """
         found = self._read()
         attempts = 0
@@ -231,7 +231,7 @@ class RepoFile:
         return _Attempt(found, backup, info)
 
     def _write(self, attempt: _Attempt) -> bool:
-        """Whether an attempt landed; False where it lost, or where that is still to be found out."""
+        """Write an attempt and return whether it won; False if it lost or the outcome is unknown."""
         data = self._encode(attempt.info)
         version = attempt.replaced.version
         try:
@@ -239,7 +239,7 @@ class RepoFile:
             version = self._storage.replace(REPO, data, version, self._options())
         except VersionMismatchError:
             return False
-        except NotDurableError:  # it is there, and may be gone after a loss of power
+        except NotDurableError:  # written, but a power loss may undo it
             raise
         except StorageError:
             if self._may_have_landed(attempt):
@@ -254,7 +254,7 @@ class RepoFile:
         return False
 
     def _has_landed(self, attempt: _Attempt, found: _Found) -> bool:
-        """Whether the log since what an attempt replaced has the backup that only it made."""
+        """Return whether the ops log names the attempt's unique backup; resolves a lost response."""
         for update in read_updates(found.info, self._find_backup):
             if update.backup_path == attempt.backup:
                 return True
@@ -270,14 +270,14 @@ class RepoFile:
 
 
 def already_created() -> ConflictError:
-    """The error of whoever comes second to create a repository."""
+    """Return the error for creating a repository that exists."""
     return ConflictError(
         message="a repository was created here in the meantime", kind="repo-info-updated"
     )
 
 
 def _settle(info: RepoInfo, data: bytes) -> RepoInfo:
-    """What was written, read back where it holds more by itself than is cheap to write again."""
+    """Return the written repo info, decoded from its bytes if it has many loose snapshots."""
     return _decode(REPO, data) if count_loose(info.snapshots) > MOST_LOOSE_SNAPSHOTS else info
 
 
@@ -289,7 +289,7 @@ def _decode(key: str, data: bytes) -> RepoInfo:
 
 
 class V2Protocol(CommitProtocol):
-    """A V2 repository."""
+    """Commit protocol of V2 repositories."""
 
     def __init__(self, assets: Assets, policy: UpdatePolicy) -> None:
         super().__init__(assets)
@@ -304,10 +304,10 @@ class V2Protocol(CommitProtocol):
         return self._file.read()
 
     def update(self, change: Callable[[RepoInfo], Change]) -> RepoInfo:
-        """Apply a pure change, again where a race was lost; gives the repo info that was written.
+        """Apply a pure change, again after a lost race, and return the repo info that was written.
 
-        Raises ReadOnlyError unless the repository is online, ConflictError kind
-        `update-attempts-exhausted` where others are always faster, and whatever the change raises.
+        Raises ReadOnlyError unless the repository is online, ConflictError of kind
+        `update-attempts-exhausted` after too many lost races, and whatever the change raises.
         """
         return self._file.update(partial(_change_online, change=change))
 
@@ -404,7 +404,7 @@ class V2Protocol(CommitProtocol):
         self._add(lambda info: repo_changes.register(info, entry, parent_id), sources)
 
     def _add(self, change: Callable[[RepoInfo], Change], sources: Set[SnapshotId]) -> None:
-        """Apply a change that adds a snapshot, unless chunks of it may be deleted."""
+        """Apply a change that adds a snapshot; raises SnapshotNotFoundError if a source is gone."""
         self.update(lambda info: repo_changes.with_sources(info, change, sources))
 
     # State
@@ -422,7 +422,7 @@ class V2Protocol(CommitProtocol):
         return deepcopy(tree)
 
     def write_config(self, config: Mapping[str, JsonValue]) -> None:
-        # Of two who save a configuration the later one wins, as in the official library.
+        # The last writer of a configuration wins, as in the official library.
         self.update(lambda info: repo_changes.set_config(info, config))
 
     def update_metadata(
@@ -431,7 +431,7 @@ class V2Protocol(CommitProtocol):
         return self.update(lambda info: repo_changes.change_metadata(info, change)).metadata
 
     def set_status(self, status: RepoStatus) -> None:
-        # Not through `update`: a read-only repository must be able to come online again.
+        # Not through `update`: a read-only repository must be able to go online again.
         self._file.update(lambda info: repo_changes.set_status(info, status))
 
     def set_feature_flag(self, id: int, setting: bool | None) -> None:
@@ -441,9 +441,9 @@ class V2Protocol(CommitProtocol):
 def create_v2(
     assets: Assets, config: Mapping[str, JsonValue] | None, policy: UpdatePolicy
 ) -> V2Protocol:
-    """Make a repository of one empty snapshot; ConflictError where one is or comes in between."""
+    """Create a repository with one empty snapshot; raises ConflictError if there is one."""
     file = RepoFile(assets, policy)
-    # Who finds a repository must not touch the first snapshot that it has.
+    # Never overwrite the first snapshot of an existing repository.
     if file.exists():
         raise already_created()
     first = Snapshot(
@@ -478,7 +478,7 @@ def _change_online(info: RepoInfo, change: Callable[[RepoInfo], Change]) -> Chan
 
 
 def _describe(snapshot: Snapshot) -> SnapshotInfo:
-    """A snapshot as the history lists it; its parent is entered with it."""
+    """Return the history entry of a snapshot, still without its parent."""
     return SnapshotInfo(
         id=snapshot.id,
         parent_id=None,
