@@ -24,34 +24,34 @@ _ROWS_OF_A_PARTITION = 1 << 20
 
 
 class Whole:
-    """Rows in memory, as `Table` has them."""
+    """Table of rows in memory; implements `Table`."""
 
     def __init__(self, rows: pa.Table) -> None:
         self._rows = rows.combine_chunks()
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns."""
+        """Return the columns."""
         return self._rows.schema
 
     def partitions(self) -> Sequence[int]:
-        """The first rows of parts, mostly one."""
+        """Return the first row of each partition, mostly one."""
         return range(0, len(self._rows), _ROWS_OF_A_PARTITION)
 
     def read(self, partition: int) -> Iterator[pa.RecordBatch]:
-        """The rows of a part."""
+        """Yield the rows of a partition."""
         yield from self._rows.slice(partition, _ROWS_OF_A_PARTITION).to_batches()
 
 
 def make_whole(options: Options, schema: pa.Schema, columns: Mapping[str, Any]) -> Whole:
-    """A table of columns given as lists or arrays, of which the options may ask for some."""
+    """Make a table of columns given as lists or arrays, keeping those the options select."""
     chosen = choose_columns(options, schema)
     arrays = [_to_column(columns[field.name], field.type) for field in chosen]
     return Whole(pa.table(arrays, schema=chosen))
 
 
 def choose_columns(options: Options, schema: pa.Schema) -> pa.Schema:
-    """The columns that are asked for; raises InvalidInputError for others and for conditions."""
+    """Return the selected columns; raises InvalidInputError for unknown columns and for predicates."""
     if options.where is not None and not options.engine_filters:
         raise InvalidInputError(
             f"the table {options.table} takes no option `where`: leave it to the frame, as in "
@@ -68,7 +68,7 @@ def choose_columns(options: Options, schema: pa.Schema) -> pa.Schema:
 
 
 def list_of(type: pa.DataType) -> pa.DataType:
-    """A list as Spark has it."""
+    """Return a list type with Spark's field name."""
     return pa.list_(pa.field("element", type))
 
 
@@ -111,14 +111,14 @@ class _NamedTip:
 
 @dataclass(frozen=True, slots=True)
 class _Lines:
-    """Snapshots, each once, and the line of each ref as numbers of them, newest first."""
+    """Distinct snapshots, and the ancestry of each ref as indices into them, newest first."""
 
     snapshots: Sequence[SnapshotInfo]
     lines: Sequence[NDArray[np.int64]]
 
 
 def open_snapshots(source: Source) -> Whole:
-    """All snapshots that a branch or a tag leads to, newest first."""
+    """Open the table of all snapshots reachable from a branch or tag, newest first."""
     refs = _list_refs(source)
     known = _read_lines(_protocol(source), refs).snapshots
     infos = sorted(known, key=lambda info: info.flushed_at, reverse=True)
@@ -135,7 +135,7 @@ def open_snapshots(source: Source) -> Whole:
 
 
 def open_refs(source: Source) -> Whole:
-    """All branches and tags."""
+    """Open the table of all branches and tags."""
     refs, protocol = _list_refs(source), _protocol(source)
     infos = [protocol.lookup_snapshot(ref.tip) for ref in refs]
     columns = {**_describe(infos), "name": [r.name for r in refs], "kind": [r.kind for r in refs]}
@@ -143,7 +143,7 @@ def open_refs(source: Source) -> Whole:
 
 
 def open_history(source: Source) -> Whole:
-    """The line of each branch and tag: the snapshot at its tip is at position 0."""
+    """Open the table of the ancestry of each branch and tag; the tip has position 0."""
     refs = _list_refs(source)
     found = _read_lines(_protocol(source), refs)
     counts = [len(line) for line in found.lines]
@@ -164,7 +164,7 @@ def open_history(source: Source) -> Whole:
 
 
 def open_ops_log(source: Source) -> Whole:
-    """All that was done to the repository, newest first; nothing in generations without a log."""
+    """Open the table of operations, newest first; empty for generations without an ops log."""
     try:
         updates = list(source.repository.ops_log())
     except FormatError as error:
@@ -213,7 +213,7 @@ def _list_refs(source: Source) -> list[_NamedTip]:
 
 
 def _read_lines(protocol: CommitProtocol, refs: Sequence[_NamedTip]) -> _Lines:
-    """What refs lead to; a part of a line that was seen is not gone through again."""
+    """Read the ancestry of refs, reusing the parts that refs share."""
     snapshots: list[SnapshotInfo] = []
     lines: list[NDArray[np.int64]] = []
     seen: dict[SnapshotId, tuple[int, int]] = {}

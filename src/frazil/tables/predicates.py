@@ -1,4 +1,4 @@
-"""Predicates: conditions in SQL on columns, literals as Spark compares them, and their truth."""
+"""Predicates: parse SQL conditions on columns, compare literals as Spark does, evaluate them."""
 
 import math
 import re
@@ -29,7 +29,7 @@ Flags = NDArray[np.bool_] | np.bool_ | bool
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """A column beside a value, which is of the kind that `Values` of the column has."""
+    """Comparison of a column with a value of the kind its `Values` hold."""
 
     column: str
     operator: Operator
@@ -38,7 +38,7 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class IsIn:
-    """A column whose value is one of these."""
+    """Test that a column's value is one of some values."""
 
     column: str
     values: tuple[Any, ...]
@@ -46,44 +46,44 @@ class IsIn:
 
 @dataclass(frozen=True, slots=True)
 class IsNull:
-    """A column without a value."""
+    """Test that a column is null."""
 
     column: str
 
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """All of them."""
+    """Conjunction."""
 
     parts: tuple["Condition", ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """Any of them."""
+    """Disjunction."""
 
     parts: tuple["Condition", ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """The contrary, which for null is null."""
+    """Negation; null stays null."""
 
     part: "Condition"
 
 
 @dataclass(frozen=True, slots=True)
 class Null:
-    """Neither true nor false."""
+    """Condition that is always null."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """What only the engine can tell."""
+    """Condition that only the engine can evaluate."""
 
     text: str = ""
     can_fail: bool = False
-    """Whether the engine may fail where it evaluates this, as it does for `1 / 0`."""
+    """True if evaluating it may raise an error in the engine, such as `1 / 0`."""
 
 
 Leaf = Compare | IsIn | IsNull
@@ -94,7 +94,7 @@ EVERYTHING = And(())
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Truth:
-    """What a condition can be, of one row or of each of many."""
+    """Possible results of a condition, for one row or elementwise for many."""
 
     can_be_true: Flags
     can_be_false: Flags
@@ -104,7 +104,7 @@ UNKNOWN = Truth(True, True)
 
 
 def evaluate(condition: Condition, tell: Callable[[Leaf], Truth]) -> Truth:
-    """The truth of a condition, from what is told of its leaves; arrays are broadcast."""
+    """Evaluate a condition from the truth of its leaves; arrays are broadcast."""
     match condition:
         case And(parts):
             truths = [evaluate(part, tell) for part in parts]
@@ -129,7 +129,7 @@ def evaluate(condition: Condition, tell: Callable[[Leaf], Truth]) -> Truth:
 
 
 def leaves_of(condition: Condition) -> Iterator[Leaf]:
-    """All leaves, as often as they are there."""
+    """Yield all leaves, with repetitions."""
     match condition:
         case And(parts) | Or(parts):
             for part in parts:
@@ -141,12 +141,12 @@ def leaves_of(condition: Condition) -> Iterator[Leaf]:
 
 
 def columns_of(condition: Condition) -> frozenset[str]:
-    """The columns that a condition is about, as far as it is understood."""
+    """Return the columns of a condition, without parts that only the engine can evaluate."""
     return frozenset(leaf.column for leaf in leaves_of(condition))
 
 
 def find_unknown(condition: Condition) -> str | None:
-    """The text of a part that only the engine can tell; None if there is none."""
+    """Return the text of a part that only the engine can evaluate; None if there is none."""
     match condition:
         case And(parts) | Or(parts):
             return next(filter(None, map(find_unknown, parts)), None)
@@ -158,9 +158,9 @@ def find_unknown(condition: Condition) -> str | None:
 
 
 def keep_failures(condition: Condition) -> Condition:
-    """The part of a condition that leaves out no row for which the engine would fail.
+    """Return the part of a condition that prunes no row for which the engine would raise an error.
 
-    It evaluates parts of an `AND` from left to right, until one of them is not true.
+    The engine evaluates the parts of an `AND` from left to right, until one of them is not true.
     """
     if not isinstance(condition, And):
         return (
@@ -186,7 +186,7 @@ def _condition_can_fail(condition: Condition) -> bool:
 
 
 def tell_of_values(leaf: Leaf, values: Values) -> Truth:
-    """The exact truth of a leaf for each of some values."""
+    """Return the exact truth of a leaf for each value."""
     if isinstance(leaf, IsNull):
         missing: Flags = False if values.missing is None else values.missing
         return Truth(missing, np.logical_not(missing))
@@ -198,7 +198,7 @@ def tell_of_values(leaf: Leaf, values: Values) -> Truth:
 def _holds(leaf: Compare | IsIn, values: Values) -> NDArray[np.bool_]:
     data = values.data
     if data.dtype == object and values.missing is not None:
-        # Nothing can be compared with None; what comes out there is not looked at.
+        # None can't be compared, so missing values are replaced; their results are ignored.
         data = np.where(values.missing, _stand_in(leaf), data)
     if isinstance(leaf, IsIn):
         found = np.logical_or.reduce(
@@ -210,7 +210,7 @@ def _holds(leaf: Compare | IsIn, values: Values) -> NDArray[np.bool_]:
 
 
 def _wide(value: Any) -> Any:
-    # Beside a plain float numpy would compare single precision as such; Spark compares doubles.
+    # numpy compares float32 with a Python float in single precision; Spark compares doubles.
     return np.float64(value) if isinstance(value, float) else value
 
 
@@ -220,13 +220,13 @@ def _stand_in(leaf: Compare | IsIn) -> Any:
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NEVER = 0.5
-"""What no integer is equal to."""
+"""Equal to no integer."""
 _EXACT_IN_FLOAT = 2**24
 _MOST_DIGITS = 38
 _SMALL_INTEGERS = (pa.int8(), pa.int16(), pa.int32())
 _INTEGERS = (*_SMALL_INTEGERS, pa.int64(), UNSIGNED_64)
 _MOST_DECIMALS = 17
-"""Beside as many, Spark keeps all digits of any integer."""
+"""Up to this many decimals, Spark keeps all digits of any integer."""
 _LONGS = range(-(2**63), 2**63)
 _TIME = re.compile(
     r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,6}))?)?"
@@ -235,12 +235,12 @@ _TIME = re.compile(
 )
 _DATE = re.compile(r"(\d{4}-\d{1,2}-\d{1,2})(?:[ T].*)?", re.ASCII)
 _ZONES_AGREE = range(1970, 2038)
-"""Years in which Java and Python have the same rules for a zone."""
+"""Years in which Java and Python agree on the rules of a time zone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number as it is written; with an exponent it is a double."""
+    """Number literal; a double if it has an exponent."""
 
     value: Decimal
     is_double: bool = False
@@ -248,21 +248,21 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text in quotes."""
+    """String literal."""
 
     value: str
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A timestamp or a date that says that it is one."""
+    """Timestamp or date literal."""
 
     microseconds: int
 
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """True or false."""
+    """Boolean literal."""
 
     value: bool
 
@@ -270,13 +270,13 @@ class Flag:
 Constant = Number | Text | Moment | Flag
 
 Bound = tuple[Operator, Any]
-"""A comparison that means the same, with a value of the kind that the column has."""
+"""Equivalent comparison with a value of the column's kind."""
 
 
 def bind(
     operator: Operator, constant: Constant, type: pa.DataType, zone: tzinfo | None
 ) -> Bound | None:
-    """A comparison of a column of a type with a constant; None where only the engine knows."""
+    """Convert a comparison of a column with a constant; None if only the engine can evaluate it."""
     match constant:
         case Number() if type in _INTEGERS:
             return _bind_to_integers(operator, constant, type)
@@ -302,7 +302,7 @@ def bind(
 
 def _bind_to_integers(operator: Operator, number: Number, type: pa.DataType) -> Bound | None:
     if number.is_double and type not in _SMALL_INTEGERS:
-        # Spark would make doubles of the column, which large integers don't fit into.
+        # Spark would cast the column to double, which can't represent large integers.
         return None
     floor = number.value.to_integral_value(ROUND_FLOOR)
     if floor == number.value:
@@ -318,12 +318,12 @@ def _bind_to_integers(operator: Operator, number: Number, type: pa.DataType) -> 
 
 
 def is_plain(text: str) -> bool:
-    """Whether a text has no signs that one parser may read in another way than the next."""
+    """Return True if a text has no characters that SQL parsers interpret differently."""
     return "\\" not in text and "'" not in text and text.isprintable()
 
 
 def parse_number(text: str) -> Number | None:
-    """A number, if it is one that Spark takes for what it looks like."""
+    """Parse a number literal; None if Spark may interpret it differently."""
     match = re.fullmatch(r"(-?)(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", text, re.ASCII)
     if match is None or len(match[2]) > _MOST_DIGITS:
         return None
@@ -331,19 +331,22 @@ def parse_number(text: str) -> Number | None:
 
 
 def make_double(value: Decimal) -> Number | None:
-    """The double nearest to a number; None for what is too large, which Spark refuses."""
+    """Return the double nearest to a number; None if it overflows, which Spark refuses."""
     nearest = float(value)
     return Number(Decimal(nearest), is_double=True) if math.isfinite(nearest) else None
 
 
 def make_long(value: Decimal) -> Number | None:
-    """A whole number of 64 bits; None for any other, which Spark refuses or changes."""
+    """Return a 64-bit integer; None for any other number, which Spark refuses or changes."""
     is_long = value == value.to_integral_value() and int(value) in _LONGS
     return Number(value) if is_long else None
 
 
 def parse_time(text: str, zone: tzinfo | None) -> int | None:
-    """Microseconds of a time as Spark reads them, in a zone unless it names one; None for others."""
+    """Parse a time as Spark does, to microseconds since 1970; None if Spark may read it differently.
+
+    `zone` applies to times without a time zone.
+    """
     match = _TIME.fullmatch(text.strip(" "))
     if match is None:
         return None
@@ -360,7 +363,7 @@ def parse_time(text: str, zone: tzinfo | None) -> int | None:
 
 
 def parse_date(text: str, zone: tzinfo | None) -> int | None:
-    """Microseconds of the midnight that a date begins with; Spark ignores a time of day after it."""
+    """Parse a date to the microseconds of its midnight; like Spark, ignore a time of day after it."""
     match = _DATE.fullmatch(text.strip(" "))
     return None if match is None else parse_time(match[1], zone)
 
@@ -372,7 +375,7 @@ def _parse_zone(text: str) -> tzinfo | None:
 
 
 def find_zone(name: str) -> tzinfo | None:
-    """A time zone by the name that Spark has for it; None if it may mean another one here."""
+    """Return a time zone by Spark's name; None if the name may mean another zone in Python."""
     if name in ("UTC", "Z", "GMT", "Etc/UTC"):
         return UTC
     if "/" not in name:
@@ -396,20 +399,20 @@ _NULL = object()
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What names in a condition mean."""
+    """Name resolution of a condition."""
 
     columns: Mapping[str, pa.DataType]
     zone: tzinfo | None = UTC
-    """Of times that name none; None if it is not known."""
+    """Zone of times without one; None if unknown."""
     qualifiers: frozenset[str] = field(default=frozenset())
-    """Names of the table, in lower case, that may stand before a column."""
+    """Table names in lower case that may qualify a column."""
     needs_qualifier: bool = False
-    """Whether columns without one may be somebody else's."""
+    """True if unqualified columns may belong to another table."""
     is_ansi: bool = True
-    """Whether the engine follows the ANSI rules for types."""
+    """True if the engine follows the ANSI type rules."""
 
     def find(self, column: exp.Column) -> str | None:
-        """The column that is meant, in whatever case it is written."""
+        """Return the column that a name refers to, ignoring case."""
         qualifier = column.table
         if column.args.get("db") or (qualifier and qualifier.lower() not in self.qualifiers):
             return None
@@ -421,7 +424,7 @@ class Scope:
 
 
 def parse_predicate(sql: str, scope: Scope) -> Condition:
-    """The condition that a text is; one that nothing is known of where it can't be read."""
+    """Parse a condition; `Unknown` if it can't be parsed."""
     try:
         tree = sqlglot.parse_one(sql, dialect=DIALECT, into=exp.Condition)
     except SqlglotError:
@@ -430,7 +433,7 @@ def parse_predicate(sql: str, scope: Scope) -> Condition:
 
 
 def read_predicate(tree: Any, scope: Scope) -> Condition:
-    """The condition that a parsed expression is."""
+    """Convert a parsed expression to a condition."""
     match tree:
         case exp.Paren():
             return read_predicate(tree.this, scope)
@@ -505,10 +508,10 @@ def _read_in(tree: exp.In, scope: Scope) -> Condition:
     constants = [each for each in given if each is not _NULL]
     if found is None or not constants or None in constants:
         return _unknown(tree, scope)
-    # Spark makes one type of all of them, which changes some if they are of several kinds.
+    # Spark casts all of them to one type, which changes some if their kinds differ.
     if len({type(each) for each in constants}) > 1:
         return _unknown(tree, scope)
-    # Without the ANSI rules that type is text, and so times would be compared as texts.
+    # Without the ANSI rules that type is string, so times would be compared as strings.
     is_spelled = any(isinstance(each, Text) for each in constants)
     if is_spelled and scope.columns[found] == TIMESTAMP and not scope.is_ansi:
         return _unknown(tree, scope)
@@ -520,7 +523,7 @@ def _read_in(tree: exp.In, scope: Scope) -> Condition:
 
 
 def _read_constant(tree: Any, zone: tzinfo | None) -> Constant | Any:
-    """A constant, `_NULL`, or None for what is none."""
+    """Return a constant, `_NULL`, or None if the expression is no constant."""
     match tree:
         case exp.Null():
             return _NULL
@@ -543,7 +546,7 @@ def _read_constant(tree: Any, zone: tzinfo | None) -> Constant | Any:
 
 
 def _read_suffixed(literal: exp.Literal, *, is_double: bool) -> Number | None:
-    """A number such as `5L` or `5D`."""
+    """Parse a number such as `5L` or `5D`."""
     number = None if literal.is_string else parse_number(literal.this)
     if number is None:
         return None
@@ -561,7 +564,7 @@ def _unknown(tree: exp.Expression, scope: Scope) -> Unknown:
     return Unknown(tree.sql(dialect=DIALECT), can_fail=_expression_can_fail(tree, scope))
 
 
-# What the engine evaluates without failing, whatever the values are
+# Expressions that the engine evaluates without error for any values
 
 _TIME_PARTS = (
     exp.Year, exp.Quarter, exp.Month, exp.Week, exp.Day, exp.DayOfMonth, exp.DayOfWeek,
@@ -572,16 +575,16 @@ _COMPARISONS = (*_SQL_OPERATORS, exp.NullSafeEQ)
 
 
 def _expression_can_fail(tree: Any, scope: Scope) -> bool:
-    """Whether the engine may fail where it evaluates a condition about rows of the table alone."""
+    """Return True if evaluating a condition on rows of this table alone may raise an error."""
     names = [each.table.lower() for each in tree.find_all(exp.Column)]
     if any(name and name not in scope.qualifiers for name in names):
-        # It is evaluated for another table, or behind the join: then rows are left out before it.
+        # The engine evaluates it for another table or after the join; pruned rows are gone by then.
         return bool(tree.find(exp.Query))
     return _find_kind(tree, scope) != "truth"
 
 
 def _find_kind(tree: Any, scope: Scope) -> str | None:
-    """The kind of value of an expression that can't fail; None for one that may."""
+    """Return the kind of value of an expression that can't fail; None for one that may."""
     match tree:
         case exp.Paren():
             return _find_kind(tree.this, scope)
@@ -615,13 +618,13 @@ def _find_kind(tree: Any, scope: Scope) -> str | None:
 
 
 def _are_alike(parts: Any, scope: Scope, kind: str | None = None) -> bool:
-    """Whether no expression can fail, and they are of one kind: then none has to be cast."""
+    """Return True if no expression can fail and all have one kind, so that none is cast."""
     kinds = {_find_kind(each, scope) for each in parts}
     return None not in kinds and (kinds == {kind} if kind else len(kinds) == 1)
 
 
 def _own_time(tree: Any) -> Any:
-    """What a part of a time is taken of; the parser may have wrapped it."""
+    """Return the argument of a date part function, without the parser's wrappers."""
     inner = tree.this
     while isinstance(inner, exp.TsOrDsToDate):
         inner = inner.this

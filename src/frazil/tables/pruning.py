@@ -1,4 +1,4 @@
-"""Prune chunks: which can have rows that a predicate is true for."""
+"""Prune chunks that have no rows for which a predicate can be true."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,19 +22,19 @@ from frazil.tables.predicates import (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChunkTruth:
-    """What a leaf can be in each chunk of an array."""
+    """Possible results of a leaf in each chunk of an array."""
 
     grid: Grid
-    """Of the array, with its dimensions."""
+    """Grid of the array, with its dimensions."""
     can_be_true: NDArray[np.bool_]
     can_be_false: NDArray[np.bool_]
 
     def over(self, grid: Grid) -> Truth:
-        """What it can be in each chunk of another grid, which has these dimensions and maybe more."""
+        """Return the possible results in each chunk of another grid with at least these dimensions."""
         return Truth(self._regrid(self.can_be_true, grid), self._regrid(self.can_be_false, grid))
 
     def inside(self, bounds: dict[str, slice], dims: tuple[str, ...]) -> Truth:
-        """What it can be in each cell of a region, with an axis for each of the dimensions."""
+        """Return the possible results in each cell of a region, with one axis per dimension."""
         ranges = [
             (
                 int(np.searchsorted(each, bounds[dim].start, "right")) - 1,
@@ -52,7 +52,7 @@ class ChunkTruth:
         return Truth(*(_align(part, self.grid.dims, dims) for part in parts))
 
     def _regrid(self, flags: NDArray[np.bool_], grid: Grid) -> NDArray[np.bool_]:
-        """Where any chunk is so that shares a cell with the other one."""
+        """Return True for each chunk of a grid that overlaps a flagged chunk."""
         found = flags
         for axis, (dim, own) in enumerate(zip(self.grid.dims, self.grid.offsets, strict=True)):
             other = grid.offsets[grid.dims.index(dim)]
@@ -73,7 +73,7 @@ def _any_between(
 
 
 def _lengths(offsets: Offsets, chunks: tuple[int, int], part: slice) -> NDArray[np.int64]:
-    """How many cells each of some chunks has in a part of the dimension."""
+    """Return the number of cells of each chunk within a part of the dimension."""
     cuts = offsets[chunks[0] : chunks[1] + 1].clip(part.start, part.stop)
     return np.diff(cuts)
 
@@ -104,9 +104,9 @@ def find_chunks(
     grid: Grid,
     told: Mapping[Leaf, ChunkTruth] | None = None,
 ) -> NDArray[np.bool_]:
-    """Which chunks of a grid can have rows that a condition is true for.
+    """Return a mask of the chunks that may have rows for which a condition is true.
 
-    `axes` are the columns whose values are known; `told` is what is known of leaves about others.
+    `axes` are the columns with known values; `told` is the truth of leaves on other columns.
     """
     if 0 in grid.shape:
         return np.zeros(grid.shape, np.bool_)
@@ -140,22 +140,22 @@ def _find_in(
 
 
 def _coarsen(found: NDArray[np.bool_], fine: Grid, grid: Grid) -> NDArray[np.bool_]:
-    """Which chunks have any of the parts that were found."""
+    """Return a mask of the chunks that contain a flagged part."""
     for axis, (parts, whole) in enumerate(zip(fine.offsets, grid.offsets, strict=True)):
         if len(parts) != len(whole):
             found = np.logical_or.reduceat(found, np.searchsorted(parts, whole[:-1]), axis)
     return found
 
 
-# Chunks of which the same is told
+# Chunks with equal truth
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Alike:
-    """Chunks by what is told of them."""
+    """Chunks grouped by the truth of the leaves."""
 
     of: NDArray[np.int64]
-    """Of each chunk, the number of its like."""
+    """Group number of each chunk."""
     told: list[dict[Leaf, Truth]]
 
 
@@ -183,7 +183,7 @@ def _find_alike(told: Mapping[Leaf, Truth], grid: Grid) -> _Alike:
 
 
 def _tell_of_chunks(truth: Truth, axis: Axis, grid: Grid) -> Truth:
-    """What some cell of each chunk can be."""
+    """Return the possible results over the cells of each chunk."""
     return Truth(
         _reduce_to_chunks(truth.can_be_true, axis, grid),
         _reduce_to_chunks(truth.can_be_false, axis, grid),
@@ -196,7 +196,7 @@ def _reduce_to_chunks(flags: Any, axis: Axis, grid: Grid) -> NDArray[np.bool_]:
         offsets = grid.offsets[grid.dims.index(dim)]
         if len(offsets) > 1:
             found = np.logical_or.reduceat(found, offsets[:-1], axis=number)
-    # Its dimensions, in the order that the grid has them.
+    # Order its dimensions as the grid does.
     order = sorted(range(len(axis.dims)), key=lambda i: grid.dims.index(axis.dims[i]))
     shape = [
         size if dim in axis.dims else 1 for dim, size in zip(grid.dims, grid.shape, strict=True)
@@ -209,13 +209,13 @@ def _reduce_to_chunks(flags: Any, axis: Axis, grid: Grid) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Kinds:
-    """Elements along some dimensions, by what the leaves are for them."""
+    """Elements along some dimensions, grouped by the truth of the leaves."""
 
     dims: tuple[str, ...]
     truths: Mapping[Leaf, NDArray[np.int8]]
-    """Of each kind."""
+    """Truth codes of each kind."""
     in_chunk: NDArray[np.bool_]
-    """Which kinds there are in which chunk, of all chunks along these dimensions."""
+    """Mask of the kinds that occur in each chunk along these dimensions."""
 
     @property
     def count(self) -> int:
@@ -225,7 +225,7 @@ class _Kinds:
 def _find_all_kinds(
     known: Mapping[Leaf, Axis], truths: Mapping[Leaf, Truth], grid: Grid
 ) -> list[_Kinds] | None:
-    """The kinds along dimensions that belong together; None if they have too many combinations."""
+    """Return the kinds along connected dimensions; None if they have too many combinations."""
     parts = _connected([axis.dims for axis in known.values()], grid.dims)
     kinds = [_find_kinds(dims, known, truths, grid) for dims in parts]
     return None if prod(each.count for each in kinds) > _MOST_COMBINATIONS else kinds
@@ -234,12 +234,12 @@ def _find_all_kinds(
 def _combine(
     condition: Condition, kinds: Sequence[_Kinds], truths: Mapping[Leaf, Truth], grid: Grid
 ) -> NDArray[np.bool_]:
-    """The chunks that have a combination of kinds for which the condition can be true."""
+    """Return a mask of the chunks with a combination of kinds for which the condition can be true."""
     where = {leaf: number for number, each in enumerate(kinds) for leaf in each.truths}
 
     def tell(leaf: Leaf) -> Truth:
         if leaf not in where:
-            # The same for all rows, or nobody knows.
+            # Constant for all rows, or unknown.
             return truths.get(leaf, UNKNOWN)
         number = where[leaf]
         codes = kinds[number].truths[leaf]
@@ -250,14 +250,14 @@ def _combine(
         evaluate(condition, tell).can_be_true, tuple(each.count for each in kinds)
     )
     for each in kinds:
-        # The first axis becomes the last: from kinds to chunks, which has one where any kind of it is.
+        # Turn the first axis from kinds into chunks and move it to the end: any kind sets its chunk.
         rest = np.moveaxis(found, 0, -1).astype(np.float32)
         found = (rest @ each.in_chunk.T.astype(np.float32)) > 0
     return _in_order(found, [each.dims for each in kinds], grid)
 
 
 def _connected(groups: Sequence[tuple[str, ...]], dims: Sequence[str]) -> list[tuple[str, ...]]:
-    """Dimensions that some column has together, in the order of a grid."""
+    """Group dimensions that share a column, in the order of the grid."""
     parts: list[set[str]] = []
     for group in groups:
         merged = set(group).union(*(part for part in parts if part & set(group)))
@@ -298,7 +298,7 @@ def _codes(
 
 
 def _chunk_numbers(dims: tuple[str, ...], shape: tuple[int, ...], grid: Grid) -> NDArray[np.int64]:
-    """Of each element, the number of its chunk."""
+    """Return the chunk number of each element."""
     number = np.zeros((1,) * len(dims), np.int64)
     for axis, dim in enumerate(dims):
         offsets = grid.offsets[grid.dims.index(dim)]
@@ -311,7 +311,7 @@ def _chunk_numbers(dims: tuple[str, ...], shape: tuple[int, ...], grid: Grid) ->
 def _in_order(
     found: NDArray[np.bool_], parts: Sequence[tuple[str, ...]], grid: Grid
 ) -> NDArray[np.bool_]:
-    """From an axis for each part to an axis for each dimension."""
+    """Reshape from one axis per part to one axis per dimension."""
     counts = dict(zip(grid.dims, grid.shape, strict=True))
     dims = [dim for part in parts for dim in part]
     split = found.reshape([counts[dim] for dim in dims])

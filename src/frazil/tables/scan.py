@@ -1,4 +1,4 @@
-"""Scan cells of a region as Arrow batches, reading only the chunks that its rows need."""
+"""Scan the cells of a region as Arrow batches, reading only the chunks that its rows need."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,32 +37,32 @@ from frazil.tables.pruning import Axis, ChunkTruth
 BATCH_ROWS = 1 << 18
 
 Bounds = dict[str, slice]
-"""A region by dimension."""
+"""Region by dimension."""
 ReadArray = Callable[[str, Region], Values]
-"""Values of an array in a region of it."""
+"""Function that reads an array in a region."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scan:
-    """What is to be read of any region."""
+    """Scan of regions: columns, condition and what is known about them."""
 
     dims: tuple[str, ...]
     given: tuple[Column, ...]
     """The columns of the rows, in order."""
     lazy: Mapping[str, Column]
-    """The columns that are read, of those given and of those that the condition is about."""
+    """Columns to read, selected or used by the condition."""
     grids: Mapping[str, Grid]
-    """Of those that are read."""
+    """Chunk grids of the columns to read."""
     axes: Mapping[str, Axis]
-    """The columns that are in memory."""
+    """Columns in memory."""
     condition: Condition
     told: Mapping[Leaf, ChunkTruth] = field(default_factory=dict)
-    """What is known of leaves about columns that are read."""
+    """Possible results per chunk of leaves on columns to read."""
 
     def narrow(self, region: Region) -> tuple[Region, NDArray[np.bool_] | None]:
-        """The smallest region with all cells that can satisfy the condition, and a mask of these.
+        """Return the smallest region with all cells that may match the condition, and their mask.
 
-        No mask means all cells.
+        A mask of None means all cells.
         """
         bounds = dict(zip(self.dims, region, strict=True))
         shape = _shape(region)
@@ -82,7 +82,7 @@ class Scan:
     def read_columns(
         self, region: Region, mask: NDArray[np.bool_] | None, read: ReadArray
     ) -> dict[str, Values]:
-        """The columns that are not in memory, with an axis for each dimension of the rows."""
+        """Read the columns that are not in memory, with one axis per dimension of the rows."""
         bounds = dict(zip(self.dims, region, strict=True))
         found = {}
         for name, column in self.lazy.items():
@@ -95,7 +95,7 @@ class Scan:
     def batches(
         self, region: Region, mask: NDArray[np.bool_] | None, read: Mapping[str, Values]
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of a region, given what was read of it."""
+        """Yield the rows of a region from the values read."""
         known = self.known(region, read)
         schema = schema_of(self.given)
         filters = self.filters
@@ -111,18 +111,18 @@ class Scan:
 
     @property
     def filters(self) -> bool:
-        """Whether the condition is about values that are read."""
+        """Return True if the condition uses columns that are read."""
         return not columns_of(self.condition) <= set(self.axes)
 
     def known(self, region: Region, read: Mapping[str, Values]) -> dict[str, Values]:
-        """All columns in a region, with an axis for each dimension, given what was read of it."""
+        """Return all columns in a region from the values read, with one axis per dimension."""
         bounds = dict(zip(self.dims, region, strict=True))
         return {**{name: self._spread(axis, bounds) for name, axis in self.axes.items()}, **read}
 
     def filter(
         self, values: Mapping[str, Values], shape: tuple[int, ...], mask: NDArray[np.bool_] | None
     ) -> NDArray[np.bool_] | None:
-        """Which cells satisfy the condition, of those of a mask; None for all."""
+        """Return the cells of a mask that match the condition; None for all."""
         possible = evaluate(
             self.condition, lambda leaf: tell_of_values(leaf, values[leaf.column])
         ).can_be_true
@@ -136,7 +136,7 @@ class Scan:
 
 
 def schema_of(columns: Sequence[Column]) -> pa.Schema:
-    """The schema of rows; every column may be null."""
+    """Return the schema of rows; every column is nullable."""
     return pa.schema([pa.field(each.name, each.type) for each in columns])
 
 
@@ -160,7 +160,7 @@ def _shrink(region: Region, mask: NDArray[np.bool_]) -> tuple[Region, NDArray[np
 
 
 def _project(mask: NDArray[np.bool_], dims: Sequence[str], own: Sequence[str]) -> NDArray[np.bool_]:
-    """Where an array with some of the dimensions has a cell that is wanted."""
+    """Project a mask onto the dimensions of an array."""
     hits = mask.any(axis=tuple(i for i, dim in enumerate(dims) if dim not in own))
     kept = [dim for dim in dims if dim in own]
     found: NDArray[np.bool_] = hits.transpose([kept.index(dim) for dim in own])
@@ -173,7 +173,7 @@ def _read_chunks(
     needed: NDArray[np.bool_] | None,
     read: Callable[[Region], Values],
 ) -> Values:
-    """A region of an array, of which only the chunks are read that have a cell that is needed."""
+    """Read a region of an array, skipping chunks without a needed cell."""
     if needed is None or needed.all():
         return read(region)
     pieces = []
@@ -191,7 +191,7 @@ def _read_chunks(
 
 
 def _assemble(shape: tuple[int, ...], parts: Sequence[tuple[Region, Values]]) -> Values:
-    """An array of parts; what is between them nobody looks at, and so it is missing."""
+    """Assemble an array from parts; cells between them are never used and marked missing."""
     type, dtype = parts[0][1].type, parts[0][1].data.dtype
     data: NDArray[Any] = np.zeros(shape, dtype)
     missing = np.ones(shape, np.bool_)
@@ -202,7 +202,7 @@ def _assemble(shape: tuple[int, ...], parts: Sequence[tuple[Region, Values]]) ->
 
 
 def _align(values: Values, own: Sequence[str], dims: Sequence[str]) -> Values:
-    """Values with some dimensions, with an axis for each of all dimensions."""
+    """Transpose and reshape values to one axis per dimension of `dims`."""
     order = [own.index(dim) for dim in dims if dim in own]
     shape = [values.data.shape[own.index(dim)] if dim in own else 1 for dim in dims]
     missing = None if values.missing is None else values.missing.transpose(order).reshape(shape)
@@ -210,7 +210,7 @@ def _align(values: Values, own: Sequence[str], dims: Sequence[str]) -> Values:
 
 
 def _cut(values: Values, part: Region) -> Values:
-    """A part of values whose axes are whole or of one element."""
+    """Return a part of values whose axes are full or of length 1."""
     sizes = values.data.shape
     return values[
         tuple(slice(None) if size == 1 else each for size, each in zip(sizes, part, strict=True))
@@ -218,7 +218,7 @@ def _cut(values: Values, part: Region) -> Values:
 
 
 def to_column(values: Values, shape: tuple[int, ...], kept: NDArray[np.bool_] | None) -> pa.Array:
-    """The column of values that are repeated to a shape, or of those that are kept."""
+    """Broadcast values to a shape and return them as a column, optionally only the kept ones."""
     if values.data.dtype == object and values.data.size < prod(shape):
         return _take(values, shape, kept)
     spread = values.spread(shape)
@@ -226,7 +226,7 @@ def to_column(values: Values, shape: tuple[int, ...], kept: NDArray[np.bool_] | 
 
 
 def _take(values: Values, shape: tuple[int, ...], kept: NDArray[np.bool_] | None) -> pa.Array:
-    """Repeated objects, of which each becomes one of Arrow's once."""
+    """Broadcast objects, converting each to Arrow once."""
     numbers = np.arange(values.data.size).reshape(values.data.shape)
     spread = np.broadcast_to(numbers, shape)
     rows = spread.reshape(-1) if kept is None else spread[kept]
@@ -235,20 +235,20 @@ def _take(values: Values, shape: tuple[int, ...], kept: NDArray[np.bool_] | None
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Partition:
-    """What a task reads: boxes of chunks of a grid."""
+    """Boxes of chunks of a grid that one task reads."""
 
     boxes: Boxes
 
     @property
     def chunk_count(self) -> int:
-        """How many chunks they have."""
+        """Return the number of chunks."""
         return int(np.diff(self.boxes, axis=2).prod(axis=(1, 2)).sum())
 
 
 def plan_partitions(
     chosen: NDArray[np.bool_], chunk_bytes: int, target_bytes: int
 ) -> Sequence[Partition]:
-    """Partitions of about the target size, or a chunk if that is larger, in the order of the grid."""
+    """Split chunks into partitions of about the target size, at least one chunk, in grid order."""
     chunks = np.argwhere(chosen).astype(np.int64)
     if not len(chunks):
         return []

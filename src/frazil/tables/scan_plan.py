@@ -1,4 +1,4 @@
-"""The scan plan: columns, grid, condition and arrays that the options of a table come to."""
+"""Scan plan: columns, grid, condition and arrays derived from the options of a table."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -43,14 +43,14 @@ from frazil.tables.table_options import NO_REPOSITORY, Options, Table
 from frazil.urls import BranchRef, Location, NamedRef, parse_location
 
 AnyRepository = Repository | Location
-"""A repository, or where it is."""
+"""Repository, or its location."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A repository, and a session of it that reads the version that was asked for.
+    """Repository and a read-only session at the selected version.
 
-    The options name that version also where the URL does.
+    The options name that version even if it came from the URL.
     """
 
     repository: Repository
@@ -77,7 +77,7 @@ def open_source(options: Options, repository: AnyRepository | None = None) -> So
 
 
 def find_branch(source: Source, purpose: str) -> str:
-    """The branch that is read; raises InvalidInputError for any other version, with the purpose."""
+    """Return the branch that is read; raises InvalidInputError with the purpose for other versions."""
     match source.options.ref:
         case None:
             return MAIN
@@ -89,7 +89,7 @@ def find_branch(source: Source, purpose: str) -> str:
 
 
 class ChunkCount(NamedTuple):
-    """How many chunks of an array are read, and how many there are, written or not."""
+    """Number of chunks of an array to read, and in total, written or not."""
 
     read: int
     total: int
@@ -97,7 +97,7 @@ class ChunkCount(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScanPlan:
-    """Everything that reading needs, in whatever process it happens."""
+    """Everything a task needs to read a table."""
 
     arrays: Arrays
     columns: Columns
@@ -105,15 +105,15 @@ class ScanPlan:
     lazy: Mapping[str, Column]
     grids: Mapping[str, Grid]
     grid: Grid
-    """The chunks that rows are planned by."""
+    """Chunks by which rows are partitioned."""
     axes: Mapping[str, Axis]
     condition: Condition
     target_bytes: int
     told: Mapping[Leaf, ChunkTruth] = field(default_factory=dict)
-    """What statistics tell of leaves about arrays."""
+    """Possible results per chunk of leaves on arrays, from statistics."""
 
     def scan(self) -> Scan:
-        """How the rows of a region are made."""
+        """Return the scan of a region."""
         return Scan(
             self.columns.dims,
             self.given,
@@ -125,18 +125,18 @@ class ScanPlan:
         )
 
     def read_array(self, name: str, region: Region) -> Values:
-        """Values of an array."""
+        """Read values of an array in a region."""
         return self.arrays.read(name, self.columns.get(name).type, region)
 
     def find_chunks(self, grid: Grid | None = None) -> NDArray[np.bool_]:
-        """Which chunks of the grid, or of another one of the same dimensions, can have rows."""
+        """Return a mask of the chunks of a grid with these dimensions that may have matching rows."""
         axes = {**self.axes, **self._load_coordinates()}
         return find_chunks(self.condition, axes, grid or self.grid, self.told)
 
     def check_access(self, kept: NDArray[np.bool_], grid: Grid, names: Iterable[str]) -> None:
         """Raise InvalidInputError if the first chunks to read are virtual and not authorized.
 
-        Tasks would find out, too, each after its start, and as often as Spark tries it.
+        Tasks would fail too, but only after they start, and once per retry.
         """
         if not self.arrays.is_restricted or not kept.any():
             return
@@ -152,7 +152,7 @@ class ScanPlan:
             self.arrays.check_access(name, tuple(chunk))
 
     def count_chunks(self) -> dict[str, ChunkCount]:
-        """By array, how many of its chunks have rows that are wanted."""
+        """Return the number of chunks with matching rows, by array."""
         counts = {}
         for name, own in self.grids.items():
             kept = self.find_chunks(self.grid.cut_like(own))
@@ -160,11 +160,11 @@ class ScanPlan:
         return counts
 
     def find_grid(self, name: str) -> Grid:
-        """The chunks of an array."""
+        """Return the chunk grid of an array."""
         return find_grid(self.arrays.session, self.arrays.group, self.columns.get(name))
 
     def _load_coordinates(self) -> dict[str, Axis]:
-        """Those of several dimensions that the condition is about."""
+        """Read the multidimensional coordinates that the condition uses."""
         asked = columns_of(self.condition) - set(self.columns.variables)
         found = {}
         for name in asked & set(self.lazy):
@@ -175,7 +175,7 @@ class ScanPlan:
 
 
 def choose(source: Source, *, with_all_columns: bool = False) -> ScanPlan:
-    """What the options of a source come to; reads coordinates, and nothing else."""
+    """Plan the scan that the options of a source describe. Reads only coordinates and statistics."""
     options, session = source.options, source.session
     columns = find_columns(session, options.group, options.variables)
     condition = _read_condition(options, columns)
@@ -207,7 +207,7 @@ def choose(source: Source, *, with_all_columns: bool = False) -> ScanPlan:
 
 
 def _ask_statistics(chosen: ScanPlan) -> dict[Leaf, ChunkTruth]:
-    """What is known of the arrays that the condition is about, for chunks that coordinates leave."""
+    """Return statistics on the arrays that the condition uses, for chunks left by coordinates."""
     leaves: dict[str, list[Leaf]] = {}
     for leaf in leaves_of(chosen.condition):
         if leaf.column in chosen.lazy:
@@ -216,7 +216,7 @@ def _ask_statistics(chosen: ScanPlan) -> dict[Leaf, ChunkTruth]:
     for name, about in leaves.items():
         column, own = chosen.lazy[name], chosen.grids[name]
         wanted = find_chunks(chosen.condition, chosen.axes, chosen.grid.cut_like(own))
-        # Dimensions that the array lacks are not cut there.
+        # Dimensions that the array lacks are not split.
         order = [dim for dim in chosen.grid.dims if dim in own.dims]
         wanted = wanted.reshape([own.shape[own.dims.index(dim)] for dim in order])
         wanted = wanted.transpose([order.index(dim) for dim in own.dims])
@@ -228,7 +228,6 @@ def _read_condition(options: Options, columns: Columns) -> Condition:
     if options.where is None:
         return EVERYTHING
     zone = find_zone(options.time_zone)
-    # What reads SQL takes a while to load.
     from frazil.tables.predicates import Scope, parse_predicate  # noqa: PLC0415
 
     scope = Scope(columns.types, zone, options.qualifiers, options.needs_qualifier, options.is_ansi)
@@ -251,7 +250,7 @@ def _load_scan(arrays: Arrays, columns: Columns, column: Column) -> Axis:
 def _plan_grid(
     source: Source, columns: Columns, grids: Mapping[str, Grid], given: tuple[Column, ...]
 ) -> Grid:
-    """Boxes that are whole chunks of all arrays; of the largest one only, if they get too large."""
+    """Return boxes of whole chunks of all arrays; of the largest array only, if they get too large."""
     session, group = source.session, source.options.group
     known = grids or {
         name: find_grid(session, group, columns.get(name)) for name in columns.variables
@@ -286,13 +285,14 @@ ABOUT_REPOSITORY: Mapping[str, str] = {
     "storage": "array_tables",
     "virtual_sources": "chunk_tables",
 }
-"""The module of each, where a function `open_…` has its name: it is loaded if the table is asked for,
-because Spark starts a process for each step of planning a query."""
+"""Module of each table, with its function `open_…`. It is imported when the table is opened, because
+Spark starts a process for each step of query planning.
+"""
 TABLES = frozenset((CELLS, *ABOUT_REPOSITORY))
 
 
 def open_table(source: Source) -> Table:
-    """The table that the options of a source name; raises InvalidInputError."""
+    """Open the table that the options of a source name; raises InvalidInputError."""
     name = source.options.table
     if name not in TABLES:
         raise InvalidInputError(f"there is no table {name!r}: {suggest(name, sorted(TABLES))}")

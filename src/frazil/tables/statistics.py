@@ -1,4 +1,4 @@
-"""Statistics of chunks: how they are measured, kept beside the data, and used to prune."""
+"""Chunk statistics: measure them, store them next to the data, and use them to prune."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -47,9 +47,9 @@ _DECODING = (
 
 
 def take_digest(node: Node, variable: Any, type: pa.DataType) -> str:
-    """Of an array, and of how Xarray decodes it, which other arrays can have a say in.
+    """Return a digest of an array and its decoding by Xarray, which may depend on other arrays.
 
-    The array's shape is not in it: what it leaves of each chunk is part of the chunk's fingerprint.
+    The array's shape is not part of it: the clipped extent of each chunk is part of its fingerprint.
     """
     document = json.loads(node.user_data)
     document.pop("shape", None)
@@ -62,7 +62,7 @@ def take_digest(node: Node, variable: Any, type: pa.DataType) -> str:
 Fingerprints = NDArray[np.uint64]
 
 NONE = np.uint64(0)
-"""The fingerprint of what has none."""
+"""Fingerprint of chunks whose changes can't be detected."""
 _NOT_WRITTEN = np.uint64(0x6E6F742077726974)
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
@@ -70,7 +70,7 @@ _SECOND = np.uint64(0x94D049BB133111EB)
 
 
 def take_fingerprints(grid: Grid, tables: Iterable[ChunkTable]) -> Fingerprints:
-    """Of all chunks of a grid, given the references of those that were written."""
+    """Return fingerprints of all chunks of a grid, given the references of the written ones."""
     found = np.full(grid.shape, _NOT_WRITTEN)
     for table in tables:
         found[tuple(table.coordinates.T.astype(np.int64))] = hash_references(table)
@@ -80,7 +80,7 @@ def take_fingerprints(grid: Grid, tables: Iterable[ChunkTable]) -> Fingerprints:
 def take_some_fingerprints(
     grid: Grid, chunks: NDArray[np.int64], tables: Iterable[ChunkTable]
 ) -> Fingerprints:
-    """Of some chunks of a grid, a row of coordinates each, given at least their references."""
+    """Return fingerprints of some chunks (rows of coordinates), given at least their references."""
     found = np.full(len(chunks), _NOT_WRITTEN)
     for table in tables:
         rows = table.locate(chunks.astype(np.uint32))
@@ -91,14 +91,14 @@ def take_some_fingerprints(
 
 
 def hash_references(table: ChunkTable) -> Fingerprints:
-    """Of each reference, without the shape of its chunk."""
+    """Return the hash of each reference, without the extent of its chunk."""
     if not len(table):
         return np.zeros(0, np.uint64)
     texts = {name: _hash_texts(getattr(table, name)) for name in ("locations", "etags")}
     is_inline = table.kind == ChunkKind.INLINE
     words = [
         table.kind.astype(np.uint64),
-        # Where inline bytes are in their table says nothing about them.
+        # The position of inline bytes in their table is irrelevant.
         np.where(is_inline, 0, table.offset).astype(np.uint64),
         table.length.astype(np.uint64),
         *_words_of(table.chunk_id),
@@ -114,7 +114,7 @@ def hash_references(table: ChunkTable) -> Fingerprints:
 
 
 def _words_of(ids: NDArray[np.uint8]) -> list[Fingerprints]:
-    """Ids as numbers of eight bytes."""
+    """Split ids into 64-bit words."""
     count, size = ids.shape
     padded = np.zeros((count, -(-size // 8) * 8), np.uint8)
     padded[:, :size] = ids
@@ -122,7 +122,7 @@ def _words_of(ids: NDArray[np.uint8]) -> list[Fingerprints]:
 
 
 def _hash_texts(texts: Strings) -> Fingerprints:
-    """Of each text, and a last one for none, which -1 finds."""
+    """Return the hash of each text, and a last entry for none, at index -1."""
     return np.array([*map(_hash, texts.encoded_list()), 0], np.uint64)
 
 
@@ -148,7 +148,7 @@ def _mix_with_extents(found: Fingerprints, extents: Sequence[NDArray[np.int64]])
 
 
 def _mix_all(found: Fingerprints, words: Sequence[NDArray[np.generic]]) -> Fingerprints:
-    """Each with the words at its place; what is none stays none, and nothing else becomes it."""
+    """Mix each fingerprint with the words at its index; NONE stays NONE and never results otherwise."""
     mixed = found
     for word in words:
         mixed = _mix(mixed ^ word.astype(np.uint64))
@@ -156,7 +156,7 @@ def _mix_all(found: Fingerprints, words: Sequence[NDArray[np.generic]]) -> Finge
 
 
 def _mix(words: Fingerprints) -> Fingerprints:
-    """The step of SplitMix64, which changes half of the bits whichever one was changed."""
+    """Apply the SplitMix64 step: each input bit changes about half of the output bits."""
     found = words + _STEP
     found = (found ^ (found >> np.uint64(30))) * _FIRST
     found = (found ^ (found >> np.uint64(27))) * _SECOND
@@ -165,11 +165,11 @@ def _mix(words: Fingerprints) -> Fingerprints:
 
 COUNTS = ("count", "null_count")
 NO_SUM = np.iinfo(np.int64).min
-"""The sum of integers that is none of 64 bits."""
+"""Marks a sum of integers that does not fit in 64 bits."""
 
 
 def measured_types(type: pa.DataType) -> dict[str, "np.dtype[Any]"]:
-    """The measures of columns of a type, and how they are kept."""
+    """Return the measures of columns of a type, and their stored types."""
     found = dict.fromkeys(COUNTS, np.dtype(np.int64))
     if type in (TIMESTAMP, DURATION):
         return {**found, **dict.fromkeys(("min", "max"), np.dtype(np.int64))}
@@ -186,16 +186,16 @@ class Measures:
     """Measures of some chunks of an array."""
 
     chunks: NDArray[np.int64]
-    """Their coordinates, a row each."""
+    """Chunk coordinates, one row each."""
     columns: dict[str, NDArray[Any]]
-    """By name. Where nothing was counted, the least, the greatest and the sum mean nothing."""
+    """Measures by name. If the count is zero, minimum, maximum and sum are undefined."""
 
     def __len__(self) -> int:
         return len(self.chunks)
 
 
 def measure(values: Values) -> dict[str, Any]:
-    """Of the values of a chunk."""
+    """Return the measures of a chunk's values."""
     total = values.data.size
     present = values.data
     if values.missing is not None:
@@ -213,7 +213,7 @@ def measure(values: Values) -> dict[str, Any]:
 
 
 def repeat(measured: dict[str, Any], times: int) -> dict[str, Any]:
-    """The measures of so many of a value, given those of one."""
+    """Return the measures of a value repeated `times` times, given those of one."""
     found = {**measured, **{name: measured[name] * times for name in COUNTS}}
     if "sum" in measured:
         exact = isinstance(measured["sum"], int)
@@ -228,7 +228,7 @@ def _sum(present: NDArray[Any]) -> int | float:
     largest = max(abs(int(present.min())), abs(int(present.max())))
     if largest * present.size < 1 << 63:
         return int(present.sum(dtype=np.int64))
-    # In halves, whose sums fit: numpy has no wider integers.
+    # Sum high and low halves separately, because numpy has no wider integers.
     wide = present.astype(np.uint64 if present.dtype.kind == "u" else np.int64)
     high, low = wide >> 32, wide & 0xFFFFFFFF
     return _fit_measures((int(high.sum(dtype=wide.dtype)) << 32) + int(low.sum(dtype=np.uint64)))
@@ -239,7 +239,7 @@ def _fit_measures(number: int) -> int:
 
 
 def measure_chunks(values: Values, grid: Grid, box: NDArray[np.int64]) -> Measures:
-    """Of each chunk of a box, whose values these are."""
+    """Return the measures of each chunk of a box, given its values."""
     found, chunks = [], []
     axes = [
         [(n, slice(*(each[n : n + 2] - each[first]).tolist())) for n in range(first, end)]
@@ -252,7 +252,7 @@ def measure_chunks(values: Values, grid: Grid, box: NDArray[np.int64]) -> Measur
 
 
 def make_measures(chunks: Any, found: Sequence[dict[str, Any]], type: pa.DataType) -> Measures:
-    """Measures by column, of chunks in their order."""
+    """Make columns of measures, in the order of the chunks."""
     types = measured_types(type)
     columns = {
         name: np.array([each[name] for each in found], dtype) for name, dtype in types.items()
@@ -261,7 +261,7 @@ def make_measures(chunks: Any, found: Sequence[dict[str, Any]], type: pa.DataTyp
 
 
 def join_measures(parts: Sequence[Measures]) -> Measures:
-    """All of several, of which there is one at least."""
+    """Concatenate one or more measures."""
     return Measures(
         np.concatenate([each.chunks for each in parts]),
         {name: np.concatenate([each.columns[name] for each in parts]) for name in parts[0].columns},
@@ -271,7 +271,7 @@ def join_measures(parts: Sequence[Measures]) -> Measures:
 def measure_alike(
     one: dict[str, Any], grid: Grid, chunks: NDArray[np.int64], type: pa.DataType
 ) -> Measures:
-    """Of chunks that have the same value everywhere, given the measures of that value."""
+    """Return the measures of chunks with one constant value, given the measures of that value."""
     lengths = [np.diff(each)[at] for each, at in zip(grid.offsets, chunks.T, strict=True)]
     sizes, of = np.unique(np.multiply.reduce(lengths), return_inverse=True)
     found = make_measures(sizes[:, None], [repeat(one, size) for size in sizes.tolist()], type)
@@ -286,21 +286,21 @@ _CHUNK_ITEMS = 1 << 14
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kept:
-    """What is kept of the chunks of an array, by the grid that the array has now."""
+    """Stored statistics of an array, in the shape of its current grid."""
 
     columns: Mapping[str, NDArray[Any]]
     fingerprints: Fingerprints
 
 
 def group_of(path: str) -> str:
-    """The group with the statistics of an array."""
+    """Return the path of the group with the statistics of an array."""
     return STATISTICS + path
 
 
 def read_statistics(
     session: Session, path: str, grid: Grid, type: pa.DataType, digest: str
 ) -> Kept | None:
-    """The statistics of an array with this digest; None where there are none that can be used."""
+    """Return the statistics of an array with this digest; None if there are none that can be used."""
     group = _find_group(session, path, type, digest, "r")
     if group is None:
         return None
@@ -320,7 +320,7 @@ def write_statistics(
     measures: Measures,
     fingerprints: Fingerprints,
 ) -> None:
-    """Note measures of chunks, with their fingerprints, beside what is known of other chunks."""
+    """Store measures of chunks and their fingerprints, keeping those of other chunks."""
     group = _find_group(session, path, type, digest, "r+")
     if group is None:
         group = _create(session, path, grid, type, digest)
@@ -341,7 +341,7 @@ def write_statistics(
 def _find_group(
     session: Session, path: str, type: pa.DataType, digest: str, mode: Literal["r", "r+"]
 ) -> "zarr.Group | None":
-    """The group, if it is as it is written here, for this array."""
+    """Open the statistics group if it has the expected digest and arrays."""
     place, view = group_of(path), session.state.view
     node = view.find_node(place)
     if node is None or node.array is not None:
@@ -379,7 +379,7 @@ def _create(session: Session, path: str, grid: Grid, type: pa.DataType, digest: 
 
 
 def _remove_arrays_above(session: Session, place: str) -> None:
-    """Statistics of an array that is a group by now may be where that of its arrays has to be."""
+    """Delete statistics arrays at parent paths, left by an array that has become a group."""
     parts = place.strip("/").split("/")
     for end in range(1, len(parts) + 1):
         path = "/" + "/".join(parts[:end])
@@ -389,7 +389,7 @@ def _remove_arrays_above(session: Session, place: str) -> None:
 
 
 def choose_chunks(shape: Sequence[int]) -> tuple[int, ...]:
-    """Chunks of some thousand elements, whole along the last axes; the first one may grow."""
+    """Return chunk lengths of about `_CHUNK_ITEMS` elements, filled from the last axis."""
     chunks = [1] * len(shape)
     for axis in reversed(range(1, len(shape))):
         chunks[axis] = max(min(shape[axis], _CHUNK_ITEMS // prod(chunks)), 1)
@@ -403,7 +403,7 @@ def _array(group: zarr.Group, name: str) -> Any:
 
 
 def _fit_stored(array: Any, shape: tuple[int, ...]) -> NDArray[Any]:
-    """Its values for a grid of another shape, which is of as many axes; zeros beyond its own."""
+    """Return stored values in the shape of a grid with the same number of axes, zero-padded."""
     found = np.zeros(shape, array.dtype)
     if array.ndim == len(shape):
         common = tuple(slice(0, min(each)) for each in zip(array.shape, shape, strict=True))
@@ -412,7 +412,7 @@ def _fit_stored(array: Any, shape: tuple[int, ...]) -> NDArray[Any]:
 
 
 def is_fresh(kept: Kept, fingerprints: Fingerprints) -> NDArray[np.bool_]:
-    """Which chunks are as they were when they were measured."""
+    """Return a mask of the chunks unchanged since they were measured."""
     found: NDArray[np.bool_] = (fingerprints != NONE) & (kept.fingerprints == fingerprints)
     return found
 
@@ -421,7 +421,7 @@ _UNAUTHORIZED = "unauthorized-virtual-chunk-container"
 
 
 class Arrays:
-    """The arrays of a group; where they are sent to they are opened again."""
+    """Arrays of a group; reopened after unpickling."""
 
     def __init__(self, session: Session, group: str, names: Sequence[str]) -> None:
         self.session = session
@@ -433,13 +433,13 @@ class Arrays:
         return (Arrays, (self.session, self.group, self.names))
 
     def open(self) -> Dataset:
-        """All of them as Xarray decodes them, nothing of them read."""
+        """Open all arrays with Xarray's decoding, without reading values."""
         if self._opened is None:
             self._opened = open_dataset(self.session, self.group, self.names)
         return self._opened
 
     def read(self, name: str, type: pa.DataType, region: Region) -> Values:
-        """The values of an array in a region; raises InvalidInputError if it may not be read."""
+        """Read an array in a region; raises InvalidInputError if access is not authorized."""
         variable: Any = self.open().variables[name]
         try:
             return make_values(variable[region].values, type)
@@ -447,7 +447,7 @@ class Arrays:
             raise _explain(error) from error
 
     def check_access(self, name: str, chunk: tuple[int, ...]) -> None:
-        """Raise InvalidInputError if a chunk of an array is virtual and may not be read."""
+        """Raise InvalidInputError if a chunk is virtual and access to it is not authorized."""
         state = self.session.state
         node, _ = state.view.get_array(f"{group_path(self.group).rstrip('/')}/{name}")
         ref = state.view.find_chunk(node, chunk)
@@ -459,7 +459,7 @@ class Arrays:
 
     @property
     def is_restricted(self) -> bool:
-        """Whether there may be chunks that can't be read."""
+        """Return True if access to some virtual chunks may not be authorized."""
         return self.session.state.context.virtual.is_restricted
 
 
@@ -481,7 +481,7 @@ _READ_AHEAD = 4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Subject:
-    """An array whose chunks are measured, wherever that happens."""
+    """Array whose chunks are measured, in any process."""
 
     path: str
     arrays: Arrays
@@ -490,11 +490,11 @@ class Subject:
 
     @property
     def chunk_bytes(self) -> int:
-        """What a chunk takes in memory, about."""
+        """Return the approximate size of a chunk in memory."""
         return self.grid.largest_chunk() * byte_width(self.column.type)
 
     def measure(self, boxes: Boxes) -> Measures:
-        """Read boxes of chunks, and measure each of these."""
+        """Read boxes of chunks and measure each chunk."""
         most = max(_READ_AT_ONCE_BYTES // max(self.chunk_bytes, 1), 1)
         parts = (part for box in boxes for part in split_box(box, most))
         with ThreadPoolExecutor(_READ_AHEAD) as pool:
@@ -505,7 +505,7 @@ class Subject:
         return measure_chunks(values, self.grid, box)
 
     def measure_unwritten(self, chunks: NDArray[np.int64]) -> Measures:
-        """Of chunks that were never written, for which nothing but metadata is read."""
+        """Return the measures of unwritten chunks, reading only metadata."""
         first = tuple(
             slice(int(each[at]), int(each[at]) + 1)
             for each, at in zip(self.grid.offsets, chunks[0], strict=True)
@@ -516,7 +516,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Analysis:
-    """What there is to do for an array."""
+    """Plan of the analysis of an array."""
 
     subject: Subject
     digest: str
@@ -524,14 +524,14 @@ class Analysis:
     written: NDArray[np.bool_]
     """Chunks to read."""
     unwritten: NDArray[np.bool_]
-    """Chunks that have the fill value everywhere, and are not noted."""
+    """Unwritten chunks, all fill value, without statistics."""
     fresh: int
-    """How many are known already."""
+    """Number of chunks with current statistics."""
     without_checksum: int
-    """How many are in files that nobody could tell to have changed."""
+    """Number of virtual chunks without a checksum, whose changes can't be detected."""
 
     def write(self, session: Session, measured: Sequence[Measures]) -> None:
-        """Note what was measured, and what need not be, in a session."""
+        """Write the measured statistics, and those of unwritten chunks, in a session."""
         parts = list(measured)
         if self.unwritten.any():
             parts.append(self.subject.measure_unwritten(_places(self.unwritten)))
@@ -546,7 +546,7 @@ class Analysis:
 
 
 def plan_analysis(session: Session, path: str) -> Analysis:
-    """What to measure of an array; raises InvalidInputError for one that is no column."""
+    """Plan the analysis of an array; raises InvalidInputError for an array that is no column."""
     group, _, name = path.rpartition("/")
     view = session.state.view
     node, _ = view.get_array(path)
@@ -574,9 +574,9 @@ def plan_analysis(session: Session, path: str) -> Analysis:
 
 
 def find_analysable(session: Session, group: str) -> Iterator[str]:
-    """The arrays of a group, and of all groups below it, that are more than coordinates.
+    """Yield the paths of arrays to analyse in a group and its descendants.
 
-    What Frazil keeps for itself is left out, and so are coordinates that are held in memory anyway.
+    Frazil's own arrays are skipped, and dimension coordinates, because scans keep them in memory.
     """
     view = session.state.view
     for node in view.descendants(view.get_node(group).path):
@@ -592,7 +592,7 @@ def _places(flags: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 
 Columns = Mapping[str, NDArray[Any]]
-"""Measures by name, alike in shape."""
+"""Measures by name, of equal shape."""
 
 _OPPOSITE: dict[Operator, Operator] = {
     "=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<",
@@ -600,7 +600,7 @@ _OPPOSITE: dict[Operator, Operator] = {
 
 
 def tell_of_measures(leaf: Leaf, measured: Columns) -> Truth:
-    """What a leaf can be in each chunk."""
+    """Return the possible results of a leaf in each chunk."""
     has_values, has_nulls = measured["count"] > 0, measured["null_count"] > 0
     if isinstance(leaf, IsNull):
         return Truth(has_nulls, has_values)
@@ -618,7 +618,7 @@ def tell_of_measures(leaf: Leaf, measured: Columns) -> Truth:
 
 
 def _can_hold(operator: Operator, value: Any, measured: Columns) -> NDArray[np.bool_]:
-    """Whether a value between the least and the greatest, these included, compares so."""
+    """Return True where a value between minimum and maximum, inclusive, may satisfy the comparison."""
     least, greatest = measured["min"], measured["max"]
     found: Flags
     match operator:
@@ -638,12 +638,12 @@ def _can_hold(operator: Operator, value: Any, measured: Columns) -> NDArray[np.b
 
 
 def _is_possible(value: Any, least: NDArray[Any]) -> bool:
-    """Whether some value of the type can be equal to it: no integer is equal to a fraction."""
+    """Return True if a value of the type may equal it: no integer equals a fraction."""
     return least.dtype.kind == "f" or not isinstance(value, float) or value.is_integer()
 
 
 _LOOKED_UP = 64
-"""References of so many chunks are looked up one by one; for more of them all are read."""
+"""Up to this many chunks, references are looked up one by one; for more, all are read."""
 
 
 def tell_of_chunks(
@@ -653,9 +653,9 @@ def tell_of_chunks(
     leaves: Sequence[Leaf],
     wanted: NDArray[np.bool_],
 ) -> Mapping[Leaf, ChunkTruth]:
-    """What is known of leaves about an array, for those of its chunks that are wanted.
+    """Return the possible results of leaves on an array, for its wanted chunks.
 
-    Of a chunk that has changed since it was measured, nothing is.
+    Chunks that changed since they were measured may have any result.
     """
     path = array_path(arrays.group, column.name)
     view = arrays.session.state.view
@@ -670,7 +670,7 @@ def tell_of_chunks(
     says_something = np.logical_or.reduce(
         [~(np.asarray(each.can_be_true) & each.can_be_false) for each in found.values()]
     )
-    # References may be read for nothing but this, so of no more chunks than can be left out by it.
+    # Reading references has a cost, so limit it to chunks that statistics may prune.
     asked = np.argwhere(says_something & wanted & (kept.fingerprints != NONE)).astype(np.int64)
     is_fresh = np.zeros(grid.shape, np.bool_)
     if len(asked):
@@ -686,7 +686,7 @@ def tell_of_chunks(
 def find_fingerprints(
     view: View, node: Node, grid: Grid, chunks: NDArray[np.int64]
 ) -> Fingerprints:
-    """Of some chunks of an array, as they are in a version."""
+    """Return the fingerprints of some chunks of an array in a version."""
     if len(chunks) > _LOOKED_UP:
         return take_some_fingerprints(grid, chunks, view.tables(node))
     places = [tuple(each) for each in chunks.tolist()]
@@ -697,5 +697,5 @@ def find_fingerprints(
 
 
 def array_path(group: str, name: str) -> str:
-    """The path of an array of a group."""
+    """Return the path of an array in a group."""
     return f"{group_path(group).rstrip('/')}/{name}"

@@ -1,7 +1,7 @@
-"""How a table is asked for, in the words of `spark.read.format("icechunk").option(…)`.
+"""Options of a table, as in `spark.read.format("icechunk").option(…)`.
 
-Every option that is given has an effect, or is refused: a name that is misspelled would otherwise read
-another version than the one that was asked for.
+Every option given has an effect or is refused: otherwise a misspelled name could read another version
+than the one requested.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -41,44 +41,44 @@ WRITE_OPTIONS = (
     *_PLACE, *_REFS, "group", "dims", "append_dim", "chunks", "duplicates", "replace_where",
     "commit_token", "message",
 )  # fmt: skip
-# Spark hands its own options of a streaming query to the sink.
+# Spark passes its own options of a streaming query to the sink.
 STREAM_WRITE_OPTIONS = (*WRITE_OPTIONS, "checkpointLocation", "queryName")
-# Spark hands the properties of a table in its catalog to a source whose schema it asks for.
+# Spark passes the properties of a catalog table to a source whose schema it requests.
 _OF_CATALOG_TABLES = "provider"
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What was said about a table."""
+    """Options of a table."""
 
     repo: str | None = None
-    """The URL of the repository."""
+    """URL of the repository."""
     ref: Ref | None = None
-    """The version; None is what the URL names, or else the branch main."""
+    """Version; None is the one named by the URL, else the branch main."""
     table: str = "cells"
-    """The name of the table in the registry."""
+    """Name of the table in the registry."""
     group: str = "/"
     variables: tuple[str, ...] | None = None
-    """The arrays to read; None is all of them."""
+    """Arrays to read; None means all."""
     columns: tuple[str, ...] | None = None
-    """The columns to give, in this order; None is all of them."""
+    """Columns to return, in this order; None means all."""
     where: str | None = None
-    """SQL about columns, without which rows are not needed."""
+    """Predicate in SQL on columns; other rows need not be returned."""
     layout: Layout = "cells"
     authorize: tuple[str, ...] = ()
-    """URL prefixes of containers whose virtual chunks may be read; `*` is every one there is."""
+    """URL prefixes of containers with authorized virtual chunks; `*` means all."""
     target_bytes: int = DEFAULT_TARGET_BYTES
-    """How much a partition has, about."""
+    """Approximate size of a partition."""
     time_zone: str = "UTC"
-    """Of times in conditions that name none."""
+    """Time zone of times in predicates without one."""
     is_ansi: bool = True
-    """Whether types in conditions follow the ANSI rules, as they do in Spark by default."""
+    """True if types in predicates follow the ANSI rules, as in Spark by default."""
     qualifiers: frozenset[str] = frozenset()
-    """Names that may stand before columns in conditions."""
+    """Names that may qualify columns in predicates."""
     needs_qualifier: bool = False
-    """Whether columns without such a name may be those of another table."""
+    """True if unqualified columns may belong to another table."""
     engine_filters: bool = False
-    """Whether the engine evaluates the condition as well: then it may be any."""
+    """True if the engine also evaluates the predicate, so that any is allowed."""
     more: Mapping[str, str] = field(default_factory=dict)
     """Options of single tables, by name in lower case."""
 
@@ -90,10 +90,10 @@ class Options:
 
 
 def parse_options(given: Mapping[str, str], known: Iterable[str] | None = None) -> Options:
-    """Options as texts; raises InvalidInputError for any that is none of the known ones.
+    """Parse options given as strings; raises InvalidInputError for unknown ones.
 
-    Without `known` these are the options of the table that they name, also when it is read as a stream.
-    Those of single tables and of writers are in `more`.
+    By default the known options are those of the named table, including its stream options. Options of
+    single tables and of writers are in `more`.
     """
     texts = {name.lower(): value for name, value in given.items()}
     if _OF_CATALOG_TABLES in texts and known is None:
@@ -128,14 +128,14 @@ def parse_options(given: Mapping[str, str], known: Iterable[str] | None = None) 
 
 
 def list_options(table: str) -> tuple[str, ...]:
-    """The options of a table that is read, not as a stream."""
+    """Return the options of a table that is not read as a stream."""
     return (*_OF_ALL_TABLES, *_OF_TABLES.get(table, ()))
 
 
 def refuse_unknown(
     given: Iterable[str], known: Iterable[str], owner: str, suggested: Iterable[str] = ()
 ) -> None:
-    """Raise InvalidInputError for the first name that is unknown, with the nearest known one.
+    """Raise InvalidInputError for the first unknown name, suggesting the nearest known one.
 
     `suggested` names are known elsewhere, and are only suggested.
     """
@@ -152,7 +152,7 @@ def refuse_unknown(
 
 
 def pop_version(texts: dict[str, str], time_zone: str, **given: Any) -> Ref | None:
-    """Take the options that name a version; `versionAsOf` and `timestampAsOf` are those of others."""
+    """Remove and parse the options that name a version; also `versionAsOf` and `timestampAsOf`."""
     version, moment = texts.pop("versionasof", None), texts.pop("timestampasof", None)
     ref = make_ref(**(given or {name: texts.pop(name, None) for name in _REFS}))
     if version is not None:
@@ -169,7 +169,7 @@ def pop_version(texts: dict[str, str], time_zone: str, **given: Any) -> Ref | No
 
 
 def parse_moment(name: str, text: str, time_zone: str) -> datetime:
-    """A time as Spark reads it, in a zone unless it names one; raises InvalidInputError."""
+    """Parse a time as Spark does, by default in `time_zone`; raises InvalidInputError."""
     found = parse_time(text, find_zone(time_zone))
     if found is None:
         raise InvalidInputError(
@@ -179,23 +179,23 @@ def parse_moment(name: str, text: str, time_zone: str) -> datetime:
 
 
 def split_names(text: str) -> tuple[str, ...]:
-    """Names with commas between them."""
+    """Split names separated by commas."""
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 class Table(Protocol):
-    """A table of one version of a repository.
+    """Table of one version of a repository.
 
-    It is pickled and sent to tasks, and so are its partitions. What it gives does not change: it knows
-    the version that it was opened at.
+    A table and its partitions are pickled and sent to tasks. Its contents don't change: it is pinned to
+    the version it was opened at.
     """
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns, of types that Spark has: see `frazil.tables.columns`."""
+        """Return the columns, of types that Spark supports: see `frazil.tables.columns`."""
 
     def partitions(self) -> Sequence[Any]:
-        """What tasks read, one each; none for a table without rows."""
+        """Return the partitions, one per task; empty for a table without rows."""
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        """The rows of a partition, in batches of exactly the schema."""
+        """Yield the rows of a partition, in batches of exactly the schema."""
