@@ -1,4 +1,4 @@
-"""Where objects are kept: verbs of one interface, served by memory, a disk, or an object store."""
+"""Storage interface and its implementations: in memory, on a file system, in an object store."""
 
 from frazil.storage.clients import set_max_concurrent_requests
 from frazil.storage.conditional import probe_conditional_writes

@@ -1,4 +1,4 @@
-"""Clients of object stores in this process: opened when needed, counted, limited, errors translated."""
+"""Object store clients of this process: opened lazily, with a request limit and error translation."""
 
 import asyncio
 import contextlib
@@ -47,7 +47,7 @@ DEFAULT_MAX_CONCURRENT_REQUESTS = 256
 
 
 class RequestLimit:
-    """Places for requests: `with limit.take():`, or `async with` in an event loop."""
+    """Limit on concurrent requests: `with limit.take():`, or `async with` in an event loop."""
 
     def __init__(self, places: int) -> None:
         if places < 1:
@@ -60,15 +60,15 @@ class RequestLimit:
         self._lock = threading.Lock()
 
     def count_free(self) -> int:
-        """How many places nobody holds now."""
+        """Return the number of free slots."""
         return self._free
 
     def take(self, count: int = 1) -> "_Hold":
-        """Hold places for a while; one who wants more than there are holds all."""
+        """Reserve slots for the duration of a `with` block, at most as many as the limit has."""
         return _Hold(self, min(count, self.places))
 
     def _enter(self, count: int, kind: "type[_AnyWaiter]") -> "_AnyWaiter | None":
-        """None if there is room at once, or else who waits for it, in the queue already."""
+        """Take slots and return None if they are free, or return a queued waiter."""
         with self._lock:
             if not self._waiting and count <= self._free:
                 self._free -= count
@@ -82,7 +82,7 @@ class RequestLimit:
             is_queued = waiter in self._waiting
             if is_queued:
                 self._waiting.remove(waiter)
-        # Behind it may be one that fits; and its own places may have come in this moment.
+        # The next waiter may fit now. This waiter may also have been admitted at the same moment.
         self._leave(0 if is_queued else waiter.count)
 
     def _leave(self, count: int) -> None:
@@ -98,7 +98,7 @@ class RequestLimit:
 
 
 class _Hold:
-    """Some places, from entering to leaving."""
+    """Context manager that holds slots of a limit."""
 
     __slots__ = ("_count", "_limit")
 
@@ -132,7 +132,7 @@ class _Hold:
 
 
 class _ThreadWaiter:
-    """A thread that waits, for which a lock is the cheapest thing to wait for."""
+    """Waiting thread. A lock is the cheapest primitive to block on."""
 
     __slots__ = ("count", "woken")
 
@@ -146,7 +146,7 @@ class _ThreadWaiter:
 
 
 class _LoopWaiter:
-    """A task that waits, woken from any thread."""
+    """Waiting asyncio task, which any thread can wake."""
 
     __slots__ = ("_loop", "count", "woken")
 
@@ -156,7 +156,7 @@ class _LoopWaiter:
         self.woken = self._loop.create_future()
 
     def wake(self) -> None:
-        # A loop that was closed has cancelled its tasks, whose places come back that way.
+        # A closed loop has cancelled its tasks, and cancellation returns their slots.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._finish)
 
@@ -170,7 +170,7 @@ _AnyWaiter = TypeVar("_AnyWaiter", _ThreadWaiter, _LoopWaiter)
 
 
 class _ProcessLimit:
-    """The limit of this process; a forked child starts with one of its own."""
+    """Request limit of this process. A forked child gets its own."""
 
     def __init__(self) -> None:
         self._process = os.getpid()
@@ -190,12 +190,25 @@ _PROCESS = _ProcessLimit()
 
 
 def process_limit() -> RequestLimit:
-    """The limit that all requests of this process count against."""
+    """Return the limit shared by all requests of this process."""
     return _PROCESS.get()
 
 
 def set_max_concurrent_requests(count: int) -> None:
-    """Let this many requests of this process be under way at once, from the next one on."""
+    """Set the maximum number of concurrent requests of this process.
+
+    The new limit applies to requests that start after the call.
+
+    Parameters
+    ----------
+    count
+        The limit, at least 1.
+
+    Raises
+    ------
+    InvalidInputError
+        If `count` is less than 1.
+    """
     _PROCESS.set(count)
 
 
@@ -203,7 +216,7 @@ _used_by: int | None = None
 
 
 def enter() -> None:
-    """Say that this process uses obstore; raises StorageError if an ancestor already did."""
+    """Register this process as a user of obstore; raise StorageError if a parent process used it."""
     global _used_by
     process = os.getpid()
     if _used_by == process:
@@ -222,28 +235,28 @@ _RANGE_SIGNS = ("Wanted range starting at", "CONTENT_RANGE", "Requested range wa
 
 
 class Failure(Enum):
-    """Why a request failed, as far as the next step depends on it."""
+    """Category of a failed request, as far as the next step depends on it."""
 
     ABSENT = "absent"
     CONDITION = "condition"
-    """The store says that what was required does not hold."""
+    """The store reports that the precondition does not hold."""
     CONFLICT = "conflict"
-    """Something else was happening to the object; nothing is known."""
+    """A concurrent operation on the object interfered; the state of the object is unknown."""
     FORBIDDEN = "forbidden"
     RANGE = "range"
     UNSUPPORTED = "unsupported"
     TIMEOUT = "timeout"
     UNAVAILABLE = "unavailable"
-    """The store answers that it can't, now."""
+    """The store responded that it is temporarily unavailable."""
     UNREACHABLE = "unreachable"
-    """No answer at all."""
+    """No response."""
     INCOMPLETE = "incomplete"
-    """An answer that ends too early."""
+    """The response ended too early."""
     OTHER = "other"
 
     @property
     def leaves_doubt(self) -> bool:
-        """Whether a write that failed so may have happened."""
+        """Return True if a write that failed this way may have taken effect."""
         return self in _DOUBTFUL
 
 
@@ -254,14 +267,14 @@ _DOUBTFUL = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """A failure with what to tell about it, which holds no secret."""
+    """Category and text of a failure, without secrets."""
 
     failure: Failure
     text: str
     tries: int
 
     def to_error(self, action: str, key: str) -> StorageError:
-        """The error to raise for something that was tried with a key."""
+        """Return the error to raise for an action on a key."""
         tries = f" after {self.tries} tries" if self.tries > 1 else ""
         lead = _LEADS.get(self.failure, "")
         message = f"can't {action} {key!r}{tries}: {lead}{self.text}"
@@ -290,7 +303,7 @@ _LEADS = {
     Failure.INCOMPLETE: "the response ended too early: ",
 }
 
-# What the client's own error says of the cause, which its text leaves out.
+# Causes that appear only in the debug text of the client's error.
 _CAUSES = (
     ("ConnectionRefused", "connection refused"),
     ("Connection refused", "connection refused"),
@@ -325,7 +338,7 @@ _BY_TYPE = (
 
 
 def diagnose(error: Exception, secrets: Iterable[str] = ()) -> Diagnosis:
-    """What an error of obstore's means. Its text is all there is to tell many of them apart."""
+    """Classify an obstore error. Many errors can be told apart only by their text."""
     whole = str(error)
     text = redact(whole.partition("\n\nDebug source:")[0].strip(), secrets)
     retries = re.search(r"after (\d+) retries", text)
@@ -342,7 +355,7 @@ def _classify(error: Exception, whole: str) -> Failure:
     if found is not None:
         status = int(found[1])
         if status in _BY_STATUS and not _is_missing_for_update(error, status):
-            # Azure says 409 where others say 412: its code tells that the object is there.
+            # Azure returns 409 where others return 412; the error code says that the object exists.
             if status == 409 and "BlobAlreadyExists" in whole:
                 return Failure.CONDITION
             return _BY_STATUS[status]
@@ -352,7 +365,7 @@ def _classify(error: Exception, whole: str) -> Failure:
         if isinstance(error, kind):
             return failure
     if any(sign in whole for sign in _RANGE_SIGNS):
-        # obstore's own findings: a server answers with nothing instead of 416, or a disk has less.
+        # Detected by obstore: an empty response instead of 416, or a file that is too short.
         return Failure.RANGE
     if "TimedOut" in whole or "timed out" in whole:
         return Failure.TIMEOUT
@@ -364,7 +377,7 @@ def _classify(error: Exception, whole: str) -> Failure:
 
 
 def _is_missing_for_update(error: Exception, status: int) -> bool:
-    # S3 answers a replacement of nothing with 404, which obstore knows to be a failed condition.
+    # S3 returns 404 when the object to replace is missing; obstore reports a failed precondition.
     return status == 404 and isinstance(error, PreconditionError)
 
 
@@ -376,7 +389,7 @@ _SECRET_PATTERNS = (
 
 
 def redact(text: str, secrets: Iterable[str] = ()) -> str:
-    """A text without secrets: those that are known, and what looks like one."""
+    """Return a text without the given secrets and without anything that looks like a secret."""
     for secret in secrets:
         if len(secret) > 3:
             text = text.replace(secret, "****")
@@ -386,7 +399,7 @@ def redact(text: str, secrets: Iterable[str] = ()) -> str:
 
 
 def _cover_parameter(found: "re.Match[str]") -> str:
-    # What belongs to a signature is covered as a whole.
+    # Mask every parameter of a signed URL.
     is_signed = found[2].lower().startswith(("x-amz-", "x-goog-"))
     return f"{found[1]}{found[2]}=****" if is_signed or is_secret(found[2]) else found[0]
 
@@ -395,7 +408,7 @@ _Result = TypeVar("_Result")
 
 
 class Clients:
-    """What requests go through. `attempt` returns what happened; it does not raise it."""
+    """Clients of one connection. `attempt` returns a failure instead of raising it."""
 
     def __init__(
         self, connection: Connection, settings: EffectiveSettings, user_agent: str = ""
@@ -415,7 +428,7 @@ class Clients:
         size_bytes: int = 0,
         places: int = 1,
     ) -> _Result | Diagnosis:
-        """What a call returned, or why it failed."""
+        """Return the result of a call, or a diagnosis of its failure."""
         store = self._open(purpose, size_bytes)
         with process_limit().take(places):
             try:
@@ -431,7 +444,7 @@ class Clients:
         size_bytes: int = 0,
         places: int = 1,
     ) -> _Result | Diagnosis:
-        """`attempt` for an event loop."""
+        """Run `attempt` in an event loop."""
         store = self._open(purpose, size_bytes)
         async with process_limit().take(places):
             try:
@@ -441,7 +454,7 @@ class Clients:
 
     @property
     def connection(self) -> Connection:
-        """The connection as resolved, which for one that redirects takes a request."""
+        """Return the resolved connection. Resolving a redirect takes a request."""
         if self._resolved is None:
             self._resolved = self._connection.resolve()
         return self._resolved

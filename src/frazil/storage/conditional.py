@@ -17,44 +17,47 @@ from frazil.storage.connections import Purpose
 from frazil.storage.interface import Buffer, EffectiveSettings, Storage, Version
 
 WRITE_ID = "icechunkwriteid"
-"""The name of the id in an object's metadata, which the official library shares."""
+"""Name of the write id in an object's metadata, shared with the official library."""
 
 _SPELLINGS = (WRITE_ID, "icechunk-write-id", "icechunk_write_id")
 
 
 def find_write_id(attributes: "dict[str, str]") -> str | None:
-    """The id of the write that an object comes from; some writers and stores spell it otherwise."""
+    """Return the id of the write that produced an object.
+
+    Some writers and stores spell its name differently.
+    """
     return next((attributes[name] for name in _SPELLINGS if name in attributes), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The object that is there, and whether this write put it there."""
+    """Current version of an object, and whether this write produced it."""
 
     version: Version
     is_ours: bool
 
 
 class ConditionalWrite(Protocol):
-    """One write to be settled."""
+    """A conditional write to resolve."""
 
     def put(self) -> Version | Diagnosis:
-        """Try once."""
+        """Try the write once."""
 
     def look(self) -> Found | None:
-        """What is there now, if anything."""
+        """Return the current object, or None."""
 
     def is_still_possible(self, found: Found | None) -> bool:
-        """Whether the condition can hold, seeing what is there."""
+        """Return True if the condition can still hold for the current object."""
 
     def refuse(self, is_in_doubt: bool) -> StorageError:
-        """The error that says that the condition does not hold.
+        """Return the error for a failed condition.
 
-        In doubt, an earlier try may have held, its object being replaced again since.
+        If `is_in_doubt`, an earlier try may have succeeded and been replaced since.
         """
 
     def fail(self, diagnosis: Diagnosis) -> StorageError:
-        """The error for any other failure."""
+        """Return the error for any other failure."""
 
 
 def settle(
@@ -62,7 +65,7 @@ def settle(
     settings: EffectiveSettings,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Version:
-    """Write, or find out that it can't be; raises only what is certain, or that nothing is."""
+    """Write, resolving lost responses; raise if the write failed or its outcome can't be determined."""
     is_in_doubt = False
     last = Diagnosis(Failure.OTHER, "not tried", 0)
     deadline = time.monotonic() + (settings.operation_timeout_seconds or float("inf"))
@@ -76,7 +79,7 @@ def settle(
         is_in_doubt |= outcome.failure.leaves_doubt
         is_last = tries == settings.max_tries or time.monotonic() > deadline
         if outcome.failure in (Failure.CONDITION, Failure.CONFLICT) or (is_last and is_in_doubt):
-            # A conflict says nothing about what is there: on S3 it may be nothing at all.
+            # A conflict does not imply that the object exists: on S3 it may be absent.
             found = write.look()
             if found is not None and found.is_ours:
                 return found.version
@@ -91,30 +94,30 @@ def settle(
 
 
 def pause_seconds(tries: int, settings: EffectiveSettings) -> float:
-    """How long to wait after so many tries: longer each time, and never the same for two writers."""
+    """Return the backoff after a number of tries: exponential, with jitter."""
     longest = min(settings.max_backoff_seconds, settings.initial_backoff_seconds * 2**tries)
     return random.uniform(settings.initial_backoff_seconds / 2, max(longest, 0.0))
 
 
 def encode_version(found: Mapping[str, Any]) -> Version:
-    """The version that a store's answer tells: what Amazon, Google and Azure compare."""
+    """Return the version in a store's response: the ETag and version that S3, GCS and Azure compare."""
     return Version(json.dumps([found.get("e_tag"), found.get("version")]))
 
 
 def decode_version(version: Version) -> dict[str, str] | None:
-    """A version as a condition of obstore's, or None if it is not one of ours."""
+    """Return a version as an obstore condition, or None if another storage produced it."""
     try:
         e_tag, number = json.loads(version.token)
     except (ValueError, TypeError):
         return None
-    # obstore takes no None here, although it says so.
+    # obstore rejects None here, although its type hints allow it.
     given = {"e_tag": e_tag, "version": number}
     return {name: value for name, value in given.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """An object on its way: what every try sends, with an id that tells it from all others."""
+    """Content of a conditional write, sent on every try, with an id that identifies the write."""
 
     clients: Clients
     key: str
@@ -124,7 +127,7 @@ class Upload:
     write_id: str = field(default_factory=lambda: uuid4().hex)
 
     def put(self, mode: Any) -> Version | Diagnosis:
-        """Try once, under a condition."""
+        """Try once, with the given put mode."""
         attributes = dict(self.attributes)
         if self.uses_metadata:
             attributes[WRITE_ID] = self.write_id
@@ -138,13 +141,13 @@ class Upload:
         if isinstance(outcome, Diagnosis):
             return outcome
         if outcome["e_tag"] is None and outcome["version"] is None:
-            # Some stores tell a version only to those who ask for it.
+            # Some stores return the version only for a read.
             found = self.look()
             return found.version if found is not None else encode_version(outcome)
         return encode_version(outcome)
 
     def look(self) -> Found | None:
-        """What is there, and whether it is this upload."""
+        """Return the current object, and whether this upload produced it."""
         outcome = self.clients.attempt(Purpose.READ, lambda store: _look(store, self.key))
         if isinstance(outcome, Diagnosis):
             if outcome.failure is Failure.ABSENT:
@@ -171,7 +174,7 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """A write that must find nothing."""
+    """Write that requires that the object does not exist."""
 
     upload: Upload
 
@@ -193,10 +196,11 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """A write that must find a version.
+    """Write that requires a given version of the object.
 
-    Stores of Ceph's family compare the ETag with the quotes that belong to it, and so never find one
-    equal: if what is there is what was read, it is asked for without them.
+    Stores of the Ceph family compare the ETag including its quotes, so a condition with quotes
+    never matches. If the current object still has the expected version, the write is repeated
+    without quotes.
     """
 
     upload: Upload
@@ -240,7 +244,7 @@ class Replace:
 
 @dataclass(slots=True)
 class Quotes:
-    """What was learned about a store's idea of ETags."""
+    """ETag format that a store accepts, as observed."""
 
     are_accepted: bool = False
     are_refused: bool = False
@@ -265,13 +269,28 @@ def _read(store: ObjectStore, key: str) -> tuple[Version, Buffer]:
 
 
 DEFAULT_FOLDER = "overwritten"
-"""Where a trace of a probe that was cut short disturbs nobody: what lies there is not listed."""
+"""Folder of the probe object.
+
+Objects left by an interrupted probe are harmless here: the folder is not listed.
+"""
 
 
 def probe_conditional_writes(storage: Storage, folder: str = DEFAULT_FOLDER) -> None:
-    """Raise UnsafeStorageError if two writers could both believe to have won.
+    """Raise UnsafeStorageError if two concurrent writers could both succeed.
 
-    Writes one small object, four requests and a deletion in all.
+    Writes one small object with four requests and deletes it.
+
+    Parameters
+    ----------
+    storage
+        The storage to check.
+    folder
+        Folder for the probe object.
+
+    Raises
+    ------
+    UnsafeStorageError
+        If the storage ignores write conditions or is configured not to use them.
     """
     if not (storage.can_create_safely and storage.can_replace_safely):
         raise UnsafeStorageError(

@@ -1,4 +1,4 @@
-"""Connections: which store, where in it, and as whom. Frozen, picklable, opened where used."""
+"""Connections: the store, the location in it, and the credentials. Frozen, picklable, opened lazily."""
 
 import ipaddress
 import re
@@ -35,21 +35,21 @@ from frazil.version import __version__
 
 DEFAULT_SILENCE_SECONDS = 60.0
 _DEFAULT_RETRY_SECONDS = 180.0
-# No whole-request deadline where none is asked for: silence is what tells that nothing will come.
+# Without a configured deadline a request has none; the read timeout detects a stalled response.
 _NO_DEADLINE_SECONDS = 24 * 3600.0
-# Slower than this, a write counts as stuck.
+# A write slower than this is considered stuck.
 _SLOWEST_BYTES_PER_SECOND = 128 * 1024
 
 
 class Purpose(Enum):
-    """What a client is for."""
+    """Purpose of a client."""
 
     READ = "read"
     WRITE = "write"
     CONDITIONAL_WRITE = "conditional write"
-    """Never tried again by the client: each answer must be seen to know what happened."""
+    """Never retried by the client: the caller must see each response to resolve the outcome."""
     SINGLE_DELETE = "single delete"
-    """Without the request for many at once, which not every store knows."""
+    """Without bulk delete, which not every store supports."""
 
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
@@ -58,7 +58,7 @@ _HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 
 @dataclass(frozen=True, slots=True)
 class Headers:
-    """What goes out with every request besides what must."""
+    """Additional HTTP headers of all reads and all writes."""
 
     read: Mapping[str, str] = field(default_factory=dict, repr=False)
     write: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -73,12 +73,12 @@ def merge_headers(
     read: Mapping[str, str] | None,
     write: Mapping[str, str] | None,
 ) -> Headers:
-    """Headers for both kinds of requests; those for one kind win.
+    """Merge common headers with those for reads and for writes, which take precedence.
 
-    Raises InvalidInputError, a ValueError, for what HTTP has no place for.
+    Raises InvalidInputError, a ValueError, for an invalid header name or value.
     """
     for name, value in ((n, v) for each in (both, read, write) for n, v in (each or {}).items()):
-        # The value may be a secret, so it is not shown.
+        # The value may be a secret, so the message omits it.
         if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
             raise InvalidInputError(f"invalid HTTP header {name!r}", kind="storage-config")
     return Headers({**(both or {}), **(read or {})}, {**(both or {}), **(write or {})})
@@ -86,7 +86,7 @@ def merge_headers(
 
 @dataclass(frozen=True, slots=True)
 class ClientPlan:
-    """One client: what obstore calls client options and retry configuration."""
+    """Configuration of one client: obstore's client options and retry configuration."""
 
     options: Mapping[str, Any]
     retries: Mapping[str, Any]
@@ -95,7 +95,7 @@ class ClientPlan:
 
 @dataclass(frozen=True, slots=True)
 class SizeClass:
-    """Writes up to a size, which share a client."""
+    """Upper size limit of the writes that share a client."""
 
     max_bytes: int
 
@@ -104,7 +104,7 @@ SIZE_CLASSES = (SizeClass(8 << 20), SizeClass(128 << 20), SizeClass(5 << 30))
 
 
 def size_class(size_bytes: int) -> SizeClass:
-    """The class of a write; what is larger than one request can be is of the last."""
+    """Return the class of a write. The last class includes everything above its limit."""
     return next((each for each in SIZE_CLASSES if size_bytes <= each.max_bytes), SIZE_CLASSES[-1])
 
 
@@ -116,7 +116,7 @@ def plan_client(
     silence_seconds: float | None,
     user_agent: str = "",
 ) -> ClientPlan:
-    """The client for a purpose. `silence_seconds` None waits for ever."""
+    """Return the client configuration for a purpose. `silence_seconds=None` means no read timeout."""
     is_read = purpose is Purpose.READ
     options: dict[str, Any] = {"user_agent": f"frazil/{__version__} {user_agent}".rstrip()}
     if settings.connect_timeout_seconds is not None:
@@ -125,8 +125,8 @@ def plan_client(
         silence_seconds = settings.read_timeout_seconds
     deadline = settings.attempt_timeout_seconds
     if not is_read:
-        # What the client calls silence begins when it starts to send, so a write has no other
-        # limit than its deadline.
+        # The client's read timeout starts with the first byte sent, so a write is limited only by
+        # its deadline.
         allowance = writes.max_bytes / _SLOWEST_BYTES_PER_SECOND
         base = deadline if deadline is not None else silence_seconds
         deadline = None if base is None else base + allowance
@@ -158,7 +158,7 @@ Answer = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Authorization:
-    """What a store is opened with: configuration, or a function that is asked."""
+    """Credentials of a store: configuration, or a provider function."""
 
     config: Mapping[str, Any] = field(default_factory=dict, repr=False)
     provider: Callable[[], Answer] | None = None
@@ -169,7 +169,7 @@ _FROM_ENVIRONMENT = Authorization()
 
 
 def authorize_s3(credentials: AnyS3Credential, *, is_anonymous: bool) -> Authorization:
-    """How S3 learns who asks."""
+    """Return the authorization for S3."""
     match credentials:
         case _ if is_anonymous:
             return _ANONYMOUS
@@ -185,7 +185,7 @@ def authorize_s3(credentials: AnyS3Credential, *, is_anonymous: bool) -> Authori
 
 
 def authorize_gcs(credentials: AnyGcsCredential) -> Authorization:
-    """How Google learns who asks."""
+    """Return the authorization for Google Cloud Storage."""
     match credentials:
         case GcsCredentials.Anonymous():
             return _ANONYMOUS
@@ -206,7 +206,7 @@ def authorize_gcs(credentials: AnyGcsCredential) -> Authorization:
 
 
 def authorize_azure(credentials: AnyAzureCredential) -> Authorization:
-    """How Azure learns who asks."""
+    """Return the authorization for Azure."""
     match credentials:
         case AzureCredentials.Anonymous():
             return _ANONYMOUS
@@ -264,7 +264,7 @@ def _end(credential: Any) -> Any:
 
 
 def find_secrets(credentials: object) -> tuple[str, ...]:
-    """All texts in a credential that its own `repr` leaves out."""
+    """Return all strings of a credential that its `repr` hides."""
     if not is_dataclass(credentials):
         return ()
     found: list[str] = []
@@ -279,22 +279,22 @@ def find_secrets(credentials: object) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What a kind of store can do."""
+    """Capabilities of a kind of store."""
 
     is_read_only: bool = False
     has_suffix_ranges: bool = True
     can_list: bool = True
     lists_in_order: bool = True
-    """Whether a list is in the order of the keys' bytes."""
+    """True if listings are ordered by the bytes of the keys."""
     has_plain_metadata_names: bool = False
-    """Whether the names in an object's metadata must be like those of variables."""
+    """True if names of object metadata must be valid identifiers."""
     delete_batch_size: int = 1000
     settings: StorageSettings = field(default_factory=StorageSettings)
-    """What holds here unless the user says otherwise."""
+    """Default settings of this kind of store."""
 
 
 class Connection(Protocol):
-    """A store that can be opened; each client of it, with a plan of its own."""
+    """A store that can be opened with different client configurations."""
 
     @property
     def traits(self) -> Traits: ...
@@ -306,24 +306,24 @@ class Connection(Protocol):
     def silence_seconds(self) -> float | None: ...
 
     def describe(self) -> str:
-        """One line for people, without secrets."""
+        """Return a one-line description without secrets."""
 
     def details(self) -> dict[str, object]:
         """Return the kind of store and where in it, by the official names, without secrets."""
 
     def find_secrets(self) -> tuple[str, ...]:
-        """What must not be told."""
+        """Return the secrets that messages must not contain."""
 
     def open(self, plan: ClientPlan) -> ObjectStore:
-        """A client, connected when it is first used."""
+        """Return a client, which connects on first use."""
 
     def resolve(self) -> "Connection":
-        """The connection to open in the end; one that redirects finds out which."""
+        """Return the connection to open; a redirect resolves to its target."""
 
 
 @dataclass(frozen=True, slots=True)
 class S3Connection:
-    """A bucket of S3, or of what speaks like it."""
+    """Bucket of S3 or of an S3-compatible store."""
 
     bucket: str
     prefix: str
@@ -335,7 +335,7 @@ class S3Connection:
 
     def __post_init__(self) -> None:
         options = self.options
-        # A server of one's own, asked by path, may have tenants: `tenant:bucket`.
+        # A self-hosted server with path-style addressing may have tenants: `tenant:bucket`.
         is_path = options.endpoint_url is not None and options.force_path_style
         require_name("tenant and bucket" if is_path else "bucket", self.bucket)
         if options.endpoint_url is not None:
@@ -396,20 +396,21 @@ class S3Connection:
 
 
 def lists_in_order(connection: Connection) -> bool:
-    """Whether a list is in the order of the keys' bytes: directory buckets of S3 have none."""
+    """Return True if listings are ordered by the bytes of the keys. S3 directory buckets are not."""
     is_directory = isinstance(connection, S3Connection) and connection.bucket.endswith("--x-s3")
     return connection.traits.lists_in_order and not is_directory
 
 
-# The others are not computed by obstore, and not needed: every body is signed with its SHA-256.
+# obstore does not compute the others, and they are not needed: every body is signed with its
+# SHA-256.
 _CHECKSUMS = {ChecksumAlgorithm.Sha256: "sha256", ChecksumAlgorithm.Crc64Nvme: "crc64nvme"}
 
 
 def address_bucket(options: S3Options, bucket: str) -> tuple[str | None, bool]:
-    """The endpoint to speak to, and whether it is the bucket's own.
+    """Return the endpoint, and whether it is specific to the bucket.
 
-    As Amazon's clients do with an endpoint of one's own: the bucket is a part of the host's name unless
-    that can't be. Where none is given, the environment may name one, which has to stay as it is.
+    Like the AWS clients, put the bucket into the host name of a custom endpoint where possible.
+    Without an endpoint the environment may name one, which stays unchanged.
     """
     url = options.endpoint_url
     if url is None or options.force_path_style or "." in bucket:
@@ -420,8 +421,8 @@ def address_bucket(options: S3Options, bucket: str) -> tuple[str | None, bool]:
     return urlunsplit(parts._replace(netloc=f"{bucket}.{parts.netloc}")), True
 
 
-# Everything here becomes a part of a URL, and anybody may have written it: the configuration of a
-# repository, or the answer of a server that redirects. The names are what clouds and their kin allow.
+# All of these become part of a URL and may come from an untrusted source: the configuration of a
+# repository, or a redirect. The patterns allow the names that cloud providers allow.
 _NAMES = {
     "region": re.compile(r"[A-Za-z0-9][A-Za-z0-9_.,-]{0,254}"),
     "bucket": re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,254}"),
@@ -443,7 +444,7 @@ _OPTION_ADDRESSES = ("endpoint", "_url", "authority_host", "workload_host")
 
 
 def require_name(kind: str, value: str) -> None:
-    """Raise InvalidInputError for a name that could lead a URL elsewhere."""
+    """Raise InvalidInputError for a name that could redirect a URL."""
     if not _NAMES[kind].fullmatch(value):
         raise InvalidInputError(
             f"invalid {kind} {value!r}: expected letters, digits and a few marks such as '-', as the"
@@ -453,11 +454,11 @@ def require_name(kind: str, value: str) -> None:
 
 
 def require_endpoint(name: str, value: str) -> None:
-    """Raise InvalidInputError for what is not the plain address of a server."""
+    """Raise InvalidInputError unless the value is a plain server address."""
     scheme, _, rest = value.partition("://")
     host, _, path = rest.partition("/")
     if scheme not in ("http", "https") or not _HOST.fullmatch(host) or not _PATH.fullmatch(path):
-        # What stands there may be a password.
+        # The value may contain a password.
         shown = f" {value!r}" if "@" not in value and "?" not in value else ""
         raise InvalidInputError(
             f"invalid {name}{shown}: expected http:// or https://, a server and perhaps a path, without"
@@ -476,7 +477,7 @@ def _require_addresses(options: Mapping[str, str]) -> None:
 
 
 def normalize_prefix(prefix: str | None) -> str:
-    """A prefix without slashes at its ends."""
+    """Return a prefix without leading and trailing slashes."""
     return (prefix or "").strip("/")
 
 

@@ -1,4 +1,4 @@
-"""Functions that make a storage, with the official names and signatures."""
+"""Functions that create a storage, with the official names and signatures."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -45,12 +45,28 @@ from frazil.urls import SWITCHES, Location, RepositoryUrl, Scheme, parse_locatio
 
 
 def in_memory_storage() -> Storage:
-    """A storage in this process's memory, for tests and scratch work."""
+    """Create a storage in the memory of this process, for tests and scratch work.
+
+    Returns
+    -------
+    Storage
+        An empty storage.
+    """
     return MemoryStorage()
 
 
 def local_filesystem_storage(path: str) -> Storage:
-    """A storage in a directory, safe to commit to from many processes."""
+    """Create a storage in a directory. Concurrent commits from many processes are safe.
+
+    Parameters
+    ----------
+    path
+        The directory, created on the first write.
+
+    Returns
+    -------
+    Storage
+    """
     return LocalStorage(path)
 
 
@@ -59,20 +75,39 @@ def http_storage(
     opts: dict[str, str] | None = None,
     headers: dict[str, str] | None = None,
 ) -> Storage:
-    """A storage behind a web server, to read from.
+    """Create a read-only storage behind a web server.
 
-    `opts` are options of obstore's client (`allow_http`, `timeout`, `proxy_url` and so on); `headers`
-    go out with every request.
+    Parameters
+    ----------
+    base_url
+        URL of the directory that holds the repository.
+    opts
+        Options of obstore's client (`allow_http`, `timeout`, `proxy_url` and so on).
+    headers
+        HTTP headers of every request.
+
+    Returns
+    -------
+    Storage
     """
     sent = dict(headers or {})
     return ObjectStorage(HttpConnection(base_url, dict(opts or {}), Headers(sent, sent)))
 
 
 def redirect_storage(base_url: str) -> Storage:
-    """A storage to read from, at the place to which a web address leads when it is first used.
+    """Create a read-only storage at the target of an HTTP redirect, resolved on first use.
 
-    That is an address of the scheme s3, gs, gcs, r2, tigris, http(s)+icechunk or http(s)+ic, which is
-    asked without credentials.
+    The target must have the scheme s3, gs, gcs, r2, tigris, http(s)+icechunk or http(s)+ic. It is
+    read without credentials.
+
+    Parameters
+    ----------
+    base_url
+        The URL that redirects.
+
+    Returns
+    -------
+    Storage
     """
     return ObjectStorage(RedirectConnection(base_url))
 
@@ -94,7 +129,29 @@ def gcs_storage(
     write_headers: dict[str, str] | None = None,
     headers: dict[str, str] | None = None,
 ) -> Storage:
-    """A storage in Google Cloud Storage; `config` are obstore's options for it and for its client."""
+    """Create a storage in Google Cloud Storage.
+
+    Parameters
+    ----------
+    bucket, prefix
+        Location of the repository.
+    service_account_file, service_account_key, application_credentials, bearer_token
+        Static credentials.
+    anonymous, from_env
+        Use no credentials, or those of the environment.
+    config
+        Options of obstore for the store and its client.
+    get_credentials
+        Function that returns a credential, called again when it expires.
+    scatter_initial_credentials
+        Call `get_credentials` now and include its result in pickles.
+    read_headers, write_headers, headers
+        HTTP headers of reads, of writes, and of all requests; the specific ones take precedence.
+
+    Returns
+    -------
+    Storage
+    """
     credentials = gcs_credentials(
         service_account_file=service_account_file,
         service_account_key=service_account_key,
@@ -122,7 +179,23 @@ def azure_storage(
     anonymous: bool | None = None,
     config: dict[str, str] | None = None,
 ) -> Storage:
-    """A storage in Azure Blob Storage; `config` are obstore's options for it and for its client."""
+    """Create a storage in Azure Blob Storage.
+
+    Parameters
+    ----------
+    account, container, prefix
+        Location of the repository.
+    access_key, sas_token, bearer_token
+        Static credentials.
+    from_env, anonymous
+        Use the credentials of the environment, or none.
+    config
+        Options of obstore for the store and its client.
+
+    Returns
+    -------
+    Storage
+    """
     credentials = azure_credentials(
         access_key=access_key,
         sas_token=sas_token,
@@ -160,13 +233,36 @@ def s3_storage(
     write_headers: dict[str, str] | None = None,
     headers: dict[str, str] | None = None,
 ) -> Storage:
-    """A storage in S3, or in what speaks like it.
+    """Create a storage in S3 or in an S3-compatible store.
 
-    Credentials are static, anonymous, from the environment (also if nothing is said), or what
-    `get_credentials` returns, asked again when they expire; with `scatter_initial_credentials` it is
-    asked now, and its answer travels in pickles. `network_stream_timeout_seconds` is the longest
-    silence, 0 for ever. `headers` go out with all requests, the others with reads or writes, and win
-    over them.
+    Parameters
+    ----------
+    bucket, prefix
+        Location of the repository.
+    region, endpoint_url, allow_http, force_path_style
+        Address of the store.
+    access_key_id, secret_access_key, session_token, expires_after
+        Static credentials.
+    anonymous, from_env
+        Use no credentials, or those of the environment, which is the default.
+    get_credentials
+        Function that returns credentials, called again when they expire.
+    scatter_initial_credentials
+        Call `get_credentials` now and include its result in pickles.
+    network_stream_timeout_seconds
+        Read timeout; 0 for none.
+    requester_pays
+        Accept the charges of a requester-pays bucket.
+    checksum_algorithm
+        Checksum of the bodies of writes.
+    legacy_rooted_keys
+        Not supported; must be None or False.
+    read_headers, write_headers, headers
+        HTTP headers of reads, of writes, and of all requests; the specific ones take precedence.
+
+    Returns
+    -------
+    Storage
     """
     credentials = s3_credentials(
         access_key_id=access_key_id,
@@ -211,7 +307,7 @@ def s3_object_store_storage(
     write_headers: dict[str, str] | None = None,
     headers: dict[str, str] | None = None,
 ) -> Storage:
-    """The same as `s3_storage`: here there is one client for both."""
+    """Create a storage in S3. Equivalent to `s3_storage`, because both use the same client."""
     return s3_storage(
         bucket=bucket,
         prefix=prefix,
@@ -254,7 +350,16 @@ def tigris_storage(
     write_headers: dict[str, str] | None = None,
     headers: dict[str, str] | None = None,
 ) -> Storage:
-    """A storage in Tigris. It needs a region, or, to read only, `use_weak_consistency`."""
+    """Create a storage in Tigris.
+
+    Requires a region, or `use_weak_consistency`, which makes it read-only. The other parameters are
+    those of `s3_storage`.
+
+    Raises
+    ------
+    StorageError
+        If both are missing.
+    """
     credentials = s3_credentials(
         access_key_id=access_key_id,
         secret_access_key=secret_access_key,
@@ -305,9 +410,15 @@ def r2_storage(
     write_headers: dict[str, str] | None = None,
     headers: dict[str, str] | None = None,
 ) -> Storage:
-    """A storage in Cloudflare's R2, of an account or at an endpoint.
+    """Create a storage in Cloudflare R2, identified by account or endpoint.
 
-    Without a bucket, the first segment of the prefix names it.
+    Without a bucket, the first segment of the prefix names it. The other parameters are those of
+    `s3_storage`.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no bucket, or neither `account_id` nor `endpoint_url`.
     """
     credentials = s3_credentials(
         access_key_id=access_key_id,
@@ -350,9 +461,10 @@ def hf_storage(
     write_headers: dict[str, str] | None = None,
     headers: dict[str, str] | None = None,
 ) -> Storage:
-    """A storage in a bucket of Hugging Face, whose owner is `namespace`.
+    """Create a storage in a Hugging Face bucket owned by `namespace`.
 
-    Its gateway drops metadata, so a conditional write whose answer got lost is settled by its bytes.
+    Its gateway drops object metadata, so a conditional write with a lost response is resolved by
+    comparing bytes. The other parameters are those of `s3_storage`.
     """
     credentials = s3_credentials(
         access_key_id=access_key_id,
@@ -370,7 +482,7 @@ def hf_storage(
 
 
 Sent = dict[str, str] | None
-"""Headers as users give them."""
+"""HTTP headers given by the user."""
 
 
 def new_s3(
@@ -384,7 +496,7 @@ def new_s3(
     write_headers: Sent = None,
     headers: Sent = None,
 ) -> Storage:
-    """A storage in S3, or in what speaks like it; without credentials, those of the environment."""
+    """Create a storage in S3 or an S3-compatible store; credentials default to the environment."""
     refuse_rooted_keys(legacy_rooted_keys)
     sent = merge_headers(headers, read_headers, write_headers)
     return ObjectStorage(s3_connection(config, bucket, prefix, _s3(credentials), sent))
@@ -400,7 +512,7 @@ def new_s3_object_store(
     write_headers: Sent = None,
     headers: Sent = None,
 ) -> Storage:
-    """The same as `new_s3`: here there is one client for both."""
+    """Create a storage in S3. Equivalent to `new_s3`, because both use the same client."""
     sent = merge_headers(headers, read_headers, write_headers)
     return ObjectStorage(s3_connection(config, bucket, prefix, _s3(credentials), sent))
 
@@ -417,7 +529,7 @@ def new_tigris(
     write_headers: Sent = None,
     headers: Sent = None,
 ) -> Storage:
-    """A storage in Tigris; weakly consistent, it is only read."""
+    """Create a storage in Tigris, read-only if weakly consistent."""
     refuse_rooted_keys(legacy_rooted_keys)
     sent = merge_headers(headers, read_headers, write_headers)
     return ObjectStorage(
@@ -444,7 +556,7 @@ def new_r2(
     write_headers: Sent = None,
     headers: Sent = None,
 ) -> Storage:
-    """A storage in Cloudflare's R2, of an account or at an endpoint."""
+    """Create a storage in Cloudflare R2, identified by account or endpoint."""
     refuse_rooted_keys(legacy_rooted_keys)
     sent = merge_headers(headers, read_headers, write_headers)
     return ObjectStorage(r2_connection(config, bucket, prefix, account_id, _s3(credentials), sent))
@@ -462,7 +574,7 @@ def new_hf(
     write_headers: Sent = None,
     headers: Sent = None,
 ) -> Storage:
-    """A storage in a bucket of Hugging Face, whose owner is `namespace`."""
+    """Create a storage in a Hugging Face bucket owned by `namespace`."""
     refuse_rooted_keys(legacy_rooted_keys)
     sent = merge_headers(headers, read_headers, write_headers)
     return ObjectStorage(hf_connection(config, bucket, prefix, namespace, _s3(credentials), sent))
@@ -478,7 +590,7 @@ def new_gcs(
     write_headers: Sent = None,
     headers: Sent = None,
 ) -> Storage:
-    """A storage in Google Cloud Storage."""
+    """Create a storage in Google Cloud Storage."""
     sent: Headers = merge_headers(headers, read_headers, write_headers)
     who = credentials or gcs_from_env_credentials()
     place = normalize_prefix(prefix)
@@ -493,7 +605,7 @@ def new_azure_blob(
     *,
     config: dict[str, str] | None = None,
 ) -> Storage:
-    """A storage in Azure Blob Storage."""
+    """Create a storage in Azure Blob Storage."""
     who = credentials or azure_from_env_credentials()
     place = normalize_prefix(prefix)
     return ObjectStorage(AzureConnection(account, container, place, who, dict(config or {})))
@@ -504,7 +616,7 @@ def new_http(
     config: dict[str, str] | None = None,
     headers: dict[str, str] | None = None,
 ) -> Storage:
-    """A storage behind a web server, to read from."""
+    """Create a read-only storage behind a web server."""
     return http_storage(base_url, config, headers)
 
 
@@ -526,10 +638,24 @@ Storage.new_redirect = staticmethod(redirect_storage)
 
 
 def storage_from_url(url: Location, **options: Any) -> Storage:
-    """The storage at a URL, whatever version it names.
+    """Create the storage of a URL, ignoring the version that the URL names.
 
-    `options` are arguments of the function that makes such a storage (`s3_storage` and so on), and win
-    over those in the URL; credentials can be given here, and come from the environment otherwise.
+    Parameters
+    ----------
+    url
+        Location of a repository.
+    **options
+        Arguments of the matching constructor (`s3_storage` and so on), which override those in the
+        URL. Credentials can be given here and come from the environment otherwise.
+
+    Returns
+    -------
+    Storage
+
+    Raises
+    ------
+    InvalidInputError
+        If the URL is invalid or the constructor does not accept an option.
     """
     parsed = parse_location(url)
     said: dict[str, Any] = {name: _decode(name, value) for name, value in parsed.options}
@@ -566,7 +692,7 @@ def _make_azure(url: RepositoryUrl, options: dict[str, Any]) -> Storage:
 
 
 def _take_config(options: dict[str, Any], endpoint: str) -> dict[str, str]:
-    """What obstore knows by names of its own, taken out of the options."""
+    """Remove the options that obstore takes under its own names, and return them under those."""
     config: dict[str, str] = dict(options.pop("config", None) or {})
     if "endpoint_url" in options:
         config[endpoint] = options.pop("endpoint_url")
@@ -599,5 +725,5 @@ _MAKERS: Mapping[Scheme, Callable[[RepositoryUrl, dict[str, Any]], Storage]] = {
 }
 
 _SHARED: dict[str, MemoryStorage] = {}
-"""Storages in memory by name, kept until the process ends."""
+"""In-memory storages by name, kept until the process ends."""
 _SHARED_LOCK = threading.Lock()

@@ -1,11 +1,11 @@
-"""What a POSIX file system can do safely, in a few functions.
+"""Safe file operations on a POSIX file system.
 
-- Bytes are written to a temporary file in the same directory and then put in place whole: by `link`,
-  which fails if the name is taken, or by `rename`, which replaces.
-- Temporary files are named `<name>#<digits>`. The official library hides such names when it lists a
-  folder, and so do we; what a killed process leaves is invisible and harmless.
-- Locks are kernel locks on a file of their own, `<name>#00`. They die with their holder; the file
-  stays, and is hidden in the same way.
+- Bytes are written to a temporary file in the same directory and then put in place atomically: by
+  `link`, which fails if the name exists, or by `rename`, which replaces.
+- Temporary files are named `<name>#<digits>`. Like the official library, we hide such names in
+  listings, so files left by a killed process are invisible and harmless.
+- Locks are kernel locks on a separate file, `<name>#00`. The kernel releases them when their holder
+  dies. The file stays and is hidden in the same way.
 """
 
 import contextlib
@@ -38,7 +38,7 @@ _LARGEST_READ = 0x7FFF_F000
 _SYNC_FILE_RANGE_WRITE = 2
 _WORTH_BEGINNING_BYTES = 1 << 17
 _READING = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-"""Without waiting: to open a FIFO would else last until somebody writes to it."""
+"""Non-blocking: opening a FIFO would otherwise wait for a writer."""
 _KINDS = {
     stat.S_IFIFO: "a FIFO",
     stat.S_IFSOCK: "a socket",
@@ -49,12 +49,12 @@ _NOT_SUPPORTED = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP)
 
 
 def is_hidden(name: str) -> bool:
-    """Whether a file is a temporary one or a lock."""
+    """Return True for the name of a temporary file or of a lock."""
     return _HIDDEN.search(name) is not None
 
 
 def is_temporary(name: str) -> bool:
-    """Whether a file is a temporary one, which only a killed process leaves."""
+    """Return True for the name of a temporary file, which only a killed process leaves behind."""
     return is_hidden(name) and not name.endswith(_LOCK_SUFFIX)
 
 
@@ -62,7 +62,7 @@ def is_temporary(name: str) -> bool:
 
 
 def open_file(path: str) -> tuple[int, os.stat_result]:
-    """Open a regular file; returns its descriptor and its status.
+    """Open a regular file and return its descriptor and status.
 
     Raises IsADirectoryError for a directory, and OSError for a FIFO, a socket or a device.
     """
@@ -92,7 +92,7 @@ def require_regular(status: os.stat_result, path: str) -> None:
 
 
 def read_at(descriptor: int, start: int, size: int) -> bytes:
-    """Some bytes of an open file; fewer only where it ends."""
+    """Read bytes of an open file; return fewer only at the end of the file."""
     data = os.pread(descriptor, min(size, _LARGEST_READ), start)
     if len(data) == size or not data:
         return data
@@ -105,7 +105,7 @@ def read_at(descriptor: int, start: int, size: int) -> bytes:
 
 
 def read_file(path: str) -> bytes:
-    """All bytes of a file."""
+    """Return all bytes of a file."""
     descriptor, status = open_file(path)
     try:
         return read_at(descriptor, 0, status.st_size)
@@ -114,7 +114,7 @@ def read_file(path: str) -> bytes:
 
 
 def translate(error: OSError, key: str) -> StorageError:
-    """What the system's failure to read an object means."""
+    """Translate a system error of a read to a storage error."""
     if isinstance(error, FileNotFoundError | IsADirectoryError | NotADirectoryError):
         return ObjectNotFoundError(f"object not found: there is no {key!r}")
     if isinstance(error, PermissionError):
@@ -126,9 +126,9 @@ def translate(error: OSError, key: str) -> StorageError:
 
 
 def write_temporary(path: str, data: Writable, *, durable: bool, soon: bool = False) -> str:
-    """Write bytes to a temporary file beside a path; returns its name.
+    """Write bytes to a temporary file next to a path and return its name.
 
-    With `soon` the disk begins to write at once, and a sync that comes later finds little to do.
+    With `soon`, start writeback immediately, so that a later sync has little to do.
     """
     temporary = f"{path}#{random.getrandbits(62) | 1 << 62}"
     descriptor = _make_directories(
@@ -149,16 +149,16 @@ def write_temporary(path: str, data: Writable, *, durable: bool, soon: bool = Fa
 
 
 def discard(temporary: str) -> None:
-    """Delete a temporary file; one that stays is hidden, and garbage collection deletes it."""
+    """Delete a temporary file. If that fails, it stays hidden until garbage collection deletes it."""
     with contextlib.suppress(OSError):
         os.unlink(temporary)
 
 
 def put_in_place(path: str, data: Writable, *, durable: bool) -> None:
-    """Write a file whole, in place of one that may exist.
+    """Write a file atomically, replacing an existing one.
 
-    If it must become durable, its bytes are on the disk before it replaces another file, which would
-    else be lost with them. Otherwise a sync that comes later finds little to do.
+    If `durable`, sync the bytes before they replace an existing file, which a power loss would
+    otherwise destroy. A new file only starts writeback, so that a later sync has little to do.
     """
     replaces = durable and os.path.lexists(path)
     temporary = write_temporary(path, data, durable=replaces, soon=durable)
@@ -170,7 +170,10 @@ def put_in_place(path: str, data: Writable, *, durable: bool) -> None:
 
 
 def put_if_absent(path: str, data: Writable, *, durable: bool = False) -> bool:
-    """Write a file whole unless one exists; whether it did. One of several writers wins."""
+    """Write a file atomically unless it exists, and return True if written.
+
+    One of several writers wins.
+    """
     if _NAMELESS is not None:
         try:
             return _link_nameless(path, data, durable=durable)
@@ -191,7 +194,7 @@ _NAMELESS: int | None = getattr(os, "O_TMPFILE", None)
 
 
 def _link_nameless(path: str, data: Writable, *, durable: bool) -> bool:
-    """A file without a name leaves nothing behind if its writer dies."""
+    """Write an unnamed file and link it. It leaves nothing behind if the writer dies."""
     assert _NAMELESS is not None
     flags = _NAMELESS | os.O_WRONLY | os.O_CLOEXEC
     directory = os.path.dirname(path)
@@ -200,7 +203,7 @@ def _link_nameless(path: str, data: Writable, *, durable: bool) -> bool:
         _write_all(descriptor, data)
         if durable:
             sync_descriptor(descriptor)
-        # Python follows the link in /proc only if it is given a descriptor to start from.
+        # Python follows the link in /proc only relative to a descriptor.
         os.link(f"/proc/self/fd/{descriptor}", path, src_dir_fd=descriptor, follow_symlinks=True)
     except FileExistsError:
         return False
@@ -210,7 +213,7 @@ def _link_nameless(path: str, data: Writable, *, durable: bool) -> bool:
 
 
 def exchange(first: str, second: str) -> bool:
-    """Swap two files in one step; False where the system can't."""
+    """Swap two files atomically; return False where the system does not support it."""
     function = _renameat2()
     if function is None:
         return False
@@ -246,7 +249,7 @@ def _write_all(descriptor: int, data: Writable) -> None:
 
 
 def _make_directories(path: str, opening: Callable[[], int]) -> int:
-    """Open something beside a path, whose directories are made if they are missing."""
+    """Open a file, creating the missing directories of its path."""
     try:
         return opening()
     except FileNotFoundError:
@@ -258,7 +261,7 @@ def _make_directories(path: str, opening: Callable[[], int]) -> int:
 
 
 def sync_descriptor(descriptor: int) -> None:
-    """Bring an open file's bytes to the disk itself."""
+    """Sync an open file to the disk."""
     full = getattr(fcntl, "F_FULLFSYNC", None)  # macOS: fsync stops at the drive's own memory
     if full is not None:
         fcntl.fcntl(descriptor, full)
@@ -267,15 +270,15 @@ def sync_descriptor(descriptor: int) -> None:
 
 
 def begin_sync(descriptor: int) -> None:
-    """Let the disk begin to write an open file, without waiting for it, where the system can."""
+    """Start writeback of an open file without waiting, where the system supports it."""
     function = _find_function("sync_file_range")
     if function is not None:
-        # Nothing is promised by it, and so nothing is lost if it fails.
+        # This is only a hint, so a failure is harmless.
         function(descriptor, ctypes.c_int64(0), ctypes.c_int64(0), _SYNC_FILE_RANGE_WRITE)
 
 
 def sync_directory(path: str) -> None:
-    """Bring a directory's names to the disk itself."""
+    """Sync the entries of a directory to the disk."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -284,9 +287,9 @@ def sync_directory(path: str) -> None:
 
 
 def sync_files(paths: Collection[str], root: str, beside: Collection[str] = ()) -> None:
-    """Bring files, their names and the names of their directories up to a root to the disk.
+    """Sync files, and the entries of their directories up to a root, to the disk.
 
-    Of the paths `beside` only the names are brought there.
+    For the paths `beside`, sync only the directory entries.
     """
     for path in paths:
         with contextlib.suppress(FileNotFoundError):  # replaced or deleted since
@@ -299,7 +302,7 @@ def sync_files(paths: Collection[str], root: str, beside: Collection[str] = ()) 
 
 
 def sync_directories(paths: Iterable[str], root: str) -> None:
-    """Bring the names of files and of their directories up to a root to the disk."""
+    """Sync the entries of the directories of paths, up to a root, to the disk."""
     directories = set()
     for path in paths:
         directory = os.path.dirname(path)
@@ -309,13 +312,13 @@ def sync_directories(paths: Iterable[str], root: str) -> None:
     for directory in directories:
         with contextlib.suppress(FileNotFoundError):
             sync_directory(directory)
-    # The root may be new, too; that its own folder can't be opened is no fault of the files.
+    # The root may be new as well. Failure to open its parent directory does not affect the files.
     with contextlib.suppress(PermissionError):
         sync_directory(os.path.dirname(root))
 
 
 def sync_ancestors(root: str) -> None:
-    """Bring the names of the directories above a root's own to the disk, as far as it is one disk."""
+    """Sync the directories above the parent of a root, as far as they are on the same device."""
     directory = os.path.dirname(root)
     device = os.stat(directory).st_dev
     while directory != os.path.dirname(directory):
@@ -327,14 +330,14 @@ def sync_ancestors(root: str) -> None:
 
 
 def sync_all(root: str) -> None:
-    """Bring all names below a root to the disk, and with them files that were synced before."""
+    """Sync all directory entries below a root to the disk, and thereby files synced before."""
     if os.path.isdir(root) and not sync_file_system(root):
         for directory, _, _ in os.walk(root):
             sync_directory(directory)
 
 
 def sync_file_system(root: str) -> bool:
-    """Bring everything written to a file system to its disk; False where the system can't."""
+    """Sync a whole file system to its disk; return False where the system does not support it."""
     function = _find_function("syncfs")
     if function is None:
         return False
@@ -358,19 +361,19 @@ def _find_function(name: str) -> Callable[..., int] | None:
 
 @contextlib.contextmanager
 def locked(path: str, timeout_seconds: float) -> Iterator[None]:
-    """Hold the lock of a path against every thread and process that asks for it here."""
+    """Hold the lock of a path, exclusive among all threads and processes that use this function."""
     descriptor = os.open(f"{path}{_LOCK_SUFFIX}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     _lock_descriptors.add(descriptor)
     try:
         _wait_for_lock(descriptor, path, timeout_seconds)
         yield
     finally:
-        # Not in a process forked here, whose descriptor is closed and was the parent's lock.
+        # Not in a process forked here: its descriptor is closed, and the lock is the parent's.
         if descriptor in _lock_descriptors:
             _lock_descriptors.discard(descriptor)
             try:
-                # A process that another thread forked meanwhile has the descriptor, too: closing
-                # this one would leave the lock to it.
+                # A process forked meanwhile by another thread also has the descriptor: only closing
+                # ours would leave the lock to that process.
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
             finally:
                 os.close(descriptor)
@@ -381,7 +384,7 @@ _lock_descriptors: set[int] = set()
 
 
 def _close_inherited_locks() -> None:
-    """Let a forked process not keep the locks of its parent, which may be killed before it."""
+    """Close the locks inherited by a forked process, which may outlive its parent."""
     while _lock_descriptors:
         os.close(_lock_descriptors.pop())
 

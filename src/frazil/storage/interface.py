@@ -1,14 +1,14 @@
-"""What every storage can do: the verbs that the format needs, and no more.
+"""Storage interface: the operations that the format needs.
 
-Rules that every storage keeps, and that `frazil.testing.storage_contract` tests:
+Every storage satisfies these rules, which `frazil.testing.storage_contract` tests:
 
-- An object is whole or absent; a reader never sees a part of a write.
-- `create` has one winner, `replace` swaps only the version that was read. If the answer to either got
-  lost, the storage finds out what happened before it says anything.
-- Objects other than those replaced are written once and never changed.
-- Keys are relative, with `/` between segments. Errors are those of `frazil.errors`, name the key, and
-  hold no secret.
-- A storage can be pickled and opens its connections where it is used.
+- An object is complete or absent; a reader never sees a partial write.
+- `create` has one winner, and `replace` replaces only the version that was read. If the response to
+  either is lost, the storage resolves the outcome before it returns or raises.
+- All other objects are written once and never change.
+- Keys are relative, with `/` between segments. Errors are those of `frazil.errors`, name the key,
+  and contain no secrets.
+- A storage can be pickled and opens its connections lazily.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from frazil.install import package_name
 
 @dataclass(slots=True, repr=False)
 class StorageConcurrencySettings(Rendered):
-    """How one large object is read and written in parts at once."""
+    """Settings for concurrent requests that read or write parts of one large object."""
 
     max_concurrent_requests_for_object: int | None = field(default=None, metadata=effective(18))
     ideal_concurrent_request_size: int | None = field(
@@ -40,32 +40,32 @@ class StorageConcurrencySettings(Rendered):
 
 @dataclass(slots=True, repr=False)
 class StorageRetriesSettings(Rendered):
-    """How often a failing request is tried, and the pauses between."""
+    """Settings for retries of a failed request."""
 
     max_tries: int | None = field(default=None, metadata=effective(10))
-    """Including the first one."""
+    """Including the first attempt."""
     initial_backoff_ms: int | None = field(default=None, metadata=effective(100))
     max_backoff_ms: int | None = field(default=None, metadata=effective(180_000))
 
 
 @dataclass(slots=True, repr=False)
 class StorageTimeoutSettings(Rendered):
-    """How long to wait; None for what the storage thinks right."""
+    """Timeouts; None for the default of the storage."""
 
     connect_timeout_ms: int | None = None
     read_timeout_ms: int | None = None
-    """The longest silence while an answer is read."""
+    """Read timeout: the longest wait for data of a response."""
     operation_timeout_ms: int | None = None
-    """After this no further try is made."""
+    """No further attempt is started after this time."""
     operation_attempt_timeout_ms: int | None = None
-    """One try, from the connection to the last byte; writes get time for their bytes on top."""
+    """Timeout of one attempt, from connecting to the last byte; writes get extra time by size."""
 
 
 @dataclass(slots=True, repr=False)
 class StorageSettings(Rendered):
-    """Everything a user can set about the use of a storage."""
+    """User settings of a storage."""
 
-    # In the order in which the official constructor takes them; it shows them in another.
+    # In the order of the official constructor, which displays them in a different order.
     concurrency: StorageConcurrencySettings | None = field(
         default=None, metadata=effective(StorageConcurrencySettings())
     )
@@ -86,7 +86,7 @@ class StorageSettings(Rendered):
 
 @dataclass(frozen=True, slots=True)
 class EffectiveSettings:
-    """What holds, all defaults applied."""
+    """Storage settings with all defaults applied."""
 
     max_concurrent_requests_for_object: int
     ideal_concurrent_request_size: int
@@ -107,7 +107,7 @@ class EffectiveSettings:
 
 
 def resolve_settings(settings: StorageSettings) -> EffectiveSettings:
-    """What settings mean."""
+    """Apply the defaults to settings."""
     concurrency = settings.concurrency or StorageConcurrencySettings()
     retries = settings.retries or StorageRetriesSettings()
     timeouts = settings.timeouts or StorageTimeoutSettings()
@@ -141,9 +141,9 @@ _Settings = TypeVar("_Settings", bound=Rendered)
 def merge_settings(
     below: _Settings, above: _Settings | None, *, whole: frozenset[str] = frozenset()
 ) -> _Settings:
-    """Settings in which `above` wins wherever it says something; a copy through and through.
+    """Return a deep copy of `below` with the values that are set in `above`.
 
-    Fields named in `whole` are not merged in turn, but taken from above as they are.
+    Fields named in `whole` are not merged recursively, but taken from `above` as they are.
     """
     merged = deepcopy(below)
     if above is not None:
@@ -169,7 +169,10 @@ LOCAL_DEFAULTS = StorageSettings(
     retries=StorageRetriesSettings(1, 0, 0),
     unsafe_use_metadata=False,
 )
-"""A disk: our own swaps safely, so unlike the official one it does not switch that off."""
+"""Defaults of a disk.
+
+Unlike the official library, conditional updates stay on: our `replace` is safe.
+"""
 
 MEMORY_DEFAULTS = StorageSettings(
     concurrency=StorageConcurrencySettings(5, 1), retries=StorageRetriesSettings(1, 0, 0)
@@ -178,7 +181,7 @@ MEMORY_DEFAULTS = StorageSettings(
 T = TypeVar("T")
 
 Buffer = bytes | bytearray | memoryview
-"""What can be written; what is read is at least a read-only buffer of bytes."""
+"""Accepted types of data to write. Data that is read is at least a read-only buffer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,14 +223,14 @@ Range = ByteRange | ByteOffset | ByteSuffix
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What an object was when it was read or written; only its own storage understands it."""
+    """Version of an object when it was read or written, opaque to all but its own storage."""
 
     token: str
 
 
 @dataclass(frozen=True, slots=True)
 class Versioned:
-    """An object's bytes with their version."""
+    """Bytes of an object with their version."""
 
     data: Buffer
     version: Version
@@ -235,17 +238,17 @@ class Versioned:
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """An object as a storage lists it."""
+    """Key, size and creation time of an object in a listing."""
 
     key: str
     size_bytes: int
     created_at: datetime
-    """By the storage's clock, in UTC."""
+    """By the clock of the storage, in UTC."""
 
 
 @dataclass(frozen=True, slots=True)
 class PutOptions:
-    """What to say about an object when it is written; storages ignore what they have no place for."""
+    """Attributes of an object to write; storages ignore those they do not support."""
 
     metadata: Mapping[str, str] = field(default_factory=dict)
     content_type: str | None = None
@@ -255,10 +258,10 @@ class PutOptions:
 NO_OPTIONS = PutOptions()
 
 Choice = Callable[[Sequence[str]], Iterable[bool]]
-"""Which of some keys are wanted."""
+"""Function that returns, for each of some keys, whether it is selected."""
 
 CHOSEN_AT_ONCE = 4_000
-"""So many keys are looked at together."""
+"""Number of keys passed to a `Choice` together."""
 
 # An empty segment, one that means a folder itself or its parent, or a zero byte.
 _BAD_KEY = re.compile(r"(?:^|/)\.{0,2}(?:/|$)|\0")
@@ -266,7 +269,7 @@ _BAD_KEY = re.compile(r"(?:^|/)\.{0,2}(?:/|$)|\0")
 
 @dataclass(frozen=True, slots=True)
 class DeleteReport:
-    """What `delete_many` did. Keys that were not there count as deleted."""
+    """Result of `delete_many`. Missing keys count as deleted."""
 
     deleted: int
     failed: Mapping[str, str]
@@ -274,8 +277,8 @@ class DeleteReport:
 
 
 def validate_key(key: str) -> str:
-    """The key itself, if it is one."""
-    # The expression is slow, and hardly any key has what it looks for.
+    """Return the key, or raise InvalidInputError if it is invalid."""
+    # The expression is slow, and hardly any key needs it.
     is_suspicious = (
         not key or key[0] in "./" or key[-1] == "/" or "/." in key or "//" in key or "\0" in key
     )
@@ -301,102 +304,103 @@ class Storage(Block, ABC):
     new_redirect: ClassVar[Callable[..., "Storage"]]
 
     concurrency = 16
-    """How many requests `get_many` has under way at once."""
+    """Maximum number of concurrent requests of `get_many`."""
 
     @property
     def place(self) -> str:
-        """Where it is, in a few words for people, without secrets."""
+        """Return a short description of the location, without secrets."""
         return repr(self)
 
     @property
     def can_create_safely(self) -> bool:
-        """Whether `create` has one winner."""
+        """Return True if `create` has exactly one winner."""
         return True
 
     @property
     def can_replace_safely(self) -> bool:
-        """Whether `replace` swaps only the version that was read."""
+        """Return True if `replace` replaces only the version that was read."""
         return True
 
     @property
     def is_read_only(self) -> bool:
-        """Whether nothing can be written."""
+        """Return True if nothing can be written."""
         return False
 
     @property
     def is_bucket_root(self) -> bool:
-        """Whether it is a whole bucket, where a repository would share its keys with anything."""
+        """Return True for the root of a bucket, which a repository would share with other data."""
         return False
 
     @property
     def has_encoded_names(self) -> bool:
-        """Whether the official library percent-encodes names that become part of a key here."""
+        """Return True if the official library percent-encodes names in keys of this storage."""
         return True
 
     @property
     def is_local(self) -> bool:
-        """Whether a request takes no trip over a network, so that waiting for it is no waste."""
+        """Return True if requests do not use a network, so that synchronous calls are acceptable."""
         return False
 
     def shown_title(self) -> str:
-        """Return the same name for every kind of storage, as the official library does."""
+        """Return one name for every kind of storage, as the official library does."""
         return f"{package_name()}.Storage"
 
     def shown_items(self) -> Iterator[Item]:
-        """Yield the kind of storage and where it is, without secrets."""
+        """Yield the kind of storage and its location, without secrets."""
         yield Item("type", type(self).__name__)
 
     def __repr__(self) -> str:
         return str(self)
 
     def default_settings(self) -> StorageSettings:
-        """What holds here unless the user says otherwise."""
+        """Return the default settings of this storage."""
         return StorageSettings()
 
     def with_settings(self, settings: StorageSettings) -> "Storage":
-        """The same storage, used as settings say; one that makes no requests has no use for them."""
+        """Return this storage with other settings; a storage that makes no requests ignores them."""
         return self
 
     def with_user_agent(self, addition: str) -> "Storage":
-        """The same storage, whose requests, if it makes any, say more about who asks."""
+        """Return this storage with an addition to its `User-Agent` header, if it sends one."""
         return self
 
     # Reading
 
     @abstractmethod
     def get(self, key: str, range: Range | None = None) -> Buffer:
-        """An object's bytes, or some of them.
+        """Return the bytes of an object or of a range of it.
 
-        Raises ObjectNotFoundError, and ObjectRangeError if it does not have all of a `ByteRange`.
+        Raises ObjectNotFoundError, and ObjectRangeError if the object is shorter than a
+        `ByteRange`.
         """
 
     @abstractmethod
     def get_versioned(self, key: str) -> Versioned:
-        """An object's bytes with the version that `replace` takes."""
+        """Return the bytes of an object with the version that `replace` takes."""
 
     @abstractmethod
     def head(self, key: str) -> ObjectInfo:
-        """What a storage knows of an object without reading it."""
+        """Return the metadata of an object without reading it."""
 
     @abstractmethod
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
-        """All objects whose keys start with the prefix, as the storage finds them, in no order.
+        """Yield all objects whose keys start with the prefix, in no particular order.
 
-        A prefix ends in the middle of a segment or with `/`; the empty one lists everything.
+        A prefix may end in the middle of a segment or with `/`; the empty prefix lists everything.
         """
 
     def list_chosen(self, prefix: str, choose: Choice) -> Iterator[ObjectInfo]:
-        """Those of the objects that are chosen by their keys, of which many are looked at together.
+        """Yield the objects whose keys `choose` selects, in batches of keys.
 
-        Where a listing has only names, as on a disk, nothing more is asked about the others.
+        Where a listing has only names, as on a disk, no metadata is read for the other objects.
         """
         for batch in batches_of(self.list(prefix), CHOSEN_AT_ONCE):
             yield from compress(batch, choose([info.key for info in batch]))
 
     def list_between(self, prefix: str, after: str, before: str) -> Iterator[ObjectInfo]:
-        """Those of the objects whose keys come after one and before another; neither need exist.
+        """Yield the objects whose keys lie between two keys, exclusive; neither key needs to exist.
 
-        A storage that lists in order begins and ends there.
+        A storage with ordered listings reads only that part.
         """
         return (info for info in self.list(prefix) if after < info.key < before)
 
@@ -405,92 +409,92 @@ class Storage(Block, ABC):
         settings: StorageSettings | None = None,
         prefix: str | None = None,
     ) -> "Sequence[ObjectInfo]":
-        """All objects whose keys start with the prefix, as users of Icechunk ask for them."""
+        """Return all objects whose keys start with the prefix (Icechunk's public API)."""
         storage = self if settings is None else self.with_settings(settings)
         return tuple(storage.list(prefix or ""))
 
     def list_objects(
         self, settings: StorageSettings | None = None, prefix: str | None = None
     ) -> "Sequence[tuple[str, int]]":
-        """Keys and sizes; deprecated by Icechunk in favour of `list_objects_metadata`."""
+        """Return keys and sizes. Icechunk deprecates it in favour of `list_objects_metadata`."""
         message = "list_objects is deprecated, use list_objects_metadata"
         warnings.warn(message, DeprecationWarning, stacklevel=2)
         found = self.list_objects_metadata(settings, prefix)
         return [(info.key, info.size_bytes) for info in found]
 
     def list_sorted(self, prefix: str = "") -> Iterator[ObjectInfo]:
-        """The same in the order of the keys' bytes."""
+        """Yield all objects whose keys start with the prefix, ordered by the bytes of their keys."""
         return iter(sorted(self.list(prefix), key=lambda info: info.key.encode()))
 
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> Sequence[Buffer]:
-        """Several ranges of one object."""
+        """Return several ranges of one object."""
         return self.get_many([(key, range) for range in ranges])
 
     def get_many(self, requests: Sequence[tuple[str, Range | None]]) -> Sequence[Buffer]:
-        """Several objects or ranges, requested at once."""
+        """Return several objects or ranges, requested concurrently."""
         if len(requests) < 2:
             return [self.get(key, range) for key, range in requests]
         with ThreadPoolExecutor(min(self.concurrency, len(requests))) as pool:
             return tuple(pool.map(lambda request: self.get(*request), requests))
 
     async def get_async(self, key: str, range: Range | None = None) -> Buffer:
-        """`get` for an event loop."""
+        """Run `get` in an event loop."""
         return await asyncio.to_thread(self.get, key, range)
 
     # Writing
 
     @abstractmethod
     def put(self, key: str, data: Buffer, options: PutOptions = NO_OPTIONS) -> None:
-        """Write an object; one that exists is replaced whole."""
+        """Write an object, replacing an existing one atomically."""
 
     @abstractmethod
     def create(self, key: str, data: Buffer, options: PutOptions = NO_OPTIONS) -> Version:
-        """Write an object that does not exist; raises ObjectExistsError if it does."""
+        """Write a new object; raise ObjectExistsError if it exists."""
 
     @abstractmethod
     def replace(
         self, key: str, data: Buffer, version: Version, options: PutOptions = NO_OPTIONS
     ) -> Version:
-        """Write an object in place of a version of it; raises VersionMismatchError if that is gone."""
+        """Replace a version of an object; raise VersionMismatchError if the version is not current."""
 
     @abstractmethod
     def copy(self, source: str, target: str, version: Version | None = None) -> None:
-        """Copy an object; with a version, only if it still has that."""
+        """Copy an object; with a version, only if that version is current."""
 
     @abstractmethod
     def delete_many(self, keys: Iterable[str]) -> DeleteReport:
-        """Delete objects; those that do not exist are no failure."""
+        """Delete objects. Missing objects are not failures."""
 
     def flush(self) -> None:
-        """Make everything that was put durable; `create` and `replace` do it by themselves."""
+        """Make all writes by `put` durable; `create` and `replace` call it themselves."""
 
     def flush_all(self) -> None:
-        """Make everything durable that can be read here, whoever wrote it.
+        """Make all objects of this storage durable, including those of other writers.
 
-        To be called before objects are deleted that others replace: a loss of power must not bring
-        back names that lead to what was deleted.
+        Call it before deleting objects that others replace: after a power loss, no directory entry
+        may refer to a deleted object.
         """
 
     async def put_async(self, key: str, data: Buffer, options: PutOptions = NO_OPTIONS) -> None:
-        """`put` for an event loop."""
+        """Run `put` in an event loop."""
         await asyncio.to_thread(self.put, key, data, options)
 
 
 def batches_of(items: Iterable[T], size: int) -> Iterator["list[T]"]:
-    """The items in lists of a size; the last one may be shorter."""
+    """Yield the items in lists of the given size; the last one may be shorter."""
     remaining = iter(items)
     while batch := list(islice(remaining, size)):
         yield batch
 
 
 def slice_range(data: Buffer, range: Range | None, key: str) -> Buffer:
-    """The bytes of a range, for storages that hold whole objects in memory."""
+    """Return the bytes of a range, for storages that hold whole objects in memory."""
     start, end = resolve_range(range, len(data), key)
     return memoryview(data)[start:end] if range is not None else data
 
 
 def resolve_range(range: Range | None, size: int, key: str) -> tuple[int, int]:
-    """Where a range starts and ends in an object of a size."""
+    """Return the start and end of a range in an object of the given size."""
     match range:
         case None:
             return 0, size

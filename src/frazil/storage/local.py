@@ -1,12 +1,13 @@
-"""Objects on a disk, safe to commit to from many processes.
+"""Objects on a disk. Concurrent commits from many processes are safe.
 
-- An object is written beside its place and put there whole; a reader sees the old one or the new one.
-- `create` is atomic between all processes and machines that share a POSIX file system.
-- `replace` compares and swaps under a kernel lock that every Frazil process honours. Where the system
-  can exchange two files in one step, a write that another program slipped in between is noticed and
-  put back.
-- Before anything is created or replaced, everything that this storage has put is brought to the disk,
-  so a commit that is there names nothing that is not.
+- An object is written to a temporary file and put in place atomically; readers see the old or the
+  new one.
+- `create` is atomic among all processes and machines that share a POSIX file system.
+- `replace` compares and swaps under a kernel lock that every Frazil process honours. Where the
+  system can exchange two files atomically, a concurrent write by another program is detected and
+  restored.
+- Before `create` and `replace`, everything that this storage has put is synced, so a commit never
+  refers to data that is not on the disk.
 """
 
 import asyncio
@@ -51,27 +52,37 @@ from frazil.storage.interface import (
 )
 
 _FEW_FILES = 64
-"""Up to so many files are synced one by one; for more it is cheaper to sync the file system."""
+"""Up to this number, files are synced one by one; for more, syncing the file system is cheaper."""
 
 
 _LARGE_BYTES = 1 << 17
-"""Objects from this size on are worth a thread."""
+"""Minimum object size for which a thread pays off."""
 
 _LOSSES = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
-"""Errors of a sync after which Linux drops what it could not write; the next sync would succeed."""
+"""Errors of a sync after which Linux drops the unwritten data; the next sync would succeed."""
 
 
 class Durability(Enum):
-    """What survives when the machine loses power."""
+    """Guarantee after a power loss."""
 
     SAFE = "safe"
-    """Every commit, with everything it names."""
+    """Every commit survives, with all objects it refers to."""
     NONE = "none"
-    """What the system has written by then; fast, for scratch work."""
+    """No guarantee; fast, for scratch work."""
 
 
 class LocalStorage(Storage):
-    """Objects as files below a folder."""
+    """Objects as files below a directory.
+
+    Parameters
+    ----------
+    path
+        The directory, created on the first write.
+    durability
+        Guarantee after a power loss.
+    lock_timeout_seconds
+        Longest wait for the lock of an object in `replace`.
+    """
 
     def __init__(
         self,
@@ -83,7 +94,7 @@ class LocalStorage(Storage):
         self._root = os.path.abspath(path)
         self._durability = durability
         self._lock_timeout_seconds = lock_timeout_seconds
-        # Appending and taking need no lock, which a forked process could find locked for ever.
+        # Appending and popping need no lock, which a forked process could inherit locked.
         self._unsynced: deque[str] = deque()
         self._flushing = (os.getpid(), threading.Lock())
         self._loss: str | None = None
@@ -91,7 +102,7 @@ class LocalStorage(Storage):
 
     @property
     def path(self) -> str:
-        """The folder."""
+        """The directory."""
         return self._root
 
     @property
@@ -108,7 +119,7 @@ class LocalStorage(Storage):
 
     @property
     def is_local(self) -> bool:
-        """Yes."""
+        """Return True."""
         return True
 
     def default_settings(self) -> StorageSettings:
@@ -130,13 +141,13 @@ class LocalStorage(Storage):
             os.close(descriptor)
 
     async def get_async(self, key: str, range: Range | None = None) -> Buffer:
-        # A disk answers sooner than a thread would start, but for what takes long to copy.
+        # Reading from a disk takes less time than starting a thread, except for large ranges.
         if type(range) is ByteRange and range.end - range.start >= _LARGE_BYTES:
             return await asyncio.to_thread(self.get, key, range)
         return self.get(key, range)
 
     def get_many(self, requests: Sequence[tuple[str, Range | None]]) -> Sequence[Buffer]:
-        # Small objects are read sooner than threads would start, and large ones by several threads.
+        # Read small objects directly, and the rest with several threads after the first large one.
         found: list[Buffer] = []
         for key, range in requests:
             found.append(self.get(key, range))
@@ -173,7 +184,7 @@ class LocalStorage(Storage):
         return self._walk("", prefix, _is_visible, in_order=True)
 
     def list_temporary_files(self) -> Iterator[ObjectInfo]:
-        """Temporary files that killed processes left, for garbage collection to delete."""
+        """Yield temporary files left by killed processes, for garbage collection."""
         return self._walk("", "", disk.is_temporary)
 
     # Writing
@@ -195,7 +206,7 @@ class LocalStorage(Storage):
 
     def create(self, key: str, data: Buffer, options: PutOptions = NO_OPTIONS) -> Version:
         path = self._path(key)
-        # Who comes too late need not write anything to find out.
+        # If the object exists already, fail without writing anything.
         if os.path.lexists(path):
             raise ObjectExistsError(f"{key!r} exists")
         self.flush()
@@ -214,12 +225,11 @@ class LocalStorage(Storage):
         path = self._path(key)
         ours = _version_of(data)
         try:
-            # Who comes too late need not write anything to find out.
+            # If the version is outdated, fail without writing anything.
             _require(path, key, version)
-            # The version that this one follows must be durable, too: the sync of whoever put it
-            # there may have failed.
+            # The version to replace must be durable, too: the sync of its writer may have failed.
             self._flush(beside=path)
-            # Written before the lock is taken, so that it is held for as short as can be.
+            # Write before taking the lock, to hold it as briefly as possible.
             staged = disk.write_temporary(path, data, durable=self._is_durable)
             self._swap(staged, path, key, version, ours)
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
@@ -253,7 +263,7 @@ class LocalStorage(Storage):
             try:
                 disk.sync_directories(unlinked, self._root)
             except OSError as error:
-                # A loss of power may bring any of them back.
+                # A power loss may restore any of them.
                 reason = f"deleted, but perhaps not from the disk: {error.strerror}"
                 return DeleteReport(0, failed | dict.fromkeys(gone, reason))
         return DeleteReport(len(gone), failed)
@@ -269,20 +279,20 @@ class LocalStorage(Storage):
             except OSError as error:
                 raise StorageError(f"flush: {error.strerror}", kind="io") from error
 
-    # How
+    # Helpers
 
     def _flush(self, beside: str | None = None) -> None:
-        """Bring what was put to the disk, and all names on the way to a path."""
+        """Sync all files that were put, and the directory entries of a path."""
         if self._loss is not None:
             raise StorageError(
                 f"objects may be lost since the disk failed: {self._loss}", kind="io"
             )
-        # Another thread may be syncing what this one's commit names: wait for it.
+        # Another thread may be syncing files that this commit refers to: wait for it.
         with self._flush_lock():
             self._sync(self._take_unsynced(), [beside] if beside and self._is_durable else [])
 
     def _confirm(self, key: str, sync: Callable[[], None]) -> None:
-        """Bring the name of an object to the disk that was just put in place."""
+        """Sync the directory entry of an object that was just put in place."""
         if not self._is_durable:
             return
         try:
@@ -332,13 +342,13 @@ class LocalStorage(Storage):
         return f"{self._root}/{validate_key(key)}"
 
     def _deletable_path(self, key: str) -> str:
-        # What is left of a killed process may be deleted, but never a lock: one process would hold
-        # the deleted one, and another the one made after it.
+        # Temporary files of killed processes may be deleted, but never a lock: one process could
+        # hold the deleted file while another locks a new one.
         is_temporary = "#" in key and disk.is_temporary(key)
         return f"{self._root}/{validate_key(key)}" if is_temporary else self._path(key)
 
     def _swap(self, staged: str, path: str, key: str, expected: Version, ours: Version) -> None:
-        """Put a staged file in the place of the expected version, or raise and change nothing."""
+        """Replace the expected version by a staged file, or raise and change nothing."""
         is_ours = True
         try:
             with disk.locked(path, self._lock_timeout_seconds):
@@ -353,7 +363,7 @@ class LocalStorage(Storage):
                     raise VersionMismatchError(f"{key!r} was replaced by another program meanwhile")
                 disk.discard(staged)
         except BaseException:
-            # What was taken away and could not be looked at may be another program's write.
+            # A file that was exchanged but could not be read may be another program's write.
             if is_ours:
                 disk.discard(staged)
             raise
@@ -361,7 +371,7 @@ class LocalStorage(Storage):
     def _walk(
         self, folder: str, prefix: str, wanted: Callable[[str], bool], *, in_order: bool = False
     ) -> Iterator[ObjectInfo]:
-        """Files below a folder (empty, or ending with `/`) whose keys start with the prefix."""
+        """Yield files below a folder (empty, or ending with `/`) whose keys start with the prefix."""
         with self._scan(folder) as entries:
             for entry in sorted(entries, key=_key_order) if in_order else entries:
                 key = folder + entry.name
@@ -376,7 +386,7 @@ class LocalStorage(Storage):
                     yield _describe(key, status)
 
     def _keys(self, folder: str, prefix: str) -> Iterator[str]:
-        """The keys of the same files, of which nothing is asked."""
+        """Yield the keys of the visible files below a folder, without reading their status."""
         with self._scan(folder) as entries:
             for entry in entries:
                 key = folder + entry.name
@@ -388,7 +398,7 @@ class LocalStorage(Storage):
 
     @contextlib.contextmanager
     def _scan(self, folder: str) -> Iterator[Iterable[os.DirEntry[str]]]:
-        """What is in a folder; nothing, if there is no such folder."""
+        """Open the entries of a folder; none if the folder does not exist."""
         try:
             entries = os.scandir(f"{self._root}/{folder}")
         except (FileNotFoundError, NotADirectoryError):
@@ -401,12 +411,12 @@ class LocalStorage(Storage):
 
 
 def _may_hold(folder: str, prefix: str) -> bool:
-    """Whether keys that start with a prefix can be in a folder."""
+    """Return True if a folder may contain keys that start with a prefix."""
     return folder.startswith(prefix) or prefix.startswith(folder)
 
 
 def _key_order(entry: os.DirEntry[str]) -> bytes:
-    """Names as they stand in keys: what is in a folder comes after its `/`."""
+    """Return the sort key of an entry: a folder sorts as its name followed by `/`."""
     return os.fsencode(f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name)
 
 
@@ -423,7 +433,7 @@ def _describe(key: str, status: os.stat_result) -> ObjectInfo:
 
 
 def _version_of(data: Buffer) -> Version:
-    # Of the content, because inode, size and time of a file can all repeat.
+    # A hash of the content, because inode, size and time of a file can all repeat.
     return Version(hashlib.blake2b(data, digest_size=20).hexdigest())
 
 
@@ -433,7 +443,7 @@ def _require(path: str, key: str, version: Version) -> None:
 
 
 def _taken_version(staged: str, path: str) -> Version:
-    """The version that an exchange took away; one that can't be read is put back."""
+    """Return the version that an exchange removed; restore it if it can't be read."""
     try:
         return _version_of(disk.read_file(staged))
     except OSError:
@@ -442,19 +452,19 @@ def _taken_version(staged: str, path: str) -> Version:
 
 
 def _put_back(staged: str, path: str, ours: Version) -> None:
-    """Undo an exchange that took away another program's write."""
+    """Undo an exchange that removed another program's write."""
     placed = ours
     while True:
         taken = _version_of(disk.read_file(staged))
         disk.exchange(staged, path)
         if _version_of(disk.read_file(staged)) == placed:
             return
-        # It wrote once more between two exchanges: its newest write must stay.
+        # The program wrote again between two exchanges: keep its newest write.
         placed = taken
 
 
 def _translate_write(error: OSError, key: str) -> StorageError:
-    """The same for a write, which fails where an object stands in a folder's place or the reverse."""
+    """Translate a system error of a write, which also fails if a file and a folder share a name."""
     if isinstance(error, IsADirectoryError | NotADirectoryError | FileExistsError):
         return StorageError(f"{key!r}: {error.strerror}", kind="io")
     return disk.translate(error, key)

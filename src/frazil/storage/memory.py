@@ -1,4 +1,4 @@
-"""Objects in this process's memory, for tests and scratch work."""
+"""Objects in the memory of this process, for tests and scratch work."""
 
 import os
 import threading
@@ -37,8 +37,8 @@ class _Object:
 class MemoryStorage(Storage):
     """Objects in a dictionary.
 
-    Pickled, it names itself: unpickled in the same process it is the same storage, elsewhere it is
-    an error, because its objects did not travel.
+    A pickle holds only a reference: it restores the same storage in this process, and raises
+    StorageError in any other, which does not have the objects.
     """
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class MemoryStorage(Storage):
 
     @property
     def is_local(self) -> bool:
-        """Yes."""
+        """Return True."""
         return True
 
     def default_settings(self) -> StorageSettings:
@@ -145,7 +145,7 @@ _STORAGES = weakref.WeakValueDictionary()
 
 def _find_storage(process: int, number: int) -> MemoryStorage:
     storage = _STORAGES.get((process, number))
-    # A forked process has a copy of the storage, which is another one.
+    # A forked process has a copy, which is a different storage.
     if storage is None or process != os.getpid():
         raise StorageError("a memory storage can't leave the process that made it")
     return storage

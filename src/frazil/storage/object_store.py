@@ -1,7 +1,6 @@
 """Objects in S3, Google Cloud Storage, Azure, or behind a web server.
 
-The verbs of the interface; how each is asked of a store is in `store_reading`, `conditional`,
-`lost_responses` and `store_deleting`.
+Conditional writes are in `conditional`, clients and error translation in `clients`.
 """
 
 import asyncio
@@ -52,7 +51,7 @@ from frazil.storage.ranges import plan_reads
 
 
 class Reader:
-    """Objects and ranges of them."""
+    """Reads objects and ranges of them."""
 
     def __init__(self, clients: Clients, settings: EffectiveSettings) -> None:
         self._clients = clients
@@ -86,7 +85,7 @@ class Reader:
         return check_length(outcome, key, range)
 
     def get_with_meta(self, key: str) -> tuple[Buffer, Mapping[str, Any], dict[str, str]]:
-        """An object's bytes, what the store knows of it, and its attributes."""
+        """Return the bytes, metadata and attributes of an object."""
         outcome = self._clients.attempt(Purpose.READ, lambda store: _fetch_whole(store, key))
         if isinstance(outcome, Diagnosis):
             raise outcome.to_error("read", key)
@@ -101,7 +100,8 @@ class Reader:
     def _needs_size(self, range: Range | None) -> bool:
         match range:
             case ByteRange(start, end):
-                # No request can ask for nothing, but whether it lies inside must be known.
+                # An empty range can't be requested, but the object's size tells whether it is
+                # valid.
                 return start == end
             case ByteSuffix(length):
                 return length == 0 or not self._clients.connection.traits.has_suffix_ranges
@@ -118,7 +118,7 @@ class Reader:
 
 
 def split_range(range: Range | None, settings: EffectiveSettings) -> list[ByteRange]:
-    """The pieces in which a large range is read at once; none if it is not worth it."""
+    """Return the parts in which to read a large range concurrently; none for a small range."""
     size = settings.ideal_concurrent_request_size
     if not isinstance(range, ByteRange) or range.end - range.start < 2 * size:
         return []
@@ -133,7 +133,7 @@ def _up_to(count: int) -> list[int]:
 
 
 def check_length(data: Buffer, key: str, range: Range | None) -> Buffer:
-    """The bytes, if they are as many as were asked for; stores cut at the end of an object."""
+    """Return the bytes if the range is complete; raise ObjectRangeError if the object is too short."""
     if isinstance(range, ByteRange) and len(data) != range.end - range.start:
         raise ObjectRangeError(
             f"{key!r} has {range.start + len(data)} bytes, not {range.start}..{range.end}"
@@ -172,12 +172,12 @@ def _fetch_whole(store: ObjectStore, key: str) -> tuple[Buffer, Mapping[str, Any
     return memoryview(result.bytes()), meta, attributes
 
 
-# What obstore has under way at once where a store deletes one by one.
+# Number of concurrent requests of obstore where a store has no bulk delete.
 _PLACES = 10
 
 
 def delete_many(clients: Clients, keys: Iterable[str], concurrency: int) -> DeleteReport:
-    """Delete objects; those that are not there count as deleted."""
+    """Delete objects. Missing objects count as deleted."""
     deleted, failed = 0, dict[str, str]()
     for batch in _batches(keys, clients.connection.traits.delete_batch_size):
         reasons = _delete_batch(clients, batch, concurrency)
@@ -192,15 +192,15 @@ def _delete_batch(clients: Clients, batch: Sequence[str], concurrency: int) -> d
     )
     if outcome is None:
         return {}
-    # A batch fails as a whole, for one key among them or because the store knows no batches; one
-    # by one they tell which.
+    # A batch fails as a whole, because of one key or because the store has no bulk delete.
+    # Single deletes tell which keys fail.
     with ThreadPoolExecutor(min(concurrency, len(batch))) as pool:
         reasons = pool.map(lambda key: _delete_one(clients, key), batch)
         return {key: reason for key, reason in zip(batch, reasons, strict=True) if reason}
 
 
 def _delete_one(clients: Clients, key: str) -> str:
-    """Why an object could not be deleted, or nothing."""
+    """Delete an object and return the reason of a failure, or an empty string."""
     outcome = clients.attempt(Purpose.SINGLE_DELETE, lambda store: obstore.delete(store, key))
     if isinstance(outcome, Diagnosis) and outcome.failure is not Failure.ABSENT:
         return str(outcome.to_error("delete", key))
@@ -217,9 +217,9 @@ _LISTED_AT_ONCE = 1000
 
 
 class ObjectStorage(Storage):
-    """A store that is opened on first use, in each process anew.
+    """Storage in an object store, opened on first use in each process.
 
-    Pickled, it is the description it was made of.
+    A pickle holds the connection and the settings.
     """
 
     def __init__(
@@ -244,7 +244,7 @@ class ObjectStorage(Storage):
         return self._connection.describe()
 
     def shown_items(self) -> Iterator[Item]:
-        """Yield the kind of store and where in it, without secrets."""
+        """Yield the kind of store and the location in it, without secrets."""
         return starmap(Item, self._connection.details().items())
 
     @property
@@ -261,12 +261,12 @@ class ObjectStorage(Storage):
 
     @property
     def is_bucket_root(self) -> bool:
-        # An address that leads elsewhere or to a web server is no bucket that could be written to.
+        # A redirect or a web server is not a bucket that could be written to.
         return not getattr(self._connection, "prefix", "elsewhere")
 
     @property
     def has_encoded_names(self) -> bool:
-        # The official library speaks to S3 without the layer that encodes names elsewhere.
+        # The official library accesses S3 without the layer that encodes names for other stores.
         return not isinstance(self._connection, S3Connection)
 
     def default_settings(self) -> StorageSettings:
@@ -330,7 +330,7 @@ class ObjectStorage(Storage):
         return takewhile(lambda info: info.key < before, self._list(prefix, after))
 
     def _list(self, prefix: str, after: str | None = None) -> Iterator[ObjectInfo]:
-        # obstore's prefixes end where a segment does, so the last one is looked for here.
+        # obstore's prefixes end at a segment, so the last partial segment is matched here.
         pages = self._open_list(prefix.rpartition("/")[0], after)
         while (page := self._next_page(pages, prefix)) is not None:
             for each in page:
@@ -402,7 +402,7 @@ class ObjectStorage(Storage):
             raise outcome.to_error("copy", source)
 
     def _copy_version(self, source: str, target: str, version: Version) -> None:
-        # obstore can't make a copy depend on a version, so the bytes that had it are written.
+        # obstore has no conditional copy, so the bytes of that version are written.
         data, meta, attributes = self._reader.get_with_meta(source)
         if encode_version(meta) != version:
             raise VersionMismatchError(f"{source!r} is no longer what was read")
@@ -437,7 +437,7 @@ class ObjectStorage(Storage):
         settings = self._effective
         return {
             "use_multipart": size_bytes >= settings.minimum_size_for_multipart_upload,
-            # Amazon takes no part below five mebibytes but the last, and no more than 10,000.
+            # Amazon requires parts of at least 5 MiB, except the last, and at most 10,000 parts.
             "chunk_size": max(5 << 20, settings.ideal_concurrent_request_size, size_bytes // 9_000),
             "max_concurrency": settings.max_concurrent_requests_for_object,
         }
@@ -458,6 +458,6 @@ class ObjectStorage(Storage):
 
 
 def flatten(data: Buffer) -> Buffer:
-    """The bytes of a buffer in one dimension, as obstore takes them."""
+    """Return a buffer as one-dimensional bytes, as obstore requires."""
     view = memoryview(data)
     return view.cast("B") if view.nbytes else b""

@@ -1,4 +1,4 @@
-"""Read ranges of objects: coalesce near ones, share requests, keep blocks."""
+"""Range reads: coalesce neighbouring ranges, share requests, cache blocks."""
 
 import asyncio
 import io
@@ -10,12 +10,12 @@ from frazil.errors import ObjectRangeError
 from frazil.storage.interface import Buffer, ByteRange
 
 COALESCED_GAP_BYTES = 1024 * 1024
-"""Reading this much for nothing is cheaper than another request."""
+"""Largest gap that is cheaper to read than another request."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedRead:
-    """One request, and which of the wanted ranges it answers."""
+    """A request, and the indices of the ranges it covers."""
 
     start: int
     end: int
@@ -25,7 +25,7 @@ class PlannedRead:
 def plan_reads(
     ranges: Sequence[ByteRange], gap_bytes: int = COALESCED_GAP_BYTES
 ) -> list[PlannedRead]:
-    """Requests that together hold every range; ranges less than a gap apart share one."""
+    """Return requests that cover all ranges; ranges less than a gap apart share a request."""
     planned: list[tuple[int, int, list[int]]] = []
     for index in sorted(range(len(ranges)), key=lambda index: ranges[index].start):
         start, end = ranges[index].start, ranges[index].end
@@ -40,7 +40,7 @@ def plan_reads(
 
 Seen = TypeVar("Seen")
 Answer = tuple[Buffer, Seen]
-"""The bytes of a range, and what the object was when they were read."""
+"""Bytes of a range, and the state of the object when they were read."""
 Read = Callable[[str, ByteRange], Awaitable[Answer[Seen]]]
 
 
@@ -51,16 +51,16 @@ class _Wish(Generic[Seen]):
 
 
 class Gathering(Generic[Seen]):
-    """Collects reads until the event loop has run what is ready, and makes few requests of them."""
+    """Collects the reads of one event loop iteration and coalesces them into few requests."""
 
     def __init__(self, read: Read[Seen]) -> None:
         self._read = read
         self._wishes: dict[tuple[asyncio.AbstractEventLoop, str], list[_Wish[Seen]]] = {}
-        # An event loop forgets tasks that nobody holds.
+        # An event loop keeps only weak references to tasks.
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def get(self, key: str, range: ByteRange) -> Answer[Seen]:
-        """A range of an object."""
+        """Return a range of an object."""
         loop = asyncio.get_running_loop()
         wish: _Wish[Seen] = _Wish(range, loop.create_future())
         waiting = self._wishes.setdefault((loop, key), [])
@@ -93,7 +93,7 @@ class Gathering(Generic[Seen]):
                 wish.answer.cancel()
             raise
         except Exception as error:
-            # Raised by those who wait for an answer: nobody waits for this task.
+            # Raised by the waiting readers: nothing awaits this task.
             for wish in encoding_options:
                 _fail(wish, error)
             return
@@ -106,7 +106,7 @@ class Gathering(Generic[Seen]):
     async def _fulfil_apart(
         self, key: str, encoding_options: list[_Wish[Seen]], error: ObjectRangeError
     ) -> None:
-        """One by one: a range outside of the object must not spoil the ones inside."""
+        """Read ranges one by one: a range outside of the object must not fail the others."""
         if len(encoding_options) == 1:
             _fail(encoding_options[0], error)
             return
@@ -121,7 +121,7 @@ def _fail(wish: _Wish[Seen], error: Exception) -> None:
 
 
 def _end_when_unwanted(task: "asyncio.Task[None]", encoding_options: list[_Wish[Seen]]) -> None:
-    """Cancel a read when all who waited for it have given up."""
+    """Cancel a read when all its readers were cancelled."""
     waiting = len(encoding_options)
 
     def leave(_: "asyncio.Future[Answer[Seen]]") -> None:
@@ -135,17 +135,17 @@ def _end_when_unwanted(task: "asyncio.Task[None]", encoding_options: list[_Wish[
 
 
 ReadRange = Callable[[int, int], bytes]
-"""The bytes from a start to an end."""
+"""Function that returns the bytes from a start to an end."""
 
 BLOCK_BYTES = 128 << 10
 _MOST_BLOCKS = 32
-"""So many are asked for at once, where a file is read on and on."""
+"""Maximum number of blocks per request of a sequential read."""
 _SMALL_FILE_BLOCKS = 8
-"""A file that has no more is read as a whole."""
+"""Files up to this number of blocks are read in one request."""
 
 
 class BlockFile(io.RawIOBase):
-    """Bytes of a file, of which the start is known already."""
+    """File-like object over range requests, with a block cache and read-ahead."""
 
     def __init__(self, read_range: ReadRange, size_bytes: int, start: bytes = b"") -> None:
         super().__init__()
@@ -157,28 +157,28 @@ class BlockFile(io.RawIOBase):
         self._next = len(self._blocks)
         self._ahead = 1
         self.failure: Exception | None = None
-        """Why the last bytes that were asked for did not come."""
+        """Error of the last failed read."""
 
     def readable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def tell(self) -> int:
-        """Where the next bytes come from."""
+        """Return the current position."""
         return self._position
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Go elsewhere."""
+        """Set the position and return it."""
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
         self._position = max(0, base + offset)
         return self._position
 
     def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override]
-        """Fill a buffer, or as much of it as there is."""
+        """Read into a buffer and return the number of bytes."""
         view = memoryview(buffer).cast("B")
         done = 0
         while done < len(view) and self._position < self._size:
@@ -210,7 +210,7 @@ class BlockFile(io.RawIOBase):
         self._keep(number, data)
 
     def _keep(self, number: int, data: bytes) -> None:
-        """Keep the whole blocks of some bytes, and the last one of the file."""
+        """Cache the complete blocks of some bytes, and the last block of the file."""
         for start in range(0, len(data), BLOCK_BYTES):
             block = data[start : start + BLOCK_BYTES]
             at = number * BLOCK_BYTES + start

@@ -1,4 +1,4 @@
-"""S3-compatible services and redirects: what each connection needs."""
+"""Connections to S3-compatible services, and redirects."""
 
 import urllib.error
 import urllib.request
@@ -36,9 +36,9 @@ def s3_connection(
     credentials: AnyS3Credential,
     headers: Headers,
 ) -> S3Connection:
-    """S3 itself, or a server of one's own."""
+    """Return a connection to S3 or to an S3-compatible server."""
     if any(host in (options.endpoint_url or "") for host in _TIGRIS_HOSTS):
-        # Without its own headers Tigris reads and writes what is near, not what is newest.
+        # Without its own headers Tigris serves the nearest copy, not the newest.
         raise StorageError("Tigris has a constructor of its own", kind="storage-config")
     return S3Connection(bucket, normalize_prefix(prefix), replace(options), credentials, headers)
 
@@ -52,7 +52,7 @@ def tigris_connection(
     *,
     is_weakly_consistent: bool,
 ) -> S3Connection:
-    """Tigris, asked in one region so that all see the same; weakly consistent, it is only read."""
+    """Return a connection to Tigris in one region, for consistency; read-only if weakly consistent."""
     options = replace(options, endpoint_url=options.endpoint_url or "https://t3.storage.dev")
     if not is_weakly_consistent:
         if options.region is None:
@@ -80,7 +80,7 @@ def r2_connection(
     credentials: AnyS3Credential,
     headers: Headers,
 ) -> S3Connection:
-    """R2 of Cloudflare."""
+    """Return a connection to Cloudflare R2."""
     place = normalize_prefix(prefix)
     if bucket is None:
         bucket, _, place = place.partition("/")
@@ -107,7 +107,7 @@ def hf_connection(
     credentials: AnyS3Credential,
     headers: Headers,
 ) -> S3Connection:
-    """A bucket of Hugging Face, behind its gateway."""
+    """Return a connection to a Hugging Face bucket behind its S3 gateway."""
     require_name("namespace", namespace)
     options = replace(
         options,
@@ -121,7 +121,7 @@ def hf_connection(
 
 
 def refuse_rooted_keys(legacy_rooted_keys: bool | None) -> None:
-    """Raise InvalidInputError for the layout of old clients, keys that begin with a slash."""
+    """Raise InvalidInputError for the key layout of old clients, with a leading slash."""
     if legacy_rooted_keys:
         raise InvalidInputError(
             "keys that begin with a slash, as old clients wrote at an empty prefix, can't be asked"
@@ -145,10 +145,10 @@ _SCHEMES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class RedirectConnection:
-    """Where an address leads, found out when it is first needed."""
+    """HTTP redirect to a storage, resolved on first use."""
 
     base_url: str
-    # Listing fails by itself where the place that is found can't list.
+    # Listing fails at the target if it does not support it.
     traits: Traits = field(default_factory=lambda: Traits(is_read_only=True, lists_in_order=False))
     headers: Headers = field(default_factory=Headers)
     silence_seconds: float | None = None
@@ -170,7 +170,7 @@ class RedirectConnection:
 
 
 def follow(url: str) -> str:
-    """The first address on the way that is one of a storage."""
+    """Follow redirects to the first URL of a storage, and return it."""
     for _ in range(_MAX_REDIRECTS + 1):
         location = _find_location(url)
         if location is None:
@@ -182,7 +182,7 @@ def follow(url: str) -> str:
 
 
 def connect(url: str) -> Connection:
-    """The connection that an address of a storage means."""
+    """Return the connection for the URL of a storage."""
     parts = urlsplit(url)
     bucket, prefix = parts.netloc, parts.path.strip("/")
     query = {name: values[0] for name, values in parse_qs(parts.query).items()}
@@ -207,7 +207,7 @@ def connect(url: str) -> Connection:
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    # Followed by hand: the last address is one that no HTTP client understands.
+    # Followed by hand: HTTP clients do not know the scheme of the last URL.
     def redirect_request(self, *_: Any, **__: Any) -> None:
         return None
 

@@ -1,4 +1,4 @@
-"""Objects that others wrote and may change: every response is checked before its bytes are used."""
+"""Source files of virtual references, which others may change: every response is checked before use."""
 
 import asyncio
 import os
@@ -48,24 +48,24 @@ _WORTH_A_THREAD_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What an object was when it was read."""
+    """ETag and modification time of an object when it was read."""
 
     e_tag: str | None
     modified_at: datetime
 
 
 Check = Callable[[Observed], None]
-"""Raises where the object is not the one that is meant."""
+"""Function that raises if the object is not the expected one."""
 
 
 class ForeignObjects(Protocol):
-    """A place with objects of others."""
+    """Objects written by others."""
 
     def get(self, key: str, range: ByteRange, check: Check) -> Buffer:
-        """Bytes of an object that passes the check; raises StorageError, or what the check raises."""
+        """Return bytes of an object that passes the check; raise StorageError or the check's error."""
 
     async def get_async(self, key: str, range: ByteRange, check: Check) -> Buffer:
-        """`get` for an event loop."""
+        """Run `get` in an event loop."""
 
 
 class ForeignStore:
@@ -94,7 +94,7 @@ class ForeignStore:
         return data
 
     async def _read_async(self, key: str, range: ByteRange) -> tuple[Buffer, list[Observed]]:
-        """A range, with what the object was each time that a piece of it was read."""
+        """Return a range, and the state of the object at the read of each part."""
         observed: list[Observed] = []
         pieces = split_range(range, self._settings)
         if not pieces:
@@ -116,9 +116,9 @@ class ForeignStore:
 
 
 class ForeignFiles:
-    """Files by their path without the slash at its start.
+    """Files by their path without the leading slash.
 
-    Their etag is the one that obstore gives to files.
+    Their ETag is the one that obstore computes for files.
     """
 
     def get(self, key: str, range: ByteRange, check: Check) -> Buffer:
@@ -183,10 +183,10 @@ _ACCOUNT_NAMES = ("account", "account_name", "azure_storage_account_name")
 def connect_bucket(
     config: AnyObjectStoreConfig, bucket: str, credential: AnyCredential | None
 ) -> Connection:
-    """How to reach a bucket; raises StorageError where the credential is of another kind of store.
+    """Return the connection to a bucket; raise StorageError for a credential of another kind of store.
 
-    Without a credential S3 is asked as its options say or as the environment does, and Google
-    anonymously; Azure wants one.
+    Without a credential, S3 uses its options or the environment, and Google Cloud Storage is
+    accessed anonymously. Azure requires a credential.
     """
     match config, credential:
         case (
@@ -212,7 +212,7 @@ def connect_bucket(
 def connect_server(
     config: AnyObjectStoreConfig, base_url: str, credential: AnyCredential | None
 ) -> Connection:
-    """How to reach a web server; raises StorageError where the credential is of another kind."""
+    """Return the connection to a web server; raise StorageError for a credential of another kind."""
     match config, credential:
         case ObjectStoreConfig.Http(opts, headers), (None | Credentials.HttpAccess()):
             require_endpoint("server", base_url)
@@ -221,7 +221,7 @@ def connect_server(
 
 
 def mismatch(config: AnyObjectStoreConfig, credential: AnyCredential | None) -> StorageError:
-    """What to say about a credential that is of another kind of store."""
+    """Return the error for a credential of another kind of store."""
     given = "no credential" if credential is None else f"a {type(credential).__qualname__}"
     return StorageError(f"{given} does not give access to {type(config).__qualname__}")
 
@@ -231,15 +231,15 @@ def _connect_s3(
 ) -> S3Connection:
     given: AnyS3Credential = S3Credentials.FromEnv()
     if credential is not None:
-        # A credential that was given says more than the configuration that anybody may have written.
+        # An explicit credential takes precedence over the configuration, which may be untrusted.
         given, options = credential.credentials, replace(options, anonymous=False)
     return S3Connection(bucket, "", options, given, _NO_HEADERS, kind)
 
 
 def _spell(opts: Mapping[str, str] | None) -> dict[str, str]:
-    """Options by names in small letters, which obstore takes for the same.
+    """Return options with lower-case names, which obstore treats as equal.
 
-    An endpoint without encryption, which nobody names by mistake, is allowed.
+    Allow HTTP if an endpoint explicitly uses it.
     """
     given = {name.lower(): value for name, value in (opts or {}).items()}
     if any(value.startswith("http://") for value in given.values()):

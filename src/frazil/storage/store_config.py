@@ -9,7 +9,7 @@ from frazil.urls import is_secret
 
 
 class ChecksumAlgorithm(Enum):
-    """How the bodies of writes to S3 are summed up."""
+    """Checksum algorithm for the bodies of writes to S3."""
 
     Crc32 = 0
     Crc32c = 1
@@ -19,7 +19,7 @@ class ChecksumAlgorithm(Enum):
 
 
 class ChunkType(IntEnum):
-    """How a chunk is kept; here because users import it from here.
+    """Storage kind of a chunk; users import it from here.
 
     Equal to the numbers that `array_chunk_iterator` yields.
     """
@@ -35,7 +35,7 @@ class ChunkType(IntEnum):
 
 @dataclass(slots=True, repr=False)
 class S3Options(Rendered):
-    """How to reach S3, or what speaks like it."""
+    """Options of S3 or of an S3-compatible store."""
 
     region: str | None = None
     endpoint_url: str | None = None
@@ -43,13 +43,13 @@ class S3Options(Rendered):
     anonymous: bool = False
     force_path_style: bool = False
     network_stream_timeout_seconds: int | None = None
-    """The longest silence; 0 for ever, None for what the storage thinks right."""
+    """Read timeout; 0 for none, None for the default of the storage."""
     requester_pays: bool = False
     checksum_algorithm: ChecksumAlgorithm | None = None
 
 
 class _Variant(Block):
-    """One kind of store; shows itself as the call that makes it, with secrets covered."""
+    """One kind of store, displayed as the call that creates it, with secrets masked."""
 
     __slots__ = ()
 
@@ -57,7 +57,7 @@ class _Variant(Block):
         raise NotImplementedError
 
     def shown_items(self) -> Iterator[Item]:
-        """The arguments by name; the options of S3 one by one."""
+        """Yield the arguments by name, with the options of S3 one by one."""
         names: tuple[str, ...] = self.__slots__
         for name, each in zip(names, self._arguments(), strict=True):
             if isinstance(each, Rendered):
@@ -71,18 +71,18 @@ class _Variant(Block):
 
 
 class ObjectStoreConfig:
-    """The kinds of stores; an alternative each."""
+    """Kinds of object stores, one class each."""
 
     @dataclass(frozen=True, slots=True, repr=False)
     class InMemory(_Variant):
-        """The memory of this process."""
+        """Memory of this process."""
 
         def _arguments(self) -> tuple[object, ...]:
             return ()
 
     @dataclass(frozen=True, slots=True, repr=False)
     class LocalFileSystem(_Variant):
-        """A directory."""
+        """Directory of the local file system."""
 
         path: str
 
@@ -91,7 +91,7 @@ class ObjectStoreConfig:
 
     @dataclass(frozen=True, slots=True, repr=False)
     class S3Compatible(_Variant):
-        """What speaks like S3."""
+        """S3-compatible store."""
 
         options: S3Options
 
@@ -100,7 +100,7 @@ class ObjectStoreConfig:
 
     @dataclass(frozen=True, slots=True, repr=False)
     class S3(_Variant):
-        """S3 of Amazon."""
+        """Amazon S3."""
 
         options: S3Options
 
@@ -136,13 +136,13 @@ class ObjectStoreConfig:
 
     @dataclass(frozen=True, slots=True, repr=False)
     class Http(_Variant):
-        """A web server, with options of its client and headers for every request."""
+        """Web server, with client options and headers of every request."""
 
         opts: Mapping[str, str] | None = None
         headers: Mapping[str, str] | None = None
 
         def _arguments(self) -> tuple[object, ...]:
-            # A header may well be an authorization, so no value of one is shown.
+            # A header may hold an authorization, so all values are masked.
             covered = None if self.headers is None else dict.fromkeys(self.headers, "****")
             return (cover(self.opts), covered)
 
@@ -160,7 +160,7 @@ AnyObjectStoreConfig = (
 
 
 def cover(options: Mapping[str, str] | None) -> dict[str, str] | None:
-    """Options fit to be shown: values whose names sound like secrets are covered."""
+    """Return options with the values of secrets masked."""
     if options is None:
         return None
     return {name: "****" if is_secret(name) else value for name, value in options.items()}
@@ -170,14 +170,22 @@ def http_store(
     opts: dict[str, str] | None = None,
     headers: dict[str, str] | None = None,
 ) -> ObjectStoreConfig.Http:
-    """Web servers; `opts` are options of obstore's client, `headers` go out with every request."""
+    """Create the configuration of a web server.
+
+    Parameters
+    ----------
+    opts
+        Options of obstore's client.
+    headers
+        HTTP headers of every request.
+    """
     return ObjectStoreConfig.Http(opts, headers)
 
 
 def local_filesystem_store(
     path: str,
 ) -> ObjectStoreConfig.LocalFileSystem:
-    """A directory."""
+    """Create the configuration of a local directory."""
     return ObjectStoreConfig.LocalFileSystem(path)
 
 
@@ -192,7 +200,11 @@ def s3_store(
     requester_pays: bool = False,
     checksum_algorithm: ChecksumAlgorithm | None = None,
 ) -> ObjectStoreConfig.S3Compatible | ObjectStoreConfig.S3:
-    """S3, or what speaks like it."""
+    """Create the configuration of S3 or of an S3-compatible store.
+
+    The parameters are the fields of `S3Options`; `s3_compatible` selects
+    `ObjectStoreConfig.S3Compatible`.
+    """
     options = S3Options(
         region=region,
         endpoint_url=endpoint_url,
@@ -211,7 +223,7 @@ def s3_store(
 def gcs_store(
     opts: dict[str, str] | None = None,
 ) -> ObjectStoreConfig.Gcs:
-    """Google Cloud Storage, with obstore's options for it."""
+    """Create the configuration of Google Cloud Storage, with obstore's options."""
     return ObjectStoreConfig.Gcs(opts)
 
 
@@ -220,5 +232,5 @@ def azure_store(
     account: str,
     config: dict[str, str] | None = None,
 ) -> ObjectStoreConfig.Azure:
-    """Azure Blob Storage, with obstore's options for it."""
+    """Create the configuration of Azure Blob Storage, with obstore's options."""
     return ObjectStoreConfig.Azure({"account": account, **(config or {})})

@@ -1,4 +1,4 @@
-"""Storages over other storages: counting, latency, faults, read-only, prefixed."""
+"""Wrappers of storages: request counts, latency, fault injection, read-only, prefix."""
 
 import asyncio
 import random
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class Verb(StrEnum):
-    """What can be asked of a storage. The asynchronous forms are the same verbs."""
+    """Operation of a storage. The asynchronous forms count as the same verbs."""
 
     GET = "get"
     GET_MANY = "get_many"
@@ -48,12 +48,12 @@ class Verb(StrEnum):
 
     @property
     def is_write(self) -> bool:
-        """Whether it changes what the storage holds."""
+        """Return True if the operation changes the storage."""
         return self in _WRITES
 
     @property
     def reads_bytes(self) -> bool:
-        """Whether its answer has bytes of objects."""
+        """Return True if the response contains bytes of objects."""
         return self in _BYTE_READS
 
 
@@ -63,7 +63,7 @@ _BYTE_READS = (Verb.GET, Verb.GET_MANY, Verb.GET_RANGES, Verb.GET_VERSIONED)
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked for: of which keys (the prefix, of a list), with how many bytes."""
+    """Request to a storage: its keys (the prefix, for a list) and the number of bytes sent."""
 
     verb: Verb
     keys: tuple[str, ...]
@@ -71,20 +71,20 @@ class Request:
 
 
 class Finish(Protocol):
-    """What to do with an answer."""
+    """Function applied to the response of a request."""
 
     def __call__(self, answer: T, /) -> T:
-        """The answer that is given instead."""
+        """Return the response to use instead."""
 
 
 def give(answer: T) -> T:
-    """The answer as it is."""
+    """Return the response unchanged."""
     return answer
 
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """How a request goes on."""
+    """Delay of a request, and a function applied to its response."""
 
     delay_seconds: float = 0
     finish: Finish = give
@@ -94,7 +94,7 @@ STRAIGHT_ON = Course()
 
 
 class ForwardingStorage(Storage):
-    """Another storage, all or the part of it whose keys start with a prefix."""
+    """Forwards to another storage, or to the part of it below a key prefix."""
 
     def __init__(self, inner: Storage, prefix: str = "") -> None:
         self._inner = inner
@@ -147,7 +147,7 @@ class ForwardingStorage(Storage):
         return wrapped
 
     def _begin(self, request: Request) -> Course:
-        """Refuse a request by raising, or say how it goes on."""
+        """Reject a request by raising, or return how to continue."""
         return STRAIGHT_ON
 
     # Reading
@@ -239,7 +239,7 @@ class ForwardingStorage(Storage):
     def flush_all(self) -> None:
         self._send(Request(Verb.FLUSH, ()), self._inner.flush_all)
 
-    # How
+    # Helpers
 
     def _send(self, request: Request, perform: Callable[[], T]) -> T:
         course = self._begin(request)
@@ -259,7 +259,7 @@ class ForwardingStorage(Storage):
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What was asked for so far, answered or not; of `get_many`, each object is a request."""
+    """Requests so far, successful or not; each object of `get_many` counts as one request."""
 
     requests: Mapping[Verb, int]
     bytes_read: int
@@ -267,12 +267,12 @@ class Counts:
 
     @property
     def total(self) -> int:
-        """All requests together."""
+        """Return the total number of requests."""
         return sum(self.requests.values())
 
 
 class CountingStorage(ForwardingStorage):
-    """Another storage, counted. A pickled one counts anew, for itself."""
+    """Counts the requests to another storage. A copy from a pickle starts at zero."""
 
     def __init__(self, inner: Storage) -> None:
         super().__init__(inner)
@@ -284,12 +284,12 @@ class CountingStorage(ForwardingStorage):
 
     @property
     def counts(self) -> Counts:
-        """The counts of this moment."""
+        """Return the current counts."""
         with self._lock:
             return Counts(dict(self._requests), self._bytes_read, self._bytes_written)
 
     def reset(self) -> None:
-        """Start again from nothing."""
+        """Reset all counts to zero."""
         with self._lock:
             self._requests: Counter[Verb] = Counter()
             self._bytes_read = 0
@@ -322,34 +322,34 @@ def _size_of(answer: object) -> int:
 
 
 class Fault(Enum):
-    """What can go wrong with a request."""
+    """Fault to inject into a request."""
 
     REFUSE = "refuse"
-    """It is not done, and a ThrottledError says so."""
+    """The request is not executed and raises ThrottledError."""
     DELAY = "delay"
-    """It is done, later."""
+    """The request is executed after a delay."""
     LOSE_ANSWER = "lose answer"
-    """It is done, and a StorageTimeoutError hides that."""
+    """The request is executed, but raises StorageTimeoutError."""
     TRUNCATE = "truncate"
-    """It gives the first half of the bytes, and nothing says so; only of reads."""
+    """A read silently returns the first half of the bytes."""
 
 
 class FaultPlan(Protocol):
-    """Which requests fail: the same for the same request, whoever asks and when."""
+    """Selects the requests that fail, as a deterministic function of the request and its number."""
 
     def find_fault(self, request: Request, number: int) -> Fault | None:
-        """The fault of a request, before which there were `number` others of its verb."""
+        """Return the fault of a request that `number` others of its verb preceded."""
 
 
 @dataclass(frozen=True, slots=True)
 class RandomFaults:
-    """Each fault at a rate between 0 and 1; the same ones for the same seed."""
+    """Injects each fault at a rate between 0 and 1, deterministic for a seed."""
 
     seed: int
     rates: Mapping[Fault, float]
 
     def find_fault(self, request: Request, number: int) -> Fault | None:
-        """One fault or none."""
+        """Return a fault or None."""
         chance = random.Random(f"{self.seed} {request.verb} {number}").random()
         for fault, rate in self.rates.items():
             chance -= rate
@@ -360,17 +360,17 @@ class RandomFaults:
 
 @dataclass(frozen=True, slots=True)
 class ScriptedFaults:
-    """Faults of the requests of a verb, by their number from 0 on."""
+    """Injects faults by verb and number of the request, counted from 0."""
 
     script: Mapping[tuple[Verb, int], Fault]
 
     def find_fault(self, request: Request, number: int) -> Fault | None:
-        """The one that the script has for it."""
+        """Return the scripted fault of the request, or None."""
         return self.script.get((request.verb, number))
 
 
 class FaultyStorage(ForwardingStorage):
-    """Another storage, with faults. A pickled one starts its plan again."""
+    """Injects faults into another storage. A copy from a pickle restarts its plan."""
 
     def __init__(self, inner: Storage, plan: FaultPlan, *, delay_seconds: float = 0.05) -> None:
         super().__init__(inner)
@@ -428,22 +428,22 @@ def _truncate(answer: T, /) -> T:
 
 @dataclass(slots=True)
 class _Latency:
-    """Delays in milliseconds, shared by the copies of a storage."""
+    """Latency in milliseconds, shared by the copies of a storage."""
 
     read_ms: float
     write_ms: float
 
 
 class LatencyStorage(ForwardingStorage):
-    """Delay every request to another storage, for tests and benchmarks.
+    """Adds latency to every request to another storage, for tests and benchmarks.
 
     Parameters
     ----------
     inner
-        The storage that the requests go to.
+        The wrapped storage.
     write_latency_ms, read_latency_ms
-        Milliseconds to wait before each request. Both can be set later and count from then on, also in
-        repositories that have the storage open.
+        Milliseconds to wait before each request. Both can be changed later, also for repositories
+        that already use the storage.
     """
 
     def __init__(
@@ -454,7 +454,7 @@ class LatencyStorage(ForwardingStorage):
 
     @property
     def write_latency_ms(self) -> float:
-        """Milliseconds before each write."""
+        """Latency of each write in milliseconds."""
         return self._latency.write_ms
 
     @write_latency_ms.setter
@@ -463,7 +463,7 @@ class LatencyStorage(ForwardingStorage):
 
     @property
     def read_latency_ms(self) -> float:
-        """Milliseconds before each read."""
+        """Latency of each read in milliseconds."""
         return self._latency.read_ms
 
     @read_latency_ms.setter
@@ -482,14 +482,14 @@ class LatencyStorage(ForwardingStorage):
 
 
 class PrefixedStorage(ForwardingStorage):
-    """The objects of another storage below a folder, by their keys from there on."""
+    """Objects of another storage below a folder, with keys relative to it."""
 
     def __init__(self, inner: Storage, folder: str) -> None:
         super().__init__(inner, f"{validate_key(folder)}/")
 
 
 class ReadOnlyStorage(ForwardingStorage):
-    """Another storage, for reading."""
+    """Read-only view of another storage."""
 
     @property
     def is_read_only(self) -> bool:
