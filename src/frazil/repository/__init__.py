@@ -1,4 +1,4 @@
-"""A repository: sessions, branches, tags, history, state and upkeep of one place in a storage."""
+"""Repository: sessions, branches, tags, history, status and maintenance."""
 
 from frazil.repository.repository import Repository, create_legacy, upgrade_icechunk_repository
 

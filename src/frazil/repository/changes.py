@@ -1,4 +1,4 @@
-"""Changes of a session since its base snapshot, and transaction logs of several commits as one."""
+"""Changes of a session since its base snapshot, and merged transaction logs of several commits."""
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,49 +23,49 @@ from frazil.repository.zarr_keys import Coordinate
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PrewrittenManifest:
-    """A manifest of one array, written and not yet committed."""
+    """Manifest of one array, written before the commit."""
 
     file: ManifestFileInfo
     extents: Extents
-    """The smallest box that holds its references."""
+    """Bounding box of its references."""
     box: Extents
-    """The cell that it is for."""
+    """Extents of its split region."""
     base: tuple[ManifestId, ...] | None
-    """The manifests of the base that it was laid over; None if it can't stand for the cell any more."""
+    """Base manifests merged into it; None if it can't replace the manifests of its split region."""
     changed: Coordinates | None
-    """The chunks that its writer set; None for every place of `extents`."""
+    """Chunks that its writer set; None for all chunks of `extents`."""
     deleted: Coordinates
-    """The chunks that its writer deleted, none of which it set."""
+    """Chunks that its writer deleted; disjoint from those it set."""
     bytes: int
-    """What the chunks that its writer set have in the repository's own storage."""
+    """Size of the inline and native chunks that its writer set."""
 
     @property
     def count(self) -> int:
-        """How many chunks its writer set."""
+        """Return the number of chunks that its writer set."""
         return coords_.count_places(self.extents) if self.changed is None else len(self.changed)
 
     @property
     def ref(self) -> ManifestRef:
-        """What a node has of it."""
+        """Return the reference that a node stores."""
         return ManifestRef(self.file.id, self.extents)
 
     @property
     def reach(self) -> Extents:
-        """A box that holds all chunks that its writer set or deleted."""
+        """Return a box that contains all chunks that its writer set or deleted."""
         if not len(self.deleted):
             return self.extents
         return coords_.bounding_box(np.concatenate([self.deleted, *_corners(self.extents)]))
 
     def written(self) -> Coordinates:
-        """The chunks that its writer set."""
+        """Return the chunks that its writer set."""
         return coords_.grid_of(self.extents) if self.changed is None else self.changed
 
     def coordinates(self) -> Coordinates:
-        """The chunks that its writer set or deleted, sorted."""
+        """Return the chunks that its writer set or deleted, sorted."""
         return coords_.unite([self.written(), self.deleted])
 
     def has_changed(self, coordinate: Coordinate) -> bool:
-        """Whether its writer set or deleted a chunk."""
+        """Return True if its writer set or deleted a chunk."""
         if coords_.find_row(self.deleted, coordinate) is not None:
             return True
         if not coords_.contains(self.extents, coordinate):
@@ -73,7 +73,7 @@ class PrewrittenManifest:
         return self.changed is None or coords_.find_row(self.changed, coordinate) is not None
 
     def read_changes(self, assets: Assets, node_id: NodeId) -> ChunkTable:
-        """The references that its writer set."""
+        """Return the references that its writer set."""
         table = assets.read_manifest(self.file.id).table(node_id, len(self.box))
         if self.changed is None:
             return table
@@ -81,7 +81,7 @@ class PrewrittenManifest:
         return table.take(rows[rows >= 0])
 
     def without(self, unwanted: Coordinates) -> Self:
-        """The same less some chunks, which are no longer its writer's."""
+        """Return a copy that ignores its writer's edits of some chunks."""
         kept, gone = (coords_.without(e, unwanted) for e in (self.written(), self.deleted))
         if len(kept) == self.count and len(gone) == len(self.deleted):
             return self
@@ -96,9 +96,9 @@ def write_cell(
     table: ChunkTable,
     deleted: Coordinates | None = None,
 ) -> PrewrittenManifest:
-    """Write the manifest of a cell: these references over those that its manifests have so far.
+    """Write the manifest of a split region: new references merged over those of its base manifests.
 
-    There must be one, and none of them at a place that is deleted.
+    `table` must not be empty, and must not contain a deleted chunk.
     """
     gone = np.empty((0, len(box)), np.uint32) if deleted is None else deleted
     parts = [assets.read_manifest(ref.id).table(node_id, len(box)).select(box) for ref in base]
@@ -115,7 +115,7 @@ def write_cell(
 def write_part(
     assets: Assets, node_id: NodeId, table: ChunkTable, deleted: Coordinates
 ) -> PrewrittenManifest:
-    """Write a manifest of references, of which there must be one, wherever they are in an array."""
+    """Write a manifest of references anywhere in an array; `table` must not be empty."""
     return replace(write_cell(assets, node_id, table.extents(), (), table, deleted), base=None)
 
 
@@ -127,17 +127,17 @@ def _corners(box: Extents) -> list[Coordinates]:
 T = TypeVar("T")
 
 Columns = tuple[ChunkTable, Coordinates]
-"""What was set, and what was deleted."""
+"""References that were set, and coordinates that were deleted."""
 
 _MANY = 1 << 16
-"""So many single edits are laid over the table."""
+"""Number of single edits after which they are merged into the columns."""
 
 
 class ChunkEdits:
-    """Edits of one array; the last edit of a chunk counts.
+    """Chunk edits of one array; the last edit of a chunk wins.
 
-    Threads may edit and read at once. An edit is found among the recent ones until it is in the
-    columns, and the columns change all together.
+    Threads may edit and read concurrently. A recent edit stays visible until it is merged into the
+    columns, and the columns are replaced atomically.
     """
 
     __slots__ = ("_axes", "_cells", "_columns", "_id_size", "_lock", "_recent")
@@ -161,23 +161,23 @@ class ChunkEdits:
 
     @property
     def axes(self) -> int:
-        """How many axes the array has."""
+        """Return the number of axes of the array."""
         return self._axes
 
     @property
     def id_size(self) -> int:
-        """Bytes of a chunk id."""
+        """Size of a chunk id in bytes."""
         return self._id_size
 
     @property
     def cells(self) -> tuple[PrewrittenManifest, ...]:
-        """What workers have written; the columns lie over it, and of two cells the later one."""
+        """Return the manifests that workers wrote; later ones win, and the columns win over all."""
         return self._cells
 
     # Editing
 
     def set(self, coordinate: Coordinate, ref: ChunkRef | None) -> None:
-        """Set a reference, or with None delete it."""
+        """Set the reference of a chunk, or delete it if `ref` is None."""
         with self._lock:
             self._recent[coordinate] = ref
             if len(self._recent) >= _MANY:
@@ -196,14 +196,14 @@ class ChunkEdits:
             self._columns = written.remove(coordinates), coords_.unite([deleted, coordinates])
 
     def forget(self, coordinates: Coordinates) -> None:
-        """Take edits back, so that the base counts again at these chunks."""
+        """Undo the edits of some chunks, so that they have the references of the base again."""
         with self._lock:
             written, deleted = self._settle()
             self._columns = written.remove(coordinates), coords_.without(deleted, coordinates)
             self._cells = tuple(cell.without(coordinates) for cell in self._cells)
 
     def adopt(self, *cells: PrewrittenManifest) -> None:
-        """Take over manifests that workers have written; no two of them have the same chunk."""
+        """Add manifests that workers wrote; no two of them may edit the same chunk."""
         touching = [cell.coordinates() for cell in cells if self._may_touch(cell)]
         if touching:
             self.forget(coords_.unite(touching))
@@ -217,7 +217,7 @@ class ChunkEdits:
         return any(coords_.meet(each.reach, cell.reach) for each in self._cells)
 
     def apply(self, newer: "ChunkEdits") -> None:
-        """Lay other edits of the same array over these."""
+        """Apply newer edits of the same array."""
         self.adopt(*newer.cells)
         written, deleted = newer.settled()
         if len(deleted):
@@ -228,7 +228,7 @@ class ChunkEdits:
     # Reading
 
     def get(self, coordinate: Coordinate, untouched: T) -> ChunkRef | T | None:
-        """What a chunk was set to, or None if it was deleted, or `untouched` if it was neither."""
+        """Return the reference of a chunk, None if it was deleted, `untouched` if it was not edited."""
         recent = self._recent
         if coordinate in recent:
             return recent[coordinate]
@@ -239,29 +239,29 @@ class ChunkEdits:
         return found
 
     def find_cell(self, coordinate: Coordinate) -> PrewrittenManifest | None:
-        """The cell whose writer set a chunk that `get` leaves untouched."""
+        """Return the prewritten manifest that edits a chunk for which `get` returns `untouched`."""
         return next((cell for cell in self._cells if cell.has_changed(coordinate)), None)
 
     def settled(self) -> Columns:
-        """All that was set, and all that was deleted, as columns; without the cells."""
+        """Return all references set and coordinates deleted, without those of prewritten manifests."""
         with self._lock:
             return self._settle()
 
     def coordinates(self) -> Coordinates:
-        """All chunks that were set or deleted, sorted."""
+        """Return the coordinates of all chunks that were set or deleted, sorted."""
         written, deleted = self.settled()
         cells = [cell.coordinates() for cell in self._cells]
         return coords_.unite([written.coordinates, deleted, *cells])
 
     def copy(self) -> "ChunkEdits":
-        """Edits that change on their own."""
+        """Return an independent copy."""
         return _restore(self._axes, self._id_size, self.settled(), self._cells)
 
     def __iter__(self) -> Iterator[Coordinate]:
         return iter(map(tuple, self.coordinates().tolist()))
 
     def _settle(self) -> Columns:
-        """Move recent edits into the columns; for whoever holds the lock."""
+        """Merge recent edits into the columns; the caller must hold the lock."""
         recent = self._recent
         if not recent:
             return self._columns
@@ -275,13 +275,13 @@ class ChunkEdits:
             kept.merge(table),
             coords_.without(coords_.unite([deleted, gone]), table.coordinates),
         )
-        # Last, so that whoever reads meanwhile finds every edit in one place or the other.
+        # Last, so that a concurrent reader finds every edit in one place or the other.
         self._recent = {}
         return self._columns
 
 
 def unite(edits: Sequence[ChunkEdits]) -> ChunkEdits:
-    """All edits of one array, of which no two touch the same chunk, as one."""
+    """Merge edits of one array, no two of which touch the same chunk."""
     if len(edits) == 1:
         return edits[0]
     written, deleted = zip(*(each.settled() for each in edits), strict=True)
@@ -301,41 +301,41 @@ def _restore(
 
 @dataclass(slots=True)
 class ChangeSet:
-    """Pending edits; `nodes` is what a reader looks at, the rest is what a commit records."""
+    """Pending changes of a session: `nodes` is for lookups, the rest is recorded by the commit."""
 
     id_size: int = 12
-    """Bytes of a chunk id."""
+    """Size of a chunk id in bytes."""
     nodes: dict[str, Node | None] = field(default_factory=dict)
-    """By path: nodes that are new here, or changed, or None where the base's node is gone."""
+    """Created, changed and moved nodes by path; None where the base's node was deleted or moved."""
     created: dict[NodeId, Node] = field(default_factory=dict)
     updated: dict[NodeId, Node] = field(default_factory=dict)
-    """Nodes of the base whose metadata was set."""
+    """Nodes of the base whose metadata changed."""
     deleted: dict[NodeId, Node] = field(default_factory=dict)
-    """Nodes of the base, as they were there."""
+    """Deleted nodes of the base, as they were in the base."""
     chunks: dict[NodeId, ChunkEdits] = field(default_factory=dict)
     moved: dict[NodeId, str] = field(default_factory=dict)
-    """Where nodes of the base were before they moved."""
+    """Original paths of moved nodes."""
     sources: set[SnapshotId] = field(default_factory=set)
-    """Snapshots that chunks were taken from: as long as the history has them, nobody deletes these."""
+    """Snapshots that chunks come from: while the history has them, the chunks are not garbage."""
 
     @classmethod
     def of(cls, dialect: Dialect) -> Self:
-        """No changes, in the form that a dialect asks for."""
+        """Return an empty change set for a dialect."""
         return cls(id_size=16 if dialect is Dialect.DRAFT else 12)
 
     def __bool__(self) -> bool:
-        # Moves count, as officially, also those that left everything where it was.
+        # As in the official library, moves count even if every node is back at its original path.
         return bool(self.created or self.updated or self.deleted or self.chunks or self.moved)
 
     # Nodes
 
     def create(self, node: Node) -> None:
-        """Add a node where there is none."""
+        """Add a node at a path that has none."""
         self.nodes[node.path] = node
         self.created[node.id] = node
 
     def update(self, node: Node) -> None:
-        """Give a node other metadata."""
+        """Replace the metadata of a node."""
         self._drop_edits_of_other_axes(node)
         self.nodes[node.path] = node
         if node.id in self.created:
@@ -344,7 +344,7 @@ class ChangeSet:
             self.updated[node.id] = node
 
     def delete(self, node: Node) -> None:
-        """Remove one node, without those below it."""
+        """Delete one node, without its descendants."""
         self.nodes[node.path] = None
         self.chunks.pop(node.id, None)
         self.updated.pop(node.id, None)
@@ -352,13 +352,13 @@ class ChangeSet:
             self.deleted[node.id] = node
 
     def move(self, node: Node, to_path: str) -> None:
-        """Put one node, without those below it, elsewhere."""
+        """Move one node, without its descendants, to another path."""
         self.nodes[node.path] = None
         self.nodes[to_path] = replace(node, path=to_path)
         self.moved.setdefault(node.id, node.path)
 
     def moves(self) -> tuple[Move, ...]:
-        """Where moved nodes came from and are, without those that are back where they were."""
+        """Return the moves by target path, without nodes that are back at their original path."""
         current = {node.id: node for node in self.nodes.values() if node is not None}
         return tuple(
             sorted(
@@ -374,7 +374,7 @@ class ChangeSet:
     # Chunks
 
     def edit_chunks(self, node: Node) -> ChunkEdits:
-        """The edits of an array, to be added to."""
+        """Return the edits of an array, to be extended; create them if there are none."""
         edits = self.chunks.get(node.id)
         if edits is None:
             assert node.array is not None
@@ -387,14 +387,14 @@ class ChangeSet:
             del self.chunks[node.id]
 
     def changed_arrays(self) -> Iterator[NodeId]:
-        """Arrays whose manifests may have to be written anew."""
+        """Yield the arrays whose manifests may have to be rewritten."""
         yield from self.chunks
         for id, node in {**self.created, **self.updated}.items():
             if node.array is not None and id not in self.chunks:
                 yield id
 
     def copy(self) -> "ChangeSet":
-        """Changes that go on their own way from here."""
+        """Return an independent copy."""
         return ChangeSet(
             self.id_size,
             dict(self.nodes),
@@ -408,17 +408,17 @@ class ChangeSet:
 
 
 def groups_of(nodes: Mapping[NodeId, Node]) -> frozenset[NodeId]:
-    """The ids of those that are groups."""
+    """Return the ids of the groups among some nodes."""
     return frozenset(id for id, node in nodes.items() if node.array is None)
 
 
 def arrays_of(nodes: Mapping[NodeId, Node]) -> frozenset[NodeId]:
-    """The ids of those that are arrays."""
+    """Return the ids of the arrays among some nodes."""
     return frozenset(id for id, node in nodes.items() if node.array is not None)
 
 
 def with_manifests_of(array: ArrayData, former: ArrayData) -> ArrayData:
-    """An array over the references of another state of it, if they have the same axes."""
+    """Return an array with the manifests of its former state, or none if the number of axes changed."""
     if len(array.shape) != len(former.shape):
         return replace(array, manifests=())
     return replace(array, manifests=former.manifests)
@@ -429,7 +429,7 @@ def _node_type(node: Node) -> NodeType:
 
 
 def merge_logs(logs: Sequence[TransactionLog], id: SnapshotId) -> TransactionLog:
-    """All that the logs tell, oldest first; a node may well be new and deleted at once."""
+    """Merge transaction logs, oldest first; a node may be both new and deleted."""
     return TransactionLog(
         id=id,
         new_groups=frozenset().union(*(log.new_groups for log in logs)),
@@ -445,9 +445,9 @@ def merge_logs(logs: Sequence[TransactionLog], id: SnapshotId) -> TransactionLog
 
 
 def merge_chunks(logs: Sequence[TransactionLog]) -> dict[NodeId, Coordinates]:
-    """The chunks that the logs, oldest first, tell of, by array, each once.
+    """Return the distinct chunks that some logs, oldest first, record, by array.
 
-    Chunks from before an array got another number of axes have no place any more and are left out.
+    Chunks recorded before the number of axes of an array changed are left out.
     """
     parts: dict[NodeId, list[Coordinates]] = {}
     for log in logs:
@@ -462,13 +462,16 @@ def _of_last_axes(blocks: list[Coordinates]) -> list[Coordinates]:
 
 
 def updated_nodes(log: TransactionLog) -> frozenset[NodeId]:
-    """Nodes whose metadata was set; the alphas list attributes apart, and new nodes among them."""
+    """Return the nodes whose metadata changed.
+
+    Logs of alpha releases list attributes separately, and include new nodes in that list.
+    """
     attributes = log.updated_attributes - log.new_groups - log.new_arrays
     return log.updated_groups | log.updated_arrays | attributes
 
 
 def chain_moves(moves: Sequence[Move]) -> tuple[Move, ...]:
-    """Moves one after the other as one move a node, without those that end where they started."""
+    """Combine successive moves into one per node, without those that end at their original path."""
     chained: dict[object, Move] = {}
     for move in moves:
         key = move.node_id or move.to_path
@@ -480,16 +483,16 @@ def chain_moves(moves: Sequence[Move]) -> tuple[Move, ...]:
 
 
 def keeps_attributes_apart(dialect: Dialect) -> bool:
-    """Whether the logs of a generation have a list of their own for attributes: an alpha does."""
+    """Return True if the logs of a generation list attributes separately, as before V1."""
     return dialect not in (Dialect.V1, Dialect.V2)
 
 
 def tell_attributes_apart(
     log: TransactionLog, before: Mapping[NodeId, Node], after: Mapping[NodeId, Node]
 ) -> TransactionLog:
-    """A log as such a generation keeps it, with new nodes in that list, too.
+    """Return a log that lists attributes separately and includes new nodes in that list.
 
-    Of the nodes those are needed that the log says are updated.
+    `before` and `after` need only the nodes that the log lists as updated.
     """
     attributes, metadata = set(log.new_groups | log.new_arrays), set[NodeId]()
     for id in log.updated_groups | log.updated_arrays:
@@ -509,10 +512,10 @@ def tell_attributes_apart(
 def net_log(
     logs: Sequence[TransactionLog], base: Snapshot, tip: Snapshot, id: SnapshotId
 ) -> TransactionLog:
-    """What all logs, oldest first, tell of the way from one snapshot to another.
+    """Return the net changes of some logs, oldest first, from one snapshot to another.
 
-    A node that was made and deleted on the way is not in it, nor is an update of one that was made
-    or is gone; a node that was made and moved is only new.
+    Nodes that were created and deleted in between are left out, as are updates of nodes that were
+    created or deleted. A node that was created and moved is only new.
     """
     before = {node.id: node for node in base.nodes.values()}
     after = {node.id: node for node in tip.nodes.values()}
@@ -528,14 +531,14 @@ def net_log(
         updated_groups=_unite(log.updated_groups for log in logs) & kept,
         updated_arrays=_unite(log.updated_arrays for log in logs) & kept,
         updated_chunks=_unite_chunks(logs, after),
-        # The alphas list new nodes here, too.
+        # Alpha releases list new nodes here, too.
         updated_attributes=_unite(log.updated_attributes for log in logs) & after.keys(),
         moves=chain_moves([describe_move(before[id], after[id]) for id in kept]),
     )
 
 
 def describe_move(old: Node, new: Node) -> Move:
-    """Where a node was and is, which may be the same."""
+    """Return the move of a node between two states; both paths may be the same."""
     kind = NodeType.GROUP if new.array is None else NodeType.ARRAY
     return Move(old.path, new.path, new.id, kind)
 
@@ -547,7 +550,7 @@ def _unite(ids: Iterable[frozenset[NodeId]]) -> frozenset[NodeId]:
 def _unite_chunks(
     logs: Sequence[TransactionLog], nodes: Mapping[NodeId, Node]
 ) -> dict[NodeId, Coordinates]:
-    """The chunks of arrays that are still there, and have the axes that they had then."""
+    """Merge the chunks of arrays that still exist with the same number of axes."""
     parts: dict[NodeId, list[Coordinates]] = {}
     for log in logs:
         for id, coordinates in log.updated_chunks.items():
@@ -557,7 +560,7 @@ def _unite_chunks(
 
 
 def has_axes(node: Node | None, coordinates: Coordinates) -> bool:
-    """Whether these can be coordinates of a node's chunks."""
+    """Return True if a node is an array with as many axes as the coordinates."""
     if node is None or node.array is None:
         return False
     return bool(coordinates.shape[1] == len(node.array.shape))

@@ -1,4 +1,4 @@
-"""Commit, amend and flush a session: manifests, snapshot and transaction log; forks merged."""
+"""Commit, amend and flush a session; fork sessions and merge forks."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -57,16 +57,16 @@ SHARED_MANIFEST_DIALECTS = frozenset(
 
 @dataclass(slots=True)
 class WrittenManifests:
-    """What became of the arrays of a commit."""
+    """Manifests written by a commit."""
 
     refs: dict[NodeId, tuple[ManifestRef, ...]] = field(default_factory=dict)
-    """Of the arrays whose references changed."""
+    """Manifest references of the arrays whose references changed."""
     files: dict[ManifestId, ManifestFileInfo] = field(default_factory=dict)
-    """Those that were written."""
+    """Manifest files that the commit wrote or took over from workers."""
 
 
 ManifestWriter = Callable[[View, Sequence[SplitRule]], WrittenManifests]
-"""Which manifests a commit writes: those of changed arrays, or all."""
+"""Function that writes the manifests of a commit: of changed arrays, or of all."""
 
 
 def write_manifests(view: View, rules: Sequence[SplitRule]) -> WrittenManifests:
@@ -83,7 +83,7 @@ def write_manifests(view: View, rules: Sequence[SplitRule]) -> WrittenManifests:
 
 
 def write_all_manifests(view: View, rules: Sequence[SplitRule]) -> WrittenManifests:
-    """Write the manifests of all arrays anew, one for each cell of today's rules that has chunks."""
+    """Rewrite the manifests of all arrays, one per split region that has chunks."""
     if view.assets.dialect in SHARED_MANIFEST_DIALECTS:
         return write_shared_manifest(view)
     written = WrittenManifests()
@@ -132,10 +132,10 @@ def _write_manifest(
 def _plan_parts(
     view: View, node: Node, grid: SplitGrid
 ) -> Iterator[ManifestRef | PrewrittenManifest | ChunkTable]:
-    """Manifests to keep, cells that are written, and tables to write, in the order of the cells.
+    """Yield manifests to keep, prewritten manifests and tables to write, in the order of split regions.
 
-    Parts of several manifests in an unchanged cell stay apart: their boxes do not touch, which a
-    reader relies on when it takes the first box that holds a chunk.
+    Parts of several manifests in an unchanged split region are not merged. Their boxes stay
+    disjoint: a reader uses the first manifest whose box contains a chunk.
     """
     assert node.array is not None
     axes = len(grid.shape)
@@ -146,7 +146,7 @@ def _plan_parts(
     unready = [each for each in edits.cells if each not in ready.values()]
     for each in unready:
         written = _lay_under(each.read_changes(view.assets, node.id), written, deleted, grid)
-    # After all references, of which those that were set later stay.
+    # After all references are merged, so that references set later are kept.
     for each in unready:
         deleted = _unite_rows(deleted, grid.split(each.deleted))
     for cell in sorted({*former, *written, *deleted, *ready}):
@@ -167,7 +167,7 @@ def _plan_parts(
 def manifests_by_cell(
     array: ArrayData, grid: SplitGrid, dialect: Dialect
 ) -> defaultdict[Cell, list[ManifestRef]]:
-    """The manifests that may hold chunks of each cell."""
+    """Return the manifests that may contain chunks of each split region."""
     found: defaultdict[Cell, list[ManifestRef]] = defaultdict(list)
     for ref in manifests_of(array, dialect):
         for cell in grid.cells_touching(ref.extents):
@@ -181,13 +181,13 @@ def _find_ready(
     former: Mapping[Cell, Sequence[ManifestRef]],
     edited: Collection[Cell],
 ) -> dict[Cell, PrewrittenManifest]:
-    """The written cells that are the whole of a cell of this grid, over this base."""
+    """Return the prewritten manifests that cover a whole split region of this grid over this base."""
     ready: dict[Cell, PrewrittenManifest] = {}
     for each in edits.cells:
         cell = tuple(start // size for (start, _), size in zip(each.box, grid.sizes, strict=True))
         base = tuple(ref.id for ref in former.get(cell, ()))
         if each.box == grid.extents(cell) and each.base == base and cell not in edited:
-            # Two workers' manifests of one cell know nothing of each other.
+            # Two workers' manifests of one split region don't contain each other's references.
             if cell in ready:
                 return {}
             ready[cell] = each
@@ -204,7 +204,7 @@ def _lay_under(
     deleted: Mapping[Cell, Coordinates],
     grid: SplitGrid,
 ) -> dict[Cell, ChunkTable]:
-    """References of a worker among the edits by cell, which lie over them."""
+    """Merge a worker's references under the edits by split region, which override them."""
     found = dict(written)
     for cell, part in table.select(grid.everything).split(grid.edges).items():
         kept = part.remove(deleted[cell]) if cell in deleted else part
@@ -220,7 +220,7 @@ def _read_part(view: View, node: Node, ref: ManifestRef, box: Extents) -> ChunkT
 def _split_edits(
     edits: ChunkEdits, grid: SplitGrid
 ) -> tuple[dict[Cell, ChunkTable], dict[Cell, Coordinates]]:
-    """Edits by cell; those outside of the grid are dropped."""
+    """Return the edits by split region, without those outside the grid."""
     written, deleted = edits.settled()
     return written.select(grid.everything).split(grid.edges), grid.split(deleted)
 
@@ -233,7 +233,7 @@ def _unite_rows(
 
 
 def write_shared_manifest(view: View) -> WrittenManifests:
-    """Write one manifest with the references of all arrays, to which every array points."""
+    """Write one manifest with the references of all arrays, shared by every array."""
     arrays = [node for node in view.nodes() if node.array is not None]
     tables = {node.id: view.table(node) for node in arrays}
     filled = {id: table.compact() for id, table in tables.items() if len(table)}
@@ -246,12 +246,12 @@ def write_shared_manifest(view: View) -> WrittenManifests:
 
 
 _MANY_CHUNKS = 100_000
-"""A log of so many is worth a thread."""
+"""Number of chunks from which the transaction log is written in a separate thread."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitText:
-    """What a person says about a commit."""
+    """Message and metadata of a commit."""
 
     message: str
     metadata: Mapping[str, JsonValue]
@@ -265,14 +265,14 @@ def write_commit(
     started_at: Nanoseconds,
     write: ManifestWriter = write_manifests,
 ) -> tuple[Snapshot, TransactionLog]:
-    """Write all files of a commit but the one that makes it a commit."""
+    """Write manifests, snapshot and transaction log of a commit, without updating any ref."""
     id = new_snapshot_id(view.assets.dialect)
     log = build_log(view, id)
     if sum(map(len, log.updated_chunks.values())) < _MANY_CHUNKS:
         snapshot = build_snapshot(view, write(view, rules), text, id=id, started_at=started_at)
         write_files(view.assets, snapshot, log)
         return snapshot, log
-    # Both take long, and most of it outside of Python.
+    # Both are slow and mostly run outside the GIL.
     with ThreadPoolExecutor(1) as pool:
         logging = pool.submit(view.assets.write_transaction_log, log)
         snapshot = build_snapshot(view, write(view, rules), text, id=id, started_at=started_at)
@@ -295,7 +295,7 @@ def build_snapshot(
     id: SnapshotId,
     started_at: Nanoseconds,
 ) -> Snapshot:
-    """The snapshot that a session's changes make of its base."""
+    """Return the snapshot that results from a session's changes to its base."""
     dialect, parent = view.assets.dialect, view.snapshot
     nodes = [_with_manifests(node, manifests) for node in view.nodes()]
     return Snapshot(
@@ -320,7 +320,7 @@ def _with_manifests(node: Node, manifests: WrittenManifests) -> Node:
 def _manifest_files(
     nodes: Sequence[Node], manifests: WrittenManifests, parent: Snapshot
 ) -> tuple[ManifestFileInfo, ...]:
-    """The files that the nodes point to, by id."""
+    """Return the manifest files that some nodes reference, sorted by id."""
     known = {info.id: info for info in parent.manifest_files} | manifests.files
     used: set[ManifestId] = set()
     for node in nodes:
@@ -330,7 +330,7 @@ def _manifest_files(
 
 
 def build_log(view: View, snapshot_id: SnapshotId) -> TransactionLog:
-    """What a session changed."""
+    """Return the transaction log of a session's changes."""
     changes = view.changes
     log = TransactionLog(
         id=snapshot_id,
@@ -356,7 +356,7 @@ def commit(
     allow_empty: bool = False,
     write: ManifestWriter = write_manifests,
 ) -> SnapshotId:
-    """Make the session's changes the tip of its branch; raises ConflictError if somebody was first."""
+    """Commit a session to its branch; raises ConflictError if the branch has moved."""
     with state.lock:
         branch = require_branch(state)
         _refuse_nothing(state, allow_empty=allow_empty)
@@ -374,7 +374,7 @@ def amend(
     allow_empty: bool = False,
     write: ManifestWriter = write_manifests,
 ) -> SnapshotId:
-    """Replace the tip of the session's branch by one that has the session's changes as well."""
+    """Replace the tip of the session's branch with a snapshot that also has the session's changes."""
     protocol = state.context.protocol
     if protocol.dialect is not Dialect.V2:
         raise protocol.unsupported("amend")
@@ -405,7 +405,7 @@ def amend(
 
 
 def flush(state: SessionState, text: CommitText) -> SnapshotId:
-    """Write a snapshot of the session to which no branch or tag points."""
+    """Write a snapshot of the session that no branch or tag references."""
     if state.is_fork:
         raise IcechunkError(
             "cannot flush a forked session: merge it into its session and flush that"
@@ -422,7 +422,7 @@ def flush(state: SessionState, text: CommitText) -> SnapshotId:
 def describe(
     state: SessionState, message: str, metadata: Mapping[str, JsonValue] | None
 ) -> CommitText:
-    """The text of a commit, with the repository's default metadata under its own."""
+    """Return message and metadata of a commit, including the repository's default metadata."""
     defaults = state.context.default_commit_metadata
     return CommitText(message, {**defaults, **(metadata or {})})
 
@@ -435,7 +435,7 @@ def _write_commit(
 
 
 def require_branch(state: SessionState) -> str:
-    """The branch that a session commits to; raises SessionStateError where there is none."""
+    """Return the branch that a session commits to; raises SessionStateError if it has none."""
     if state.branch is None:
         raise SessionStateError(
             "commits are not allowed on read-only or forked sessions: merge a fork into the session"
@@ -454,7 +454,7 @@ def _refuse_nothing(state: SessionState, *, allow_empty: bool) -> None:
 
 
 def _refuse_moved_branch(state: SessionState, branch: str) -> None:
-    """A commit that can't land is not worth writing files for."""
+    """Raise ConflictError before any file is written if the branch has moved."""
     try:
         tip = state.context.protocol.lookup_branch_to_change(branch)
     except RefNotFoundError:
@@ -464,7 +464,7 @@ def _refuse_moved_branch(state: SessionState, branch: str) -> None:
 
 
 def conflict(branch: str, expected: SnapshotId, actual: SnapshotId) -> ConflictError:
-    """The error that says that a branch has moved."""
+    """Return the error for a branch that has moved."""
     return ConflictError(
         expected_parent=str(expected),
         actual_parent=str(actual),
@@ -473,7 +473,7 @@ def conflict(branch: str, expected: SnapshotId, actual: SnapshotId) -> ConflictE
 
 
 def fork(state: SessionState) -> SessionState:
-    """A session that can be pickled and written to, but not committed."""
+    """Return a fork of a session: it can be pickled and written to, but not committed."""
     if state.is_read_only:
         raise SessionStateError(
             "cannot fork a read-only session: it needs no fork, it can be pickled as it is",
@@ -492,7 +492,7 @@ def fork(state: SessionState) -> SessionState:
 
 
 def merge(state: SessionState, other: SessionState) -> None:
-    """Take over the changes of a fork; where both set a chunk, the fork's counts."""
+    """Merge the changes of a fork into a session; the fork wins where both set a chunk."""
     _refuse_merge(state, other)
     with state.lock, other.lock:
         theirs = other.changes
@@ -526,7 +526,7 @@ def _refuse_merge(state: SessionState, other: SessionState) -> None:
 
 
 def _refuse_meeting(view: View, theirs: ChangeSet) -> None:
-    """Raise where both sides made, changed, or one changed and the other deleted the same node."""
+    """Raise SessionStateError if both sides changed the same node in ways that can't be merged."""
     ours = view.changes
     made = [n.path for n in theirs.created.values() if _is_another(ours.nodes.get(n.path), n)]
     if made:
@@ -544,14 +544,14 @@ def _refuse_meeting(view: View, theirs: ChangeSet) -> None:
 
 
 def _deleted_and_touched(one: ChangeSet, other: ChangeSet) -> list[str]:
-    """Paths of nodes that one deleted and the other changed, or made anew."""
+    """Return the paths of nodes that one side deleted and the other changed or created again."""
     touched = other.updated.keys() | other.chunks.keys()
     made = {node.path for node in other.created.values()}
     return [n.path for id, n in one.deleted.items() if id in touched or n.path in made]
 
 
 def _is_another(ours: Node | None, theirs: Node) -> bool:
-    """Whether two sides made a node at one path; a fork that is merged twice brings the same one."""
+    """Return True if two nodes at one path differ; a fork that is merged twice brings the same node."""
     return ours is not None and (ours.id, ours.user_data) != (theirs.id, theirs.user_data)
 
 
@@ -579,7 +579,7 @@ def _update(state: SessionState, node: Node) -> None:
 
 
 def node_over(node: Node, other: Node) -> Node:
-    """A node's metadata over the references of the same node elsewhere."""
+    """Return a node with its own metadata and the manifests of another state of it."""
     if node.array is None or other.array is None:
         return node
     return replace(node, array=with_manifests_of(node.array, other.array))

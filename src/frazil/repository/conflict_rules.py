@@ -1,4 +1,4 @@
-"""Decide how changes of a session and of another commit conflict, and what a solver resolves."""
+"""Find conflicts between a session's changes and another commit, and resolve them with a solver."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from frazil.repository.changes import ChangeSet, arrays_of, groups_of, updated_n
 
 @dataclass(frozen=True, slots=True)
 class Ours:
-    """A session's changes, the nodes that they are based on, and the arrays whose chunks changed."""
+    """Changes of a session, the nodes of its base, and the arrays whose chunks it changed."""
 
     changes: ChangeSet
     base: Mapping[str, Node]
@@ -32,25 +32,25 @@ class Ours:
 
 @dataclass(frozen=True, slots=True)
 class Theirs:
-    """What one commit changed, and the nodes that it left."""
+    """Changes of another commit, and the nodes of its snapshot."""
 
     log: TransactionLog
     nodes: Mapping[str, Node]
 
     @property
     def updated(self) -> frozenset[NodeId]:
-        """Nodes whose metadata was set."""
+        """Return the nodes whose metadata the commit changed."""
         return updated_nodes(self.log)
 
     def is_gone(self, node: Node) -> bool:
-        """Whether a node of our base is not there any more."""
+        """Return True if a node of our base no longer exists."""
         found = self.nodes.get(node.path)
         return found is None or found.id != node.id
 
 
 @dataclass(frozen=True, slots=True)
 class Clash:
-    """A conflict, before it is told to anybody."""
+    """Conflict in internal form."""
 
     conflict_type: ConflictType
     path: str
@@ -58,13 +58,13 @@ class Clash:
     chunks: Coordinates | None = None
 
     def tell(self) -> Conflict:
-        """As users see it."""
+        """Return the public form of the conflict."""
         chunks = None if self.chunks is None else self.chunks.tolist()
         return Conflict(self.conflict_type, self.path, chunks)
 
 
 def describe_ours(changes: ChangeSet, base: Mapping[str, Node]) -> Ours:
-    """Our side of a comparison."""
+    """Return our side of a comparison: a session's changes over its base."""
     nodes = {node.id: node for node in changes.nodes.values() if node is not None}
     if not changes.chunks.keys() <= nodes.keys():
         nodes = {node.id: node for node in base.values()} | nodes
@@ -72,9 +72,9 @@ def describe_ours(changes: ChangeSet, base: Mapping[str, Node]) -> Ours:
 
 
 def find_clashes(ours: Ours, theirs: Theirs) -> list[Clash]:
-    """All conflicts, in the order of the rules, and by path."""
+    """Return all conflicts, in the order of the rules, then by path."""
     if theirs.log.moves:
-        # The official library names no path either: none means the same to both sides.
+        # The official library reports no path either: no path means the same node to both sides.
         return [Clash(ConflictType.MoveOperationCannotBeRebased, "")]
     return [
         clash
@@ -107,7 +107,7 @@ def _is_array(theirs: Theirs, path: str) -> bool:
 
 
 def _is_lost(ours: Ours, theirs: Theirs, path: str) -> bool:
-    """Whether a group that we have is not there any more."""
+    """Return True if a group of our base that we did not change no longer exists."""
     return path in ours.base and path not in ours.changes.nodes and path not in theirs.nodes
 
 
@@ -162,7 +162,7 @@ def _delete_of_updated_array(ours: Ours, theirs: Theirs) -> Iterator[Clash]:
 
 
 def _find_id(theirs: Theirs, path: str) -> NodeId | None:
-    """What is at a path now: they may have put another node in the place of the one we know."""
+    """Return the id of the node at a path now, which may differ from the node of our base."""
     found = theirs.nodes.get(path)
     return None if found is None else found.id
 
@@ -175,7 +175,7 @@ def _delete_of_updated_group(ours: Ours, theirs: Theirs) -> Iterator[Clash]:
 
 
 def _groups_with_new_nodes(ours: Ours, theirs: Theirs) -> frozenset[NodeId]:
-    """The groups of our deletions right above which something of theirs would be left hanging."""
+    """Return the groups that we delete and in which they created nodes."""
     new = theirs.log.new_groups | theirs.log.new_arrays
     paths = [node.path for node in theirs.nodes.values() if node.id in new]
     return frozenset(
@@ -186,7 +186,7 @@ def _groups_with_new_nodes(ours: Ours, theirs: Theirs) -> frozenset[NodeId]:
 
 
 def find_deleted_above(changes: ChangeSet, nodes: Mapping[str, Node], path: str) -> Node | None:
-    """The nearest group above one of their nodes that our changes delete."""
+    """Return the nearest ancestor of a path that our changes delete."""
     for above in _ancestors(path):
         node = nodes.get(above)
         if node is not None and node.id in changes.deleted:
@@ -198,7 +198,7 @@ def find_deleted_above(changes: ChangeSet, nodes: Mapping[str, Node], path: str)
 
 
 def _moves(ours: Ours, theirs: Theirs) -> Iterator[Clash]:
-    """Moves of what is gone, to where something is, into what is gone, and from above what is new."""
+    """Find moves whose source or target group is gone, whose target exists, or that orphan nodes."""
     if not ours.changes.moved:
         return
     origins = set(ours.changes.moved.values())
@@ -236,14 +236,14 @@ _RULES: tuple[Rule, ...] = (
 
 
 def _ancestors(path: str) -> Iterator[str]:
-    """Paths above one, the nearest first."""
+    """Yield the ancestors of a path, nearest first."""
     while path != ROOT:
         path = parent_path(path)
         yield path
 
 
 def _common(ours: Coordinates, theirs: Coordinates) -> Coordinates:
-    """Rows of both, sorted; none where an array has got other axes."""
+    """Return the coordinates in both, sorted; none if the number of axes differs."""
     if ours.shape[1] != theirs.shape[1]:
         return ours[:0]
     return ours[coords_.locate(theirs, ours) >= 0]
@@ -252,7 +252,7 @@ def _common(ours: Coordinates, theirs: Coordinates) -> Coordinates:
 def plan_solution(
     clashes: Sequence[Clash], solver: ConflictSolver
 ) -> dict[NodeId, Coordinates] | None:
-    """The chunks of ours to give up, by array; None if the solver may not decide about a conflict."""
+    """Return the chunks of ours to give up, by array; None if the solver can't resolve a conflict."""
     given_up: dict[NodeId, Coordinates] = {}
     for clash in clashes:
         if not _may_solve(clash, solver):

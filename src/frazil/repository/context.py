@@ -1,4 +1,4 @@
-"""Open and create repositories: from a storage and a configuration to a context for sessions."""
+"""Open and create repositories: build the context for sessions from a storage and a configuration."""
 
 import logging
 from collections.abc import Mapping
@@ -27,12 +27,12 @@ from frazil.virtual.access import VirtualChunkAccess
 _logger = logging.getLogger("frazil.repository")
 
 Authorizations = Mapping[str, AnyCredential | None]
-"""Credentials by the prefix of the container that they are for."""
+"""Credentials by container URL prefix."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An open repository, and how it was opened."""
+    """Open repository, with the storage, credentials and attribution it was opened with."""
 
     storage: Storage
     context: RepositoryContext
@@ -41,7 +41,7 @@ class Opened:
 
     @property
     def protocol(self) -> CommitProtocol:
-        """Refs and history."""
+        """Return the commit protocol, which manages refs and history."""
         return self.context.protocol
 
 
@@ -51,7 +51,7 @@ def open_repository(
     authorizations: Authorizations | None = None,
     attribution: Attribution | None = None,
 ) -> Opened:
-    """Open the repository in a storage, whatever its generation; raises RepositoryNotFoundError."""
+    """Open the repository in a storage, of any generation; raises RepositoryNotFoundError."""
     protocol = open_protocol(storage)
     saved = protocol.read_config()
     merged = _layer(storage, None if saved is None else decode_config(saved), config)
@@ -67,7 +67,7 @@ def create(
     *,
     check_clean_root: bool = True,
 ) -> Opened:
-    """Make a repository; its configuration is saved if it says anything of its own."""
+    """Create a repository, and save its configuration unless it is the default."""
     _logger.debug("Creating Repository in %s", storage.place)
     merged = _layer(storage, None, config)
     says_something = config is not None and config != RepositoryConfig.default()
@@ -87,7 +87,7 @@ def reopen(
     config: RepositoryConfig | None = None,
     authorizations: Authorizations | None = None,
 ) -> Opened:
-    """The same repository with another configuration or other credentials."""
+    """Return a repository with its configuration merged with another, or with other credentials."""
     before = opened.context.config
     merged = before if config is None else before.merge(config)
     chosen = opened.authorizations if authorizations is None else authorizations
@@ -99,7 +99,7 @@ def _layer(
 ) -> RepositoryConfig:
     merged = RepositoryConfig(storage=storage.default_settings())
     if saved is not None:
-        # Old repositories have containers saved that no release accepts any more.
+        # Old repositories may have saved containers that no release accepts any more.
         merged = merge_configs(merged, saved)
     return merged if given is None else merged.merge(given)
 
@@ -127,7 +127,7 @@ def _make_context(
 
 
 def asset_options(settings: EffectiveConfig) -> AssetOptions:
-    """How files are written and held."""
+    """Return the options for writing and caching files."""
     caching, storage = settings.caching, settings.storage
     return AssetOptions(
         encoding=EncodingOptions(
@@ -144,7 +144,7 @@ def asset_options(settings: EffectiveConfig) -> AssetOptions:
 
 
 def update_policy(settings: EffectiveConfig) -> UpdatePolicy:
-    """How often a lost race is run again."""
+    """Return the retry policy for updates of the repo info."""
     retries = settings.repo_update_retries
     return UpdatePolicy(
         max_tries=retries.max_tries,
@@ -155,6 +155,6 @@ def update_policy(settings: EffectiveConfig) -> UpdatePolicy:
 
 
 def saved_config(protocol: CommitProtocol) -> RepositoryConfig | None:
-    """The configuration that was saved with a repository."""
+    """Return the configuration saved with a repository, or None."""
     tree: Mapping[str, JsonValue] | None = protocol.read_config()
     return None if tree is None else decode_config(dict(tree))

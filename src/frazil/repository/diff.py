@@ -1,4 +1,4 @@
-"""Diff a session, or two snapshots."""
+"""Diff a session against its base, or two snapshots."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -26,8 +26,8 @@ from frazil.snapshots import Diff
 
 
 def compare_snapshots(assets: Assets, old: Snapshot, new: Snapshot) -> Diff:
-    """What became of one snapshot's nodes and chunks in another."""
-    # Numbers of nodes are used again after a deletion, so that a node is its path and its id.
+    """Compare the nodes and chunks of two snapshots, without transaction logs."""
+    # Node numbers are reused after a deletion, so a node is identified by path and id.
     before = {(node.path, node.id): node for node in old.nodes.values()}
     after = {(node.path, node.id): node for node in new.nodes.values()}
     created = [after[key] for key in after.keys() - before.keys()]
@@ -54,22 +54,22 @@ def compare_snapshots(assets: Assets, old: Snapshot, new: Snapshot) -> Diff:
 
 
 def _may_differ(old: ArrayData, new: ArrayData) -> bool:
-    """False where the same manifests are read through the same grid."""
+    """Return False if both have the same manifests and shape."""
     return (old.manifests, old.shape) != (new.manifests, new.shape)
 
 
 def group_paths(nodes: Iterable[Node]) -> set[str]:
-    """The paths of those that are groups."""
+    """Return the paths of the groups among some nodes."""
     return {node.path for node in nodes if node.array is None}
 
 
 def array_paths(nodes: Iterable[Node]) -> set[str]:
-    """The paths of those that are arrays."""
+    """Return the paths of the arrays among some nodes."""
     return {node.path for node in nodes if node.array is not None}
 
 
 def changed_chunks(old: ChunkTable, new: ChunkTable) -> Coordinates:
-    """Where references were added, replaced or removed."""
+    """Return the coordinates of references that were added, replaced or removed."""
     if old.axes != new.axes:
         return new.coordinates
     rows = old.locate(new.coordinates)
@@ -80,7 +80,7 @@ def changed_chunks(old: ChunkTable, new: ChunkTable) -> Coordinates:
 
 
 def _differ(old: ChunkTable, new: ChunkTable) -> NDArray[np.bool_]:
-    """Which rows of two tables of equal coordinates refer to something else."""
+    """Return a mask of the rows whose references differ; both tables have the same coordinates."""
     differ: NDArray[np.bool_] = (old.kind != new.kind) | (old.length != new.length)
     differ |= (old.offset != new.offset) & (new.kind != ChunkKind.INLINE)
     differ |= np.any(old.chunk_id != new.chunk_id, axis=1)
@@ -96,14 +96,14 @@ def _texts_differ(
     old: Strings, old_codes: NDArray[np.int32], new: Strings, new_codes: NDArray[np.int32]
 ) -> NDArray[np.bool_]:
     _, (old_numbers, new_numbers) = unite([old, new])
-    # The last number stands for -1, "no text", which indexes from the end.
+    # Code -1, "no text", indexes from the end and finds the appended -1.
     return np.asarray(
         np.append(old_numbers, -1)[old_codes] != np.append(new_numbers, -1)[new_codes], np.bool_
     )
 
 
 def status(state: SessionState) -> Diff:
-    """What a session has changed, without deletions of what its base has lost by itself."""
+    """Return the changes of a session, without deletions of nodes that its base does not have."""
     changes, base = state.changes, state.view.snapshot.nodes
     edited = describe_ours(changes, base).edited
     deleted = [node for node in changes.deleted.values() if _is_in(base, node)]
@@ -122,10 +122,10 @@ def status(state: SessionState) -> Diff:
 
 
 def diff(protocol: CommitProtocol, from_id: SnapshotId, to_id: SnapshotId) -> Diff:
-    """What commits changed after one snapshot, up to and with another.
+    """Return the changes of the commits after one snapshot, up to and including another.
 
-    Raises InvalidInputError unless the first is an ancestor of the second, SnapshotNotFoundError.
-    Logs of expired commits that are gone are left out.
+    Missing logs of expired commits are skipped. Raises InvalidInputError unless the first is an
+    ancestor of the second, and SnapshotNotFoundError.
     """
     protocol.lookup_snapshot(from_id)
     infos = commits_between(protocol, from_id, to_id)
@@ -140,7 +140,7 @@ def diff(protocol: CommitProtocol, from_id: SnapshotId, to_id: SnapshotId) -> Di
 
 
 def describe_logs(logs: list[TransactionLog], nodes: Mapping[NodeId, Node]) -> Diff:
-    """All that logs, newest first, tell about nodes that are known; moves keep that order."""
+    """Return the changes that logs, newest first, record for known nodes; moves keep that order."""
     new = _known(nodes, (log.new_groups | log.new_arrays for log in logs))
     deleted = _known(nodes, (log.deleted_groups | log.deleted_arrays for log in logs))
     updated = _known(nodes, map(updated_nodes, logs))
@@ -160,7 +160,7 @@ def describe_logs(logs: list[TransactionLog], nodes: Mapping[NodeId, Node]) -> D
 def commits_between(
     protocol: CommitProtocol, from_id: SnapshotId, to_id: SnapshotId
 ) -> list[SnapshotInfo]:
-    """The commits after a snapshot, newest first; raises InvalidInputError unless it is an ancestor."""
+    """Return the commits after an ancestor, newest first; raises InvalidInputError if it is none."""
     infos: list[SnapshotInfo] = []
     for info in protocol.ancestry(to_id):
         if info.id == from_id and infos:

@@ -37,7 +37,7 @@ from frazil.repository.rebase import (
 from frazil.repository.session_state import RepositoryContext, SessionState
 
 _TRIES = 1000
-"""As often as a commit with rebase, before somebody else's commits are too many."""
+"""Maximum retries after concurrent commits, as for a commit with rebase."""
 
 
 _OF_LIBRARIES = frozenset(("__icechunk", RESERVED))
@@ -45,7 +45,7 @@ _OF_LIBRARIES = frozenset(("__icechunk", RESERVED))
 
 @dataclass(frozen=True, slots=True)
 class Picked:
-    """A commit as it is to be done again."""
+    """Commit to apply again: its changes over its parent, and its text."""
 
     id: SnapshotId
     parent: Snapshot
@@ -60,12 +60,12 @@ def cherry_pick(
     message: str | None,
     solver: ConflictSolver,
 ) -> SnapshotId:
-    """Commit the changes of a commit to a branch; gives the id of the new one.
+    """Commit the changes of a commit to a branch, and return the id of the new commit.
 
-    Raises RebaseFailedError for conflicts that the solver may not decide and for moves,
-    SessionStateError if nothing is left to be done or the commit's parent has expired, ReadOnlyError
-    for a protected branch, SnapshotNotFoundError if garbage collection took the commit before this
-    one landed. A commit that lands meanwhile is picked onto in turn.
+    If somebody else commits to the branch meanwhile, the changes are applied to that commit in turn.
+    Raises RebaseFailedError for conflicts that the solver can't resolve and for moves,
+    SessionStateError if no changes remain or the commit's parent has expired, ReadOnlyError for a
+    protected branch, SnapshotNotFoundError if garbage collection deleted the commit meanwhile.
     """
     protocol = context.protocol
     if context.assets.layout.transactions is None:
@@ -93,7 +93,7 @@ def _commit(
 
 
 def put_onto(picked: Picked, tip: Snapshot, assets: Assets, solver: ConflictSolver) -> ChangeSet:
-    """A commit's changes over another snapshot; raises RebaseFailedError."""
+    """Return a commit's changes rebased onto another snapshot; raises RebaseFailedError."""
     changes = picked.changes.copy()
     theirs = Theirs(compare_for(changes, assets, picked.parent, tip), tip.nodes)
     clashes = [
@@ -109,7 +109,7 @@ def put_onto(picked: Picked, tip: Snapshot, assets: Assets, solver: ConflictSolv
 
 
 def _find_moved_twins(changes: ChangeSet, tip: Snapshot) -> list[Clash]:
-    """Nodes of ours that the branch has already, and elsewhere: an id can't be in two places."""
+    """Find created nodes that the branch already has at another path: a node has one path."""
     kind = ConflictType.NewNodeConflictsWithExistingNode
     return [
         Clash(kind, node.path, node.id)
@@ -119,7 +119,7 @@ def _find_moved_twins(changes: ChangeSet, tip: Snapshot) -> list[Clash]:
 
 
 def _without_nothing(changes: ChangeSet, nodes: Mapping[str, Node]) -> ChangeSet:
-    """Changes without deletions of what is not there, and without arrays that kept no edit."""
+    """Drop deletions of nodes that don't exist, and arrays without chunk edits."""
     there = {node.id for node in nodes.values()}
     changes.deleted = {id: node for id, node in changes.deleted.items() if id in there}
     changes.chunks = {id: edits for id, edits in changes.chunks.items() if len(edits)}
@@ -130,7 +130,7 @@ def _read_whole(context: RepositoryContext, id: SnapshotId, message: str | None)
     try:
         return _read(context, id, message)
     except ObjectNotFoundError:
-        # If the commit is being collected, this says so.
+        # Raises SnapshotNotFoundError if the commit is being collected.
         context.protocol.lookup_snapshot(id)
         raise
 
@@ -155,7 +155,7 @@ def _read(context: RepositoryContext, id: SnapshotId, message: str | None) -> Pi
 
 
 def _read_parent(assets: Assets, info: SnapshotInfo) -> Snapshot:
-    """The snapshot that a commit was made on, also if it has expired and is not collected yet."""
+    """Return the parent snapshot of a commit, even if it has expired but is not collected yet."""
     if info.parent_id is None:
         raise InvalidInputError(
             f"{info.id} is the first snapshot, and changed nothing", kind="invalid-snapshot-id"
@@ -168,8 +168,8 @@ def _read_parent(assets: Assets, info: SnapshotInfo) -> Snapshot:
 
 
 def _describe(context: RepositoryContext, info: SnapshotInfo) -> Mapping[str, JsonValue]:
-    """The metadata of the commit, over the defaults, and where it comes from."""
-    # What libraries say there is about how that commit was made, not about what it did.
+    """Return the metadata of a commit merged over the defaults, with the id of its origin."""
+    # Reserved entries describe how that commit was made, not what it changed.
     said = {name: value for name, value in info.metadata.items() if name not in _OF_LIBRARIES}
     origin = {"cherry_picked_from": str(info.id)}
     return {**context.default_commit_metadata, **said, RESERVED: origin}
@@ -182,10 +182,10 @@ def squash(
     message: str | None,
     metadata: Mapping[str, JsonValue],
 ) -> SnapshotId:
-    """Make one commit of all that a branch has after a snapshot; gives its id.
+    """Replace all commits of a branch after a snapshot with one, and return its id.
 
     Raises InvalidInputError unless the snapshot is an ancestor of the tip, ReadOnlyError for a
-    protected branch, ConflictError if somebody commits meanwhile: then the branch has that commit.
+    protected branch, ConflictError after a concurrent commit, which the branch then keeps.
     """
     protocol, assets = context.protocol, context.assets
     protocol.refuse_unless_writable()
@@ -202,7 +202,7 @@ def squash(
 
 
 def list_messages(commits: Sequence[SnapshotInfo]) -> str:
-    """What a commit says that takes the place of others, oldest first."""
+    """Return the message of a commit that replaces others, oldest first."""
     if len(commits) == 1:
         return commits[0].message
     lines = [f"- {commit.message}" for commit in commits]
@@ -210,7 +210,7 @@ def list_messages(commits: Sequence[SnapshotInfo]) -> str:
 
 
 def _build(base: Snapshot, tip: Snapshot, text: CommitText, assets: Assets) -> Snapshot:
-    """The tip's nodes and manifests right after the base."""
+    """Return a snapshot with the tip's nodes and manifests whose parent is the base."""
     now = read_clock()
     return replace(
         tip,
@@ -226,7 +226,7 @@ def _build(base: Snapshot, tip: Snapshot, text: CommitText, assets: Assets) -> S
 def _read_logs(
     assets: Assets, commits: Iterable[SnapshotInfo]
 ) -> tuple[list[TransactionLog], tuple[SnapshotId, ...]]:
-    """The logs of commits, in their order, and the ids of those that are gone with expired ones."""
+    """Return the logs of commits, in their order, and the ids of expired commits without a log."""
     logs: list[TransactionLog] = []
     lost: list[SnapshotId] = []
     if assets.layout.transactions is None:
@@ -242,15 +242,15 @@ def _read_logs(
 
 
 def fast_forward(protocol: CommitProtocol, branch: str, to: str) -> SnapshotId:
-    """Move a branch, also a protected one, to the tip of another; gives that tip.
+    """Move a branch, even a protected one, to the tip of another, and return that tip.
 
-    Raises DivergedError if the branch has commits that the other has not, and ConflictError if it gets
-    one meanwhile.
+    Raises DivergedError if the branch has commits that the other does not have, and ConflictError
+    after a concurrent commit.
     """
     tip, target = protocol.lookup_branch(branch), protocol.lookup_branch(to)
     if tip == target:
         return target
-    # An expiry may have taken the tip out of the ancestry, but not out of the list of logs.
+    # Expiration may have removed the tip from the ancestry, but not from the list of logs.
     if find_steps(protocol.ancestry(target), {tip}) is None:
         raise DivergedError(
             message=f"branch {branch!r} can't be moved on to {target}, the tip of {to!r}: its own"

@@ -1,4 +1,4 @@
-"""Describe metadata files as dictionaries for people and scripts."""
+"""Describe metadata files as dictionaries."""
 
 from dataclasses import fields
 from pathlib import PurePosixPath
@@ -39,7 +39,7 @@ Description = dict[str, Any]
 
 
 def describe_repo_info(info: RepoInfo) -> Description:
-    """Refs by name, snapshots by id, updates newest first."""
+    """Describe the repo info: refs by name, snapshots by id, updates newest first."""
     before = info.repo_before_updates
     return {
         "spec_version": f"{info.spec_version}.0",
@@ -73,7 +73,7 @@ def _describe_update(update: Update) -> Description:
 
 
 def _name(kind: UpdateType) -> str:
-    # All official names but one have the ending.
+    # All official names but one end with "Update".
     ending = "" if isinstance(kind, FeatureFlagChanged) else "Update"
     return f"{type(kind).__name__}{ending}"
 
@@ -109,7 +109,7 @@ _NODE_LISTS = (
 
 
 def describe_header(header: Header | None) -> Description | None:
-    """The first bytes of a file: who wrote it, and how."""
+    """Describe the header of a file."""
     if header is None:
         return None
     name, dash, version = header.implementation.partition("-")
@@ -124,7 +124,7 @@ def describe_header(header: Header | None) -> Description | None:
 
 
 def describe_snapshot(decoded: Decoded[Snapshot]) -> Description:
-    """A snapshot's file."""
+    """Describe a snapshot file."""
     snapshot = decoded.value
     files = sorted(snapshot.manifest_files, key=lambda info: info.id)
     return {
@@ -171,7 +171,7 @@ def _describe_dimension(name: str | None, dimension: Dimension) -> Description:
 
 
 def describe_manifest(data: bytes, id: str | None) -> Description:
-    """A manifest's file; its size is that of the payload, decompressed."""
+    """Describe a manifest file; `size_bytes` is the size of the decompressed payload."""
     decoded = decode_manifest(data)
     size_bytes, encoding = inspect_manifest_payload(data)
     arrays = [
@@ -207,7 +207,7 @@ def _describe_encoding(encoding: LocationEncoding) -> Description:
 
 
 def describe_log(log: TransactionLog) -> Description:
-    """What a commit changed."""
+    """Describe a transaction log."""
     attributes = [str(id) for id in sorted(log.updated_attributes)]
     return {
         **{name: [str(id) for id in sorted(getattr(log, name))] for name in _NODE_LISTS},
@@ -221,9 +221,9 @@ def describe_log(log: TransactionLog) -> Description:
 
 
 def describe_file(data: bytes, name: str) -> Description:
-    """Any metadata file; its name is asked where it has no header, as before V1.
+    """Describe any metadata file, identified by its header or, before V1, by its name.
 
-    Raises FormatError for what is none, or is damaged.
+    Raises FormatError if it is no metadata file, or is corrupt.
     """
     file_type = find_file_type(data) or _FOLDERS.get(PurePosixPath(name).parent.name)
     if file_type is not None:
@@ -269,25 +269,25 @@ def _snapshot_id(stem: str) -> SnapshotId:
 
 
 def inspect_snapshot(protocol: CommitProtocol, id: SnapshotId) -> Description:
-    """A snapshot's file; raises ObjectNotFoundError."""
+    """Describe a snapshot file; raises ObjectNotFoundError."""
     return describe_snapshot(protocol.assets.read_snapshot_file(id))
 
 
 def list_manifest_files(protocol: CommitProtocol, id: SnapshotId) -> list[ManifestFileInfo]:
-    """The manifests that a snapshot's arrays are in, by id; raises ObjectNotFoundError."""
+    """Return the manifest files of a snapshot, sorted by id; raises ObjectNotFoundError."""
     files = protocol.assets.read_snapshot(id).manifest_files
     return [public_manifest_file_info(info) for info in sorted(files, key=lambda info: info.id)]
 
 
 def inspect_manifest(protocol: CommitProtocol, id: ManifestId) -> Description:
-    """A manifest's file; its size is that of the payload, decompressed. Raises ObjectNotFoundError."""
+    """Describe a manifest file; raises ObjectNotFoundError."""
     return describe_manifest(protocol.assets.read_manifest_data(id), str(id))
 
 
 def inspect_transaction_log(protocol: CommitProtocol, id: SnapshotId) -> Description:
-    """A snapshot's log, with those of expired ancestors that belong before it.
+    """Describe the transaction log of a snapshot, merged with those of its expired ancestors.
 
-    Raises ObjectNotFoundError if it has no log of its own.
+    Raises ObjectNotFoundError if the snapshot has no log of its own.
     """
     decoded = protocol.assets.read_transaction_log_file(id)
     pruned = _find_pruned_logs(protocol, id)
@@ -322,7 +322,7 @@ def _find_log(assets: Assets, id: SnapshotId) -> TransactionLog | None:
 
 
 def inspect_repo_info(protocol: CommitProtocol) -> Description:
-    """The repo info's file as it is now; raises FormatError where the generation has none."""
+    """Describe the current repo info file; raises FormatError if the generation has none."""
     protocol.read_repo_info()
     decoded = decode_repo_info(bytes(protocol.assets.storage.get(REPO)))
     return {"header": describe_header(decoded.header), **describe_repo_info(decoded.value)}

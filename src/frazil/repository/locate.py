@@ -1,4 +1,4 @@
-"""Open repositories and versions of them by URL."""
+"""Open repositories and sessions by URL."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from frazil.urls import BranchRef, Location, NamedRef, Ref, SnapshotRef, TagRef,
 from frazil.virtual.access import default_credential
 
 EVERY_CONTAINER = "*"
-"""In place of a prefix: all containers that a repository declares."""
+"""Prefix that stands for all containers that a repository declares."""
 
 
 def open_repository(
@@ -25,9 +25,32 @@ def open_repository(
     *,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Repository:
-    """Open the repository at a URL that names no version; raises RepositoryNotFoundError.
+    """Open the repository at a URL.
 
-    `storage_options` are arguments of the function that makes the storage, such as `s3_storage`.
+    Parameters
+    ----------
+    url
+        URL of the repository, without a version.
+    config
+        Configuration, merged over the one saved with the repository.
+    authorize_virtual_chunk_access
+        Credentials by URL prefix of the containers whose virtual chunks may be read.
+    attribution
+        Labels for the User-Agent header of requests.
+    storage_options
+        Arguments of the function that creates the storage, such as `s3_storage`.
+
+    Returns
+    -------
+    Repository
+        The open repository.
+
+    Raises
+    ------
+    RepositoryNotFoundError
+        If there is no repository.
+    InvalidInputError
+        If the URL names a version: use `open_session`.
     """
     parsed = parse_location(url)
     if parsed.ref is not None:
@@ -44,7 +67,33 @@ def open_session(
     *,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Session:
-    """A session that reads the version that a URL names, or else the branch main."""
+    """Open a read-only session of the version that a URL names, by default the branch `main`.
+
+    Parameters
+    ----------
+    url
+        URL of the repository, optionally with a branch, tag or snapshot.
+    config
+        Configuration, merged over the one saved with the repository.
+    authorize_virtual_chunk_access
+        Credentials by URL prefix of the containers whose virtual chunks may be read.
+    attribution
+        Labels for the User-Agent header of requests.
+    storage_options
+        Arguments of the function that creates the storage, such as `s3_storage`.
+
+    Returns
+    -------
+    Session
+        A read-only session.
+
+    Raises
+    ------
+    RepositoryNotFoundError
+        If there is no repository.
+    RefNotFoundError
+        If there is no such branch or tag.
+    """
     parsed = parse_location(url)
     storage = storage_from_url(parsed, **(storage_options or {}))
     repository = Repository.open(storage, config, authorize_virtual_chunk_access, attribution)
@@ -52,7 +101,7 @@ def open_session(
 
 
 def read_version(repository: Repository, ref: Ref | None) -> Session:
-    """A session that reads a version of a repository, or else the branch main."""
+    """Open a read-only session of a version of a repository, by default the branch `main`."""
     match ref:
         case None:
             return repository.readonly_session("main")
@@ -67,7 +116,7 @@ def read_version(repository: Repository, ref: Ref | None) -> Session:
 
 
 def authorize(repository: Repository, prefixes: Sequence[str]) -> Repository:
-    """The repository, allowed to read from containers with what the environment knows of them."""
+    """Authorize access to containers, with credentials from the environment."""
     containers = repository.config.virtual_chunk_containers or {}
     wanted = [*containers] if EVERY_CONTAINER in prefixes else list(prefixes)
     unknown = [prefix for prefix in wanted if prefix not in containers]

@@ -1,4 +1,4 @@
-"""Moving nodes, and moving chunks within an array: references change, no byte is copied."""
+"""Move nodes, and move chunks within an array, without copying data."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -16,11 +16,11 @@ from frazil.repository.session_state import SessionState
 from frazil.repository.zarr_keys import Coordinate, is_rectilinear
 
 Reindexing = Callable[[Iterable[int]], Iterable[int] | None]
-"""Where a chunk goes; None leaves it where it is."""
+"""Function from the old to the new coordinates of a chunk; None leaves the chunk in place."""
 
 
 def move_node(state: SessionState, from_path: str, to_path: str) -> None:
-    """Put a node and all below it elsewhere."""
+    """Move a node and its descendants to another path."""
     validate_path(from_path)
     validate_path(to_path)
     if state.context.dialect is not Dialect.V2:
@@ -72,7 +72,7 @@ def _refuse_mode(state: SessionState) -> None:
 
 
 def shift_array(state: SessionState, path: str, offset: Sequence[int]) -> None:
-    """Move all chunks of an array by so many chunks; those that leave the grid are dropped."""
+    """Shift all chunks of an array by an offset in chunks; those that leave the grid are dropped."""
     with state.lock:
         node, grid = _regular_array(state, path)
         state.refuse_unless_writable()
@@ -90,10 +90,10 @@ def shift_array(state: SessionState, path: str, offset: Sequence[int]) -> None:
 def reindex_array(
     state: SessionState, path: str, forward: Reindexing, backward: Reindexing | None
 ) -> None:
-    """Move chunks of an array as a function says.
+    """Move each chunk of an array to the coordinates that `forward` returns.
 
-    Without `backward` a place that nothing moves to keeps what it has; with it, a place whose origin
-    has no chunk is cleared.
+    Without `backward`, coordinates that nothing moves to keep their chunk. With it, coordinates
+    whose origin has no chunk are cleared.
     """
     with state.lock:
         node, grid = _regular_array(state, path)
@@ -152,7 +152,7 @@ def _replace_all(
     stays: "np.ndarray[tuple[int], np.dtype[np.bool_]]",
     places: "np.ndarray[tuple[int, int], np.dtype[np.int64]]",
 ) -> None:
-    """Clear all chunks of an array and set those that stay where they now belong."""
+    """Clear all chunks of an array, and set the remaining ones at their new coordinates."""
     if not len(table):
         return
     state.changes.sources |= state.origins

@@ -1,4 +1,4 @@
-"""Rebase a session on what others committed meanwhile."""
+"""Rebase a session onto commits that others made meanwhile."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -46,7 +46,7 @@ from frazil.repository.view import manifests_of
 
 
 def rebase_changes(changes: ChangeSet, base: Mapping[str, Node]) -> ChangeSet:
-    """The same changes over other nodes, which nothing in them contradicts any more."""
+    """Return changes over the nodes of another base; conflicts must be resolved already."""
     rebased = changes.copy()
     rebased.nodes = dict(_rebase_nodes(changes, base))
     rebased.updated = {id: node_over(node, base[node.path]) for id, node in changes.updated.items()}
@@ -72,7 +72,7 @@ def _rebase_nodes(
 
 
 def _left_hanging(changes: ChangeSet, base: Mapping[str, Node]) -> Iterator[Node]:
-    """What others put into groups that we delete: it goes with them."""
+    """Yield nodes that others created in groups that we delete; they are deleted, too."""
     if not changes.deleted:
         return
     for node in base.values():
@@ -82,28 +82,28 @@ def _left_hanging(changes: ChangeSet, base: Mapping[str, Node]) -> Iterator[Node
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A commit to pass, and which logs of expired ancestors belong before its own."""
+    """Commit to rebase onto, and the logs of its expired ancestors to apply before its own."""
 
     snapshot_id: SnapshotId
     pruned_logs: tuple[SnapshotId, ...] = ()
     has_log: bool = True
-    """False where the branch only went back: nothing was committed, but nodes may be gone."""
+    """False if the branch was reset to an ancestor: nothing was committed, but nodes may be gone."""
 
 
 def plan_steps(protocol: CommitProtocol, base: SnapshotId, tip: SnapshotId) -> list[Step]:
-    """The commits to pass, oldest first; none if the base is the tip."""
+    """Return the commits to rebase onto, oldest first; none if the base is the tip."""
     if base == tip:
         return []
     steps = find_steps(protocol.ancestry(tip), {base})
     if steps is None:
         infos = list(protocol.ancestry(tip))
-        # The first snapshot is empty in every repository: there all histories meet.
+        # The first snapshot is empty in every repository: all histories share it.
         steps = find_steps(infos, _find_history(protocol, base) | {infos[-1].id}) or []
     return steps[::-1] or [Step(tip, has_log=False)]
 
 
 def find_steps(ancestry: Iterable[SnapshotInfo], known: Set[SnapshotId]) -> list[Step] | None:
-    """The commits of an ancestry before one that is known, newest first; None if none is known."""
+    """Return the commits of an ancestry newer than a known one, newest first; None if none is known."""
     steps: list[Step] = []
     for info in ancestry:
         if info.id in known:
@@ -117,7 +117,7 @@ def find_steps(ancestry: Iterable[SnapshotInfo], known: Set[SnapshotId]) -> list
 
 
 def _find_history(protocol: CommitProtocol, base: SnapshotId) -> set[SnapshotId]:
-    """All that a base builds on, as far as it is known: a base may be forgotten itself."""
+    """Return the base and its known ancestors; the base itself may have been collected."""
     try:
         infos = list(protocol.ancestry(base))
     except SnapshotNotFoundError:
@@ -129,14 +129,14 @@ def _find_history(protocol: CommitProtocol, base: SnapshotId) -> set[SnapshotId]
 
 
 _RESERVED = "__icechunk"
-"""Where the metadata of a commit keeps what the library itself says."""
+"""Key in commit metadata for entries of the library itself."""
 
 
 def rebase(state: SessionState, solver: ConflictSolver) -> None:
-    """Make the tip of its branch the base of a session, whose changes stay.
+    """Make the tip of its branch the base of a session, and keep the session's changes.
 
-    Nothing happens where the branch has not moved, or is gone. Raises RebaseFailedError for the first
-    commit whose conflicts the solver may not decide, SessionStateError for one whose log has expired.
+    Does nothing if the branch has not moved, or does not exist. Raises RebaseFailedError for the first
+    commit with conflicts that the solver can't resolve, SessionStateError if a log has expired.
     """
     branch = require_branch(state)
     with state.lock:
@@ -157,7 +157,7 @@ def commit_with_rebase(
     *,
     allow_empty: bool = False,
 ) -> SnapshotId:
-    """Commit; where somebody was first, rebase and commit again, up to so many times."""
+    """Commit a session; after a concurrent commit rebase and retry, at most `tries` times."""
     attempts = 0
     while True:
         try:
@@ -177,7 +177,7 @@ def _find_tip(state: SessionState, branch: str) -> SnapshotId | None:
 
 
 def _pass(state: SessionState, step: Step, solver: ConflictSolver) -> None:
-    """Rest on a commit, or raise and leave the session as it was."""
+    """Rebase a session onto one commit; if that fails, raise and leave the session unchanged."""
     snapshot = read_snapshot(state.assets, step.snapshot_id)
     changes = state.changes.copy()
     for log in _read_logs(state, step):
@@ -208,7 +208,7 @@ def _read_logs(state: SessionState, step: Step) -> Iterator[TransactionLog]:
 
 
 def failed(id: SnapshotId, clashes: Sequence[Clash]) -> RebaseFailedError:
-    """The error that tells all conflicts with a commit."""
+    """Return the error that reports all conflicts with a commit."""
     return RebaseFailedError(str(id), tuple(clash.tell() for clash in clashes))
 
 
@@ -222,10 +222,10 @@ def _tell_attempts(text: CommitText, attempts: int) -> CommitText:
 def read_changes(
     assets: Assets, parent: Snapshot, snapshot: Snapshot, log: TransactionLog
 ) -> ChangeSet:
-    """The changes of a commit over its parent, but for moves.
+    """Return the changes of a commit over its parent, without moves.
 
-    Raises SessionStateError if the log tells of less than is different: then commits between the
-    two have expired, and what this one did is not known.
+    Raises SessionStateError if the snapshots differ by more than the log records: then commits
+    between the two have expired, and the changes of this one alone are unknown.
     """
     before = {node.id: node for node in parent.nodes.values()}
     after = {node.id: node for node in snapshot.nodes.values()}
@@ -258,7 +258,7 @@ def _refuse_gap(
 
 
 def expired_parent(id: SnapshotId) -> SessionStateError:
-    """The error that says that a commit has nothing left to be compared with."""
+    """Return the error for a commit whose parent has expired."""
     return SessionStateError(
         f"the commit before {id} has expired, so that what {id} alone changed is not known any more",
         kind="rebase-tx-log-pruned",
@@ -281,7 +281,7 @@ def _read_edits(assets: Assets, node: Node, coordinates: Coordinates, id_size: i
 
 
 def read_references(assets: Assets, node: Node, coordinates: Coordinates) -> ChunkTable:
-    """The references of some chunks of an array, without those that there are not."""
+    """Return the references of some chunks of an array, without chunks that have none."""
     assert node.array is not None
     axes = coordinates.shape[1]
     id_size = ChangeSet.of(assets.dialect).id_size
@@ -296,15 +296,15 @@ def read_references(assets: Assets, node: Node, coordinates: Coordinates) -> Chu
 
 
 _Pair = tuple[Node, Node]
-"""A node before and after."""
+"""Node before and after."""
 
 
 def compare_for(
     changes: ChangeSet, assets: Assets, base: Snapshot, tip: Snapshot
 ) -> TransactionLog:
-    """What is different at the tip from the base that changes are made on.
+    """Return the difference between a base and a tip as a transaction log.
 
-    Of chunks it tells those that the changes set or delete, also with their array.
+    It includes only chunks that `changes` set or delete, and those of arrays that `changes` delete.
     """
     before = {node.id: node for node in base.nodes.values()}
     after = {node.id: node for node in tip.nodes.values()}
@@ -340,7 +340,7 @@ def _compare_chunks(
 
 
 def _read_different(assets: Assets, pair: _Pair) -> tuple[ChunkTable, ChunkTable]:
-    """The references of an array before and after, without those of manifests that both have."""
+    """Return the references of an array before and after, without those of shared manifests."""
     refs = [manifests_of(node.array, assets.dialect) for node in pair if node.array is not None]
     shared = set(refs[0]) & set(refs[1])
     old, new = (
