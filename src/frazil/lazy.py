@@ -34,6 +34,21 @@ def load_lazily(
     return get, list_names
 
 
+def lazy_modules(*names: str) -> tuple["LazyModule", ...]:
+    """Return stand-ins for modules that are imported when an attribute of them is first used."""
+    return tuple(map(LazyModule, names))
+
+
+class LazyModule:
+    """A module that is imported when an attribute of it is first used."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> object:
+        return getattr(import_module(self._name), attribute)
+
+
 def alias_modules(homes: Mapping[str, str]) -> None:
     """Let modules be imported under second names, such as those of the official library."""
     sys.meta_path.append(_AliasFinder(homes))

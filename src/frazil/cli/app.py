@@ -5,14 +5,7 @@ from typing import Annotated
 
 import typer
 
-from frazil.cli import job_commands as copying
-from frazil.cli import job_commands as jobs
-from frazil.cli import maintenance_commands as upkeep
-from frazil.cli import read_commands as demonstrating
-from frazil.cli import read_commands as looking
-from frazil.cli import read_commands as showing
-from frazil.cli import ref_commands as editing
-from frazil.cli import ref_commands as refs
+from frazil.cli import job_commands, maintenance_commands, read_commands, ref_commands
 from frazil.cli.command import add_command
 from frazil.version import __version__
 
@@ -28,39 +21,39 @@ permission, 7 storage, 8 damaged, 9 something to install, 10 a job failed, 11 re
 
 _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
     "Look": {
-        "info": looking.info,
-        "log": looking.log,
-        "ops": looking.ops,
-        "tree": looking.tree,
-        "show": looking.show,
-        "diff": looking.diff,
-        "inspect": looking.inspect,
-        "serve": showing.serve,
-        "report": showing.report,
+        "info": read_commands.info,
+        "log": read_commands.log,
+        "ops": read_commands.ops,
+        "tree": read_commands.tree,
+        "show": read_commands.show,
+        "diff": read_commands.diff,
+        "inspect": read_commands.inspect,
+        "serve": read_commands.serve,
+        "report": read_commands.report,
     },
     "Edit": {
-        "create": editing.create,
-        "squash": editing.squash,
-        "cherry-pick": editing.cherry_pick,
-        "fast-forward": editing.fast_forward,
+        "create": ref_commands.create,
+        "squash": ref_commands.squash,
+        "cherry-pick": ref_commands.cherry_pick,
+        "fast-forward": ref_commands.fast_forward,
     },
     "Build, on Spark": {
-        "ingest": jobs.ingest,
-        "rechunk": jobs.rechunk,
-        "analyze": jobs.analyze,
-        "sql": jobs.sql,
+        "ingest": job_commands.ingest,
+        "rechunk": job_commands.rechunk,
+        "analyze": job_commands.analyze,
+        "sql": job_commands.sql,
     },
     "Keep": {
-        "stats": upkeep.stats,
-        "check": upkeep.check,
-        "gc": upkeep.gc,
-        "expire": upkeep.expire,
-        "migrate": upkeep.migrate,
-        "copy": copying.copy,
-        "export": copying.export,
-        "import": copying.import_zarr,
-        "doctor": upkeep.doctor,
-        "demo": demonstrating.demo,
+        "stats": maintenance_commands.stats,
+        "check": maintenance_commands.check,
+        "gc": maintenance_commands.gc,
+        "expire": maintenance_commands.expire,
+        "migrate": maintenance_commands.migrate,
+        "copy": job_commands.copy,
+        "export": job_commands.export,
+        "import": job_commands.import_zarr,
+        "doctor": maintenance_commands.doctor,
+        "demo": read_commands.demo,
     },
 }
 
@@ -74,8 +67,8 @@ def make_app() -> typer.Typer:
     for panel, commands in _COMMANDS.items():
         for name, function in commands.items():
             add_command(app, name, function, panel)
-    app.add_typer(refs.branch, name="branch", rich_help_panel="Edit")
-    app.add_typer(refs.tag, name="tag", rich_help_panel="Edit")
+    app.add_typer(ref_commands.branch, name="branch", rich_help_panel="Edit")
+    app.add_typer(ref_commands.tag, name="tag", rich_help_panel="Edit")
     return app
 
 

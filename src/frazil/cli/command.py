@@ -19,7 +19,7 @@ import typer
 from frazil.cli.terminal import INTERRUPTED, Output, explain, open_bars
 from frazil.errors import IcechunkError, InvalidInputError, RepositoryNotFoundError, SetupError
 from frazil.progress import on_progress
-from frazil.repository import locate as opening
+from frazil.repository import locate
 from frazil.repository.locate import open_repository, read_version
 from frazil.repository.repository import Repository
 from frazil.repository.session import Session
@@ -208,7 +208,7 @@ def open_place(url: str, authorize: Sequence[str] | None = None) -> Repository:
         repository = open_repository(url)
     except RepositoryNotFoundError as error:
         raise RepositoryNotFoundError(f"there is no repository at {url}") from error
-    return opening.authorize(repository, authorize or ())
+    return locate.authorize(repository, authorize or ())
 
 
 def open_version(

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from frazil.async_names import asynchronous
 from frazil.config.settings import RetentionPolicy
@@ -11,27 +11,56 @@ from frazil.conflicts import ConflictDetector, ConflictSolver
 from frazil.errors import InvalidInputError
 from frazil.format.ids import SnapshotId
 from frazil.format.timestamps import from_datetime, require_zone
-from frazil.maintenance import expire as retaining
-from frazil.maintenance.check import CheckOptions, Workers, check_repository
-from frazil.maintenance.doctor import DoctorReport, examine
-from frazil.maintenance.expire import ExpiryPolicy, expire_snapshots, find_expired, read_policies
-from frazil.maintenance.findings import CheckReport
-from frazil.maintenance.gc import CollectionOptions, collect_garbage
-from frazil.maintenance.reachability import MEBIBYTE, SweepLimits, WalkLimits
-from frazil.maintenance.repair import RepairReport, repair_repository
-from frazil.maintenance.rewrite import rewrite_manifests
-from frazil.maintenance.stats import measure_chunks
+from frazil.lazy import lazy_modules
 from frazil.ops import ChunkStorageStats, ExpirySummary, GCSummary
 from frazil.protocols.protocol import CommitProtocol
 from frazil.protocols.repo_changes import read_protected
-from frazil.repository import history_edits as cherry_picking
-from frazil.repository import history_edits as fast_forwarding
-from frazil.repository import history_edits as squashing
 from frazil.repository.changes import ChangeSet
 from frazil.repository.context import Opened
 from frazil.repository.session_state import RepositoryContext
 from frazil.repository.view import View
 from frazil.types import CommitMethod
+
+if TYPE_CHECKING:
+    from frazil.maintenance import check as check_verb
+    from frazil.maintenance import (
+        doctor,
+        expire,
+        findings,
+        gc,
+        reachability,
+        repair,
+        rewrite,
+        stats,
+    )
+    from frazil.repository import history_edits
+else:
+    # Most programs open a repository and never maintain it: verbs are loaded when they are called.
+    (
+        check_verb,
+        doctor,
+        expire,
+        findings,
+        gc,
+        reachability,
+        repair,
+        rewrite,
+        stats,
+        history_edits,
+    ) = lazy_modules(
+        "frazil.maintenance.check",
+        "frazil.maintenance.doctor",
+        "frazil.maintenance.expire",
+        "frazil.maintenance.findings",
+        "frazil.maintenance.gc",
+        "frazil.maintenance.reachability",
+        "frazil.maintenance.repair",
+        "frazil.maintenance.rewrite",
+        "frazil.maintenance.stats",
+        "frazil.repository.history_edits",
+    )
+
+_MEBIBYTE = 1024 * 1024
 
 
 class RepositoryPart:
@@ -102,7 +131,7 @@ class Editing(RepositoryPart):
         commits to the branch meanwhile, and then changes nothing.
         """
         return str(
-            squashing.squash(
+            history_edits.squash(
                 self._context, branch, parse_snapshot_id(since), message, metadata or {}
             )
         )
@@ -124,7 +153,7 @@ class Editing(RepositoryPart):
         moved nodes can't be picked.
         """
         id, solver = parse_snapshot_id(snapshot_id), rebase_with or ConflictDetector()
-        return str(cherry_picking.cherry_pick(self._context, id, onto, message, solver))
+        return str(history_edits.cherry_pick(self._context, id, onto, message, solver))
 
     cherry_pick_async = asynchronous(cherry_pick)
 
@@ -133,7 +162,7 @@ class Editing(RepositoryPart):
 
         Raises DivergedError if the branch has commits that `to` has not.
         """
-        return str(fast_forwarding.fast_forward(self._protocol, branch, to))
+        return str(history_edits.fast_forward(self._protocol, branch, to))
 
     fast_forward_async = asynchronous(fast_forward)
 
@@ -168,13 +197,13 @@ class Editing(RepositoryPart):
 
         These policies replace all others. They hold for `expire`; V2 repositories only.
         """
-        retaining.set_policies(self._protocol, policies)
+        expire.set_policies(self._protocol, policies)
 
     set_retention_async = asynchronous(set_retention)
 
     def retention(self) -> dict[str, RetentionPolicy]:
         """What branches and tags keep, by patterns of their names."""
-        return read_policies(self._protocol.read_repo_info().metadata)
+        return expire.read_policies(self._protocol.read_repo_info().metadata)
 
     retention_async = asynchronous(retention)
 
@@ -192,7 +221,7 @@ class Editing(RepositoryPart):
         what would be released.
         """
         time = from_datetime(require_zone(now or datetime.now(UTC), "now"))
-        return retaining.expire_by_policies(self._protocol, time, policies, dry_run=dry_run)
+        return expire.expire_by_policies(self._protocol, time, policies, dry_run=dry_run)
 
     expire_async = asynchronous(expire)
 
@@ -202,7 +231,7 @@ class Health(RepositoryPart):
 
     def check(
         self, *, branch: str | None = None, deep: bool = False, virtual: bool = False
-    ) -> CheckReport:
+    ) -> "findings.CheckReport":
         """Look at all files of the repository, and tell everything that is wrong.
 
         With a branch, only at what it leads to. `deep` reads and decodes every chunk of the repository,
@@ -210,22 +239,24 @@ class Health(RepositoryPart):
         with both, virtual chunks are decoded as well. Nothing is written.
         `frazil.maintenance.check.check_storage` does it for a repository that can't be opened.
         """
-        options = CheckOptions(branch, decodes_chunks=deep, asks_sources=virtual)
-        return check_repository(self._protocol, self._context.virtual, options)
+        options = check_verb.CheckOptions(branch, decodes_chunks=deep, asks_sources=virtual)
+        return check_verb.check_repository(self._protocol, self._context.virtual, options)
 
     check_async = asynchronous(check)
 
-    def repair(self, report: CheckReport, *, dry_run: bool = False) -> RepairReport:
+    def repair(
+        self, report: "findings.CheckReport", *, dry_run: bool = False
+    ) -> "repair.RepairReport":
         """Repair what a report names a repair for, and takes no guess; a dry run writes nothing.
 
         Nothing that a branch or a tag leads to is ever deleted. A repository that can't be opened is
         brought back by `frazil.maintenance.check.restore_repo`, from the backups of `repo`.
         """
-        return repair_repository(self._protocol, report, dry_run=dry_run)
+        return repair.repair_repository(self._protocol, report, dry_run=dry_run)
 
     repair_async = asynchronous(repair)
 
-    def doctor(self, *, branch: str = "main", probe: bool = True) -> DoctorReport:
+    def doctor(self, *, branch: str = "main", probe: bool = True) -> "doctor.DoctorReport":
         """Tell which virtual chunk containers can be read, and what to type for the others.
 
         With `probe` one byte is asked of a file in each container that arrays of the branch use.
@@ -233,15 +264,17 @@ class Health(RepositoryPart):
         assets = self._protocol.assets
         snapshot = assets.read_snapshot(self._protocol.lookup_branch(branch))
         view = View(assets, snapshot, ChangeSet.of(assets.dialect))
-        return examine(view, self._context.virtual, probe=probe)
+        return doctor.examine(view, self._context.virtual, probe=probe)
 
     doctor_async = asynchronous(doctor)
 
 
-def check_by(workers: Workers, repository: RepositoryPart, options: CheckOptions) -> CheckReport:
+def check_by(
+    workers: "check_verb.Workers", repository: RepositoryPart, options: "check_verb.CheckOptions"
+) -> "findings.CheckReport":
     """`Repository.check`, with others than threads of this process to do the work."""
     around = repository._context
-    return check_repository(around.protocol, around.virtual, options, workers)
+    return check_verb.check_repository(around.protocol, around.virtual, options, workers)
 
 
 class Upkeep(RepositoryPart):
@@ -261,7 +294,7 @@ class Upkeep(RepositoryPart):
         garbage is collected.
         """
         policy = _policy(older_than, delete_expired_branches, delete_expired_tags)
-        return set(map(str, expire_snapshots(self._protocol, policy)))
+        return set(map(str, expire.expire_snapshots(self._protocol, policy)))
 
     expire_snapshots_async = asynchronous(expire_snapshots)
 
@@ -274,7 +307,7 @@ class Upkeep(RepositoryPart):
     ) -> set[str]:
         """What `expire_snapshots` would release now; nothing is changed."""
         policy = _policy(older_than, delete_expired_branches, delete_expired_tags)
-        return set(map(str, find_expired(self._protocol, policy)))
+        return set(map(str, expire.find_expired(self._protocol, policy)))
 
     def rewrite_manifests(
         self,
@@ -289,7 +322,9 @@ class Upkeep(RepositoryPart):
         That is a commit on top of the branch, or with `commit_method="amend"`, which V2 repositories
         know, in place of its last one. Gives the id of the new snapshot.
         """
-        return str(rewrite_manifests(self._context, branch, message, metadata or {}, commit_method))
+        return str(
+            rewrite.rewrite_manifests(self._context, branch, message, metadata or {}, commit_method)
+        )
 
     rewrite_manifests_async = asynchronous(rewrite_manifests)
 
@@ -299,8 +334,8 @@ class Upkeep(RepositoryPart):
         *,
         dry_run: bool = False,
         max_snapshots_in_memory: int = 50,
-        max_compressed_manifest_mem_bytes: int = 512 * MEBIBYTE,
-        max_decoded_manifest_mem_bytes: int = 4096 * MEBIBYTE,
+        max_compressed_manifest_mem_bytes: int = 512 * _MEBIBYTE,
+        max_decoded_manifest_mem_bytes: int = 4096 * _MEBIBYTE,
         max_concurrent_manifest_fetches: int = 500,
         max_concurrent_deletes: int = 10,
         max_consecutive_delete_failures: int = 50,
@@ -311,17 +346,19 @@ class Upkeep(RepositoryPart):
         That time must be before the start of every session that is still to be committed: nothing
         else protects what they have written. A dry run counts what would be deleted.
         """
-        walk = WalkLimits(
+        walk = reachability.WalkLimits(
             max_snapshots_in_memory,
             max_compressed_manifest_mem_bytes,
             max_decoded_manifest_mem_bytes,
             max_concurrent_manifest_fetches,
         )
-        sweep = SweepLimits(
+        sweep = reachability.SweepLimits(
             max_concurrent_deletes, max_consecutive_delete_failures, max_concurrent_listings
         )
         cutoff = require_zone(delete_object_older_than, "delete_object_older_than")
-        return collect_garbage(self._protocol, CollectionOptions(cutoff, walk, sweep, dry_run))
+        return gc.collect_garbage(
+            self._protocol, gc.CollectionOptions(cutoff, walk, sweep, dry_run)
+        )
 
     garbage_collect_async = asynchronous(garbage_collect)
 
@@ -329,18 +366,18 @@ class Upkeep(RepositoryPart):
         self,
         *,
         max_snapshots_in_memory: int = 50,
-        max_compressed_manifest_mem_bytes: int = 512 * MEBIBYTE,
-        max_decoded_manifest_mem_bytes: int = 4096 * MEBIBYTE,
+        max_compressed_manifest_mem_bytes: int = 512 * _MEBIBYTE,
+        max_decoded_manifest_mem_bytes: int = 4096 * _MEBIBYTE,
         max_concurrent_manifest_fetches: int = 500,
     ) -> ChunkStorageStats:
         """How many bytes the chunks have that branches and tags lead to, each chunk counted once."""
-        limits = WalkLimits(
+        limits = reachability.WalkLimits(
             max_snapshots_in_memory,
             max_compressed_manifest_mem_bytes,
             max_decoded_manifest_mem_bytes,
             max_concurrent_manifest_fetches,
         )
-        return measure_chunks(self._protocol, limits)
+        return stats.measure_chunks(self._protocol, limits)
 
     chunk_storage_stats_async = asynchronous(chunk_storage_stats)
 
@@ -348,8 +385,8 @@ class Upkeep(RepositoryPart):
         self,
         *,
         max_snapshots_in_memory: int = 50,
-        max_compressed_manifest_mem_bytes: int = 512 * MEBIBYTE,
-        max_decoded_manifest_mem_bytes: int = 4096 * MEBIBYTE,
+        max_compressed_manifest_mem_bytes: int = 512 * _MEBIBYTE,
+        max_decoded_manifest_mem_bytes: int = 4096 * _MEBIBYTE,
         max_concurrent_manifest_fetches: int = 500,
     ) -> int:
         """The bytes of native chunks alone; deprecated in favour of `chunk_storage_stats`."""
@@ -359,19 +396,21 @@ class Upkeep(RepositoryPart):
             DeprecationWarning,
             stacklevel=2,
         )
-        stats = self.chunk_storage_stats(
+        measured = self.chunk_storage_stats(
             max_snapshots_in_memory=max_snapshots_in_memory,
             max_compressed_manifest_mem_bytes=max_compressed_manifest_mem_bytes,
             max_decoded_manifest_mem_bytes=max_decoded_manifest_mem_bytes,
             max_concurrent_manifest_fetches=max_concurrent_manifest_fetches,
         )
-        return stats.native_bytes
+        return measured.native_bytes
 
     total_chunks_storage_async = asynchronous(total_chunks_storage)
 
 
-def _policy(older_than: datetime, deletes_branches: bool, deletes_tags: bool) -> ExpiryPolicy:
-    return ExpiryPolicy(
+def _policy(
+    older_than: datetime, deletes_branches: bool, deletes_tags: bool
+) -> "expire.ExpiryPolicy":
+    return expire.ExpiryPolicy(
         from_datetime(require_zone(older_than, "older_than")),
         deletes_branches=deletes_branches,
         deletes_tags=deletes_tags,

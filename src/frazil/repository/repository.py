@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from frazil.arguments import check_arguments
 from frazil.async_names import asynchronous, asynchronous_class_method
@@ -23,7 +23,7 @@ from frazil.format.header import Dialect
 from frazil.format.ids import ManifestId, SnapshotId
 from frazil.format.snapshot import Snapshot
 from frazil.format.timestamps import from_datetime
-from frazil.maintenance.migrate import MigrationOptions, migrate_to_v2
+from frazil.lazy import lazy_modules
 from frazil.ops import (
     AsyncCloseableIterator,
     RepoStatus,
@@ -34,12 +34,10 @@ from frazil.ops import (
     public_update,
     stored_status,
 )
-from frazil.protocols import repo_changes as flags
+from frazil.protocols import repo_changes
 from frazil.protocols.detection import detect_dialect, open_protocol
 from frazil.protocols.repo_changes import MOVE_NODE, keep_reserved, refuse_unless_enabled
-from frazil.repository import context as opening
-from frazil.repository import diff as diffing
-from frazil.repository import inspect as inspecting
+from frazil.repository import context, diff
 from frazil.repository.context import Opened
 from frazil.repository.operations import (
     Editing,
@@ -60,6 +58,12 @@ from frazil.snapshots import (
     public_snapshot_info,
 )
 from frazil.storage.interface import Storage, StorageSettings
+
+if TYPE_CHECKING:
+    from frazil.maintenance import migrate
+    from frazil.repository import inspect
+else:
+    migrate, inspect = lazy_modules("frazil.maintenance.migrate", "frazil.repository.inspect")
 
 
 class Condition(RepositoryPart):
@@ -120,8 +124,10 @@ class Condition(RepositoryPart):
         """What can be switched on and off."""
         info = self._protocol.read_repo_info()
         return [
-            FeatureFlag(flag.id, flag.name, flag.default_enabled, flags.find_setting(info, flag))
-            for flag in flags.FEATURE_FLAGS
+            FeatureFlag(
+                flag.id, flag.name, flag.default_enabled, repo_changes.find_setting(info, flag)
+            )
+            for flag in repo_changes.FEATURE_FLAGS
         ]
 
     feature_flags_async = asynchronous(feature_flags)
@@ -142,7 +148,7 @@ class Condition(RepositoryPart):
         """Switch a feature on or off, or with None let the default hold."""
         if self._protocol.dialect is not Dialect.V2:
             raise self._protocol.unsupported("feature flags")
-        self._protocol.set_feature_flag(flags.feature_flag_named(name).id, setting)
+        self._protocol.set_feature_flag(repo_changes.feature_flag_named(name).id, setting)
 
     set_feature_flag_async = asynchronous(set_feature_flag)
 
@@ -205,7 +211,7 @@ class History(RepositoryPart):
 
     def list_manifest_files(self, snapshot_id: str) -> list[ManifestFileInfo]:
         """The manifest files that a snapshot uses."""
-        return inspecting.list_manifest_files(self._protocol, parse_snapshot_id(snapshot_id))
+        return inspect.list_manifest_files(self._protocol, parse_snapshot_id(snapshot_id))
 
     list_manifest_files_async = asynchronous(list_manifest_files)
 
@@ -232,7 +238,7 @@ class History(RepositoryPart):
         refuse_unless_one(to_branch, to_tag, to_snapshot_id)
         start = self._resolve(from_branch, from_tag, from_snapshot_id)
         end = self._resolve(to_branch, to_tag, to_snapshot_id)
-        return diffing.diff(self._protocol, start, end)
+        return diff.diff(self._protocol, start, end)
 
     diff_async = asynchronous(diff)
 
@@ -242,25 +248,25 @@ class Inspection(RepositoryPart):
 
     def inspect_snapshot(self, snapshot_id: str) -> dict[str, Any]:
         """A snapshot's file."""
-        return inspecting.inspect_snapshot(self._protocol, parse_snapshot_id(snapshot_id))
+        return inspect.inspect_snapshot(self._protocol, parse_snapshot_id(snapshot_id))
 
     inspect_snapshot_async = asynchronous(inspect_snapshot)
 
     def inspect_repo_info(self) -> dict[str, Any]:
         """The `repo` file of a V2 repository."""
-        return inspecting.inspect_repo_info(self._protocol)
+        return inspect.inspect_repo_info(self._protocol)
 
     inspect_repo_info_async = asynchronous(inspect_repo_info)
 
     def inspect_manifest(self, manifest_id: str) -> dict[str, Any]:
         """A manifest's file."""
-        return inspecting.inspect_manifest(self._protocol, _parse_manifest_id(manifest_id))
+        return inspect.inspect_manifest(self._protocol, _parse_manifest_id(manifest_id))
 
     inspect_manifest_async = asynchronous(inspect_manifest)
 
     def inspect_transaction_log(self, snapshot_id: str) -> dict[str, Any]:
         """The file that tells what a commit changed."""
-        return inspecting.inspect_transaction_log(self._protocol, parse_snapshot_id(snapshot_id))
+        return inspect.inspect_transaction_log(self._protocol, parse_snapshot_id(snapshot_id))
 
     inspect_transaction_log_async = asynchronous(inspect_transaction_log)
 
@@ -515,7 +521,7 @@ class Repository(Sessions, Refs, History, Condition, Inspection, Upkeep, Editing
         """Make a repository where nothing is, of the newest generation unless told otherwise."""
         warn_of_none(authorize_virtual_chunk_access)
         return cls(
-            opening.create(
+            context.create(
                 storage,
                 parse_spec_version(spec_version),
                 config,
@@ -542,7 +548,7 @@ class Repository(Sessions, Refs, History, Condition, Inspection, Upkeep, Editing
         """
         warn_of_none(authorize_virtual_chunk_access)
         return cls(
-            opening.open_repository(storage, config, authorize_virtual_chunk_access, attribution)
+            context.open_repository(storage, config, authorize_virtual_chunk_access, attribution)
         )
 
     open_async = asynchronous_class_method(open)
@@ -579,7 +585,7 @@ class Repository(Sessions, Refs, History, Condition, Inspection, Upkeep, Editing
     ) -> Self:
         """The same repository with another configuration or other credentials."""
         warn_of_none(authorize_virtual_chunk_access)
-        return type(self)(opening.reopen(self._repository, config, authorize_virtual_chunk_access))
+        return type(self)(context.reopen(self._repository, config, authorize_virtual_chunk_access))
 
     reopen_async = asynchronous(reopen)
 
@@ -611,7 +617,7 @@ class Repository(Sessions, Refs, History, Condition, Inspection, Upkeep, Editing
     @staticmethod
     def fetch_config(storage: Storage) -> RepositoryConfig | None:
         """The configuration that was saved with the repository in a storage, if there is one."""
-        return opening.saved_config(open_protocol(storage))
+        return context.saved_config(open_protocol(storage))
 
     fetch_config_async = staticmethod(asynchronous(fetch_config))
 
@@ -675,7 +681,7 @@ def create_legacy(
         raise InvalidInputError(
             f"{generation!r} is no old generation; there are {', '.join(known)}"
         )
-    return Repository(opening.create(storage, known[generation], config))
+    return Repository(context.create(storage, known[generation], config))
 
 
 _DEFAULT_CONCURRENCY = 64
@@ -715,10 +721,10 @@ def upgrade_icechunk_repository(
     concurrency = _DEFAULT_CONCURRENCY if prefetch_concurrency is None else prefetch_concurrency
     if concurrency < 1:
         raise InvalidInputError(f"prefetch_concurrency is {concurrency}, and must be at least 1")
-    options = MigrationOptions(
+    options = migrate.MigrationOptions(
         dry_run, deletes_old_files=delete_unused_v1_files, max_concurrent_snapshots=concurrency
     )
-    migrate_to_v2(opened.protocol, options)
+    migrate.migrate_to_v2(opened.protocol, options)
     if not dry_run:
         repo._repository = _Outdated()  # type: ignore[assignment]  # whose use is an error
-    return Repository(opening.open_repository(opened.storage, attribution=opened.attribution))
+    return Repository(context.open_repository(opened.storage, attribution=opened.attribution))

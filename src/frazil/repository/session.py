@@ -11,12 +11,7 @@ from frazil.display import Block, Item
 from frazil.errors import ReadOnlyError
 from frazil.format.paths import validate_path
 from frazil.ops import SessionMode
-from frazil.repository import commit as finishing
-from frazil.repository import commit as forks
-from frazil.repository import diff as diffing
-from frazil.repository import moves as moving
-from frazil.repository import rebase as rebasing
-from frazil.repository import virtual_refs as array_chunks
+from frazil.repository import commit, diff, moves, rebase, virtual_refs
 from frazil.repository.session_state import SessionState
 from frazil.repository.store import IcechunkStore
 from frazil.repository.zarr_keys import Coordinate
@@ -111,7 +106,7 @@ class Session(Block):
 
     def status(self) -> Diff:
         """What was changed since the version that it is based on."""
-        return diffing.status(self._session)
+        return diff.status(self._session)
 
     # Changing
 
@@ -126,7 +121,7 @@ class Session(Block):
 
     def move(self, from_path: str, to_path: str) -> None:
         """Give a node and all below it another path; needs a rearrange session, copies nothing."""
-        moving.move_node(self._session, from_path, to_path)
+        moves.move_node(self._session, from_path, to_path)
 
     move_async = asynchronous(move)
 
@@ -136,7 +131,7 @@ class Session(Block):
         Chunks that leave the grid are dropped, so resize the array first to keep them; places that
         nothing moves to become empty. Only for arrays whose chunks are all of one shape.
         """
-        moving.shift_array(self._session, array_path, list(chunk_offset))
+        moves.shift_array(self._session, array_path, list(chunk_offset))
 
     def reindex_array(
         self, array_path: str, forward: Reindexing, backward: Reindexing | None = None
@@ -147,7 +142,7 @@ class Session(Block):
         chunk of a place comes from, tells that it comes from nowhere. Only for arrays whose chunks are
         all of one shape.
         """
-        moving.reindex_array(self._session, array_path, forward, backward)
+        moves.reindex_array(self._session, array_path, forward, backward)
 
     # Looking
 
@@ -159,7 +154,7 @@ class Session(Block):
 
     def all_virtual_chunk_locations(self) -> list[str]:
         """Where all virtual chunks are, one URL for each chunk."""
-        return array_chunks.all_virtual_chunk_locations(self._session)
+        return virtual_refs.all_virtual_chunk_locations(self._session)
 
     all_virtual_chunk_locations_async = asynchronous(all_virtual_chunk_locations)
 
@@ -175,7 +170,7 @@ class Session(Block):
 
     def chunk_type(self, array_path: str, chunk_coordinates: Sequence[int]) -> ChunkType:
         """How a chunk is kept."""
-        return array_chunks.chunk_type(
+        return virtual_refs.chunk_type(
             self._session, validate_path(array_path), tuple(chunk_coordinates)
         )
 
@@ -197,11 +192,11 @@ class Session(Block):
         Raises ConflictError if somebody else committed to the branch since this session was opened:
         nothing is lost then, `rebase` or `rebase_with` bring the changes on top of theirs.
         """
-        text = finishing.describe(self._session, message, metadata)
+        text = commit.describe(self._session, message, metadata)
         if rebase_with is None:
-            return str(finishing.commit(self._session, text, allow_empty=allow_empty))
+            return str(commit.commit(self._session, text, allow_empty=allow_empty))
         return str(
-            rebasing.commit_with_rebase(
+            rebase.commit_with_rebase(
                 self._session, text, rebase_with, rebase_tries, allow_empty=allow_empty
             )
         )
@@ -215,8 +210,8 @@ class Session(Block):
 
         Message and metadata of the replaced version are not kept.
         """
-        text = finishing.describe(self._session, message, metadata)
-        return str(finishing.amend(self._session, text, allow_empty=allow_empty))
+        text = commit.describe(self._session, message, metadata)
+        return str(commit.amend(self._session, text, allow_empty=allow_empty))
 
     amend_async = asynchronous(amend)
 
@@ -225,8 +220,8 @@ class Session(Block):
 
         A branch or tag has to point to it before garbage is collected.
         """
-        text = finishing.describe(self._session, message, metadata)
-        return str(finishing.flush(self._session, text))
+        text = commit.describe(self._session, message, metadata)
+        return str(commit.flush(self._session, text))
 
     flush_async = asynchronous(flush)
 
@@ -235,7 +230,7 @@ class Session(Block):
 
         Raises RebaseFailedError with all conflicts that the solver does not solve.
         """
-        rebasing.rebase(self._session, solver)
+        rebase.rebase(self._session, solver)
 
     rebase_async = asynchronous(rebase)
 
@@ -243,12 +238,12 @@ class Session(Block):
 
     def fork(self) -> "ForkSession":
         """A session to be pickled, sent to another process, written to there, and merged here."""
-        return ForkSession(forks.fork(self._session))
+        return ForkSession(commit.fork(self._session))
 
     def merge(self, *others: "ForkSession") -> None:
         """Take over the changes of forks; where two set the same chunk, the last one counts."""
         for other in others:
-            forks.merge(self._session, other._session)
+            commit.merge(self._session, other._session)
 
     merge_async = asynchronous(merge)
 

@@ -26,10 +26,7 @@ from frazil.display import Block, Item
 from frazil.errors import InvalidTypeError, NotFoundError, ReadOnlyError
 from frazil.format.chunk_table import VirtualRef
 from frazil.ops import AsyncCloseableIterator
-from frazil.repository import store_io as listing
-from frazil.repository import store_io as reading
-from frazil.repository import store_io as writing
-from frazil.repository import virtual_refs
+from frazil.repository import store_io, virtual_refs
 from frazil.repository.session_state import SessionState, StoreOwner
 from frazil.repository.virtual_refs import (
     ChecksumColumn,
@@ -166,7 +163,7 @@ class IcechunkStore(Store, SyncMixin, Block):
     ) -> Buffer | None:
         """The bytes of a key, or a range of them; None where there are none."""
         try:
-            data = await reading.read_key_async(self._state, key, _range(byte_range))
+            data = await store_io.read_key_async(self._state, key, _range(byte_range))
         except Exception:
             _mark_failure_as_seen()
             raise
@@ -180,7 +177,7 @@ class IcechunkStore(Store, SyncMixin, Block):
         byte_range: ByteRequest | None = None,
     ) -> Buffer | None:
         """`get` without an event loop."""
-        data = reading.read_key(self._state, key, _range(byte_range))
+        data = store_io.read_key(self._state, key, _range(byte_range))
         if data is None:
             return None
         return (prototype or default_buffer_prototype()).buffer.from_bytes(data)
@@ -201,45 +198,45 @@ class IcechunkStore(Store, SyncMixin, Block):
 
     async def exists(self, key: str) -> bool:
         """Whether a key has bytes."""
-        return await self._run(reading.has_key, key)
+        return await self._run(store_io.has_key, key)
 
     async def getsize(self, key: str) -> int:
         """How many bytes a key has; a chunk that is not there has none."""
-        return await self._run(reading.key_size, key)
+        return await self._run(store_io.key_size, key)
 
     async def getsize_prefix(self, prefix: str) -> int:
         """How many bytes all keys at and below a path have."""
-        return await self._run(listing.total_size, prefix)
+        return await self._run(store_io.total_size, prefix)
 
     async def is_empty(self, prefix: str) -> bool:
         """Whether there is nothing at or below a path."""
         return await self._run(
-            lambda state, at: next(listing.list_keys(state, at), None) is None, prefix
+            lambda state, at: next(store_io.list_keys(state, at), None) is None, prefix
         )
 
     def list(self) -> AsyncIterator[str]:
         """All keys."""
-        return AsyncCloseableIterator(listing.list_keys(self._state))
+        return AsyncCloseableIterator(store_io.list_keys(self._state))
 
     def list_prefix(self, prefix: str) -> AsyncIterator[str]:
         """All keys at and below a path."""
-        return AsyncCloseableIterator(listing.list_keys(self._state, prefix))
+        return AsyncCloseableIterator(store_io.list_keys(self._state, prefix))
 
     def list_dir(self, prefix: str) -> AsyncIterator[str]:
         """The names right below a path."""
-        return AsyncCloseableIterator(listing.list_names(self._state, prefix))
+        return AsyncCloseableIterator(store_io.list_names(self._state, prefix))
 
     # Writing
 
     async def set(self, key: str, value: Buffer) -> None:
         """Set the bytes of a key."""
         self._refuse_read_only()
-        await writing.set_key_async(self._state, key, _bytes_of(value))
+        await store_io.set_key_async(self._state, key, _bytes_of(value))
 
     def set_sync(self, key: str, value: Buffer) -> None:
         """`set` without an event loop."""
         self._refuse_read_only()
-        writing.set_key(self._state, key, _bytes_of(value))
+        store_io.set_key(self._state, key, _bytes_of(value))
 
     async def set_if_not_exists(self, key: str, value: Buffer) -> None:
         """Set the bytes of a key that has none."""
@@ -253,12 +250,12 @@ class IcechunkStore(Store, SyncMixin, Block):
     def delete_sync(self, key: str) -> None:
         """`delete` without an event loop."""
         self._refuse_read_only_copy()
-        writing.delete_key(self._state, key)
+        store_io.delete_key(self._state, key)
 
     async def delete_dir(self, prefix: str) -> None:
         """Delete everything at and below a path."""
         self._refuse_read_only()
-        await self._run(listing.delete_below, prefix)
+        await self._run(store_io.delete_below, prefix)
 
     async def clear(self) -> None:
         """Delete everything."""
@@ -267,7 +264,7 @@ class IcechunkStore(Store, SyncMixin, Block):
     def sync_clear(self) -> None:
         """`clear` without an event loop."""
         self._refuse_read_only_copy()
-        writing.clear(self._state)
+        store_io.clear(self._state)
 
     async def set_partial_values(
         self, key_start_values: Iterable[tuple[str, int, BytesLike]]
@@ -416,7 +413,7 @@ class _BytesStore:
 
     async def get(self, key: str, byte_range: ByteRequest | None = None) -> bytes:
         """Return the bytes of a key; raises NotFoundError where there are none."""
-        data = await reading.read_key_async(self._state, key, _range(byte_range))
+        data = await store_io.read_key_async(self._state, key, _range(byte_range))
         if data is None:
             raise NotFoundError(f"key not found at `{key}`")
         return bytes(data)
@@ -425,7 +422,7 @@ class _BytesStore:
         """Set the bytes of a key; raises ReadOnlyError."""
         if self._state.is_read_only:
             raise ReadOnlyError("cannot write to read-only store", kind="read-only-store")
-        await writing.set_key_async(self._state, key, value)
+        await store_io.set_key_async(self._state, key, value)
 
 
 def _range(request: ByteRequest | None) -> Range | None:

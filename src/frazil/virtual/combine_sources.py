@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frazil.errors import InvalidInputError
-from frazil.virtual import combine_axes as agreement
+from frazil.virtual import combine_axes
 from frazil.virtual.combine_axes import (
     Axis,
     Contributors,
@@ -67,7 +67,7 @@ def plan_variable(
     """The plan for one variable with all its problems; None where its parts don't fit together."""
     rows = [row for row, header in enumerate(headers) if name in header.arrays]
     contributors = [(names[row], headers[row].arrays[name]) for row in rows]
-    obstacles = list(agreement.find_obstacles(contributors))
+    obstacles = list(combine_axes.find_obstacles(contributors))
     known = [(each, header) for each, header in contributors if "codecs" in header.metadata]
     if not known:
         return _refused(name, contributors, len(headers), obstacles), obstacles
@@ -78,11 +78,11 @@ def plan_variable(
     problems = [*obstacles, *_find_missing(name, headers, names, placement, first)]
     if name in placement.indexes.values:
         return _plan_index(name, headers, placement), problems
-    problems += agreement.compare_meaning(known)
+    problems += combine_axes.compare_meaning(known)
     is_loaded = all(header.values is not None for _, header in contributors)
     problems += _compare_values(contributors, placement)
     if not is_loaded:
-        problems += agreement.compare_storage(known)
+        problems += combine_axes.compare_storage(known)
         problems += _find_ragged(known, rows, placement)
     reasons = tuple(dict.fromkeys(e.text for e in problems if e.severity is Severity.REENCODES))
     reachable = Treatment.INLINE if is_loaded else Treatment.VIRTUAL
@@ -163,7 +163,7 @@ def _blank(header: ArrayHeader, dtype: np.dtype[Any]) -> Any:
 
 
 def _compare_dims(known: Contributors) -> Iterator[Problem]:
-    yield from agreement.compare(
+    yield from combine_axes.compare(
         known, ProblemKind.DIMENSIONS, "dimensions", lambda each: each.dims
     )
 
@@ -175,7 +175,7 @@ def _compare_extents(known: Contributors, placement: Placement) -> Iterator[Prob
         pairs = zip(header.dims, header.shape, strict=True)
         return [extent for dim, extent in pairs if dim not in placement.axes]
 
-    yield from agreement.compare(known, ProblemKind.LENGTH, "length of its other axes", fixed)
+    yield from combine_axes.compare(known, ProblemKind.LENGTH, "length of its other axes", fixed)
 
 
 def _find_missing(
@@ -205,7 +205,7 @@ def _compare_values(contributors: Contributors, placement: Placement) -> Iterato
     others = tuple(
         name
         for name, header in contributors
-        if header.values is not None and not agreement.are_equal(header.values, first.values)
+        if header.values is not None and not combine_axes.are_equal(header.values, first.values)
     )
     if others:
         text = f"its values are not those of {first_name}, and no dimension tells them apart"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from frazil.display import list_known
 from frazil.errors import InvalidInputError, ObjectNotFoundError
-from frazil.virtual import source_formats as observing
+from frazil.virtual import source_formats
 from frazil.virtual.containers import VirtualChunkContainer, normalize_location
 from frazil.virtual.hdf5 import read_hdf5
 from frazil.virtual.source import FileVersion, ReferenceColumns, Source, SourceHeader
@@ -91,13 +91,13 @@ def open_from(
     url = key_url(location)
     start = _recognise(stores, url, format)
     inner = group.strip("/")
-    with observing.reading(stores, url):
+    with source_formats.reading(stores, url):
         try:
             found = _read(stores, url, start, inner, loading)
         except InvalidInputError:
             _refuse_missing_group(stores, url, start, inner)
             raise
-    observing.refuse_change(url, start.version, _observe(stores, url, start.format))
+    source_formats.refuse_change(url, start.version, _observe(stores, url, start.format))
     header = SourceHeader(
         location=location,
         format=start.format.name,
@@ -173,19 +173,19 @@ def _to_url(uri: str | PathLike[str]) -> str:
 
 def _recognise(stores: SourceStores, url: str, name: str | None) -> _Start:
     try:
-        version = observing.observe(stores, url)
+        version = source_formats.observe(stores, url)
     except ObjectNotFoundError:
-        version = observing.observe_folder(stores, url)
-        metadata = observing.read_folder_metadata(stores, url)
+        version = source_formats.observe_folder(stores, url)
+        metadata = source_formats.read_folder_metadata(stores, url)
         return _Start(version, get_format(name) if name else recognise_folder(url, metadata))
-    head = observing.read_head(stores, url, version.size_bytes)
+    head = source_formats.read_head(stores, url, version.size_bytes)
     return _Start(version, get_format(name) if name else recognise_file(url, head), head)
 
 
 def _observe(stores: SourceStores, url: str, format: Format) -> FileVersion:
     if format.is_folder:
-        return observing.observe_folder(stores, url)
-    return observing.observe(stores, url)
+        return source_formats.observe_folder(stores, url)
+    return source_formats.observe(stores, url)
 
 
 def _observe_targets(
@@ -198,10 +198,10 @@ def _observe_targets(
     own = escape_url(url)
     wanted = {text for columns in references.values() for text in columns.locations} - {own}
     if start.format == ZARR:
-        inside = observing.observe_below(stores, url)
+        inside = source_formats.observe_below(stores, url)
         found = {escape_url(each): version for each, version in inside.items()}
         return {text: found[text] for text in wanted}
-    others = observing.observe_all(stores, [key_url(text) for text in wanted])
+    others = source_formats.observe_all(stores, [key_url(text) for text in wanted])
     return {own: start.version, **{escape_url(each): seen for each, seen in others.items()}}
 
 

@@ -7,7 +7,7 @@ from os import PathLike
 from pathlib import Path
 
 from frazil.errors import InvalidInputError, ObjectNotFoundError
-from frazil.virtual import source_formats as observing
+from frazil.virtual import source_formats
 from frazil.virtual.containers import normalize_location
 from frazil.virtual.source import FileVersion
 from frazil.virtual.source_formats import SourceStores, escape_url, key_url
@@ -58,20 +58,20 @@ def _find(url: str, stores: SourceStores) -> Iterator[tuple[str, FileVersion]]:
     plain = key_url(location.rstrip("/"))
     if not location.endswith("/"):
         try:
-            yield location, observing.observe(stores, plain)
+            yield location, source_formats.observe(stores, plain)
             return
         except ObjectNotFoundError:
             pass
-    if observing.read_folder_metadata(stores, plain) is not None:
-        yield location.rstrip("/"), observing.observe_folder(stores, plain)
+    if source_formats.read_folder_metadata(stores, plain) is not None:
+        yield location.rstrip("/"), source_formats.observe_folder(stores, plain)
         return
-    for each, version in observing.observe_below(stores, plain + "/").items():
+    for each, version in source_formats.observe_below(stores, plain + "/").items():
         yield escape_url(each), version
 
 
 def _find_matching(pattern: str, stores: SourceStores) -> Iterator[tuple[str, FileVersion]]:
     matches = re.compile(translate(pattern)).fullmatch
-    for url, version in observing.observe_below(stores, folder_of(pattern)).items():
+    for url, version in source_formats.observe_below(stores, folder_of(pattern)).items():
         if matches(url):
             yield escape_url(url), version
 

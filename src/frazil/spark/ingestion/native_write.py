@@ -38,7 +38,7 @@ from frazil.spark.regions import (
 )
 from frazil.spark.runtime import count_slots
 from frazil.spark.transaction import Runner, count_written, write_regions
-from frazil.virtual import source_formats as observing
+from frazil.virtual import source_formats
 from frazil.virtual.apply_plan import as_zarr, join
 from frazil.virtual.source import FileVersion, SourceHeader
 from frazil.virtual.source_formats import HDF5, SourceStores, key_url, without_codec_warnings
@@ -174,7 +174,7 @@ class OpenSources:
         self._check(name)
         self._seen.add(name)
         url = key_url(source.location)
-        with observing.reading(self._stores, url):
+        with source_formats.reading(self._stores, url):
             values = self._open_values(name)
         self._opened[name] = values
         self._close_oldest()
@@ -212,7 +212,7 @@ class OpenSources:
         source = self.sources[name]
         url = key_url(source.location)
         is_folder = source.format in ("zarr", "kerchunk-parquet")
-        observe = observing.observe_folder if is_folder else observing.observe
+        observe = source_formats.observe_folder if is_folder else source_formats.observe
         if not is_same_version(observe(self._stores, url), source.version):
             raise InvalidSourcesError(
                 f"{name} was changed while it was ingested: run the ingest again", files=[name]

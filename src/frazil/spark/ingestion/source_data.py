@@ -40,7 +40,7 @@ from frazil.spark.regions import add_rules
 from frazil.storage.constructors import in_memory_storage
 from frazil.storage.ranges import BlockFile
 from frazil.storage.store_config import AnyObjectStoreConfig, ObjectStoreConfig, S3Options
-from frazil.virtual import source_formats as observing
+from frazil.virtual import source_formats
 from frazil.virtual.access import default_credential
 from frazil.virtual.containers import VirtualChunkContainer, index_containers, parse_address
 from frazil.virtual.source import ArrayHeader, ReferenceColumns, Source, SourceHeader
@@ -491,10 +491,10 @@ def refer_to(location: str, reading: Reading) -> Session:
 def _find_hdf5(stores: SourceStores, url: str) -> Path | RawIOBase | None:
     """Return the file at a URL if it is HDF5, or None."""
     try:
-        size = observing.observe(stores, url).size_bytes
+        size = source_formats.observe(stores, url).size_bytes
     except ObjectNotFoundError:
         return None
-    head = observing.read_head(stores, url, size)
+    head = source_formats.read_head(stores, url, size)
     if recognise_file(url, head) != HDF5:
         return None
     store, key = stores.resolve(url)
