@@ -1,7 +1,7 @@
-"""Virtual chunks: bytes that stay in files which somebody else wrote.
+"""Virtual chunks: chunks whose bytes stay in external source files.
 
-`open` finds the chunks of a source file, `combine` plans how many sources become one group, `write`
-carries the plan out in a session. These come with the extra `virtual`, and are loaded when first used.
+`open` parses the references of a source file, `combine` plans one group from many sources, `write`
+carries out the plan in a session. They need the extra `virtual`, and are imported on first use.
 """
 
 from typing import TYPE_CHECKING

@@ -39,7 +39,7 @@ from frazil.virtual.containers import (
 )
 
 MODIFIED = "virtual-chunk-modified"
-"""The kind of an error about a source that is not what it was."""
+"""Error kind for a source file that was modified."""
 _REMEMBERED_LOCATIONS = 4096
 _CALL = "frazil.credentials."
 _EXAMPLES: dict[type, str] = {
@@ -54,10 +54,9 @@ _EXAMPLES: dict[type, str] = {
 
 
 class VirtualChunkAccess:
-    """Bytes of virtual chunks, by container.
+    """Reads bytes of virtual chunks, by container.
 
-    Stores are opened when they are first asked, in each process anew. Pickled, it is what it was made
-    of, credentials included.
+    Stores are opened on first use in each process. A pickle holds the arguments, credentials included.
     """
 
     def __init__(
@@ -83,44 +82,48 @@ class VirtualChunkAccess:
 
     @property
     def index(self) -> ContainerIndex:
-        """The containers, ready to be asked about many locations."""
+        """Return the index of the containers, for lookups of many locations."""
         return self._index
 
     @property
     def authorized_prefixes(self) -> set[str]:
-        """The URL prefixes that the user has authorized, whether or not there is a container."""
+        """Return the URL prefixes that the user has authorized, with or without a container."""
         return set(self._authorized)
 
     @property
     def refused_prefixes(self) -> set[str]:
-        """The URL prefixes of containers that were to be read without authorization."""
+        """Return the URL prefixes of containers whose reads were refused for lack of authorization."""
         return set(self._refused)
 
     def validate(self) -> None:
-        """Raise StorageError if a credential is of another kind than the store it is for."""
+        """Raise StorageError if a credential does not match the kind of its store."""
         for prefix, credential in self._authorized.items():
             if prefix in self._containers:
                 _open(self._containers[prefix].store, _address_of_prefix(prefix), credential)
 
     def find_refusal(self, prefix: str) -> str | None:
-        """Why chunks of a container can't be read, with what would authorize it; None if they can."""
+        """Return why chunks of a container can't be read, and how to authorize it, or None."""
         container = self._containers[prefix]
         return None if self._is_authorized(container) else _refuse(container).message
 
     @property
     def is_restricted(self) -> bool:
-        """Whether there is a container whose chunks can't be read."""
+        """Return whether any container is not authorized."""
         return not all(map(self._is_authorized, self._containers.values()))
 
     def check_location(self, location: str) -> None:
-        """Raise InvalidInputError where chunks of a location can't be read, as `read` would."""
+        """Raise InvalidInputError if chunks at a location can't be read, as `read` would."""
         self._find_source(location)
 
     def read(self, ref: VirtualRef, start: int, end: int) -> Buffer:
-        """Bytes of a chunk, counted from its first one.
+        """Return bytes of a chunk; `start` and `end` are relative to the chunk.
 
-        Raises InvalidInputError where no container holds the location or it is not authorized, and
-        StorageError where the source can't be read, is too short, or is not what it was.
+        Raises
+        ------
+        InvalidInputError
+            If no container matches the location, or it is not authorized.
+        StorageError
+            If the source can't be read, is too short, or was modified.
         """
         location, source, key = self._find_source(ref.location)
         wanted = ByteRange(ref.offset + start, ref.offset + end)
@@ -128,7 +131,7 @@ class VirtualChunkAccess:
             return source.get(key, wanted, _expect(ref.checksum, location))
 
     async def read_async(self, ref: VirtualRef, start: int, end: int) -> Buffer:
-        """`read` for an event loop."""
+        """Return bytes of a chunk, as `read` does, without blocking the event loop."""
         location, source, key = self._find_source(ref.location)
         wanted = ByteRange(ref.offset + start, ref.offset + end)
         with _naming(location):
@@ -204,13 +207,13 @@ def _find_change(checksum: Checksum | None, found: Observed) -> str | None:
 
 
 def _strip(e_tag: str) -> str:
-    """An etag without its quotes and the mark of a weak one, which some stores and users leave out."""
+    """Strip quotes and the weak marker from an ETag; some stores and users omit them."""
     return re.sub(r'^(?:W/)?"(.*)"$', r"\1", e_tag)
 
 
 @contextmanager
 def _naming(location: str) -> Iterator[None]:
-    """Failures inside tell which location could not be read."""
+    """Add the location to storage errors of the block."""
     try:
         yield
     except StorageError as error:
@@ -235,7 +238,7 @@ def _refuse(container: VirtualChunkContainer) -> InvalidInputError:
 
 
 def default_credential(container: VirtualChunkContainer) -> AnyCredential:
-    """What the environment knows, of the kind that the store of a container takes."""
+    """Return credentials from the environment, of the kind that the container's store takes."""
     match container.store:
         case ObjectStoreConfig.LocalFileSystem():
             return LocalFileSystemAccess

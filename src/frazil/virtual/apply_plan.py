@@ -1,4 +1,4 @@
-"""A plan, carried out in a session: metadata, values of what was loaded, references in columns."""
+"""Carry out a plan in a session: metadata, loaded values, and references in columns."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
@@ -14,7 +14,7 @@ from frazil.virtual.source_formats import without_codec_warnings
 
 
 class VirtualStore(Protocol):
-    """What is asked of a store of Zarr that takes references, besides being one."""
+    """Zarr store that accepts virtual references."""
 
     def set_virtual_columns(
         self,
@@ -39,10 +39,26 @@ def write(
     group: str = "",
     validate_containers: bool = True,
 ) -> None:
-    """Make the group of a plan, with all its variables, through the store of a writable session.
+    """Write the group of a plan, with all its variables, to a writable session, without a commit.
 
-    Nothing is committed. Raises InvalidInputError where the plan has problems that stop it or a
-    variable that must be re-encoded, or where a source of the plan is not among `sources`.
+    Parameters
+    ----------
+    plan
+        Plan of `combine`.
+    store
+        Store of a writable session.
+    sources
+        Sources of the plan, with their references.
+    group
+        Group to create.
+    validate_containers
+        Require a container for each location.
+
+    Raises
+    ------
+    InvalidInputError
+        If the plan has blocking problems or a variable that must be re-encoded, or if a source of the
+        plan is not given.
     """
     given = {each.header.name: each for each in sources}
     absent = plan.sources.keys() - given.keys()
@@ -63,10 +79,9 @@ def write(
 
 
 def create(plan: Plan, store: VirtualStore, *, group: str = "") -> None:
-    """Make the group and its arrays, with the values of those that were loaded.
+    """Create the group and its arrays, with the values that were loaded.
 
-    Raises InvalidInputError for a plan with problems that stop it, or a variable that must be
-    re-encoded.
+    Raises InvalidInputError if the plan has blocking problems or a variable that must be re-encoded.
     """
     plan.refuse_problems()
     path = group.strip("/")
@@ -78,13 +93,13 @@ def create(plan: Plan, store: VirtualStore, *, group: str = "") -> None:
 
 
 def create_group(store: VirtualStore, path: str, attributes: Mapping[str, Any]) -> None:
-    """Make a group, or add attributes to one that is there."""
+    """Create a group, or add attributes to an existing one."""
     made = zarr.open_group(as_zarr(store), path=path, mode="a", zarr_format=3)
     made.update_attributes(dict(attributes))
 
 
 def create_array(store: VirtualStore, path: str, metadata: Mapping[str, Any]) -> zarr.Array[Any]:
-    """Make an array of its metadata; raises ContainsArrayError where there is one."""
+    """Create an array from its metadata; raise ContainsArrayError if it exists."""
     node = ArrayV3Metadata.from_dict(dict(metadata))
     for _, made in zarr.create_hierarchy(store=as_zarr(store), nodes={path: node}):
         if isinstance(made, zarr.Array):
@@ -95,7 +110,7 @@ def create_array(store: VirtualStore, path: str, metadata: Mapping[str, Any]) ->
 def set_references(
     store: VirtualStore, path: str, columns: ReferenceColumns, *, validate_containers: bool = True
 ) -> None:
-    """Set the chunks of an array: references by columns, inline ones by their bytes."""
+    """Set the chunks of an array: virtual references in columns, inline chunks as bytes."""
     for part, checksums in columns.by_checksum_kind():
         store.set_virtual_columns(
             path,
@@ -113,7 +128,7 @@ def set_references(
 
 
 def join(group: str, name: str) -> str:
-    """The path of something in a group."""
+    """Return the path of a member of a group."""
     return f"{group}/{name}" if group else name
 
 
@@ -123,5 +138,5 @@ def _write_values(array: zarr.Array[Any], variable: VariablePlan) -> None:
 
 
 def as_zarr(store: object) -> Any:
-    """The store for functions of Zarr and Xarray, which is one of theirs besides."""
+    """Return the store, typed for functions of Zarr and Xarray."""
     return store

@@ -1,4 +1,4 @@
-"""Place sources along dimensions by their coordinates, and find what disagrees."""
+"""Place sources along dimensions by their coordinates, and report disagreements."""
 
 import json
 from collections import defaultdict
@@ -18,30 +18,30 @@ _GAP_IN_STEPS = 1.5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Axis:
-    """A dimension that sources are combined along, cut into blocks in the order of its values."""
+    """Concatenation dimension, split into blocks in the order of its values."""
 
     dim: str
     values: NDArray[Any]
     block_of: NDArray[np.int64]
-    """The block of each source."""
+    """Block of each source."""
     starts: NDArray[np.int64]
-    """Where each block starts along the dimension."""
+    """Start of each block along the dimension."""
     lengths: NDArray[np.int64]
 
     @property
     def last_block(self) -> int:
-        """The number of the block at the end."""
+        """Return the index of the last block."""
         return len(self.starts) - 1
 
     @property
     def regions(self) -> NDArray[np.int64]:
-        """Where each source starts and ends along the dimension."""
+        """Return the start and end of each source along the dimension."""
         starts = self.starts[self.block_of]
         return np.stack([starts, starts + self.lengths[self.block_of]], axis=1)
 
 
 def order_blocks(dim: str, coordinates: Sequence[NDArray[Any]]) -> Axis:
-    """Sources in the order of their coordinate; those with the same values share a block."""
+    """Order sources by their coordinate; sources with equal values share a block."""
     blocks: dict[bytes, int] = {}
     distinct: list[NDArray[Any]] = []
     members: list[int] = []
@@ -68,7 +68,7 @@ def order_blocks(dim: str, coordinates: Sequence[NDArray[Any]]) -> Axis:
 
 
 def find_axis_problems(axis: Axis, names: Sequence[str]) -> Iterator[Problem]:
-    """Overlaps and gaps between blocks, and values that don't go one way inside of them."""
+    """Report overlaps and gaps between blocks, and non-monotonic values inside blocks."""
     files = _files_of_blocks(axis, names)
     steps = np.diff(_as_numbers(axis.values))
     crooked = list(_find_crooked_blocks(axis))
@@ -93,7 +93,7 @@ def find_axis_problems(axis: Axis, names: Sequence[str]) -> Iterator[Problem]:
 
 
 def find_cell_problems(axes: Sequence[Axis], names: Sequence[str]) -> Iterator[Problem]:
-    """Sources that cover the same, and places that none covers."""
+    """Report sources that cover the same region, and regions that no source covers."""
     cells: dict[tuple[int, ...], list[str]] = {}
     blocks = np.stack([axis.block_of for axis in axes], axis=1)
     for name, cell in zip(names, map(tuple, blocks.tolist()), strict=True):
@@ -128,13 +128,13 @@ def _first(values: NDArray[Any]) -> Any:
 
 
 def _is_descending(distinct: Sequence[NDArray[Any]], order: Sequence[int]) -> bool:
-    """Whether the first block that has a direction goes down."""
+    """Return whether the first block with more than one value is descending."""
     longer = [distinct[each] for each in order if len(distinct[each]) > 1]
     return bool(longer) and bool(longer[0][-1] < longer[0][0])
 
 
 def _as_numbers(values: NDArray[Any]) -> NDArray[Any]:
-    """Values whose differences are numbers."""
+    """Convert values so that their differences are numbers."""
     if values.dtype.kind in "mM":
         return values.astype(np.int64)
     if values.dtype.kind in "iufb":
@@ -144,20 +144,20 @@ def _as_numbers(values: NDArray[Any]) -> NDArray[Any]:
 
 
 Contributors = Sequence[tuple[str, ArrayHeader]]
-"""The sources that have a variable, each by its name."""
+"""Sources that have a variable, with their names."""
 
 CF_ENCODING = (
     "scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned", "units", "calendar",
     "dtype", "flag_values", "flag_masks", "flag_meanings",
 )  # fmt: skip
-"""Attributes that say what stored values mean."""
+"""Attributes that define the meaning of stored values."""
 _ABSENT = "none"
 
 
 def find_outsiders(
     contributors: Contributors, property: Callable[[ArrayHeader], object]
 ) -> tuple[str, Mapping[str, tuple[str, ...]]]:
-    """What most sources have, and the sources that have something else, by what they have."""
+    """Return the most common value of a property, and the sources with other values, by value."""
     first = property(contributors[0][1])
     first_text = json.dumps(first, sort_keys=True)
     groups: defaultdict[str, list[str]] = defaultdict(list)
@@ -176,7 +176,7 @@ def compare(
     what: str,
     property: Callable[[ArrayHeader], object],
 ) -> Iterator[Problem]:
-    """A problem for each value of a property that is not the usual one."""
+    """Report each value of a property that is not the most common one."""
     usual, outsiders = find_outsiders(contributors, property)
     subject = contributors[0][1].name
     for value, names in outsiders.items():
@@ -185,7 +185,7 @@ def compare(
 
 
 def compare_meaning(contributors: Contributors) -> Iterator[Problem]:
-    """Problems with what stored values mean, which no two sources may tell differently."""
+    """Report differences in the meaning of stored values."""
     yield from compare(
         contributors, ProblemKind.DATA_TYPE, "data type", lambda each: each.metadata["data_type"]
     )
@@ -199,7 +199,7 @@ def compare_meaning(contributors: Contributors) -> Iterator[Problem]:
 
 
 def compare_storage(contributors: Contributors) -> Iterator[Problem]:
-    """Problems with how chunks are stored, which is the same for all chunks of an array."""
+    """Report differences in chunk storage, which must be equal for all chunks of an array."""
     yield from compare(
         contributors, ProblemKind.CODECS, "codecs", lambda each: _essential_codecs(each.metadata)
     )
@@ -215,7 +215,7 @@ def compare_storage(contributors: Contributors) -> Iterator[Problem]:
 
 
 def find_obstacles(contributors: Contributors) -> Iterator[Problem]:
-    """Problems with bytes that can't be referred to."""
+    """Report arrays whose bytes can't be referenced."""
     groups: defaultdict[str, list[str]] = defaultdict(list)
     for name, header in contributors:
         if header.obstacle is not None:
@@ -225,7 +225,7 @@ def find_obstacles(contributors: Contributors) -> Iterator[Problem]:
 
 
 def are_equal(one: NDArray[Any], other: NDArray[Any]) -> bool:
-    """Whether two arrays have the same values, NaN being equal to itself."""
+    """Return whether two arrays are equal; NaN equals NaN."""
     if one.shape != other.shape:
         return False
     is_same = one == other
@@ -259,16 +259,16 @@ _MEANING = ("units", "calendar", "scale_factor", "add_offset")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Indexes:
-    """The coordinates of the dimensions that sources are combined along."""
+    """Coordinates of the concatenation dimensions."""
 
     values: Mapping[str, Sequence[NDArray[Any]]]
-    """By dimension, for each source, in the units of the first."""
+    """Values by dimension for each source, in the units of the first."""
 
 
 def read_indexes(
     headers: Sequence[SourceHeader], along: Sequence[str]
 ) -> tuple[Indexes | None, list[Problem]]:
-    """The coordinates to combine along; None where a source has no place."""
+    """Read the coordinates to concatenate along; None if a source can't be placed."""
     problems: list[Problem] = []
     if not along and len(headers) > 1:
         text = "there is more than one source, and no dimension to combine them along"
@@ -314,7 +314,7 @@ def _find_values(header: SourceHeader, dim: str) -> NDArray[Any] | None:
 
 
 def _comparable(array: ArrayHeader, first: ArrayHeader) -> NDArray[Any] | None:
-    """The values of a coordinate, if they mean what those of the first source do."""
+    """Return the values of a coordinate if type and units are those of the first source."""
     if array.metadata["data_type"] != first.metadata["data_type"]:
         return None
     is_same = all(array.attributes.get(each) == first.attributes.get(each) for each in _MEANING)

@@ -1,4 +1,4 @@
-"""The plan of a combination, and the problems found on the way."""
+"""Plan of a combination, and the problems found by planning."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,18 +14,18 @@ from frazil.virtual.source import Metadata, ReferenceColumns, Source, SourceHead
 
 
 class Severity(Enum):
-    """What follows from a problem."""
+    """Consequence of a problem."""
 
     STOPS = "stops"
-    """Nothing can be written until it is gone."""
+    """Nothing can be written until it is solved."""
     REENCODES = "re-encodes"
-    """The variable can't be virtual as a whole: its values have to be written anew."""
+    """The variable can't be virtual: its values must be re-encoded."""
     NOTES = "notes"
-    """Good to know; nothing follows."""
+    """Informational, without consequence."""
 
 
 class ProblemKind(StrEnum):
-    """Every kind of problem."""
+    """Kind of a problem."""
 
     # of a dimension that sources are combined along
     NO_COORDINATE = "no coordinate"
@@ -51,7 +51,7 @@ class ProblemKind(StrEnum):
 
     @property
     def severity(self) -> Severity:
-        """What follows from a problem of this kind."""
+        """Return the severity of problems of this kind."""
         return _SEVERITIES.get(self, Severity.STOPS)
 
 
@@ -72,17 +72,17 @@ _SEVERITIES = {
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One problem."""
+    """Problem with a variable or dimension, and the files concerned."""
 
     kind: ProblemKind
     subject: str
-    """The variable or dimension."""
+    """Variable or dimension."""
     text: str
     files: tuple[str, ...]
 
     @property
     def severity(self) -> Severity:
-        """What follows from it."""
+        """Return the severity of the problem."""
         return self.kind.severity
 
 
@@ -92,7 +92,7 @@ _HEADINGS = ("what follows", "of", "kind", "what it is", "files")
 
 @dataclass(frozen=True, slots=True)
 class Report(Block):
-    """All problems; prints as a table."""
+    """Problems of a combination; prints as a table."""
 
     problems: tuple[Problem, ...] = ()
 
@@ -103,18 +103,18 @@ class Report(Block):
         return len(self.problems)
 
     def of(self, *kinds: ProblemKind) -> tuple[Problem, ...]:
-        """The problems of some kinds."""
+        """Return the problems of some kinds."""
         return tuple(each for each in self.problems if each.kind in kinds)
 
     def with_severity(self, severity: Severity) -> "Report":
-        """The problems from which the same follows."""
+        """Return the problems of one severity."""
         return Report(tuple(each for each in self.problems if each.severity is severity))
 
     def __str__(self) -> str:
         return str(self._table()) if self.problems else "no problems"
 
     def shown_items(self) -> Iterator[Item]:
-        """The problems."""
+        """Yield the problems."""
         yield Item("problems", self._table() if self.problems else "none")
 
     def _table(self) -> Table:
@@ -132,50 +132,50 @@ NOT_PLACED = -1
 
 
 class Treatment(Enum):
-    """How a variable gets into the repository."""
+    """Storage of a variable in the repository."""
 
     VIRTUAL = "virtual"
     INLINE = "inline"
-    """Its values were loaded with the headers, and are written as they are."""
+    """Values were loaded with the headers, and are written unchanged."""
     REENCODED = "must be re-encoded"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VariablePlan:
-    """One variable of the combined group."""
+    """Plan of one variable of the combined group."""
 
     name: str
     treatment: Treatment
     metadata: Metadata
-    """The `zarr.json` of the combined array."""
+    """`zarr.json` of the combined array."""
     chunk_offsets: NDArray[np.int64]
-    """For each source, how many chunks before its first; NOT_PLACED where it has no part in it."""
+    """Chunk offset of each source; NOT_PLACED if the source does not have the variable."""
     values: NDArray[Any] | None = field(default=None, repr=False)
     reasons: tuple[str, ...] = ()
-    """Why it must be re-encoded."""
+    """Reasons for re-encoding."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan(Block):
-    """How sources become one group."""
+    """Plan that combines sources into one group."""
 
     sources: Mapping[str, int]
-    """The sources by their name, with the row that each has in `chunk_offsets`."""
+    """Row of each source in `chunk_offsets`, by name."""
     attributes: Mapping[str, Any]
     variables: Mapping[str, VariablePlan]
     report: Report
     regions: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
-    """By dimension that sources follow each other along: where each source starts and ends."""
+    """Start and end of each source, by concatenation dimension."""
 
     @property
     def reencoded(self) -> tuple[VariablePlan, ...]:
-        """The variables that can't be virtual."""
+        """Return the variables that can't be virtual."""
         return tuple(
             each for each in self.variables.values() if each.treatment is Treatment.REENCODED
         )
 
     def without(self, names: Collection[str]) -> Self:
-        """The plan for the other variables."""
+        """Return the plan without some variables; raise NotFoundError for unknown names."""
         absent = set(names) - self.variables.keys()
         if absent:
             raise NotFoundError(f"there are no variables {sorted(absent)}")
@@ -184,14 +184,14 @@ class Plan(Block):
         return replace(self, variables=kept, report=Report(problems))
 
     def columns_of(self, variable: str, source: Source) -> ReferenceColumns | None:
-        """References of one source, where they belong in the combined array; None for no part."""
+        """Return the references of a source, shifted to the combined array, or None if it has none."""
         offset = self.variables[variable].chunk_offsets[self._row_of(source.header)]
         if np.any(offset == NOT_PLACED):
             return None
         return source.references[variable].shift(offset)
 
     def refuse_problems(self) -> None:
-        """Raise InvalidInputError where the plan can't be carried out as it is."""
+        """Raise InvalidInputError if the plan can't be carried out."""
         found: list[Problem] = [
             *self.report.with_severity(Severity.STOPS),
             *(e for e in self.report.with_severity(Severity.REENCODES) if self._concerns(e)),
@@ -219,7 +219,7 @@ class Plan(Block):
         return "\n".join([*lines, str(self.report)])
 
     def shown_items(self) -> Iterator[Item]:
-        """Sources, variables, problems."""
+        """Yield sources, variables and problems."""
         yield Item("sources", len(self.sources))
         yield Item("variables", Table(("name", "shape", "how", "why"), tuple(self._rows())))
         yield from self.report.shown_items()
@@ -237,14 +237,14 @@ _COMPRESSOR = {"name": "zstd", "configuration": {"level": 3, "checksum": False}}
 
 
 def with_shape(metadata: Metadata, shape: Sequence[int]) -> dict[str, Any]:
-    """The metadata of an array that is larger, and stored the same way."""
+    """Return the metadata of an array with another shape."""
     return {**metadata, "shape": list(shape)}
 
 
 def for_values(
     metadata: Metadata, shape: Sequence[int], attributes: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The metadata of an array whose values are written anew: large chunks, one compressor."""
+    """Return the metadata of an array whose values are rewritten: large chunks, one compressor."""
     kept = [each for each in metadata["codecs"] if each["name"] in _SERIALIZERS]
     return {
         **metadata,
@@ -262,7 +262,7 @@ def for_values(
 
 
 def _large_chunks(shape: Sequence[int]) -> list[int]:
-    """As much of the array as is comfortable, cut along its first axis."""
+    """Return chunks of limited size, split along the first axis."""
     if not shape:
         return []
     row_items = max(1, int(np.prod(shape[1:], dtype=np.int64)))

@@ -1,4 +1,4 @@
-"""Combine sources: where each goes, and what becomes of each variable. Pure."""
+"""Combine sources: place each one, and plan each variable. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,34 +37,34 @@ from frazil.virtual.time_units import count_alike
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Placement:
-    """Where sources go."""
+    """Position of the sources along the concatenation dimensions."""
 
     axes: Mapping[str, Axis]
     indexes: Indexes
 
     def shape_of(self, header: ArrayHeader) -> tuple[int, ...]:
-        """The shape of the combined array."""
+        """Return the shape of the combined array."""
         return tuple(
             len(self.axes[dim].values) if dim in self.axes else extent
             for dim, extent in zip(header.dims, header.shape, strict=True)
         )
 
     def starts_of(self, header: ArrayHeader, row: int) -> list[int]:
-        """Where the part of a source starts in the combined array, along each of its axes."""
+        """Return the start of a source in the combined array, along each axis."""
         return [
             int(axis.starts[axis.block_of[row]]) if (axis := self.axes.get(dim)) else 0
             for dim in header.dims
         ]
 
     def is_static(self, header: ArrayHeader) -> bool:
-        """Whether a variable has none of the dimensions that sources are combined along."""
+        """Return whether a variable has none of the concatenation dimensions."""
         return not self.axes.keys() & set(header.dims)
 
 
 def plan_variable(
     name: str, headers: Sequence[SourceHeader], names: Sequence[str], placement: Placement
 ) -> tuple[VariablePlan | None, list[Problem]]:
-    """The plan for one variable with all its problems; None where its parts don't fit together."""
+    """Plan one variable, with all its problems; the plan is None if its parts don't fit together."""
     rows = [row for row, header in enumerate(headers) if name in header.arrays]
     contributors = [(names[row], headers[row].arrays[name]) for row in rows]
     obstacles = list(combine_axes.find_obstacles(contributors))
@@ -154,7 +154,7 @@ def _combine_values(
 
 
 def _blank(header: ArrayHeader, dtype: np.dtype[Any]) -> Any:
-    """What stands where no source has a value."""
+    """Return the value of elements that no source has."""
     fill = header.metadata.get("fill_value")
     try:
         return np.array(fill).astype(dtype)
@@ -169,7 +169,7 @@ def _compare_dims(known: Contributors) -> Iterator[Problem]:
 
 
 def _compare_extents(known: Contributors, placement: Placement) -> Iterator[Problem]:
-    """Axes that have no name to compare lengths by, or the same name and another length."""
+    """Report axes whose lengths differ between sources."""
 
     def fixed(header: ArrayHeader) -> list[int]:
         pairs = zip(header.dims, header.shape, strict=True)
@@ -193,7 +193,7 @@ def _find_missing(
 
 
 def _compare_values(contributors: Contributors, placement: Placement) -> Iterator[Problem]:
-    """Variables without a dimension to follow each other along have to be the same everywhere."""
+    """Report variables without a concatenation dimension whose values differ between sources."""
     first_name, first = contributors[0]
     if not placement.is_static(first) or len(contributors) == 1:
         return
@@ -215,7 +215,7 @@ def _compare_values(contributors: Contributors, placement: Placement) -> Iterato
 def _find_ragged(
     known: Contributors, rows: Sequence[int], placement: Placement
 ) -> Iterator[Problem]:
-    """Sources that end inside of a chunk where another one follows."""
+    """Report sources that end inside a chunk where another source follows."""
     first = known[0][1]
     for dim, step in zip(first.dims, first.chunk_shape, strict=True):
         axis = placement.axes.get(dim)
@@ -230,11 +230,22 @@ def _find_ragged(
 
 
 def combine(sources: Iterable[Source | SourceHeader], dims: Sequence[str] | str = ()) -> Plan:
-    """A plan that makes one group of many sources, which follow each other along `dims`.
+    """Plan one group from many sources, concatenated along `dims`.
 
-    The values of each dimension's coordinate say where a source goes, not the order in which they are
-    given. Without dims there can be but one source. Nothing is read, and nothing raised for what is
-    wrong with the sources: `Plan.report` has every problem with its files.
+    Sources are ordered by the values of each dimension's coordinate, not by the given order. Nothing is
+    read, and problems of the sources raise no error: `Plan.report` lists them with their files.
+
+    Parameters
+    ----------
+    sources
+        Sources or their headers.
+    dims
+        Concatenation dimensions; may be empty for one source.
+
+    Returns
+    -------
+    Plan
+        Plan for `write`, with a report of all problems.
     """
     given = [each.header if isinstance(each, Source) else each for each in sources]
     along = (dims,) if isinstance(dims, str) else tuple(dims)

@@ -1,4 +1,4 @@
-"""Virtual chunk containers, and the locations that belong to them."""
+"""Virtual chunk containers, and the locations they cover."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -27,9 +27,18 @@ _PUBLIC_GCS = {"skip_signature": "true"}
 
 @dataclass(slots=True, repr=False)
 class VirtualChunkContainer(Rendered):
-    """Leave to refer to objects below a URL prefix, and how to reach them.
+    """URL prefix that virtual references may point to, and the store configuration to read it.
 
-    With a name, references can be relative to it: `vcc://name/path`.
+    With a name, references can be relative to the container: `vcc://name/path`.
+
+    Parameters
+    ----------
+    url_prefix
+        Prefix of the locations that the container covers.
+    store
+        Configuration of the object store.
+    name
+        Name for relative locations.
     """
 
     url_prefix: str
@@ -38,7 +47,7 @@ class VirtualChunkContainer(Rendered):
 
 
 def validate_container(container: VirtualChunkContainer) -> VirtualChunkContainer:
-    """The container itself, if it can be used; raises InvalidInputError where it can't."""
+    """Return the container; raise InvalidInputError if it can't be used."""
     problem = _find_problem(container)
     if problem is not None:
         message = f"virtual chunk container {container.url_prefix!r}: {problem}"
@@ -47,15 +56,15 @@ def validate_container(container: VirtualChunkContainer) -> VirtualChunkContaine
 
 
 def is_valid_container(container: VirtualChunkContainer) -> bool:
-    """Whether `validate_container` lets it pass."""
+    """Return whether `validate_container` accepts a container."""
     return _find_problem(container) is None
 
 
 def is_public(container: VirtualChunkContainer) -> bool:
-    """Whether reading it needs nobody's leave.
+    """Return whether a container can be read without authorization.
 
-    It does not where a cloud's own servers are asked without credentials: that tells nobody anything,
-    and reaches nothing that is not everybody's. Other servers may be such as only this machine reaches.
+    This holds for anonymous access to a cloud provider's own endpoints, which reveals nothing and
+    reaches only public data. Other servers may be reachable only from this machine.
     """
     match container.store:
         case ObjectStoreConfig.S3(options):
@@ -92,15 +101,15 @@ def _find_problem_of_url(url: SplitResult, store: AnyObjectStoreConfig) -> str |
 
 @dataclass(frozen=True, slots=True, repr=False)
 class VirtualChunkSpec(Called):
-    """Which chunk of an array lives where.
+    """Location of one chunk of an array in a source file.
 
-    Reads are refused if the object has another etag than `etag_checksum`, or was changed after
-    `last_updated_at_checksum`, which must know its time zone.
+    Reads fail if the object has an ETag other than `etag_checksum`, or was modified after
+    `last_updated_at_checksum`, which must have a time zone.
     """
 
     index: Sequence[int]
     location: str
-    """A URL; what is reserved there (`?`, `#`, `%`) is percent-encoded where it is part of the key."""
+    """URL; the reserved characters `?`, `#` and `%` of a key are percent-encoded."""
     offset: int
     length: int
     etag_checksum: str | None = None
@@ -116,7 +125,7 @@ class VirtualChunkSpec(Called):
 
 
 Containers = Mapping[str, VirtualChunkContainer]
-"""Containers by their URL prefix, as a configuration holds them."""
+"""Containers by URL prefix, as in a configuration."""
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _DOTS = {".": ".", "%2e": ".", "..": "..", ".%2e": "..", "%2e.": "..", "%2e%2e": ".."}
@@ -128,17 +137,17 @@ _KEPT_IN_FRAGMENT = "%/:@!$&'()*+,;=|^[]~{}?#\\"
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """What a location says to a store."""
+    """Scheme, host and key of a location."""
 
     scheme: str
     host: str
-    """The bucket, the container of Azure, or the name of a web server."""
+    """Bucket, Azure container, or host name of a web server."""
     key: str
-    """The path without the slash at its start, its percent-escapes read."""
+    """Path without its leading slash, percent-decoded."""
 
 
 def normalize_location(location: str) -> str:
-    """A location as references hold it; raises InvalidInputError for what is none."""
+    """Return a location as references store it; raise InvalidInputError if it is invalid."""
     found = _SCHEME.match(location)
     if found is None:
         raise _refuse(location, "it has no scheme")
@@ -160,14 +169,14 @@ def normalize_location(location: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ContainerIndex:
-    """The containers that can be used, ready to be asked about many locations."""
+    """Usable containers, indexed for lookups of many locations."""
 
     named: Mapping[str, VirtualChunkContainer]
     prefixes: Sequence[tuple[str, VirtualChunkContainer]]
-    """Comparable prefixes, the longest first."""
+    """Comparable prefixes, longest first."""
 
     def absolute_location(self, location: str) -> str:
-        """A normalized location with the prefix of a named container in its name's place."""
+        """Return the normalized location, with a container's name replaced by its prefix."""
         return self._absolute(normalize_location(location))
 
     def _absolute(self, normal: str) -> str:
@@ -182,11 +191,11 @@ class ContainerIndex:
         )
 
     def find_container(self, location: str) -> VirtualChunkContainer:
-        """The container whose prefix is the longest above a location; raises InvalidInputError."""
+        """Return the container with the longest matching prefix; raise InvalidInputError if none."""
         return self.locate(location)[1]
 
     def locate(self, location: str) -> tuple[str, VirtualChunkContainer]:
-        """The absolute location, with its container."""
+        """Return the absolute location and its container."""
         absolute = self.absolute_location(location)
         container = self._find(absolute)
         if container is not None:
@@ -198,7 +207,7 @@ class ContainerIndex:
         )
 
     def has_container(self, normal: str) -> bool:
-        """Whether a container holds a location, which is normalized already."""
+        """Return whether a container covers a normalized location."""
         try:
             return self._find(self._absolute(normal)) is not None
         except InvalidInputError:
@@ -213,7 +222,7 @@ class ContainerIndex:
 
 
 def index_containers(containers: Containers) -> ContainerIndex:
-    """The containers of a configuration, without those that can't be used."""
+    """Index the usable containers of a configuration."""
     usable = [container for container in containers.values() if is_valid_container(container)]
     prefixes = [
         (_comparable(normalize_location(container.url_prefix)), container) for container in usable
@@ -225,19 +234,19 @@ def index_containers(containers: Containers) -> ContainerIndex:
 
 
 def absolute_location(containers: Containers, location: str) -> str:
-    """`ContainerIndex.absolute_location`, for one location."""
+    """Return `ContainerIndex.absolute_location` of one location."""
     return index_containers(containers).absolute_location(location)
 
 
 def find_container(containers: Containers, location: str) -> VirtualChunkContainer:
-    """`ContainerIndex.find_container`, for one location."""
+    """Return `ContainerIndex.find_container` of one location."""
     return index_containers(containers).find_container(location)
 
 
 def parse_address(location: str) -> Address:
-    """What an absolute, normalized location says to a store; raises InvalidInputError.
+    """Parse an absolute, normalized location; raise InvalidInputError for an invalid key.
 
-    Keys with empty segments, `.` or `..` can't be asked for, and would leave a folder.
+    Keys with empty segments, `.` or `..` can't be requested, and could escape a folder.
     """
     scheme, _, rest = location.partition("://")
     host, _, path = re.split(r"[?#]", rest, maxsplit=1)[0].partition("/")
@@ -280,7 +289,7 @@ def _escape(text: str, kept: str) -> str:
 
 
 def _resolve_dots(path: str) -> str:
-    """A path without `.` and `..`, as the URL standard resolves them; escaped ones count."""
+    """Resolve `.` and `..` as the URL standard does, percent-encoded ones included."""
     kept: list[str] = []
     segments = path.split("/")
     for segment in segments:

@@ -1,4 +1,4 @@
-"""HDF5 and NetCDF4, read through h5py's low-level calls straight into headers and columns."""
+"""Read HDF5 and NetCDF4 with h5py's low-level calls, directly into headers and columns."""
 
 import base64
 import json
@@ -52,11 +52,11 @@ _ORDERS = {h5t.ORDER_LE: "<", h5t.ORDER_BE: ">"}
 
 
 class NotPlainError(ValueError):
-    """An attribute that has no place in JSON."""
+    """Attribute that JSON can't represent."""
 
 
 def read_attributes(owner: Any) -> dict[str, Any]:
-    """The attributes of an object that users know of; raises NotPlainError, UnicodeDecodeError."""
+    """Return the user's attributes of an object; raise NotPlainError or UnicodeDecodeError."""
     names: list[bytes] = []
     h5a.iterate(owner, lambda name, *_: names.append(name))
     found = {}
@@ -69,7 +69,7 @@ def read_attributes(owner: Any) -> dict[str, Any]:
 
 
 def encode_fill_value(value: Any, dtype: np.dtype[Any]) -> Any:
-    """The attribute `_FillValue` as Xarray writes it to Zarr; raises NotPlainError."""
+    """Encode the attribute `_FillValue` as Xarray writes it to Zarr; raise NotPlainError."""
     if dtype.kind in "SUOT":
         return value
     if isinstance(value, bool | int | float | complex):
@@ -108,7 +108,7 @@ def _read(owner: Any, name: bytes) -> Any:
 
 
 def find_plain_dtype(kind: Any) -> str | None:
-    """The type of plain numbers, in few calls; None for anything else."""
+    """Return the dtype of plain numbers in few calls, or None for other types."""
     letter = None
     if type(kind) is h5t.TypeIntegerID:
         letter = "i" if kind.get_sign() else "u"
@@ -139,7 +139,7 @@ def _read_texts(attribute: Any, kind: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _read_slowly(owner: Any, name: bytes) -> Any:
-    """What is seldom, as h5py understands it."""
+    """Read an attribute of a rare type with h5py's high-level interface."""
     value = h5py.Dataset(owner).attrs if isinstance(owner, h5py.h5d.DatasetID) else None
     attributes = value if value is not None else h5py.Group(owner).attrs
     return _to_plain(attributes[name])
@@ -155,10 +155,10 @@ Shape = tuple[int, ...]
 
 
 def chunk_shape_of(shape: Shape, stored: Shape | None, filters: int) -> Shape:
-    """The chunk shape of an array, which HDF5 lets be larger than the array.
+    """Return the chunk shape of an array; in HDF5 a chunk may be larger than the array.
 
-    A chunk that only goes beyond the end of the first axis is cut there, if nothing is to be decoded:
-    what is left is the start of its bytes, and arrays of such chunks can follow each other.
+    An unfiltered chunk that only exceeds the first axis is shortened: what is left is the start of its
+    bytes, and arrays with such chunks can be concatenated.
     """
     if stored is None:
         return tuple(max(extent, 1) for extent in shape)
@@ -167,7 +167,7 @@ def chunk_shape_of(shape: Shape, stored: Shape | None, filters: int) -> Shape:
 
 
 def find_contiguous(dataset: Any, axes: int, location: str) -> ReferenceColumns:
-    """The reference to a dataset that is in one piece, if any of it was written."""
+    """Return the reference to a contiguous dataset, none if it was never written."""
     offset, length = dataset.get_offset(), dataset.get_storage_size()
     if offset is None or length == 0:
         return no_references(axes)
@@ -178,7 +178,7 @@ def find_contiguous(dataset: Any, axes: int, location: str) -> ReferenceColumns:
 def find_chunks(
     dataset: Any, shape: Shape, stored: Shape, chunk_shape: Shape, item_bytes: int, location: str
 ) -> tuple[ReferenceColumns, bool]:
-    """References to all chunks that were written, and whether all went through all filters."""
+    """Return references to all written chunks, and whether all passed through all filters."""
     infos: list[h5d.StoreInfo] = []
     dataset.chunk_iter(infos.append)
     if not infos:
@@ -199,7 +199,7 @@ def find_chunks(
 
 
 def _order(places: NDArray[np.int64], grid: NDArray[np.int64]) -> NDArray[np.int64] | None:
-    """The rows by their place, without those beyond the array; None where that is how they are."""
+    """Return the rows inside the array, sorted by position; None if they are already in order."""
     rows = None
     if not (places < grid).all():
         rows = np.flatnonzero(np.all(places < grid, axis=1))
@@ -232,7 +232,7 @@ _PHONY = "phony_dim_"
 
 
 def dims_of(dataset: Any, name: str, axes: int, group: str) -> list[str]:
-    """The name of each axis, relative to a group where it is inside; one that has none is numbered."""
+    """Return the name of each axis, relative to the group if inside; unnamed axes are numbered."""
     has_scales = h5a.exists(dataset, b"DIMENSION_LIST")
     is_scale = h5ds.is_scale(dataset)
     found = []
@@ -261,7 +261,7 @@ def _relative(path: str, group: str) -> str:
 
 
 Filter = tuple[int, tuple[int, ...], bytes]
-"""Its number, its parameters, and what it calls itself."""
+"""Filter id, parameters and name."""
 
 # Numbers that the HDF Group has given to filters of others.
 _BLOSC, _ZSTD = 32001, 32015
@@ -270,13 +270,13 @@ _NAMES = {h5z.FILTER_LZF: "lzf", h5z.FILTER_SZIP: "szip", h5z.FILTER_SCALEOFFSET
 
 
 def filters_of(properties: Any) -> tuple[Filter, ...]:
-    """The filters of a dataset, in the order of encoding."""
+    """Return the filters of a dataset, in encoding order."""
     found = (properties.get_filter(each) for each in range(properties.get_nfilters()))
     return tuple((code, values, name) for code, _, values, name in found)
 
 
 def to_codecs(filters: tuple[Filter, ...]) -> list[dict[str, Any]]:
-    """The codecs that undo filters; raises RefusedError for one that Zarr has no codec for."""
+    """Return the codecs that decode filters; raise RefusedError for one without a Zarr codec."""
     return [_to_codec(code, values, name) for code, values, name in filters]
 
 
@@ -311,11 +311,11 @@ _ENCODING_OF_KEYS = {"name": "default", "configuration": {"separator": "/"}}
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What values a dataset has, and how they are stored."""
+    """Data type, fill value and filters of a dataset."""
 
     dtype: np.dtype[Any]
     fill: bytes | str | None
-    """The fill value as it is in memory, or as text; None for the one that Zarr takes."""
+    """Fill value in memory representation, or as text; None for Zarr's default."""
     filters: tuple[Filter, ...] = ()
 
 
@@ -326,7 +326,7 @@ def make_metadata(
     dims: list[str],
     attributes: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """The `zarr.json` of an array; raises RefusedError for types and filters that Zarr has not."""
+    """Return the `zarr.json` of an array; raise RefusedError for unsupported types and filters."""
     return {
         **_describe_dtype(kind),
         "shape": list(shape),
@@ -387,22 +387,22 @@ def _byte_orders(dtype: np.dtype[Any]) -> set[str]:
 
 
 TEXT = np.dtypes.StringDType()
-"""The type that Zarr has for them."""
+"""NumPy type of variable-length strings in Zarr."""
 
 
 def is_text(dtype: np.dtype[Any]) -> bool:
-    """Whether values are texts of any length, of either character set."""
+    """Return whether values are variable-length strings, of either character set."""
     return h5py.check_vlen_dtype(dtype) in (str, bytes)
 
 
 def text_chunk_shape(shape: Shape, stored: Shape | None) -> Shape:
-    """The shape of their chunks, which never go beyond the array."""
+    """Return the chunk shape of strings, whose chunks never exceed the array."""
     steps = shape if stored is None else stored
     return tuple(max(min(step, extent), 1) for step, extent in zip(steps, shape, strict=True))
 
 
 def read_texts(dataset: Any, shape: Shape, dtype: np.dtype[Any]) -> NDArray[Any] | None:
-    """All texts of a dataset; None where nobody wrote any. Raises UnicodeDecodeError."""
+    """Return all strings of a dataset, or None if none was written; raise UnicodeDecodeError."""
     if 0 in shape or dataset.get_storage_size() == 0:
         return None
     raw = np.empty(shape, dtype)
@@ -413,7 +413,7 @@ def read_texts(dataset: Any, shape: Shape, dtype: np.dtype[Any]) -> NDArray[Any]
 
 
 def encode_texts(texts: NDArray[Any] | None, chunk_shape: Shape, fill: str) -> ReferenceColumns:
-    """Texts as chunks that come with the header."""
+    """Encode strings as inline chunks."""
     columns = no_references(len(chunk_shape))
     if texts is None:
         return columns
@@ -439,7 +439,7 @@ def encode_texts(texts: NDArray[Any] | None, chunk_shape: Shape, fill: str) -> R
 
 
 def _view(values: NDArray[Any], region: Sequence[slice]) -> NDArray[Any]:
-    """A region as an array, also where there are no axes."""
+    """Return a region as an array, also for a scalar."""
     index: Any = (*region, ...)
     found: NDArray[Any] = values[index]
     return found
@@ -450,16 +450,16 @@ Described = tuple[ArrayHeader, ReferenceColumns]
 
 @dataclass(frozen=True, slots=True)
 class FileContext:
-    """What datasets of one group have in common."""
+    """Context shared by the datasets of one group."""
 
     location: str
-    """Of the file, as references have it."""
+    """Location of the file, as in references."""
     group: str
     loading: Loading
 
 
 def describe(dataset: Any, name: str, around: FileContext) -> Described:
-    """What a dataset holds; one that can't be referred to has the reason for it."""
+    """Describe a dataset; the header of one that can't be referenced has the reason."""
     space = dataset.get_space()
     shape: Shape = ()
     try:
@@ -516,7 +516,7 @@ def _elsewhere(layout: int, properties: Any) -> str | None:
 
 
 def _refuse_pointers(dtype: np.dtype[Any]) -> None:
-    """Values outside of the chunks can't be referred to."""
+    """Raise RefusedError if values are stored outside the chunks."""
     if dtype.kind == "O":
         raise RefusedError(
             "its chunks have no values but pointers: lists of any length, or references"
@@ -542,7 +542,7 @@ def _attributes(dataset: Any, dtype: np.dtype[Any]) -> dict[str, Any]:
 
 
 def _inline_compact(dataset: Any, header: ArrayHeader, dtype: np.dtype[Any]) -> Described:
-    """A dataset inside of the header: one chunk, without filters, and here."""
+    """Return a compact dataset, stored in its object header, as one inline chunk."""
     values = np.empty(header.shape, dtype)
     dataset.read(h5s.ALL, h5s.ALL, values)
     columns = replace(
@@ -593,7 +593,7 @@ def _fill_text(properties: Any, dtype: np.dtype[Any]) -> str:
 
 @contextmanager
 def open_file(stores: SourceStores, url: str, size_bytes: int, start: bytes) -> Iterator[Any]:
-    """The file at a URL, whose first bytes are known; raises OSError for what is no HDF5."""
+    """Open the file at a URL whose first bytes are known; raise OSError if it is not HDF5."""
     store, key = stores.resolve(url)
     access = h5p.create(h5p.FILE_ACCESS)
     access.set_fclose_degree(h5f.CLOSE_STRONG)
@@ -630,7 +630,7 @@ _NOT_A_VARIABLE = b"This is a netCDF dimension but not a netCDF variable"
 
 
 def name_phony_dims(metadatas: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """The metadata of the arrays of a group, with unnamed axes numbered anew."""
+    """Return the metadata of a group's arrays, with unnamed axes renumbered."""
     numbers: dict[tuple[int, int], int] = {}
     return {name: _rename(metadata, numbers) for name, metadata in metadatas.items()}
 
@@ -651,10 +651,10 @@ def _rename(metadata: Mapping[str, Any], numbers: dict[tuple[int, int], int]) ->
 
 
 def is_dimension_only(dataset: Any) -> bool:
-    """Return whether a dataset stands for a dimension of NetCDF4 that has no variable.
+    """Return whether a dataset stands for a NetCDF4 dimension without a variable.
 
-    The library of NetCDF says so in the name of the scale; whether anything was written to the dataset
-    tells nothing: HDF5 may have made room for it, and real variables may be empty.
+    The NetCDF library marks it in the name of the scale. Its storage tells nothing: HDF5 may have
+    allocated space for it, and real variables may be empty.
     """
     if not h5py.h5a.exists(dataset, b"NAME"):
         return False
@@ -664,7 +664,7 @@ def is_dimension_only(dataset: Any) -> bool:
 
 
 def read_group(file: Any, around: FileContext) -> FoundGroup:
-    """The arrays of a group; raises NotReadable for what another reader has to do."""
+    """Return the arrays of a group; raise NotReadable for features that another reader supports."""
     group = _open_group(file, around)
     headers: dict[str, ArrayHeader] = {}
     references: dict[str, ReferenceColumns] = {}
@@ -696,7 +696,7 @@ def read_group(file: Any, around: FileContext) -> FoundGroup:
 
 
 def _list_links(group: Any) -> list[tuple[bytes, int]]:
-    """Names and kinds of links, in the order of their making where the group knows it."""
+    """Return names and kinds of links, in creation order if the group tracks it."""
     found: list[tuple[bytes, int]] = []
     is_tracked = group.get_create_plist().get_link_creation_order() & h5p.CRT_ORDER_TRACKED
     order = h5.INDEX_CRT_ORDER if is_tracked else h5.INDEX_NAME
@@ -728,10 +728,10 @@ def _name_axes(headers: dict[str, ArrayHeader]) -> dict[str, ArrayHeader]:
 def read_hdf5(
     stores: SourceStores, url: str, size_bytes: int, start: bytes, group: str, loading: Loading
 ) -> FoundGroup:
-    """One group of a file; `start` are its first bytes.
+    """Read one group of a file; `start` holds its first bytes.
 
-    Raises NotReadable for what another reader has to do, and InvalidInputError for a damaged file or
-    a group that is not there.
+    Raises NotReadable for features that another reader supports, and InvalidInputError for a damaged
+    file or a missing group.
     """
     try:
         with open_file(stores, url, size_bytes, start) as file:

@@ -1,4 +1,4 @@
-"""A source file as values: headers that travel, and references in columns."""
+"""Source file as values: headers to be sent to tasks, and references in columns."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class FileVersion:
-    """Etag, time of the last modification and size of a file, as its store told them."""
+    """ETag, modification time and size of a file, as reported by its store."""
 
     e_tag: str | None
     modified_at: datetime
@@ -21,11 +21,11 @@ class FileVersion:
 
     @property
     def checksum(self) -> str | datetime:
-        """What a reference is checked by: a strong etag, or else the time, in whole seconds.
+        """Return the checksum of references: a strong ETag, or else the time in whole seconds.
 
-        Weak etags never match in a conditional request, and so serve no reader. References hold whole
-        seconds, and the official library compares them with the time to its last digit: rounded
-        down, they would make every file look changed.
+        Weak ETags never match in a conditional request, so no reader can use them. References store
+        whole seconds, and the official library compares them with the exact time, so the time is
+        rounded up: rounded down, every file would look modified.
         """
         if self.e_tag is not None and not self.e_tag.startswith("W/"):
             return self.e_tag
@@ -37,33 +37,33 @@ Coordinate = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReferenceColumns:
-    """A row for each chunk that is in a file, and apart from them the chunks that came with the header.
+    """Virtual references, one row each, and the inline chunks that came with the header.
 
-    Chunks that nobody wrote have no row.
+    Chunks that were never written have no row.
     """
 
     coordinates: NDArray[np.int64]
-    """(rows, axes), in the array's own chunk grid."""
+    """(rows, axes), in the chunk grid of the array."""
     location_codes: NDArray[np.int32]
     locations: tuple[str, ...]
-    """The distinct locations, which the codes are numbers of."""
+    """Distinct locations, indexed by the codes."""
     offsets: NDArray[np.uint64]
     lengths: NDArray[np.uint64]
     inline_coordinates: NDArray[np.int64]
     inline_chunks: tuple[bytes, ...] = ()
     versions: tuple[FileVersion | None, ...] = field(default=())
-    """What each location was when the references were made; None where nobody asked."""
+    """Version of each location when the references were created; None if unknown."""
 
     def __len__(self) -> int:
         return len(self.coordinates)
 
     @property
     def axes(self) -> int:
-        """How many axes the array has."""
+        """Return the number of axes of the array."""
         return int(self.coordinates.shape[1])
 
     def shift(self, offset: Sequence[int]) -> Self:
-        """The same chunks further on in the grid of a larger array."""
+        """Return the references shifted in the chunk grid of a larger array."""
         moved = np.asarray(offset, np.int64)
         return replace(
             self,
@@ -72,7 +72,7 @@ class ReferenceColumns:
         )
 
     def take(self, rows: NDArray[np.bool_]) -> Self:
-        """Some of the rows, without the inline chunks."""
+        """Return some of the rows, without the inline chunks."""
         return replace(
             self,
             coordinates=self.coordinates[rows],
@@ -84,9 +84,9 @@ class ReferenceColumns:
         )
 
     def by_checksum_kind(self) -> Iterator[tuple[Self, object]]:
-        """The rows apart by what checks them, each part with its column of checksums.
+        """Split the rows by kind of checksum; yield each part with its column of checksums.
 
-        A column is one of times, one of etags as (codes, texts), or None.
+        A column holds times, ETags as (codes, texts), or is None.
         """
         checks = [None if each is None else each.checksum for each in self.versions]
         kinds = np.array([_kind(each) for each in checks] or [0] * len(self.locations), np.int8)
@@ -96,7 +96,7 @@ class ReferenceColumns:
 
 
 def concatenate(parts: Sequence[ReferenceColumns]) -> ReferenceColumns:
-    """The references of many parts of one array; a location that is in several has one code."""
+    """Concatenate references of one array; a location in several parts gets one code."""
     numbers: dict[str, int] = {}
     versions: dict[str, FileVersion | None] = {}
     codes = []
@@ -118,7 +118,7 @@ def concatenate(parts: Sequence[ReferenceColumns]) -> ReferenceColumns:
 
 
 def no_references(axes: int) -> ReferenceColumns:
-    """The columns of an array that has no chunk anywhere."""
+    """Return the columns of an array without chunks."""
     return ReferenceColumns(
         coordinates=np.empty((0, axes), np.int64),
         location_codes=np.empty(0, np.int32),
@@ -152,65 +152,65 @@ def _checksum_column(
 
 
 Metadata = Mapping[str, Any]
-"""A `zarr.json` as plain values."""
+"""`zarr.json` as plain values."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ArrayHeader:
-    """One array of a source."""
+    """Header of one array of a source."""
 
     name: str
     metadata: Metadata
     values: NDArray[Any] | None = field(default=None, repr=False)
-    """The whole array as stored, before scale and offset, where it was loaded."""
+    """Whole array as stored, before scale and offset, if it was loaded."""
     obstacle: str | None = None
-    """Why its bytes can't be referred to, where they can't."""
+    """Reason why its bytes can't be referenced, or None."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Its extent along each axis."""
+        """Return the length of each axis."""
         return tuple(self.metadata["shape"])
 
     @property
     def dims(self) -> tuple[str, ...]:
-        """The name of each axis."""
+        """Return the name of each axis."""
         names = self.metadata.get("dimension_names")
         return tuple(names) if names else tuple(f"dim_{axis}" for axis in range(len(self.shape)))
 
     @property
     def chunk_shape(self) -> tuple[int, ...]:
-        """The extent of a chunk along each axis."""
+        """Return the chunk length along each axis."""
         return tuple(self.metadata["chunk_grid"]["configuration"]["chunk_shape"])
 
     @property
     def attributes(self) -> Mapping[str, Any]:
-        """Its attributes, CF encoding among them."""
+        """Return its attributes, CF encoding included."""
         found: Mapping[str, Any] = self.metadata.get("attributes") or {}
         return found
 
     @property
     def is_index(self) -> bool:
-        """Whether it gives the values of the dimension it is named after."""
+        """Return whether it is the coordinate of the dimension it is named after."""
         return self.dims == (self.name,)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SourceHeader:
-    """One group of a source file."""
+    """Header of one group of a source file."""
 
     location: str
     format: str
     group: str
-    """Path of the group inside the file, without slashes around it; empty for the root."""
+    """Path of the group in the file, without leading and trailing slashes; empty for the root."""
     version: FileVersion
     attributes: Mapping[str, Any]
     arrays: Mapping[str, ArrayHeader]
     groups: tuple[str, ...] = ()
-    """Names of the groups right below."""
+    """Names of the direct subgroups."""
 
     @property
     def coordinates(self) -> tuple[str, ...]:
-        """Names of the arrays that are coordinates: of a dimension, or named by an attribute."""
+        """Return the names of coordinates: of a dimension, or named by an attribute."""
         named = set(_words(self.attributes.get("coordinates")))
         for array in self.arrays.values():
             named.update(_words(array.attributes.get("coordinates")))
@@ -218,7 +218,7 @@ class SourceHeader:
 
     @property
     def dims(self) -> Mapping[str, int]:
-        """The dimensions that have a name, with their lengths."""
+        """Return the length of each named dimension."""
         return {
             dim: length
             for array in self.arrays.values()
@@ -228,12 +228,12 @@ class SourceHeader:
 
     @property
     def name(self) -> str:
-        """The file, with the group where there is one, for people."""
+        """Return the location, with the group if there is one, for messages."""
         return f"{self.location}#{self.group}" if self.group else self.location
 
 
 def is_time(attributes: Mapping[str, Any]) -> bool:
-    """Return whether values are times after CF."""
+    """Return whether attributes are those of CF times."""
     units = attributes.get("units")
     return isinstance(units, str) and " since " in units
 
@@ -256,44 +256,44 @@ def _words(value: object) -> list[str]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
-    """What was found in a source file: its header, and where the chunks of its arrays are."""
+    """Header of a source file, and the references to the chunks of its arrays."""
 
     header: SourceHeader
     references: Mapping[str, ReferenceColumns]
 
     @property
     def location(self) -> str:
-        """Where the file is."""
+        """Return the location of the file."""
         return self.header.location
 
     @property
     def version(self) -> FileVersion:
-        """What the file was when it was opened."""
+        """Return the version of the file when it was opened."""
         return self.header.version
 
     @property
     def arrays(self) -> Mapping[str, ArrayHeader]:
-        """The arrays by their name."""
+        """Return the arrays by name."""
         return self.header.arrays
 
     @property
     def attributes(self) -> Mapping[str, Any]:
-        """The attributes of the group."""
+        """Return the attributes of the group."""
         return self.header.attributes
 
     @property
     def coordinates(self) -> tuple[str, ...]:
-        """Names of the arrays that are coordinates."""
+        """Return the names of the coordinates."""
         return self.header.coordinates
 
     @property
     def dims(self) -> Mapping[str, int]:
-        """The dimensions with their lengths."""
+        """Return the length of each dimension."""
         return self.header.dims
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """Names of the groups right below, to be opened with `group=`."""
+        """Return the names of the direct subgroups, to be opened with `group=`."""
         return self.header.groups
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Open source files: recognise the format, parse it, load what is small."""
+"""Open source files: recognise the format, parse it, and load small arrays."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
@@ -33,7 +33,7 @@ ForeignReader = Callable[[SourceStores, str, Format, str, Loading], FoundGroup]
 
 
 def load_foreign_reader() -> ForeignReader:
-    """What reads a group with them; raises InvalidInputError where they are not installed."""
+    """Return the reader of VirtualiZarr; raise InvalidInputError if it is not installed."""
     try:
         found: ForeignReader = import_module("frazil.virtual.virtualizarr").read_group
     except ImportError as error:
@@ -46,7 +46,7 @@ def load_foreign_reader() -> ForeignReader:
 
 _MOST_GROUPS = 50
 SMALL_BYTES = 1024
-"""Arrays up to this size are loaded with the header, unless the caller says otherwise."""
+"""Default maximum size of arrays that are loaded with the header."""
 
 
 def open(
@@ -59,15 +59,36 @@ def open(
     containers: Iterable[VirtualChunkContainer] = (),
     credentials: Credentials | None = None,
 ) -> Source:
-    """What is in one group of a source file, with the place of every chunk.
+    """Open one group of a source file, with references to all its chunks.
 
-    `uri` is a path, or a URL as virtual chunks have it. The format is found out unless it is named.
-    Coordinates of dimensions, arrays named in `load` and those of no more than `small_bytes` have
-    their values read. Stores are reached as `containers` say, and without one by what the
-    environment knows; `credentials` are by URL prefix, as a repository takes them.
+    Parameters
+    ----------
+    uri
+        Path, or URL as in virtual references.
+    group
+        Group inside the file.
+    format
+        Name of the format; recognised by default.
+    load
+        Arrays whose values are read, in addition to the coordinates of dimensions.
+    small_bytes
+        Maximum size of arrays whose values are always read.
+    containers
+        Store configuration by URL prefix; stores without one are configured from the environment.
+    credentials
+        Credentials by URL prefix, as for a repository.
 
-    Raises InvalidInputError for a format that nobody knows or a file that can't be parsed, and
-    StorageError where it can't be read or changes meanwhile.
+    Returns
+    -------
+    Source
+        Header and references.
+
+    Raises
+    ------
+    InvalidInputError
+        If the format is unknown or the file can't be parsed.
+    StorageError
+        If the file can't be read, or changes while it is read.
     """
     return open_from(
         SourceStores(containers, credentials),
@@ -86,7 +107,7 @@ def open_from(
     format: str | None = None,
     loading: Loading,
 ) -> Source:
-    """`open` with stores that serve many files."""
+    """Open a source as `open` does, with stores that are shared by many files."""
     location = normalize_location(_to_url(uri))
     url = key_url(location)
     start = _recognise(stores, url, format)
@@ -113,9 +134,9 @@ def open_from(
 
 
 def find_groups(stores: SourceStores, uri: str, group: str = "") -> list[str]:
-    """Return the groups of a source that have arrays, below one that may have none itself.
+    """Return the groups of a source that have arrays, at and below a group.
 
-    Only a few are looked into.
+    Only a limited number of groups is opened.
     """
     found: list[str] = []
     waiting = [group.strip("/")]
@@ -130,7 +151,7 @@ def find_groups(stores: SourceStores, uri: str, group: str = "") -> list[str]:
 
 
 def _refuse_missing_group(stores: SourceStores, url: str, start: "_Start", group: str) -> None:
-    """Raise InvalidInputError, which lists the groups there are, if a source has no such group."""
+    """Raise InvalidInputError, which lists the existing groups, if a source has no such group."""
     path = ""
     for part in group.split("/") if group else ():
         try:
@@ -149,7 +170,7 @@ def _refuse_missing_group(stores: SourceStores, url: str, start: "_Start", group
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """What is known of a source before it is read."""
+    """Version, format and first bytes of a source, known before it is parsed."""
 
     version: FileVersion
     format: Format
@@ -159,7 +180,7 @@ class _Start:
 def _read(
     stores: SourceStores, url: str, start: _Start, group: str, loading: Loading
 ) -> FoundGroup:
-    """One group of a source; what our own reader has not learnt is for VirtualiZarr's parsers."""
+    """Read one group of a source; features that our reader lacks are left to VirtualiZarr."""
     if start.format == HDF5:
         with suppress(NotReadable):
             return read_hdf5(stores, url, start.version.size_bytes, start.head, group, loading)
@@ -194,7 +215,7 @@ def _observe_targets(
     start: _Start,
     references: Mapping[str, ReferenceColumns],
 ) -> dict[str, FileVersion]:
-    """The versions of all files that references lead to, by location."""
+    """Return the versions of all files that references point to, by location."""
     own = escape_url(url)
     wanted = {text for columns in references.values() for text in columns.locations} - {own}
     if start.format == ZARR:

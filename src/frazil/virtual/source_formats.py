@@ -1,4 +1,4 @@
-"""Formats of source files: how they are recognised, observed and loaded."""
+"""Formats of source files: recognise, observe and load them."""
 
 import json
 import stat
@@ -37,33 +37,33 @@ from frazil.virtual.containers import (
 from frazil.virtual.source import ArrayHeader, FileVersion, ReferenceColumns, find_bounds
 
 INTERRUPTIONS = (KeyboardInterrupt, SystemExit, GeneratorExit)
-"""What ends a program, and is never the fault of a file."""
+"""Exceptions that end a program, and are never caused by a file."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FoundGroup:
-    """The arrays of a group with their references, which know no versions of files yet."""
+    """Arrays of a group with their references, still without file versions."""
 
     attributes: Mapping[str, Any]
     arrays: Mapping[str, ArrayHeader]
     references: Mapping[str, ReferenceColumns]
     groups: tuple[str, ...]
-    """Names of the groups right below."""
+    """Names of the direct subgroups."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """Which arrays have their values read with the header."""
+    """Selection of the arrays whose values are read with the header."""
 
     names: frozenset[str]
     small_bytes: int
-    """Those that are no larger, and besides them the coordinates of dimensions."""
+    """Arrays up to this size are loaded, in addition to the coordinates of dimensions."""
 
 
 HEAD_BYTES = 4096
-"""How much of a file is looked at."""
+"""Bytes of a file read to recognise its format."""
 FAR_HEAD_BYTES = 128 << 10
-"""How much is read for it where the next bytes would cost another request."""
+"""Bytes read from a remote file, where more bytes would cost another request."""
 # HDF5 lets a block of the user's own stand before the file, at the end of which it begins.
 _HDF5_STARTS = (0, 512, 1024, 2048)
 
@@ -92,20 +92,20 @@ def _never(head: bytes) -> bool:  # noqa: ARG001 (a folder has no first bytes)
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format of source files."""
+    """Format of source files."""
 
     name: str
     parser: str
-    """Module and class of the parser, with a colon between them."""
+    """Module and class of the parser, separated by a colon."""
     endings: tuple[str, ...]
     recognises: Callable[[bytes], bool]
-    """Whether the first bytes of a file are of this format."""
+    """Predicate on the first bytes of a file."""
     install: str
-    """What to install where the parser can't be imported."""
+    """Requirement to install if the parser can't be imported."""
 
     @property
     def is_folder(self) -> bool:
-        """Whether a source is a folder of files."""
+        """Return whether a source of this format is a folder of files."""
         return self.recognises is _never
 
 
@@ -142,7 +142,7 @@ FORMATS = (
 
 
 def get_format(name: str) -> Format:
-    """The format of a name; raises InvalidInputError, which lists those there are."""
+    """Return the format with a name; raise InvalidInputError, which lists the known formats."""
     for each in FORMATS:
         if each.name == name:
             return each
@@ -150,7 +150,7 @@ def get_format(name: str) -> Format:
 
 
 def recognise_file(location: str, head: bytes) -> Format:
-    """The format of a file; raises InvalidInputError for one that is none of those known."""
+    """Return the format of a file; raise InvalidInputError if it is unknown."""
     for each in FORMATS:
         if each.recognises(head):
             return each
@@ -158,9 +158,9 @@ def recognise_file(location: str, head: bytes) -> Format:
 
 
 def recognise_folder(location: str, metadata: Mapping[str, Any] | None) -> Format:
-    """The format of a folder, by the `.zmetadata` in it if there is one.
+    """Return the format of a folder, by its `.zmetadata` if there is one.
 
-    References of kerchunk in Parquet keep how many of them are in a file there.
+    Kerchunk references in Parquet store the number of references per file there.
     """
     if metadata is not None and "record_size" in metadata:
         return KERCHUNK_PARQUET
@@ -186,9 +186,9 @@ def _names() -> str:
 
 @contextmanager
 def without_codec_warnings() -> Iterator[None]:
-    """Let Zarr say nothing of codecs and data types that its specification does not name.
+    """Suppress Zarr's warnings about codecs and data types outside its specification.
 
-    Filters of HDF5 and its texts are such, and nobody who opens a file can change that.
+    HDF5 filters and strings are such, and users who open a file can't change that.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module=r"(zarr|numcodecs|virtualizarr)\b.*")
@@ -202,7 +202,7 @@ _GUESSED_ITEM_BYTES = 16
 
 
 def choose_loaded(header: ArrayHeader, loading: Loading) -> bool:
-    """Whether the values of an array are to be read with its header."""
+    """Return whether the values of an array are read with its header."""
     if header.obstacle is not None:
         return False
     size = _count_bytes(header)
@@ -214,9 +214,9 @@ def choose_loaded(header: ArrayHeader, loading: Loading) -> bool:
 
 
 def find_unread_bounds(headers: Mapping[str, ArrayHeader]) -> list[str]:
-    """Return the bounds of times that have no values yet.
+    """Return the bounds of times whose values are not loaded yet.
 
-    They are needed with the header: files that count from different moments have to be converted.
+    They are needed with the header, because times with different reference dates are converted.
     """
     return [
         name
@@ -228,7 +228,7 @@ def find_unread_bounds(headers: Mapping[str, ArrayHeader]) -> list[str]:
 
 
 def load_values(store: Any, name: str) -> NDArray[Any]:
-    """All values of an array in a Zarr store, as stored."""
+    """Return all values of an array in a Zarr store, as stored."""
     with without_codec_warnings():
         array = zarr.open_array(store, path=name, mode="r", zarr_format=3)
         return np.asarray(array[...])
@@ -251,7 +251,7 @@ def _item_bytes(data_type: Any) -> int:
 
 
 Credentials = Mapping[str, AnyCredential | None]
-"""Credentials by URL prefix, as repositories take them."""
+"""Credentials by URL prefix, as repositories accept them."""
 
 # What each scheme means where no container says more.
 _PLAIN_CONFIGS: Mapping[str, AnyObjectStoreConfig] = {
@@ -264,7 +264,7 @@ _PLAIN_CONFIGS: Mapping[str, AnyObjectStoreConfig] = {
 
 
 class SourceStores:
-    """The store of each URL, opened when it is first asked for; VirtualiZarr takes it as a registry."""
+    """Stores by URL, opened on first use; VirtualiZarr accepts it as a registry."""
 
     def __init__(
         self,
@@ -277,7 +277,7 @@ class SourceStores:
         self._connections: dict[tuple[str, str, str], Connection] = {}
 
     def resolve(self, url: str) -> tuple[ObjectStore, str]:
-        """The store that has a key, and the key."""
+        """Return the store of a URL, and the key in it."""
         address = _split(url)
         prefix, config = self._find_config(url, address)
         name = (prefix, address.scheme, address.host)
@@ -286,7 +286,7 @@ class SourceStores:
         return self._opened[name], address.key
 
     def find_secrets(self) -> tuple[str, ...]:
-        """What must not be told of any connection."""
+        """Return the secrets of all connections, to be kept out of messages."""
         return tuple(s for each in self._connections.values() for s in each.find_secrets())
 
     def _find_config(self, url: str, address: Address) -> tuple[str, AnyObjectStoreConfig]:
@@ -332,7 +332,7 @@ class SourceStores:
 
 
 def key_url(location: str) -> str:
-    """The URL of a location with its key as it is, the way VirtualiZarr wants it."""
+    """Return the URL of a location with its key unescaped, as VirtualiZarr expects it."""
     address = parse_address(normalize_location(location))
     if any(sign in address.key for sign in "?#"):
         raise InvalidInputError(
@@ -343,7 +343,7 @@ def key_url(location: str) -> str:
 
 
 def escape_url(url: str) -> str:
-    """The location of a URL that has its key as it is."""
+    """Return the location of a URL with an unescaped key."""
     address = _split(url)
     if address.scheme == "file":
         return normalize_location("file:///" + quote(address.key, errors="surrogateescape"))
@@ -368,7 +368,7 @@ _FOLDER_METADATA = (".zmetadata", "zarr.json", ".zgroup", ".zarray")
 
 @contextmanager
 def reading(stores: SourceStores, url: str) -> Iterator[None]:
-    """Failures of a store inside become errors that name the file."""
+    """Convert failures of a store in the block to errors that name the file."""
     try:
         yield
         return
@@ -379,7 +379,7 @@ def reading(stores: SourceStores, url: str) -> Iterator[None]:
 
 
 def observe(stores: SourceStores, url: str) -> FileVersion:
-    """The version of a file; raises ObjectNotFoundError where there is none."""
+    """Return the version of a file; raise ObjectNotFoundError if it does not exist."""
     store, key = stores.resolve(url)
     with reading(stores, url):
         if isinstance(store, LocalStore):
@@ -392,7 +392,7 @@ def observe(stores: SourceStores, url: str) -> FileVersion:
 
 
 def _observe_local(path: Path) -> FileVersion:
-    """As obstore sees a file, without its threads, which cost more than the question."""
+    """Return the version as obstore would, without its threads, which cost more than the call."""
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):
         raise FileNotFoundError(f"{path} is no file")
@@ -401,14 +401,14 @@ def _observe_local(path: Path) -> FileVersion:
 
 
 def observe_all(stores: SourceStores, urls: Iterable[str]) -> dict[str, FileVersion]:
-    """The versions of many files, asked for side by side."""
+    """Return the versions of many files, requested concurrently."""
     wanted = list(urls)
     with ThreadPoolExecutor(_CONCURRENT_REQUESTS) as pool:
         return dict(zip(wanted, pool.map(lambda url: observe(stores, url), wanted), strict=True))
 
 
 def observe_below(stores: SourceStores, url: str) -> dict[str, FileVersion]:
-    """The versions of all files in a folder, by their URL."""
+    """Return the versions of all files in a folder, by URL."""
     store, key = stores.resolve(url)
     base = url[: len(url) - len(key)]
     found: dict[str, FileVersion] = {}
@@ -422,7 +422,7 @@ def observe_below(stores: SourceStores, url: str) -> dict[str, FileVersion]:
 
 
 def read_head(stores: SourceStores, url: str, size_bytes: int) -> bytes:
-    """The first bytes of a file: many of one that is far away, which readers go on with."""
+    """Return the first bytes of a file; more of a remote file, for the reader to continue with."""
     if size_bytes == 0:
         return b""
     store, key = stores.resolve(url)
@@ -435,7 +435,7 @@ def read_head(stores: SourceStores, url: str, size_bytes: int) -> bytes:
 
 
 def read_folder_metadata(stores: SourceStores, url: str) -> Mapping[str, Any] | None:
-    """The metadata at the top of a folder; None where there is none."""
+    """Return the metadata at the top of a folder, or None."""
     for name in _FOLDER_METADATA:
         store, key = stores.resolve(f"{url.rstrip('/')}/{name}")
         try:
@@ -453,7 +453,7 @@ def read_folder_metadata(stores: SourceStores, url: str) -> Mapping[str, Any] | 
 
 
 def observe_folder(stores: SourceStores, url: str) -> FileVersion:
-    """What stands for the version of a folder: the last change and the size of all that is in it."""
+    """Return the version of a folder: the last modification and total size of its files."""
     inside = observe_below(stores, url)
     if not inside:
         raise ObjectNotFoundError(f"there is nothing at {url}")
@@ -462,7 +462,7 @@ def observe_folder(stores: SourceStores, url: str) -> FileVersion:
 
 
 def refuse_change(url: str, before: FileVersion, after: FileVersion) -> None:
-    """Raise where a file changed while it was read."""
+    """Raise StorageError if a file changed while it was read."""
     if before != after:
         raise StorageError(
             f"{url} was changed while it was read: it was of {_show(before.modified_at)}, "
@@ -476,8 +476,8 @@ def _show(moment: datetime) -> str:
 
 
 class RefusedError(Exception):
-    """A dataset that Zarr has no word for; its text is the reason."""
+    """Dataset that Zarr can't represent; the message gives the reason."""
 
 
 class NotReadable(Exception):  # noqa: N818 - no mistake of anybody, but work for another reader
-    """Something that this reader has not learnt yet."""
+    """Feature that this reader does not support."""

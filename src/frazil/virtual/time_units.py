@@ -1,4 +1,4 @@
-"""Times that files count from different moments, counted from one.
+"""Convert times with different CF units to common units.
 
 Bounds and climatologies have no units of their own: they have those of the coordinate that names them,
 and are converted with it.
@@ -33,27 +33,27 @@ _MISSING = ("_FillValue", "missing_value")
 _STORED = ("data_type", "fill_value", "codecs")
 
 Ticks = list[int | None]
-"""Nanoseconds since a moment; None for missing values."""
+"""Nanoseconds since a reference date; None for missing values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """From when and in which steps times are counted."""
+    """CF units and calendar of times."""
 
     units: str
     calendar: str | None
-    """As it is written; None where it is not."""
+    """Calendar as written in the file, or None."""
 
     @property
     def canonical_calendar(self) -> str:
-        """The name that all names of a calendar stand for."""
+        """Return the canonical name of the calendar."""
         given = (self.calendar or "standard").lower()
         return _SAME_CALENDARS.get(given, given)
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """An array of one source that has times."""
+    """Array of times of one source."""
 
     row: int
     array: ArrayHeader
@@ -63,11 +63,11 @@ class _Entry:
 def count_alike(
     headers: Sequence[SourceHeader],
 ) -> tuple[list[SourceHeader], list[Problem]]:
-    """Return the sources with all times counted as the first source that has them does.
+    """Return the sources with all times in the units of the first source that has them.
 
-    A type that does not hold the times exactly is widened, to int64 or float64. Where no type does in
-    the units of the first, finer units are taken. What can't be converted stays as it is, and is a
-    problem if its units are those of another array: no comparison of attributes would find it.
+    A type that can't hold the times exactly is widened to int64 or float64. If no type suffices in the
+    units of the first source, finer units are used. Arrays that can't be converted are unchanged, and
+    reported if their units are those of another array: comparing attributes would not find them.
     """
     parents: dict[str, str] = {}
     for header in headers:
@@ -89,7 +89,7 @@ def count_alike(
 
 
 def find_times(headers: Iterable[SourceHeader]) -> set[str]:
-    """Return the names of all arrays of times, bounds among them."""
+    """Return the names of all arrays of times, bounds included."""
     found: set[str] = set()
     for header in headers:
         found |= find_bounds(header.arrays).keys()
@@ -98,7 +98,7 @@ def find_times(headers: Iterable[SourceHeader]) -> set[str]:
 
 
 Family = Mapping[str, Sequence[_Entry]]
-"""Arrays that have one clock, a coordinate and its bounds, by name."""
+"""Arrays with common units, a coordinate and its bounds, by name."""
 
 
 def _gather(headers: Sequence[SourceHeader], parents: Mapping[str, str]) -> Iterator[Family]:
@@ -166,7 +166,7 @@ def _with_arrays(
 
 
 def _convert(family: Family) -> dict[tuple[int, str], ArrayHeader] | None:
-    """The arrays with one clock and one type each; None where they can't have them."""
+    """Convert arrays to common units and one type each; return None if that is impossible."""
     first = next(iter(family.values()))[0].clock
     for clock in (first, *_finer(first)):
         types = ("int64",) if clock != first else None
@@ -184,7 +184,7 @@ def _convert(family: Family) -> dict[tuple[int, str], ArrayHeader] | None:
 
 
 def _is_convertible(array: ArrayHeader) -> bool:
-    """Whether values are plain numbers, and here."""
+    """Return whether values are loaded, unpacked plain numbers."""
     data_type = array.metadata["data_type"]
     is_plain = isinstance(data_type, str) and data_type.startswith(("int", "uint", "float"))
     is_packed = any(each in array.attributes for each in ("scale_factor", "add_offset"))
@@ -192,7 +192,7 @@ def _is_convertible(array: ArrayHeader) -> bool:
 
 
 def _finer(clock: Clock) -> Iterator[Clock]:
-    """The same moment to count from, in smaller steps."""
+    """Yield finer units with an unchanged reference date."""
     measured = _measure(clock, False)
     since = clock.units.partition(" since ")[2]
     for unit, step in _FINER_UNITS.items():
@@ -228,7 +228,7 @@ def _convert_array(
 
 
 def _ticks(array: ArrayHeader, clock: Clock) -> Ticks | None:
-    """The times of an array since the start of its clock, as Xarray decodes them."""
+    """Return the times of an array since its reference date, as Xarray decodes them."""
     assert array.values is not None
     values = array.values.reshape(-1)
     present = ~_find_missing(array, values)
@@ -258,7 +258,7 @@ def _decode_ticks(values: NDArray[Any], clock: Clock, use_cftime: bool) -> list[
 
 
 def _shift(ticks: Ticks, old: Clock, new: Clock) -> Ticks | None:
-    """The same times since the start of another clock; None for one of another calendar."""
+    """Convert times to another reference date; return None for another calendar."""
     starts = _starts(old, new)
     if starts is None:
         return None
@@ -280,7 +280,7 @@ def _are_recent(ticks: Ticks, start: np.datetime64) -> bool:
 
 
 def _encode(ticks: Ticks, wanted: ArrayHeader, clock: Clock) -> NDArray[Any] | None:
-    """Times as the numbers of an array; None where its type does not hold them exactly."""
+    """Encode times as numbers of an array; return None if its type can't hold them exactly."""
     measured = _measure(clock, False)
     if measured is None:
         return None
@@ -307,7 +307,7 @@ def _encode(ticks: Ticks, wanted: ArrayHeader, clock: Clock) -> NDArray[Any] | N
 
 
 def _describe(array: ArrayHeader, wanted: ArrayHeader, values: NDArray[Any] | None) -> ArrayHeader:
-    """The header of an array whose values were converted to those of another one."""
+    """Return the header of an array with values converted to the units and type of another."""
     assert array.values is not None
     assert values is not None
     attributes = {
@@ -323,7 +323,7 @@ def _describe(array: ArrayHeader, wanted: ArrayHeader, values: NDArray[Any] | No
 
 
 def _retype(array: ArrayHeader, clock: Clock, dtype: np.dtype[Any]) -> ArrayHeader:
-    """The header of an array with another clock and another type."""
+    """Return the header of an array with other units and another type."""
     attributes, metadata = dict(array.attributes), dict(array.metadata)
     if "units" in attributes:
         attributes["units"] = clock.units
@@ -339,7 +339,7 @@ def _retype(array: ArrayHeader, clock: Clock, dtype: np.dtype[Any]) -> ArrayHead
 
 
 def _retype_missing(array: ArrayHeader, name: str, dtype: np.dtype[Any]) -> Any:
-    """An attribute that stands for missing values in another type; None where that has no such."""
+    """Convert a missing-value attribute to another type; return None if that has no such value."""
     given, found = array.attributes[name], _read_missing(array, name)
     if dtype.kind == "f":
         is_packed = name == "_FillValue" and len(found) == 1
@@ -356,7 +356,7 @@ def _retype_missing(array: ArrayHeader, name: str, dtype: np.dtype[Any]) -> Any:
 
 
 def _retype_fill(fill: Any, dtype: np.dtype[Any]) -> Any:
-    """The fill value of an array of another type, as JSON has it."""
+    """Convert a fill value to another type, as JSON."""
     if dtype.kind == "f":
         return float(fill) if isinstance(fill, int | float) else fill
     return int(fill) if isinstance(fill, int | float) and fill == int(fill) else 0
@@ -374,7 +374,7 @@ def _find_missing(array: ArrayHeader, values: NDArray[Any]) -> NDArray[np.bool_]
 
 
 def _read_missing(array: ArrayHeader, name: str) -> list[int | float]:
-    """The numbers that stand for missing values; those of floats are packed by Xarray's rule."""
+    """Return the numbers that mark missing values; Xarray encodes those of floats in base64."""
     if name not in array.attributes:
         return []
     given = array.attributes[name]
@@ -395,7 +395,7 @@ def _read_missing(array: ArrayHeader, name: str) -> list[int | float]:
 
 
 def _starts(one: Clock, other: Clock) -> tuple[Any, Any] | None:
-    """The starts of two clocks, of one class."""
+    """Return the reference dates of two units, as one type."""
     for use_cftime in (False, True):
         found = [_measure(each, use_cftime) for each in (one, other)]
         if found[0] is None or found[1] is None:
@@ -408,7 +408,7 @@ def _starts(one: Clock, other: Clock) -> tuple[Any, Any] | None:
 
 @lru_cache(maxsize=4096)
 def _measure(clock: Clock, use_cftime: bool) -> tuple[Any, int] | None:
-    """When a clock starts, and its step in nanoseconds; None where Xarray can't decode it."""
+    """Return reference date and step in nanoseconds, or None if Xarray can't decode the units."""
     decoded = _decode(np.array([0, 1]), clock, use_cftime)
     if decoded is None:
         return None
@@ -433,7 +433,7 @@ def _decode(values: NDArray[Any], clock: Clock, use_cftime: bool) -> NDArray[Any
 
 
 def _differences(moments: NDArray[Any], start: Any) -> list[int]:
-    """Nanoseconds since a moment."""
+    """Return nanoseconds since a start."""
     if moments.dtype.kind == "M":
         found: list[int] = (
             moments.astype("M8[ns]").astype(np.int64) - start.astype("M8[ns]").astype(np.int64)

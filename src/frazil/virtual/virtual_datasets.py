@@ -1,4 +1,4 @@
-"""VirtualiZarr's virtual datasets: into a session and out of one."""
+"""Write VirtualiZarr's virtual datasets to a session, and read them from one."""
 
 import json
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -42,7 +42,7 @@ _ENCODING_OF_KEYS: dict[str, Any] = {"name": "default", "configuration": {"separ
 
 
 class ListingStore(Protocol):
-    """What is asked of a store of Zarr that tells its references, besides being one."""
+    """Zarr store that can list its chunk references."""
 
     def array_chunk_iterator(
         self, array_path: str, batch_size: int = 100_000
@@ -59,7 +59,7 @@ def read_dataset(
     containers: Iterable[VirtualChunkContainer] = (),
     credentials: Credentials | None = None,
 ) -> xr.Dataset:
-    """A group of a session as a dataset of `ManifestArray`s, as VirtualiZarr would open it.
+    """Open a group of a session as a dataset of `ManifestArray`s, as VirtualiZarr would.
 
     Values of `loadable_variables` are read, by default those of all coordinates of dimensions.
     """
@@ -77,9 +77,9 @@ def manifest_store(
     containers: Iterable[VirtualChunkContainer] = (),
     credentials: Credentials | None = None,
 ) -> ManifestStore:
-    """A group of a session, with all below it, as VirtualiZarr's store of manifests.
+    """Return a group of a session, with its subgroups, as VirtualiZarr's `ManifestStore`.
 
-    Chunks that are in the repository itself come with it, in memory.
+    Native and inline chunks are included, in memory.
     """
     registry: Any = SourceStores(containers, credentials)
     with without_codec_warnings():
@@ -156,12 +156,27 @@ def write_dataset(
     credentials: Credentials | None = None,
     validate_containers: bool = True,
 ) -> None:
-    """Write a dataset whose variables are `ManifestArray`s or in memory; nothing is committed.
+    """Write a dataset of `ManifestArray`s and in-memory variables to a session, without a commit.
 
-    With `append_dim` the variables that have it are there already, and grow; the others stay as
-    they are. Files are asked for etag and time through `containers` and `credentials`, as `open` does.
+    Parameters
+    ----------
+    dataset
+        Dataset to write.
+    store
+        Store of a writable session.
+    group
+        Group to write to.
+    append_dim
+        Dimension to append along. Its variables must exist and are extended; others are unchanged.
+    containers, credentials
+        Access to the source files, to read ETags and times, as for `open`.
+    validate_containers
+        Require a container for each location.
 
-    Raises InvalidInputError, with all that is wrong, for variables that do not fit those they follow.
+    Raises
+    ------
+    InvalidInputError
+        If variables do not fit the existing ones; reports every problem.
     """
     path = group.strip("/")
     if append_dim is not None and append_dim not in dataset.dims:
@@ -204,7 +219,7 @@ def _columns_of(array: ManifestArray) -> ReferenceColumns:
 
 
 def _spell(path: str) -> str:
-    """The location of a path of VirtualiZarr's, which has its key as it is, or escaped already."""
+    """Return the location of a path of VirtualiZarr, whose key may be escaped already."""
     return normalize_location(path) if "%" in path else escape_url(path)
 
 
@@ -223,7 +238,7 @@ def _note_versions(
 def _make_room(
     store: VirtualStore, path: str, headers: Mapping[str, ArrayHeader], append_dim: str | None
 ) -> dict[str, list[int]]:
-    """Make arrays, or let them grow; gives the first chunk of each that gets references."""
+    """Create or extend arrays; return the chunk offset of each array that gets references."""
     if append_dim is None:
         create_group(store, path, {})
         for name, header in headers.items():
@@ -284,7 +299,7 @@ def _grow(array: zarr.Array[Any], header: ArrayHeader, append_dim: str) -> list[
 def _write_loaded(
     loaded: xr.Dataset, store: VirtualStore, path: str, append_dim: str | None
 ) -> None:
-    """Write the variables that are in memory as Xarray does."""
+    """Write the variables that are in memory, with Xarray."""
     if append_dim is None:
         loaded.to_zarr(as_zarr(store), group=path, mode="a", zarr_format=3, consolidated=False)
         return
@@ -296,7 +311,7 @@ def _write_loaded(
 
 
 def _group_attributes(dataset: xr.Dataset) -> dict[str, Any]:
-    """Attributes of the dataset, and which of its variables are coordinates of no dimension."""
+    """Return the attributes of the dataset, with its non-dimension coordinates."""
     attributes = {
         str(key): encode_zarr_attr_value(value)  # type: ignore[no-untyped-call]
         for key, value in dataset.attrs.items()

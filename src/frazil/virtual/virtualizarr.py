@@ -1,4 +1,4 @@
-"""Read formats through VirtualiZarr's parsers."""
+"""Read source formats with VirtualiZarr's parsers."""
 
 import importlib
 import json
@@ -36,7 +36,7 @@ _ENCODING_OF_KEYS = {"name": "default", "configuration": {"separator": "/"}}
 
 
 def metadata_of(array: ManifestArray) -> dict[str, Any]:
-    """The `zarr.json` of an array, with keys of chunks as Icechunk spells them."""
+    """Return the `zarr.json` of an array, with Icechunk's chunk key encoding."""
     encoded = array.metadata.to_buffer_dict(default_buffer_prototype())["zarr.json"]
     found: dict[str, Any] = json.loads(encoded.to_bytes())
     return {**found, "chunk_key_encoding": _ENCODING_OF_KEYS}
@@ -45,7 +45,7 @@ def metadata_of(array: ManifestArray) -> dict[str, Any]:
 def columns_of(
     manifest: ChunkManifest, axes: int, spell: Callable[[str], str] = str
 ) -> ReferenceColumns:
-    """The references of a manifest; `spell` is asked once for each distinct location."""
+    """Return the references of a manifest; `spell` is called once per distinct location."""
     grid = manifest._paths.shape if axes else ()
     paths = manifest._paths.reshape(-1)
     rows = np.flatnonzero((paths != "") & (paths != INLINED_CHUNK_PATH))
@@ -63,7 +63,7 @@ def columns_of(
 
 
 def manifest_of(columns: ReferenceColumns, grid: Sequence[int]) -> ChunkManifest:
-    """Columns as a manifest over a whole grid of chunks."""
+    """Convert columns to a manifest over the whole chunk grid."""
     cells = int(np.prod(grid, dtype=np.int64))
     paths = np.full(cells, "", np.dtypes.StringDType())
     offsets, lengths = np.zeros(cells, np.uint64), np.zeros(cells, np.uint64)
@@ -108,7 +108,7 @@ def _ravel(coordinates: Any, grid: Sequence[int]) -> Any:
 
 
 def chunk_grid(metadata: Mapping[str, Any]) -> tuple[int, ...]:
-    """How many chunks an array has along each axis."""
+    """Return the number of chunks along each axis."""
     chunk_shape = metadata["chunk_grid"]["configuration"]["chunk_shape"]
     return tuple(
         -(-extent // step) for extent, step in zip(metadata["shape"], chunk_shape, strict=True)
@@ -117,7 +117,7 @@ def chunk_grid(metadata: Mapping[str, Any]) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dataset:
-    """What has to be known of a dataset besides what the parser tells."""
+    """Facts about a dataset that the parser does not report."""
 
     shape: tuple[int, ...]
     obstacle: str | None = None
@@ -126,16 +126,16 @@ class Dataset:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Members:
-    """What is in a group."""
+    """Members of a group."""
 
     datasets: Mapping[str, Dataset]
     groups: tuple[str, ...]
     dims: tuple[str, ...]
-    """Datasets that only stand for a dimension."""
+    """Datasets that only represent a dimension."""
 
 
 def inspect_group(stores: SourceStores, url: str, group: str) -> Members:
-    """The members of a group; raises InvalidInputError where there is no such group."""
+    """Return the members of a group; raise InvalidInputError if there is no such group."""
     store, key = stores.resolve(url)
     with h5py.File(BlockStoreReader(store, key), "r") as file:
         found = file.get(group or "/")
@@ -181,20 +181,20 @@ _REFUSALS = (ValueError, TypeError, KeyError, NotImplementedError)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ParsedGroup:
-    """What a parser found, and what it could not."""
+    """Result of a parser, and the arrays it could not parse."""
 
     store: ManifestStore
     groups: tuple[str, ...]
     obstacles: Mapping[str, str] = field(default_factory=dict)
-    """Why the bytes of an array can't be referred to, by its name."""
+    """Reason why the bytes of an array can't be referenced, by name."""
     compact: Mapping[str, Any] = field(default_factory=dict)
-    """Values that are part of the header."""
+    """Values stored in the file header."""
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """Shapes of arrays that the parser refused."""
+    """Shapes of the arrays that the parser refused."""
 
 
 def parse_group(stores: SourceStores, url: str, format: Format, group: str) -> ParsedGroup:
-    """The arrays of a group; raises InvalidInputError where the file or the group can't be parsed."""
+    """Parse the arrays of a group; raise InvalidInputError if the file or group can't be parsed."""
     try:
         make_parser = _import_parser(format)
         if format == HDF5:
@@ -256,7 +256,7 @@ def _import_parser(format: Format) -> Any:
 def read_group(
     stores: SourceStores, url: str, format: Format, group: str, loading: Loading
 ) -> FoundGroup:
-    """One group of a source; raises InvalidInputError where the file can't be parsed."""
+    """Read one group of a source; raise InvalidInputError if the file can't be parsed."""
     with without_codec_warnings():
         return _describe(parse_group(stores, url, format, group), loading)
 
@@ -285,7 +285,7 @@ def _describe(parsed: ParsedGroup, loading: Loading) -> FoundGroup:
 
 
 def _inline_whole(columns: ReferenceColumns, values: Any) -> ReferenceColumns:
-    """Columns of an array that is one chunk, without filters, and here."""
+    """Return the columns of an array that is one inline chunk without filters."""
     return replace(
         columns,
         inline_coordinates=np.zeros((1, columns.axes), np.int64),
