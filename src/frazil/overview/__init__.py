@@ -1,4 +1,4 @@
-"""What there is in a version of a repository, in few words: for the command line and for pages."""
+"""Summaries of a version of a repository, for the command line and web pages."""
 
 from frazil.overview.contents import (
     ArrayOverview,

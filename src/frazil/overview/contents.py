@@ -24,24 +24,24 @@ from frazil.repository.session import Session
 from frazil.snapshots import Diff
 
 MOST_MANIFESTS = 256
-"""References are counted in no more manifests of an array."""
+"""Maximum manifests of an array in which references are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class ValueSummary:
-    """What some values are like, decoded as xarray decodes them."""
+    """Summary of some values, decoded as xarray decodes them."""
 
     elements: int
-    """How many were looked at; none where nothing is written."""
+    """Number of values read; zero if nothing is written."""
     missing: int = 0
-    """Not a number, or what `_FillValue` and `missing_value` say."""
+    """Number of missing values: NaN, or equal to `_FillValue` or `missing_value`."""
     minimum: float | str | None = None
-    """Of times, as text."""
+    """Minimum; as text for times."""
     maximum: float | str | None = None
     mean: float | None = None
     units: str | None = None
     chunks: int = 0
-    """How many chunks they are from, evenly spread over those that are written."""
+    """Number of chunks read, evenly spread over the written ones."""
 
     def __str__(self) -> str:
         if not self.elements:
@@ -62,7 +62,7 @@ def _spell(value: float | str | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ArrayOverview:
-    """What `frazil show` tells."""
+    """Summary of an array, printed by `frazil show`."""
 
     path: str
     node_id: str
@@ -70,24 +70,24 @@ class ArrayOverview:
     dtype: str
     dims: tuple[str | None, ...]
     chunk_shape: tuple[int, ...] | None
-    """None for grids whose chunks differ."""
+    """None for irregular chunk grids."""
     codecs: tuple[str, ...]
     fill_value: Any
     chunks: dict[str, int]
-    """References by kind, as far as they were counted, and how many the grid has room for."""
+    """Counted references by kind, and the number of chunks in the grid."""
     size_bytes: int
-    """As it is stored, virtual chunks included."""
+    """Stored size of the counted chunks, including virtual ones."""
     manifests: int
     counted_manifests: int
-    """How many of them references were counted in."""
+    """Number of manifests in which references were counted."""
     attributes: dict[str, Any] = field(default_factory=dict)
     values: ValueSummary | None = None
-    """None where they can't be read, or are no numbers."""
+    """None if values can't be read or aren't numbers or times."""
     unreadable: str | None = None
-    """Why they can't be read."""
+    """Reason why values can't be read."""
 
     def describe_references(self) -> str:
-        """How many references there are of each kind, and whether that is all of them."""
+        """Return the references of each kind, and the number of counted manifests if not all."""
         counts = ", ".join(f"{count:,} {name}" for name, count in self.chunks.items())
         if self.counted_manifests == self.manifests:
             return counts
@@ -101,7 +101,26 @@ def describe_array(
     reads_values: bool = True,
     most_manifests: int = MOST_MANIFESTS,
 ) -> ArrayOverview:
-    """What there is to say about an array; raises NodeNotFoundError, InvalidInputError for groups."""
+    """Summarize an array.
+
+    Parameters
+    ----------
+    session
+        Session at the version to summarize.
+    path
+        Path of the array.
+    reads_values
+        If False, no chunk is read and `values` is None.
+    most_manifests
+        Maximum manifests in which references are counted.
+
+    Raises
+    ------
+    NodeNotFoundError
+        If there is no node at the path.
+    InvalidInputError
+        If the node is a group.
+    """
     node, array = session.state.view.get_array(normalize(path))
     metadata = read_metadata(node)
     found = _count_chunks(session, node, most_manifests)
@@ -131,7 +150,7 @@ def describe_array(
 
 @dataclass(slots=True)
 class _Counted:
-    """References of an array, counted, with the places of some of them."""
+    """Reference counts of an array, with the coordinates of some chunks."""
 
     counts: dict[str, int] = field(
         default_factory=lambda: dict.fromkeys((kind.name.lower() for kind in ChunkKind), 0)
@@ -162,9 +181,9 @@ def _try_summary(
 
 
 def summarize_values(sample: Sample) -> ValueSummary:
-    """What decoded numbers or times are like."""
+    """Summarize decoded numbers or times."""
     values, decoding = sample.values, sample.decoding
-    # What is not equal to itself is missing: NaN, and NaT among times.
+    # NaN and NaT differ from themselves.
     known = values[values == values]
     summary = ValueSummary(values.size, values.size - known.size, chunks=sample.chunks)
     if not known.size:
@@ -182,31 +201,59 @@ def summarize_values(sample: Sample) -> ValueSummary:
 
 
 def find_changes(repository: Repository, old_id: str, new_id: str) -> Diff:
-    """The changes from a snapshot to a later one; none from one to itself."""
+    """Return the changes from a snapshot to a later one; an empty diff if both are the same.
+
+    Parameters
+    ----------
+    repository
+        Repository of both snapshots.
+    old_id, new_id
+        Snapshot ids, the older one first.
+    """
     if old_id == new_id:
         return Diff()
     return repository.diff(from_snapshot_id=old_id, to_snapshot_id=new_id)
 
 
 MOST_CELLS = 64
-"""Along each axis of the picture; larger grids are binned."""
+"""Maximum cells along each axis of a chunk map; larger grids are binned."""
 _KINDS = tuple(ChunkKind)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChunkMap:
-    """A grid of two axes; axes of the array before the last two lie below each other in the first."""
+    """Chunk references of an array, binned on a grid of two axes.
+
+    The last axis of the array is the second axis; all others are flattened into the first.
+    """
 
     room: NDArray[Any]
-    """How many chunks of the array's grid each cell stands for: integers of any size."""
+    """Number of grid chunks in each cell, as integers of any size."""
     counts: dict[str, NDArray[np.int64]]
-    """How many of them have a reference, by kind."""
+    """Number of chunks with a reference in each cell, by kind."""
     size_bytes: NDArray[np.int64]
-    """Of all of them together."""
+    """Total size of the chunks in each cell."""
 
 
 def map_chunks(session: Session, path: str, most_cells: int = MOST_CELLS) -> ChunkMap:
-    """The references of an array on a small grid; raises NodeNotFoundError, InvalidInputError."""
+    """Bin the references of an array on a small grid.
+
+    Parameters
+    ----------
+    session
+        Session at the version to map.
+    path
+        Path of the array.
+    most_cells
+        Maximum cells along each axis.
+
+    Raises
+    ------
+    NodeNotFoundError
+        If there is no node at the path.
+    InvalidInputError
+        If the node is a group.
+    """
     node, array = session.state.view.get_array(normalize(path))
     grid = [each.num_chunks for each in array.shape]
     rows, columns = _fold(grid)
@@ -237,7 +284,7 @@ def _cell_of(
     coordinates: NDArray[np.int64], grid: list[int], height: int, width: int
 ) -> NDArray[np.int64]:
     rows, columns = _fold(grid)
-    # Past what int64 holds, rows are bins of fractions: a picture needs no more.
+    # Beyond int64, rows are binned as floats, which is precise enough for a picture.
     is_exact = rows * height < 1 << 63
     row = np.zeros(len(coordinates), np.int64 if is_exact else np.float64)
     for axis, extent in enumerate(grid[:-1]):
@@ -248,18 +295,18 @@ def _cell_of(
 
 
 def _widths(count: int, cells: int) -> NDArray[Any]:
-    """How many of so many each cell stands for; Python's integers, of which any number can be."""
+    """Return the number of items in each bin, as Python integers, because they may exceed int64."""
     edges = [-(-number * count // cells) for number in range(cells + 1)]
     return np.array([end - start for start, end in pairwise(edges)], dtype=object)
 
 
 MOST_MANIFESTS_IN_ALL = 2048
-"""References are counted in no more manifests of a version; `frazil stats` counts them all."""
+"""Maximum manifests of a version in which references are counted; `frazil stats` counts all."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredArray:
-    """The chunks of an array in one version."""
+    """Storage used by the chunks of an array in one version."""
 
     path: str
     chunks: int
@@ -267,18 +314,26 @@ class StoredArray:
     inline_bytes: int
     virtual_bytes: int
     is_complete: bool = True
-    """Whether all of its manifests were looked at, and not just the first of very many."""
+    """False if some of its manifests were not read because of the limit."""
 
     @property
     def total_bytes(self) -> int:
-        """Of all kinds together."""
+        """Return the total size of all kinds."""
         return self.native_bytes + self.inline_bytes + self.virtual_bytes
 
 
 def measure_arrays(
     session: Session, most_manifests: int = MOST_MANIFESTS_IN_ALL
 ) -> tuple[StoredArray, ...]:
-    """All arrays of a version, the largest first; of no more manifests than that."""
+    """Return the storage used by all arrays of a version, largest first.
+
+    Parameters
+    ----------
+    session
+        Session at the version to measure.
+    most_manifests
+        Maximum manifests to read, over all arrays. Arrays beyond it have `is_complete` False.
+    """
     view = session.state.view
     found = []
     left = most_manifests
@@ -289,7 +344,7 @@ def measure_arrays(
         count = len(node.array.manifests)
         looked_at = min(count, left)
         left -= looked_at
-        # A session that writes has a table more, which takes no request.
+        # A writable session has one more table, in memory.
         for table in islice(view.tables(node), looked_at if looked_at < count else None):
             chunks += len(table)
             for kind in ChunkKind:

@@ -25,7 +25,7 @@ from frazil.repository.session import Session
 
 @dataclass(frozen=True, slots=True)
 class NodeEntry:
-    """A group, or an array with its shape."""
+    """Group or array in a listing."""
 
     path: str
     kind: str
@@ -36,9 +36,24 @@ class NodeEntry:
 
 
 def list_nodes(session: Session, path: str = "/") -> list[NodeEntry]:
-    """A node and all below it, in the order of their paths; raises NodeNotFoundError.
+    """List a node and its descendants, sorted by path.
 
-    Nothing for the root of a repository that nothing was written to.
+    Parameters
+    ----------
+    session
+        Session at the version to list.
+    path
+        Path of the topmost node.
+
+    Returns
+    -------
+    list of NodeEntry
+        Empty for the root of a repository without commits.
+
+    Raises
+    ------
+    NodeNotFoundError
+        If there is no node at the path.
     """
     root = normalize(path)
     if root != "/":
@@ -47,12 +62,12 @@ def list_nodes(session: Session, path: str = "/") -> list[NodeEntry]:
 
 
 def normalize(path: str) -> str:
-    """A path as people write it, with or without slashes around it."""
+    """Normalize a path given with or without slashes around it."""
     return validate_path("/" + path.strip("/"))
 
 
 def read_metadata(node: Node) -> Mapping[str, Any]:
-    """The Zarr metadata of a node, as it is stored."""
+    """Return the Zarr metadata of a node, as stored."""
     metadata: dict[str, Any] = json.loads(bytes(node.user_data) or b"{}")
     return metadata
 
@@ -71,26 +86,26 @@ def _describe(node: Node) -> NodeEntry:
 
 
 NUMBERS = "iufb"
-"""The kinds of types that have a minimum, a maximum and a picture."""
+"""Kinds of types that have a minimum, a maximum and a picture."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """How the attributes of an array say that its stored numbers are to be read."""
+    """Decoding of stored numbers, from the attributes of an array."""
 
     missing: tuple[int | float, ...] = ()
-    """Stored numbers that stand for no value."""
+    """Stored numbers that mark missing values."""
     scale: float | None = None
     offset: float | None = None
     stored_as: str | None = None
-    """The type to take the stored bytes for, where `_Unsigned` says another one."""
+    """Type to view the stored bytes as, if `_Unsigned` changes the signedness."""
     is_bool: bool = False
     units: str | None = None
     calendar: str | None = None
 
     @classmethod
     def of(cls, attributes: Mapping[str, Any], dtype: np.dtype[Any]) -> "Decoding":
-        """Read the attributes of an array; raises InvalidInputError for those that make no sense."""
+        """Parse the attributes of an array; raises InvalidInputError for invalid ones."""
         stored = _find_signedness(attributes, dtype)
         fill = [_read_fill(each, dtype) for each in _listed(attributes, "_FillValue")]
         if stored is not None:
@@ -111,15 +126,15 @@ class Decoding:
 
     @property
     def is_time(self) -> bool:
-        """Whether the numbers count from a moment, as `days since 2000-01-01` does."""
+        """Return True if the numbers are offsets from a time, such as `days since 2000-01-01`."""
         return self.units is not None and " since " in self.units
 
     def decode(self, stored: NDArray[Any]) -> NDArray[Any]:
-        """Numbers, NaN where they are missing; times stay numbers, which `spell` shows as times."""
+        """Decode numbers, with NaN for missing ones. Times stay numbers; `spell` formats them."""
         if stored.dtype.kind not in NUMBERS:
             return stored
         numbers = stored if self.stored_as is None else stored.view(self.stored_as)
-        # In double precision, as xarray compares: -999.9 is none of the numbers of float32.
+        # Compare in double precision, as xarray does: float32 can't represent -999.9.
         absent = [numbers == np.asarray(each)[()] for each in self.missing if each == each]
         if self.missing or self.scale is not None or self.offset is not None:
             decoded = numbers.astype(np.float64)
@@ -133,7 +148,7 @@ class Decoding:
         return numbers.astype(np.bool_) if self.is_bool else numbers
 
     def spell(self, number: Any) -> str:
-        """A decoded number with its units, or the time that it stands for."""
+        """Format a decoded number with its units, or as a time."""
         if isinstance(number, np.datetime64 | np.timedelta64):
             return str(number)
         if self.is_time:
@@ -158,7 +173,7 @@ def _listed(attributes: Mapping[str, Any], name: str) -> list[Any]:
 
 
 def _read_fill(value: Any, dtype: np.dtype[Any]) -> int | float:
-    """A fill value as xarray writes it: floats as the base64 of their eight bytes."""
+    """Parse a fill value as xarray encodes it: floats as base64 of their eight bytes."""
     if isinstance(value, str) and dtype.kind == "f":
         try:
             return float(struct.unpack("<d", base64.b64decode(value, validate=True))[0])
@@ -186,7 +201,7 @@ def _find_number(attributes: Mapping[str, Any], name: str) -> float | None:
 
 
 def _spell_time(number: float, units: str, calendar: str | None) -> str | None:
-    """A time as xarray decodes it; None without xarray, or where it can't."""
+    """Format a time as xarray decodes it; None without xarray, or if decoding fails."""
     try:
         import xarray as xr  # noqa: PLC0415 (an extra)
     except ImportError:
@@ -205,52 +220,52 @@ def _spell_time(number: float, units: str, calendar: str | None) -> str | None:
 
 
 MOST_SAMPLE_CHUNKS = 16
-"""A summary of an array reads no more chunks."""
+"""Maximum chunks read for a summary of an array."""
 MOST_WINDOW_CHUNKS = 128
-"""A picture reads no more chunks."""
+"""Maximum chunks read for a picture."""
 MOST_BYTES = 1 << 28
-"""Neither decodes more bytes."""
+"""Maximum bytes decoded for either."""
 _MOST_SAMPLE_SECONDS = 10.0
-"""A summary is made of what was read until then."""
+"""Time after which a summary reads no further chunk."""
 _LARGEST_SIDE = 1024
-"""A picture has no more elements along an axis."""
+"""Maximum elements of a picture along an axis."""
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """An axis of an array in chunks that can be read one by one: the inner ones of shards."""
+    """Axis of an array, split into the smallest readable chunks: the inner ones of shards."""
 
     length: int
     chunk: int
-    """The length of its chunks; the last one may be shorter."""
+    """Chunk length; the last one may be shorter."""
 
     @property
     def count(self) -> int:
-        """How many chunks it has."""
+        """Return the number of chunks."""
         return -(-self.length // self.chunk)
 
     def span(self, first: int, count: int = 1) -> slice:
-        """The elements of some chunks."""
+        """Return the elements of some chunks."""
         start = first * self.chunk
         return slice(start, min(self.length, start + count * self.chunk))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Preview:
-    """A slice of an array along its last two axes, or its last one, as it is to be drawn."""
+    """Slice of an array along its last two axes, or its only one, ready to draw."""
 
     values: NDArray[Any]
-    """Decoded. The first row is the upper one: north, where that is known."""
+    """Decoded values. The first row is the top one: north, if known."""
     decoding: Decoding
     window: tuple[slice, ...]
-    """Which part of these axes it is, in the order of the array."""
+    """Part of these axes, in the order of the array."""
     lengths: tuple[int, ...]
-    """The lengths of these axes."""
+    """Lengths of these axes."""
     is_north_up: bool = False
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing of the slice was left out."""
+        """Return True if the window covers the whole slice."""
         return all(
             each.stop - each.start == length
             for each, length in zip(self.window, self.lengths, strict=True)
@@ -261,7 +276,7 @@ class Preview:
 
 
 def limit_chunks(axes: Sequence[Axis], itemsize: int, most: int) -> int:
-    """How many chunks may be read; raises InvalidInputError where one alone is too large."""
+    """Return the maximum chunks to read; raises InvalidInputError if one alone is too large."""
     size = itemsize * math.prod(min(each.chunk, each.length) for each in axes)
     if size > MOST_BYTES:
         raise InvalidInputError(
@@ -271,10 +286,10 @@ def limit_chunks(axes: Sequence[Axis], itemsize: int, most: int) -> int:
 
 
 def plan_window(axes: Sequence[Axis], most_chunks: int) -> tuple[slice, ...]:
-    """A part of some axes, from the middle, that lies in no more chunks; all of them if it can."""
+    """Return a centred window of some axes within at most `most_chunks` chunks."""
     counts = [-(-min(each.length, _LARGEST_SIDE) // each.chunk) for each in axes]
     while math.prod(counts) > most_chunks:
-        # The side with more elements is shortened, so that the window stays about square.
+        # Shorten the side with more elements, to keep the window about square.
         widest = max(
             range(len(axes)), key=lambda i: (counts[i] > 1, counts[i] * axes[i].chunk, counts[i])
         )
@@ -287,7 +302,7 @@ def plan_window(axes: Sequence[Axis], most_chunks: int) -> tuple[slice, ...]:
 
 
 def _cut(span: slice) -> slice:
-    """The middle of a span that is too long to be drawn."""
+    """Return the middle of a span that is too long to draw."""
     extra = max(0, span.stop - span.start - _LARGEST_SIDE)
     start = span.start + extra // 2
     return slice(start, span.stop - (extra - extra // 2))
@@ -296,7 +311,7 @@ def _cut(span: slice) -> slice:
 def plan_sample(
     axes: Sequence[Axis], written: Sequence[Sequence[int]], inner: Sequence[int], most_chunks: int
 ) -> Iterator[tuple[slice, ...]]:
-    """One chunk of each of some objects that are written, which hold `inner` chunks along each axis."""
+    """Yield one chunk of some written objects, which hold `inner` chunks along each axis."""
     for place in _spread(written, most_chunks):
         middle = (
             min(number * size + size // 2, axis.count - 1)
@@ -306,7 +321,7 @@ def plan_sample(
 
 
 def _spread(items: Sequence[Any], most: int) -> Iterator[Any]:
-    """A few items, evenly spread from the first to the last."""
+    """Return a few items, evenly spread from first to last."""
     count = min(len(items), most)
     return (items[number * (len(items) - 1) // max(1, count - 1)] for number in range(count))
 
@@ -320,12 +335,12 @@ class Sample:
 
     values: NDArray[Any]
     chunks: int
-    """How many were read."""
+    """Number of chunks read."""
     decoding: Decoding
 
 
 def read_sample(session: Session, path: str, written: Sequence[Sequence[int]]) -> Sample | None:
-    """Values of few of the chunks that are written; None for what are neither numbers nor times."""
+    """Read a few of the written chunks; None unless they hold numbers or times."""
     array = _open(session, path)
     if array.dtype.kind not in f"{NUMBERS}mM":
         return None
@@ -336,7 +351,7 @@ def read_sample(session: Session, path: str, written: Sequence[Sequence[int]]) -
     inner = [whole // part for whole, part in zip(stored, array.chunks, strict=True)]
     parts: list[NDArray[Any]] = []
     end = monotonic() + _MOST_SAMPLE_SECONDS
-    # One after the other, so that what can't be read fails once, and a slow storage is asked less.
+    # Read sequentially, so that unreadable data fails once and slow storage gets fewer requests.
     for region in plan_sample(axes, written, inner, most):
         if parts and monotonic() > end:
             break
@@ -346,7 +361,22 @@ def read_sample(session: Session, path: str, written: Sequence[Sequence[int]]) -
 
 
 def read_preview(session: Session, path: str, at: tuple[int, ...]) -> Preview | None:
-    """A slice at a place along all axes but the last two; None for what are no numbers."""
+    """Read a slice along the last two axes.
+
+    Parameters
+    ----------
+    session
+        Session at the version to read.
+    path
+        Path of the array.
+    at
+        Index along each axis but the last two.
+
+    Returns
+    -------
+    Preview or None
+        None if the values aren't numbers or the array is empty.
+    """
     array = _open(session, path)
     if array.dtype.kind not in NUMBERS or 0 in array.shape:
         return None
@@ -379,22 +409,22 @@ def _find_axes(array: zarr.Array[Any]) -> list[Axis]:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """How a slice has to be turned for north to be up; longitudes stay in their order."""
+    """Orientation of a slice with north up; longitudes keep their order."""
 
     is_known: bool = False
     is_transposed: bool = False
-    """Whether north lies along the second axis, not the first."""
+    """True if north lies along the second axis instead of the first."""
     is_ascending: bool = False
-    """Whether the first stored row is the southern one."""
+    """True if the first stored row is the southernmost."""
 
     def turn(self, values: NDArray[Any]) -> NDArray[Any]:
-        """A slice with north up."""
+        """Return a slice with north up."""
         turned = values.T if self.is_transposed else values
         return turned[::-1] if self.is_ascending else turned
 
 
 def find_heading(session: Session, node: Node) -> Heading:
-    """Where north is along the last two axes, by their coordinates; as it is stored if none tells."""
+    """Find the direction of north along the last two axes from coordinates; unknown if none tells."""
     assert node.array is not None
     dims = (node.array.dimension_names or ())[-2:]
     if len(dims) != 2 or len(set(dims)) != 2:
@@ -411,7 +441,7 @@ def find_heading(session: Session, node: Node) -> Heading:
 def _find_ends(
     session: Session, node: Node, northward: str | None, other: str | None
 ) -> Iterator[tuple[float, float]]:
-    """The first and the last value along a dimension of a coordinate that tells where north is."""
+    """Yield the first and last value along a dimension of coordinates that point north."""
     for name in _candidates(session, node, northward):
         found = _find_variable(session, node, name)
         if found is None or found.array is None or _face(name, _attributes(found)) != "north":
@@ -428,7 +458,7 @@ def _find_ends(
 
 
 def _candidates(session: Session, node: Node, dim: str | None) -> Iterable[str]:
-    """The coordinate of a dimension before those that the attributes name, and usual names."""
+    """Return candidate coordinates: that of the dimension, those in attributes, usual names."""
     named = str(_attributes(node).get("coordinates", "")).split()
     group = session.state.view.find_node(node.path.rpartition("/")[0] or "/")
     listed = str(_attributes(group).get("coordinates", "")).split() if group is not None else []
@@ -436,7 +466,7 @@ def _candidates(session: Session, node: Node, dim: str | None) -> Iterable[str]:
 
 
 def _find_variable(session: Session, node: Node, name: str) -> Node | None:
-    """A variable in the group of an array, or in one above, as xarray's trees inherit them."""
+    """Find a variable in the group of an array or an ancestor, as xarray's trees inherit them."""
     group = node.path
     while group not in ("", "/"):
         group = group.rpartition("/")[0]
@@ -447,7 +477,7 @@ def _find_variable(session: Session, node: Node, name: str) -> Node | None:
 
 
 def _read_ends(session: Session, node: Node, axis: int) -> tuple[float, float]:
-    """The first and the last value along an axis, in the middle of the last two others."""
+    """Return the first and last value along an axis, in the middle of the last two axes."""
     array = _open(session, node.path)
     decoding = Decoding.of(array.attrs.asdict(), array.dtype)
     limit_chunks(_find_axes(array), array.dtype.itemsize, 2)
@@ -479,7 +509,7 @@ _NAMES = {
 
 
 def _face(name: str, attributes: Mapping[str, Any]) -> str | None:
-    """Where the values of a coordinate grow to: `north`, `east`, or neither."""
+    """Return the direction in which a coordinate increases: `north`, `east`, or None."""
     standard = attributes.get("standard_name")
     if isinstance(standard, str):
         return _STANDARD_NAMES.get(standard.lower())
