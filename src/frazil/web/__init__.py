@@ -1,1 +1,1 @@
-"""Pages of a repository: served on this machine (extra `web`), or as one file."""
+"""Web pages of a repository: served locally (extra `web`), or as one HTML file."""

@@ -1,4 +1,4 @@
-"""What pages tell, as values: each is shown as HTML and, at the same address with `.json`, as JSON."""
+"""Contents of the pages as values: shown as HTML and, at the same address with `.json`, as JSON."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,21 +29,21 @@ MOST_OPERATIONS = 500
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """A repository: its history and its refs."""
+    """Repository with its history and refs."""
 
     name: str
     generation: str
     status: str | None
-    """None for generations that have no place for one."""
+    """None for generations without a status."""
     branches: Mapping[str, str]
     tags: Mapping[str, str]
     snapshots: tuple[SnapshotInfo, ...]
-    """The newest ones, of all branches and tags."""
+    """Newest snapshots of all branches and tags."""
     is_complete: bool
 
 
 def gather_home(repository: Repository, name: str) -> Home:
-    """What the first page tells."""
+    """Collect the contents of the home page."""
     branches = {each: repository.lookup_branch(each) for each in sorted(repository.list_branches())}
     tags = {each: repository.lookup_tag(each) for each in sorted(repository.list_tags())}
     found: dict[str, SnapshotInfo] = {}
@@ -66,39 +66,39 @@ def gather_home(repository: Repository, name: str) -> Home:
 
 @dataclass(frozen=True, slots=True)
 class TreeAnswer:
-    """The nodes of a version."""
+    """Nodes of a version."""
 
     ref: str
     nodes: tuple[NodeEntry, ...]
 
 
 def gather_tree(repository: Repository, ref: str) -> TreeAnswer:
-    """All groups and arrays."""
+    """Collect all groups and arrays."""
     return TreeAnswer(ref, tuple(list_nodes(open_ref(repository, ref))))
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayAnswer:
-    """An array, its chunks, and which slice of it is shown."""
+    """Array, its chunks, and the position of the slice shown."""
 
     ref: str
     array: ArrayOverview
     chunks: ChunkMap
     at: tuple[int, ...]
-    """The place of the slice along all axes but the last two."""
+    """Index along each axis but the last two."""
 
 
 def gather_array(
     repository: Repository, ref: str, path: str, at: str = "", *, reads_values: bool = True
 ) -> ArrayAnswer:
-    """What the page of an array tells."""
+    """Collect the contents of an array's page."""
     session = open_ref(repository, ref)
     array = describe_array(session, path, reads_values=reads_values)
     return ArrayAnswer(ref, array, map_chunks(session, path), parse_place(at, array.shape))
 
 
 def parse_place(text: str, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """A place along all axes but the last two, `3,0`; the middle where nothing is said."""
+    """Parse indices along all axes but the last two, such as `3,0`; the middle if empty."""
     lengths = shape[:-2]
     if not text.strip():
         return tuple(length // 2 for length in lengths)
@@ -114,7 +114,7 @@ def parse_place(text: str, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def read_slice(repository: Repository, ref: str, path: str, at: str) -> Preview | None:
-    """A slice of an array along its last two axes, or its last one; None for what are no numbers."""
+    """Read a slice along the last two axes, or the only one; None if the values aren't numbers."""
     session = open_ref(repository, ref)
     _, array = session.state.view.get_array(normalize(path))
     shape = tuple(each.array_length for each in array.shape)
@@ -124,7 +124,7 @@ def read_slice(repository: Repository, ref: str, path: str, at: str) -> Preview 
 def try_slice(
     repository: Repository, ref: str, path: str, at: str
 ) -> tuple[Preview | None, str | None]:
-    """The same, or why it can't be read."""
+    """Read a slice, or return the reason why it can't be read."""
     try:
         return read_slice(repository, ref, path, at), None
     except (IcechunkError, ValueError, OSError, NotImplementedError) as error:
@@ -133,7 +133,7 @@ def try_slice(
 
 @dataclass(frozen=True, slots=True)
 class DiffAnswer:
-    """What changed from one version to another."""
+    """Changes from one version to another."""
 
     old: str
     new: str
@@ -141,27 +141,27 @@ class DiffAnswer:
 
 
 def gather_diff(repository: Repository, old: str, new: str) -> DiffAnswer:
-    """What changed; the second version comes later than the first."""
+    """Collect the changes; the second version must come after the first."""
     ids = [open_ref(repository, each).snapshot_id for each in (old, new)]
     return DiffAnswer(old, new, find_changes(repository, *ids))
 
 
 @dataclass(frozen=True, slots=True)
 class StorageAnswer:
-    """What the arrays of a version take."""
+    """Storage used by the arrays of a version."""
 
     ref: str
     arrays: tuple[StoredArray, ...]
 
 
 def gather_storage(repository: Repository, ref: str) -> StorageAnswer:
-    """Bytes by array and kind, the largest first."""
+    """Collect the bytes by array and kind, largest first."""
     return StorageAnswer(ref, measure_arrays(open_ref(repository, ref)))
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """An entry of the log of operations."""
+    """Entry of the ops log."""
 
     updated_at: datetime
     operation: str
@@ -169,7 +169,7 @@ class Operation:
 
 
 def gather_operations(repository: Repository) -> tuple[Operation, ...]:
-    """The newest operations; none of generations that have no log of them."""
+    """Collect the newest operations; empty for generations without an ops log."""
     if not has_repo_info(repository):
         return ()
     return tuple(
@@ -184,10 +184,10 @@ def _details(kind: object) -> str:
 
 
 def has_repo_info(repository: Repository) -> bool:
-    """Whether it has a status and a log of operations, as only the newest generation does."""
+    """Return True if the repository has a status and an ops log, as only spec version 2 does."""
     return repository.spec_version is SpecVersion.v2
 
 
 def open_ref(repository: Repository, ref: str) -> Session:
-    """A session that reads a version by the name of its branch or tag, or by its id."""
+    """Open a read-only session by branch, tag or snapshot id; the branch main if empty."""
     return read_version(repository, NamedRef(ref) if ref else BranchRef("main"))

@@ -8,20 +8,20 @@ from urllib.parse import quote
 
 
 class Html(str):
-    """Text that is HTML already."""
+    """Text that is already HTML."""
 
     __slots__ = ()
 
     @classmethod
     def join(cls, parts: Iterable[object]) -> Self:
-        """Parts one after the other, escaped where they are plain text."""
+        """Concatenate parts, escaping plain text."""
         return cls(
             "".join(part if isinstance(part, Html) else escape(show(part)) for part in parts)
         )
 
 
 def show(value: object) -> str:
-    """A value as text that can't turn the direction of what stands beside it."""
+    """Convert a value to text without control characters, such as those that change text direction."""
     return "".join(each if each.isprintable() or each in "\n\t" else "�" for each in str(value))
 
 
@@ -29,7 +29,7 @@ _VOID = frozenset(("br", "img", "input", "link", "meta"))
 
 
 def tag(name: str, /, *children: object, **attributes: object) -> Html:
-    """An element; attributes that are None or False are left out, and `class_` is `class`."""
+    """Make an element; attributes that are None or False are left out, and `class_` is `class`."""
     spelled = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape(show("" if value is True else value))}"'
         for key, value in attributes.items()
@@ -41,18 +41,18 @@ def tag(name: str, /, *children: object, **attributes: object) -> Html:
 
 
 def link(address: str, *children: object, **attributes: object) -> Html:
-    """A link inside of these pages."""
+    """Make a link to another page of this site."""
     return tag("a", *children, href=address, **attributes)
 
 
 def address(page: str, **query: object) -> str:
-    """The address of a page with its query."""
+    """Return the address of a page with a query."""
     pairs = (f"{key.rstrip('_')}={quote(str(each), safe='')}" for key, each in query.items())
     return f"{page}?{'&'.join(pairs)}" if query else page
 
 
 def table(columns: Iterable[str], rows: Iterable[Iterable[object]], caption: str) -> Html:
-    """A table; columns that begin with `>` hold numbers. The first cell of a row is its head."""
+    """Make a table; columns that begin with `>` hold numbers. The first cell of a row is its header."""
     names = list(columns)
     head = tag("tr", *(tag("th", name.lstrip(">"), scope="col") for name in names))
     body = [
@@ -76,7 +76,7 @@ def table(columns: Iterable[str], rows: Iterable[Iterable[object]], caption: str
 
 
 def card(pairs: Iterable[tuple[str, object]]) -> Html:
-    """Names with what belongs to them; nothing for None."""
+    """Make a definition list, without values that are None."""
     parts = [
         part
         for name, value in pairs
@@ -87,55 +87,55 @@ def card(pairs: Iterable[tuple[str, object]]) -> Html:
 
 
 class Links(Protocol):
-    """Addresses; None where there is nothing to lead to."""
+    """Addresses of pages; None if there is no such page."""
 
     def to_version(self, ref: str) -> str | None:
-        """The nodes of a version."""
+        """Return the address of a version's nodes."""
 
     def to_array(self, ref: str, path: str) -> str | None:
-        """An array."""
+        """Return the address of an array."""
 
     def to_changes(self, old: str, new: str) -> str | None:
-        """What changed between two versions."""
+        """Return the address of the changes between two versions."""
 
 
 class SiteLinks:
-    """Every page is there."""
+    """Addresses of a site that has every page."""
 
     def to_version(self, ref: str) -> str:
-        """The nodes of a version."""
+        """Return the address of a version's nodes."""
         return address("tree", ref=ref)
 
     def to_array(self, ref: str, path: str) -> str:
-        """An array."""
+        """Return the address of an array."""
         return address("array", ref=ref, path=path)
 
     def to_changes(self, old: str, new: str) -> str:
-        """What changed between two versions."""
+        """Return the address of the changes between two versions."""
         return address("diff", from_=old, to=new)
 
 
 @dataclass(frozen=True, slots=True)
 class ReportLinks:
-    """Only what is in the report is there."""
+    """Addresses within a report, which has one version."""
 
     arrays: Mapping[str, str] = field(default_factory=dict)
-    """The anchor of each array that is shown."""
+    """Anchor of each array shown."""
 
     def to_version(self, ref: str) -> None:
-        """A report has one version."""
+        """Return None: a report has one version."""
         del ref
 
     def to_array(self, ref: str, path: str) -> str | None:
-        """An array of the one version."""
+        """Return the anchor of an array."""
         del ref
         return f"#{self.arrays[path]}" if path in self.arrays else None
 
     def to_changes(self, old: str, new: str) -> None:
-        """A report has one version."""
+        """Return None: a report has one version."""
         del old, new
 
 
 def link_to(target: str | None, text: str) -> object:
-    """A link, or the text alone."""
+    """Return a link, or the text if there is no target."""
     return text if target is None else tag("a", text, href=target)

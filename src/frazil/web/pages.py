@@ -22,18 +22,18 @@ from frazil.web.pictures import draw_chunks, draw_line, draw_slice
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A title, and what is below it."""
+    """Title and body of a page."""
 
     title: str
     body: Html
 
 
 Picture = Callable[[ArrayAnswer, Preview], Html]
-"""How a slice with two axes gets into a page: by its address, or with it."""
+"""Function that embeds a slice with two axes in a page, by address or as data."""
 
 
 def render_home(home: Home, links: Links) -> Page:
-    """History, branches and tags."""
+    """Render history, branches and tags."""
     graph = AncestryGraph(home.snapshots, branches=home.branches, tags=home.tags)
     facts = card(
         [
@@ -87,7 +87,7 @@ def _changes(info: SnapshotInfo, links: Links) -> object:
 
 
 def render_tree(tree: TreeAnswer, links: Links) -> Page:
-    """Groups and arrays."""
+    """Render groups and arrays."""
     rows = [_tree_row(tree.ref, each, links) for each in tree.nodes]
     return Page(
         f"Groups and arrays of {tree.ref}",
@@ -104,7 +104,7 @@ def _tree_row(ref: str, node: NodeEntry, links: Links) -> tuple[object, ...]:
 
 
 def show_shape(shape: Sequence[int]) -> str:
-    """Lengths with crosses between them."""
+    """Format a shape, with crosses between the lengths."""
     return " × ".join(map(str, shape)) or "scalar"
 
 
@@ -116,7 +116,7 @@ def render_array(
     *,
     is_asking: bool = True,
 ) -> Page:
-    """Metadata, chunks, and a look at a slice; where it is asking, another can be chosen."""
+    """Render metadata, chunks and a preview, with a form to select another slice if `is_asking`."""
     array = answer.array
     facts = card(
         [
@@ -186,7 +186,7 @@ def _look(
 
 
 def _describe_part(answer: ArrayAnswer, preview: Preview) -> list[str]:
-    """Which elements are drawn, where that is not all of them."""
+    """Describe which elements are drawn, if not all are."""
     if preview.is_whole:
         return []
     count = len(preview.window)
@@ -201,7 +201,7 @@ def _describe_part(answer: ArrayAnswer, preview: Preview) -> list[str]:
 
 
 def _place_form(answer: ArrayAnswer) -> Html:
-    """Where to look, for arrays of more than two axes."""
+    """Render the form that selects a slice, for arrays with more than two axes."""
     if not answer.at:
         return Html()
     names = [str(each) for each in answer.array.dims[:-2]] or [
@@ -217,7 +217,7 @@ def _place_form(answer: ArrayAnswer) -> Html:
 
 
 def render_diff(answer: DiffAnswer, links: Links) -> Page:
-    """What changed."""
+    """Render the changes between two versions."""
     found = answer.difference
     rows: list[tuple[object, ...]] = [
         (path, what)
@@ -243,7 +243,7 @@ def render_diff(answer: DiffAnswer, links: Links) -> Page:
 
 
 def render_storage(answer: StorageAnswer, links: Links) -> Page:
-    """Bytes by array."""
+    """Render the bytes by array."""
     total = sum(each.total_bytes for each in answer.arrays)
     rows = [_storage_row(answer.ref, each, total, links) for each in answer.arrays]
     more = "" if all(each.is_complete for each in answer.arrays) else "at least "
@@ -271,7 +271,7 @@ def _storage_row(ref: str, each: StoredArray, total: int, links: Links) -> tuple
 
 
 def render_operations(operations: Sequence[Operation]) -> Page:
-    """What was done to the repository."""
+    """Render the ops log."""
     rows = [
         (f"{each.updated_at:%Y-%m-%d %H:%M:%S}", each.operation, each.details)
         for each in operations
@@ -280,12 +280,12 @@ def render_operations(operations: Sequence[Operation]) -> Page:
 
 
 def read_style() -> str:
-    """The style sheet of all pages."""
+    """Return the style sheet of all pages."""
     return files("frazil.web").joinpath("style.css").read_text("utf-8")
 
 
 def lay_out(page: Page, name: str, style: Html, navigation: Html) -> str:
-    """An HTML document."""
+    """Render an HTML document."""
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -304,16 +304,16 @@ def lay_out(page: Page, name: str, style: Html, navigation: Html) -> str:
 
 
 _MOST_ARRAYS = 30
-"""So many are shown with a picture."""
+"""Maximum arrays shown with a picture."""
 MOST_SECONDS = 120.0
 
 
 def render_report(
     repository: Repository, name: str, ref: str = "main", *, most_seconds: float = MOST_SECONDS
 ) -> str:
-    """An HTML document with history, arrays, storage and operations.
+    """Render an HTML document with history, arrays, storage and operations.
 
-    Values of arrays are read until so many seconds are over, and then no more.
+    Array values are read for at most `most_seconds`.
     """
     end = monotonic() + most_seconds
     tree = answers.gather_tree(repository, ref)

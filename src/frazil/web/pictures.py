@@ -1,4 +1,4 @@
-"""Pictures of slices and of chunk grids: PNG and SVG, made of nothing but numbers."""
+"""Pictures of slices and of chunk grids, as PNG and SVG, without a plotting library."""
 
 import struct
 import zlib
@@ -17,14 +17,16 @@ _SCALE = np.array(
     ],
     np.float64,
 )  # fmt: skip
-"""From dark blue over green to yellow: even steps for every kind of eye, and in grey as well."""
+"""Colours from dark blue over green to yellow: perceptually uniform, safe for colour-blind
+readers and readable in grey.
+"""
 
 _SMALLEST = 360
-"""Pixels along the longer side; small slices are blown up."""
+"""Minimum pixels along the longer side; small slices are enlarged."""
 
 
 def draw_slice(values: NDArray[Any]) -> bytes:
-    """A PNG of a slice with two axes, the first downwards; what is missing is transparent."""
+    """Draw a slice with two axes as PNG, the first axis downwards; missing values are transparent."""
     numbers = values.astype(np.float64)
     known = np.isfinite(numbers)
     low, high = (numbers[known].min(), numbers[known].max()) if known.any() else (0.0, 1.0)
@@ -39,7 +41,7 @@ def draw_slice(values: NDArray[Any]) -> bytes:
 
 
 def encode_png(pixels: NDArray[np.uint8]) -> bytes:
-    """A PNG of pixels, rows × columns × red, green, blue, opacity."""
+    """Encode pixels as PNG; the axes are rows, columns and RGBA."""
     height, width, _ = pixels.shape
     rows = np.zeros((height, 1 + width * 4), np.uint8)
     rows[:, 1:] = pixels.reshape(height, width * 4)
@@ -53,7 +55,7 @@ def _png_chunk(name: bytes, data: bytes) -> bytes:
 
 
 def draw_line(values: NDArray[Any], title: str) -> Html:
-    """An SVG of values along one axis; gaps where they are missing."""
+    """Draw values along one axis as SVG, with gaps where they are missing."""
     numbers = values.astype(np.float64)
     known = np.isfinite(numbers)
     if not known.any():
@@ -77,7 +79,7 @@ _CELL = 12
 
 
 def draw_chunks(chunks: ChunkMap, title: str) -> Html:
-    """An SVG of a chunk grid: a square for each cell, by the kind that most of its chunks have."""
+    """Draw a chunk grid as SVG: one square per cell, coloured by the most frequent kind of chunk."""
     height, width = chunks.room.shape
     kinds = list(chunks.counts)
     stacked = np.stack([chunks.counts[kind] for kind in kinds])

@@ -1,4 +1,4 @@
-"""Serve the pages of a repository: read-only, to named hosts, with an optional token."""
+"""Serve the pages of a repository: read-only, for allowed hosts, with an optional token."""
 
 import base64
 import binascii
@@ -35,7 +35,7 @@ _HOST_HEADER = re.compile(r"(?:\[(?P<six>[0-9a-f:.]+)\]|(?P<name>[^\s:\[\]/@]+))
 
 
 class Token:
-    """A token, kept as a digest only, so that no log and no traceback can show it."""
+    """Token kept only as a digest, so that no log or traceback can reveal it."""
 
     __slots__ = ("_digest",)
 
@@ -47,12 +47,12 @@ class Token:
         self._digest = hashlib.sha256(text.encode()).digest()
 
     def matches(self, given: bytes) -> bool:
-        """Whether it is the same, found out in a time that does not tell where they differ."""
+        """Compare a token in constant time."""
         return hmac.compare_digest(hashlib.sha256(given).digest(), self._digest)
 
 
 class Guard:
-    """Middleware that answers only requests with an allowed host name and the right token."""
+    """Middleware that accepts only requests with an allowed host name and the right token."""
 
     def __init__(self, app: ASGIApp, hosts: Iterable[str], token: Token | None = None) -> None:
         self._app = app
@@ -84,7 +84,7 @@ class Guard:
 
 
 def read_token(header: bytes) -> bytes:
-    """The token in an Authorization header: a bearer token, or the password of any user."""
+    """Return the token in an Authorization header: a bearer token, or the password of any user."""
     scheme, _, rest = header.strip().partition(b" ")
     if scheme.lower() == b"bearer":
         return rest.strip()
@@ -97,7 +97,7 @@ def read_token(header: bytes) -> bytes:
 
 
 def read_host(header: str) -> str | None:
-    """The host name in a Host header, without its port; None for what is no such header."""
+    """Return the host name in a Host header, without its port; None for an invalid header."""
     found = _HOST_HEADER.fullmatch(header.strip().lower())
     if found is None:
         return None
@@ -105,7 +105,7 @@ def read_host(header: str) -> str | None:
 
 
 def parse_host(name: str) -> str:
-    """A host name or an address, as Host headers are compared with; raises InvalidInputError."""
+    """Normalize a host name or address for comparison with Host headers; raises InvalidInputError."""
     host = _normalize(name.strip().lower().removeprefix("[").removesuffix("]"))
     if ":" not in host and _NAME.fullmatch(host) is None:
         raise InvalidInputError(
@@ -118,13 +118,13 @@ def parse_host(name: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
+    """Return True if only this machine can reach an address."""
     address = _parse_address(host)
     return host.lower() == "localhost" if address is None else bool(address.is_loopback)
 
 
 def find_hosts(host: str, allowed: Iterable[str]) -> list[str]:
-    """The host names to answer to at an address; raises InvalidInputError where none is named."""
+    """Return the allowed host names of an address; raises InvalidInputError if there are none."""
     names = list(dict.fromkeys(map(parse_host, allowed)))
     if is_loopback(host):
         return [*LOOPBACK, *([] if host in LOOPBACK else [host]), *names]
@@ -156,7 +156,7 @@ _HEADERS = {
     "Cache-Control": "no-store",
 }
 _MOST_READERS = 4
-"""So many requests read chunks at a time, each a bounded number of bytes; others wait."""
+"""Maximum requests that read chunks at a time, each a bounded number of bytes; others wait."""
 _LINKS = SiteLinks()
 _STYLE = tag("link", rel="stylesheet", href="style.css")
 
@@ -165,7 +165,7 @@ Render = Callable[[Any], Page]
 
 
 class Site:
-    """The pages of one repository."""
+    """Pages of one repository."""
 
     def __init__(self, repository: Repository, name: str) -> None:
         self._repository = repository
@@ -173,7 +173,7 @@ class Site:
         self._reading = Semaphore(_MOST_READERS)
 
     def make_routes(self) -> list[Route]:
-        """Every page, and its twin as JSON."""
+        """Return the routes of every page, as HTML and as JSON."""
         routes = [
             Route("/style.css", self._style),
             Route("/picture.png", self._picture),
@@ -272,7 +272,19 @@ class Site:
 def make_app(
     repository: Repository, name: str, hosts: Sequence[str], token: str | None = None
 ) -> Starlette:
-    """The pages of a repository, for requests to one of the hosts that have the token, if any."""
+    """Make the web application of a repository.
+
+    Parameters
+    ----------
+    repository
+        Repository to show.
+    name
+        Name of the repository on the pages.
+    hosts
+        Allowed host names.
+    token
+        Token that requests must have; None for no token.
+    """
     guard = Middleware(Guard, hosts=hosts, token=None if token is None else Token(token))
     return Starlette(routes=Site(repository, name).make_routes(), middleware=[guard])
 
@@ -321,10 +333,29 @@ def serve(
     token: str | None = None,
     on_start: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Serve the pages of a repository until somebody stops it.
+    """Serve the pages of a repository until interrupted.
 
-    Raises InvalidInputError for an address that others reach, unless `allowed_hosts` says by which
-    names; OSError where the address can't be used. `on_start` gets the URL once it can be.
+    Parameters
+    ----------
+    repository
+        Repository to show.
+    name
+        Name of the repository on the pages.
+    host, port
+        Address to listen on.
+    allowed_hosts
+        Host names under which other machines reach this one.
+    token
+        Token that requests must have; None for no token.
+    on_start
+        Function called with the URL once the server listens.
+
+    Raises
+    ------
+    InvalidInputError
+        If other machines can reach `host` and `allowed_hosts` is empty.
+    OSError
+        If the address can't be used.
     """
     hosts = find_hosts(host, allowed_hosts)
     app = make_app(repository, name, hosts, token)
