@@ -1,8 +1,8 @@
-"""Repositories as tables of Spark: the data source `icechunk`, and frames that are faster than it.
+"""Repositories as Spark tables: the data source `icechunk`, and DataFrames that read faster.
 
-Thin classes over `frazil.tables`. Where things are added:
+Thin classes over `frazil.tables`. Extension points:
 
-- a table to read: in `frazil.tables.scan_plan`, whose text says how;
-- writing: `frazil.tables`, which `writing`, `stream_writing` and `frame_writing` call;
-- streams: `stream_reading.make_stream_reader`.
+- tables to read: `frazil.tables.scan_plan`;
+- batch writes: `frazil.tables`, called by `write_frame` and `streams`;
+- streams: `streams.make_stream_reader`.
 """

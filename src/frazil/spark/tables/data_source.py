@@ -1,4 +1,4 @@
-"""The data source `icechunk`: options in, a table of `frazil.tables` out."""
+"""Data source `icechunk`: translates options to a table of `frazil.tables`."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -33,35 +33,35 @@ NAME = "icechunk"
 
 
 class IcechunkDataSource(DataSource):
-    """`spark.read.format("icechunk").option("repo", url)`."""
+    """Data source `icechunk`: `spark.read.format("icechunk").option("repo", url)`."""
 
     _table: Table | None = None
 
     @classmethod
     def name(cls) -> str:
-        """What `format` takes."""
+        """Return the name that `format` takes."""
         return NAME
 
     def schema(self) -> StructType:
-        """The columns of the table that the options name."""
+        """Return the columns of the table that the options name."""
         return from_arrow_schema(self._open().schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002
-        """A reader of the table, at the version that `schema` found."""
+        """Return a reader of the table, at the version that `schema` opened."""
         name = self.options.get("table", "cells")
         # Only here it is known that the table is not read as a stream.
         refuse_unknown(self.options, list_options(name), f"the table {name}, unless as a stream,")
         return TableReader(self._open())
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        """See `frazil.spark.tables.write_frame`."""
+        """Return a batch writer: see `frazil.spark.tables.write_frame`."""
         from frazil.spark.tables.write_frame import make_writer  # noqa: PLC0415
 
         options = parse_options(self.options, WRITE_OPTIONS)
         return make_writer(options, schema, overwrite=overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """See `frazil.spark.tables.streams`."""
+        """Return a stream reader: see `frazil.spark.tables.streams`."""
         from frazil.spark.tables.streams import make_stream_reader  # noqa: PLC0415
 
         return make_stream_reader(parse_options(self.options), schema)
@@ -69,7 +69,7 @@ class IcechunkDataSource(DataSource):
     def streamWriter(  # noqa: N802
         self, schema: StructType, overwrite: bool
     ) -> DataSourceStreamArrowWriter:
-        """See `frazil.spark.tables.streams`."""
+        """Return a stream writer: see `frazil.spark.tables.streams`."""
         from frazil.spark.tables.streams import make_stream_writer  # noqa: PLC0415
 
         options = parse_options(self.options, STREAM_WRITE_OPTIONS)
@@ -83,31 +83,37 @@ class IcechunkDataSource(DataSource):
 
 @dataclass(frozen=True)
 class Piece(InputPartition):
-    """A partition of a table."""
+    """Partition of a table."""
 
     value: Any
 
 
 class TableReader(DataSourceReader):
-    """Reads a table; it is sent to workers."""
+    """Reader of a table; sent to workers."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
 
     def partitions(self) -> list[InputPartition]:
-        """One a task."""
+        """Return the partitions, one per task."""
         return [Piece(each) for each in self._table.partitions()]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Its rows."""
-        # Where there are no partitions, Spark makes an empty one.
+        """Yield the rows of a partition."""
+        # Spark makes an empty partition if there are none.
         if isinstance(partition, Piece):
             with telling_kind():
                 yield from self._table.read(partition.value)
 
 
 def register(spark: SparkSession) -> None:
-    """Let a session know `format("icechunk")`."""
+    """Register the data source `icechunk` in a Spark session.
+
+    Parameters
+    ----------
+    spark
+        Session in which `format("icechunk")` becomes available.
+    """
     spark.dataSource.register(IcechunkDataSource)
 
 
@@ -118,12 +124,27 @@ def session(
     app_name: str = "frazil",
     config: Mapping[str, Any] | None = None,
 ) -> SparkSession:
-    """A session that knows `format("icechunk")`: a new one, the one that runs, or the given one.
+    """Return a Spark session with `format("icechunk")`: the given, the active or a new one.
 
-    Nothing has to be configured: Java is found or brought by a package, workers run on this
-    interpreter and import what it can, failed tasks are tried again. `master` is Spark's, or the
-    `sc://` address of a server of Spark Connect. A session that runs already is left as it is; what
-    is missing in it raises SetupError, and what is slow in it is warned of (see `check_session`).
+    A new session needs no configuration: Java is found or installed with a package, workers use this
+    interpreter and its import path, failed tasks are retried. An existing session is not changed;
+    settings that are slow give a warning (see `check_session`).
+
+    Parameters
+    ----------
+    spark
+        Session to use; by default the active one, else a new one.
+    master
+        Spark master of a new session, or the `sc://` address of a Spark Connect server.
+    app_name
+        Application name of a new session.
+    config
+        Spark settings of a new session.
+
+    Raises
+    ------
+    SetupError
+        If an existing session lacks a required setting, or a package is missing.
     """
     found = find_session(spark, master, app_name, config or {})
     register(found)

@@ -1,6 +1,6 @@
-"""Tables as frames, by the way that is fastest: Arrow batches of a generator of each task.
+"""Read tables as DataFrames by the fastest path: each task yields Arrow batches.
 
-It reads about twice as fast as Spark reads a data source in Python.
+This is about twice as fast as Spark's Python data source.
 """
 
 import pickle
@@ -30,11 +30,11 @@ from frazil.urls import parse_bytes
 
 _NAMED = Parameter.KEYWORD_ONLY
 _NOT_OF_READ = ("repo", "path", "time_zone")
-"""Options of the data source that are the first arguments here, or taken from the session."""
+"""Options of the data source that are positional here, or taken from the session."""
 
 
 def make_frame(spark: SparkSession, table: Table) -> DataFrame:
-    """A frame of all rows of a table."""
+    """Return a DataFrame of all rows of a table."""
     schema = from_arrow_schema(table.schema)
     partitions = list(table.partitions())
     if not partitions:
@@ -72,11 +72,39 @@ def read(
     target_size: int | str = DEFAULT_TARGET_BYTES,
     **more: Any,
 ) -> DataFrame:
-    """A frame of a table of a repository, at one version.
+    """Read a table of a repository as a DataFrame, at one version.
 
-    The options are those of `spark.read.format("icechunk")`, with lists where it has names with commas
-    between them. `where` is any condition that Spark can evaluate. Raises InvalidInputError for options
-    that the table does not have.
+    Parameters
+    ----------
+    spark
+        Spark session.
+    repo
+        Repository, or its URL.
+    table
+        Name of the table: `cells`, or a metadata table such as `snapshots`.
+    group
+        Path of the group whose arrays are read.
+    variables
+        Arrays to read; by default all of the group.
+    columns
+        Columns to return, in this order; by default all.
+    where
+        Predicate in SQL, any that Spark can evaluate. Chunks are pruned by it where possible.
+    layout
+        `cells` for one row per cell, `chunks` for one row per chunk.
+    branch, tag, snapshot, as_of
+        Version to read; by default the one in the URL, else the branch main.
+    authorize
+        URL prefixes of containers whose virtual chunks may be read; `*` means all.
+    target_size
+        Approximate size of a partition, in bytes or such as `128MB`.
+    **more
+        Other options of `spark.read.format("icechunk")` for this table.
+
+    Raises
+    ------
+    InvalidInputError
+        If the table does not have an option.
     """
     given = {"group": group != "/", "variables": variables is not None, "layout": layout != "cells"}
     refuse_unknown(
@@ -107,7 +135,7 @@ def read(
         return make_frame(spark, open_table(source))
     if "\\" in where or not reads_plainly(spark):
         source = replace(source, options=replace(options, where=None))
-    # Spark evaluates the condition again, for which it needs the columns that are in it.
+    # Spark evaluates the predicate again and needs its columns.
     wider = None if columns is None else _widen(open_table(_without(source)).schema.names, options)
     wide = replace(source, options=replace(source.options, columns=wider))
     frame = make_frame(spark, open_table(wide))
@@ -120,7 +148,7 @@ def _without(source: Source) -> Source:
 
 
 def _widen(names: Sequence[str], options: Options) -> tuple[str, ...]:
-    """The columns that were asked for, and those whose names are in the condition."""
+    """Return the selected columns and those named in the predicate."""
     words = {word.lower() for word in re.findall(r"\w+", options.where or "")}
     asked = options.columns or ()
     named = [name for name in names if name not in asked and _is_named(name, words, options.where)]
@@ -139,21 +167,21 @@ _PLAIN_SETTINGS = {
     "spark.sql.legacy.exponentLiteralAsDecimal.enabled": "false",
     "spark.sql.legacy.typeCoercion.datetimeToString.enabled": "false",
 }
-"""Settings by which literals and comparisons mean what they mean here."""
+"""Settings with which Spark reads literals and comparisons as push-down does."""
 
 
 def reads_plainly(spark: SparkSession) -> bool:
-    """Whether a session gives conditions the meaning that push-down gives them."""
+    """Return True if a session interprets predicates as push-down does."""
     return all(
         spark.conf.get(name, value) in (value, None) for name, value in _PLAIN_SETTINGS.items()
     )
 
 
 def is_ansi(spark: SparkSession) -> bool:
-    """Whether a session follows the ANSI rules for types and errors."""
+    """Return True if a session follows the ANSI rules for types and errors."""
     return (spark.conf.get("spark.sql.ansi.enabled", "true") or "true").lower() != "false"
 
 
 def time_zone_of(spark: SparkSession) -> str:
-    """The zone of times that name none."""
+    """Return the time zone of times without one."""
     return spark.conf.get("spark.sql.session.timeZone") or "UTC"

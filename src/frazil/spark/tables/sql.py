@@ -1,4 +1,4 @@
-"""Queries in SQL about a repository: `frazil.spark.sql`."""
+"""SQL queries on a repository: `frazil.spark.sql`."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -30,9 +30,9 @@ from frazil.urls import BranchRef, NamedRef, Ref, make_ref, parse_bytes
 
 _UNKNOWN_COLUMN = "UNRESOLVED_COLUMN"
 GROUP_VIEW = "cells"
-"""The name of all arrays of the group together."""
+"""Name of the table of all arrays of the group."""
 TABLE_FOLDER = "repo"
-"""What stands before the names of tables about the repository itself."""
+"""Qualifier of the metadata tables."""
 
 
 def sql(
@@ -48,12 +48,39 @@ def sql(
     authorize: Sequence[str] = (),
     target_size: int | str = DEFAULT_TARGET_BYTES,
 ) -> DataFrame:
-    """The frame of a query about a repository, at one version.
+    """Run a SQL query on a repository, at one version.
 
-    Each array of the group is a table of its name, with its coordinates; `cells` has all arrays, and
-    `repo.…` the tables about the repository. Other names are tables and views of Spark. Of arrays only
-    those chunks are read that the `WHERE` of the query leaves, and only the columns it names. A table
-    followed by `VERSION AS OF 'name'` or `TIMESTAMP AS OF 'time'` is read at that version.
+    Each array of the group is a table with its name and its coordinates. `cells` has all arrays, and
+    `repo.…` are the metadata tables. Other names are Spark's tables and views. Only the chunks that the
+    `WHERE` clause leaves and the columns the query names are read. A table followed by
+    `VERSION AS OF 'name'` or `TIMESTAMP AS OF 'time'` is read at that version.
+
+    Parameters
+    ----------
+    repo
+        Repository, or its URL.
+    query
+        One `SELECT` or `WITH` query in Spark SQL.
+    spark
+        Spark session; by default the active one, else a new one.
+    group
+        Path of the group whose arrays are tables.
+    branch, tag, snapshot, as_of
+        Version to read; by default the one in the URL, else the branch main.
+    authorize
+        URL prefixes of containers whose virtual chunks may be read; `*` means all.
+    target_size
+        Approximate size of a partition, in bytes or such as `128MB`.
+
+    Returns
+    -------
+    DataFrame
+        Result of the query.
+
+    Raises
+    ------
+    InvalidInputError
+        If the text is not one query.
     """
     running = spark or SparkSession.getActiveSession() or session()
     parsed = parse_query(query, pushes_down=reads_plainly(running))
@@ -68,7 +95,7 @@ def sql(
     )
     source = open_source(options, repo)
     views: list[str] = []
-    # What is raised is enough: Spark would log it as well.
+    # Spark would also log the error that is raised.
     log = PySparkLogger.getLogger("SQLQueryContextLogger")
     was_disabled, log.disabled = log.disabled, True
     try:
@@ -76,17 +103,17 @@ def sql(
     except AnalysisException as error:
         if parsed.words is None or _UNKNOWN_COLUMN not in (error.getCondition() or ""):
             raise
-        # Spark suggests columns that its views have: once more with all columns that there are.
+        # Retry with all columns, so that Spark's error suggests from all of them.
         return _ask(running, source, replace(parsed, words=None), views)
     finally:
         log.disabled = was_disabled
-        # Connect looks names up whenever a frame is run; elsewhere the frame has what it needs.
+        # Spark Connect resolves views on each run; otherwise the DataFrame is already resolved.
         for name in views if not is_connect(running) else ():
             running.catalog.dropTempView(name)
 
 
 def _ask(running: SparkSession, source: Source, query: Query, views: list[str]) -> DataFrame:
-    """The frame of a query about views that are made for it, and added to those given."""
+    """Run a query on temporary views created for it; their names are added to `views`."""
     summed = _find_sums(source, query)
     if summed is not None:
         table, query_of_sums = summed
@@ -108,12 +135,12 @@ def _add_view(running: SparkSession, table: Table, views: list[str]) -> str:
 def _analyzed(running: SparkSession, text: str) -> DataFrame:
     frame = running.sql(text)
     if is_connect(running):
-        _ = frame.schema  # elsewhere it is looked at already
+        _ = frame.schema  # classic Spark has analyzed it already
     return frame
 
 
 def _find_sums(source: Source, query: Query) -> tuple[Table, SumQuery] | None:
-    """Partial sums of cells and the query about them, if it asks for no more."""
+    """Return partial aggregates and the query that combines them; None if it can't be pushed down."""
     if len(query.uses) != 1 or not query.uses[0].is_alone or query.uses[0].folder:
         return None
     (use,) = query.uses
@@ -131,7 +158,7 @@ def _find_sums(source: Source, query: Query) -> tuple[Table, SumQuery] | None:
 
 
 def _find_table(source: Source, use: TableUse, query: Query) -> Source | None:
-    """What to read for a name in a query; None if it is none of the repository."""
+    """Return the source to read for a table in a query; None if it is not of the repository."""
     at_version = _at_version(source, use)
     if use.folder.lower() == TABLE_FOLDER and use.name.lower() in TABLES:
         return replace(at_version, options=replace(source.options, table=use.name.lower()))
@@ -147,7 +174,7 @@ def _find_table(source: Source, use: TableUse, query: Query) -> Source | None:
     options = replace(
         source.options,
         variables=variables,
-        # A table has a column at least, also where only its rows are counted.
+        # A table needs at least one column, even if only rows are counted.
         columns=tuple(needed or [columns.all[0].name]),
         where=use.where,
         qualifiers=frozenset({use.alias.lower()}),

@@ -38,18 +38,18 @@ from frazil.tables.table_options import Options
 
 _SNAPSHOT = "snapshot"
 STREAMED = "changes"
-"""The table that can be read as a stream."""
+"""Table that can be read as a stream."""
 
 
 @dataclass(frozen=True)
 class Commits(InputPartition):
-    """What a task reads."""
+    """Commits that a task reads."""
 
     value: tuple[Commit, ...]
 
 
 class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Follows a branch; it is sent to workers, which only call `read`."""
+    """Stream reader that follows a branch; sent to workers, which only call `read`."""
 
     def __init__(self, stream: CommitStream, feed: Changes) -> None:
         self._stream = stream
@@ -57,40 +57,40 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: str | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Where a query begins that has no checkpoint."""
+        """Return the start offset of a query without checkpoint."""
         return {_SNAPSHOT: self._stream.initial()}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """The option `max_commits`; Spark has no limit of that name, and files come next to it."""
+        """Return the limit set by `max_commits`, as a limit on files: Spark has none on commits."""
         most = self._stream.options.max_commits
         return ReadAllAvailable() if most is None else ReadMaxFiles(most)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """How far the next batch goes."""
+        """Return the end offset of the next batch."""
         most = limit.max_files if isinstance(limit, ReadMaxFiles) else None
         return {_SNAPSHOT: self._stream.latest(start[_SNAPSHOT], most, self._target)}
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
-        """The newest commit there is."""
+        """Return the newest commit of the branch."""
         return {_SNAPSHOT: self._stream.tip()}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Go no further than what there is now."""
+        """Limit the query to commits that exist now."""
         self._target = self._stream.tip()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The commits of a batch."""
+        """Return the commits of a batch, by task."""
         commits = self._stream.between(start[_SNAPSHOT], end[_SNAPSHOT])
         return [Commits(each) for each in plan_tasks(commits)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """What some commits changed."""
+        """Yield the changes of some commits."""
         if isinstance(partition, Commits):
             yield from self._feed.read(partition.value)
 
 
 def make_stream_reader(options: Options, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG001
-    """A reader of the stream that the options name."""
+    """Return a reader of the stream that the options name."""
     if options.table != STREAMED:
         raise InvalidInputError(
             f"the table {options.table!r} can't be read as a stream, but {STREAMED!r} can"
@@ -101,18 +101,18 @@ def make_stream_reader(options: Options, schema: StructType) -> DataSourceStream
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """Writes the batches of a stream, each as one commit; Spark makes a new one for each call."""
+    """Writer of a stream, one commit per batch. Spark creates a new one for each call."""
 
     def __init__(self, destination: Destination, schema: pa.Schema) -> None:
         self._destination = destination
         self._schema = schema
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Rows:
-        """Keep the rows of a task; it may run twice, and then one of them counts."""
+        """Spool the rows of a task. Spark uses one result if a task runs twice."""
         return put_aside(self._destination, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Write all rows, unless the batch is there."""
+        """Commit all rows, unless the batch was committed before."""
         rows = [each for each in messages if isinstance(each, Rows)]
         query = next((each.query for each in rows if each.query), None)
         if query is None:
@@ -122,12 +122,12 @@ class StreamWriter(DataSourceStreamArrowWriter):
         commit_rows(place.repository, place.options, table, Batch(query, batchId))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Nothing: Spark calls it even after a commit that took effect, so nothing may be deleted."""
+        """Do nothing: Spark may call it even after a successful commit, so nothing may be deleted."""
 
 
 def make_stream_writer(
     options: Options, schema: StructType, *, overwrite: bool
 ) -> DataSourceStreamArrowWriter:
-    """A writer of the batches of a stream."""
+    """Return a writer of the batches of a stream."""
     destination = open_destination(options, overwrite=overwrite)
     return StreamWriter(destination, to_arrow_schema(schema, timezone="UTC"))

@@ -1,4 +1,4 @@
-"""Write frames to arrays: each chunk by one task, all of them in one commit."""
+"""Write DataFrames to arrays: each chunk by one task, all of them in one commit."""
 
 import pickle
 import time
@@ -84,18 +84,53 @@ def write_frame(
     metadata: Mapping[str, Any] | None = None,
     job: Job | None = None,
 ) -> JobReport:
-    """Write the rows of a frame to the cells of a group's arrays, as one commit.
+    """Write the rows of a DataFrame to cells of a group's arrays, as one commit.
 
-    Columns are named as arrays are. Those of dimensions say which cell a row is: they are looked up in
-    the arrays' coordinates, and `append_dim` names the dimension that may get new ones, at its end.
-    Arrays that are not there are made if `dims` names their dimensions. `append` sets the cells that
-    are given; `overwrite` also empties all others, or those where `replace_where` is true. Several rows
-    for one cell are an error, or what `duplicates` says: first, last, sum, mean, min, max.
+    Columns have the names of the arrays. The columns of the dimensions select the cell of a row: they
+    are looked up in the arrays' coordinates. The DataFrame is computed twice, because rows are shuffled by
+    chunk: cache it if it is not deterministic.
 
-    Rows are brought together by chunk, so that the frame is computed twice: cache one that is not the
-    same each time. A commit with the same `commit_token` that is there already is not made again.
+    Parameters
+    ----------
+    frame
+        Rows to write.
+    repo
+        Repository, or its URL.
+    group
+        Path of the group.
+    branch
+        Branch to commit to; by default the one in the URL, else main.
+    mode
+        `append` sets the given cells; `overwrite` also clears all others, or those where
+        `replace_where` is true.
+    replace_where
+        Predicate on coordinates that selects the cells `overwrite` clears.
+    dims
+        Dimensions of new arrays. Without it, all arrays must exist.
+    append_dim
+        Dimension that may get new coordinates, at its end.
+    chunks
+        Chunk lengths of new arrays, by dimension.
+    duplicates
+        Policy for several rows of one cell: `error`, `first`, `last`, `sum`, `mean`, `min` or `max`.
+    commit_token
+        Idempotency key. If the branch has a commit with it, nothing is written.
+    message
+        Commit message.
+    metadata
+        Commit metadata.
+    job
+        Job for progress and cancellation.
 
-    Raises InvalidInputError for rows that can't be written; the branch is then as it was.
+    Returns
+    -------
+    JobReport
+        Result of the job, with the snapshot of the commit.
+
+    Raises
+    ------
+    InvalidInputError
+        If the rows can't be written; then the branch is unchanged.
     """
     options = _make_options(
         frame, repo, branch, group=group, mode=mode, replace_where=replace_where, dims=dims,
@@ -115,19 +150,52 @@ def commit_batch(
     job: Job | None = None,
     **options: Any,
 ) -> JobReport:
-    """Write a batch of a stream, once: for functions that `foreachBatch` calls.
+    """Write a batch of a stream at most once, in a function called by `foreachBatch`.
 
-    `query` is the name that the batches of the stream are known by: choose one that stays the same as
-    long as its checkpoint does, and that no other stream has. Further arguments are those of
-    `write_frame`. A batch that is there already is left alone, and reported with the snapshot that it
-    was committed as, unless that has expired.
+    Parameters
+    ----------
+    frame
+        Rows of the batch.
+    batch_id
+        Number of the batch, given by Spark.
+    repo
+        Repository, or its URL.
+    query
+        Name of the stream. It must be unique, and stay the same as long as the stream's checkpoint.
+    branch
+        Branch to commit to; by default the one in the URL, else main.
+    job
+        Job for progress and cancellation.
+    **options
+        Other options of `write_frame`.
+
+    Returns
+    -------
+    JobReport
+        Result of the job. A batch committed before is not written again; its report has the snapshot of
+        the earlier commit, unless that has expired.
     """
     chosen = _make_options(frame, repo, branch, **options)
     return _write(frame, open_place(repo)[0], chosen, Batch(query, batch_id), job)
 
 
 def find_written(repo: AnyRepository, token: str, *, branch: str = "main") -> str | None:
-    """The snapshot that was written with a `commit_token`; None if none was, or if it has expired."""
+    """Return the snapshot committed with a `commit_token`.
+
+    Parameters
+    ----------
+    repo
+        Repository, or its URL.
+    token
+        The `commit_token` of the write.
+    branch
+        Branch to search.
+
+    Returns
+    -------
+    str or None
+        Snapshot id; None if there is no such commit or it has expired.
+    """
     return find_commit(open_place(repo)[0], token, branch=branch)
 
 
@@ -150,7 +218,7 @@ def _write(
     with running("write_frame", repository, options.branch, job) as run:
         writing = FrameWriting(frame, repository, options, batch, run.job)
         if isinstance(repository.storage, MemoryStorage):
-            # Tasks can't reach it.
+            # Tasks can't access memory storage.
             snapshot_id = commit_rows(repository, options, frame.toArrow(), batch)
             return writing.report(None, "driver", snapshot_id)
         try:
@@ -161,7 +229,7 @@ def _write(
 
 @dataclass(slots=True)
 class FrameWriting:
-    """The writing of one frame, in as many attempts as it takes."""
+    """Write of one DataFrame, retried after conflicts."""
 
     frame: DataFrame
     repository: Repository
@@ -175,11 +243,11 @@ class FrameWriting:
 
     @property
     def spark(self) -> SparkSession:
-        """The session of the frame."""
+        """Return the session of the DataFrame."""
         return self.frame.sparkSession
 
     def attempt(self) -> JobReport:
-        """Write and commit, on top of what the branch holds now."""
+        """Write and commit on top of the current branch tip."""
         session = open_attempt(self.repository, self.options, self.batch)
         schema = to_arrow_schema(self.frame.schema, timezone="UTC")
         facts = self.measure(find_dims(session, self.options, schema.names), schema)
@@ -194,13 +262,13 @@ class FrameWriting:
         return report.committed_as(finish(session, self.options, target, self.batch, metadata))
 
     def measure(self, dims: tuple[str, ...], schema: pa.Schema) -> Facts:
-        """The coordinates that the frame has."""
+        """Return the facts about the DataFrame's rows, such as their coordinates."""
         empty = measure(schema.empty_table(), dims)
         found = self._run("looking at rows", self.frame, lambda table: measure(table, dims), 1)
         return join_facts(found or [empty], dims)
 
     def write(self, session: Session, target: Target, facts: Facts) -> None:
-        """Write all rows in tasks, and what several of them share here."""
+        """Write all rows in tasks, and on the driver the cells that several tasks set."""
         most = max(count_slots(self.spark) * _TASKS_PER_SLOT, -(-facts.rows // _ROWS_PER_TASK))
         sharing = share(target, most)
         fork, options = session.fork(), self.options
@@ -208,7 +276,7 @@ class FrameWriting:
         def write(table: pa.Table) -> Part:
             own = ForkSession(fresh_fork(fork.state))
             cells = write_part(own, options, target, order_rows(table, _ROW))
-            # What is reported must outlast this worker, and its host.
+            # The reported chunks must survive the loss of the worker.
             own.state.assets.storage.flush()
             return Part(own.state.changes.copy(), cells, table.num_rows)
 
@@ -221,7 +289,7 @@ class FrameWriting:
                 write_cells(session, target, join_cells(target, shared))
 
     def _run(self, what: str, frame: DataFrame, function: Any, count: int) -> list[Any]:
-        """What a function gives for the rows of each partition that has any."""
+        """Return the results of a function for the rows of each non-empty partition."""
         blob, most_failures = dump(function), find_max_failures(self.spark)
 
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -238,7 +306,7 @@ class FrameWriting:
         return [each for each in found if each is not None]
 
     def report(self, session: Session | None, ran_on: str, snapshot_id: str | None) -> JobReport:
-        """What became of it."""
+        """Return the report of the job."""
         chunks, size = (0, 0) if session is None else count_written(session.state.changes)
         tally = self.job.tally
         return JobReport(
@@ -249,7 +317,7 @@ class FrameWriting:
 
 
 def bring_together(frame: DataFrame, sharing: Sharing) -> DataFrame:
-    """The rows of a frame, those of each chunk in one partition, with numbers that tell their order."""
+    """Shuffle rows so that those of each chunk are in one partition, with numbers for their order."""
     schema = StructType([*frame.schema.fields]).add(_TASK, IntegerType()).add(_ROW, LongType())
     blob = dump(sharing)
 
@@ -269,16 +337,16 @@ def bring_together(frame: DataFrame, sharing: Sharing) -> DataFrame:
 
 @dataclass(frozen=True)
 class Rows(WriterCommitMessage):
-    """The rows of a task."""
+    """Spooled rows of a task."""
 
     partition: int
     spool: Spool
     query: str | None = None
-    """The stream that they belong to."""
+    """Id of the streaming query."""
 
 
 def put_aside(destination: Destination, batches: Iterator[pa.RecordBatch]) -> Rows:
-    """Keep the rows of this task for the commit."""
+    """Spool the rows of this task for the commit."""
     context = TaskContext.get()
     query = None if context is None else context.getLocalProperty("sql.streaming.queryId")
     number = 0 if context is None else context.partitionId()
@@ -286,34 +354,34 @@ def put_aside(destination: Destination, batches: Iterator[pa.RecordBatch]) -> Ro
 
 
 def collect(destination: Destination, messages: list[Rows], schema: pa.Schema) -> pa.Table:
-    """The rows of all tasks, in their order."""
+    """Return the rows of all tasks, in task order."""
     ordered = sorted(messages, key=lambda each: each.partition)
     return unspool(destination.assets, [each.spool for each in ordered], schema)
 
 
 class FrameWriter(DataSourceArrowWriter):
-    """Writes a frame as one commit."""
+    """Writer of a DataFrame as one commit."""
 
     def __init__(self, destination: Destination, schema: pa.Schema) -> None:
         self._destination = destination
         self._schema = schema
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Rows:
-        """Keep the rows of a task; it may run twice, and then one of them counts."""
+        """Spool the rows of a task. Spark uses one result if a task runs twice."""
         return put_aside(self._destination, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Write all rows."""
+        """Commit all rows."""
         place = self._destination
         table = collect(place, [each for each in messages if isinstance(each, Rows)], self._schema)
         commit_rows(place.repository, place.options, table)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Nothing: Spark calls it even after a commit that took effect, so nothing may be deleted."""
+        """Do nothing: Spark may call it even after a successful commit, so nothing may be deleted."""
 
 
 def make_writer(options: Options, schema: StructType, *, overwrite: bool) -> DataSourceArrowWriter:
-    """A writer of the frame that has the schema; raises InvalidInputError where it can't be written."""
+    """Return a writer of DataFrames with a schema; raises InvalidInputError if it can't be written."""
     destination = open_destination(options, overwrite=overwrite)
     arrow = to_arrow_schema(schema, timezone="UTC")
     check_columns(destination, arrow)
