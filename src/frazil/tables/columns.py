@@ -207,7 +207,7 @@ class Values:
     def __getitem__(self, key: Any) -> "Values":
         """Return a part, with numpy indexing."""
         if isinstance(key, tuple):
-            key = (*key, ...)  # what has no dimension stays an array
+            key = (*key, ...)  # keeps a 0-d result an array
         missing = None if self.missing is None else self.missing[key]
         return Values(self.type, self.data[key], missing)
 
@@ -295,7 +295,7 @@ class Column:
 
     name: str
     kind: Kind
-    """An index has no array. Coordinates with at most one dimension are kept in memory."""
+    """Kind. An index has no array; coordinates with at most one dimension are kept in memory."""
     dims: tuple[str, ...]
     type: pa.DataType
 
