@@ -87,8 +87,8 @@ def write_frame(
     """Write the rows of a DataFrame to cells of a group's arrays, as one commit.
 
     Columns have the names of the arrays. The columns of the dimensions select the cell of a row: they
-    are looked up in the arrays' coordinates. The DataFrame is computed twice, because rows are shuffled by
-    chunk: cache it if it is not deterministic.
+    are looked up in the arrays' coordinates. The DataFrame is computed twice, because rows are shuffled
+    by chunk: cache it if it is not deterministic.
 
     Parameters
     ----------
