@@ -287,7 +287,22 @@ def make_write_options(
 
 
 def read_write_options(options: Options, *, overwrite: bool, ref: Ref | None) -> WriteOptions:
-    """Parse the options of a data source writer; `ref` is the version that its URL names."""
+    """Parse the options of a data source writer.
+
+    Parameters
+    ----------
+    options
+        Options of the data source.
+    overwrite
+        True for the mode `overwrite`, False for `append`.
+    ref
+        Version that the repository's URL names; used if the options name none.
+
+    Raises
+    ------
+    InvalidInputError
+        If an option is invalid, or the version is not a branch.
+    """
     more = options.more
     dims = more.get("dims")
     return make_write_options(
