@@ -1,4 +1,4 @@
-"""Tools for tests of Frazil and of programs that use it."""
+"""Test tools for Frazil and for programs that use it."""
 
 from frazil.storage.wrappers import LatencyStorage
 

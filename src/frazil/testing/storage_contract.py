@@ -1,4 +1,4 @@
-"""The tests that every storage passes: inherit `StorageContract` and give it a `storage`.
+"""Contract tests of every storage: inherit `StorageContract` and define a fixture `storage`.
 
 ::
 
@@ -9,9 +9,9 @@
         def storage(self) -> Storage:
             return MemoryStorage()
 
-The fixture gives a fresh, empty storage to each test. What a storage does not promise is said by the
-attributes of `Promises`. A storage that only reads inherits `ReadOnlyStorageContract`, and gives also a
-fixture `writer`: another storage, which writes what the first one reads.
+The fixture returns a new, empty storage for each test. The attributes of `Promises` declare
+guarantees that a storage does not give. A read-only storage inherits `ReadOnlyStorageContract` and
+also defines a fixture `writer`: another storage, which writes the objects to read.
 """
 
 import contextlib
@@ -49,7 +49,7 @@ def _keys(storage: Storage, prefix: str = "") -> set[str]:
 
 
 class ListingContract(Promises):
-    """What a storage tells about all that it holds."""
+    """Contract tests of listings."""
 
     def test_an_empty_storage_lists_nothing(self, listable: Storage) -> None:
         assert _keys(listable) == set()
@@ -131,7 +131,7 @@ class ListingContract(Promises):
             head = listable.head(info.key)
             assert info.size_bytes == head.size_bytes == int(info.key.removeprefix("objects/"))
             assert info.created_at.utcoffset() == timedelta(0)
-            # Some storages tell full seconds in one place and parts of them in another.
+            # Some storages return full seconds in one place and fractions in another.
             assert abs(info.created_at - head.created_at) <= timedelta(seconds=1)
 
     def test_a_list_is_read_as_it_comes(self, listable: Storage, writer: Storage) -> None:
@@ -189,7 +189,7 @@ class ListingContract(Promises):
 
 
 class PromisingContract(Promises):
-    """What a storage can be asked before anything is written to it."""
+    """Contract tests of the properties that declare guarantees."""
 
     def test_it_says_what_it_promises(self, storage: Storage) -> None:
         assert storage.is_read_only == self.is_read_only
@@ -217,9 +217,10 @@ _RACE_SECONDS = 300
 
 
 class Race:
-    """Threads that all try the same thing in each round, and who of them succeeded.
+    """Threads that attempt the same operation in each round, and a record of the winners.
 
-    Between two rounds, while all wait, one of them looks at what the round left and prepares the next.
+    Between two rounds, while all threads wait, one of them records the result of the round and
+    prepares the next.
     """
 
     def __init__(self, storage: Storage, prepare: Callable[[], object]) -> None:
@@ -229,7 +230,7 @@ class Race:
         self.left: list[bytes] = []
 
     def run(self, threads: int, rounds: int, attempt: Callable[[bytes], object]) -> None:
-        """Let each thread try to write bytes of its own, once a round."""
+        """Let each thread attempt to write its own bytes once per round."""
         barrier = threading.Barrier(threads, self._begin_round, _RACE_SECONDS)
 
         def take_part(thread: int) -> None:
@@ -250,7 +251,7 @@ class Race:
         with ThreadPoolExecutor(threads) as pool:
             runs = [pool.submit(take_part, thread) for thread in range(threads)]
         errors = [error for run in runs if (error := run.exception()) is not None]
-        # Of those that broke off, the first cause says more than that others stopped waiting.
+        # Raise the original error rather than the broken barrier of other threads.
         for error in sorted(
             errors, key=lambda error: isinstance(error, threading.BrokenBarrierError)
         ):
@@ -263,14 +264,14 @@ class Race:
         self.winners.append([])
 
     def assert_one_winner_each_round(self) -> None:
-        """Exactly one succeeded, and what it wrote is what was there afterwards."""
+        """Assert that exactly one thread succeeded per round, and that its bytes were stored."""
         assert not self.winners.pop()  # the round after the last
         assert [len(winners) for winners in self.winners] == [1] * len(self.left)
         assert [winners[0] for winners in self.winners] == self.left
 
 
 class RacingContract(Promises):
-    """What a storage promises to threads."""
+    """Contract tests of concurrent threads."""
 
     def test_one_of_many_threads_creates(self, conditional: Storage) -> None:
         race = Race(conditional, lambda: conditional.delete_many([KEY]))
@@ -313,7 +314,7 @@ class RacingContract(Promises):
         assert sorted(lines) == sorted(f"{t}.{number}" for t in range(4) for number in range(each))
 
     def test_readers_see_an_object_whole_while_it_is_written(self, writable: Storage) -> None:
-        # Each version is one letter many times, and no two have the same length.
+        # Each version repeats one letter, and all lengths differ.
         versions = [bytes([65 + number]) * (1 + 30_000 * number) for number in range(8)]
         writable.put(KEY, versions[0])
         is_done = threading.Event()
@@ -339,7 +340,7 @@ class RacingContract(Promises):
 
 _PROCESS_SECONDS = 60
 
-# Reads a storage from its input, and through it one object, which it writes to its output.
+# Unpickles a storage and a key from stdin, and writes the object to stdout.
 _READ_IN_ANOTHER_PROCESS = """
 import pickle, sys
 storage, key = pickle.load(sys.stdin.buffer)
@@ -348,14 +349,14 @@ sys.stdout.buffer.write(bytes(storage.get(key)))
 
 
 def answer_of_fork(work: Callable[[], bytes]) -> bytes:
-    """What some work gives in a forked process, or the name and text of its error."""
+    """Return the result of a function in a forked process, or the class names and text of its error."""
     reading, writing = os.pipe()
     with warnings.catch_warnings():
-        # Newer Pythons warn of threads that the fork leaves behind: that is what is tested.
+        # Newer Python versions warn about forking a process with threads, which is the tested case.
         warnings.simplefilter("ignore", DeprecationWarning)
         process = os.fork()
     if process == 0:
-        # The forked process must not return into the tests, whatever happens.
+        # The forked process must never return into the tests.
         with contextlib.suppress(BaseException):
             os.write(writing, _answer(work))
         os._exit(0)
@@ -378,7 +379,7 @@ def _answer(work: Callable[[], bytes]) -> bytes:
 
 
 class TravellingContract(Promises):
-    """What a storage promises to Spark's workers."""
+    """Contract tests of pickling and forking, as Spark workers need them."""
 
     def test_a_pickled_storage_is_the_same_storage(self, storage: Storage, writer: Storage) -> None:
         writer.put("object", b"data")
@@ -469,7 +470,7 @@ class TravellingContract(Promises):
         assert "\n" not in storage.place
 
 
-# Before they are imported, so that a failed assertion shows its values.
+# Before the import, so that a failed assertion shows its values.
 pytest.register_assert_rewrite(
     *(
         f"{__name__}.{part}"
@@ -481,7 +482,7 @@ pytest.register_assert_rewrite(
 class ReadOnlyStorageContract(
     PromisingContract, ReadingContract, ListingContract, TravellingContract
 ):
-    """Every verb and rule of `frazil.storage.interface` for a storage that only reads."""
+    """All contract tests of `frazil.storage.interface` for a read-only storage."""
 
     is_read_only = True
 
@@ -494,7 +495,7 @@ class StorageContract(
     RacingContract,
     TravellingContract,
 ):
-    """Every verb and rule of `frazil.storage.interface`."""
+    """All contract tests of `frazil.storage.interface`."""
 
 
 __all__ = ["Promises", "ReadOnlyStorageContract", "StorageContract"]

@@ -30,56 +30,56 @@ BAD_KEYS = ("", ".", "..", "/a", "a/", "a//b", "../a", "a/..", "a/../b", "./a", 
 
 
 class Promises:
-    """Attributes that a storage's test class changes where its storage promises less."""
+    """Guarantees of a storage; a test class overrides those that its storage does not give."""
 
     is_read_only: ClassVar[bool] = False
     has_conditional_writes: ClassVar[bool] = True
-    """Whether `create` and `replace` have one winner."""
+    """True if `create` and `replace` have exactly one winner."""
     can_list: ClassVar[bool] = True
     is_shared_between_processes: ClassVar[bool] = True
-    """Whether another process that unpickles the storage finds the same objects."""
+    """True if another process that unpickles the storage sees the same objects."""
     survives_fork: ClassVar[bool] = True
-    """Whether a storage that was used can be used in a forked process, too; if not, it must say so."""
+    """True if a used storage works in a forked process; if False, using it there must raise."""
 
     large_object_bytes: ClassVar[int] = 20 << 20
     many_objects: ClassVar[int] = 1_100
-    """More than one answer of an object store lists."""
+    """More than one page of a listing."""
     race_threads: ClassVar[int] = 16
     race_rounds: ClassVar[int] = 1_000
     clock_difference_seconds: ClassVar[float] = 60
-    """How far the storage's clock may be from this machine's."""
+    """Maximum difference between the clocks of the storage and this machine."""
 
     @pytest.fixture
     def writer(self, storage: Storage) -> Storage:
-        """Who writes the objects that a test of reading needs."""
+        """Return the storage that writes the objects for read tests."""
         if self.is_read_only:
             pytest.fail("a storage that only reads needs a fixture `writer`")
         return storage
 
     @pytest.fixture
     def writable(self, storage: Storage) -> Storage:
-        """The storage, if it can be written to."""
+        """Return the storage, or skip if it is read-only."""
         if self.is_read_only:
             pytest.skip("this storage only reads")
         return storage
 
     @pytest.fixture
     def conditional(self, writable: Storage) -> Storage:
-        """The storage, if `create` and `replace` have one winner."""
+        """Return the storage, or skip if it has no conditional writes."""
         if not self.has_conditional_writes:
             pytest.skip("this storage has no conditional writes")
         return writable
 
     @pytest.fixture
     def listable(self, storage: Storage) -> Storage:
-        """The storage, if it can list its objects."""
+        """Return the storage, or skip if it can't list."""
         if not self.can_list:
             pytest.skip("this storage can't list")
         return storage
 
     @pytest.fixture
     def shared(self, storage: Storage) -> Storage:
-        """The storage, if other processes find the same objects in it."""
+        """Return the storage, or skip if other processes don't see its objects."""
         if not self.is_shared_between_processes:
             pytest.skip("this storage is of one process")
         return storage
@@ -104,7 +104,7 @@ async def _get(storage: Storage, key: str, range: Range | None = None) -> bytes:
 
 
 class ReadingContract(Promises):
-    """What a storage answers to those who only read."""
+    """Contract tests of reads."""
 
     def test_an_object_is_read_whole(self, storage: Storage, writer: Storage) -> None:
         writer.put("folder/nested/object", TEN)
@@ -342,7 +342,7 @@ METADATA = PutOptions(metadata={"written-by": "a test"}, content_type="applicati
 
 
 class WritingContract(Promises):
-    """What a storage does for those who write."""
+    """Contract tests of writes."""
 
     # put
 

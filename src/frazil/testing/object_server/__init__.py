@@ -1,10 +1,10 @@
-"""An object store inside the test's process: S3 and GCS, with exact conditions and faults on demand.
+"""Object store in the test process: S3 and GCS, with exact conditions and fault injection.
 
 ::
 
     with ObjectServer() as server:
-        storage = s3_storage(bucket="bucket", prefix="p", endpoint_url=server.url, allow_http=True, …)
-        server.inject([Rule(LoseAnswer(), method="PUT", count=1)])
+        storage = s3_storage(bucket="bucket", prefix="p", endpoint_url=server.url, allow_http=True,
+        …) server.inject([Rule(LoseAnswer(), method="PUT", count=1)])
 """
 
 from frazil.testing.object_server.bucket import Bucket, Conditions, Request, StoredObject

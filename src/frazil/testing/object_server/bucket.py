@@ -1,4 +1,4 @@
-"""Buckets with versions and exact conditions, and the HTTP exchange that serves them."""
+"""Buckets with versions and exact conditions, and their HTTP messages."""
 
 import hashlib
 import threading
@@ -15,19 +15,19 @@ from xml.sax.saxutils import escape
 
 
 class Conditions(Enum):
-    """What a store makes of the conditions of a write."""
+    """Treatment of write conditions by a store."""
 
     EXACT = "exact"
     IGNORED = "ignored"
-    """As some emulators and gateways do."""
+    """Like some emulators and gateways."""
     NOT_IMPLEMENTED = "not implemented"
-    """As OpenStack Swift does."""
+    """Like OpenStack Swift."""
     LITERAL = "literal"
-    """Compared with the ETag without its quotes, as Ceph does."""
+    """Compared with the unquoted ETag, like Ceph."""
 
 
 class Refusal(Exception):  # noqa: N818 - an answer, not a mistake
-    """What the store says instead of doing it."""
+    """Error response of the store."""
 
     def __init__(self, status: int, code: str) -> None:
         super().__init__(status, code)
@@ -37,7 +37,7 @@ class Refusal(Exception):  # noqa: N818 - an answer, not a mistake
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What must hold for a write to happen."""
+    """Precondition of a write."""
 
     is_absent: bool = False
     e_tag: str | None = None
@@ -53,7 +53,7 @@ NO_CONDITION = Condition()
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What a client says about an object: its own metadata, and headers of HTTP."""
+    """User metadata and HTTP headers of an object."""
 
     metadata: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Description:
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """An object as it lies in a bucket."""
+    """Object in a bucket."""
 
     data: bytes
     e_tag: str
@@ -77,7 +77,7 @@ class _Upload:
 
 
 class Bucket:
-    """Objects by key; every method is one atomic step."""
+    """Objects by key; every method is atomic."""
 
     def __init__(self, conditions: Conditions) -> None:
         self._conditions = conditions
@@ -93,13 +93,13 @@ class Bucket:
         return found
 
     def keys(self) -> list[str]:
-        """All keys in the order of their bytes."""
+        """Return all keys, ordered by their bytes."""
         with self._lock:
             keys = list(self._objects)
         return sorted(keys, key=str.encode)
 
     def count_writes(self) -> int:
-        """How many objects were written so far, one that was written twice counting twice."""
+        """Return the number of writes so far, including overwrites."""
         return self._writes
 
     def put(
@@ -120,7 +120,7 @@ class Bucket:
         return self.put(target, found.data, found.description)
 
     def delete(self, key: str) -> bool:
-        """Whether there was something to delete."""
+        """Delete an object and return True if it existed."""
         with self._lock:
             return self._objects.pop(key, None) is not None
 
@@ -171,7 +171,7 @@ class Bucket:
 
 
 def is_same_tag(given: str, e_tag: str) -> bool:
-    """Whether two ETags are equal; S3 takes them with and without quotes, and clients send both."""
+    """Return True if two ETags are equal, ignoring quotes: clients send ETags with and without them."""
     return given.strip('"') == e_tag.strip('"')
 
 
@@ -184,7 +184,7 @@ XML = {"Content-Type": "application/xml"}
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a client asks; names of headers are in small letters."""
+    """HTTP request; header names are in lower case."""
 
     method: str
     path: str
@@ -203,7 +203,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What the server answers. A HEAD is told the length of a body that it does not get."""
+    """HTTP response. The response to a HEAD has the length of the body, but no body."""
 
     status: int
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -211,7 +211,7 @@ class Response:
 
 
 def read_request(stream: BufferedIOBase, answers: BufferedIOBase) -> Request | None:
-    """The next request of a connection, or None at its end."""
+    """Read the next request of a connection; return None at its end."""
     line = stream.readline(65_536).decode("latin-1").split()
     if len(line) != 3:
         return None
@@ -249,7 +249,7 @@ def _read_chunks(stream: BufferedIOBase) -> bytes:
 
 
 def _join_signed_chunks(body: bytes) -> bytes:
-    # Amazon's own chunks, inside the body: `<size>[;chunk-signature=…]`, the data, a trailer.
+    # Amazon's chunk encoding inside the body: `<size>[;chunk-signature=…]`, the data, a trailer.
     parts = []
     while body:
         line, _, body = body.partition(b"\r\n")
@@ -262,7 +262,7 @@ def _join_signed_chunks(body: bytes) -> bytes:
 
 
 def encode_response(response: Response, method: str) -> bytes:
-    """An answer as it goes out, in one piece: two would wait for each other on the network."""
+    """Encode a response as one buffer: two writes would delay each other on the network."""
     phrase = HTTPStatus(response.status).phrase
     headers = {"Content-Length": str(len(response.body)), **response.headers}
     if response.status in (204, 304):
@@ -274,7 +274,7 @@ def encode_response(response: Response, method: str) -> bytes:
 
 
 def list_objects(bucket: Bucket, request: Request, page_size: int) -> Response:
-    """The page of a listing that a request asks for."""
+    """Return the requested page of a listing."""
     query = request.query
     prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
     after = unquote(query.get("continuation-token", "")) or query.get("start-after", "")
@@ -302,7 +302,7 @@ def list_objects(bucket: Bucket, request: Request, page_size: int) -> Response:
 
 
 def _names(keys: list[str], prefix: str, delimiter: str) -> Iterator[tuple[str, bool]]:
-    """Keys, and in place of those below a delimiter what they share, once."""
+    """Yield the keys, with the keys below a delimiter replaced by their common prefix."""
     previous = None
     for key in keys:
         if not key.startswith(prefix):
@@ -329,6 +329,6 @@ def _entry(bucket: Bucket, name: str, is_group: bool, spelled: str) -> str:
 
 
 def spell_time(timestamp: float) -> str:
-    """A time as the XML of S3 has it."""
+    """Format a time as in the XML of S3."""
     text = datetime.fromtimestamp(timestamp, UTC).isoformat(timespec="milliseconds")
     return text.replace("+00:00", "Z")

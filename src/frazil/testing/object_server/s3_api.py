@@ -1,4 +1,4 @@
-"""The S3 API, and Google's XML dialect of it, with faults on demand."""
+"""The S3 API and Google's XML dialect of it, with fault injection."""
 
 import random
 import re
@@ -29,7 +29,7 @@ _KEPT_HEADERS = ("content-type", "content-encoding", "cache-control", "content-d
 
 
 def answer(buckets: Mapping[str, Bucket], request: Request, page_size: int) -> Response:
-    """Do what a request asks; raises Refusal."""
+    """Execute a request and return the response; raise Refusal."""
     if request.bucket not in buckets:
         raise Refusal(404, "NoSuchBucket")
     bucket = buckets[request.bucket]
@@ -66,14 +66,14 @@ def answer(buckets: Mapping[str, Bucket], request: Request, page_size: int) -> R
 
 
 def is_google(request: Request) -> bool:
-    """Whether a request is of Google's dialect."""
+    """Return True if a request uses Google's dialect."""
     return request.headers.get("authorization", "").startswith("Bearer ") or any(
         name.startswith("x-goog-") for name in request.headers
     )
 
 
 def refuse(refusal: Refusal, request: Request) -> Response:
-    """How a refusal is said."""
+    """Return the response of a refusal."""
     body = f"<Error><Code>{refusal.code}</Code><Message>{refusal.code}</Message></Error>"
     return Response(refusal.status, XML, b"" if request.method == "HEAD" else body.encode())
 
@@ -170,7 +170,7 @@ def _copy(buckets: Mapping[str, Bucket], bucket: Bucket, request: Request) -> Re
 
 
 def _delete_many(bucket: Bucket, request: Request) -> Response:
-    # Keys are taken wherever they stand: clients differ in the namespace they give.
+    # Match keys in any namespace: clients use different ones.
     found = ElementTree.fromstring(request.body).iter()
     keys = [element.text or "" for element in found if element.tag.rpartition("}")[2] == "Key"]
     for key in keys:
@@ -201,17 +201,17 @@ def _complete_upload(bucket: Bucket, request: Request) -> Response:
 
 @dataclass(frozen=True, slots=True)
 class DropConnection:
-    """Close the connection and do nothing."""
+    """Close the connection without executing the request."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoseAnswer:
-    """Do what is asked, then close the connection."""
+    """Execute the request, then close the connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """Answer with an error and do nothing."""
+    """Respond with an error without executing the request."""
 
     status: int = 500
     code: str = "InternalError"
@@ -219,7 +219,7 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class DoAndRefuse:
-    """Do what is asked, then answer with an error."""
+    """Execute the request, then respond with an error."""
 
     status: int = 500
     code: str = "InternalError"
@@ -227,7 +227,7 @@ class DoAndRefuse:
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """Do what is asked, after a while."""
+    """Execute the request after a delay."""
 
     seconds: float
 
@@ -247,18 +247,18 @@ Fault = DropConnection | LoseAnswer | Refuse | DoAndRefuse | Delay | Truncate
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Which requests meet a fault: by method and key, some of them, so many times."""
+    """Requests that get a fault: by method, key and probability, up to a count."""
 
     fault: Fault
     method: str = "*"
     key: str = "*"
     probability: float = 1.0
     count: int | None = None
-    """How many requests meet it; None for all."""
+    """Maximum number of requests that get the fault; None for all."""
 
 
 class FaultPlan:
-    """Rules in order; a request meets the fault of the first that applies."""
+    """Ordered rules; a request gets the fault of the first rule that applies."""
 
     def __init__(self, rules: Iterable[Rule] = (), seed: int = 0) -> None:
         self._rules = [(rule, rule.count) for rule in rules]
@@ -266,7 +266,7 @@ class FaultPlan:
         self._lock = threading.Lock()
 
     def find_fault(self, method: str, key: str) -> Fault | None:
-        """What this request meets, which counts as met."""
+        """Return the fault of this request, and decrement the count of its rule."""
         with self._lock:
             for index, (rule, left) in enumerate(self._rules):
                 if left == 0 or not fnmatchcase(method, rule.method):

@@ -1,4 +1,4 @@
-"""A server on the loopback interface, in threads of this process."""
+"""Object server on the loopback interface, in threads of this process."""
 
 import contextlib
 import re
@@ -36,20 +36,20 @@ from frazil.testing.object_server.s3_api import (
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """How a server behaves."""
+    """Options of a server."""
 
     buckets: Sequence[str] = ("bucket",)
     conditions: Conditions = Conditions.EXACT
     access_keys: frozenset[str] | None = None
-    """Access keys or bearer tokens that may come in; None for anybody."""
+    """Accepted access keys or bearer tokens; None for any."""
     page_size: int = 1000
 
 
 class ObjectServer:
-    """S3 and Google's XML dialect of it on a free port; a context manager that ends it.
+    """Server for S3 and Google's XML dialect on a free port; a context manager that stops it.
 
-    Conditions are exact, `Last-Modified` is true, and faults are values: see `inject`. Signatures
-    are not verified, only whose they are.
+    Conditions are exact, `Last-Modified` is correct, and faults can be injected: see `inject`.
+    Signatures are not verified; only the access key is checked.
     """
 
     def __init__(self, options: ServerOptions | None = None) -> None:
@@ -64,7 +64,7 @@ class ObjectServer:
         self._thread: threading.Thread | None = None
 
     def start(self) -> Self:
-        """Begin to listen."""
+        """Start to listen."""
         self._server = _Server(self)
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(0.02,), daemon=True
@@ -88,16 +88,16 @@ class ObjectServer:
 
     @property
     def url(self) -> str:
-        """Where clients find it."""
+        """Return the address of the server."""
         assert self._server is not None
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def inject(self, rules: Iterable[Rule], *, seed: int = 0) -> None:
-        """From now on requests meet these faults, instead of those before."""
+        """Replace the faults to inject into requests from now on."""
         self._plan = FaultPlan(rules, seed)
 
     def handle(self, request: Request) -> bytes | None:
-        """What goes back, or None to close the connection."""
+        """Return the encoded response, or None to close the connection."""
         with self._lock:
             self.requests.append(request)
             self._at_once += 1
@@ -169,7 +169,7 @@ class _Connection(socketserver.StreamRequestHandler):
     def handle(self) -> None:
         self.server.connections.add(self.connection)
         try:
-            # A client may go away at any time.
+            # A client may disconnect at any time.
             with contextlib.suppress(OSError, ValueError):
                 while self._exchange():
                     pass
