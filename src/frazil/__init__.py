@@ -1,8 +1,8 @@
 """The Icechunk storage format in Python, with its data pipeline on Apache Spark.
 
-Everything that `icechunk` offers is here under the same name, so `import frazil as icechunk` runs
-programs written for it. A module is loaded when something of it is first used: the import itself is
-quick, loads neither zarr nor an engine, and starts nothing.
+Every public name of `icechunk` exists here, so `import frazil as icechunk` runs programs written
+for it. Modules are loaded lazily: the import itself is fast, loads neither zarr nor an engine, and
+starts nothing.
 """
 
 from typing import TYPE_CHECKING
@@ -139,7 +139,7 @@ if TYPE_CHECKING:
     from frazil.virtual.containers import VirtualChunkContainer as VirtualChunkContainer
     from frazil.virtual.containers import VirtualChunkSpec as VirtualChunkSpec
 
-# Where each name lives. The imports above say the same to type checkers.
+# Module of each public name. The imports above declare the same names for type checkers.
 _HOMES = {
     "about": "print_debug_info spec_version supported_spec_versions user_agent",
     "config.conditions": (
@@ -204,7 +204,7 @@ _MODULES = frozenset(
      "urls", "virtual", "xarray")
 )  # fmt: skip
 _ALSO = frozenset(("supported_spec_versions", "upgrade_icechunk_repository"))
-"""Public, but not part of `from frazil import *`, as officially."""
+"""Public, but not part of `from frazil import *`, as in the official library."""
 
 __all__ = ["__version__", *sorted({*" ".join(_HOMES.values()).split()} - _ALSO)]
 

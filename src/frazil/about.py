@@ -1,4 +1,4 @@
-"""What this library is: its version, the formats it knows, and where it runs."""
+"""Version of the library, supported formats, and environment."""
 
 import platform
 from importlib import metadata
@@ -10,22 +10,22 @@ _PACKAGES = ("zarr", "numcodecs", "numpy", "obstore", "xarray", "virtualizarr", 
 
 
 def spec_version() -> SpecVersion:
-    """The generation of the format that new repositories are in."""
+    """Return the spec version of new repositories."""
     return SpecVersion.current()
 
 
 def supported_spec_versions() -> list[SpecVersion]:
-    """The generations that can be read and written, newest first."""
+    """Return the spec versions that can be read and written, newest first."""
     return sorted(SpecVersion, reverse=True)
 
 
 def user_agent() -> str:
-    """What the library calls itself."""
+    """Return the name and version of the library."""
     return f"frazil-{__version__}"
 
 
 def print_debug_info() -> None:
-    """Print what a report of a bug should say."""
+    """Print the versions to include in a bug report."""
     versions = {
         "platform": platform.platform(),
         "python": platform.python_version(),

@@ -1,7 +1,7 @@
-"""Arguments of public methods, checked against their annotations.
+"""Argument checks of public methods, based on their annotations.
 
-A wrong type would end somewhere inside in an error of Python's that names no argument. Only what can be
-told at a glance is checked: classes, and of what containers hold only short lists of numbers and texts.
+Without them a wrong type would raise an unrelated Python error that names no argument. Only cheap
+checks are made: classes, and the elements of short lists of numbers and strings.
 """
 
 import functools
@@ -19,11 +19,11 @@ T = TypeVar("T")
 Check = Callable[[Any], bool]
 
 _MOST_ITEMS = 100
-"""Longer lists are not looked into."""
+"""Elements of longer lists are not checked."""
 
 
 def check_arguments(only: Collection[str] | None = None) -> Callable[[type[T]], type[T]]:
-    """Decorate a class so that its public methods, or some of them, refuse arguments of wrong types."""
+    """Decorate a class so that its public methods, or those in `only`, reject wrong argument types."""
 
     def decorate(cls: type[T]) -> type[T]:
         package = cls.__module__.partition(".")[0]
@@ -83,14 +83,14 @@ def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Expected:
-    """What an annotation allows."""
+    """Types that an annotation allows."""
 
     def __init__(self, alternatives: Sequence[tuple[str, Check]]) -> None:
         self._names = " or ".join(dict.fromkeys(name for name, _ in alternatives))
         self._checks = tuple(check for _, check in alternatives)
 
     def require(self, method: str, name: str, value: Any) -> None:
-        """Raise InvalidTypeError for a value of another type, InvalidInputError for broken text."""
+        """Raise InvalidTypeError for a wrong type, InvalidInputError for text with lone surrogates."""
         if not any(check(value) for check in self._checks):
             hint = next((say(value) for sign, say in _HINTS if sign in self._names), "")
             raise InvalidTypeError(
@@ -103,7 +103,7 @@ class _Expected:
 
 
 def is_text(value: str) -> bool:
-    """Whether UTF-8 can hold it: half of a surrogate pair it can't."""
+    """Return True if UTF-8 can encode the text, which excludes lone surrogates."""
     if value.isascii():
         return True
     try:
@@ -133,7 +133,7 @@ def _read_annotations(
     try:
         hints = typing.get_type_hints(function)
     except NameError:
-        # Some name is there for type checkers only.
+        # Some names are imported for type checkers only.
         hints = {
             each.name: each.annotation
             for each in signature.parameters.values()
@@ -150,7 +150,7 @@ def _read_annotations(
 
 
 def _alternatives(hint: Any) -> list[tuple[str, Check]] | None:
-    """Names and checks of the types that a hint allows; None where it allows everything."""
+    """Return names and checks of the types that a hint allows; None if it allows everything."""
     origin = typing.get_origin(hint)
     if origin in (typing.Union, types.UnionType):
         parts = [_alternatives(each) for each in typing.get_args(hint)]
@@ -165,7 +165,7 @@ def _alternatives(hint: Any) -> list[tuple[str, Check]] | None:
     if not isinstance(cls, type) or cls in (object, Any) or getattr(cls, "_is_protocol", False):
         return None
     if cls.__module__ == "numpy":
-        # A list will do as well.
+        # A list is accepted as well.
         return None
     return [_alternative(cls, typing.get_args(hint))]
 
@@ -200,7 +200,7 @@ def _iterable_of(items: tuple[Any, ...]) -> tuple[str, Check]:
     return name, check
 
 
-# What Python takes for such a value as well, numbers of numpy above all.
+# Types that also accept compatible values, mainly numpy scalars.
 _WIDER: dict[type, tuple[str, Check]] = {
     int: ("an int", lambda value: hasattr(value, "__index__")),
     float: (

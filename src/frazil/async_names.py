@@ -1,7 +1,7 @@
-"""Coroutines of a synchronous core, and how tasks of an event loop are started and ended together.
+"""Coroutines over a synchronous core, and helpers that run and cancel tasks of an event loop.
 
-`commit_async = asynchronous(commit)` gives a coroutine function of the same signature that runs the
-method in a thread: the one mechanism behind every name that ends in `_async`.
+`commit_async = asynchronous(commit)` creates a coroutine function of the same signature that runs
+the method in a thread. Every name that ends in `_async` is created this way.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ _CANCELLED_AT_ONCE = 100
 
 
 def asynchronous(function: Callable[P, R]) -> Callable[P, Coroutine[Any, Any, R]]:
-    """A coroutine function that does what a function does, without blocking the event loop."""
+    """Return a coroutine function that runs a function in a thread, without blocking the event loop."""
 
     @functools.wraps(function)
     async def in_a_thread(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -32,14 +32,14 @@ def asynchronous(function: Callable[P, R]) -> Callable[P, Coroutine[Any, Any, R]
 def asynchronous_class_method(
     method: Callable[Concatenate[Any, P], R],
 ) -> "classmethod[Any, P, Coroutine[Any, Any, R]]":
-    """The same for a class method."""
+    """Return the asynchronous form of a class method."""
     return classmethod(asynchronous(method.__func__))  # type: ignore[attr-defined]
 
 
 async def run_together(coroutines: Iterable[Coroutine[Any, Any, R]]) -> list[R]:
     """Return the results of coroutines that run concurrently, in their order.
 
-    Where `asyncio.gather` leaves the others running when one fails, this ends them before it raises.
+    If one fails, cancel the others before raising, unlike `asyncio.gather`.
     """
     tasks = [asyncio.create_task(each) for each in coroutines]
     try:
@@ -50,10 +50,10 @@ async def run_together(coroutines: Iterable[Coroutine[Any, Any, R]]) -> list[R]:
 
 
 def end_tasks(loop: asyncio.AbstractEventLoop, timeout_seconds: float) -> None:
-    """Cancel every task of an event loop that runs in another thread, and wait until they ended.
+    """Cancel every task of an event loop that runs in another thread, and wait for them.
 
-    What has not ended after the timeout is left, and the loop will print nothing about it: this is
-    for the end of a process, where nobody could do anything about it.
+    Tasks that have not ended after the timeout are abandoned, and the loop reports nothing about
+    them. Use it only at the end of a process.
     """
     if not loop.is_running():
         return
@@ -66,10 +66,10 @@ def end_tasks(loop: asyncio.AbstractEventLoop, timeout_seconds: float) -> None:
 
 async def _end_others(deadline: float) -> None:
     loop = asyncio.get_running_loop()
-    # Again and again, because a task may start others before it ends.
+    # Repeated, because a task may start others before it ends.
     while others := asyncio.all_tasks() - {asyncio.current_task()}:
-        # The oldest first, Task-9 before Task-10, and not too many at once: a semaphore looks through
-        # all that have given up for the next one to wake, each time that one of them ends.
+        # The oldest first, Task-9 before Task-10, and in batches: whenever a waiter ends, a
+        # semaphore searches all cancelled waiters for the next one to wake.
         queue = sorted(others, key=lambda each: (len(each.get_name()), each.get_name()))
         for start in range(0, len(queue), _CANCELLED_AT_ONCE):
             if loop.time() > deadline:
@@ -81,5 +81,5 @@ async def _end_others(deadline: float) -> None:
 async def _end(tasks: "Collection[asyncio.Task[Any]]") -> None:
     for each in tasks:
         each.cancel()
-    # Outcomes are collected because an event loop prints each one that nobody looked at.
+    # Collect the outcomes, because an event loop prints every exception that was not retrieved.
     await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""Conflicts between our changes and theirs, and who decides about them."""
+"""Conflicts between our changes and theirs, and their solvers."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,7 @@ from frazil.display import Item, Listed, field_items
 
 
 class ConflictType(Enum):
-    """How our changes and theirs meet; ours is what the session did, theirs what is on the branch."""
+    """Kind of conflict between our changes (those of the session) and theirs (those on the branch)."""
 
     NewNodeConflictsWithExistingNode = 1
     NewNodeInInvalidGroup = 2
@@ -32,19 +32,19 @@ class ConflictType(Enum):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Conflict(Listed):
-    """A node about which the two sides disagree, and the chunks, if it is about those."""
+    """Conflict in one node, with the conflicting chunks if any."""
 
     conflict_type: ConflictType
     path: str
     conflicted_chunks: Sequence[Sequence[int]] | None = field(default=None, hash=False)
 
     def shown_items(self) -> Iterator[Item]:
-        """The fields; chunks only where it is about those."""
+        """Yield the fields; chunks only if there are any."""
         return (item for item in field_items(self) if item.value is not None)
 
 
 class VersionSelection(Enum):
-    """Whose version is taken."""
+    """Version to choose in a conflict."""
 
     Fail = 0
     UseOurs = 1
@@ -55,19 +55,27 @@ class VersionSelection(Enum):
 
 
 class ConflictSolver:
-    """Somebody who decides; one of the classes below."""
+    """Base class of conflict solvers."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ConflictDetector(ConflictSolver):
-    """Decides nothing: reports all conflicts."""
+    """Solver that resolves nothing and reports all conflicts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BasicConflictSolver(ConflictSolver):
-    """Decides about chunks that both sides wrote, and about what one deleted and the other changed."""
+    """Solver for chunks that both sides wrote and for nodes that we deleted and they changed.
+
+    Parameters
+    ----------
+    on_chunk_conflict
+        Version to choose for a chunk that both sides wrote.
+    fail_on_delete_of_updated_array, fail_on_delete_of_updated_group
+        Fail if the session deleted a node that was changed on the branch.
+    """
 
     on_chunk_conflict: VersionSelection = VersionSelection.UseOurs
     fail_on_delete_of_updated_array: bool = False

@@ -1,4 +1,4 @@
-"""Credentials of S3, GCS, Azure and containers: values that never show their secrets."""
+"""Credentials for S3, GCS, Azure and virtual chunk containers. They never display their secrets."""
 
 import pickle
 import threading
@@ -10,12 +10,12 @@ from typing import Generic, Protocol, TypeVar
 from frazil.display import Item, Listed
 from frazil.errors import IcechunkError, InvalidInputError, PermissionDeniedError
 
-# Renewed this early, so that a request that starts now ends before they expire.
+# Renew this early, so that a request that starts now ends before the credentials expire.
 _MARGIN = timedelta(seconds=5)
 
 
 class Expiring(Protocol):
-    """What may expire."""
+    """Credential that may expire."""
 
     @property
     def expires_after(self) -> datetime | None: ...
@@ -25,10 +25,10 @@ _Credential = TypeVar("_Credential", bound=Expiring)
 
 
 class Refresher(Generic[_Credential]):
-    """Credentials as of now: the ones at hand, or after their end new ones, asked for once.
+    """Returns the current credentials and renews them once they have expired.
 
-    Safe to call from many threads. Pickled, it holds the function and what the user chose to send
-    along, never what the function returned here.
+    Safe to call from many threads. A pickle holds the function and the initial credentials that the
+    user chose to include, never those that the function returned here.
     """
 
     def __init__(self, pickled_function: bytes, initial: _Credential | None) -> None:
@@ -44,7 +44,7 @@ class Refresher(Generic[_Credential]):
         return "<refreshable credentials>"
 
     def __call__(self) -> _Credential:
-        """Raises PermissionDeniedError if the user's function fails."""
+        """Return current credentials; raise PermissionDeniedError if the user's function fails."""
         with self._lock:
             if self._current is None or is_expired(self._current):
                 self._current = self._ask()
@@ -61,23 +61,24 @@ class Refresher(Generic[_Credential]):
             failed = f"{type(error).__name__}: {error}"  # of ours, so meant to be read
         except Exception as error:
             failed = type(error).__name__
-        # Outside of the handler: what the function said may tell secrets, so it is not chained.
+        # Raised outside of the handler: the user's exception may contain secrets, so it is not
+        # chained.
         raise PermissionDeniedError(f"the function that gets credentials raised {failed}")
 
 
 def is_expired(credential: Expiring) -> bool:
-    """Whether credentials are over, or as good as that."""
+    """Return True if credentials have expired or are about to."""
     end = credential.expires_after
     return end is not None and datetime.now(UTC) >= in_utc(end) - _MARGIN
 
 
 def in_utc(moment: datetime) -> datetime:
-    """A time with its zone; one without is taken to be UTC."""
+    """Return a time with a time zone; a naive time is assumed to be UTC."""
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
 
 
 def pickle_function(get_credentials: Callable[[], _Credential]) -> bytes:
-    """The function as it travels between processes."""
+    """Pickle the function; raise InvalidInputError if that fails."""
     try:
         return pickle.dumps(get_credentials)
     except Exception as error:
@@ -87,11 +88,11 @@ def pickle_function(get_credentials: Callable[[], _Credential]) -> bytes:
 
 
 class AzureRefreshableCredential:
-    """The kinds of credentials that a function may return, each with its end."""
+    """Credentials that a function may return, with an optional expiry time."""
 
     @dataclass(frozen=True, slots=True)
     class AccessKey:
-        """An account's key."""
+        """Account key."""
 
         key: str = field(repr=False)
         _: KW_ONLY
@@ -99,7 +100,7 @@ class AzureRefreshableCredential:
 
     @dataclass(frozen=True, slots=True)
     class SasToken:
-        """A shared access signature."""
+        """Shared access signature."""
 
         token: str = field(repr=False)
         _: KW_ONLY
@@ -107,7 +108,7 @@ class AzureRefreshableCredential:
 
     @dataclass(frozen=True, slots=True)
     class BearerToken:
-        """A token."""
+        """Bearer token."""
 
         bearer: str = field(repr=False)
         _: KW_ONLY
@@ -122,23 +123,23 @@ AnyAzureRefreshableCredential = (
 
 
 class AzureStaticCredentials:
-    """The kinds of credentials that do not change."""
+    """Credentials that do not change."""
 
     @dataclass(frozen=True, slots=True)
     class AccessKey:
-        """An account's key."""
+        """Account key."""
 
         key: str = field(repr=False)
 
     @dataclass(frozen=True, slots=True)
     class SasToken:
-        """A shared access signature."""
+        """Shared access signature."""
 
         token: str = field(repr=False)
 
     @dataclass(frozen=True, slots=True)
     class BearerToken:
-        """A token."""
+        """Bearer token."""
 
         token: str = field(repr=False)
 
@@ -151,25 +152,25 @@ AnyAzureStaticCredential = (
 
 
 class AzureCredentials:
-    """The kinds of credentials; an alternative each."""
+    """Kinds of Azure credentials."""
 
     @dataclass(frozen=True, slots=True)
     class Anonymous:
-        """None: requests are not signed."""
+        """No credentials: requests are not signed."""
 
     @dataclass(frozen=True, slots=True)
     class FromEnv:
-        """Whatever the environment provides."""
+        """Credentials from the environment."""
 
     @dataclass(frozen=True, slots=True)
     class Static:
-        """Always the same."""
+        """Fixed credentials."""
 
         credentials: AnyAzureStaticCredential
 
     @dataclass(frozen=True, slots=True)
     class Refreshable:
-        """What a pickled function returns; `current` holds until it expires."""
+        """Credentials returned by a pickled function; `current` is used until it expires."""
 
         pickled_function: bytes = field(repr=False)
         current: AnyAzureRefreshableCredential | None = field(default=None, repr=False)
@@ -189,7 +190,13 @@ def azure_static_credentials(
     sas_token: str | None = None,
     bearer_token: str | None = None,
 ) -> AnyAzureStaticCredential:
-    """Credentials of the kind that is given; raises ValueError unless exactly one is."""
+    """Create fixed Azure credentials from exactly one of the arguments.
+
+    Raises
+    ------
+    ValueError
+        If none or several are given.
+    """
     match access_key, sas_token, bearer_token:
         case str(key), None, None:
             return AzureStaticCredentials.AccessKey(key)
@@ -204,21 +211,26 @@ def azure_refreshable_credentials(
     get_credentials: Callable[[], AnyAzureRefreshableCredential],
     scatter_initial_credentials: bool = False,
 ) -> AzureCredentials.Refreshable:
-    """Credentials that a picklable function provides, asked again when they expire.
+    """Create credentials from a picklable function, which is called again when they expire.
 
-    With `scatter_initial_credentials` it is asked now, and its answer travels in pickles.
+    Parameters
+    ----------
+    get_credentials
+        Function that returns a credential.
+    scatter_initial_credentials
+        Call the function now and include its result in pickles.
     """
     current = get_credentials() if scatter_initial_credentials else None
     return AzureCredentials.Refreshable(pickle_function(get_credentials), current)
 
 
 def azure_from_env_credentials() -> AzureCredentials.FromEnv:
-    """Credentials from the environment."""
+    """Create credentials that are read from the environment."""
     return AzureCredentials.FromEnv()
 
 
 def azure_anonymous_credentials() -> AzureCredentials.Anonymous:
-    """No credentials, for what is public."""
+    """Create anonymous credentials, for public data."""
     return AzureCredentials.Anonymous()
 
 
@@ -232,9 +244,23 @@ def azure_credentials(
     get_credentials: Callable[[], AnyAzureRefreshableCredential] | None = None,
     scatter_initial_credentials: bool = False,
 ) -> AnyAzureCredential:
-    """Credentials of the kind that the arguments mean; from the environment if there are none.
+    """Create Azure credentials from the given arguments; without any, from the environment.
 
-    Raises ValueError if they mean several.
+    Parameters
+    ----------
+    access_key, sas_token, bearer_token
+        Fixed credentials; at most one of them.
+    from_env, anonymous
+        Use the credentials of the environment, or none.
+    get_credentials
+        Function that returns a credential, called again when it expires.
+    scatter_initial_credentials
+        Call the function now and include its result in pickles.
+
+    Raises
+    ------
+    ValueError
+        If the arguments conflict.
     """
     if anonymous:
         return azure_anonymous_credentials()
@@ -254,7 +280,7 @@ def azure_credentials(
 
 @dataclass(frozen=True, slots=True)
 class GcsBearerCredential:
-    """A token, and when it ends."""
+    """Bearer token with an optional expiry time."""
 
     bearer: str = field(repr=False)
     _: KW_ONLY
@@ -262,29 +288,29 @@ class GcsBearerCredential:
 
 
 class GcsStaticCredentials:
-    """The kinds of credentials that do not change."""
+    """Credentials that do not change."""
 
     @dataclass(frozen=True, slots=True)
     class ServiceAccount:
-        """A file with a service account's key."""
+        """File with the key of a service account."""
 
         path: str
 
     @dataclass(frozen=True, slots=True)
     class ServiceAccountKey:
-        """A service account's key itself."""
+        """Key of a service account."""
 
         key: str = field(repr=False)
 
     @dataclass(frozen=True, slots=True)
     class ApplicationCredentials:
-        """A file with application default credentials."""
+        """File with application default credentials."""
 
         path: str
 
     @dataclass(frozen=True, slots=True)
     class BearerToken:
-        """A token."""
+        """Bearer token."""
 
         token: str = field(repr=False)
 
@@ -298,25 +324,25 @@ AnyGcsStaticCredential = (
 
 
 class GcsCredentials:
-    """The kinds of credentials; an alternative each."""
+    """Kinds of Google Cloud Storage credentials."""
 
     @dataclass(frozen=True, slots=True)
     class Anonymous:
-        """None: requests are not signed."""
+        """No credentials: requests are not signed."""
 
     @dataclass(frozen=True, slots=True)
     class FromEnv:
-        """Whatever the environment provides."""
+        """Credentials from the environment."""
 
     @dataclass(frozen=True, slots=True)
     class Static:
-        """Always the same."""
+        """Fixed credentials."""
 
         credentials: AnyGcsStaticCredential
 
     @dataclass(frozen=True, slots=True)
     class Refreshable:
-        """What a pickled function returns; `current` holds until it expires."""
+        """Credentials returned by a pickled function; `current` is used until it expires."""
 
         pickled_function: bytes = field(repr=False)
         current: GcsBearerCredential | None = field(default=None, repr=False)
@@ -337,7 +363,13 @@ def gcs_static_credentials(
     application_credentials: str | None = None,
     bearer_token: str | None = None,
 ) -> AnyGcsStaticCredential:
-    """Credentials of the first kind that is given; raises ValueError if none is."""
+    """Create fixed Google Cloud Storage credentials from the first argument that is given.
+
+    Raises
+    ------
+    ValueError
+        If none is given.
+    """
     if service_account_file is not None:
         return GcsStaticCredentials.ServiceAccount(service_account_file)
     if service_account_key is not None:
@@ -353,21 +385,26 @@ def gcs_refreshable_credentials(
     get_credentials: Callable[[], GcsBearerCredential],
     scatter_initial_credentials: bool = False,
 ) -> GcsCredentials.Refreshable:
-    """Credentials that a picklable function provides, asked again when they expire.
+    """Create credentials from a picklable function, which is called again when they expire.
 
-    With `scatter_initial_credentials` it is asked now, and its answer travels in pickles.
+    Parameters
+    ----------
+    get_credentials
+        Function that returns a credential.
+    scatter_initial_credentials
+        Call the function now and include its result in pickles.
     """
     current = get_credentials() if scatter_initial_credentials else None
     return GcsCredentials.Refreshable(pickle_function(get_credentials), current)
 
 
 def gcs_anonymous_credentials() -> GcsCredentials.Anonymous:
-    """No credentials, for what is public."""
+    """Create anonymous credentials, for public data."""
     return GcsCredentials.Anonymous()
 
 
 def gcs_from_env_credentials() -> GcsCredentials.FromEnv:
-    """Credentials from the environment."""
+    """Create credentials that are read from the environment."""
     return GcsCredentials.FromEnv()
 
 
@@ -382,15 +419,29 @@ def gcs_credentials(
     get_credentials: Callable[[], GcsBearerCredential] | None = None,
     scatter_initial_credentials: bool = False,
 ) -> AnyGcsCredential:
-    """Credentials of the kind that the arguments mean; from the environment if there are none.
+    """Create Google Cloud Storage credentials from the arguments; without any, from the environment.
 
-    Raises ValueError if they mean several.
+    Parameters
+    ----------
+    service_account_file, service_account_key, application_credentials, bearer_token
+        Fixed credentials; the first that is given is used.
+    from_env, anonymous
+        Use the credentials of the environment, or none.
+    get_credentials
+        Function that returns a credential, called again when it expires.
+    scatter_initial_credentials
+        Call the function now and include its result in pickles.
+
+    Raises
+    ------
+    ValueError
+        If the arguments conflict.
     """
     if anonymous:
         return gcs_anonymous_credentials()
     parts = (service_account_file, service_account_key, application_credentials, bearer_token)
     has_parts = any(part is not None for part in parts)
-    # The official library takes the environment before a function, which is then never called.
+    # The official library prefers the environment to a function, which is then never called.
     if get_credentials is not None and not has_parts and not from_env:
         return gcs_refreshable_credentials(get_credentials, scatter_initial_credentials)
     if not has_parts and from_env is not False:
@@ -412,7 +463,7 @@ _COVERED = "****"
 
 @dataclass(frozen=True, slots=True, repr=False)
 class S3StaticCredentials(Listed):
-    """A key, its secret, and perhaps a session; `expires_after` tells when they end."""
+    """Access key and secret, with an optional session token and expiry time."""
 
     access_key_id: str
     secret_access_key: str
@@ -420,7 +471,7 @@ class S3StaticCredentials(Listed):
     expires_after: datetime | None = None
 
     def shown_items(self) -> Iterator[Item]:
-        """Yield the fields, of secrets only whether they are set, of the key its first letters."""
+        """Yield the fields with secrets masked and the key id abbreviated."""
         is_long = len(self.access_key_id) > 8
         yield Item("access_key_id", (self.access_key_id[:4] if is_long else "") + _COVERED)
         yield Item("secret_access_key", _COVERED)
@@ -429,25 +480,25 @@ class S3StaticCredentials(Listed):
 
 
 class S3Credentials:
-    """The kinds of credentials; an alternative each."""
+    """Kinds of S3 credentials."""
 
     @dataclass(frozen=True, slots=True)
     class FromEnv:
-        """Whatever the environment, its files or the machine provide."""
+        """Credentials from the environment, its configuration files, or the machine."""
 
     @dataclass(frozen=True, slots=True)
     class Anonymous:
-        """None: requests are not signed."""
+        """No credentials: requests are not signed."""
 
     @dataclass(frozen=True, slots=True)
     class Static:
-        """Always the same."""
+        """Fixed credentials."""
 
         credentials: S3StaticCredentials
 
     @dataclass(frozen=True, slots=True)
     class Refreshable:
-        """What a pickled function returns; `current` holds until it expires."""
+        """Credentials returned by a pickled function; `current` is used until it expires."""
 
         pickled_function: bytes = field(repr=False)
         current: S3StaticCredentials | None = field(default=None, repr=False)
@@ -465,9 +516,14 @@ def s3_refreshable_credentials(
     get_credentials: Callable[[], S3StaticCredentials],
     scatter_initial_credentials: bool = False,
 ) -> S3Credentials.Refreshable:
-    """Credentials that a picklable function provides, asked again when they expire.
+    """Create credentials from a picklable function, which is called again when they expire.
 
-    With `scatter_initial_credentials` it is asked now, and its answer travels in pickles.
+    Parameters
+    ----------
+    get_credentials
+        Function that returns credentials.
+    scatter_initial_credentials
+        Call the function now and include its result in pickles.
     """
     current = get_credentials() if scatter_initial_credentials else None
     return S3Credentials.Refreshable(pickle_function(get_credentials), current)
@@ -480,19 +536,19 @@ def s3_static_credentials(
     session_token: str | None = None,
     expires_after: datetime | None = None,
 ) -> S3Credentials.Static:
-    """Credentials that do not change."""
+    """Create fixed S3 credentials."""
     return S3Credentials.Static(
         S3StaticCredentials(access_key_id, secret_access_key, session_token, expires_after)
     )
 
 
 def s3_anonymous_credentials() -> S3Credentials.Anonymous:
-    """No credentials, for what is public."""
+    """Create anonymous credentials, for public data."""
     return S3Credentials.Anonymous()
 
 
 def s3_from_env_credentials() -> S3Credentials.FromEnv:
-    """Credentials from the environment."""
+    """Create credentials that are read from the environment."""
     return S3Credentials.FromEnv()
 
 
@@ -507,9 +563,23 @@ def s3_credentials(
     get_credentials: Callable[[], S3StaticCredentials] | None = None,
     scatter_initial_credentials: bool = False,
 ) -> AnyS3Credential:
-    """Credentials of the kind that the arguments mean; from the environment if there are none.
+    """Create S3 credentials from the given arguments; without any, from the environment.
 
-    Raises ValueError if they mean several.
+    Parameters
+    ----------
+    access_key_id, secret_access_key, session_token, expires_after
+        Fixed credentials.
+    anonymous, from_env
+        Use no credentials, or those of the environment.
+    get_credentials
+        Function that returns credentials, called again when they expire.
+    scatter_initial_credentials
+        Call the function now and include its result in pickles.
+
+    Raises
+    ------
+    ValueError
+        If the arguments conflict.
     """
     parts = (access_key_id, secret_access_key, session_token, expires_after)
     has_parts = any(part is not None for part in parts)
@@ -531,33 +601,33 @@ def s3_credentials(
 
 
 class Credentials:
-    """Credentials with the kind of store they are for."""
+    """Credentials of a virtual chunk container, by kind of store."""
 
     @dataclass(frozen=True, slots=True)
     class S3:
-        """For S3 and what speaks like it."""
+        """Credentials for S3 and S3-compatible stores."""
 
         credentials: AnyS3Credential
 
     @dataclass(frozen=True, slots=True)
     class Gcs:
-        """For Google Cloud Storage."""
+        """Credentials for Google Cloud Storage."""
 
         credentials: AnyGcsCredential
 
     @dataclass(frozen=True, slots=True)
     class Azure:
-        """For Azure Blob Storage."""
+        """Credentials for Azure Blob Storage."""
 
         credentials: AnyAzureCredential
 
     @dataclass(frozen=True, slots=True)
     class LocalFileSystemAccess:
-        """Leave to read files, which takes no credentials."""
+        """Authorization to read local files, without credentials."""
 
     @dataclass(frozen=True, slots=True)
     class HttpAccess:
-        """Leave to read from web servers, which takes no credentials."""
+        """Authorization to read from web servers, without credentials."""
 
 
 AnyCredential = (
@@ -569,10 +639,10 @@ AnyCredential = (
 )
 
 LocalFileSystemAccess = Credentials.LocalFileSystemAccess()
-"""Leave to read a container of files."""
+"""Authorization to read a container of local files."""
 
 HttpAccess = Credentials.HttpAccess()
-"""Leave to read a container on a web server."""
+"""Authorization to read a container on a web server."""
 
 _S3 = (
     S3Credentials.FromEnv,
@@ -605,10 +675,18 @@ def containers_credentials(
         | None,
     ],
 ) -> dict[str, AnyCredential | None]:
-    """Credentials by the URL prefix of the container that they are for.
+    """Return credentials by the URL prefix of their container.
 
-    Containers that need none take `LocalFileSystemAccess` or `HttpAccess`; None is accepted still.
-    Raises ValueError for what is no credential.
+    Parameters
+    ----------
+    m
+        Credentials by URL prefix. Containers without credentials take `LocalFileSystemAccess` or
+        `HttpAccess`; None is also accepted.
+
+    Raises
+    ------
+    ValueError
+        If a value is not a credential.
     """
     return {prefix: _wrap(credential) for prefix, credential in m.items()}
 

@@ -1,7 +1,7 @@
-"""Dask arrays, written by as many workers as there are: each brings its changes back in its fork.
+"""Write Dask arrays from many workers, each of which returns its changes in its fork.
 
-A stored block is a Zarr array, whose store knows the session that block was written through. Reducing
-the blocks of an array to one value merges those sessions, as a tree, where the workers are.
+A stored block is a Zarr array whose store knows the session that the block was written through. A
+tree reduction over the blocks of an array merges those sessions on the workers.
 """
 
 import functools
@@ -28,7 +28,7 @@ _Arguments = ParamSpec("_Arguments")
 
 
 def computing_meta(function: Callable[_Arguments, Any]) -> Callable[_Arguments, Any]:
-    """The function, answering a placeholder where Dask only asks what kind of array it returns."""
+    """Decorate a function to return a placeholder where Dask only infers the type of its result."""
 
     @functools.wraps(function)
     def answer(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> Any:
@@ -42,7 +42,7 @@ def merge_sessions_array_kwargs(
     axis: Any = None,  # noqa: ARG001
     keepdims: Any = None,  # noqa: ARG001
 ) -> ForkSession:
-    """`merge_sessions` with the arguments that Dask gives to a reduction."""
+    """Run `merge_sessions` with the arguments that Dask passes to a reduction."""
     return merge_sessions(*sessions)
 
 
@@ -54,10 +54,27 @@ def store_dask(
     split_every: int | None = None,
     **store_kwargs: Any,
 ) -> ForkSession:
-    """Write Dask arrays to Zarr arrays of a fork, now; returns the fork with all changes.
+    """Write Dask arrays to Zarr arrays of a fork, and return the fork with all changes.
 
-    Merge it into the session that was forked. `split_every` sessions are merged at a time; what is
-    left of the arguments goes to Dask's scheduler.
+    Merge it into the session that was forked.
+
+    Parameters
+    ----------
+    sources
+        The Dask arrays.
+    targets
+        Zarr arrays of a fork.
+    regions
+        Region of each target to write.
+    split_every
+        Number of sessions to merge at a time.
+    **store_kwargs
+        Arguments of `dask.compute`.
+
+    Returns
+    -------
+    ForkSession
+        The fork with all changes.
     """
     stored = dask.array.store(
         sources,
@@ -74,7 +91,22 @@ def store_dask(
 def session_merge_reduction(
     arrays: Array | list[Array], *, split_every: int | None, **store_kwargs: Any
 ) -> ForkSession:
-    """Compute arrays whose blocks are Zarr arrays, and merge the sessions these were written in."""
+    """Compute arrays whose blocks are Zarr arrays, and merge the sessions of those.
+
+    Parameters
+    ----------
+    arrays
+        One or more Dask arrays.
+    split_every
+        Number of sessions to merge at a time.
+    **store_kwargs
+        Arguments of `dask.compute`.
+
+    Returns
+    -------
+    ForkSession
+        The merged session.
+    """
     each = arrays if isinstance(arrays, list | tuple) else [arrays]
     for array in each:
         if not isinstance(array, Array):
@@ -84,7 +116,7 @@ def session_merge_reduction(
 
 
 def _reduce(array: Array, split_every: int | None) -> Array:
-    # Arrays have shapes of their own, so each is reduced by itself.
+    # The arrays have different shapes, so each is reduced separately.
     reduced: Array = dask.array.reduction(  # type: ignore[no-untyped-call]
         array,
         name="merge-sessions",

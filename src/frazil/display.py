@@ -17,35 +17,35 @@ from frazil.install import package_name
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One line, or block, of what is shown."""
+    """One line or block of a representation."""
 
     name: str
     value: object
     is_default: bool = False
-    """Whether nothing is set, and the value is what holds therefore."""
+    """True if the field is not set and the value is its default."""
 
 
 class Shown:
-    """A value with something to show."""
+    """Value with a representation made of items."""
 
     __slots__ = ()
 
     def shown_title(self) -> str:
-        """Return the first line."""
+        """Return the title line."""
         return public_name(self)
 
     @abstractmethod
     def shown_items(self) -> Iterator[Item]:
-        """What is shown, in this order."""
+        """Yield the items in display order."""
 
 
 def effective(default: object) -> dict[str, object]:
-    """Metadata of a field: what holds as long as it is None."""
+    """Return field metadata with the value that applies while the field is None."""
     return {"effective": default}
 
 
 def effective_value(value: Any, name: str) -> Any:
-    """A field of a dataclass, or what holds as long as it is None."""
+    """Return a field of a dataclass, or its default if it is None."""
     found = getattr(value, name)
     if found is not None:
         return found
@@ -53,7 +53,7 @@ def effective_value(value: Any, name: str) -> Any:
 
 
 def field_items(value: Any) -> Iterator[Item]:
-    """The fields of a dataclass that are shown, with what holds where they are None."""
+    """Yield the displayed fields of a dataclass, with defaults for those that are None."""
     for field in fields(value):
         if not field.repr:
             continue
@@ -62,7 +62,7 @@ def field_items(value: Any) -> Iterator[Item]:
         yield Item(field.name, default if is_default else found, is_default)
 
 
-# Types that the official library shows as part of another module than the one they are in here.
+# Types that the official library displays in a different module.
 _OFFICIAL_NAMES = {
     "repository.Repository": "Repository",
     "states.ChunkStorageStats": "stats.ChunkStorageStats",
@@ -73,7 +73,7 @@ _OFFICIAL_NAMES = {
 
 
 def public_name(value: object) -> str:
-    """Return the name that users know a value's type by: that of the public module it is in."""
+    """Return the public name of a value's type, in its public module."""
     package, *modules = type(value).__module__.split(".")[:2]
     name = ".".join([*modules, type(value).__qualname__])
     if package != "frazil":
@@ -88,10 +88,10 @@ _SHOWN_NAMES = 30
 
 
 def render_call(value: object) -> str:
-    """A value as the expression that makes it."""
+    """Render a value as the expression that creates it."""
     match value:
         case str():
-            # In double quotes, as the official library shows text; Python reads it the same.
+            # In double quotes, like the official library; Python reads it the same.
             return json.dumps(value, ensure_ascii=False)
         case Enum():
             return f"{public_name(value)}.{value.name}"
@@ -110,26 +110,26 @@ def render_call(value: object) -> str:
 
 
 def render_fields_call(value: Any) -> str:
-    """A dataclass as the call that makes it, a line for each field."""
+    """Render a dataclass as the call that creates it, one line per field."""
     shown = [each.name for each in fields(value) if each.repr]
     lines = [f"{name}={render_call(getattr(value, name))}," for name in shown]
     return bracket(f"{public_name(value)}(", lines, ")")
 
 
 def render_short_call(value: Any) -> str:
-    """A dataclass as the call that makes it, in one line."""
+    """Render a dataclass as the call that creates it, in one line."""
     arguments = (f"{each.name}={render_call(getattr(value, each.name))}" for each in fields(value))
     return f"{public_name(value)}({', '.join(arguments)})"
 
 
 def render_ordered_call(value: Any) -> str:
-    """The same, its arguments without their names."""
+    """Render a dataclass as the call that creates it, with positional arguments."""
     arguments = (render_call(getattr(value, each.name)) for each in fields(value))
     return f"{public_name(value)}({', '.join(arguments)})"
 
 
 def render_block(value: Shown) -> str:
-    """A title, and one line, or block, for each item; with a line feed at the end."""
+    """Render a title and one line or block per item, with a trailing newline."""
     lines = [f"<{value.shown_title()}>"]
     for item in value.shown_items():
         suffix = " (default)" if item.is_default and not isinstance(item.value, Shown) else ""
@@ -149,7 +149,7 @@ def _render_text_item(name: str, value: object) -> str:
 
 
 def render_plain(value: object) -> str:
-    """A value for people to read: text as it is, names without where they come from."""
+    """Render a value for people: text unquoted, enum members by name."""
     match value:
         case str():
             return value
@@ -163,22 +163,22 @@ def render_plain(value: object) -> str:
 
 
 def nest(title: str, text: str) -> str:
-    """A title with the text below it, moved in."""
+    """Return a title with indented text below it."""
     return f"{title}\n    {indent(text.rstrip())}"
 
 
 def bracket(opening: str, lines: Iterable[str], closing: str) -> str:
-    """Lines moved in between what opens and what closes."""
+    """Return indented lines between an opening and a closing bracket."""
     return "\n".join([opening, *(f"    {indent(line)}" for line in lines), closing])
 
 
 def indent(text: str) -> str:
-    """All lines but the first, moved in."""
+    """Indent all lines but the first."""
     return text.replace("\n", "\n    ")
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """Say which of the known names is nearest to an unknown one, or which there are."""
+    """Suggest the known name nearest to an unknown one, or list the known names."""
     names = list(known)
     near = _find_near(name, names)
     if near is not None:
@@ -187,7 +187,7 @@ def suggest(name: str, known: Iterable[str]) -> str:
 
 
 def list_known(name: str, known: Iterable[str], what: str) -> str:
-    """List the names there are of some kind, with the one that is nearest to an unknown one."""
+    """List the known names of some kind, and suggest the one nearest to an unknown name."""
     names = list(dict.fromkeys(known))
     if not names:
         return f"no {what}"
@@ -206,7 +206,7 @@ def _find_near(name: str, known: Iterable[str]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows below headings."""
+    """Rows with headings."""
 
     headings: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -216,7 +216,7 @@ class Table:
 
 
 def render_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Lines of a table, its columns as wide as they have to be."""
+    """Return the lines of a table with aligned columns."""
     whole = [headings, *rows]
     widths = [max(map(len, column)) for column in zip(*whole, strict=True)]
     lines = [
@@ -226,7 +226,7 @@ def render_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list
     return [lines[0], "  ".join("-" * width for width in widths), *lines[1:]]
 
 
-# Colours follow the notebook's theme where it has one.
+# Colours follow the theme of the notebook.
 _STYLE = """\
 <style>
 .icechunk-repr { color: var(--jp-content-font-color0, inherit); line-height: 1.5; max-width: 50em }
@@ -244,7 +244,7 @@ _STYLE = """\
 
 
 def render_html(value: Shown, items: Iterable[Item] | None = None) -> str:
-    """A value with its style, or other items of it; everything that came from outside is escaped."""
+    """Render a value, or the given items of it, as HTML with styles; all values are escaped."""
     return _STYLE + _render(value, value.shown_items() if items is None else items)
 
 
@@ -279,7 +279,7 @@ def _render_row(kind: str, cells: Iterable[str]) -> str:
 
 
 def to_plain(value: Any) -> Any:
-    """A value made of mappings, lists, text, numbers and None."""
+    """Convert a value to mappings, lists, strings, numbers and None."""
     match value:
         case None | bool() | int() | float():
             return value
@@ -314,7 +314,7 @@ def _of_object(value: Any) -> Any:
 
 
 def show_bytes(count: float) -> str:
-    """A number of bytes for people."""
+    """Format a number of bytes with a binary unit."""
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
         if abs(count) < 1024:
             return f"{count:,.0f} {unit}" if unit == "B" else f"{count:,.1f} {unit}"
@@ -323,7 +323,7 @@ def show_bytes(count: float) -> str:
 
 
 class Block(Shown):
-    """Shows its items in `str` and in notebooks."""
+    """Displays its items in `str` and in notebooks."""
 
     __slots__ = ()
 
@@ -335,12 +335,12 @@ class Block(Shown):
 
 
 class Rendered(Block):
-    """Settings, a dataclass: `repr` can be run, `str` tells what holds where nothing is set."""
+    """Dataclass of settings: `repr` is executable, `str` shows defaults of unset fields."""
 
     __slots__ = ()
 
     def shown_items(self) -> Iterator[Item]:
-        """The fields; text is quoted, to be told from None."""
+        """Yield the fields; text is quoted, to distinguish it from None."""
         for item in field_items(self):
             is_text = isinstance(item.value, str)
             yield Item(item.name, render_call(item.value), item.is_default) if is_text else item
@@ -350,12 +350,12 @@ class Rendered(Block):
 
 
 class Listed(Block):
-    """A record, a dataclass: a line for each field, in `repr` as well."""
+    """Dataclass of a record: one line per field, also in `repr`."""
 
     __slots__ = ()
 
     def shown_items(self) -> Iterator[Item]:
-        """The fields."""
+        """Yield the fields."""
         return field_items(self)
 
     def __repr__(self) -> str:
@@ -363,7 +363,7 @@ class Listed(Block):
 
 
 class Called:
-    """An alternative, a dataclass: the call that makes it, in one line."""
+    """Dataclass whose `repr` is the call that creates it, in one line."""
 
     __slots__ = ()
 
@@ -372,7 +372,7 @@ class Called:
 
 
 class CalledInOrder:
-    """The same, for one whose arguments have no names for the official library."""
+    """Dataclass whose `repr` is the call that creates it, with positional arguments."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""What engines that write arrays in many tasks need: the session of an array, and many made one."""
+"""Helpers for engines that write arrays in many tasks: find the session of an array, merge sessions."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -17,7 +17,20 @@ def extract_session(
     axis: Any = None,  # noqa: ARG001
     keepdims: Any = None,  # noqa: ARG001
 ) -> Session:
-    """The session that an array is written through; `axis` and `keepdims` are there for engines."""
+    """Return the session that an array is written through.
+
+    Parameters
+    ----------
+    zarray
+        Array in an `IcechunkStore`.
+    axis, keepdims
+        Ignored; reductions of engines pass them.
+
+    Raises
+    ------
+    InvalidTypeError
+        If the array is in another store.
+    """
     store = zarray.store
     if not isinstance(store, IcechunkStore):
         raise InvalidTypeError(f"an array in a {type(store).__name__} has no session")
@@ -27,9 +40,16 @@ def extract_session(
 def merge_sessions(
     *sessions: "ForkSession | list[ForkSession] | list[list[ForkSession]]",
 ) -> ForkSession:
-    """The first fork, with the changes of all others merged into it.
+    """Merge all forks into the first one, and return it.
 
-    Raises TypeError for sessions that are no forks: into those, forks are merged with `Session.merge`.
+    To merge forks into the session they come from, use `Session.merge`.
+
+    Raises
+    ------
+    TypeError
+        If a session is not a fork.
+    ValueError
+        If there are no sessions.
     """
     # Tasks that share memory share a session, which need not be merged into itself.
     forks = list({id(fork): fork for fork in map(_require_fork, _flatten(sessions))}.values())

@@ -1,4 +1,4 @@
-"""Every exception that Frazil raises, grouped by what its handler would do next, with error codes."""
+"""Exceptions of Frazil with their error codes, grouped by how to handle them."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,9 +9,9 @@ from frazil.install import package_name
 
 
 class ErrorKind(StrEnum):
-    """The values of `IcechunkError.kind`."""
+    """Values of `IcechunkError.kind`."""
 
-    # somebody was first
+    # concurrent updates
     COMMIT_CONFLICT = "commit-conflict"
     BRANCH_UPDATE_CONFLICT = "branch-update-conflict"
     REBASE_FAILED = "rebase-failed"
@@ -20,7 +20,7 @@ class ErrorKind(StrEnum):
     UPDATE_ATTEMPTS_EXHAUSTED = "update-attempts-exhausted"
     GC_DELETES_FAILING = "gc-deletes-failing"
 
-    # absent
+    # not found
     NODE_NOT_FOUND = "node-not-found"
     ANCESTOR_NODE_NOT_FOUND = "ancestor-node-not-found"
     CHUNK_NOT_FOUND = "chunk-not-found"
@@ -33,20 +33,20 @@ class ErrorKind(StrEnum):
     REPOSITORY_NOT_FOUND = "repository-not-found"
     MANIFEST_INFO_NOT_FOUND = "manifest-info-not-found"
 
-    # present
+    # already exists
     NODE_ALREADY_EXISTS = "node-already-exists"
     BRANCH_ALREADY_EXISTS = "branch-already-exists"
     TAG_ALREADY_EXISTS = "tag-already-exists"
     TAG_PREVIOUSLY_DELETED = "tag-previously-deleted"
     MOVE_WONT_OVERWRITE = "move-wont-overwrite"
 
-    # only to be read
+    # read-only
     READ_ONLY_SESSION = "read-only-session"
     READ_ONLY_STORE = "read-only-store"
     READ_ONLY_STORAGE = "read-only-storage"
     READ_ONLY_REPOSITORY = "read-only-repository"
 
-    # a wrong argument
+    # invalid arguments
     INVALID_KEY = "invalid-key"
     INVALID_CHUNK_INDEX = "invalid-chunk-index"
     ZERO_LENGTH_CHUNK = "zero-length-chunk"
@@ -72,7 +72,7 @@ class ErrorKind(StrEnum):
     PARENT_DIRECTORY_NOT_CLEAN = "parent-directory-not-clean"
     BAD_SNAPSHOT_CHAIN_FOR_DIFF = "bad-snapshot-chain-for-diff"
 
-    # the wrong moment
+    # not allowed in this state
     COMMIT_NOT_ALLOWED = "commit-not-allowed"
     MERGE_NOT_ALLOWED = "merge-not-allowed"
     CANNOT_FORK_READ_ONLY_SESSION = "cannot-fork-read-only-session"
@@ -95,7 +95,7 @@ class ErrorKind(StrEnum):
     TAG_ERROR = "tag-error"
     INVALID_REPOSITORY_MIGRATION = "invalid-repository-migration"
 
-    # the storage
+    # storage
     OBJECT_NOT_FOUND = "object-not-found"
     OBJECT_STORE = "object-store"
     IO = "io"
@@ -109,7 +109,7 @@ class ErrorKind(StrEnum):
     VIRTUAL_CHUNK_MODIFIED = "virtual-chunk-modified"
     INVALID_OBJECT_SIZE = "invalid-object-size"
 
-    # a file
+    # file format
     SERIALIZATION = "serialization"
     DESERIALIZATION = "deserialization"
     CONFIG_DESERIALIZATION = "config-deserialization"
@@ -119,7 +119,7 @@ class ErrorKind(StrEnum):
     SNAPSHOT_TIMESTAMP = "snapshot-timestamp"
     DUPLICATE_SNAPSHOT_ID = "duplicate-snapshot-id"
 
-    # a bug
+    # internal errors
     CONCURRENCY = "concurrency"
     FLUSH = "flush"
     PARTIAL_VALUES_PANIC = "partial-values-panic"
@@ -131,7 +131,7 @@ class ErrorKind(StrEnum):
 
 
 class IcechunkError(Exception):
-    """The base of all; `message` is a sentence for people, `kind` an `ErrorKind` for programs."""
+    """Base class of all errors; `message` is for people, `kind` is an `ErrorKind` for programs."""
 
     default_kind: ClassVar[str] = "unknown"
 
@@ -168,7 +168,7 @@ def _tell_conflict(expected: str | None, actual: str | None, kind: str) -> str:
 
 
 class ConflictError(IcechunkError):
-    """Somebody else moved the branch since this session started."""
+    """The branch moved since this session started."""
 
     default_kind = "commit-conflict"
 
@@ -190,7 +190,7 @@ class ConflictError(IcechunkError):
 
 
 class RebaseFailedError(ConflictError):
-    """Their changes and ours meet in a way that the solver may not decide."""
+    """The rebase found conflicts that the solver does not resolve."""
 
     default_kind = "rebase-failed"
 
@@ -208,65 +208,65 @@ class RebaseFailedError(ConflictError):
 
 
 class DivergedError(ConflictError):
-    """Both sides have commits that the other has not, so that trying again fails again."""
+    """Both sides have commits that the other lacks, so retrying can't succeed."""
 
     default_kind = "branch-update-conflict"
 
 
 class NotFoundError(IcechunkError, KeyError):
-    """What was asked for does not exist."""
+    """The requested item does not exist."""
 
     default_kind = "key-not-found"
 
 
 class NodeNotFoundError(NotFoundError):
-    """No group, array or chunk at this path."""
+    """There is no group, array or chunk at this path."""
 
     default_kind = "node-not-found"
 
 
 class SnapshotNotFoundError(NotFoundError):
-    """No snapshot with this id, or none at this time."""
+    """There is no snapshot with this id or at this time."""
 
     default_kind = "snapshot-not-found"
 
 
 class RefNotFoundError(NotFoundError):
-    """No branch or tag of this name."""
+    """There is no branch or tag with this name."""
 
     default_kind = "ref-not-found"
 
 
 class RepositoryNotFoundError(NotFoundError):
-    """No repository at this place."""
+    """There is no repository at this location."""
 
     default_kind = "repository-not-found"
 
 
 class AlreadyExistsError(IcechunkError):
-    """What was to be created exists."""
+    """The item to create already exists."""
 
     default_kind = "node-already-exists"
 
 
 class ReadOnlyError(IcechunkError):
-    """A write through something that only reads."""
+    """Write to a read-only session, store, storage or repository."""
 
     default_kind = "read-only-session"
 
 
 class InvalidInputError(IcechunkError, ValueError):
-    """An argument, key, index or metadata value that can't be right."""
+    """Invalid argument, key, index or metadata value."""
 
     default_kind = "invalid-key"
 
 
 class InvalidTypeError(InvalidInputError, TypeError):
-    """An argument of a type that it can't have; the message says what to pass."""
+    """Argument of a wrong type; the message says what to pass."""
 
 
 class InvalidChunksError(InvalidInputError):
-    """Some of many chunks can't be set, and so none was; `coordinates` has those that can't."""
+    """Some of the chunks to set are invalid, so none was set; `coordinates` lists the invalid ones."""
 
     default_kind = "invalid-chunk-index"
 
@@ -278,7 +278,7 @@ class InvalidChunksError(InvalidInputError):
 
 
 class InvalidSourcesError(InvalidInputError):
-    """Files that can't become data of the repository as they are; `files` names them."""
+    """Source files that can't be ingested as they are; `files` lists them."""
 
     def __init__(self, message: str, *, files: Iterable[str], kind: str | None = None) -> None:
         super().__init__(message, kind=kind)
@@ -286,7 +286,7 @@ class InvalidSourcesError(InvalidInputError):
 
 
 class FailedChecksError(InvalidSourcesError):
-    """Checks did not let pass what was to be published; `findings` has what they found."""
+    """Quality checks rejected the data to publish; `findings` lists the results."""
 
     default_kind = "not-allowed"
 
@@ -303,7 +303,7 @@ class FailedChecksError(InvalidSourcesError):
 
 
 class OverlappingTasksError(InvalidInputError):
-    """Several tasks of a job have written the same chunks, and so none was taken over."""
+    """Several tasks of a job wrote the same chunks, so no results were merged."""
 
     default_kind = "not-allowed"
 
@@ -316,53 +316,53 @@ class OverlappingTasksError(InvalidInputError):
     ) -> None:
         super().__init__(message, kind=kind)
         self.chunks = {path: list(found) for path, found in chunks.items()}
-        """Their coordinates, by the path of the array."""
+        """Coordinates of the chunks, by path of the array."""
 
 
 class SessionStateError(IcechunkError):
-    """The session or repository is in a state that does not allow this."""
+    """The state of the session or repository does not allow this operation."""
 
     default_kind = "not-allowed"
 
 
 class StorageError(IcechunkError):
-    """The storage failed or is set up wrongly; often passing."""
+    """The storage failed or is misconfigured; often transient."""
 
     default_kind = "storage-other"
 
 
 class ObjectNotFoundError(StorageError):
-    """There is no object of this key."""
+    """There is no object with this key."""
 
     default_kind = "object-not-found"
 
 
 class ObjectExistsError(StorageError):
-    """An object that was to be created exists."""
+    """The object to create already exists."""
 
     default_kind = "object-store"
 
 
 class VersionMismatchError(StorageError):
-    """An object that was to be replaced is no longer the one that was read."""
+    """The object to replace is no longer the version that was read."""
 
     default_kind = "object-store"
 
 
 class ObjectRangeError(StorageError):
-    """An object does not have the bytes that were asked for."""
+    """The object does not contain the requested range."""
 
     default_kind = "invalid-object-size"
 
 
 class PermissionDeniedError(StorageError):
-    """The storage refuses these credentials, or there are none."""
+    """Credentials are missing, or the storage rejects them."""
 
     default_kind = "object-store"
 
 
 class ThrottledError(StorageError):
-    """The storage answers, and stays overloaded or broken after all tries."""
+    """The storage responds, but is still overloaded or failing after all retries."""
 
     default_kind = "throttled"
 
@@ -380,31 +380,31 @@ class IncompleteResponseError(StorageError):
 
 
 class StorageTimeoutError(StorageError):
-    """The storage did not answer in the time it was given."""
+    """The storage did not respond in time."""
 
     default_kind = "object-store"
 
 
 class NotDurableError(StorageError):
-    """An object is in place, but the disk failed to confirm it: a loss of power may undo that."""
+    """The object was written, but the disk did not confirm it: a power loss may undo the write."""
 
     default_kind = "io"
 
 
 class UnsafeStorageError(StorageError):
-    """The storage can't do what a commit needs to be safe."""
+    """The storage does not support what a safe commit requires."""
 
     default_kind = "storage-config"
 
 
 class FormatError(IcechunkError):
-    """A file can't be decoded, or a value can't be held by the file it should go to."""
+    """A file can't be decoded, or a value can't be encoded in its file."""
 
     default_kind = "deserialization"
 
 
 class SetupError(IcechunkError):
-    """Something that has to be installed or configured is missing."""
+    """A required package or configuration is missing."""
 
     default_kind = "unknown"
 
@@ -416,24 +416,24 @@ class JobError(IcechunkError):
 
 
 class JobCancelledError(JobError):
-    """A job was stopped before it committed anything."""
+    """A job was cancelled before it committed anything."""
 
     default_kind = "unknown"
 
 
 class LeaseLostError(JobError):
-    """A job could not say for too long that it runs; what it wrote may have been collected."""
+    """A job could not renew its lease in time; its objects may have been garbage collected."""
 
     default_kind = "unknown"
 
 
 class InternalError(IcechunkError):
-    """Something that can't happen has happened."""
+    """Internal inconsistency, caused by a bug."""
 
     default_kind = "unknown"
 
 
-# Tracebacks name the classes that the official library has, too, as users import them.
+# Tracebacks show the classes shared with the official library under their public names.
 for _public in (
     IcechunkError,
     ConflictError,

@@ -1,4 +1,4 @@
-"""Install Frazil under the name of the official library, for programs that import that one."""
+"""Install Frazil under the name of the official library, for programs that import `icechunk`."""
 
 import sys
 from collections.abc import Sequence
@@ -14,15 +14,15 @@ __all__ = ["install_as_icechunk"]
 
 _OURS, _THEIRS = "frazil", "icechunk"
 
-# The official library's compiled module, whose names some programs import from there.
+# Compiled module of the official library, from which some programs import names.
 _COMPILED = "_icechunk_python"
 _MODULES_OF_COMPILED = ("frazil", "frazil.config", "frazil.ops", "frazil.testing")
 
 
 def install_as_icechunk() -> None:
-    """Let `import icechunk` give Frazil in this process, even if the official library is installed.
+    """Make `import icechunk` return Frazil in this process, even if the official library is installed.
 
-    For libraries that look for the official classes by name, such as VirtualiZarr, and for programs
+    For libraries that look up the official classes by name, such as VirtualiZarr, and for programs
     written for the official library.
 
     Raises
@@ -41,16 +41,16 @@ def install_as_icechunk() -> None:
 
 
 def package_name() -> str:
-    """Return the name that this process imports Frazil by: `icechunk`, once it is installed as that.
+    """Return the name by which this process imports Frazil: `icechunk` after `install_as_icechunk`.
 
-    What a `repr` shows can then be run by programs that know no other name.
+    The output of `repr` can then be executed by programs that know only that name.
     """
     installed = sys.modules.get("icechunk")
     return "icechunk" if hasattr(installed, "install_as_icechunk") else "frazil"
 
 
 class _Finder(MetaPathFinder):
-    """Finds modules of ours where modules of theirs are asked for."""
+    """Finds modules of Frazil for imports of `icechunk`."""
 
     def find_spec(
         self,
@@ -69,13 +69,13 @@ class _Finder(MetaPathFinder):
 
 
 class _CompiledLoader(Loader):
-    """Makes a module with the names of the official compiled one, wherever they are in ours."""
+    """Creates a module with the names of the official compiled module."""
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         return _Compiled(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Leave it empty: names are looked up when they are used."""
+        """Do nothing: names are looked up when they are used."""
 
 
 class _Compiled(ModuleType):

@@ -1,4 +1,4 @@
-"""Packages whose names are loaded when they are first used: nobody waits for what is not needed."""
+"""Lazy loading of the public names of a package, for a fast import."""
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,9 +12,10 @@ from types import ModuleType
 def load_lazily(
     package: str, homes: Mapping[str, str], modules: Iterable[str] = ()
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """The `__getattr__` and `__dir__` of a package.
+    """Return the `__getattr__` and `__dir__` of a package.
 
-    `homes` has the names that each of its modules holds, and `modules` those that are names themselves.
+    `homes` maps each module to its public names, and `modules` lists the modules that are public
+    names themselves.
     """
     found_in = {name: module for module, names in homes.items() for name in names.split()}
     own = frozenset(modules)
@@ -50,7 +51,7 @@ class LazyModule:
 
 
 def alias_modules(homes: Mapping[str, str]) -> None:
-    """Let modules be imported under second names, such as those of the official library."""
+    """Make modules importable under additional names, such as those of the official library."""
     sys.meta_path.append(_AliasFinder(homes))
 
 
@@ -69,7 +70,7 @@ class _AliasFinder(MetaPathFinder):
 
 
 class AliasLoader(Loader):
-    """Gives the module that already has another name: a second copy would have other classes."""
+    """Loads an existing module under another name: a second copy would have different classes."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -81,5 +82,5 @@ class AliasLoader(Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        # Importing has put the spec of the alias in its place.
+        # The import has set the spec of the alias.
         module.__spec__ = self._spec

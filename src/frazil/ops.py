@@ -1,4 +1,4 @@
-"""The operations log, and the states of repositories and sessions."""
+"""Operations log, and status of repositories and sessions."""
 
 from abc import ABC
 from collections.abc import AsyncIterator, Iterator
@@ -17,8 +17,10 @@ _Item = TypeVar("_Item")
 
 
 class SpecVersion(IntEnum):
-    """The generation of the format that a repository is in; the first two can only be read officially
-    by releases that came before 1.0."""
+    """Spec version of a repository.
+
+    Officially, only releases before 1.0 can read the first two.
+    """
 
     draft = -1
     alpha = 0
@@ -27,7 +29,7 @@ class SpecVersion(IntEnum):
 
     @staticmethod
     def current() -> "SpecVersion":
-        """What new repositories are in unless somebody says otherwise."""
+        """Return the default spec version of new repositories."""
         return SpecVersion.v2
 
     def __str__(self) -> str:
@@ -37,7 +39,7 @@ class SpecVersion(IntEnum):
 
 
 class SessionMode(Enum):
-    """What a session may do."""
+    """Mode of a session."""
 
     readonly = 0
     writable = 1
@@ -48,7 +50,7 @@ class SessionMode(Enum):
 
 
 class RepoAvailability(Enum):
-    """Who may use a repository."""
+    """Availability of a repository."""
 
     online = 0
     read_only = 1
@@ -62,7 +64,7 @@ _SHOWN_AVAILABILITY = {RepoAvailability.online: "Online", RepoAvailability.read_
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RepoStatus(Listed):
-    """Availability, since when (now, if nothing is said), and why it is limited."""
+    """Availability of a repository, when it was set (default now), and why it is limited."""
 
     availability: RepoAvailability
     set_at: datetime = None  # type: ignore[assignment]  # None is what users may give, never what is kept
@@ -75,7 +77,7 @@ class RepoStatus(Listed):
             raise InvalidTypeError(f"set_at {self.set_at} does not know its time zone")
 
     def shown_items(self) -> Iterator[Item]:
-        """Yield the fields, the availability as the official library spells it."""
+        """Yield the fields, with the availability as the official library spells it."""
         for item in field_items(self):
             if item.name == "availability":
                 yield Item(item.name, _SHOWN_AVAILABILITY[self.availability])
@@ -84,7 +86,7 @@ class RepoStatus(Listed):
 
 
 def public_status(stored: repo_info.RepoStatus) -> RepoStatus:
-    """A status as users see it; the official library takes an offline repository for online, too."""
+    """Return the public form of a status. Like the official library, treat offline as online."""
     is_read_only = stored.availability is repo_info.Availability.READ_ONLY
     availability = RepoAvailability.read_only if is_read_only else RepoAvailability.online
     reason = stored.limited_availability_reason
@@ -92,7 +94,7 @@ def public_status(stored: repo_info.RepoStatus) -> RepoStatus:
 
 
 def stored_status(status: RepoStatus) -> repo_info.RepoStatus:
-    """A status as the repo info holds it."""
+    """Return a status as stored in the repo info."""
     return repo_info.RepoStatus(
         repo_info.Availability[status.availability.name.upper()],
         from_datetime(status.set_at),
@@ -102,18 +104,18 @@ def stored_status(status: RepoStatus) -> repo_info.RepoStatus:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ChunkStorageStats(Listed):
-    """How many bytes the chunks of a repository have, by how they are kept."""
+    """Size of the chunks of a repository in bytes, by storage kind."""
 
     native_bytes: int
     virtual_bytes: int
     inlined_bytes: int
 
     def non_virtual_bytes(self) -> int:
-        """The bytes that the repository itself holds."""
+        """Return the number of bytes stored in the repository."""
         return self.native_bytes + self.inlined_bytes
 
     def total_bytes(self) -> int:
-        """All bytes, wherever they are."""
+        """Return the total number of bytes, including virtual chunks."""
         return self.non_virtual_bytes() + self.virtual_bytes
 
     def __add__(self, other: "ChunkStorageStats", /) -> "ChunkStorageStats":
@@ -125,7 +127,7 @@ class ChunkStorageStats(Listed):
 
 
 class AsyncCloseableIterator(AsyncIterator[_Item], Generic[_Item]):
-    """An iterator for an event loop, over another of either colour, that can be ended early."""
+    """Asynchronous iterator over a synchronous or asynchronous iterator, which can be closed early."""
 
     def __init__(self, items: Iterator[_Item] | AsyncIterator[_Item]) -> None:
         self._items: Iterator[_Item] | AsyncIterator[_Item] | None = items
@@ -144,7 +146,7 @@ class AsyncCloseableIterator(AsyncIterator[_Item], Generic[_Item]):
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
-        """End the iteration and what it is over; nothing comes after."""
+        """End the iteration and close the underlying iterator."""
         items, self._items = self._items, None
         if isinstance(items, AsyncIterator):
             close_async = getattr(items, "aclose", None)
@@ -155,7 +157,7 @@ class AsyncCloseableIterator(AsyncIterator[_Item], Generic[_Item]):
 
 
 class UpdateType(ABC):  # noqa: B024 (it names its alternatives, and is never made)
-    """What happened to a repository; an alternative each."""
+    """Kinds of entries of the operations log."""
 
     @dataclass(frozen=True, slots=True, repr=False)
     class RepoInitialized(Called):
@@ -163,7 +165,7 @@ class UpdateType(ABC):  # noqa: B024 (it names its alternatives, and is never ma
 
     @dataclass(frozen=True, slots=True, repr=False)
     class RepoMigrated(Called):
-        """The repository came from an older generation."""
+        """The repository was migrated from an older spec version."""
 
         from_version: int
         to_version: int
@@ -178,47 +180,47 @@ class UpdateType(ABC):  # noqa: B024 (it names its alternatives, and is never ma
 
     @dataclass(frozen=True, slots=True, repr=False)
     class TagCreated(Called):
-        """A tag was made."""
+        """A tag was created."""
 
         name: str
 
     @dataclass(frozen=True, slots=True, repr=False)
     class TagDeleted(Called):
-        """A tag was removed; its name stays taken."""
+        """A tag was deleted; its name can't be reused."""
 
         name: str
         previous_snap_id: str
 
     @dataclass(frozen=True, slots=True, repr=False)
     class BranchCreated(Called):
-        """A branch was made."""
+        """A branch was created."""
 
         name: str
 
     @dataclass(frozen=True, slots=True, repr=False)
     class BranchDeleted(Called):
-        """A branch was removed."""
+        """A branch was deleted."""
 
         name: str
         previous_snap_id: str
 
     @dataclass(frozen=True, slots=True, repr=False)
     class BranchReset(Called):
-        """A branch was pointed at another snapshot."""
+        """A branch was reset to another snapshot."""
 
         name: str
         previous_snap_id: str
 
     @dataclass(frozen=True, slots=True, repr=False)
     class NewCommit(Called):
-        """A branch got a new snapshot."""
+        """A snapshot was committed to a branch."""
 
         branch: str
         new_snap_id: str
 
     @dataclass(frozen=True, slots=True, repr=False)
     class CommitAmended(Called):
-        """A branch's tip was replaced."""
+        """The tip of a branch was replaced."""
 
         branch: str
         previous_snap_id: str
@@ -226,28 +228,28 @@ class UpdateType(ABC):  # noqa: B024 (it names its alternatives, and is never ma
 
     @dataclass(frozen=True, slots=True, repr=False)
     class NewDetachedSnapshot(Called):
-        """A snapshot was flushed that no ref points to."""
+        """A snapshot was written that no ref points to."""
 
         new_snap_id: str
 
     @dataclass(frozen=True, slots=True, repr=False)
     class GCRan(Called):
-        """Garbage was collected."""
+        """Garbage collection ran."""
 
     @dataclass(frozen=True, slots=True, repr=False)
     class ExpirationRan(Called):
-        """Old snapshots were released."""
+        """Old snapshots were expired."""
 
     @dataclass(frozen=True, slots=True, repr=False)
     class FeatureFlagChanged(Called):
-        """A flag was set, or with None returned to its default."""
+        """A feature flag was set, or reset to its default with None."""
 
         id: int
         new_value: bool | None
 
     @dataclass(frozen=True, slots=True, repr=False)
     class RepoStatusChanged(Called):
-        """The availability was changed."""
+        """The availability changed."""
 
         status: RepoStatus
 
@@ -261,16 +263,16 @@ for _cls in _TYPES.values():
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Update(Listed):
-    """An entry of the log."""
+    """Entry of the operations log."""
 
     kind: UpdateType
     updated_at: datetime
     backup_path: str | None = None
-    """The repo info as it was before the *next* update; None where nothing came next."""
+    """Path of the repo info before the *next* update; None for the latest update."""
 
 
 def public_update(entry: repo_info.Update) -> Update:
-    """An entry of the log as users see it."""
+    """Return the public form of an entry of the operations log."""
     cls = _TYPES[type(entry.kind).__name__]
     details = (_public(getattr(entry.kind, each.name)) for each in fields(entry.kind))
     return Update(cls(*details), to_datetime(entry.updated_at), entry.backup_path)
@@ -287,7 +289,7 @@ def _public(detail: object) -> object:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ExpirySummary(Listed):
-    """Which snapshots an expiry released, or would release, and how many are left."""
+    """Snapshots released by an expiry, or that a dry run would release, and the number kept."""
 
     released_snapshots: set[str] = field(hash=False)
     kept_snapshots: int
@@ -295,7 +297,7 @@ class ExpirySummary(Listed):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class GCSummary(Listed):
-    """What a garbage collection deleted, and what went wrong."""
+    """Objects deleted by a garbage collection, and its failures."""
 
     bytes_deleted: int = 0
     chunks_deleted: int = 0

@@ -1,4 +1,4 @@
-"""Progress of long work: callbacks, and lines on a terminal or in a notebook."""
+"""Progress of long operations: callbacks, and output on a terminal or in a notebook."""
 
 import shutil
 import sys
@@ -16,10 +16,10 @@ T = TypeVar("T")
 
 
 class ProgressCallback(Protocol):
-    """Is told of every step."""
+    """Receiver of progress reports."""
 
     def show(self, what: str, done: int, total: int | None, unit: str) -> None:
-        """Take note of how far a step is; nobody may know how much there is in total."""
+        """Report the progress of a step; `total` is None if unknown."""
 
 
 _watcher: ContextVar[ProgressCallback | None] = ContextVar("frazil_watcher", default=None)
@@ -27,7 +27,7 @@ _watcher: ContextVar[ProgressCallback | None] = ContextVar("frazil_watcher", def
 
 @contextmanager
 def on_progress(watcher: ProgressCallback | None) -> Iterator[None]:
-    """Let somebody watch what is done meanwhile, or nobody."""
+    """Send the progress of operations in this context to a callback, or to none."""
     token = _watcher.set(watcher)
     try:
         yield
@@ -36,7 +36,7 @@ def on_progress(watcher: ProgressCallback | None) -> Iterator[None]:
 
 
 class Count:
-    """How many are done of a step."""
+    """Counter of the completed items of a step."""
 
     def __init__(
         self, watcher: ProgressCallback | None, what: str, unit: str, total: int | None
@@ -46,24 +46,24 @@ class Count:
         self._done = 0
 
     def add(self, more: int) -> None:
-        """Tell that more are done."""
+        """Add completed items and report the progress."""
         if self._watcher is not None:
             self._done += more
             self._watcher.show(self._what, self._done, self._total, self._unit)
 
 
 def count(what: str, unit: str, total: int | None = None) -> Count:
-    """A count of what is done, which whoever watches now is told of."""
+    """Return a counter that reports to the current callback."""
     return Count(_watcher.get(), what, unit, total)
 
 
 def find_length(items: Iterable[object]) -> int | None:
-    """How many there are, if that can be known before."""
+    """Return the number of items, or None if it is not known in advance."""
     return len(items) if isinstance(items, Sized) else None
 
 
 def watch(items: Iterable[T], what: str, unit: str, *, total: int | None = None) -> Iterator[T]:
-    """The items, each of which is told of when it is there."""
+    """Yield the items and report each one."""
     done = count(what, unit, total)
     for each in items:
         done.add(1)
@@ -72,33 +72,33 @@ def watch(items: Iterable[T], what: str, unit: str, *, total: int | None = None)
 
 _BAR_CELLS = 20
 _RATE_SECONDS = 1.0
-"""A rate over a shorter time would be one of nothing, such as terabytes a second."""
+"""Minimum duration for a meaningful rate."""
 _MOST_DONE = 0.75
-"""When so many tasks are done, the others are waited for."""
+"""Fraction of completed tasks from which on stragglers are counted."""
 _LONGER = 1.5
-"""A task that takes so many times as long as others is a straggler."""
+"""A running task is a straggler after this multiple of the usual duration."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """How far a step is."""
+    """Progress of a step."""
 
     what: str
     done: int
     total: int | None
-    """None if nobody knows."""
+    """None if unknown."""
     seconds: float
-    """Since it began."""
+    """Elapsed time."""
     amounts: Mapping[str, int] = field(default_factory=dict)
-    """What all its tasks come to: files, chunks, bytes."""
+    """Totals of all tasks: files, chunks, bytes."""
     retries: int = 0
     stragglers: int = 0
     unit: str = "tasks"
-    """What is counted."""
+    """Unit of `done` and `total`."""
 
 
 def render_step(step: Step) -> str:
-    """A step as one line: a bar, what is done, how fast, how long it takes, and what goes wrong."""
+    """Render a step as one line: bar, counts, rate, elapsed and remaining time, retries, stragglers."""
     parts = [*_render_count(step), render_time(step.seconds)]
     share = _find_share(step)
     if 0 < share < 1:
@@ -124,21 +124,21 @@ def _render_count(step: Step) -> Iterator[str]:
 
 
 def _find_share(step: Step) -> float:
-    """Of what is done; nothing, if nobody knows."""
+    """Return the completed fraction; 0 if the total is unknown."""
     if step.total is None:
         return 0.0
     return step.done / step.total if step.total else 1.0
 
 
 def _render_rate(done: int, step: Step, show: Callable[[float], str] = "{:,.0f}".format) -> str:
-    """How much is done a second, with a space before; nothing before that can be told."""
+    """Render the rate per second with a leading space; empty during the first second."""
     if step.seconds < _RATE_SECONDS:
         return ""
     return f" {show(done / step.seconds)}/s"
 
 
 def _render_amount(name: str, amount: int, share: float, step: Step) -> str:
-    """About how much is done of something, and how much of it a second."""
+    """Render the estimated completed amount and its rate."""
     done = int(amount * share)
     if name == "bytes":
         return f"{show_bytes(done)}/{show_bytes(amount)}{_render_rate(done, step, show_bytes)}"
@@ -146,7 +146,7 @@ def _render_amount(name: str, amount: int, share: float, step: Step) -> str:
 
 
 def render_time(seconds: float) -> str:
-    """A time as minutes and seconds, with hours where there are some."""
+    """Format a duration as minutes and seconds, with hours if any."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
@@ -155,9 +155,9 @@ def render_time(seconds: float) -> str:
 def count_stragglers(
     done: int, total: int, running: int, seconds: float, quiet_seconds: float, slots: int
 ) -> int:
-    """How many of the tasks that run take far longer than others did.
+    """Return the number of running tasks that take much longer than the completed ones did.
 
-    `quiet_seconds` is how long none has ended, `slots` how many ran at once.
+    `quiet_seconds` is the time since the last task ended, `slots` the number of concurrent tasks.
     """
     if not done or done < _MOST_DONE * total:
         return 0
@@ -166,27 +166,27 @@ def count_stragglers(
 
 
 class Display(Protocol):
-    """Shows steps, one after the other."""
+    """Displays the progress of consecutive steps."""
 
     def show(self, step: Step) -> None:
-        """Say how far a step is; it is a new step if its name is."""
+        """Update the display; a new name starts a new step."""
 
     def close(self) -> None:
-        """Leave what was shown where it is."""
+        """Finish the display, leaving its output in place."""
 
 
 class Silent:
-    """Shows nothing."""
+    """Display without output."""
 
     def show(self, step: Step) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 class OnTerminal:
-    """A line for each step, the last of which moves; elsewhere than on a terminal, lines at the end."""
+    """Display with one line per step, updated in place on a terminal, else written when a step ends."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -194,7 +194,7 @@ class OnTerminal:
         self._last: Step | None = None
 
     def show(self, step: Step) -> None:
-        """Write the line of a step anew."""
+        """Rewrite the line of a step."""
         if self._last is not None and self._last.what != step.what:
             self._end()
         self._last = step
@@ -215,7 +215,7 @@ class OnTerminal:
 
 
 class InNotebook:
-    """The lines of all steps below the cell that runs."""
+    """Display below the running notebook cell, with one line per step."""
 
     def __init__(self, display: Callable[..., Any], make_html: Callable[[str], Any]) -> None:
         self._make_html = make_html
@@ -223,17 +223,17 @@ class InNotebook:
         self._handle = display(make_html(""), display_id=True)
 
     def show(self, step: Step) -> None:
-        """Write the line of a step anew."""
+        """Rewrite the line of a step."""
         self._lines[step.what] = render_step(step)
         text = escape("\n".join(self._lines.values()))
         self._handle.update(self._make_html(f"<pre>{text}</pre>"))
 
     def close(self) -> None:
-        """Leave them there."""
+        """Do nothing: the output stays."""
 
 
 def open_display(wanted: bool | None) -> Display:
-    """Lines, or nothing; unless it is said which, lines where somebody looks."""
+    """Return the display for `wanted`; by default silent unless in a notebook or on a terminal."""
     is_notebook = "ipykernel" in sys.modules
     if wanted is False or (wanted is None and not (is_notebook or sys.stderr.isatty())):
         return Silent()

@@ -1,4 +1,4 @@
-"""Snapshots, diffs and the ancestry graph, as users see them."""
+"""Public forms of snapshots and diffs, and the ancestry graph."""
 
 import gc
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -18,12 +18,12 @@ _MANY = 10_000
 
 
 def to_lists(coordinates: Coordinates) -> list[list[int]]:
-    """A list for each chunk."""
+    """Convert coordinates to one list per chunk."""
     if len(coordinates) < _MANY or not coordinates.size:
         small: list[list[int]] = coordinates.tolist()
         return small
-    # While many objects are made and none is dropped, a collector that looks at them again and again
-    # takes half of the time.
+    # While many objects are created and none is freed, garbage collection would take half of the
+    # time.
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -39,7 +39,7 @@ def _to_many_lists(coordinates: Coordinates) -> list[list[int]]:
     if limit > len(coordinates):
         found = coordinates.tolist()
         return found
-    # Every number is one object, however often it occurs.
+    # Share one int object per distinct value.
     numbers = np.empty(limit, object)
     numbers[:] = range(limit)
     found = numbers[coordinates].tolist()
@@ -47,12 +47,12 @@ def _to_many_lists(coordinates: Coordinates) -> list[list[int]]:
 
 
 MOST_CHUNKS_SHOWN = 10
-"""Of one array."""
+"""Per array."""
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Diff(Shown):
-    """Paths of nodes, by what happened to them; coordinates of chunks by array."""
+    """Paths of changed nodes by kind of change, and coordinates of changed chunks by array."""
 
     new_groups: set[str] = field(default_factory=set)
     new_arrays: set[str] = field(default_factory=set)
@@ -61,21 +61,21 @@ class Diff(Shown):
     updated_groups: set[str] = field(default_factory=set)
     updated_arrays: set[str] = field(default_factory=set)
     chunk_coordinates: Mapping[str, Coordinates] = field(default_factory=dict)
-    """`updated_chunks` as columns, for those who have millions."""
+    """`updated_chunks` as numpy arrays, for millions of chunks."""
     moved_nodes: list[tuple[str, str]] = field(default_factory=list)
-    """From where, and to where."""
+    """Pairs of old and new path."""
     _lists: dict[str, list[list[int]]] = field(default_factory=dict, init=False)
 
     @property
     def updated_chunks(self) -> dict[str, list[list[int]]]:
-        """References that were added, replaced or deleted, by array."""
+        """Return the chunk references that were added, replaced or deleted, by array."""
         if len(self._lists) < len(self.chunk_coordinates):
             found = sorted(self.chunk_coordinates.items())
             self._lists.update({path: to_lists(each) for path, each in found})
         return self._lists
 
     def is_empty(self) -> bool:
-        """Whether nothing changed."""
+        """Return True if nothing changed."""
         return not any(item.value for item in self._items())
 
     def __eq__(self, other: object) -> bool:
@@ -85,7 +85,7 @@ class Diff(Shown):
         return mine == theirs and self.updated_chunks == other.updated_chunks
 
     def shown_items(self) -> Iterator[Item]:
-        """What changed, and nothing about what did not."""
+        """Yield the items with changes."""
         return (item for item in self._items() if item.value)
 
     def _items(self) -> Iterator[Item]:
@@ -100,7 +100,7 @@ class Diff(Shown):
         moves = [f"{source} -> {target}" for source, target in self.moved_nodes]
         parts = (
             *(_render_lines(title, sorted(getattr(self, name))) for name, title in _TITLES.items()),
-            # Officially the chunks have no empty line after them.
+            # The official output has no empty line after the chunks.
             _render_lines("Chunks updated", _chunk_lines(self.chunk_coordinates)).rstrip("\n"),
             "\n" if self.chunk_coordinates else "",
             _render_lines("Nodes moved/renamed", moves),
@@ -142,7 +142,7 @@ def _chunk_lines(chunks: Mapping[str, Coordinates]) -> list[str]:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SnapshotInfo(Listed):
-    """A snapshot: when it was written, on top of which other, and what its author said."""
+    """A snapshot with its id, parent, time, commit message and metadata."""
 
     id: str
     parent_id: str | None
@@ -152,7 +152,7 @@ class SnapshotInfo(Listed):
 
 
 def public_snapshot_info(stored: repo_info.SnapshotInfo | snapshot.Snapshot) -> SnapshotInfo:
-    """A snapshot as users see it, from the repo info, or before V2 from its file."""
+    """Return the public form of a snapshot from the repo info or, before V2, from its file."""
     return SnapshotInfo(
         str(stored.id),
         None if stored.parent_id is None else str(stored.parent_id),
@@ -164,7 +164,7 @@ def public_snapshot_info(stored: repo_info.SnapshotInfo | snapshot.Snapshot) -> 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ManifestFileInfo(Listed):
-    """A manifest file that a snapshot uses; None where the generation did not record it."""
+    """A manifest file of a snapshot; None for values that its spec version does not record."""
 
     id: str
     size_bytes: int | None
@@ -172,43 +172,43 @@ class ManifestFileInfo(Listed):
 
 
 def public_manifest_file_info(stored: snapshot.ManifestFileInfo) -> ManifestFileInfo:
-    """A manifest file as users see it."""
+    """Return the public form of a manifest file."""
     return ManifestFileInfo(str(stored.id), stored.size_bytes, stored.num_chunk_refs)
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A snapshot in its lane, with what passes it by."""
+    """One snapshot of the graph, with its lane and the lanes around it."""
 
     snapshot: SnapshotInfo
     lane: int
     passing: tuple[int, ...]
-    """Lanes of others that go on beside it."""
+    """Lanes of other branches that continue beside it."""
     joining: tuple[int, ...]
-    """Lanes that end here, in a line from above the row to the snapshot."""
+    """Lanes that end here, connected to the snapshot by a line from above."""
     has_parent: bool
-    """Whether its lane goes on below."""
+    """True if the lane continues below."""
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What is written beside a snapshot."""
+    """Text beside a snapshot."""
 
     id: str
-    """Its first characters."""
+    """Abbreviated id."""
     branches: tuple[str, ...]
     tags: tuple[str, ...]
     message: str
-    """Its first line."""
+    """First line of the message."""
 
 
 def num_lanes(rows: Iterable[Row]) -> int:
-    """How many lanes a drawing needs."""
+    """Return the number of lanes of a graph."""
     return max((max(row.lane, *row.passing, *row.joining, 0) + 1 for row in rows), default=0)
 
 
 def plan_rows(snapshots: Iterable[SnapshotInfo]) -> tuple[Row, ...]:
-    """Rows of a graph; a parent that is not among the snapshots ends its lane."""
+    """Return the rows of a graph; a lane ends if the parent is not among the snapshots."""
     by_id = {each.id: each for each in snapshots}
     lanes: list[str | None] = []  # which snapshot each lane leads to
     rows = []
@@ -231,7 +231,7 @@ def _free_lane(lanes: list[str | None]) -> int:
 
 
 def _sort(by_id: Mapping[str, SnapshotInfo]) -> list[SnapshotInfo]:
-    """Newest first, and a parent always below its children, whatever their clocks said."""
+    """Sort newest first, with every parent below its children regardless of timestamps."""
     waiting = dict.fromkeys(by_id, 0)
     for each in by_id.values():
         if each.parent_id in waiting:
@@ -254,7 +254,7 @@ _ROW_HEIGHT, _LANE_WIDTH, _MARGIN, _CHARACTER_WIDTH, _RADIUS = 26, 18, 14, 8, 5
 
 
 def render_svg(rows: Sequence[Row], labels: Sequence[Label], *, has_colours: bool) -> str:
-    """A circle for each snapshot, a line to its parent, and its label."""
+    """Render a graph as SVG: a circle per snapshot, a line to its parent, and its label."""
     text_x = _MARGIN + num_lanes(rows) * _LANE_WIDTH
     texts = [_text(label) for label in labels]
     longest = max(map(len, texts), default=0)
@@ -274,7 +274,7 @@ def render_svg(rows: Sequence[Row], labels: Sequence[Label], *, has_colours: boo
 
 
 def _edges(rows: Sequence[Row], colours: Sequence[str]) -> Iterator[str]:
-    """A path from each snapshot down its own lane, turning to its parent's in the last row."""
+    """Yield the path from each snapshot down its lane and, in the last row, to its parent."""
     places = {row.snapshot.id: (row.lane, number) for number, row in enumerate(rows)}
     for number, row in enumerate(rows):
         parent = places.get(row.snapshot.parent_id or "")
@@ -308,7 +308,7 @@ _BOLD, _FAINT = 1, 2
 
 
 def render_text(rows: Sequence[Row], labels: Sequence[Label], *, has_colours: bool) -> str:
-    """A line for each snapshot, and one between where lanes meet."""
+    """Render a graph as text: a line per snapshot, and one between rows where lanes join."""
     lines: list[str] = []
     width = num_lanes(rows)
     for row, label in zip(rows, labels, strict=True):
@@ -320,12 +320,12 @@ def render_text(rows: Sequence[Row], labels: Sequence[Label], *, has_colours: bo
 
 
 def _pass(row: Row, width: int) -> list[str]:
-    """The row of a snapshot."""
+    """Return the cells of the row of a snapshot."""
     return ["● " if i == row.lane else "│ " if i in row.passing else "  " for i in range(width)]
 
 
 def _join(row: Row, width: int) -> list[str]:
-    """The row above one in which lanes end: they turn left, and pass under those that go on."""
+    """Return the cells above a row where lanes end: they turn left, below the lanes that continue."""
     last = max(row.joining, default=row.lane)
     cells = []
     for i in range(width):
@@ -366,9 +366,16 @@ SHORT_ID_LENGTH = 8
 
 
 class AncestryGraph:
-    """Snapshots with lines to their parents, and the branches and tags that point at them.
+    """Snapshots with lines to their parents, and the branches and tags that point to them.
 
-    Branches and tags are given as the id of a snapshot by the name. A plain graph has no colours.
+    Parameters
+    ----------
+    snapshots
+        Snapshots of the graph.
+    branches, tags
+        Snapshot ids by name.
+    plain
+        Render without colours.
     """
 
     def __init__(
@@ -401,12 +408,12 @@ class AncestryGraph:
         return render_svg(self._rows, self._labels, has_colours=self._has_colours)
 
     def _repr_html_(self) -> str:
-        # Some notebooks ask for nothing else. A long line of a message scrolls.
+        # Some notebooks use only HTML. A long line of a message scrolls.
         return f'<div style="overflow-x: auto">{self._repr_svg_()}</div>'
 
 
 def _first_line(message: str) -> str:
-    """What fits beside a snapshot; nothing in it can move a cursor or break a drawing."""
+    """Return the first line of a message, with control characters replaced by spaces."""
     line = message.partition("\n")[0]
     return "".join(each if each.isprintable() else " " for each in line)
 

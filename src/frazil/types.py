@@ -1,4 +1,4 @@
-"""Types that signatures name."""
+"""Type aliases of public signatures."""
 
 from typing import Literal
 

@@ -1,23 +1,24 @@
-"""Where a repository is, and which version of it is meant, in one line of text.
+"""Repository URLs: the location and version of a repository in one line of text.
 
 ::
 
-    path/to/repository@v1                           a path, as the system writes it
+    path/to/repository@v1                           a local path
     file:///path/to/repository?tag=v1
     s3://bucket/prefix@v1?region=eu-central-1
     gs://bucket/prefix?branch=dev
     az://container/prefix?account=name
     https://server/path?snapshot=VY76P925PRY57WFEK410
-    memory://name?as_of=2026-01-31T12:00:00Z        one storage of that name in a process
+    memory://name?as_of=2026-01-31T12:00:00Z        one storage per name and process
 
-Rules kept here:
+Rules:
 
-- `icechunk+` before a scheme changes nothing, and `icechunk:///path` is `file:///path`: with them
-  others see what it is.
-- A ref follows the first `@` after the last `/` of the path, never the host. So a path whose last
-  segment holds an `@` ends with a slash: `data/run@2/` is a path, and `data/run@2/@v1` its version v1.
-- URLs are percent-encoded and so is every query; a plain path is taken as it is, up to a `?`.
-- No secrets: neither `user:password@` nor an option that holds one is accepted, nor repeated.
+- The prefix `icechunk+` of a scheme is ignored, and `icechunk:///path` means `file:///path`. Both
+  identify the URL as a repository to other programs.
+- A ref follows the first `@` after the last `/` of the path, never the host. A path whose last
+  segment contains an `@` must end with a slash: `data/run@2/` is a path, and `data/run@2/@v1` its
+  version v1.
+- URLs and all queries are percent-encoded; a plain path is taken literally, up to a `?`.
+- No secrets: `user:password@` and options that hold secrets are rejected and never repeated.
 """
 
 import os
@@ -45,10 +46,10 @@ OPTIONS: Mapping[Scheme, frozenset[str]] = {
     "https": frozenset(),
     "memory": frozenset(),
 }
-"""What a URL may say about the storage, in the words of the functions that make storages."""
+"""Storage options that a URL may contain, by the parameter names of the storage constructors."""
 
 SWITCHES = frozenset(("anonymous", "allow_http", "force_path_style", "requester_pays"))
-"""The options that are true or false."""
+"""Options with a boolean value."""
 
 _REFS = ("branch", "tag", "snapshot", "ref", "as_of")
 _SCHEME = re.compile(r"(?:(icechunk)\+)?([A-Za-z][A-Za-z0-9+.-]*)://")
@@ -62,7 +63,7 @@ _SECRET = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class BranchRef:
-    """The newest version of a branch, or the newest that was there at a time."""
+    """Tip of a branch, or its latest snapshot at a given time."""
 
     name: str
     as_of: datetime | None = None
@@ -70,21 +71,21 @@ class BranchRef:
 
 @dataclass(frozen=True, slots=True)
 class TagRef:
-    """A tag."""
+    """Tag."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRef:
-    """A snapshot, by its id."""
+    """Snapshot by id."""
 
     id: str
 
 
 @dataclass(frozen=True, slots=True)
 class NamedRef:
-    """The tag, the branch or the snapshot of this name, whichever there is."""
+    """Tag, branch or snapshot with this name, whichever exists."""
 
     name: str
 
@@ -94,20 +95,26 @@ Ref = BranchRef | TagRef | SnapshotRef | NamedRef
 
 @dataclass(frozen=True, slots=True)
 class RepositoryUrl:
-    """A place, a version, and options of the storage; `str` gives a URL that means the same."""
+    """Location, version, and storage options of a repository; `str` returns an equivalent URL."""
 
     scheme: Scheme
     host: str
-    """The bucket, the container, the server, or the name in memory; empty for a disk."""
+    """Bucket, container, server, or name of an in-memory storage; empty for a local path."""
     path: str
-    """Without slashes at its ends, except on a disk; nothing in it is encoded."""
+    """Decoded path, without slashes at its ends except for local paths."""
     ref: Ref | None = None
     options: tuple[tuple[str, str], ...] = ()
     """Sorted by name."""
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The value of a URL or a plain path; raises InvalidInputError, without any secret."""
+        """Parse a URL or a plain path.
+
+        Raises
+        ------
+        InvalidInputError
+            If it is invalid; the message contains no secrets.
+        """
         found = _SCHEME.match(text)
         place, _, query = text[found.end() if found else 0 :].partition("?")
         scheme, host, path, name = _parse_path(place) if found is None else _parse_url(found, place)
@@ -120,7 +127,7 @@ class RepositoryUrl:
 
     @classmethod
     def of_path(cls, path: "os.PathLike[str]") -> Self:
-        """The URL of a folder, whatever signs are in its name."""
+        """Return the URL of a local directory, with any characters in its name."""
         return cls("file", "", str(Path(path).absolute()))
 
     def __str__(self) -> str:
@@ -148,11 +155,11 @@ class RepositoryUrl:
 _SAFE = "/:@!$'()*,;~"
 
 Location = str | os.PathLike[str] | RepositoryUrl
-"""A URL or a path as people write it, a path as programs hold it, or what was made of either."""
+"""URL or path as text, a path object, or a parsed URL."""
 
 
 def parse_location(location: Location) -> RepositoryUrl:
-    """The value of a location; a path that a program holds is taken as it is."""
+    """Parse a location; a path object is taken literally."""
     match location:
         case RepositoryUrl():
             return location
@@ -170,13 +177,13 @@ def make_ref(
     snapshot: str | None = None,
     as_of: datetime | str | None = None,
 ) -> Ref | None:
-    """The one version that is named; None if none is. `as_of` alone goes with the branch main."""
+    """Return the version given by the arguments, or None. `as_of` alone applies to the branch main."""
     text = as_of.isoformat() if isinstance(as_of, datetime) else as_of
     return _choose_ref(None, {"branch": branch, "tag": tag, "snapshot": snapshot, "as_of": text})
 
 
 _Place = tuple[Scheme, str, str, str | None]
-"""Scheme, host, path, and what follows the `@`."""
+"""Scheme, host, path, and the text after the `@`."""
 
 
 def _parse_path(place: str) -> _Place:
@@ -213,7 +220,7 @@ def _require_scheme(scheme: str, host: str) -> Scheme:
 
 
 def _refuse_user(scheme: str, host: str) -> None:
-    # A secret with a slash in it cuts the host short: what looks like a port is none then.
+    # A slash in a secret ends the host early, so text that looks like a port may not be one.
     if not re.fullmatch(_SERVER if scheme in ("http", "https") else _NAME, host):
         raise InvalidInputError(
             f"there is an @ or a : in the name after {scheme}://. A URL of a repository holds neither"
@@ -250,7 +257,7 @@ def _parse_query(query: str) -> dict[str, str]:
 
 
 def is_secret(name: str) -> bool:
-    """Whether the value of an option of this name is a secret: the one list of such names."""
+    """Return True if an option of this name holds a secret. This is the only list of such names."""
     return _SECRET.search(name) is not None
 
 
@@ -330,7 +337,7 @@ def _spell_ref(ref: Ref | None) -> list[tuple[str, str]]:
 
 
 def _is_plain(name: str) -> bool:
-    """Whether a name is spelled the same after an `@`, in URLs and in plain paths."""
+    """Return True if a name needs no encoding after an `@`, in URLs and in plain paths."""
     return bool(name) and quote(name, safe="@:") == name
 
 
@@ -346,7 +353,7 @@ _BINARY_UNITS = {"KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 
 
 def parse_bytes(size: int | str) -> int:
-    """Bytes of `512MB`, `1.5 GiB` or a number; raises InvalidInputError."""
+    """Return the number of bytes of `512MB`, `1.5 GiB` or an int, or raise InvalidInputError."""
     if isinstance(size, int):
         found = size
     else:

@@ -1,3 +1,3 @@
-"""The version, in one place, for the package metadata and the headers of written files."""
+"""Version of the library, for the package metadata and the headers of written files."""
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""Xarray's objects, written through a session."""
+"""Write Xarray objects through a session."""
 
 from collections.abc import Hashable, Mapping, MutableMapping
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ ZarrWriteModes = Literal["w", "w-", "a", "a-", "r+"]
 
 
 class LazyArrayWriter(ArrayWriter):
-    """Collects what is to be written: arrays in memory apart from those that Dask computes."""
+    """Collects the arrays to write, with those in memory separate from Dask arrays."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -47,7 +47,7 @@ class LazyArrayWriter(ArrayWriter):
 
 @dataclass
 class _XarrayDatasetWriter:
-    """A dataset on its way into a group: metadata first, then what is in memory, then the rest."""
+    """Writer of a dataset to a group: metadata first, then variables in memory, then Dask arrays."""
 
     dataset: Dataset = field(repr=False)
     store: IcechunkStore = field(kw_only=True)
@@ -83,7 +83,7 @@ class _XarrayDatasetWriter:
         self.dataset = self.xarray_store._validate_and_autodetect_region(self.dataset)
 
     def write_metadata(self, encoding: Mapping[Any, Any] | None = None) -> None:
-        """Create the arrays that are missing, resize those that grow, write all attributes."""
+        """Create missing arrays, resize those that grow, and write all attributes."""
         _validate_dataset_names(self.dataset)
         self.xarray_store._validate_encoding(encoding or {})
         self.writer = LazyArrayWriter()
@@ -100,14 +100,14 @@ class _XarrayDatasetWriter:
         chunkmanager_store_kwargs: MutableMapping[Any, Any] | None = None,
         split_every: int | None = None,
     ) -> ForkSession:
-        """Compute and write the variables that Dask holds; returns the fork with all changes."""
+        """Compute and write the Dask variables, and return the fork with all changes."""
         writer = self._require_writer()
         if not writer.sources:
             raise TypeError("there are no Dask arrays to write")
-        # Dask is an extra, and only what it holds is written here.
+        # Dask is an optional extra, needed only for Dask arrays.
         from frazil.dask import session_merge_reduction  # noqa: PLC0415
 
-        # Every block of what comes back is the Zarr array that it was written to.
+        # Each block of the result is the Zarr array that it was written to.
         given = {**(chunkmanager_store_kwargs or {}), "load_stored": False, "return_stored": True}
         stored = writer.sync(  # type: ignore[no-untyped-call]
             compute=False, chunkmanager_store_kwargs=given
@@ -134,11 +134,21 @@ def to_icechunk(
     chunkmanager_store_kwargs: MutableMapping[Any, Any] | None = None,
     split_every: int | None = None,
 ) -> None:
-    """Write an Xarray object to a group of a writable session, as its `to_zarr` would.
+    """Write an Xarray object to a group of a writable session, like its `to_zarr`.
 
-    The arguments mean what they mean there. Dask arrays are written through a fork by whatever
-    scheduler is set, also in other processes or on other machines, and `split_every` results are
-    merged at a time. Nothing is committed.
+    Dask arrays are written through a fork by the active scheduler, also in other processes or on
+    other machines. Nothing is committed.
+
+    Parameters
+    ----------
+    obj
+        The object to write.
+    session
+        A writable session.
+    group, mode, safe_chunks, align_chunks, append_dim, region, encoding, chunkmanager_store_kwargs
+        As in `to_zarr`.
+    split_every
+        Number of results of Dask tasks to merge at a time.
     """
     writer = _XarrayDatasetWriter(
         _to_dataset(obj), store=session.store, safe_chunks=safe_chunks, align_chunks=align_chunks
@@ -157,12 +167,12 @@ def to_icechunk(
 
 @dataclass(frozen=True, slots=True)
 class LazyPart:
-    """A Dask array, and the part of an array of a session that it is for."""
+    """A Dask array, and the region of an array of a session to write it to."""
 
     source: Any = field(repr=False)
     path: str
     box: tuple[tuple[int, int], ...]
-    """`(from, to)` for each axis."""
+    """`(start, stop)` of each axis."""
 
 
 def write_all_but_lazy(
@@ -175,9 +185,10 @@ def write_all_but_lazy(
     region: Region = None,
     encoding: Mapping[Any, Any] | None = None,
 ) -> list[LazyPart]:
-    """What `to_icechunk` does, but for the values of Dask arrays, which the caller has to write.
+    """Write as `to_icechunk` does, except for the values of Dask arrays, and return those.
 
-    Nothing says that chunks of Dask and of Zarr have common edges: that is the caller's care, too.
+    The caller must write them, and must align the Dask chunks with the Zarr chunks, which is not
+    checked here.
     """
     writer = _XarrayDatasetWriter(_to_dataset(obj), store=session.store, safe_chunks=False)
     writer._open_group(group=group, mode=mode, append_dim=append_dim, region=region)
@@ -199,7 +210,7 @@ def _box_of(
 
 
 def _to_dataset(obj: DataArray | Dataset) -> Dataset:
-    """The object as a dataset, with names from which Xarray restores a lone array."""
+    """Return the object as a dataset, with names from which Xarray restores a single array."""
     if isinstance(obj, Dataset):
         return obj
     if obj.name is not None and obj.name not in obj.coords and obj.name not in obj.dims:

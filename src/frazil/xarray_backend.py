@@ -1,7 +1,7 @@
-"""Xarray's engine for repositories: `xarray.open_dataset(url, engine="frazil")`.
+"""Xarray backend for repositories: `xarray.open_dataset(url, engine="frazil")`.
 
-Xarray loads this module whenever it has to guess an engine, in programs that never meet a repository.
-So it loads nothing of Frazil but URLs until it is asked to open something.
+Xarray loads this module whenever it guesses an engine, also in programs that never open a
+repository. So it loads only the URL module of Frazil until it opens something.
 """
 
 from collections.abc import Mapping
@@ -34,11 +34,11 @@ _OPENING = ("storage_options", "config", "authorize_virtual_chunk_access")
 
 
 class FrazilBackendEntrypoint(BackendEntrypoint):
-    """Opens a version of a repository: by URL or path, or of a Repository, a Session or its store.
+    """Xarray backend that opens a version of a repository, by URL, path, Repository, Session or store.
 
-    Beside Xarray's own arguments there are `group`; one of `branch`, `tag` and `snapshot` (or
-    `snapshot_id`), with `as_of` for a branch; and, for URLs and paths, `storage_options` (arguments of
-    `s3_storage` and so on), `config` and `authorize_virtual_chunk_access`.
+    In addition to Xarray's arguments it accepts `group`; one of `branch`, `tag` and `snapshot` (or
+    `snapshot_id`), with `as_of` for a branch; and, for URLs and paths, `storage_options` (arguments
+    of `s3_storage` and so on), `config` and `authorize_virtual_chunk_access`.
     """
 
     description = "Open Icechunk repositories with Frazil"
@@ -46,26 +46,26 @@ class FrazilBackendEntrypoint(BackendEntrypoint):
     open_dataset_parameters = ("filename_or_obj", *_DECODING, "group", *_VERSION, *_OPENING)
 
     def guess_can_open(self, filename_or_obj: Any) -> bool:
-        """Whether it says by itself that it is a repository."""
+        """Return True for `icechunk` URLs and for objects of Frazil."""
         if isinstance(filename_or_obj, str):
             return filename_or_obj.startswith(("icechunk://", "icechunk+"))
         return _is_ours(filename_or_obj)
 
     def open_dataset(self, filename_or_obj: Any, **options: Any) -> xarray.Dataset:
-        """One group as a dataset."""
+        """Open one group as a dataset."""
         store: Any = _open_store(filename_or_obj, options)
         dataset = _ZARR.open_dataset(store, consolidated=False, zarr_format=3, **options)
         return _name_version(dataset, store.session.snapshot_id)
 
     def open_datatree(self, filename_or_obj: Any, **options: Any) -> xarray.DataTree:
-        """A group and all below it as a tree."""
+        """Open a group and all groups below it as a tree."""
         groups = self.open_groups_as_dict(filename_or_obj, **options)
         return datatree_from_dict_with_io_cleanup(groups)
 
     def open_groups_as_dict(
         self, filename_or_obj: Any, **options: Any
     ) -> dict[str, xarray.Dataset]:
-        """A group and all below it, by their paths."""
+        """Open a group and all groups below it, by path."""
         store: Any = _open_store(filename_or_obj, options)
         groups = _ZARR.open_groups_as_dict(store, consolidated=False, zarr_format=3, **options)
         version = store.session.snapshot_id
@@ -73,10 +73,10 @@ class FrazilBackendEntrypoint(BackendEntrypoint):
 
 
 class VersionedVariable(xarray.Variable):
-    """A variable whose Dask arrays are named after the version that they read.
+    """Variable whose Dask arrays are named after the version they read.
 
-    Xarray names them after what was opened. But the same URL, or the same repository, is another
-    version tomorrow, and of two Dask arrays of one name in a computation only one is computed.
+    Xarray names them after the opened object. But the same URL or repository may be another version
+    later, and of two Dask arrays with the same name in a computation only one is computed.
     """
 
     __slots__ = ("version",)
@@ -89,7 +89,7 @@ class VersionedVariable(xarray.Variable):
         return replaced
 
     def chunk(self, *args: Any, **options: Any) -> Self:
-        """The variable as a Dask array."""
+        """Return the variable as a Dask array."""
         given = dict(options.get("from_array_kwargs") or {})
         if given.get("name"):
             given["name"] = f"{given['name']}-{self.version}"
@@ -102,7 +102,7 @@ def _name_version(dataset: xarray.Dataset, version: str) -> xarray.Dataset:
 
 
 def _versioned(variable: xarray.Variable, version: str) -> xarray.Variable:
-    # What belongs to an index is in memory already.
+    # Index variables are in memory already.
     if type(variable) is not xarray.Variable:
         return variable
     versioned = VersionedVariable(
@@ -113,14 +113,14 @@ def _versioned(variable: xarray.Variable, version: str) -> xarray.Variable:
 
 
 def _is_ours(object: object) -> bool:
-    # By name first: asking for the classes would load Zarr.
+    # Check the module name first: accessing the classes would load Zarr.
     if not type(object).__module__.startswith("frazil."):
         return False
     return isinstance(object, frazil.Repository | frazil.Session | frazil.IcechunkStore)
 
 
 def _open_store(object: Any, options: dict[str, Any]) -> "Store":
-    """The store to read from; takes out of the options what is not for Zarr's engine."""
+    """Return the store to read from, and remove the options that Zarr's backend does not accept."""
     ref = _take_ref(options)
     opening = {name: options.pop(name) for name in _OPENING if options.get(name) is not None}
     if _is_ours(object):
@@ -142,7 +142,7 @@ def _store_of(object: Any, ref: Ref | None, opening: Mapping[str, Any]) -> "Stor
     if opening:
         raise InvalidInputError(f"{min(opening)} is for URLs and paths: this is open already")
     if isinstance(object, frazil.Repository):
-        # Loaded here, because it loads Zarr: see above.
+        # Imported here because it loads Zarr.
         from frazil.repository.locate import read_version  # noqa: PLC0415
 
         return read_version(object, ref).store

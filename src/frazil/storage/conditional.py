@@ -198,9 +198,9 @@ class Create:
 class Replace:
     """Write that requires a given version of the object.
 
-    Stores of the Ceph family compare the ETag including its quotes, so a condition with quotes
-    never matches. If the current object still has the expected version, the write is repeated
-    without quotes.
+    Stores of the Ceph family compare the quoted ETag of the condition literally with their unquoted
+    one, so it never matches. If the current object still has the expected version, the write is
+    repeated without quotes.
     """
 
     upload: Upload
