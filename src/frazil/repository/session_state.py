@@ -1,4 +1,4 @@
-"""The state that a session is made of."""
+"""State of a session, and the context it shares with other sessions."""
 
 import threading
 from collections.abc import Iterator, Mapping, Set
@@ -26,7 +26,7 @@ _SENT = ("context", "mode", "branch", "is_fork", "started_at", "origins")
 
 @dataclass(frozen=True, slots=True)
 class RepositoryContext:
-    """What all sessions of one repository share."""
+    """Context that all sessions of one repository share."""
 
     protocol: CommitProtocol
     config: RepositoryConfig
@@ -36,17 +36,17 @@ class RepositoryContext:
 
     @property
     def assets(self) -> Assets:
-        """The repository's files."""
+        """Return the access to the repository's files."""
         return self.protocol.assets
 
     @property
     def dialect(self) -> Dialect:
-        """In which it is written."""
+        """Return the dialect of the repository."""
         return self.protocol.dialect
 
 
 class SessionState:
-    """One session: where it stands, what it changed, what it may do."""
+    """State of one session: its base snapshot, its changes and its mode."""
 
     def __init__(
         self,
@@ -65,46 +65,46 @@ class SessionState:
         self.lock = threading.RLock()
         self.started_at: Nanoseconds = read_clock()
         self.origins = frozenset((snapshot.id,))
-        """Snapshots of the history that have the chunks of the base; that of a fork is in none."""
+        """Snapshots of the history that have the chunks of the base; a fork's base is in no history."""
         self.view = View(context.assets, snapshot, self.new_changes())
 
     def new_changes(self) -> ChangeSet:
-        """No changes, in the form that the dialect asks for."""
+        """Return an empty change set for the dialect of the repository."""
         return ChangeSet.of(self.context.dialect)
 
     @property
     def changes(self) -> ChangeSet:
-        """The pending edits."""
+        """Return the pending changes."""
         return self.view.changes
 
     @property
     def assets(self) -> Assets:
-        """The repository's files."""
+        """Return the access to the repository's files."""
         return self.context.assets
 
     @property
     def is_read_only(self) -> bool:
-        """Whether nothing can be changed; a fork can."""
+        """Return True if the session can't be changed; a fork can."""
         return self.mode is SessionMode.readonly and not self.is_fork
 
     def set_base(self, snapshot: Snapshot, changes: ChangeSet | None = None) -> None:
-        """Take another base, with these changes or none over it."""
+        """Replace the base snapshot and the changes over it."""
         if snapshot.id != self.view.snapshot_id:
             self.origins = frozenset((snapshot.id,))
         self.view = View(self.assets, snapshot, changes or self.new_changes())
 
     @property
     def sources(self) -> Set[SnapshotId]:
-        """Snapshots besides the base whose chunks the changes refer to."""
+        """Return the snapshots other than the base whose chunks the changes reference."""
         return self.changes.sources - {self.view.snapshot_id}
 
     def finish(self, snapshot: Snapshot) -> None:
-        """Become a read-only session of a new snapshot."""
+        """Turn into a read-only session of a new snapshot."""
         self.set_base(snapshot)
         self.mode, self.branch, self.is_fork = SessionMode.readonly, None, False
 
     def refuse_unless_writable(self) -> None:
-        """Raise ReadOnlyError where nothing, SessionStateError where only moves can be made."""
+        """Raise ReadOnlyError for a read-only session, SessionStateError for a rearrange session."""
         if self.is_read_only:
             raise ReadOnlyError("Read only sessions cannot modify the repository")
         if self.mode is SessionMode.rearrange:
@@ -129,7 +129,7 @@ class SessionState:
         }
 
     def __setstate__(self, state: dict[str, object]) -> None:
-        # The snapshot is read where the session is used, not sent there.
+        # The snapshot is not pickled but read again by the receiving process.
         for name in _SENT:
             setattr(self, name, state[name])
         self.instance_id = uuid4().hex  # a copy has changes of its own, so it equals nothing else
@@ -141,24 +141,24 @@ class SessionState:
 def with_metadata(
     context: RepositoryContext, metadata: Mapping[str, JsonValue]
 ) -> RepositoryContext:
-    """The same with other metadata for every commit."""
+    """Return a context with other default commit metadata."""
     return replace(context, default_commit_metadata=dict(metadata))
 
 
 class StoreOwner(Protocol):
-    """A session, seen from its store."""
+    """Session as its store uses it."""
 
     @property
     def state(self) -> SessionState:
-        """Where it stands."""
+        """Return the state of the session."""
 
     @property
     def read_only(self) -> bool:
-        """Whether it can't be written to."""
+        """Return True if the session can't be written to."""
 
 
 def preload(state: SessionState) -> None:
-    """Start to fetch what the configuration asks for; nothing where reading takes no time."""
+    """Start to fetch the manifests to preload in the background; does nothing for local storage."""
     if state.assets.storage.is_local or not state.context.settings.preload.max_total_refs:
         return
     chosen = list(plan_preload(state))
@@ -167,7 +167,7 @@ def preload(state: SessionState) -> None:
 
 
 def plan_preload(state: SessionState) -> Iterator[ManifestId]:
-    """The manifests of the first arrays that fulfil the condition, as many as are allowed."""
+    """Yield the manifests to preload: of the first arrays that match, up to the allowed references."""
     rules = state.context.settings.preload
     sizes = {file.id: file.num_chunk_refs or 0 for file in state.view.snapshot.manifest_files}
     left = rules.max_total_refs

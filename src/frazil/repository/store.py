@@ -1,4 +1,4 @@
-"""Zarr's store over a session."""
+"""Zarr store over a session."""
 
 import asyncio
 import atexit
@@ -46,9 +46,9 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 Buffers = list[Buffer | None]
-"""What was read; None where there was nothing."""
+"""Values read; None where a key has none."""
 
-# Without those that are called for every chunk: keys are checked where they are taken apart.
+# Without methods that run once per chunk: their keys are checked when they are parsed.
 _CHECKED = frozenset(
     ("array_chunk_iterator", "delete_dir", "getsize_prefix", "is_empty", "list_dir", "list_prefix",
      "set_virtual_columns", "set_virtual_columns_async", "set_virtual_ref", "set_virtual_ref_async",
@@ -57,16 +57,16 @@ _CHECKED = frozenset(
 )  # fmt: skip
 
 FailedChunks = list[tuple[int, ...]] | None
-"""Coordinates of chunks that were not set, if there are any."""
+"""Coordinates of chunks that were not set; None if all were."""
 
 _MOST_SECONDS_TO_END = 20.0
 
 
 @check_arguments(only=_CHECKED)
 class IcechunkStore(Store, SyncMixin, Block):
-    """Groups, arrays and chunks of a session, as Zarr asks for them.
+    """Zarr store with the groups, arrays and chunks of a session.
 
-    Any number of threads and tasks may use one store.
+    A store is safe for concurrent use by threads and tasks. Get one from `Session.store`.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class IcechunkStore(Store, SyncMixin, Block):
         *args: Any,  # noqa: ARG002 (others hand them over, and mean nothing by them)
         **kwargs: Any,  # noqa: ARG002
     ) -> None:
-        """Not for users, who get a store from `Session.store`."""
+        """Create a store; internal, use `Session.store`."""
         super().__init__(read_only=store.read_only if read_only is None else read_only)
         self._owner = store
         self._is_open = True
@@ -87,7 +87,7 @@ class IcechunkStore(Store, SyncMixin, Block):
 
     @property
     def _store(self) -> "_BytesStore":
-        # The official attribute, which programs use to get round Zarr's buffers.
+        # Attribute of the official library, which programs use to bypass Zarr's buffers.
         return _BytesStore(self._state)
 
     def __eq__(self, value: object) -> bool:
@@ -96,7 +96,7 @@ class IcechunkStore(Store, SyncMixin, Block):
     __hash__ = None  # type: ignore[assignment]
 
     def shown_items(self) -> Iterator[Item]:
-        """What a person wants to know first."""
+        """Yield the fields of the summary."""
         yield Item("read_only", self.read_only)
         yield Item("snapshot_id", str(self._state.view.snapshot_id))
         yield Item("branch", self._state.branch)
@@ -114,46 +114,57 @@ class IcechunkStore(Store, SyncMixin, Block):
         self.__dict__.update(state)
 
     def with_read_only(self, read_only: bool = False) -> Store:
-        """The same store, to be written to or not."""
+        """Return a store of the same session that is read-only or writable.
+
+        Parameters
+        ----------
+        read_only
+            Whether the new store refuses writes.
+
+        Returns
+        -------
+        Store
+            The new store, not yet open.
+        """
         store = type(self)(self._owner, read_only=read_only)
         store._is_open = False
         return store
 
     @property
     def session(self) -> "Session":
-        """The session that this store belongs to."""
+        """Return the session of this store."""
         return self._owner  # type: ignore[return-value]
 
-    # What Zarr wants to know
+    # Capabilities
 
     @property
     def supports_writes(self) -> bool:
-        """Whether anything can be written."""
+        """Return True if the session is writable."""
         return not self._state.is_read_only
 
     @property
     def supports_deletes(self) -> bool:
-        """Whether anything can be deleted."""
+        """Return True if the session is writable."""
         return self.supports_writes
 
     @property
     def supports_listing(self) -> bool:
-        """Yes."""
+        """Return True: keys can be listed."""
         return True
 
     @property
     def supports_partial_writes(self) -> Literal[False]:
-        """No: a chunk is written whole."""
+        """Return False: a chunk can only be written as a whole."""
         return False
 
     @property
     def supports_consolidated_metadata(self) -> bool:
-        """No: a snapshot has all metadata in one place already."""
+        """Return False: a snapshot already holds all metadata."""
         return False
 
     @property
     def _supports_sync_io(self) -> bool:
-        # Without an event loop requests go one by one, which is no good over a network.
+        # Without an event loop requests are sequential, which is too slow over a network.
         return self._state.assets.storage.is_local
 
     # Reading
@@ -161,7 +172,22 @@ class IcechunkStore(Store, SyncMixin, Block):
     async def get(
         self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
     ) -> Buffer | None:
-        """The bytes of a key, or a range of them; None where there are none."""
+        """Return the value of a key, or a byte range of it; None if the key does not exist.
+
+        Parameters
+        ----------
+        key
+            Zarr key of a node's metadata or of a chunk.
+        prototype
+            Prototype of the buffer to return.
+        byte_range
+            Part of the value to read; None for all of it.
+
+        Returns
+        -------
+        Buffer or None
+            The value, or None if the key does not exist.
+        """
         try:
             data = await store_io.read_key_async(self._state, key, _range(byte_range))
         except Exception:
@@ -176,7 +202,7 @@ class IcechunkStore(Store, SyncMixin, Block):
         prototype: BufferPrototype | None = None,
         byte_range: ByteRequest | None = None,
     ) -> Buffer | None:
-        """`get` without an event loop."""
+        """Run `get` without an event loop."""
         data = store_io.read_key(self._state, key, _range(byte_range))
         if data is None:
             return None
@@ -187,7 +213,20 @@ class IcechunkStore(Store, SyncMixin, Block):
         prototype: BufferPrototype,
         key_ranges: Iterable[tuple[str, ByteRequest | None]],
     ) -> Buffers:
-        """Several ranges of several keys, in the order in which they were asked for."""
+        """Return byte ranges of several keys, in the order of the requests.
+
+        Parameters
+        ----------
+        prototype
+            Prototype of the buffers to return.
+        key_ranges
+            Pairs of a key and the part of its value to read.
+
+        Returns
+        -------
+        list of Buffer or None
+            One value per request; None if the key does not exist.
+        """
         limit = asyncio.Semaphore(self._state.context.settings.get_partial_values_concurrency)
 
         async def get(key: str, byte_range: ByteRequest | None) -> Buffer | None:
@@ -197,82 +236,95 @@ class IcechunkStore(Store, SyncMixin, Block):
         return await run_together(get(key, each) for key, each in key_ranges)
 
     async def exists(self, key: str) -> bool:
-        """Whether a key has bytes."""
+        """Return True if a key exists."""
         return await self._run(store_io.has_key, key)
 
     async def getsize(self, key: str) -> int:
-        """How many bytes a key has; a chunk that is not there has none."""
+        """Return the size of a key's value in bytes; 0 for a chunk that does not exist."""
         return await self._run(store_io.key_size, key)
 
     async def getsize_prefix(self, prefix: str) -> int:
-        """How many bytes all keys at and below a path have."""
+        """Return the total size in bytes of all keys at and below a path."""
         return await self._run(store_io.total_size, prefix)
 
     async def is_empty(self, prefix: str) -> bool:
-        """Whether there is nothing at or below a path."""
+        """Return True if there are no keys at or below a path."""
         return await self._run(
             lambda state, at: next(store_io.list_keys(state, at), None) is None, prefix
         )
 
     def list(self) -> AsyncIterator[str]:
-        """All keys."""
+        """Iterate over all keys."""
         return AsyncCloseableIterator(store_io.list_keys(self._state))
 
     def list_prefix(self, prefix: str) -> AsyncIterator[str]:
-        """All keys at and below a path."""
+        """Iterate over all keys at and below a path."""
         return AsyncCloseableIterator(store_io.list_keys(self._state, prefix))
 
     def list_dir(self, prefix: str) -> AsyncIterator[str]:
-        """The names right below a path."""
+        """Iterate over the names directly below a path."""
         return AsyncCloseableIterator(store_io.list_names(self._state, prefix))
 
     # Writing
 
     async def set(self, key: str, value: Buffer) -> None:
-        """Set the bytes of a key."""
+        """Set the value of a key.
+
+        Parameters
+        ----------
+        key
+            Zarr key of a node's metadata or of a chunk.
+        value
+            The new value.
+
+        Raises
+        ------
+        ReadOnlyError
+            If the session is read-only.
+        """
         self._refuse_read_only()
         await store_io.set_key_async(self._state, key, _bytes_of(value))
 
     def set_sync(self, key: str, value: Buffer) -> None:
-        """`set` without an event loop."""
+        """Run `set` without an event loop."""
         self._refuse_read_only()
         store_io.set_key(self._state, key, _bytes_of(value))
 
     async def set_if_not_exists(self, key: str, value: Buffer) -> None:
-        """Set the bytes of a key that has none."""
+        """Set the value of a key unless the key exists."""
         if not await self.exists(key):
             await self.set(key, value)
 
     async def delete(self, key: str) -> None:
-        """Delete a node with all below it, or a chunk; nothing where there is none."""
+        """Delete a node and its descendants, or a chunk; does nothing if the key does not exist."""
         self.delete_sync(key)
 
     def delete_sync(self, key: str) -> None:
-        """`delete` without an event loop."""
+        """Run `delete` without an event loop."""
         self._refuse_read_only_copy()
         store_io.delete_key(self._state, key)
 
     async def delete_dir(self, prefix: str) -> None:
-        """Delete everything at and below a path."""
+        """Delete all keys at and below a path."""
         self._refuse_read_only()
         await self._run(store_io.delete_below, prefix)
 
     async def clear(self) -> None:
-        """Delete everything."""
+        """Delete all nodes and chunks."""
         self.sync_clear()
 
     def sync_clear(self) -> None:
-        """`clear` without an event loop."""
+        """Run `clear` without an event loop."""
         self._refuse_read_only_copy()
         store_io.clear(self._state)
 
     async def set_partial_values(
         self, key_start_values: Iterable[tuple[str, int, BytesLike]]
     ) -> None:
-        """Not possible: a chunk is written whole."""
+        """Raise NotImplementedError: a chunk can only be written as a whole."""
         raise NotImplementedError("a chunk can only be written whole")
 
-    # Chunks in other files
+    # Virtual chunks
 
     def set_virtual_ref(
         self,
@@ -284,10 +336,27 @@ class IcechunkStore(Store, SyncMixin, Block):
         checksum: str | datetime | None = None,
         validate_container: bool = True,
     ) -> None:
-        """Let a chunk be some bytes of a file outside of the repository.
+        """Set the virtual reference of a chunk: a byte range of a source file outside the repository.
 
-        `checksum` is the file's etag, or the time at which it was modified last. With
-        `validate_container` a location that no container of the configuration holds is refused.
+        Parameters
+        ----------
+        key
+            Zarr key of the chunk.
+        location
+            URL of the source file.
+        offset
+            First byte of the chunk in the source file.
+        length
+            Size of the chunk in bytes.
+        checksum
+            ETag or last modification time of the source file.
+        validate_container
+            Whether to refuse a location that is in no virtual chunk container of the configuration.
+
+        Raises
+        ------
+        ReadOnlyError
+            If the session is read-only.
         """
         location = normalize_location(location)
         self._refuse_read_only()
@@ -303,7 +372,27 @@ class IcechunkStore(Store, SyncMixin, Block):
         *,
         validate_containers: bool = True,
     ) -> FailedChunks:
-        """The same for many chunks; gives those whose location no container holds, which stay unset."""
+        """Set the virtual references of many chunks.
+
+        Parameters
+        ----------
+        array_path
+            Path of the array.
+        chunks
+            Chunk indices with their virtual references.
+        validate_containers
+            Whether to skip chunks whose location is in no virtual chunk container.
+
+        Returns
+        -------
+        list of tuple of int or None
+            Coordinates of the chunks that were skipped; None if all were set.
+
+        Raises
+        ------
+        ReadOnlyError
+            If the session is read-only.
+        """
         self._refuse_read_only()
         return virtual_refs.set_specs(
             self._state,
@@ -326,9 +415,36 @@ class IcechunkStore(Store, SyncMixin, Block):
         arr_offset: tuple[int, ...] | None = None,
         checksum: datetime | str | None = None,
     ) -> FailedChunks:
-        """The same by columns over a grid in C order, `arr_offset` chunks from the array's first.
+        """Set virtual references from columns over a grid of chunks in C order.
 
-        An empty location leaves its chunk as it is.
+        Parameters
+        ----------
+        array_path
+            Path of the array.
+        chunk_grid_shape
+            Number of chunks of the grid along each axis.
+        locations
+            URLs of the source files; an empty location leaves its chunk unchanged.
+        offsets
+            First byte of each chunk in its source file.
+        lengths
+            Size of each chunk in bytes.
+        validate_containers
+            Whether to skip chunks whose location is in no virtual chunk container.
+        arr_offset
+            Coordinates of the first chunk of the grid in the array; by default the array's first chunk.
+        checksum
+            ETag or last modification time of all source files.
+
+        Returns
+        -------
+        list of tuple of int or None
+            Coordinates of the chunks that were skipped; None if all were set.
+
+        Raises
+        ------
+        ReadOnlyError
+            If the session is read-only.
         """
         self._refuse_read_only()
         failed = virtual_refs.set_columns(
@@ -356,12 +472,32 @@ class IcechunkStore(Store, SyncMixin, Block):
         *,
         validate_containers: bool = True,
     ) -> None:
-        """The same by columns, a row a chunk: all are set, or none.
+        """Set virtual references from columns with one row per chunk: all of them, or none.
 
-        `coordinates` has a row for each chunk and a column for each axis. `locations` are texts, as
-        a list, an array of numpy or Arrow (best of all dictionary-encoded), or as a pair of codes
-        and the texts they count. `checksums` are etags or times, one for all or one a chunk. Raises
-        InvalidChunksError, which has the coordinates of all chunks that can't be set.
+        Parameters
+        ----------
+        array_path
+            Path of the array.
+        coordinates
+            Chunk coordinates: one row per chunk, one column per axis.
+        locations
+            URLs of the source files: a list, a NumPy or Arrow array (ideally dictionary-encoded), or
+            a pair of codes and distinct URLs.
+        offsets
+            First byte of each chunk in its source file.
+        lengths
+            Size of each chunk in bytes.
+        checksums
+            ETags or last modification times of the source files: one for all, or one per chunk.
+        validate_containers
+            Whether to refuse locations that are in no virtual chunk container.
+
+        Raises
+        ------
+        InvalidChunksError
+            If chunks can't be set; it has the coordinates of all of them.
+        ReadOnlyError
+            If the session is read-only.
         """
         self._refuse_read_only()
         virtual_refs.set_all_columns(
@@ -380,16 +516,30 @@ class IcechunkStore(Store, SyncMixin, Block):
     def array_chunk_iterator(
         self, array_path: str, batch_size: int = 100_000
     ) -> AsyncCloseableIterator[ChunkBatch]:
-        """The chunks of an array: coordinates, kinds, paths, offsets, lengths, inline bytes."""
+        """Iterate over the chunk references of an array, in batches.
+
+        Parameters
+        ----------
+        array_path
+            Path of the array.
+        batch_size
+            Maximum number of chunks per batch.
+
+        Returns
+        -------
+        AsyncCloseableIterator of ChunkBatch
+            Tuples of coordinates, kinds, locations or chunk ids, offsets, lengths, and inline data
+            by row.
+        """
         batches: Iterator[ChunkBatch] = chunk_batches(
             self._state, prefix_path(array_path), batch_size
         )
         return AsyncCloseableIterator(batches)
 
-    # How
+    # Helpers
 
     async def _run(self, function: Callable[[SessionState, str], R], argument: str) -> R:
-        """A function of the session, in a thread if it may have to wait for a network."""
+        """Run a function of the session, in a thread unless the storage is local."""
         if self._state.assets.storage.is_local:
             return function(self._state, argument)
         return await asyncio.to_thread(function, self._state, argument)
@@ -400,26 +550,26 @@ class IcechunkStore(Store, SyncMixin, Block):
         self._refuse_read_only_copy()
 
     def _refuse_read_only_copy(self) -> None:
-        # A read-only store of a writable session is Zarr's idea, and so is the error.
+        # Read-only stores of writable sessions are a concept of Zarr, so Zarr raises the error.
         if not self._state.is_read_only:
             self._check_writable()
 
 
 class _BytesStore:
-    """Reads and writes plain bytes, as the official store below Zarr's does."""
+    """Store of plain bytes, like the internal store of the official library."""
 
     def __init__(self, state: SessionState) -> None:
         self._state = state
 
     async def get(self, key: str, byte_range: ByteRequest | None = None) -> bytes:
-        """Return the bytes of a key; raises NotFoundError where there are none."""
+        """Return the value of a key; raises NotFoundError if the key does not exist."""
         data = await store_io.read_key_async(self._state, key, _range(byte_range))
         if data is None:
             raise NotFoundError(f"key not found at `{key}`")
         return bytes(data)
 
     async def set(self, key: str, value: bytes) -> None:
-        """Set the bytes of a key; raises ReadOnlyError."""
+        """Set the value of a key; raises ReadOnlyError."""
         if self._state.is_read_only:
             raise ReadOnlyError("cannot write to read-only store", kind="read-only-store")
         await store_io.set_key_async(self._state, key, value)
@@ -448,7 +598,7 @@ def _bytes_of(value: Buffer) -> Any:
 
 
 def _mark_failure_as_seen() -> None:
-    """Let Zarr's event loop not print the failure of this task.
+    """Keep Zarr's event loop from printing the failure of this task.
 
     When several reads of one call fail, Zarr raises the first error and drops the others, which an
     event loop prints as "Task exception was never retrieved", each with its traceback.
@@ -460,11 +610,11 @@ def _mark_failure_as_seen() -> None:
 
 @atexit.register
 def _end_reads() -> None:
-    """End the reads that Zarr left on its event loop, before Zarr stops the loop.
+    """Cancel the reads that Zarr left on its event loop, before Zarr stops the loop.
 
-    When one read of many fails, Zarr raises its error and lets the others go on. A process that ends
-    before they did would print "Task was destroyed but it is pending" for each of them. Functions
-    registered later run earlier, and Zarr registered its own when it was imported above.
+    When one read of many fails, Zarr raises its error and does not stop the others. A process that
+    exits before they complete would print "Task was destroyed but it is pending" for each of them.
+    Functions registered later run earlier, and Zarr registered its own when it was imported above.
     """
     if zarr_loop[0] is not None:
         end_tasks(zarr_loop[0], _MOST_SECONDS_TO_END)

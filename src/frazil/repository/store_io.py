@@ -1,4 +1,4 @@
-"""Reads, writes and listings behind the Zarr store of a session."""
+"""Read, write and list Zarr keys of a session."""
 
 import asyncio
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ from frazil.storage.interface import Buffer, ByteOffset, ByteRange, ByteSuffix, 
 
 
 def read_key(state: SessionState, key: str, range: Range | None = None) -> Buffer | None:
-    """The bytes of a key, or some of them; None where there are none."""
+    """Return the value of a key, or a byte range of it; None if the key does not exist."""
     found = _find(state, key)
     if found is None:
         return None
@@ -50,7 +50,7 @@ def read_key(state: SessionState, key: str, range: Range | None = None) -> Buffe
 async def read_key_async(
     state: SessionState, key: str, range: Range | None = None
 ) -> Buffer | None:
-    """`read_key` for an event loop."""
+    """Run `read_key` on an event loop."""
     found = _find(state, key)
     if found is None:
         return None
@@ -61,7 +61,7 @@ async def read_key_async(
 
 
 def read_ref(state: SessionState, ref: ChunkRef, range: Range | None = None) -> Buffer:
-    """The bytes of a chunk, or some of them."""
+    """Return the data of a chunk, or a byte range of it."""
     if type(ref) is InlineRef:
         return _slice(ref.data, range)
     assert not isinstance(ref, InlineRef)
@@ -73,7 +73,7 @@ def read_ref(state: SessionState, ref: ChunkRef, range: Range | None = None) -> 
 
 
 async def read_ref_async(state: SessionState, ref: ChunkRef, range: Range | None = None) -> Buffer:
-    """`read_ref` for an event loop."""
+    """Run `read_ref` on an event loop."""
     if isinstance(ref, InlineRef):
         return _slice(ref.data, range)
     start, end = resolve(range, ref.length)
@@ -85,7 +85,7 @@ async def read_ref_async(state: SessionState, ref: ChunkRef, range: Range | None
 
 
 def has_key(state: SessionState, key: str) -> bool:
-    """Whether a key has bytes; raises NodeNotFoundError for keys of Zarr's second format."""
+    """Return True if a key exists; raises NodeNotFoundError for Zarr V2 keys."""
     match parse_key(key):
         case MetadataKey(path):
             return state.view.find_node(path) is not None
@@ -97,7 +97,7 @@ def has_key(state: SessionState, key: str) -> bool:
 
 
 def key_size(state: SessionState, key: str) -> int:
-    """How many bytes a key has; a chunk that is not there has none."""
+    """Return the size of a key's value in bytes; 0 for a chunk that does not exist."""
     match parse_key(key):
         case MetadataKey(path):
             return len(state.view.get_node(path).user_data)
@@ -109,14 +109,14 @@ def key_size(state: SessionState, key: str) -> int:
 
 
 def ref_size(ref: ChunkRef | None) -> int:
-    """How many bytes a chunk has."""
+    """Return the size of a chunk in bytes; 0 if it does not exist."""
     if ref is None:
         return 0
     return len(ref.data) if isinstance(ref, InlineRef) else ref.length
 
 
 def resolve(range: Range | None, length: int) -> tuple[int, int]:
-    """Where a range of bytes starts and ends; raises InvalidInputError outside of the bytes."""
+    """Return start and end of a byte range; raises InvalidInputError if it exceeds the value."""
     match range:
         case None:
             return 0, length
@@ -188,7 +188,7 @@ def set_key(state: SessionState, key: str, data: Buffer) -> None:
 
 
 async def set_key_async(state: SessionState, key: str, data: Buffer) -> None:
-    """`set_key` for an event loop."""
+    """Run `set_key` on an event loop."""
     match parse_key(key):
         case ChunkKey(path, coordinate):
             refuse_place(state, path, coordinate, len(data))
@@ -203,7 +203,7 @@ async def set_key_async(state: SessionState, key: str, data: Buffer) -> None:
 
 
 def second_format(key: str) -> SessionStateError:
-    """The error for keys of Zarr's second format."""
+    """Return the error for writing Zarr V2 keys."""
     return SessionStateError(
         f"{key!r} belongs to Zarr's second format, which can't be stored", kind="unimplemented"
     )
@@ -213,7 +213,7 @@ def second_format(key: str) -> SessionStateError:
 
 
 def set_metadata(state: SessionState, path: str, data: bytes) -> None:
-    """Make a node, or give one other metadata; the same metadata is no change."""
+    """Create a node, or replace its metadata; identical metadata is no change."""
     array = read_node_metadata(data, state.context.dialect)
     with state.lock:
         node = state.view.find_node(path)
@@ -232,7 +232,7 @@ def set_metadata(state: SessionState, path: str, data: bytes) -> None:
 
 
 def delete_node(state: SessionState, path: str) -> None:
-    """Delete an array, or a group and all below it; nothing where there is no node."""
+    """Delete an array, or a group and its descendants; does nothing if there is no node."""
     with state.lock:
         state.refuse_unless_writable()
         node = state.view.find_node(path)
@@ -243,7 +243,7 @@ def delete_node(state: SessionState, path: str) -> None:
 
 
 def delete_nodes_below(state: SessionState, path: str) -> None:
-    """Delete all nodes at and below a path, where there need not be one."""
+    """Delete all nodes at and below a path, if there are any."""
     with state.lock:
         state.refuse_unless_writable()
         for node in list(state.view.descendants(path)):
@@ -263,14 +263,14 @@ def _next_node_id(state: SessionState) -> NodeId:
 
 
 def set_chunk(state: SessionState, path: str, coordinate: Coordinate, data: Buffer) -> None:
-    """Write a chunk: into the manifest if it is small, else into a file of its own."""
+    """Write a chunk: inline if it is small, otherwise as an object of its own."""
     refuse_place(state, path, coordinate, len(data))
     ref = _inline(state, data) or NativeRef(state.assets.write_chunk(data), 0, len(data))
     set_ref(state, path, coordinate, ref)
 
 
 def refuse_place(state: SessionState, path: str, coordinate: Coordinate, size: int) -> None:
-    """Refuse a chunk that has no place, or no bytes, before anything is written."""
+    """Refuse a chunk that is outside the grid or empty, before anything is written."""
     state.refuse_unless_writable()
     state.view.get_array(path)
     if not size:
@@ -282,16 +282,16 @@ def refuse_place(state: SessionState, path: str, coordinate: Coordinate, size: i
 
 
 def set_ref(state: SessionState, path: str, coordinate: Coordinate, ref: ChunkRef | None) -> None:
-    """Set where a chunk is, or with None that there is none."""
+    """Set the reference of a chunk, or delete it if `ref` is None."""
     with state.lock:
-        # Others may have committed the session while the chunk was written.
+        # Another thread may have committed the session while the chunk was written.
         state.refuse_unless_writable()
         node = _array_with_place(state, path, coordinate)
         state.changes.edit_chunks(node).set(coordinate, ref)
 
 
 def delete_chunk(state: SessionState, path: str, coordinate: Coordinate) -> None:
-    """Delete a chunk; nothing where there is no place for one."""
+    """Delete a chunk; does nothing outside the grid."""
     with state.lock:
         state.refuse_unless_writable()
         node = state.view.find_node(path)
@@ -316,11 +316,11 @@ def _array_with_place(state: SessionState, path: str, coordinate: Coordinate) ->
     return node
 
 
-# Many at once
+# Bulk operations
 
 
 def delete_key(state: SessionState, key: str) -> None:
-    """Delete a node with all below it, or a chunk; nothing where there is none."""
+    """Delete a node and its descendants, or a chunk; does nothing if the key does not exist."""
     match parse_key(key):
         case ChunkKey(path, coordinate):
             delete_chunk(state, path, coordinate)
@@ -331,7 +331,7 @@ def delete_key(state: SessionState, key: str) -> None:
 
 
 def delete_chunks_below(state: SessionState, path: str, start: Coordinate) -> None:
-    """Delete the chunks of an array whose coordinates start so."""
+    """Delete the chunks of an array whose coordinates start with `start`."""
     with state.lock:
         state.refuse_unless_writable()
         node, _ = state.view.get_array(path)
@@ -344,7 +344,7 @@ def delete_chunks_below(state: SessionState, path: str, start: Coordinate) -> No
 
 
 def clear(state: SessionState) -> None:
-    """Delete everything."""
+    """Delete all nodes."""
     delete_nodes_below(state, "/")
 
 
@@ -352,7 +352,7 @@ _BATCH = 10_000
 
 
 def list_keys(state: SessionState, prefix: str = "") -> Iterator[str]:
-    """All keys at and below a path: of its nodes, and of their chunks."""
+    """Yield all keys at and below a path: of nodes and of their chunks."""
     path = prefix_path(prefix)
     array, start = _find_array_above(state, path)
     if array is not None:
@@ -365,7 +365,7 @@ def list_keys(state: SessionState, prefix: str = "") -> Iterator[str]:
 
 
 def list_names(state: SessionState, prefix: str = "") -> Iterator[str]:
-    """The names right below a path."""
+    """Yield the names directly below a path."""
     path = prefix_path(prefix)
     array, start = _find_array_above(state, path)
     if array is not None:
@@ -381,7 +381,7 @@ def list_names(state: SessionState, prefix: str = "") -> Iterator[str]:
 
 
 def total_size(state: SessionState, prefix: str = "") -> int:
-    """The bytes of all keys at and below a path."""
+    """Return the total size in bytes of all keys at and below a path."""
     path = prefix_path(prefix)
     array, start = _find_array_above(state, path)
     if array is not None:
@@ -405,7 +405,7 @@ def _size_of_chunks(state: SessionState, node: Node, start: tuple[int, ...]) -> 
 
 
 def _find_array_above(state: SessionState, path: str) -> tuple[Node | None, tuple[int, ...]]:
-    """The array whose chunks a path like `/array/c/0` names, and the indices that it gives."""
+    """Return the array of a chunk path such as `/array/c/0`, and the indices in the path."""
     head, separator, tail = f"{path}/".rpartition("/c/")
     indices = tail.rstrip("/").split("/") if tail else []
     if not separator or not all(each.isdecimal() for each in indices):

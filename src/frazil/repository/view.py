@@ -1,4 +1,4 @@
-"""Nodes and chunk references as one session sees them."""
+"""Nodes and chunk references of a session: its base snapshot with its changes applied."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -18,14 +18,14 @@ from frazil.repository.changes import ChangeSet
 from frazil.repository.zarr_keys import Coordinate
 
 _WORTH = 256
-"""Decoding a reference with all others takes so much less time than searching for it."""
+"""Factor by which searching for one reference is slower than decoding it with all others."""
 
 
 def manifests_of(array: ArrayData, dialect: Dialect) -> Sequence[ManifestRef]:
-    """The manifests that can hold chunks of an array.
+    """Return the manifests that can contain chunks of an array.
 
-    The official library keeps those of an array whose number of axes was changed; none of their
-    chunks has a place any more. Before V1 boxes were not recorded.
+    When the number of axes of an array changes, the official library keeps its old manifests, none of
+    whose chunks is in the new grid. Before V1 extents were not recorded.
     """
     if dialect not in (Dialect.V1, Dialect.V2):
         return array.manifests
@@ -34,7 +34,7 @@ def manifests_of(array: ArrayData, dialect: Dialect) -> Sequence[ManifestRef]:
 
 
 class ManifestLookup:
-    """Looks references up for one session."""
+    """Lookup of chunk references in the base snapshot of a session."""
 
     def __init__(self, assets: Assets) -> None:
         self._assets = assets
@@ -44,7 +44,7 @@ class ManifestLookup:
         )
 
     def find(self, node: Node, coordinate: Coordinate) -> ChunkRef | None:
-        """The reference of a chunk in the base snapshot."""
+        """Return the reference of a chunk in the base snapshot."""
         ref = self._find_manifest(node, coordinate)
         if ref is None:
             return None
@@ -64,7 +64,7 @@ class ManifestLookup:
         return table.find(coordinate)
 
     def is_cached(self, node: Node, coordinate: Coordinate) -> bool:
-        """Whether `find` needs no request."""
+        """Return True if `find` needs no storage request."""
         ref = self._find_manifest(node, coordinate)
         return ref is None or self._assets.find_cached_manifest(ref.id) is not None
 
@@ -80,7 +80,7 @@ _UNTOUCHED = object()
 
 
 class View:
-    """One snapshot and the changes over it; what is read twice is the same unless it was edited."""
+    """Snapshot with changes over it; repeated reads are the same unless something was edited."""
 
     def __init__(self, assets: Assets, snapshot: Snapshot, changes: ChangeSet) -> None:
         self.assets = assets
@@ -90,38 +90,38 @@ class View:
 
     @property
     def snapshot_id(self) -> SnapshotId:
-        """Of the base."""
+        """Return the id of the base snapshot."""
         return self.snapshot.id
 
     # Nodes
 
     def find_node(self, path: str) -> Node | None:
-        """The node at a path."""
+        """Return the node at a path, or None."""
         node = self.changes.nodes.get(path, _UNTOUCHED)
         if node is _UNTOUCHED:
             return self.snapshot.nodes.get(path)
         return node  # type: ignore[return-value]
 
     def get_node(self, path: str) -> Node:
-        """The node at a path; raises NodeNotFoundError."""
+        """Return the node at a path; raises NodeNotFoundError."""
         node = self.find_node(path)
         if node is None:
             raise NodeNotFoundError(f"node not found at `{path}`")
         return node
 
     def get_array(self, path: str) -> tuple[Node, ArrayData]:
-        """The array at a path; raises NodeNotFoundError, or InvalidInputError for a group."""
+        """Return the array at a path; raises NodeNotFoundError, or InvalidInputError for a group."""
         node = self.get_node(path)
         if node.array is None:
             raise InvalidInputError(f"{path!r} is a group, no array", kind="not-an-array")
         return node, node.array
 
     def nodes(self) -> Iterator[Node]:
-        """All nodes, in the order of their paths."""
+        """Yield all nodes, in the order of their paths."""
         return self.descendants(ROOT)
 
     def descendants(self, path: str) -> Iterator[Node]:
-        """A node, if there is one, and all below it, in the order of their paths."""
+        """Yield the node at a path, if any, and its descendants, in the order of their paths."""
         own = self.find_node(path)
         if own is not None:
             yield own
@@ -129,7 +129,7 @@ class View:
         base = self._paths[
             bisect_left(self._paths, prefix) : bisect_left(self._paths, _after(prefix))
         ]
-        # Of a copy, because others may go on to make nodes.
+        # Iterate over a copy, because other threads may create nodes meanwhile.
         edited = [p for p in list(self.changes.nodes) if p.startswith(prefix)]
         for each in sorted({*base, *edited}) if edited else base:
             node = self.find_node(each)
@@ -137,7 +137,7 @@ class View:
                 yield node
 
     def children(self, path: str) -> Iterator[Node]:
-        """The nodes right below one, in the order of their paths."""
+        """Yield the children of a node, in the order of their paths."""
         prefix = path if path == ROOT else f"{path}/"
         names = set(self._child_paths(prefix))
         names.update(p for p in list(self.changes.nodes) if _is_child(p, prefix))
@@ -147,7 +147,7 @@ class View:
                 yield node
 
     def _child_paths(self, prefix: str) -> Iterator[str]:
-        """Of the base, skipping what lies below each child."""
+        """Yield the paths of children in the base, skipping their descendants."""
         paths, end = self._paths, _after(prefix)
         at = bisect_left(paths, prefix)
         while at < len(paths) and paths[at] < end:
@@ -162,13 +162,13 @@ class View:
 
     @cached_property
     def _paths(self) -> list[str]:
-        """Of the base, sorted; the order of characters is that of UTF-8 bytes."""
+        """Return the paths of the base, sorted; the order of characters is that of UTF-8 bytes."""
         return sorted(self.snapshot.nodes)
 
     # Chunk references
 
     def find_chunk(self, node: Node, coordinate: Coordinate) -> ChunkRef | None:
-        """The reference of a chunk; None where there is none, also outside of the grid."""
+        """Return the reference of a chunk; None if it has none or is outside the grid."""
         assert node.array is not None
         if not is_in_grid(node.array, coordinate):
             return None
@@ -183,11 +183,11 @@ class View:
         return self._lookup.find(node, coordinate)
 
     def is_cached(self, node: Node, coordinate: Coordinate) -> bool:
-        """Whether `find_chunk` needs no request."""
+        """Return True if `find_chunk` needs no storage request for the base."""
         return self._lookup.is_cached(node, coordinate)
 
     def base_tables(self, node: Node) -> Iterator[ChunkTable]:
-        """The references of an array in the base, a manifest at a time, inside of today's grid."""
+        """Yield the references of an array in the base, by manifest, within the current grid."""
         assert node.array is not None
         grid = tuple((0, each.num_chunks) for each in node.array.shape)
         for ref in manifests_of(node.array, self.assets.dialect):
@@ -196,7 +196,7 @@ class View:
                 yield table.select(grid)
 
     def tables(self, node: Node) -> Iterator[ChunkTable]:
-        """The references of an array as the session sees them, a manifest at a time, none twice."""
+        """Yield the references of an array with changes applied, by manifest, without duplicates."""
         assert node.array is not None
         edits = self.changes.chunks.get(node.id)
         if edits is None:
@@ -213,18 +213,18 @@ class View:
         yield written.select(grid)
 
     def table(self, node: Node) -> ChunkTable:
-        """All references of an array, sorted."""
+        """Return all references of an array, sorted."""
         assert node.array is not None
         axes = len(node.array.shape)
         return concatenate([ChunkTable.empty(axes, self.changes.id_size), *self.tables(node)])
 
     def coordinates(self, node: Node) -> Iterator[Coordinates]:
-        """The chunks of an array that have a reference, a manifest at a time."""
+        """Yield the coordinates of an array's chunks that have a reference, by manifest."""
         return (table.coordinates for table in self.tables(node))
 
 
 def is_in_grid(array: ArrayData, coordinate: Coordinate) -> bool:
-    """Whether an array has a place for this chunk."""
+    """Return True if a chunk is inside an array's grid."""
     shape = array.shape
     if len(coordinate) != len(shape):
         return False
@@ -235,7 +235,7 @@ def is_in_grid(array: ArrayData, coordinate: Coordinate) -> bool:
 
 
 def _after(prefix: str) -> str:
-    """The least text greater than all that start with a prefix, which ends with a slash."""
+    """Return the smallest string greater than all that start with a prefix, which ends with a slash."""
     return prefix[:-1] + "0"
 
 

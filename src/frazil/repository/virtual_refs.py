@@ -40,13 +40,13 @@ from frazil.virtual.containers import (
 )
 
 ChecksumArgument = str | datetime | None
-"""An etag, or the time of the last modification."""
+"""ETag, or time of the last modification."""
 
 _MOST_SECONDS = 2**32 - 1
 
 
 def parse_checksum(checksum: ChecksumArgument) -> Checksum | None:
-    """What users give as a checksum; raises InvalidTypeError for a time without a zone."""
+    """Parse a checksum given by the user; raises InvalidTypeError for a time without a time zone."""
     if isinstance(checksum, str):
         return ETag(checksum)
     if checksum is None:
@@ -58,14 +58,14 @@ def parse_checksum(checksum: ChecksumArgument) -> Checksum | None:
 
 @dataclass(frozen=True, slots=True)
 class TextColumn:
-    """Texts by row: numbers into the distinct ones, -1 where there is none."""
+    """Dictionary-encoded column of strings; code -1 is null."""
 
     codes: NDArray[np.int32]
     texts: Sequence[str]
 
     @classmethod
     def of(cls, values: Any) -> Self:
-        """A column of a list, an array of numpy or Arrow, or of a pair of codes and texts."""
+        """Create a column from a list, a NumPy or Arrow array, or a pair of codes and strings."""
         if isinstance(values, cls):
             return values
         if hasattr(values, "combine_chunks"):
@@ -84,7 +84,7 @@ class TextColumn:
     def _of_texts(cls, values: Sequence[str | None]) -> Self:
         column = np.empty(len(values), object)
         column[:] = values
-        # A text comes many times in a row, as the chunks of a file do: only the first is looked at.
+        # Chunks of one file are adjacent, so strings repeat: only the first of each run is encoded.
         is_head = np.ones(len(column), np.bool_)
         is_head[1:] = column[1:] != column[:-1]
         numbers: dict[str | None, int] = {None: -1}
@@ -108,13 +108,13 @@ class TextColumn:
         return len(self.codes)
 
     def take(self, rows: NDArray[Any]) -> Self:
-        """Some rows."""
+        """Return some rows."""
         return type(self)(self.codes[rows], self.texts)
 
 
 @dataclass(frozen=True, slots=True)
 class ChecksumColumn:
-    """Checksums by row, as a table of references has them."""
+    """Column of checksums, in the layout of a chunk table."""
 
     etag: NDArray[np.int32]
     last_modified: NDArray[np.uint32]
@@ -122,7 +122,7 @@ class ChecksumColumn:
 
     @classmethod
     def of(cls, values: Any, count: int) -> Self:
-        """A column of one checksum for all rows, or of etags or times by row."""
+        """Create a column from one checksum for all rows, or from ETags or times by row."""
         if isinstance(values, cls):
             return values
         if values is None or isinstance(values, str | datetime):
@@ -137,7 +137,7 @@ class ChecksumColumn:
 
     @classmethod
     def constant(cls, checksum: Checksum | None, count: int) -> Self:
-        """The same checksum in all rows."""
+        """Create a column with the same checksum in all rows."""
         etags = Strings.of([checksum.value]) if isinstance(checksum, ETag) else NO_STRINGS
         seconds = checksum.seconds if isinstance(checksum, LastModified) else 0
         return cls(
@@ -151,16 +151,16 @@ class ChecksumColumn:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no row has a checksum."""
+        """Return True if no row has a checksum."""
         return not np.any(self.etag >= 0) and not np.any(self.last_modified)
 
     def take(self, rows: NDArray[Any]) -> Self:
-        """Some rows."""
+        """Return some rows."""
         return type(self)(self.etag[rows], self.last_modified[rows], self.etags)
 
 
 def _seconds(values: Any) -> NDArray[np.uint32] | None:
-    """Times as seconds since 1970; None if the column has no times."""
+    """Convert times to seconds since 1970; None if the column has no times."""
     if hasattr(values, "to_numpy") and "timestamp" in str(getattr(values, "type", "")):
         values = values.to_numpy(zero_copy_only=False)
     elif not isinstance(values, np.ndarray):
@@ -170,7 +170,7 @@ def _seconds(values: Any) -> NDArray[np.uint32] | None:
         values = np.array([_seconds_of(each) for each in values], "datetime64[s]")
     if not np.issubdtype(values.dtype, np.datetime64):
         return None
-    # A time that is not given is no checksum.
+    # A missing time (NaT) means no checksum.
     seconds = np.where(np.isnat(values), 0, values.astype("datetime64[s]").astype(np.int64))
     if np.any((seconds < 0) | (seconds > _MOST_SECONDS)):
         raise InvalidInputError(
@@ -188,17 +188,17 @@ def _seconds_of(moment: datetime | None) -> np.datetime64:
 
 
 Places = NDArray[np.integer[Any]]
-"""Coordinates of chunks as callers give them: a row a chunk, not yet looked at."""
+"""Unvalidated coordinates of chunks, one row per chunk."""
 
 _WITHOUT_CHECKSUMS = frozenset({Dialect.DRAFT, Dialect.ALPHA_A, Dialect.ALPHA_B})
 _SHOWN = 5
-"""So many coordinates are in a message; the error has all of them."""
+"""Maximum number of coordinates in a message; the error has all of them."""
 
 
 def set_virtual_ref(
     state: SessionState, key: str, ref: VirtualRef, *, validate_container: bool
 ) -> None:
-    """Set where a chunk is; its location is normalized already."""
+    """Set the virtual reference of a chunk; its location must be normalized."""
     match parse_key(key):
         case ChunkKey(path, coordinate):
             pass
@@ -215,7 +215,7 @@ def set_virtual_ref(
 def set_specs(
     state: SessionState, path: str, specs: Sequence[VirtualChunkSpec], *, validate_containers: bool
 ) -> list[Coordinate] | None:
-    """Set many references; gives those whose location no container holds, which are not set."""
+    """Set many virtual references; skip and return those whose location is in no container."""
     state.refuse_unless_writable()
     for spec in specs:
         if not isinstance(spec, VirtualChunkSpec):
@@ -230,7 +230,7 @@ def set_specs(
     last = {tuple(spec.index): spec for spec in chosen}
     kept = list(last.values())
     if len(kept) < len(chosen):
-        # Also what another one of the same chunk replaces must be good.
+        # Duplicates that are replaced by a later reference must be valid, too.
         lengths = np.array([each.length for each in chosen], np.uint64)
         _refuse_places(path, array, _places_of(chosen, array), lengths)
     set_columns(
@@ -251,7 +251,7 @@ def _places_of(specs: Sequence[VirtualChunkSpec], array: ArrayData) -> Places:
 
 
 def _checksums_of(specs: Sequence[VirtualChunkSpec]) -> ChecksumColumn:
-    """An etag counts before a time, where both are given."""
+    """Return the checksums of some chunks; an ETag takes precedence over a time."""
     etags = ChecksumColumn.of([each.etag_checksum for each in specs], len(specs))
     times = [None if e.etag_checksum else e.last_updated_at_checksum for e in specs]
     if not any(times):
@@ -270,7 +270,10 @@ def set_columns(
     *,
     validate_containers: bool,
 ) -> list[Coordinate]:
-    """The same by columns; a row without a location, or with an empty one, is skipped."""
+    """Set virtual references from columns; skip and return those whose location is in no container.
+
+    A row without a location, or with an empty one, is ignored.
+    """
     state.refuse_unless_writable()
     normal = _normalize(locations)
     is_given = _rows_where(map(bool, normal.texts), normal)
@@ -286,8 +289,8 @@ def _normalize(locations: TextColumn) -> TextColumn:
 
 
 def _rows_where(flags: Iterable[bool], column: TextColumn) -> NDArray[np.bool_]:
-    """The rows whose text has a flag; a row without a text has none."""
-    # The last entry is the one that code -1 finds.
+    """Return the flag of each row's string; False for null."""
+    # Code -1 indexes the last entry.
     return np.array([*flags, False], np.bool_)[column.codes]
 
 
@@ -301,7 +304,7 @@ def _set_rows(
     checksums: ChecksumColumn,
     is_kept: NDArray[np.bool_],
 ) -> None:
-    """Set the rows to be kept; texts are normalized."""
+    """Set the references of the kept rows; locations must be normalized."""
     _refuse_dialect(state, has_checksums=not checksums.is_empty)
     node, array = state.view.get_array(path)
     kept: Any = slice(None) if np.all(is_kept) else is_kept
@@ -331,7 +334,7 @@ def make_table(
     checksums: ChecksumColumn,
     id_size: int,
 ) -> ChunkTable:
-    """A table of rows that are all good; of rows with the same place it has one."""
+    """Build a table from valid rows; duplicate coordinates are merged into one row."""
     return ChunkTable(
         coordinates=places,
         kind=constant_column(ChunkKind.VIRTUAL, len(places), np.uint8),
@@ -358,7 +361,7 @@ def set_all_columns(
     *,
     validate_containers: bool,
 ) -> None:
-    """The same for columns of which every row must be good; raises InvalidChunksError."""
+    """Set virtual references from columns, all or none; raises InvalidChunksError for invalid rows."""
     state.refuse_unless_writable()
     count = len(locations)
     _, array = state.view.get_array(path)
@@ -385,7 +388,7 @@ def set_all_columns(
 
 
 def unsigned_column(values: ArrayLike, what: str) -> NDArray[np.uint64]:
-    """A column of offsets or lengths; raises InvalidInputError for what is none."""
+    """Convert offsets or lengths to a column; raises InvalidInputError for invalid values."""
     column = _numbers(values, what)
     if column.size and column.min() < 0:
         raise InvalidInputError(f"{what} is negative")
@@ -393,7 +396,7 @@ def unsigned_column(values: ArrayLike, what: str) -> NDArray[np.uint64]:
 
 
 def _numbers(values: ArrayLike, what: str) -> NDArray[Any]:
-    """A column of whole numbers; raises InvalidInputError for anything else."""
+    """Convert integers to a column; raises InvalidInputError for other types."""
     try:
         column = np.asarray(values)
     except (ValueError, TypeError) as error:
@@ -420,7 +423,7 @@ def _refuse_homeless(
     locations: TextColumn,
     is_given: NDArray[np.bool_],
 ) -> None:
-    """Refuse chunks whose location no container holds."""
+    """Refuse chunks whose location is in no container."""
     texts = locations.texts
     held = [_has_container(state, each) for each in texts]
     homeless = places[is_given & ~_rows_where(held, locations)].tolist()
@@ -436,7 +439,7 @@ def _refuse_homeless(
 
 
 def grid_coordinates(grid: Sequence[int], offset: Sequence[int] | None, count: int) -> Places:
-    """The coordinates of a whole grid in C order, moved by an offset."""
+    """Return the coordinates of a whole grid in C order, shifted by an offset."""
     cells = int(np.prod(_numbers(grid, "an extent of the chunk grid"), dtype=np.int64))
     if cells != count:
         raise InvalidInputError(
@@ -448,7 +451,7 @@ def grid_coordinates(grid: Sequence[int], offset: Sequence[int] | None, count: i
         )
     starts = [0] * len(grid) if offset is None else offset
     places = coords_.grid_of(tuple((0, count) for count in grid))
-    # Numbers that can be negative, for those who look at them next.
+    # Signed, so that later validation sees negative coordinates.
     return places + np.array(starts, np.int64) if any(starts) else places
 
 
@@ -459,7 +462,7 @@ def _has_container(state: SessionState, normal: str) -> bool:
 def _refuse_places(
     path: str, array: ArrayData, coordinates: Places, lengths: NDArray[np.uint64]
 ) -> Coordinates:
-    """Refuse chunks that have no bytes or no place; gives the coordinates as tables have them."""
+    """Refuse chunks that are empty or outside the grid; return coordinates as in a chunk table."""
     grid = np.array([each.num_chunks for each in array.shape], np.int64)
     if coordinates.shape[1:] != grid.shape:
         raise _no_place(path, array, coordinates.tolist())
@@ -510,15 +513,16 @@ ChunkBatch = tuple[
     NDArray[np.uint64],
     dict[int, bytes],
 ]
-"""Coordinates, kinds, places (a URL, the id of a chunk, or nothing), offsets, lengths, and the bytes
-of inline chunks by their row."""
+"""Coordinates, kinds, locations (a URL, a chunk id, or empty), offsets, lengths, and the data of
+inline chunks by row.
+"""
 
 _RELATIVE = "vcc://"
 _LETTERS = np.frombuffer(ALPHABET.encode(), np.uint8)
 
 
 def chunk_batches(state: SessionState, path: str, batch_size: int) -> Iterator[ChunkBatch]:
-    """The chunks of an array, a manifest at a time, up to so many at once; none where no array is."""
+    """Yield the chunks of an array, by manifest, in batches; none if there is no array."""
     node = state.view.find_node(path)
     if node is None or node.array is None:
         return
@@ -529,7 +533,7 @@ def chunk_batches(state: SessionState, path: str, batch_size: int) -> Iterator[C
 
 
 def all_virtual_chunk_locations(state: SessionState) -> list[str]:
-    """Where the virtual chunks of all arrays are, as absolute URLs, one for each chunk."""
+    """Return the absolute URLs of all virtual chunks, one per chunk."""
     found: list[str] = []
     for node in state.view.nodes():
         if node.array is not None:
@@ -540,7 +544,7 @@ def all_virtual_chunk_locations(state: SessionState) -> list[str]:
 
 
 def chunk_type(state: SessionState, path: str, coordinate: Coordinate) -> ChunkType:
-    """How a chunk is kept; raises NodeNotFoundError, or InvalidInputError for a group."""
+    """Return how a chunk is stored; raises NodeNotFoundError, or InvalidInputError for a group."""
     node, _ = state.view.get_array(path)
     match state.view.find_chunk(node, coordinate):
         case None:
@@ -575,14 +579,14 @@ def _inline_bytes(table: ChunkTable, row: int) -> bytes:
 
 
 def _absolute_locations(state: SessionState, table: ChunkTable) -> NDArray[np.object_]:
-    """The URLs of a table's locations, by number; each is looked at once."""
+    """Return the absolute URLs of a table's distinct locations, by code."""
     index = index_containers(state.context.virtual.containers)
     texts = [_absolute_location(index, text) for text in table.locations]
     return np.array([*texts, ""], object)[:-1]
 
 
 def _absolute_location(index: ContainerIndex, location: str) -> str:
-    """As it was given: to be shown, a location is not spelled anew as it is to be read."""
+    """Return a location for display: the container's URL replaces its name, nothing is normalized."""
     if not location.startswith(_RELATIVE):
         return location
     name, _, path = location.removeprefix(_RELATIVE).partition("/")
@@ -591,7 +595,7 @@ def _absolute_location(index: ContainerIndex, location: str) -> str:
 
 
 def spell_ids(ids: NDArray[np.uint8]) -> list[str]:
-    """The base32 spelling of ids that are rows of bytes, as `str` gives it one by one."""
+    """Return the base32 form of ids given as rows of bytes, equal to `str` of each id."""
     count, size = ids.shape
     length = (size * 8 + 4) // 5
     bits = np.zeros((count, length * 5), np.uint8)

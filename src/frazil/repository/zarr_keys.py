@@ -1,4 +1,4 @@
-"""Zarr keys and metadata: which node, which chunk, which split region."""
+"""Zarr keys, array metadata and split regions."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,19 +20,19 @@ _SECOND_FORMAT = frozenset({".zgroup", ".zarray", ".zattrs", ".zmetadata"})
 _LARGEST_INDEX = 2**32 - 1
 
 Coordinate = tuple[int, ...]
-"""Of one chunk, in chunks."""
+"""Coordinate of one chunk, in chunks."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataKey:
-    """The metadata of a node."""
+    """Key of a node's metadata."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkKey:
-    """A chunk of an array."""
+    """Key of a chunk."""
 
     path: str
     coordinate: Coordinate
@@ -40,7 +40,7 @@ class ChunkKey:
 
 @dataclass(frozen=True, slots=True)
 class SecondFormatKey:
-    """Metadata of Zarr's second format, of which there is none."""
+    """Key of Zarr V2 metadata, which is not supported."""
 
     key: str
 
@@ -49,7 +49,7 @@ Key = MetadataKey | ChunkKey | SecondFormatKey
 
 
 def parse_key(key: str) -> Key:
-    """Take a key apart; raises InvalidInputError where it is none."""
+    """Parse a key; raises InvalidInputError if it is invalid."""
     if not isinstance(key, str):
         raise InvalidTypeError(f"invalid key {key!r}: expected a str, such as 'path/zarr.json'")
     head, _, name = key.rpartition("/")
@@ -85,7 +85,7 @@ def _parse_coordinate(text: str, key: str) -> Coordinate:
 
 def _node_path(head: str, key: str) -> str:
     path = head if head.startswith("/") else f"/{head}"
-    # The check is slow, and hardly any path has what it looks for.
+    # The full check is slow, and hardly any path needs it.
     is_odd = "//" in path or "/." in path or (path[-1] == "/" and path != ROOT)
     if (is_odd or not path.isascii()) and find_path_problem(path):
         raise invalid_key(key)
@@ -93,27 +93,27 @@ def _node_path(head: str, key: str) -> str:
 
 
 def invalid_key(key: str) -> InvalidInputError:
-    """The error that says so."""
+    """Return the error for an invalid key."""
     return InvalidInputError(f"{key!r} is no Zarr key", kind="invalid-key")
 
 
 def metadata_key(path: str) -> str:
-    """The key of a node's metadata."""
+    """Return the key of a node's metadata."""
     return METADATA if path == ROOT else f"{path[1:]}/{METADATA}"
 
 
 def chunk_prefix(path: str) -> str:
-    """What the keys of an array's chunks start with: the indices follow, each after a slash."""
+    """Return the prefix of an array's chunk keys; the indices follow, each after a slash."""
     return "c" if path == ROOT else f"{path[1:]}/c"
 
 
 def chunk_key(path: str, coordinate: Coordinate) -> str:
-    """The key of a chunk."""
+    """Return the key of a chunk."""
     return "/".join((chunk_prefix(path), *map(str, coordinate)))
 
 
 def prefix_path(prefix: str) -> str:
-    """The node that a prefix without its key stands for: `` and `/` are the root."""
+    """Return the path of the node that a key prefix names: `` and `/` are the root."""
     return "/" + prefix.strip("/")
 
 
@@ -121,9 +121,9 @@ _LARGEST_COUNT = 2**32 - 1
 
 
 def read_node_metadata(data: bytes, dialect: Dialect) -> ArrayData | None:
-    """The array that a `zarr.json` describes, without its chunks; None if it describes a group.
+    """Parse a `zarr.json`: return the array without manifests, or None for a group.
 
-    Raises InvalidInputError, also for what the dialect can't hold.
+    Raises InvalidInputError if it is invalid or not supported by the dialect.
     """
     document = _load(data)
     node_type = document.get("node_type")
@@ -187,7 +187,7 @@ def _rectilinear(shape: tuple[int, ...], configuration: Mapping[str, Any]) -> tu
 
 
 def _count_chunks(length: int, axis: Any) -> int:
-    """Chunks of an axis: a number for all of them, or lengths, or pairs of a length and a count."""
+    """Count the chunks of an axis, given as one length, or as lengths or pairs of length and count."""
     if isinstance(axis, int):
         return -(-length // axis) if axis > 0 else 0
     if not isinstance(axis, list):
@@ -215,7 +215,7 @@ def _names(names: Any, axes: int) -> tuple[str | None, ...] | None:
         return None
     if not isinstance(names, list) or not all(isinstance(n, str | None) for n in names):
         raise _bad("dimension_names are neither texts nor null")
-    # Names that do not go with the axes are no reason to refuse what Zarr itself will refuse.
+    # Names that don't match the axes are dropped, not refused: Zarr itself refuses them.
     return tuple(name or None for name in names) if len(names) == axes else None
 
 
@@ -242,27 +242,27 @@ def _bad(problem: str) -> InvalidInputError:
 
 
 def is_rectilinear(data: bytes) -> bool:
-    """Whether an array's `zarr.json` gives its chunks sizes of their own."""
+    """Return True if an array's `zarr.json` has a rectilinear chunk grid."""
     grid = _load(data).get("chunk_grid")
     return isinstance(grid, dict) and grid.get("name") == "rectilinear"
 
 
 Cell = tuple[int, ...]
-"""Number of a cell along each axis."""
+"""Index of a split region along each axis."""
 
 
 class PathCondition(Protocol):
-    """Which arrays a rule is for."""
+    """Condition that selects the arrays of a split rule."""
 
     def matches(self, path: str) -> bool:
-        """Whether it is for the array at this path."""
+        """Return True if the rule applies to the array at a path."""
 
 
 class AxisCondition(Protocol):
-    """Which axes a size is for."""
+    """Condition that selects the axes of a split size."""
 
     def matches(self, axis: int, dimension_name: str | None) -> bool:
-        """Whether it is for this axis."""
+        """Return True if the size applies to an axis."""
 
 
 SplitRule = tuple[PathCondition, Sequence[tuple[AxisCondition, int]]]
@@ -270,16 +270,16 @@ SplitRule = tuple[PathCondition, Sequence[tuple[AxisCondition, int]]]
 
 @dataclass(frozen=True, slots=True)
 class SplitGrid:
-    """The cells of one array."""
+    """Split grid of one array."""
 
     shape: tuple[int, ...]
-    """Chunks along each axis."""
+    """Number of chunks along each axis."""
     sizes: tuple[int, ...]
-    """Chunks of a cell along each axis; the last cell may have fewer."""
+    """Number of chunks of a split region along each axis; the last region may have fewer."""
 
     @property
     def edges(self) -> list[list[int]]:
-        """For each axis `0, s, 2s, …` and the end."""
+        """Return the boundaries of split regions for each axis: `0, s, 2s, …` and the end."""
         return [
             [*range(0, count, size), count]
             for count, size in zip(self.shape, self.sizes, strict=True)
@@ -287,18 +287,18 @@ class SplitGrid:
 
     @property
     def everything(self) -> Extents:
-        """The box of all chunks."""
+        """Return the extents of all chunks."""
         return tuple((0, count) for count in self.shape)
 
     def extents(self, cell: Cell) -> Extents:
-        """The box of chunks that a cell holds."""
+        """Return the extents of a split region."""
         return tuple(
             (number * size, min((number + 1) * size, count))
             for number, size, count in zip(cell, self.sizes, self.shape, strict=True)
         )
 
     def cells_touching(self, box: Extents) -> Iterator[Cell]:
-        """The cells that share chunks with a box; all of them, if the box is empty."""
+        """Return the split regions that overlap a box; all of them if the box is empty."""
         ranges = [
             range(start // size, -(-min(stop, count) // size))
             for (start, stop), size, count in zip(
@@ -308,13 +308,13 @@ class SplitGrid:
         return product(*ranges)
 
     def split(self, coordinates: Coordinates) -> dict[Cell, Coordinates]:
-        """Chunks by cell; those outside of the grid are dropped."""
+        """Group chunks by split region, without those outside the grid."""
         inside = coordinates[rows_inside(coordinates, self.everything)]
         return {cell: inside[rows] for cell, rows in split_rows(inside, self.edges).items()}
 
 
 def plan_split(path: str, array: ArrayData, rules: Sequence[SplitRule]) -> SplitGrid:
-    """The cells of the array at a path."""
+    """Return the split grid of the array at a path."""
     names = array.dimension_names or (None,) * len(array.shape)
     sizes: list[int | None] = [None] * len(array.shape)
     for condition, axes in rules:
