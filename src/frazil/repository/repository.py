@@ -71,57 +71,80 @@ class Condition(RepositoryPart):
 
     @property
     def config(self) -> RepositoryConfig:
-        """The configuration that it was opened with."""
+        """Return the configuration of the repository: the saved one merged with the given one."""
         return self._context.config
 
     def save_config(self) -> None:
-        """Save the configuration with the repository, for all who open it from now on."""
+        """Save the configuration in the repository, as the default for everybody who opens it."""
         self._protocol.write_config(encode_config(self._context.config))
 
     save_config_async = asynchronous(save_config)
 
     def get_metadata(self) -> dict[str, Any]:
-        """What users keep about the repository."""
+        """Return the user metadata of the repository."""
         return dict(self._protocol.read_repo_info().metadata)
 
     get_metadata_async = asynchronous(get_metadata)
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What users keep about the repository."""
+        """Return the user metadata of the repository."""
         return self.get_metadata()
 
     def set_metadata(self, metadata: dict[str, Any]) -> None:
-        """Replace what users keep about the repository; what Frazil keeps there stays."""
+        """Replace the user metadata of the repository; entries reserved for Frazil are kept.
+
+        Parameters
+        ----------
+        metadata
+            The new metadata.
+        """
         self._protocol.update_metadata(lambda before: keep_reserved(before, metadata))
 
     set_metadata_async = asynchronous(set_metadata)
 
     def update_metadata(self, metadata: dict[str, Any]) -> dict[str, Any]:
-        """Add to what users keep about the repository, in place of what has the same name."""
+        """Merge entries into the user metadata of the repository.
+
+        Parameters
+        ----------
+        metadata
+            Entries to add; they replace entries with the same key.
+
+        Returns
+        -------
+        dict
+            The merged metadata.
+        """
         return dict(self._protocol.update_metadata(lambda before: {**before, **metadata}))
 
     update_metadata_async = asynchronous(update_metadata)
 
     def get_status(self) -> RepoStatus:
-        """Whether the repository can be written to, since when, and why."""
+        """Return the status of the repository: its availability, since when, and why."""
         return public_status(self._protocol.read_repo_info().status)
 
     get_status_async = asynchronous(get_status)
 
     @property
     def status(self) -> RepoStatus:
-        """Whether the repository can be written to, since when, and why."""
+        """Return the status of the repository: its availability, since when, and why."""
         return self.get_status()
 
     def set_status(self, status: RepoStatus) -> None:
-        """Let the repository be written to, or not."""
+        """Set the status of the repository, for example to make it read-only.
+
+        Parameters
+        ----------
+        status
+            The new status.
+        """
         self._protocol.set_status(stored_status(status))
 
     set_status_async = asynchronous(set_status)
 
     def feature_flags(self) -> list[FeatureFlag]:
-        """What can be switched on and off."""
+        """Return all feature flags."""
         info = self._protocol.read_repo_info()
         return [
             FeatureFlag(
@@ -133,19 +156,27 @@ class Condition(RepositoryPart):
     feature_flags_async = asynchronous(feature_flags)
 
     def enabled_feature_flags(self) -> list[FeatureFlag]:
-        """Those that are on."""
+        """Return the feature flags that are enabled."""
         return [flag for flag in self.feature_flags() if flag.enabled]
 
     enabled_feature_flags_async = asynchronous(enabled_feature_flags)
 
     def disabled_feature_flags(self) -> list[FeatureFlag]:
-        """Those that are off."""
+        """Return the feature flags that are disabled."""
         return [flag for flag in self.feature_flags() if not flag.enabled]
 
     disabled_feature_flags_async = asynchronous(disabled_feature_flags)
 
     def set_feature_flag(self, name: str, setting: bool | None) -> None:
-        """Switch a feature on or off, or with None let the default hold."""
+        """Enable or disable a feature; V2 repositories only.
+
+        Parameters
+        ----------
+        name
+            Name of the feature flag.
+        setting
+            True to enable, False to disable, None to reset to the default.
+        """
         if self._protocol.dialect is not Dialect.V2:
             raise self._protocol.unsupported("feature flags")
         self._protocol.set_feature_flag(repo_changes.feature_flag_named(name).id, setting)
@@ -163,7 +194,25 @@ class History(RepositoryPart):
         tag: str | None = None,
         snapshot_id: str | None = None,
     ) -> Iterator[SnapshotInfo]:
-        """A snapshot and those before it, newest first."""
+        """Iterate over a snapshot and its ancestors, newest first.
+
+        Parameters
+        ----------
+        branch, tag, snapshot_id
+            Where to start; exactly one of them.
+
+        Returns
+        -------
+        Iterator of SnapshotInfo
+            The snapshots.
+
+        Raises
+        ------
+        RefNotFoundError
+            If there is no such branch or tag.
+        SnapshotNotFoundError
+            If there is no such snapshot.
+        """
         start = self._resolve(branch, tag, snapshot_id)
         return map(public_snapshot_info, self._protocol.ancestry(start))
 
@@ -174,7 +223,7 @@ class History(RepositoryPart):
         tag: str | None = None,
         snapshot_id: str | None = None,
     ) -> AsyncCloseableIterator[SnapshotInfo]:
-        """The same for an event loop."""
+        """Iterate over a snapshot and its ancestors on an event loop; see `ancestry`."""
         return AsyncCloseableIterator(
             self.ancestry(branch=branch, tag=tag, snapshot_id=snapshot_id)
         )
@@ -187,7 +236,20 @@ class History(RepositoryPart):
         snapshot_id: str | None = None,
         plain: bool = False,
     ) -> AncestryGraph:
-        """The history as a picture, in text or for a notebook: of one ref, or of all branches."""
+        """Return the history as a graph for terminals and notebooks.
+
+        Parameters
+        ----------
+        branch, tag, snapshot_id
+            Where to start; by default all branches.
+        plain
+            Whether to render without colours.
+
+        Returns
+        -------
+        AncestryGraph
+            The graph.
+        """
         branches = {name: str(self._protocol.lookup_branch(name)) for name in self._branch_names()}
         tags = {name: str(self._protocol.lookup_tag(name)) for name in self._protocol.list_tags()}
         if branch is None and tag is None and snapshot_id is None:
@@ -204,23 +266,39 @@ class History(RepositoryPart):
         return sorted(self._protocol.list_branches())
 
     def lookup_snapshot(self, snapshot_id: str) -> SnapshotInfo:
-        """What is known of a snapshot; raises SnapshotNotFoundError."""
+        """Return information about a snapshot.
+
+        Parameters
+        ----------
+        snapshot_id
+            Id of the snapshot.
+
+        Returns
+        -------
+        SnapshotInfo
+            Its parent, time, message and metadata.
+
+        Raises
+        ------
+        SnapshotNotFoundError
+            If there is no such snapshot.
+        """
         return public_snapshot_info(self._protocol.lookup_snapshot(parse_snapshot_id(snapshot_id)))
 
     lookup_snapshot_async = asynchronous(lookup_snapshot)
 
     def list_manifest_files(self, snapshot_id: str) -> list[ManifestFileInfo]:
-        """The manifest files that a snapshot uses."""
+        """Return the manifest files of a snapshot."""
         return inspect.list_manifest_files(self._protocol, parse_snapshot_id(snapshot_id))
 
     list_manifest_files_async = asynchronous(list_manifest_files)
 
     def ops_log(self) -> Iterator[Update]:
-        """All that was done to the repository, newest first."""
+        """Iterate over the operations log of the repository, newest first."""
         return map(public_update, self._protocol.ops_log())
 
     def ops_log_async(self) -> AsyncCloseableIterator[Update]:
-        """The same for an event loop."""
+        """Iterate over the operations log on an event loop; see `ops_log`."""
         return AsyncCloseableIterator(self.ops_log())
 
     def diff(
@@ -233,7 +311,25 @@ class History(RepositoryPart):
         to_tag: str | None = None,
         to_snapshot_id: str | None = None,
     ) -> Diff:
-        """What changed from a snapshot to a later one."""
+        """Return the changes from a snapshot to one of its descendants.
+
+        Parameters
+        ----------
+        from_branch, from_tag, from_snapshot_id
+            The older snapshot; exactly one of them.
+        to_branch, to_tag, to_snapshot_id
+            The newer snapshot; exactly one of them.
+
+        Returns
+        -------
+        Diff
+            The changes of all commits in between.
+
+        Raises
+        ------
+        InvalidInputError
+            If the older snapshot is no ancestor of the newer one.
+        """
         refuse_unless_one(from_branch, from_tag, from_snapshot_id)
         refuse_unless_one(to_branch, to_tag, to_snapshot_id)
         start = self._resolve(from_branch, from_tag, from_snapshot_id)
@@ -247,25 +343,25 @@ class Inspection(RepositoryPart):
     """Looks into single files."""
 
     def inspect_snapshot(self, snapshot_id: str) -> dict[str, Any]:
-        """A snapshot's file."""
+        """Describe a snapshot file."""
         return inspect.inspect_snapshot(self._protocol, parse_snapshot_id(snapshot_id))
 
     inspect_snapshot_async = asynchronous(inspect_snapshot)
 
     def inspect_repo_info(self) -> dict[str, Any]:
-        """The `repo` file of a V2 repository."""
+        """Describe the repo info file of a V2 repository."""
         return inspect.inspect_repo_info(self._protocol)
 
     inspect_repo_info_async = asynchronous(inspect_repo_info)
 
     def inspect_manifest(self, manifest_id: str) -> dict[str, Any]:
-        """A manifest's file."""
+        """Describe a manifest file."""
         return inspect.inspect_manifest(self._protocol, _parse_manifest_id(manifest_id))
 
     inspect_manifest_async = asynchronous(inspect_manifest)
 
     def inspect_transaction_log(self, snapshot_id: str) -> dict[str, Any]:
-        """The file that tells what a commit changed."""
+        """Describe the transaction log of a snapshot."""
         return inspect.inspect_transaction_log(self._protocol, parse_snapshot_id(snapshot_id))
 
     inspect_transaction_log_async = asynchronous(inspect_transaction_log)
@@ -282,19 +378,34 @@ class Refs(RepositoryPart):
     """Names for snapshots: branches move, tags stay."""
 
     def create_branch(self, branch: str, snapshot_id: str) -> None:
-        """Make a branch; raises AlreadyExistsError, SnapshotNotFoundError."""
+        """Create a branch.
+
+        Parameters
+        ----------
+        branch
+            Name of the branch.
+        snapshot_id
+            Snapshot that it points to.
+
+        Raises
+        ------
+        AlreadyExistsError
+            If the branch exists.
+        SnapshotNotFoundError
+            If there is no such snapshot.
+        """
         self._protocol.create_branch(branch, parse_snapshot_id(snapshot_id))
 
     create_branch_async = asynchronous(create_branch)
 
     def list_branches(self) -> set[str]:
-        """The names of all branches."""
+        """Return the names of all branches."""
         return set(self._protocol.list_branches())
 
     list_branches_async = asynchronous(list_branches)
 
     def lookup_branch(self, branch: str) -> str:
-        """The snapshot that a branch points to; raises RefNotFoundError."""
+        """Return the id of the snapshot that a branch points to; raises RefNotFoundError."""
         return str(self._protocol.lookup_branch(branch))
 
     lookup_branch_async = asynchronous(lookup_branch)
@@ -302,9 +413,18 @@ class Refs(RepositoryPart):
     def reset_branch(
         self, branch: str, snapshot_id: str, *, from_snapshot_id: str | None = None
     ) -> None:
-        """Point a branch elsewhere; with `from_snapshot_id` only if it points there still.
+        """Point a branch to another snapshot.
 
-        Versions that no branch or tag leads to any more are lost when garbage is collected.
+        Garbage collection deletes snapshots that no branch or tag can reach any more.
+
+        Parameters
+        ----------
+        branch
+            Name of the branch.
+        snapshot_id
+            Snapshot that it points to from now on.
+        from_snapshot_id
+            Reset the branch only if it points to this snapshot.
         """
         expected = None if from_snapshot_id is None else parse_snapshot_id(from_snapshot_id)
         self._protocol.reset_branch(branch, parse_snapshot_id(snapshot_id), expected)
@@ -318,25 +438,38 @@ class Refs(RepositoryPart):
     delete_branch_async = asynchronous(delete_branch)
 
     def create_tag(self, tag: str, snapshot_id: str) -> None:
-        """Make a tag; raises AlreadyExistsError, also for a name that was deleted once."""
+        """Create a tag.
+
+        Parameters
+        ----------
+        tag
+            Name of the tag.
+        snapshot_id
+            Snapshot that it points to.
+
+        Raises
+        ------
+        AlreadyExistsError
+            If the tag exists, or existed and was deleted.
+        """
         self._protocol.create_tag(tag, parse_snapshot_id(snapshot_id))
 
     create_tag_async = asynchronous(create_tag)
 
     def list_tags(self) -> set[str]:
-        """The names of all tags."""
+        """Return the names of all tags."""
         return set(self._protocol.list_tags())
 
     list_tags_async = asynchronous(list_tags)
 
     def lookup_tag(self, tag: str) -> str:
-        """The snapshot that a tag points to; raises RefNotFoundError."""
+        """Return the id of the snapshot that a tag points to; raises RefNotFoundError."""
         return str(self._protocol.lookup_tag(tag))
 
     lookup_tag_async = asynchronous(lookup_tag)
 
     def delete_tag(self, tag: str) -> None:
-        """Delete a tag; its name can't be used again. Raises RefNotFoundError."""
+        """Delete a tag; its name can't be reused. Raises RefNotFoundError."""
         self._protocol.delete_tag(tag)
 
     delete_tag_async = asynchronous(delete_tag)
@@ -353,9 +486,27 @@ class Sessions(RepositoryPart):
         snapshot_id: str | None = None,
         as_of: datetime | None = None,
     ) -> Session:
-        """A session that reads a branch, a tag or a snapshot.
+        """Open a read-only session of a branch, tag or snapshot.
 
-        `as_of` goes with a branch: the last version that was written then or before.
+        Parameters
+        ----------
+        branch, tag, snapshot_id
+            What to read; exactly one of them.
+        as_of
+            With a branch: read its last snapshot written at or before this time, which needs a time
+            zone.
+
+        Returns
+        -------
+        Session
+            A read-only session.
+
+        Raises
+        ------
+        RefNotFoundError
+            If there is no such branch or tag.
+        SnapshotNotFoundError
+            If there is no such snapshot, or none at that time.
         """
         if as_of is None:
             id = self._resolve(branch, tag, snapshot_id)
@@ -368,14 +519,41 @@ class Sessions(RepositoryPart):
     readonly_session_async = asynchronous(readonly_session)
 
     def writable_session(self, branch: str) -> Session:
-        """A session that collects changes for one commit to a branch."""
+        """Open a session that collects changes for one commit to a branch.
+
+        Parameters
+        ----------
+        branch
+            Name of the branch.
+
+        Returns
+        -------
+        Session
+            A writable session whose base is the tip of the branch.
+
+        Raises
+        ------
+        RefNotFoundError
+            If there is no such branch.
+        """
         self._protocol.refuse_unless_writable()
         return self._open(self._protocol.lookup_branch(branch), SessionMode.writable, branch)
 
     writable_session_async = asynchronous(writable_session)
 
     def rearrange_session(self, branch: str) -> Session:
-        """A session that moves nodes, for one commit to a branch; V2 repositories only."""
+        """Open a session that moves nodes, for one commit to a branch; V2 repositories only.
+
+        Parameters
+        ----------
+        branch
+            Name of the branch.
+
+        Returns
+        -------
+        Session
+            A session for `Session.move`, whose base is the tip of the branch.
+        """
         if self._protocol.dialect is not Dialect.V2:
             raise self._protocol.unsupported("rearrange sessions")
         self._protocol.refuse_unless_writable()
@@ -394,7 +572,26 @@ class Sessions(RepositoryPart):
         rebase_with: ConflictSolver | None = None,
         rebase_tries: int = 1_000,
     ) -> Iterator[IcechunkStore]:
-        """A store to write to, committed at the end of the `with` block unless that raises."""
+        """Open a writable store, committed at the end of the `with` block unless that raises.
+
+        Parameters
+        ----------
+        branch
+            Branch to commit to.
+        message
+            Commit message.
+        metadata
+            Commit metadata, merged over the repository's default commit metadata.
+        rebase_with
+            Solver to rebase with after a concurrent commit; None to raise ConflictError instead.
+        rebase_tries
+            Maximum number of rebases.
+
+        Yields
+        ------
+        IcechunkStore
+            The store.
+        """
         session = self.writable_session(branch)
         yield session.store
         session.commit(
@@ -484,7 +681,7 @@ class Repository(Sessions, Refs, History, Condition, Inspection, Upkeep, Editing
     """A repository of any generation of the format."""
 
     def __init__(self, repository: Opened) -> None:
-        """Not for users, who call `open`, `create` or `open_or_create`."""
+        """Create a repository object; internal, use `open`, `create` or `open_or_create`."""
         self._repository = repository
 
     def shown_title(self) -> str:
@@ -493,7 +690,7 @@ class Repository(Sessions, Refs, History, Condition, Inspection, Upkeep, Editing
         return f"{public_name(self)} ({version.name})"
 
     def shown_items(self) -> Iterator[Item]:
-        """What a person wants to know first."""
+        """Yield the fields of the summary."""
         yield Item("storage", self.storage)
         yield Item("config", "<RepositoryConfig ...>")
         yield Item("generation", self._protocol.dialect.value)
@@ -518,7 +715,28 @@ class Repository(Sessions, Refs, History, Condition, Inspection, Upkeep, Editing
         check_clean_root: bool = True,
         attribution: Attribution | None = None,
     ) -> Self:
-        """Make a repository where nothing is, of the newest generation unless told otherwise."""
+        """Create a repository.
+
+        Parameters
+        ----------
+        storage
+            Storage of the new repository.
+        config
+            Configuration; saved in the repository unless it is the default.
+        authorize_virtual_chunk_access
+            Credentials by URL prefix of the containers whose virtual chunks may be read.
+        spec_version
+            Version of the format, 1 or 2; by default the newest.
+        check_clean_root
+            Whether to refuse a storage location that is not empty.
+        attribution
+            Labels for the User-Agent header of requests.
+
+        Returns
+        -------
+        Repository
+            The new repository.
+        """
         warn_of_none(authorize_virtual_chunk_access)
         return cls(
             context.create(
@@ -541,10 +759,29 @@ class Repository(Sessions, Refs, History, Condition, Inspection, Upkeep, Editing
         authorize_virtual_chunk_access: Credentials | None = None,
         attribution: Attribution | None = None,
     ) -> Self:
-        """Open a repository of any generation; raises RepositoryNotFoundError.
+        """Open a repository of any generation.
 
-        What `config` says wins over what was saved with the repository. Virtual chunks are read only
-        from containers that `authorize_virtual_chunk_access` names.
+        Parameters
+        ----------
+        storage
+            Storage of the repository.
+        config
+            Configuration, merged over the one saved with the repository.
+        authorize_virtual_chunk_access
+            Credentials by URL prefix of the containers whose virtual chunks may be read. Virtual chunks
+            in other containers can't be read.
+        attribution
+            Labels for the User-Agent header of requests.
+
+        Returns
+        -------
+        Repository
+            The open repository.
+
+        Raises
+        ------
+        RepositoryNotFoundError
+            If there is no repository in the storage.
         """
         warn_of_none(authorize_virtual_chunk_access)
         return cls(
@@ -563,7 +800,28 @@ class Repository(Sessions, Refs, History, Condition, Inspection, Upkeep, Editing
         check_clean_root: bool = True,
         attribution: Attribution | None = None,
     ) -> Self:
-        """Open a repository, or make it if there is none."""
+        """Open a repository, or create it if there is none.
+
+        Parameters
+        ----------
+        storage
+            Storage of the repository.
+        config
+            Configuration, merged over the one saved with the repository.
+        authorize_virtual_chunk_access
+            Credentials by URL prefix of the containers whose virtual chunks may be read.
+        create_version
+            Version of the format for a new repository, 1 or 2; by default the newest.
+        check_clean_root
+            Whether to refuse to create a repository in a storage location that is not empty.
+        attribution
+            Labels for the User-Agent header of requests.
+
+        Returns
+        -------
+        Repository
+            The repository.
+        """
         try:
             return cls.open(storage, config, authorize_virtual_chunk_access, attribution)
         except RepositoryNotFoundError:
@@ -583,14 +841,38 @@ class Repository(Sessions, Refs, History, Condition, Inspection, Upkeep, Editing
         config: RepositoryConfig | None = None,
         authorize_virtual_chunk_access: Credentials | None = None,
     ) -> Self:
-        """The same repository with another configuration or other credentials."""
+        """Return this repository with another configuration or other credentials.
+
+        Parameters
+        ----------
+        config
+            Configuration, merged over the current one.
+        authorize_virtual_chunk_access
+            Credentials by container URL prefix, in place of the current ones.
+
+        Returns
+        -------
+        Repository
+            A new repository object.
+        """
         warn_of_none(authorize_virtual_chunk_access)
         return type(self)(context.reopen(self._repository, config, authorize_virtual_chunk_access))
 
     reopen_async = asynchronous(reopen)
 
     def authorize(self, more: Credentials) -> Self:
-        """The same repository with credentials for more containers of virtual chunks."""
+        """Authorize access to more virtual chunk containers.
+
+        Parameters
+        ----------
+        more
+            Credentials by container URL prefix, in addition to the current ones.
+
+        Returns
+        -------
+        Repository
+            A new repository object.
+        """
         return self.reopen(None, {**self._repository.authorizations, **more})
 
     authorize_async = asynchronous(authorize)
@@ -599,7 +881,7 @@ class Repository(Sessions, Refs, History, Condition, Inspection, Upkeep, Editing
 
     @staticmethod
     def exists(storage: Storage, storage_settings: StorageSettings | None = None) -> bool:
-        """Whether there is a repository in a storage."""
+        """Return True if there is a repository in a storage."""
         return detect_dialect(_use(storage, storage_settings)) is not None
 
     exists_async = staticmethod(asynchronous(exists))
@@ -608,7 +890,7 @@ class Repository(Sessions, Refs, History, Condition, Inspection, Upkeep, Editing
     def fetch_spec_version(
         storage: Storage, storage_settings: StorageSettings | None = None
     ) -> SpecVersion | None:
-        """The generation of the repository in a storage, if there is one."""
+        """Return the spec version of the repository in a storage, or None if there is none."""
         dialect = detect_dialect(_use(storage, storage_settings))
         return None if dialect is None else generation_of(dialect)
 
@@ -616,7 +898,7 @@ class Repository(Sessions, Refs, History, Condition, Inspection, Upkeep, Editing
 
     @staticmethod
     def fetch_config(storage: Storage) -> RepositoryConfig | None:
-        """The configuration that was saved with the repository in a storage, if there is one."""
+        """Return the configuration saved with the repository in a storage, or None."""
         return context.saved_config(open_protocol(storage))
 
     fetch_config_async = staticmethod(asynchronous(fetch_config))
@@ -625,31 +907,37 @@ class Repository(Sessions, Refs, History, Condition, Inspection, Upkeep, Editing
 
     @property
     def spec_version(self) -> SpecVersion:
-        """The generation of the format."""
+        """Return the spec version of the repository."""
         return generation_of(self._protocol.dialect)
 
     @property
     def dialect(self) -> Dialect:
-        """The generation of the format to the letter."""
+        """Return the exact dialect of the format."""
         return self._protocol.dialect
 
     @property
     def storage(self) -> Storage:
-        """Where it is."""
+        """Return the storage of the repository."""
         return self._repository.storage
 
     @property
     def attribution(self) -> Attribution:
-        """What its requests say about who asks."""
+        """Return the labels for the User-Agent header of requests."""
         return self._repository.attribution
 
     @property
     def authorized_virtual_container_prefixes(self) -> set[str]:
-        """The containers whose virtual chunks may be read."""
+        """Return the URL prefixes of the containers whose virtual chunks may be read."""
         return set(self._context.virtual.authorized_prefixes)
 
     def set_default_commit_metadata(self, metadata: dict[str, Any]) -> None:
-        """Metadata for every commit of sessions that are opened from now on."""
+        """Set the default metadata for commits of sessions that are opened from now on.
+
+        Parameters
+        ----------
+        metadata
+            Entries added to the metadata of every commit; the commit's own entries win.
+        """
         context = with_metadata(self._context, metadata)
         before = self._repository
         self._repository = Opened(
@@ -657,7 +945,7 @@ class Repository(Sessions, Refs, History, Condition, Inspection, Upkeep, Editing
         )
 
     def default_commit_metadata(self) -> dict[str, Any]:
-        """Metadata for every commit."""
+        """Return the default metadata for commits."""
         return dict(self._context.default_commit_metadata)
 
 

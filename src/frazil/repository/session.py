@@ -1,4 +1,4 @@
-"""A session: one view of a repository, its edits, and their commit."""
+"""Session: a view of one snapshot, its changes, and their commit."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -23,22 +23,23 @@ Reindexing = Callable[[Iterable[int]], Iterable[int] | None]
 
 @check_arguments()
 class Session(Block):
-    """Reads one version of a repository and, if it is writable, collects changes for a commit.
+    """Session that reads one snapshot and, if writable, collects changes for a commit.
 
-    A writable session ends with its commit: from then on it is a read-only session of the new version.
+    After its commit, a writable session is a read-only session of the new snapshot. Get a session
+    from `Repository.readonly_session`, `writable_session` or `rearrange_session`.
     """
 
     def __init__(self, session: SessionState) -> None:
-        """Not for users, who get a session from a repository."""
+        """Create a session; internal, use the methods of `Repository`."""
         self._session = session
 
     @property
     def state(self) -> SessionState:
-        """What the engine works on."""
+        """Return the internal state of the session."""
         return self._session
 
     def shown_items(self) -> Iterator[Item]:
-        """What a person wants to know first."""
+        """Yield the fields of the summary."""
         yield Item("read_only", self.read_only)
         yield Item("snapshot_id", self.snapshot_id)
         if not self.read_only:
@@ -67,51 +68,57 @@ class Session(Block):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._session = state["_session"]
 
-    # What it is
+    # Properties
 
     @property
     def read_only(self) -> bool:
-        """Whether nothing can be changed through it."""
+        """Return True if the session can't be changed."""
         return self._session.is_read_only
 
     @property
     def mode(self) -> SessionMode:
-        """What it was opened for; a fork says `readonly`, because it can't be committed."""
+        """Return the mode of the session; `readonly` for a fork, because it can't be committed."""
         return self._session.mode
 
     @property
     def snapshot_id(self) -> str:
-        """The version that it is based on."""
+        """Return the id of the base snapshot."""
         return str(self._session.view.snapshot_id)
 
     @property
     def branch(self) -> str | None:
-        """The branch that a commit would move; None if it can't be committed."""
+        """Return the branch that a commit updates; None if the session can't be committed."""
         return self._session.branch
 
     @property
     def has_uncommitted_changes(self) -> bool:
-        """Whether anything was changed."""
+        """Return True if the session has uncommitted changes."""
         return bool(self._session.changes)
 
     @property
     def config(self) -> RepositoryConfig:
-        """The configuration of its repository; changing it has no effect."""
+        """Return the configuration of the repository; changing it has no effect."""
         return self._session.context.config
 
     @property
     def store(self) -> IcechunkStore:
-        """What to give to Zarr and xarray."""
+        """Return the Zarr store of the session, for Zarr and xarray."""
         return IcechunkStore(self)
 
     def status(self) -> Diff:
-        """What was changed since the version that it is based on."""
+        """Return the changes since the base snapshot."""
         return diff.status(self._session)
 
     # Changing
 
     def discard_changes(self) -> None:
-        """Forget everything that was changed."""
+        """Discard all uncommitted changes.
+
+        Raises
+        ------
+        ReadOnlyError
+            If the session is read-only.
+        """
         with self._session.lock:
             if self._session.is_read_only:
                 raise ReadOnlyError(
@@ -120,40 +127,86 @@ class Session(Block):
             self._session.set_base(self._session.view.snapshot)
 
     def move(self, from_path: str, to_path: str) -> None:
-        """Give a node and all below it another path; needs a rearrange session, copies nothing."""
+        """Move a node and its descendants to another path, without copying data.
+
+        Parameters
+        ----------
+        from_path
+            Current path of the node.
+        to_path
+            New path, in an existing group.
+
+        Raises
+        ------
+        NodeNotFoundError
+            If there is no node at `from_path`.
+        AlreadyExistsError
+            If there is a node at `to_path`.
+        SessionStateError
+            If this is no rearrange session, or `to_path` is not allowed.
+        """
         moves.move_node(self._session, from_path, to_path)
 
     move_async = asynchronous(move)
 
     def shift_array(self, array_path: str, chunk_offset: Iterable[int]) -> None:
-        """Move all chunks of an array by so many chunks along each axis.
+        """Shift all chunks of an array by a number of chunks along each axis.
 
-        Chunks that leave the grid are dropped, so resize the array first to keep them; places that
-        nothing moves to become empty. Only for arrays whose chunks are all of one shape.
+        Chunks that leave the grid are dropped: resize the array first to keep them. Coordinates that
+        nothing moves to become empty.
+
+        Parameters
+        ----------
+        array_path
+            Path of an array with a regular chunk grid.
+        chunk_offset
+            Offset in chunks along each axis; may be negative.
         """
         moves.shift_array(self._session, array_path, list(chunk_offset))
 
     def reindex_array(
         self, array_path: str, forward: Reindexing, backward: Reindexing | None = None
     ) -> None:
-        """Move each chunk of an array to where `forward` says; None leaves it where it is.
+        """Move each chunk of an array to the coordinates that `forward` returns.
 
-        A place that nothing moves to keeps its old chunk, unless `backward`, which says where the
-        chunk of a place comes from, tells that it comes from nowhere. Only for arrays whose chunks are
-        all of one shape.
+        Parameters
+        ----------
+        array_path
+            Path of an array with a regular chunk grid.
+        forward
+            Function from the old to the new coordinates of a chunk; None leaves the chunk in place.
+        backward
+            Function from the new to the old coordinates. Without it, coordinates that nothing moves to
+            keep their chunk. With it, they are cleared if their origin has no chunk.
         """
         moves.reindex_array(self._session, array_path, forward, backward)
 
-    # Looking
+    # Inspection
 
     def get_node_id(self, path: str) -> str:
-        """The id that a node keeps for life, whatever its path; raises NodeNotFoundError."""
+        """Return the id of a node, which does not change when the node moves.
+
+        Parameters
+        ----------
+        path
+            Path of the node.
+
+        Returns
+        -------
+        str
+            The node id.
+
+        Raises
+        ------
+        NodeNotFoundError
+            If there is no node at the path.
+        """
         return str(self._session.view.get_node(validate_path(path)).id)
 
     get_node_id_async = asynchronous(get_node_id)
 
     def all_virtual_chunk_locations(self) -> list[str]:
-        """Where all virtual chunks are, one URL for each chunk."""
+        """Return the URLs of all virtual chunks, one per chunk."""
         return virtual_refs.all_virtual_chunk_locations(self._session)
 
     all_virtual_chunk_locations_async = asynchronous(all_virtual_chunk_locations)
@@ -161,7 +214,15 @@ class Session(Block):
     async def chunk_coordinates(
         self, array_path: str, batch_size: int = 1000
     ) -> AsyncIterator[Coordinate]:
-        """The coordinates of all chunks of an array that were written."""
+        """Iterate over the coordinates of all chunks of an array that exist.
+
+        Parameters
+        ----------
+        array_path
+            Path of the array.
+        batch_size
+            Number of coordinates converted at once.
+        """
         node, _ = self._session.view.get_array(validate_path(array_path))
         for coordinates in self._session.view.coordinates(node):
             for start in range(0, len(coordinates), batch_size):
@@ -169,14 +230,27 @@ class Session(Block):
                     yield tuple(each)
 
     def chunk_type(self, array_path: str, chunk_coordinates: Sequence[int]) -> ChunkType:
-        """How a chunk is kept."""
+        """Return how a chunk is stored: native, inline, virtual or uninitialized.
+
+        Parameters
+        ----------
+        array_path
+            Path of the array.
+        chunk_coordinates
+            Coordinates of the chunk.
+
+        Returns
+        -------
+        ChunkType
+            The type of the chunk; `uninitialized` if it does not exist.
+        """
         return virtual_refs.chunk_type(
             self._session, validate_path(array_path), tuple(chunk_coordinates)
         )
 
     chunk_type_async = asynchronous(chunk_type)
 
-    # Ending
+    # Committing
 
     def commit(
         self,
@@ -187,10 +261,35 @@ class Session(Block):
         rebase_tries: int = 1_000,
         allow_empty: bool = False,
     ) -> str:
-        """Make the changes the newest version of the branch; gives its snapshot id.
+        """Commit the changes to the branch.
 
-        Raises ConflictError if somebody else committed to the branch since this session was opened:
-        nothing is lost then, `rebase` or `rebase_with` bring the changes on top of theirs.
+        Parameters
+        ----------
+        message
+            Commit message.
+        metadata
+            Commit metadata, merged over the repository's default commit metadata.
+        rebase_with
+            Solver to rebase with after a concurrent commit; None to raise ConflictError instead.
+        rebase_tries
+            Maximum number of rebases.
+        allow_empty
+            Whether to commit without changes.
+
+        Returns
+        -------
+        str
+            Id of the new snapshot.
+
+        Raises
+        ------
+        ConflictError
+            If the branch has moved since the session was opened. The changes are kept: `rebase` the
+            session, then commit again.
+        RebaseFailedError
+            If `rebase_with` can't resolve a conflict.
+        SessionStateError
+            If the session can't be committed, or has no changes.
         """
         text = commit.describe(self._session, message, metadata)
         if rebase_with is None:
@@ -206,9 +305,30 @@ class Session(Block):
     def amend(
         self, message: str, *, metadata: dict[str, Any] | None = None, allow_empty: bool = False
     ) -> str:
-        """Replace the newest version of the branch by one that has these changes as well.
+        """Replace the tip of the branch with a snapshot that also has these changes.
 
-        Message and metadata of the replaced version are not kept.
+        Message and metadata of the replaced snapshot are not kept. V2 repositories only.
+
+        Parameters
+        ----------
+        message
+            Commit message.
+        metadata
+            Commit metadata, merged over the repository's default commit metadata.
+        allow_empty
+            Whether to amend without changes.
+
+        Returns
+        -------
+        str
+            Id of the new snapshot.
+
+        Raises
+        ------
+        ConflictError
+            If the branch has moved since the session was opened.
+        SessionStateError
+            If the session can't be committed or has no changes, or the tip is the first snapshot.
         """
         text = commit.describe(self._session, message, metadata)
         return str(commit.amend(self._session, text, allow_empty=allow_empty))
@@ -216,9 +336,21 @@ class Session(Block):
     amend_async = asynchronous(amend)
 
     def flush(self, message: str, *, metadata: dict[str, Any] | None = None) -> str:
-        """Write a version that no branch points to; gives its snapshot id.
+        """Write a snapshot that no branch or tag references.
 
-        A branch or tag has to point to it before garbage is collected.
+        Create a branch or tag for it, or garbage collection deletes it.
+
+        Parameters
+        ----------
+        message
+            Commit message.
+        metadata
+            Commit metadata, merged over the repository's default commit metadata.
+
+        Returns
+        -------
+        str
+            Id of the new snapshot.
         """
         text = commit.describe(self._session, message, metadata)
         return str(commit.flush(self._session, text))
@@ -226,22 +358,52 @@ class Session(Block):
     flush_async = asynchronous(flush)
 
     def rebase(self, solver: ConflictSolver) -> None:
-        """Bring the changes on top of what others have committed to the branch.
+        """Rebase the changes onto the tip of the branch.
 
-        Raises RebaseFailedError with all conflicts that the solver does not solve.
+        Parameters
+        ----------
+        solver
+            Solver that resolves conflicts with the commits of others.
+
+        Raises
+        ------
+        RebaseFailedError
+            If the solver can't resolve all conflicts with a commit; it lists them.
         """
         rebase.rebase(self._session, solver)
 
     rebase_async = asynchronous(rebase)
 
-    # Many writers
+    # Distributed writes
 
     def fork(self) -> "ForkSession":
-        """A session to be pickled, sent to another process, written to there, and merged here."""
+        """Return a fork of the session, to be pickled, written to in another process and merged here.
+
+        Returns
+        -------
+        ForkSession
+            The fork.
+
+        Raises
+        ------
+        SessionStateError
+            If the session is read-only.
+        """
         return ForkSession(commit.fork(self._session))
 
     def merge(self, *others: "ForkSession") -> None:
-        """Take over the changes of forks; where two set the same chunk, the last one counts."""
+        """Merge the changes of forks; the last fork that set a chunk wins.
+
+        Parameters
+        ----------
+        others
+            Forks of this session.
+
+        Raises
+        ------
+        SessionStateError
+            If a fork conflicts with this session, for example if both created the same node.
+        """
         for other in others:
             commit.merge(self._session, other._session)
 
@@ -250,4 +412,4 @@ class Session(Block):
 
 @check_arguments()
 class ForkSession(Session):
-    """A session that can be pickled and written to, but neither committed nor flushed."""
+    """Session that can be pickled and written to, but neither committed nor flushed."""
