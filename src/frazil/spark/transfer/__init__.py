@@ -1,1 +1,1 @@
-"""Copies of repositories, and the ways out to plain Zarr and in from it, on a cluster."""
+"""Copies of repositories, and export to and import from plain Zarr, on a cluster."""

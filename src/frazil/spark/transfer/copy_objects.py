@@ -22,31 +22,31 @@ from frazil.storage.interface import NO_OPTIONS, PutOptions, Storage
 
 AT_ONCE = 16
 _AT_ONCE_ON_DISKS = 4
-"""More would not be quicker."""
+"""More concurrent requests are not faster on local disks."""
 _WORTH_LISTING = 200
-"""So many objects are rather listed than asked for one by one."""
+"""Number of objects from which one listing is cheaper than a request per object."""
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """The way from one storage to another."""
+    """Source and target of a copy, with the operations that copy objects."""
 
     source: Assets
     target: Assets
     is_empty: bool
-    """Whether nothing can be there yet."""
+    """True if the target has no objects yet."""
     at_once: int = AT_ONCE
-    """Objects that a task has in memory."""
+    """Maximum number of objects a task holds in memory."""
 
     def copy_chunks(self, keys: Sequence[str], after: str, before: str) -> Copied:
-        """Copy chunk files, all of whose names come after one and before another."""
+        """Copy chunk objects whose names are all after one name and before another."""
         storage = self.target.storage
         if self.is_empty or storage.is_local or len(keys) < _WORTH_LISTING:
             return self.copy(keys)
         there = self._list_sizes(storage, after, before)
         try:
             here = self._list_sizes(self.source.storage, after, before) if there else {}
-        except StorageError:  # servers of web pages can't list
+        except StorageError:  # plain HTTP servers can't list
             return self.copy(keys)
         missing = [key for key in keys if key not in there or there[key] != here.get(key)]
         copied = self._run(missing, self._copy_always)
@@ -58,11 +58,11 @@ class Passage:
         return {info.key: info.size_bytes for info in found}
 
     def copy(self, keys: Sequence[str]) -> Copied:
-        """Copy files of any kind."""
+        """Copy objects of any kind; skip those the target has with the same size."""
         return self._run(keys, self._copy_always if self.is_empty else self._copy_missing)
 
     def copy_again(self, keys: Sequence[str]) -> Copied:
-        """Copy files whatever is there: before V2 an expiry rewrites snapshots where they are."""
+        """Copy objects even if present: before V2 an expiry rewrites snapshots in place."""
         return self._run(keys, self._copy_always)
 
     def _run(self, keys: Sequence[str], copy: Callable[[str], Copied]) -> Copied:
@@ -99,7 +99,7 @@ class Passage:
     def _may_be_missing(self, key: str) -> bool:
         layout = self.source.layout
         folder = key.partition("/")[0]
-        # A text of the history may tell of snapshots whose files were never kept.
+        # The recorded history may name snapshots whose objects were never kept.
         is_told = folder == layout.snapshots and has_history(self.source.dialect)
         return folder == layout.transactions or is_told
 
@@ -116,20 +116,20 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class CopyFiles:
-    """Copies metadata files: a task."""
+    """Task that copies metadata objects."""
 
     passage: Passage
     is_always: bool = False
 
     def __call__(self, keys: Sequence[str]) -> Copied:
-        """Copy some, and make them last."""
+        """Copy objects and flush the target."""
         copied = (self.passage.copy_again if self.is_always else self.passage.copy)(keys)
         self.passage.target.storage.flush()
         return copied
 
 
 def find_size(storage: Storage, key: str) -> int | None:
-    """How many bytes an object has, if it is there."""
+    """Return the size of an object, or None if it does not exist."""
     try:
         return storage.head(key).size_bytes
     except ObjectNotFoundError:
@@ -137,32 +137,32 @@ def find_size(storage: Storage, key: str) -> int | None:
 
 
 SLICES = len(ALPHABET) ** 2
-"""One for all ids whose spelling begins with the same two letters."""
+"""One slice for all ids whose spelling starts with the same two letters."""
 _BITS = 10
 _MOST_BYTES_AT_ONCE = 256 << 20
 
 Natives = tuple[Ids, int]
-"""Ids, and the bytes of all references together."""
+"""Ids, and the total bytes of all references."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkList:
-    """Native chunks, sorted by id."""
+    """Ids of native chunks, sorted."""
 
     data: bytes
-    """The ids one after the other, unless they are in a file."""
+    """Concatenated ids, unless they are in `file`."""
     file: ChunkId | None
     starts: NDArray[np.int64]
-    """Where each slice begins, and where the last one ends."""
+    """Index at which each slice begins, and at which the last one ends."""
     id_size: int
     bytes: int
-    """Of all references together; a chunk that two manifests name counts twice."""
+    """Total of all references; a chunk that two manifests reference counts twice."""
 
     def __len__(self) -> int:
         return int(self.starts[-1])
 
     def read(self, assets: Assets, number: int) -> Ids:
-        """The ids of a slice."""
+        """Return the ids of a slice."""
         start, stop = self.starts[number : number + 2].tolist()
         if start == stop:
             return np.empty(0, f"S{self.id_size}")
@@ -177,17 +177,17 @@ class ChunkList:
 
 @dataclass(frozen=True, slots=True)
 class ListChunks:
-    """Lists the chunks of manifests: a task."""
+    """Task that lists the chunks of manifests."""
 
     assets: Assets
-    """Where the manifests are."""
+    """Assets that hold the manifests."""
     target: Assets
     limits: WalkLimits
     id_size: int
     most_returned: int
 
     def __call__(self, manifests: Sequence[ManifestFileInfo]) -> ChunkList:
-        """The chunks of some manifests, each once."""
+        """Return the chunks of these manifests, each once."""
         source = uncached(self.assets)
         found = list(map_manifests(source, manifests, _NATIVES, self.limits))
         columns = [ids for ids, _ in found if len(ids)]
@@ -201,21 +201,21 @@ class ListChunks:
 
 
 def find_starts(ids: Ids, id_size: int) -> NDArray[np.int64]:
-    """Where each slice of a sorted column begins, and where the last one ends."""
+    """Return the index at which each slice of a sorted column begins, and the end of the last one."""
     rows = np.frombuffer(ids.tobytes(), np.uint8).reshape(-1, id_size)
     heads = rows[:, 0].astype(np.int64) << 8 | rows[:, 1]
     return np.searchsorted(heads >> (16 - _BITS), np.arange(SLICES + 1)).astype(np.int64)
 
 
 def name_slice(number: int) -> str:
-    """What the spelling of all ids of a slice begins with; beyond the last, what comes after all."""
+    """Return the common prefix of the ids of a slice; for `SLICES`, a text that sorts after all ids."""
     if number == SLICES:
         return chr(ord(ALPHABET[-1]) + 1)
     return ALPHABET[number >> 5] + ALPHABET[number & 31]
 
 
 def cut_slices(lists: Sequence[ChunkList], most: int) -> list[range]:
-    """Neighbouring slices for a task each: as many as have so many chunks, if none is in two lists."""
+    """Group neighbouring slices into tasks of about `most` chunks, counted once per list."""
     sizes = sum((np.diff(each.starts) for each in lists), np.zeros(SLICES, np.int64))
     ends = np.cumsum(sizes)
     task = (ends - 1) // max(most, 1)
@@ -225,15 +225,15 @@ def cut_slices(lists: Sequence[ChunkList], most: int) -> list[range]:
 
 @dataclass(frozen=True, slots=True)
 class CopyChunks:
-    """Copies the chunks of slices: a task."""
+    """Task that copies the chunks of slices."""
 
     passage: Passage
     lists: tuple[ChunkList, ...]
     known: tuple[ChunkList, ...]
-    """Chunks that are there."""
+    """Chunks present in the target."""
 
     def __call__(self, slices: range) -> Copied:
-        """Copy the chunks of some slices, and make them last."""
+        """Copy the chunks of these slices and flush the target."""
         layout = self.passage.source.layout
         keys = [layout.chunk_key(id) for number in slices for id in self._find_missing(number)]
         after, before = name_slice(slices.start), name_slice(slices.stop)
@@ -243,7 +243,7 @@ class CopyChunks:
         return copied
 
     def _find_at_once(self) -> int:
-        """As many as are no more than so many bytes together, if they are of about the same size."""
+        """Return how many chunks of average size fit in the memory limit."""
         count, size = sum(map(len, self.lists)), sum(each.bytes for each in self.lists)
         return max(1, min(AT_ONCE, _MOST_BYTES_AT_ONCE * count // max(size, 1)))
 

@@ -1,4 +1,4 @@
-"""Plan a copy: which refs, snapshots and objects it has, and which the target lacks."""
+"""Plan a copy: the refs, snapshots and objects to copy, and those the target lacks."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -43,12 +43,12 @@ from frazil.urls import Location, parse_location
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What of a repository is to be copied; None is all."""
+    """Refs and snapshots to copy; None for all."""
 
     branches: tuple[str, ...] | None = None
     tags: tuple[str, ...] | None = None
     last: int | None = None
-    """So many snapshots of each branch."""
+    """Number of snapshots to keep of each branch."""
 
     def __post_init__(self) -> None:
         if self.last is not None and self.last < 1:
@@ -56,7 +56,10 @@ class Choice:
 
 
 def choose(info: RepoInfo, choice: Choice) -> RepoInfo:
-    """The repository with the chosen refs, and what they lead to; raises RefNotFoundError."""
+    """Return the repository with the chosen refs and the snapshots they reach.
+
+    Raises RefNotFoundError if a ref does not exist.
+    """
     branches = _pick(info.branches, choice.branches, "branch")
     tags = _pick(info.tags, choice.tags, "tag")
     first = find_first(info)
@@ -71,13 +74,13 @@ def choose(info: RepoInfo, choice: Choice) -> RepoInfo:
 
 
 def find_first(info: RepoInfo) -> SnapshotInfo:
-    """The first snapshot of a repository, where every history begins."""
+    """Return the first snapshot of a repository, the root of every history."""
     *_, first = line_of(info, info.branches[MAIN])
     return first
 
 
 def line_of(info: RepoInfo, tip: SnapshotId) -> Iterator[SnapshotInfo]:
-    """A snapshot and those before it, newest first."""
+    """Yield a snapshot and its ancestors, newest first."""
     yield info.snapshots[tip]
     yield from ancestors_of(info.snapshots, info.snapshots[tip])
 
@@ -109,17 +112,17 @@ _MICROSECOND = 1000
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What must hold of a target before it is touched, and again when its state is replaced."""
+    """Preconditions on the target, checked before it is changed and when its state is replaced."""
 
     source: RepoInfo
     place: str
-    """Stands for where the source is."""
+    """Opaque name of the location of the source."""
     group: str
     is_known: Callable[[SnapshotId], bool]
-    """Whether the source has a snapshot, or had made one for the part that is copied."""
+    """Function that returns True if the source has a snapshot, or derived it for the copied group."""
 
     def refuse_others(self, target: RepoInfo) -> None:
-        """Raise AlreadyExistsError for another repository, DivergedError where others have written."""
+        """Raise AlreadyExistsError for another repository, DivergedError if the copy was written to."""
         if _identity(target) != _identity(self.source):
             raise AlreadyExistsError(
                 "the target holds another repository: copy to a place where nothing is"
@@ -138,7 +141,7 @@ class Guard:
                 )
 
     def with_record(self, wanted: RepoInfo) -> dict[str, JsonValue]:
-        """The metadata of a copy, which tells where its refs were left."""
+        """Return the metadata of a copy, which records its source and the tips of its refs."""
         branches: dict[str, JsonValue] = {name: str(tip) for name, tip in wanted.branches.items()}
         tags: dict[str, JsonValue] = {name: str(tip) for name, tip in wanted.tags.items()}
         told: dict[str, JsonValue] = {
@@ -148,13 +151,13 @@ class Guard:
 
 
 def newest_collection(info: RepoInfo) -> Nanoseconds:
-    """When garbage was last collected, as far as the newest page of the ops log tells; 0 if never."""
+    """Return the time of the last garbage collection in the newest page of the ops log; 0 if none."""
     times = (each.updated_at for each in info.latest_updates if isinstance(each.kind, GCRan))
     return max(times, default=0)
 
 
 def explain_generations(source: Dialect, target: Dialect) -> str:
-    """What to do where the source and its copy are of different generations."""
+    """Return the remedy if the source and its copy are of different generations."""
     return (
         f"the source is of the generation {source.value}, and the copy at the target of"
         f" {target.value}: migrate the older one, or copy to a place where nothing is"
@@ -169,7 +172,7 @@ def _identity(info: RepoInfo) -> tuple[SnapshotId, Nanoseconds] | None:
 
 
 def _moved(target: RepoInfo, record: Mapping[str, JsonValue]) -> Iterator[tuple[str, SnapshotId]]:
-    """The refs that are not where the last copy has left them."""
+    """Yield the refs that have moved since the last copy."""
     for kind, refs in (("branch", target.branches), ("tag", target.tags)):
         left = record.get("branches" if kind == "branch" else "tags")
         known = left if isinstance(left, dict) else {}
@@ -180,18 +183,18 @@ def _moved(target: RepoInfo, record: Mapping[str, JsonValue]) -> Iterator[tuple[
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A repository with a part of the hierarchy only."""
+    """Repository with only a part of the hierarchy."""
 
     info: RepoInfo
     made: Mapping[SnapshotId, Snapshot]
-    """Snapshots that have no file yet."""
+    """Snapshots that have no object yet."""
 
 
 def take_part(assets: Assets, info: RepoInfo, group: str, *, is_named: bool) -> Part:
-    """What is at and below a path, at the tips of branches; other branches and all tags are left out.
+    """Return a repository with the nodes at and below a path, at the tips of branches.
 
-    Raises NodeNotFoundError where no branch has it, or one that was named has not; FormatError for
-    the generations before V1.
+    Branches without the path and all tags are dropped. Raises NodeNotFoundError if no branch has the
+    path, or a named branch lacks it, and FormatError for generations before V1.
     """
     if assets.dialect not in (Dialect.V1, Dialect.V2):
         raise FormatError(
@@ -219,14 +222,14 @@ def take_part(assets: Assets, info: RepoInfo, group: str, *, is_named: bool) -> 
 
 
 def derive_id(id: SnapshotId, group: str) -> SnapshotId:
-    """The id of a snapshot's part."""
+    """Return the id of the snapshot derived from another for a group."""
     return SnapshotId(hashlib.sha256(bytes(id) + group.encode()).digest()[: len(id)])
 
 
 def cut_snapshot(
     snapshot: Snapshot, group: str, id: SnapshotId, parent_id: SnapshotId | None
 ) -> Snapshot:
-    """A snapshot with what is at and below a path, and the groups above it."""
+    """Return a snapshot with the nodes at and below a path, and the groups above it."""
     nodes = [node for path, node in snapshot.nodes.items() if _belongs(path, group)]
     used = _used_manifests(nodes)
     return replace(
@@ -257,7 +260,7 @@ def _describe(tip: SnapshotInfo, id: SnapshotId, first: SnapshotInfo) -> Snapsho
 
 
 def read_state(protocol: CommitProtocol) -> RepoInfo:
-    """Refs, history and configuration; of the generations before V2, what their files say."""
+    """Read refs, history and configuration; before V2, from their separate objects."""
     if isinstance(protocol, V2Protocol):
         return protocol.read_repo_info()
     branches = {name: protocol.lookup_branch(name) for name in sorted(protocol.list_branches())}
@@ -275,7 +278,7 @@ def read_state(protocol: CommitProtocol) -> RepoInfo:
 
 
 def read_deleted_tags(protocol: CommitProtocol) -> Mapping[str, SnapshotId]:
-    """The tags that a V1 repository had, whose names stay taken, and where they pointed."""
+    """Return the deleted tags of a V1 repository, whose names stay reserved, with their snapshots."""
     return protocol.list_deleted_tags() if isinstance(protocol, V1Protocol) else {}
 
 
@@ -292,7 +295,7 @@ def _read_history(
 
 
 def is_written(protocol: CommitProtocol, id: SnapshotId) -> bool:
-    """Whether a repository has the file of a snapshot, in its history or not."""
+    """Return True if a repository has the object of a snapshot, in its history or not."""
     try:
         protocol.lookup_snapshot(id)
     except SnapshotNotFoundError:
@@ -303,43 +306,43 @@ def is_written(protocol: CommitProtocol, id: SnapshotId) -> bool:
 LIMITS = WalkLimits()
 Manifests = dict[ManifestId, ManifestFileInfo]
 _UNKNOWN = 10_000
-"""So many references a manifest is thought to have whose snapshot does not tell."""
+"""Assumed references of a manifest whose count is not recorded."""
 _FEW = 1_000
-"""Objects that are not worth tasks."""
+"""Number of objects up to which tasks are not worth it."""
 
 
 @dataclass(frozen=True, slots=True)
 class CopyPlan:
-    """What is to be copied, and what the driver writes itself."""
+    """Objects to copy, and those the driver writes itself."""
 
     first_id: SnapshotId
     new_snapshots: frozenset[SnapshotId]
     files: tuple[str, ...]
-    """Metadata files that may be there already."""
+    """Metadata objects that may be present already."""
     changing_files: tuple[str, ...]
-    """Metadata files that may be there and say something else."""
+    """Metadata objects that may be present with other content."""
     manifests: tuple[ManifestFileInfo, ...]
-    """Whose chunks are copied."""
+    """Manifests whose chunks are copied."""
     replaced: tuple[ManifestFileInfo, ...]
-    """Of the target, whose chunks are there."""
+    """Manifests of the target, whose chunks are present."""
     written: Mapping[str, bytes]
-    """Snapshots that have no such file in the source."""
+    """Encoded snapshots that differ from those of the source, by key."""
     made: tuple[Snapshot, ...]
-    """Snapshots of parts, with logs that are still to be made."""
+    """Derived snapshots; their transaction logs are still to be made."""
 
     @property
     def is_small(self) -> bool:
-        """Whether it is no more than one task's work."""
+        """True if the copy fits in one task."""
         return sum(map(count_references, self.manifests)) + len(self.files) <= _FEW
 
 
 def count_references(info: ManifestFileInfo) -> int:
-    """How many references a manifest has, or may have."""
+    """Return the number of references of a manifest, estimated if it is not recorded."""
     return _UNKNOWN if info.num_chunk_refs is None else info.num_chunk_refs
 
 
 def plan_copy(passage: Passage, part: Part, before: RepoInfo | None) -> CopyPlan:
-    """What a target lacks that has said so far what `before` says."""
+    """Plan the objects that a target with the state `before` lacks."""
     wanted, source = part.info, passage.source
     known = frozenset() if before is None else frozenset(before.snapshots)
     new = frozenset(wanted.snapshots) - known
@@ -374,9 +377,9 @@ def plan_copy(passage: Passage, part: Part, before: RepoInfo | None) -> CopyPlan
 def _find_manifests(
     passage: Passage, part: Part, before: RepoInfo | None, new: frozenset[SnapshotId]
 ) -> tuple[Manifests, Manifests]:
-    """Those that only new snapshots have, and those that only the snapshots next to them have.
+    """Return the manifests only of new snapshots, and those only of their neighbours in the target.
 
-    An append writes a manifest anew, and most of its chunks are those of the one that it replaces.
+    An append rewrites a manifest, and most of its chunks are those of the manifest it replaces.
     """
     found = find_manifests(uncached(passage.source), sorted(new - part.made.keys()), LIMITS)
     for id, snapshot in part.made.items():
@@ -395,7 +398,7 @@ def _find_manifests(
 
 
 def _rewrite(source: Assets, part: Part) -> Iterator[tuple[str, bytes]]:
-    """The snapshots whose files must tell of other ancestors than they do."""
+    """Yield the encoded snapshots whose ancestors must change."""
     for id in part.info.snapshots.keys() - part.made.keys():
         _, *ancestors = line_of(part.info, id)
         decoded = _find_snapshot(source, id)
@@ -415,25 +418,25 @@ def _find_snapshot(source: Assets, id: SnapshotId) -> Decoded[Snapshot] | None:
     try:
         return source.read_snapshot_file(id)
     except ObjectNotFoundError:
-        # A text of the history may tell of snapshots whose files were never kept.
+        # The recorded history may name snapshots whose objects were never kept.
         if has_history(source.dialect):
             return None
         raise
 
 
 _LOOKED_AT = 1000
-"""So many keys tell what a place is used for."""
+"""Number of keys inspected to tell whether a location is in use."""
 _FOLDERS = frozenset(
     {
         "snapshots", "manifests", "transactions", "chunks", "refs", "overwritten", "_frazil",
         "s", "m", "c", "r",
     }
 )  # fmt: skip
-"""What copies of all generations leave behind."""
+"""Top-level folders that copies of all generations write."""
 
 
 def refuse_target(target: Storage, dialect: Dialect, *, incremental: bool) -> None:
-    """Raise where a copy can't go to."""
+    """Raise if the target can't take the copy."""
     if target.is_bucket_root:
         raise InvalidInputError(
             "a repository needs a prefix of its own, the root of a bucket is none",
@@ -449,7 +452,7 @@ def refuse_target(target: Storage, dialect: Dialect, *, incremental: bool) -> No
 
 
 def _refuse_unless_clean(target: Storage) -> None:
-    """Raise InvalidInputError where there is anything that no copy leaves behind."""
+    """Raise InvalidInputError if there are objects that no copy writes."""
     for number, info in enumerate(target.list()):
         folder, slash, _ = info.key.partition("/")
         if info.key != "config.yaml" and (not slash or folder not in _FOLDERS):
@@ -462,14 +465,14 @@ def _refuse_unless_clean(target: Storage) -> None:
 
 
 def has_nothing(assets: Assets) -> bool:
-    """Whether not even a copy that was broken off has left anything."""
+    """Return True if there are no objects, not even of an interrupted copy."""
     layout = assets.layout
     folders = (layout.chunks, layout.manifests, layout.snapshots)
     return not any(next(iter(assets.storage.list(f"{each}/")), None) for each in folders)
 
 
 def refuse_same_place(source: Storage, target: Storage, id: str) -> None:
-    """Raise InvalidInputError if what is written to the target is in the source, too."""
+    """Raise InvalidInputError if the source and the target are the same location."""
     key = f"_frazil/copies/{id}"
     target.put(key, b"")
     try:
@@ -484,17 +487,17 @@ AnyPlace = Repository | Storage | Location
 
 
 def find_storage(place: AnyPlace) -> Storage:
-    """The storage of a place."""
+    """Return the storage of a location."""
     if isinstance(place, Repository):
         return place.storage
     return place if isinstance(place, Storage) else storage_from_url(parse_location(place))
 
 
 def name_place(storage: Storage) -> str:
-    """A short text that is the same for the same place, and does not tell where that is."""
+    """Return a short hash that identifies a location without revealing it."""
     if isinstance(storage, MemoryStorage):
         told = "memory"
-    else:  # the text of earlier releases, whose names are in repositories
+    else:  # the text of earlier releases, whose hashes are stored in repositories
         kind = "local filesystem, " if isinstance(storage, LocalStorage) else ""
         told = f"<frazil.Storage: {kind}{storage.place}>"
     return hashlib.sha256(told.encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""Copy a repository object by object, under the same names, and write its state last."""
+"""Copy a repository object by object under the same names, and write its state last."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -67,14 +67,14 @@ from frazil.storage.memory import MemoryStorage
 
 
 class CollectedMeanwhileError(Exception):
-    """Garbage was collected at the target while objects came that nothing referred to."""
+    """Garbage was collected in the target while it received objects that nothing references yet."""
 
 
 # V2
 
 
 def create_repo_info(assets: Assets, wanted: RepoInfo, guard: Guard) -> None:
-    """Make a V2 repository of objects that are there; raises ConflictError where one is by now."""
+    """Create a V2 repository over existing objects; raise ConflictError if one exists by now."""
     now = read_clock()
     info = replace(
         wanted,
@@ -89,9 +89,9 @@ def create_repo_info(assets: Assets, wanted: RepoInfo, guard: Guard) -> None:
 def update_repo_info(
     protocol: V2Protocol, wanted: RepoInfo, guard: Guard, collected_at: Nanoseconds
 ) -> bool:
-    """Let a V2 repository say what the source says; whether it said anything else.
+    """Set the state of a V2 repository to that of the source; return True if it changed.
 
-    Raises what the guard raises, and CollectedMeanwhileError if garbage was collected since.
+    Raises the errors of the guard, and CollectedMeanwhileError after a concurrent garbage collection.
     """
     if _with_state_of(protocol.read_repo_info(), wanted, guard) == protocol.read_repo_info():
         return False
@@ -107,7 +107,7 @@ def update_repo_info(
 
 
 def _with_state_of(info: RepoInfo, wanted: RepoInfo, guard: Guard) -> RepoInfo:
-    """A repo info with the contents of another; its status and its ops log stay."""
+    """Return a repo info with the contents of another, but its own status and ops log."""
     return replace(
         info,
         branches=dict(wanted.branches),
@@ -125,16 +125,16 @@ def _with_state_of(info: RepoInfo, wanted: RepoInfo, guard: Guard) -> RepoInfo:
 
 
 def make_protocol(assets: Assets, source: CommitProtocol) -> CommitProtocol:
-    """The protocol of the source's generation, for a target where no repository is yet."""
+    """Return the protocol of the source's generation for a target without a repository."""
     return V1Protocol(assets) if isinstance(source, V1Protocol) else SequenceProtocol(assets)
 
 
 def write_refs(
     protocol: CommitProtocol, source: CommitProtocol, wanted: RepoInfo, target: RepoInfo | None
 ) -> bool:
-    """Let a repository before V2 have these refs; whether it had others.
+    """Set the refs of a repository before V2; return True if they changed.
 
-    Raises ConflictError where somebody moves one of them meanwhile.
+    Raises ConflictError if a ref is moved concurrently.
     """
     before = target or _read_begun(protocol, wanted)
     has_changed = target is None
@@ -147,7 +147,7 @@ def write_refs(
 
 
 def _read_begun(protocol: CommitProtocol, wanted: RepoInfo) -> RepoInfo:
-    """The refs that a copy has left that was broken off before there was `main`."""
+    """Return the refs left by a copy that was interrupted before it created `main`."""
     config = protocol.read_config()
     return replace(
         wanted,
@@ -202,7 +202,7 @@ def _move_branch(
     elif before is not None:
         protocol.reset_branch(name, after, before)
     elif name == MAIN and isinstance(protocol, FileProtocol):
-        # The oldest generations find the first snapshot by the first file of `main`.
+        # The oldest generations find the first snapshot through the first file of `main`.
         first = find_first(wanted).id if isinstance(protocol, SequenceProtocol) else after
         protocol.begin(first)
         if first != after:
@@ -213,7 +213,7 @@ def _move_branch(
 
 
 ChooseRunner = Callable[[bool], Runner]
-"""Where to run what is small, or is not."""
+"""Function that returns the runner for small or large work."""
 
 _REFERENCES_PER_TASK = 1_000_000
 _FILES_PER_TASK = 500
@@ -222,14 +222,14 @@ _MOST_CHUNKS_PER_TASK = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What became of a plan."""
+    """Counts of the copied objects, and where the copy ran."""
 
     copied: Copied
     ran_on: str
 
 
 def move_objects(choose: ChooseRunner, passage: Passage, plan: CopyPlan) -> Moved:
-    """Copy what a plan names; again, if need be."""
+    """Copy the objects of a plan; safe to repeat."""
     runner = choose(plan.is_small)
     lists: list[ChunkList] = []
     known: list[ChunkList] = []
@@ -280,7 +280,7 @@ def _copy_files(runner: Runner, passage: Passage, plan: CopyPlan) -> Copied:
 
 
 def _write_files(passage: Passage, plan: CopyPlan) -> None:
-    """Write the snapshots that the source has no file for."""
+    """Write the snapshots that have no object in the source."""
     target = passage.target
     for key, data in plan.written.items():
         target.storage.put(key, data, target.describe("snapshot"))
@@ -300,12 +300,12 @@ def _forget(passage: Passage, lists: Sequence[ChunkList]) -> None:
 
 
 _DAY = 24 * 3600 * 10**9
-"""Of nanoseconds; a sweep of garbage takes no longer."""
+"""In nanoseconds; upper bound for the duration of a garbage sweep."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What was asked for."""
+    """Request of a copy."""
 
     source: Storage
     target: Storage
@@ -316,7 +316,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of it."""
+    """Result of a copy attempt."""
 
     moved: Moved
     new_snapshots: int
@@ -325,7 +325,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """Objects first, then the state."""
+    """One attempt to copy: objects first, then the state."""
 
     start: Start
     protocol: CommitProtocol
@@ -335,14 +335,14 @@ class Attempt:
     run_on: RunOn
 
     def run(self) -> Outcome:
-        """Copy what is missing, and let the target say so."""
+        """Copy the missing objects, then update the state of the target."""
         target = self._open_target()
         before = None if target is None else read_state(target)
         if before is not None:
             self.guard.refuse_others(before)
         assets = Assets(self.start.target, self.protocol.dialect)
         passage = Passage(self.protocol.assets, assets, has_nothing(assets))
-        # Where no repository is, nobody collects garbage.
+        # Without a repository there is no garbage collection, and no lease is needed.
         storage, id = self.start.target, self.start.job.id
         with nullcontext() if target is None else leased(storage, id, "copy") as lease:
             if target is not None:
@@ -360,7 +360,7 @@ class Attempt:
         moved = move_objects(self._choose_runner, passage, plan)
         collected_at = 0 if before is None else newest_collection(before)
         if before is not None and collected_at > read_clock() - _DAY:
-            # Its sweep may not have ended when the objects were looked for.
+            # Its sweep may still have been running when the objects were listed.
             passage = replace(passage, is_empty=False)
             again = move_objects(self._choose_runner, passage, plan)
             moved = replace(moved, copied=moved.copied + again.copied)
@@ -372,7 +372,7 @@ class Attempt:
 
     def _choose_runner(self, is_small: bool) -> Runner:
         storages = (self.start.source, self.start.target)
-        # Tasks elsewhere must reach both.
+        # Tasks on other hosts must reach both storages.
         near = next((each for each in storages if isinstance(each, MemoryStorage)), storages[0])
         job = self.start.job
         return choose_runner(self.spark, job, self.run_on, near, is_small=is_small)
@@ -417,15 +417,49 @@ def copy(
     job: Job | None = None,
     run_on: RunOn = "auto",
 ) -> CopyReport:
-    """Copy a repository to another place, or bring an earlier copy up to date.
+    """Copy a repository to another location, or bring an earlier copy up to date.
 
-    Snapshots, manifests, transaction logs and chunks keep their names and bytes. `branches` and `tags`
-    choose refs, `last` keeps so many snapshots of each branch; `shallow` keeps the tips only, and no
-    tags but those that are named. `group` copies a part of the hierarchy, as one snapshot a branch.
-    With `incremental=False` a target that has a repository is refused.
+    Snapshots, manifests, transaction logs and chunks keep their names and bytes.
 
-    Raises AlreadyExistsError where another repository is, ConflictError where somebody else has
-    written to the copy, InvalidInputError where other things are or the generations differ.
+    Parameters
+    ----------
+    spark
+        Session that runs the tasks; None to run on the driver.
+    source
+        Repository, storage or location to copy from.
+    target
+        Repository, storage or location to copy to.
+    branches
+        Branches to copy. Default: all.
+    tags
+        Tags to copy. Default: all, or none if `shallow`.
+    group
+        Path of a group to copy. Each branch becomes one snapshot.
+    last
+        Number of snapshots to keep of each branch. Default: all.
+    shallow
+        Keep only the tips of branches, and only the tags that are named.
+    incremental
+        If False, refuse a target that has a repository.
+    job
+        Handle to follow or cancel the job.
+    run_on
+        `spark`, `driver`, or `auto` to run small work on the driver.
+
+    Returns
+    -------
+    CopyReport
+
+    Raises
+    ------
+    AlreadyExistsError
+        If the target holds another repository.
+    ConflictError
+        If the copy was written to by others, or changes concurrently.
+    InvalidInputError
+        If the target holds other objects, the generations differ, or options contradict each other.
+    RefNotFoundError
+        If a branch or tag does not exist.
     """
     if shallow and last is not None:
         raise InvalidInputError("a shallow copy has one snapshot of each branch: leave last= out")
@@ -485,7 +519,7 @@ def _try(attempt: Attempt) -> Outcome:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """Whether the source has a snapshot, or made it for the part that is copied."""
+    """Test whether the source has a snapshot, or derived it for the copied group."""
 
     protocol: CommitProtocol
     state: RepoInfo

@@ -36,31 +36,31 @@ from frazil.storage.memory import MemoryStorage
 
 METADATA = "zarr.json"
 Document = dict[str, Any]
-"""Metadata, decoded."""
+"""Decoded metadata."""
 GROUP = b'{"zarr_format":3,"node_type":"group","attributes":{}}'
-"""The metadata of a group that nobody has said anything about."""
+"""Metadata of a group without attributes."""
 DEFAULT_ENCODING: Mapping[str, Any] = {"name": "default", "configuration": {"separator": "/"}}
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkKeys:
-    """How coordinates become the keys of an array's chunks."""
+    """Chunk key encoding of an array."""
 
     prefix: str
-    """Of the array: empty, or with a slash at its end."""
+    """Prefix of the array: empty, or ending with a slash."""
     separator: str
     is_default: bool
-    """Whether keys begin with a `c`, as those of Zarr V2 don't."""
+    """True if keys start with `c`, unlike those of Zarr V2."""
 
     def spell(self, coordinate: Sequence[int]) -> str:
-        """The key of a chunk."""
+        """Return the key of a chunk."""
         parts = list(map(str, coordinate))
         if self.is_default:
             return self.prefix + self.separator.join(["c", *parts])
         return self.prefix + (self.separator.join(parts) or "0")
 
     def parse(self, key: str, axes: int) -> tuple[int, ...] | None:
-        """The coordinate of a chunk, if it is the key of one."""
+        """Return the coordinate of a chunk, or None if the key is not that of a chunk."""
         parts = key.removeprefix(self.prefix).split(self.separator)
         if self.is_default and axes:
             parts = parts[1:]
@@ -71,7 +71,10 @@ class ChunkKeys:
 
 
 def find_keys(document: Mapping[str, Any], prefix: str) -> ChunkKeys:
-    """The keys of an array by its `zarr.json`; raises InvalidInputError for an unknown encoding."""
+    """Return the chunk keys of an array by its `zarr.json`.
+
+    Raises InvalidInputError for an unknown encoding.
+    """
     encoding = document.get("chunk_key_encoding", DEFAULT_ENCODING)
     if isinstance(encoding, str):
         encoding = {"name": encoding}
@@ -84,13 +87,13 @@ def find_keys(document: Mapping[str, Any], prefix: str) -> ChunkKeys:
 
 
 def folder_of(path: str, root: str) -> str:
-    """What the keys of a node begin with in a hierarchy whose root is a node: '' or 'a/b/'."""
+    """Return the key prefix of a node in a hierarchy with this root: '' or 'a/b/'."""
     below = path[len(root.rstrip("/")) :].strip("/")
     return f"{below}/" if below else ""
 
 
 def consolidate(nodes: Mapping[str, bytes]) -> bytes:
-    """The metadata of a root with that of all nodes below in it, by their folders; '' is the root."""
+    """Return the metadata of the root ('') with the metadata of all nodes consolidated, by folder."""
     root: dict[str, Any] = json.loads(nodes[""])
     below = {
         folder.rstrip("/"): json.loads(data) for folder, data in sorted(nodes.items()) if folder
@@ -100,7 +103,7 @@ def consolidate(nodes: Mapping[str, bytes]) -> bytes:
 
 
 def count_chunk_bytes(document: Mapping[str, Any]) -> int:
-    """About how many bytes a chunk of an array has when it is not compressed."""
+    """Return the approximate uncompressed size of a chunk."""
     items = 1
     for size in document.get("chunk_grid", {}).get("configuration", {}).get("chunk_shape", ()):
         items *= size if isinstance(size, int) else 1
@@ -109,15 +112,15 @@ def count_chunk_bytes(document: Mapping[str, Any]) -> int:
 
 
 def encode_document(document: Mapping[str, Any]) -> bytes:
-    """Metadata as it is stored."""
+    """Encode metadata as JSON."""
     return json.dumps(document).encode()
 
 
 MARK = ".frazil-export.json"
 _AT_ONCE = 8
-"""Chunks that a task has in memory."""
+"""Maximum number of chunks a task holds in memory."""
 _MOST_ROWS = 1_000
-"""Chunks of a part."""
+"""Maximum number of chunks of a part."""
 _UNKNOWN_ROWS = 10_000
 
 
@@ -138,11 +141,44 @@ def export_zarr(
 ) -> ExportReport:
     """Write a version of a repository, or a group of it, as a plain Zarr V3 hierarchy.
 
-    Chunks are copied without decoding them, inline and virtual ones, too; those that are not there
-    stay missing. `authorize` names the containers whose virtual chunks may be read, as
-    `open_session` does. The version is that of `main` unless a branch, a tag or a snapshot is named.
+    Chunks are copied without decoding them, including inline and virtual chunks. Chunks that don't
+    exist stay missing.
 
-    Raises AlreadyExistsError where something is that no export of the same version has left.
+    Parameters
+    ----------
+    spark
+        Session that runs the tasks; None to run on the driver.
+    repo
+        Repository or its location.
+    target
+        Repository, storage or location to write to.
+    branch, tag, snapshot
+        Version to export. Default: the branch `main`.
+    group
+        Path of the group to export.
+    zarr_format
+        Only 3 is supported.
+    consolidated
+        Write consolidated metadata.
+    authorize
+        Containers whose virtual chunks may be read, as for `open_session`.
+    job
+        Handle to follow or cancel the job.
+    run_on
+        `spark`, `driver`, or `auto` to run small work on the driver.
+
+    Returns
+    -------
+    ExportReport
+
+    Raises
+    ------
+    AlreadyExistsError
+        If the target is not empty, unless an export of the same version was interrupted there.
+    InvalidInputError
+        If `zarr_format` is not 3.
+    NodeNotFoundError
+        If there is no node at `group`.
     """
     if zarr_format != 3:
         raise InvalidInputError(f"zarr_format is {zarr_format}: only hierarchies of 3 are written")
@@ -166,7 +202,7 @@ class _Export:
     job: Job
 
     def nodes(self) -> list[Node]:
-        """What is exported; raises NodeNotFoundError where nothing is."""
+        """Return the nodes to export; raise NodeNotFoundError if there are none."""
         found = list(self.session.state.view.descendants(self.root))
         if not found:
             raise NodeNotFoundError(f"there is no node at {self.root!r}")
@@ -202,30 +238,30 @@ def _export(
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some chunks of an array: those of a manifest, from one row to another."""
+    """Rows of a manifest: chunks of an array."""
 
     path: str
     keys: ChunkKeys
     manifest_id: ManifestId
     start: int
     stop: int | None
-    """None for all that are left."""
+    """None for all remaining rows."""
     rows: int
     bytes: int
-    """About."""
+    """Estimated size."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExportChunks:
-    """Copies chunks out of a repository: a task."""
+    """Task that copies chunks out of a repository."""
 
     session: Session
     target: Storage
     has_begun: bool
-    """Whether some may be there already."""
+    """True if an earlier attempt may have written some chunks."""
 
     def __call__(self, parts: Sequence[Part]) -> Copied:
-        """Copy the chunks of some parts, and make them last."""
+        """Copy the chunks of these parts and flush the target."""
         copied = sum(map(self._export, parts), Copied())
         self.target.flush()
         return copied
@@ -272,7 +308,7 @@ def _plan_parts(export: _Export, node: Node) -> Iterator[Part]:
 
 
 def _mark(export: _Export) -> bool:
-    """Claim the target; whether an earlier export of the same version had."""
+    """Claim the target; return True if an earlier export of the same version had."""
     wanted = {"snapshot": str(export.session.snapshot_id), "group": export.root}
     others = (info.key for info in export.target.list() if info.key != MARK)
     first = next(others, None)
@@ -295,7 +331,7 @@ def _write_metadata(export: _Export, nodes: Sequence[Node], *, consolidated: boo
     documents = {"": GROUP} | {folder_of(n.path, export.root): n.user_data for n in nodes}
     if consolidated and nodes[0].array is None:
         documents[""] = consolidate(documents)
-    # The root, which makes it a hierarchy, is the first of all.
+    # The root comes first in the dict and is written last: it makes the hierarchy visible.
     for folder, data in reversed(documents.items()):
         export.target.put(folder + METADATA, data)
     export.target.flush()

@@ -1,4 +1,4 @@
-"""A plain Zarr hierarchy becomes a group of a repository, in one commit."""
+"""Import a plain Zarr hierarchy into a group of a repository, as one commit."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,13 +31,13 @@ from frazil.storage.memory import MemoryStorage
 from frazil.urls import Location
 
 _AT_ONCE = 8
-"""Chunks that a task has in memory."""
+"""Maximum number of chunks a task holds in memory."""
 _MOST_CHUNKS = 1_000
-"""Of a part."""
+"""Maximum number of chunks of a part."""
 _WORTH_LISTING = 10_000
-"""Of a grid with more chunks it is seen first which of them there are."""
+"""Number of chunks of a grid above which the existing chunks are listed first."""
 _SPARSE = 2
-"""An array that has less than one of so many chunks is sparse."""
+"""An array is sparse if fewer than one in this many of its chunks exist."""
 
 
 def import_zarr(
@@ -52,11 +52,43 @@ def import_zarr(
     job: Job | None = None,
     run_on: RunOn = "auto",
 ) -> JobReport:
-    """Bring a Zarr hierarchy of format 2 or 3 into a group of a repository, in one commit.
+    """Import a Zarr V2 or V3 hierarchy into a group of a repository, as one commit.
 
-    Chunks are copied without decoding them where their codecs stay what they are, shards as a whole;
-    what Zarr V2 has no exact equivalent for in V3 is decoded and encoded anew, and `notes` of the
-    report name these arrays. Raises AlreadyExistsError where the group has anything in it.
+    Chunks are copied without decoding them if their codecs stay the same, shards as a whole. Arrays of
+    Zarr V2 without an exact equivalent in V3 are decoded and encoded again; `notes` of the report name
+    them.
+
+    Parameters
+    ----------
+    spark
+        Session that runs the tasks; None to run on the driver.
+    source
+        Storage or location of the hierarchy.
+    repo
+        Repository or its location.
+    group
+        Path of the group to import into.
+    branch
+        Branch to commit to.
+    message
+        Commit message.
+    metadata
+        Metadata of the commit.
+    job
+        Handle to follow or cancel the job.
+    run_on
+        `spark`, `driver`, or `auto` to run small work on the driver.
+
+    Returns
+    -------
+    JobReport
+
+    Raises
+    ------
+    AlreadyExistsError
+        If the group is not empty.
+    InvalidInputError
+        If there is no Zarr hierarchy, or an array has no equivalent in Zarr V3.
     """
     storage = find_storage(source)
     with running("import_zarr", repo, branch, job) as run:
@@ -93,7 +125,7 @@ def _write_metadata(session: Session, root: str, nodes: Sequence[SourceNode]) ->
 
 
 def _make_groups_above(session: Session, path: str) -> None:
-    """Make the groups that a node is in, where nobody has said anything about them."""
+    """Create the missing groups above a node, which have no metadata in the source."""
     while path != ROOT:
         path = path.rpartition("/")[0] or ROOT
         if session.state.view.find_node(path) is None:
@@ -109,23 +141,23 @@ def _path(root: str, node: SourceNode) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some chunks of an array: a box of its grid, or just those that were listed."""
+    """Chunks of an array: a box of its grid, or those that were listed."""
 
     path: str
     keys: ChunkKeys
     chunks: Box | Coordinates
     size_bytes: int
-    """About."""
+    """Estimated size."""
     second: bytes | None
-    """The metadata by which they are decoded, if their bytes can't stay as they are."""
+    """Zarr V2 metadata to decode them with; None if their bytes are copied."""
 
     @property
     def count(self) -> int:
-        """How many chunks there are at most."""
+        """Maximum number of chunks."""
         return _count(self.chunks)
 
     def coordinates(self) -> Iterator[tuple[int, ...]]:
-        """Of the chunks."""
+        """Yield the coordinates of the chunks."""
         if isinstance(self.chunks, np.ndarray):
             return map(tuple, self.chunks.tolist())
         return product(*(range(start, stop) for start, stop in self.chunks))
@@ -149,7 +181,7 @@ def _plan_parts(session: Session, storage: Storage, root: str, node: SourceNode)
 
 
 def _cut(storage: Storage, keys: ChunkKeys, grid: Shape, most: int) -> Iterable[Box | Coordinates]:
-    """The chunks of an array in parts; of a large one that has few, only those that there are."""
+    """Split the chunks of an array into parts; for a large sparse array, only those that exist."""
     if prod(grid) > _WORTH_LISTING:
         with suppress(StorageError):
             there = _list_chunks(storage, keys, grid)
@@ -159,7 +191,7 @@ def _cut(storage: Storage, keys: ChunkKeys, grid: Shape, most: int) -> Iterable[
 
 
 def _list_chunks(storage: Storage, keys: ChunkKeys, grid: Shape) -> Coordinates:
-    """The chunks of an array that there are, without what is beyond its edge."""
+    """List the existing chunks of an array, except those outside of its grid."""
     axes, columns = len(grid), []
     for batch in batches_of(storage.list(keys.prefix), CHOSEN_AT_ONCE):
         parsed = (keys.parse(info.key, axes) for info in batch)
@@ -170,7 +202,7 @@ def _list_chunks(storage: Storage, keys: ChunkKeys, grid: Shape) -> Coordinates:
 
 
 def import_chunks(storage: Storage, session: ForkSession, part: Part) -> None:
-    """Read chunks where they are, and write them to the repository."""
+    """Read chunks from the source and write them to the repository."""
     write = _copy_chunk if part.second is None else _encode_chunk
     with ThreadPoolExecutor(_AT_ONCE if part.second is None else 1) as pool:
         for _ in pool.map(partial(write, storage, session, part), part.coordinates()):

@@ -47,29 +47,29 @@ _OF_BYTES = frozenset(
         "blosc",
     }
 )
-"""Filters that are codecs of bytes in the third format, behind those of arrays."""
+"""Zarr V2 filters that are bytes-to-bytes codecs in Zarr V3, after the array codecs."""
 _DIMENSIONS = "_ARRAY_DIMENSIONS"
-"""Where Xarray keeps the names of dimensions in Zarr V2, which has no place for them."""
+"""Attribute in which xarray stores dimension names in Zarr V2."""
 
 
 @dataclass(frozen=True, slots=True)
 class Translated:
-    """An array in the third format."""
+    """Zarr V3 metadata of an array of Zarr V2."""
 
     metadata: bytes
     """Its `zarr.json`."""
     keeps_bytes: bool
-    """Whether chunks stay as they are; otherwise they are decoded, and encoded anew."""
+    """True if the bytes of chunks are kept; otherwise chunks are decoded and encoded again."""
 
 
 def translate(name: str, second: Document, attributes: Document, chunk: bytes | None) -> Translated:
-    """What an array is in the third format, tried on one of its chunks, if it has any.
+    """Translate an array to Zarr V3, verified with one of its chunks, if it has any.
 
-    Raises InvalidInputError for a type of data that the third format does not have.
+    Raises InvalidInputError for a data type that Zarr V3 does not have.
     """
     try:
         third = _translate(second)
-    except Exception as error:  # zarr-python says in many ways that it has no equivalent
+    except Exception as error:  # zarr-python raises many types if there is no equivalent
         anew = _make_anew(name, second, error)
         return Translated(_finish(anew, second, attributes), keeps_bytes=False)
     if _means_the_same(second, third, chunk):
@@ -79,7 +79,7 @@ def translate(name: str, second: Document, attributes: Document, chunk: bytes | 
 
 
 def _translate(second: Document) -> Document:
-    """The metadata in the third format; raises where there is no equivalent."""
+    """Translate metadata to Zarr V3; raise if there is no equivalent."""
     if migrate_v2_to_v3 is None:
         raise NotImplementedError("this release of zarr can't translate")
     filters = second.get("filters") or []
@@ -101,7 +101,7 @@ def _name_codec(filter: Document) -> Document:
 
 
 def _find_fill(second: Document) -> object:
-    """The fill value; that of its type where none is said, which the third format does not allow."""
+    """Return the fill value, by default that of the data type: Zarr V3 requires one."""
     value = second.get("fill_value")
     if value is not None:
         return value
@@ -110,7 +110,7 @@ def _find_fill(second: Document) -> object:
 
 
 def _make_anew(name: str, second: Document, error: Exception | None) -> Document:
-    """The metadata of an array of the same type and shape with codecs of the third format."""
+    """Return the metadata of an array of the same type and shape with default Zarr V3 codecs."""
     store = MemoryStore()
     try:
         array = open_second(encode_document(second), None)
@@ -126,7 +126,7 @@ def _make_anew(name: str, second: Document, error: Exception | None) -> Document
 
 
 def _finish(third: Document, second: Document, attributes: Document) -> bytes:
-    """The metadata with attributes, as Xarray reads them in the third format."""
+    """Add the attributes to the metadata, in the form xarray reads from Zarr V3."""
     told = dict(attributes)
     names = told.pop(_DIMENSIONS, None)
     changed = {**third, "chunk_key_encoding": DEFAULT_ENCODING}
@@ -139,7 +139,7 @@ def _finish(third: Document, second: Document, attributes: Document) -> bytes:
 
 
 def _encode_fill(second: Document, third: Document) -> object:
-    """What Xarray takes for missing: in Zarr V2 the fill value, in the third format an attribute."""
+    """Return `_FillValue`: xarray masks the fill value in Zarr V2, but this attribute in Zarr V3."""
     value, kind = second.get("fill_value"), str(third.get("data_type"))
     if value is None:
         return None
@@ -152,7 +152,7 @@ def _encode_fill(second: Document, third: Document) -> object:
 
 
 def _means_the_same(second: Document, third: Document, chunk: bytes | None) -> bool:
-    """Whether a chunk has the same elements by either metadata; without one, whether Zarr takes it."""
+    """Test whether a chunk decodes to the same elements with both; without one, if Zarr accepts it."""
     shape = [int(size) for size in second["chunks"]]
     store = MemoryStore()
     _put(store, METADATA, encode_document({**third, "shape": shape}))
@@ -165,14 +165,14 @@ def _means_the_same(second: Document, third: Document, chunk: bytes | None) -> b
     wanted = (
         found if chunk is None else np.asarray(open_second(encode_document(second), chunk)[...])
     )
-    # Which byte comes first is a matter of the file.
+    # The byte order is a property of the encoding, not of the values.
     is_of_type = wanted.dtype.newbyteorder("=") == found.dtype.newbyteorder("=")
     is_nullable = wanted.dtype.kind in "fcmM"
     return is_of_type and np.array_equal(wanted, found, equal_nan=is_nullable)
 
 
 def open_second(data: bytes, chunk: bytes | None) -> "zarr.Array[Any]":
-    """An array of Zarr V2 with one chunk, or none but its metadata."""
+    """Open an array of Zarr V2 with one chunk, or only its metadata."""
     second: Document = json.loads(data)
     store = MemoryStore()
     if chunk is not None:
@@ -201,22 +201,23 @@ _CONSOLIDATED = ".zmetadata"
 
 @dataclass(frozen=True, slots=True)
 class SourceNode:
-    """A node of a hierarchy, as it shall be in a repository."""
+    """Node of a hierarchy, in the form it has in a repository."""
 
     folder: str
-    """What its keys begin with: empty, or with a slash at its end."""
+    """Key prefix: empty, or ending with a slash."""
     metadata: bytes
     """Its `zarr.json`."""
     keys: ChunkKeys | None
-    """Where the chunks of an array are."""
+    """Chunk keys of an array."""
     second: bytes | None = None
-    """The `.zarray` by which chunks are decoded, if their bytes can't stay as they are."""
+    """The `.zarray` to decode chunks with; None if their bytes are copied."""
 
 
 def read_hierarchy(storage: Storage) -> list[SourceNode]:
-    """All nodes, the groups before what is in them; raises InvalidInputError where there are none.
+    """Read all nodes, groups before their members.
 
-    They are listed; where a storage can't list, its consolidated metadata tells what there is.
+    Falls back to consolidated metadata if the storage can't list. Raises InvalidInputError if there are
+    no nodes.
     """
     found: dict[str, dict[str, bytes]] = {}
     for key, data in _read_documents(storage).items():
@@ -236,7 +237,7 @@ def read_hierarchy(storage: Storage) -> list[SourceNode]:
 
 
 def _read_documents(storage: Storage) -> dict[str, bytes]:
-    """All metadata files, by their keys."""
+    """Return all metadata documents by key."""
     try:
         keys = [info.key for info in storage.list_chosen("", _choose)]
     except StorageError:
@@ -248,7 +249,7 @@ def _read_documents(storage: Storage) -> dict[str, bytes]:
 
 
 def _read_consolidated(storage: Storage) -> dict[str, bytes] | None:
-    """What the root tells of all nodes, if it does."""
+    """Return the documents in the consolidated metadata of the root, or None."""
     root = _find(storage, METADATA)
     if root is not None:
         third: Document = json.loads(root).get("consolidated_metadata") or {}
@@ -290,7 +291,7 @@ def _group(attributes: Document) -> Document:
 
 
 def _read_third(folder: str, data: bytes) -> SourceNode:
-    """A node whose metadata stays as it is, but for the names of chunks and copies of others'."""
+    """Return a node with its metadata, but default chunk keys and no consolidated metadata."""
     document: Document = json.loads(data)
     is_array = document.get("node_type") == "array"
     keys = find_keys(document, folder) if is_array else None
@@ -312,7 +313,7 @@ def _read_second(storage: Storage, folder: str, data: bytes, attributes: Documen
 
 
 def _find_chunk(storage: Storage, keys: ChunkKeys, axes: int) -> bytes | None:
-    """Some chunk of an array, if it has any: the first one, or that which the storage lists first."""
+    """Return the first chunk of an array, or the first the storage lists; None if it has none."""
     first = _find(storage, keys.spell([0] * axes))
     if first is not None:
         return first
