@@ -1,1 +1,1 @@
-"""Jobs on arrays: regions, datasets, transforms, other chunks, statistics, each as one commit."""
+"""Jobs on arrays, each one commit: write regions and datasets, transform, rechunk, analyze."""

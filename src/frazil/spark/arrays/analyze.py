@@ -22,19 +22,19 @@ from frazil.virtual.source_formats import without_codec_warnings
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Analyses:
-    """What there is to measure of some arrays."""
+    """Chunks of arrays to measure."""
 
     all: tuple[Analysis, ...]
     left_out: tuple[str, ...] = ()
-    """Why some arrays are not among them."""
+    """Arrays that are skipped, with the reason."""
 
     @property
     def bytes(self) -> int:
-        """What has to be read, decoded."""
+        """Decoded size of the chunks to read."""
         return sum(int(each.written.sum()) * each.subject.chunk_bytes for each in self.all)
 
     def tell(self) -> list[str]:
-        """What is done, for a report."""
+        """Return notes on the plan for a report."""
         written, unwritten, fresh, unsure = (
             sum(int(count) for count in counts)
             for counts in (
@@ -54,9 +54,9 @@ class Analyses:
 
 
 def plan_analyses(session: Session, paths: Sequence[str], *, is_strict: bool) -> Analyses:
-    """What to measure of arrays in what a session has, changes included.
+    """Plan the measurement of arrays in a session, including uncommitted changes.
 
-    Arrays that can't be columns are an error if strict, and otherwise left out.
+    Arrays that can't be table columns raise InvalidInputError if strict, and are skipped otherwise.
     """
     found, left_out = [], []
     forked = session.fork()
@@ -74,7 +74,7 @@ def plan_analyses(session: Session, paths: Sequence[str], *, is_strict: bool) ->
 def measure_chunks(
     runner: Runner, session: Session, analyses: Analyses, slots: int, task_bytes: int | None = None
 ) -> None:
-    """Measure in tasks what was planned, and note it in the session."""
+    """Measure the planned chunks in tasks and write the statistics to the session."""
     limit = task_bytes or choose_task_bytes(analyses.bytes, slots)
     parts = [
         _Part(number, partition.boxes, partition.chunk_count * each.subject.chunk_bytes)
@@ -95,7 +95,7 @@ def measure_chunks(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
-    """Chunks of one of the arrays."""
+    """Chunks of one array."""
 
     number: int
     boxes: Boxes
@@ -125,13 +125,44 @@ def analyze(
     job: Job | None = None,
     run_on: RunOn = "auto",
 ) -> JobReport:
-    """Measure the values of chunks, so that queries can skip those that a condition rules out.
+    """Compute statistics of chunks, which queries use to prune chunks by a predicate.
 
-    `arrays` are names in the group, or paths below it; without them it is all arrays in and below the
-    group that can be columns. Only chunks are read that were written since they were measured last.
-    `authorize` names containers whose virtual chunks may be read, as queries do.
+    Only chunks written since the last analysis are read.
 
-    Raises InvalidInputError for an array that was named and can't be a column.
+    Parameters
+    ----------
+    spark
+        Session that runs the tasks; None to run on the driver.
+    repo
+        Repository or its location.
+    arrays
+        Names of arrays in the group, or paths below it. Default: all arrays in and below the group that
+        can be table columns.
+    group
+        Path of the group.
+    branch
+        Branch to commit to.
+    authorize
+        Containers whose virtual chunks may be read.
+    message
+        Commit message.
+    metadata
+        Metadata of the commit.
+    task_bytes
+        Bytes that one task reads. Default: chosen by the total.
+    job
+        Handle to follow or cancel the job.
+    run_on
+        `spark`, `driver`, or `auto` to run small work on the driver.
+
+    Returns
+    -------
+    JobReport
+
+    Raises
+    ------
+    InvalidInputError
+        If a named array can't be a table column.
     """
     opened = authorized(find_repository(repo), authorize)
     with running("analyze", opened, branch, job) as run:

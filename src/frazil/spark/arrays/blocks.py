@@ -1,4 +1,4 @@
-"""Blocks of arrays: what a task reads, what it writes, and which elements belong together."""
+"""Blocks of arrays: the input of a task, its output, and groups of elements."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ from frazil.xarray import to_icechunk
 
 
 class Inputs:
-    """Arrays of one version of a repository; where they are sent to they are opened again."""
+    """Arrays of one version of a repository; opened again after unpickling."""
 
     def __init__(self, session: Session, paths: tuple[str, ...]) -> None:
         self.session = session
@@ -38,7 +38,7 @@ class Inputs:
         return (Inputs, (self.session, self.paths))
 
     def open(self) -> list[DataArray]:
-        """The arrays, of which nothing is read but their coordinates."""
+        """Open the arrays; only their coordinates are read."""
         if self._opened is None:
             self._opened = [open_variable(self.session, path) for path in self.paths]
         return self._opened
@@ -46,28 +46,28 @@ class Inputs:
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """The dimensions that some arrays have between them."""
+    """Union of the dimensions of several arrays."""
 
     dims: tuple[str, ...]
     shape: Shape
     chunks: Shape
-    """Of the first array that has the dimension."""
+    """Chunk lengths of the first array that has the dimension."""
 
     def size(self, dim: str) -> int:
-        """The length of a dimension."""
+        """Return the length of a dimension."""
         return self.shape[self.dims.index(dim)]
 
     def chunk(self, dim: str) -> int:
-        """The length of chunks along a dimension."""
+        """Return the chunk length along a dimension."""
         return self.chunks[self.dims.index(dim)]
 
     def only(self, dims: Sequence[str]) -> "Space":
-        """The same with these dimensions, in this order."""
+        """Return the space of these dimensions, in this order."""
         return Space(tuple(dims), tuple(map(self.size, dims)), tuple(map(self.chunk, dims)))
 
 
 def open_variable(session: Session, path: str) -> DataArray:
-    """One array with its coordinates; raises InvalidInputError where dimensions have no names."""
+    """Open one array with its coordinates; raise InvalidInputError for unnamed dimensions."""
     array = open_array(session, path)
     group, _, name = path.rpartition("/")
     wanted = {name, *dimensions_of(array), *str(array.attrs.get("coordinates", "")).split()}
@@ -78,13 +78,13 @@ def open_variable(session: Session, path: str) -> DataArray:
         chunks=None,
         drop_variables=_names_in(session, group) - wanted,
     )
-    # Also one that Xarray takes for a coordinate, because it is named like its dimension.
+    # Also finds an array that xarray treats as a coordinate because of its name.
     found: DataArray = dataset[name]
     return found
 
 
 def _names_in(session: Session, group: str) -> set[str]:
-    """The arrays of a group, which Xarray opens all together."""
+    """Return the names of the arrays of a group, all of which xarray opens."""
     arrays = dict(zarr.open_group(session.store, path=group.lstrip("/"), mode="r").arrays())
     nameless = [name for name, array in arrays.items() if None in dimensions_of(array)]
     if nameless:
@@ -96,7 +96,7 @@ def _names_in(session: Session, group: str) -> set[str]:
 
 
 def find_space(arrays: Sequence[DataArray]) -> Space:
-    """The dimensions of arrays together; raises InvalidInputError where they disagree."""
+    """Return the union of the dimensions of arrays; raise InvalidInputError if lengths differ."""
     if not arrays:
         raise InvalidInputError("there are no inputs")
     found: dict[str, tuple[int, int]] = {}
@@ -113,7 +113,7 @@ def find_space(arrays: Sequence[DataArray]) -> Space:
 
 
 def count_bytes(arrays: Sequence[DataArray], sizes: Mapping[str, int]) -> int:
-    """What a block of so many elements along each dimension takes in memory, of all arrays."""
+    """Return the memory that a block of these sizes takes, summed over all arrays."""
     return sum(
         array.dtype.itemsize * prod(sizes[str(dim)] for dim in array.dims) for array in arrays
     )
@@ -124,19 +124,19 @@ BlockKind = Literal["xarray", "numpy"]
 
 @dataclass(frozen=True, slots=True)
 class Computation:
-    """What is done with every block."""
+    """Computation applied to every block."""
 
     inputs: Inputs
     space: Space
     function: Callable[..., Any] | None
-    """None for the one input itself."""
+    """None to return the single input."""
     margins: Mapping[str, Margin] = field(default_factory=dict)
     blocks: BlockKind = "xarray"
     core_dims: tuple[str, ...] = ()
-    """Along which blocks are whole, and which the function may take away."""
+    """Dimensions along which blocks are whole, and which the function may remove."""
 
     def __call__(self, box: Box) -> DataArray:
-        """The block in a box of the space, without its margins."""
+        """Compute the block in a box of the space, without its halo."""
         windows = {
             dim: window(start, stop, length, self.margins.get(dim))
             for dim, (start, stop), length in zip(
@@ -151,7 +151,7 @@ class Computation:
         return _trim(result, windows)
 
     def _named(self, result: Any) -> DataArray:
-        """A result with the names of its dimensions."""
+        """Return a result as a DataArray with named dimensions."""
         if isinstance(result, DataArray):
             return result
         values = np.asarray(result)
@@ -188,7 +188,7 @@ def _trim(result: DataArray, windows: Mapping[str, Window]) -> DataArray:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """An array to be."""
+    """Array to be written."""
 
     path: str
     dims: tuple[str, ...]
@@ -200,11 +200,11 @@ class Output:
 
     @property
     def unit(self) -> dict[str, int]:
-        """The lengths, by dimension, of what is written as one object."""
+        """Lengths, by dimension, of the part stored as one object."""
         return dict(zip(self.dims, self.shards or self.chunks, strict=True))
 
     def fit(self, result: DataArray, shape: Sequence[int]) -> "np.ndarray[Any, Any]":
-        """The values of a block as they are written; raises InvalidInputError if they don't fit."""
+        """Return the values of a block for writing; raise InvalidInputError if they don't fit."""
         if set(result.dims) != set(self.dims):
             raise InvalidInputError(
                 f"the function gave {result.dims}, where {self.dims} are wanted"
@@ -222,7 +222,7 @@ class Output:
 
 
 def refuse_type(dtype: "np.dtype[Any]") -> None:
-    """Raise InvalidInputError for values that are no numbers."""
+    """Raise InvalidInputError for a data type that is not numeric."""
     if dtype.kind not in "biufc":
         raise InvalidInputError(f"a transform gives numbers, not {dtype}")
 
@@ -235,7 +235,7 @@ def create_output(
     *,
     overwrite: bool,
 ) -> None:
-    """Make the array, and the coordinates of its dimensions where its group does not have them."""
+    """Create the array, and the coordinates of its dimensions that its group lacks."""
     if not overwrite:
         refuse_existing(session, output.path)
     zarr.create_array(
@@ -255,7 +255,7 @@ def create_output(
 
 
 def _plain(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Attributes as JSON has them."""
+    """Return attributes with numpy values converted for JSON."""
     return {
         name: value.tolist() if isinstance(value, np.generic | np.ndarray) else value
         for name, value in attributes.items()
@@ -274,7 +274,7 @@ def _write_coordinates(
         elif dim in coordinates:
             missing[dim] = coordinates[dim].reset_coords(drop=True)
     if missing:
-        # Xarray replaces the group's attributes by the dataset's.
+        # xarray replaces the attributes of the group with those of the dataset.
         dataset = Dataset(coords=missing, attrs=opened.attrs.asdict())
         to_icechunk(dataset, session, group=group or None, mode="a")
 
@@ -290,24 +290,24 @@ def _refuse_other_length(group: str, dim: str, found: Any, output: Output) -> No
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """Labels along one dimension."""
+    """Group labels along one dimension."""
 
     dim: str
-    """Along which elements are taken together."""
+    """Dimension along which elements are grouped."""
     name: str
-    """Of the dimension that takes its place."""
+    """Name of the dimension that replaces it."""
     labels: NDArray[Any] = field(repr=False)
-    """Sorted, each once."""
+    """Sorted and distinct."""
     codes: NDArray[np.intp] = field(repr=False)
-    """Of each element the number of its label, or -1."""
+    """Index of the label of each element, or -1."""
 
     def coordinate(self) -> DataArray:
-        """The labels, as the output has them."""
+        """Return the labels as a coordinate of the output."""
         return DataArray(self.labels, dims=(self.name,), name=self.name)
 
 
 def find_groups(array: DataArray, by: str) -> Grouping:
-    """The groups by a coordinate of an array, `basin`, or by a component of a time, `time.month`."""
+    """Group by a coordinate of an array (`basin`), or by a component of a time (`time.month`)."""
     name, _, component = by.partition(".")
     if name not in array.coords:
         raise InvalidInputError(f"{array.name} has no coordinate {name!r} to group by")

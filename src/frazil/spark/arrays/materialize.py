@@ -1,4 +1,4 @@
-"""Virtual chunks, copied into the repository: the same bytes, found where the array looks for them."""
+"""Copy virtual chunks into the repository, byte by byte."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +23,7 @@ from frazil.spark.runtime import count_slots
 from frazil.spark.transaction import AnyRepository, RunOn, running, write_regions
 
 _COPIED_AT_ONCE = 8
-"""Chunks that a task has in memory."""
+"""Maximum number of chunks a task holds in memory."""
 
 
 def materialize(
@@ -38,10 +38,40 @@ def materialize(
     job: Job | None = None,
     run_on: RunOn = "auto",
 ) -> JobReport:
-    """Copy the virtual chunks of arrays, and of all arrays below groups, into the repository.
+    """Copy the virtual chunks of arrays into the repository.
 
-    The arrays keep their chunks and codecs; `rechunk` gives them others. Chunks that the repository
-    has already are left as they are. A file that has changed since it was referred to is an error.
+    The arrays keep their chunks and codecs; use `rechunk` to change them. Other chunks stay as they
+    are. A source file that has changed since it was referenced raises an error.
+
+    Parameters
+    ----------
+    spark
+        Session that runs the tasks; None to run on the driver.
+    repo
+        Repository or its location.
+    paths
+        Paths of arrays, or of groups for all arrays below them.
+    branch
+        Branch to commit to.
+    message
+        Commit message.
+    metadata
+        Metadata of the commit.
+    task_bytes
+        Bytes that one task copies. Default: chosen by the total.
+    job
+        Handle to follow or cancel the job.
+    run_on
+        `spark`, `driver`, or `auto` to run small work on the driver.
+
+    Returns
+    -------
+    JobReport
+
+    Raises
+    ------
+    NodeNotFoundError
+        If there is no node at a path.
     """
     with running("materialize", repo, branch, job) as run:
         session = run.open_session()
@@ -62,7 +92,7 @@ def materialize(
 
 @dataclass(frozen=True, slots=True)
 class VirtualChunks:
-    """Some chunks of an array: the virtual ones of a manifest, from one to another."""
+    """Range of the virtual chunks of a manifest."""
 
     path: str
     manifest_id: ManifestId
@@ -74,14 +104,14 @@ class VirtualChunks:
 def split(
     lengths: "np.ndarray[Any, np.dtype[np.uint64]]", most_bytes: int
 ) -> list[tuple[int, int]]:
-    """From where to where chunks that follow each other have about so many bytes together."""
+    """Split consecutive chunks into ranges of about `most_bytes`."""
     part = (np.cumsum(lengths, dtype=np.int64) - 1) // most_bytes
     cuts = np.flatnonzero(part[1:] != part[:-1]) + 1
     return list(pairwise([0, *cuts.tolist(), len(lengths)]))
 
 
 def copy_chunks(session: ForkSession, chunks: VirtualChunks) -> None:
-    """Read chunks where they are, and write them to the repository."""
+    """Read chunks from their source files and write them to the repository."""
     node, _ = session.state.view.get_array(chunks.path)
     table = _read_virtual(session.state.view, node, chunks.manifest_id)
     rows = range(chunks.start, chunks.stop)
@@ -98,7 +128,7 @@ def _copy_chunk(session: ForkSession, path: str, table: ChunkTable, row: int) ->
 
 
 def arrays_below(view: View, paths: Sequence[str]) -> Iterable[Node]:
-    """The arrays at these paths and below them, each once; raises NodeNotFoundError."""
+    """Return the arrays at and below these paths, each once; raise NodeNotFoundError."""
     nodes = [node for path in paths for node in view.descendants(view.get_node(path).path)]
     return {node.id: node for node in nodes if node.array is not None}.values()
 
@@ -114,7 +144,7 @@ def _plan_parts(view: View, node: Node, most_bytes: int) -> Iterator[VirtualChun
 
 
 def _read_virtual(view: View, node: Node, id: ManifestId) -> ChunkTable:
-    """The virtual references of a manifest of the base, inside of the array's grid."""
+    """Return the virtual references of a manifest of the base snapshot, within the array's grid."""
     assert node.array is not None
     grid = tuple((0, each.num_chunks) for each in node.array.shape)
     table = view.assets.read_manifest(id).table(node.id, len(grid)).select(grid)

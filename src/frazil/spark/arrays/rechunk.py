@@ -1,4 +1,4 @@
-"""Give arrays other chunks, with bounded memory in every task."""
+"""Change the chunks of arrays, with bounded memory in every task."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -50,25 +50,25 @@ from frazil.urls import parse_bytes
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """Copying an array box by box."""
+    """One pass that copies an array box by box."""
 
     box: Shape
-    """What a task holds at a time."""
+    """Shape of the box that a task holds at a time."""
     target_chunks: Shape
-    """Of which every box has whole ones."""
+    """Target chunks; every box consists of whole ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class RechunkPlan:
-    """One pass, or two with an array between them."""
+    """Plan of one pass, or of two passes with an intermediate array."""
 
     passes: tuple[Pass, ...]
     cost: Fraction
-    """Bytes read and written, as a multiple of the array's."""
+    """Bytes read and written, as a multiple of the size of the array."""
 
     @property
     def is_direct(self) -> bool:
-        """Whether no array between is needed."""
+        """True if no intermediate array is needed."""
         return len(self.passes) == 1
 
 
@@ -80,11 +80,11 @@ def plan_rechunk(
     max_memory: int,
     task_bytes: int | None = None,
 ) -> RechunkPlan:
-    """The cheaper plan of the two whose boxes take half of the memory.
+    """Return the cheaper of a direct and a staged plan, whose boxes take half of the memory.
 
-    The other half is for the chunks that are read or written meanwhile. In two passes boxes may be
-    smaller at no cost: they take no more than a task should, if that is known. Raises
-    InvalidInputError if a single chunk takes more.
+    The other half is for the chunks that are read or written meanwhile. In two passes smaller boxes
+    cost nothing: they are limited by `task_bytes`, if given. Raises InvalidInputError if a single
+    chunk takes more than half of the memory.
     """
     most = max_memory // 2 // max(itemsize, 1)
     fair = most if task_bytes is None else min(most, task_bytes // max(itemsize, 1))
@@ -119,12 +119,12 @@ def _plan_staged(
 
 
 def _up_to(goal: Sequence[int], unit: Sequence[int], shape: Sequence[int]) -> list[int]:
-    """The goal in whole units, no longer than the array."""
+    """Round the goal up to whole units, at most the length of the array."""
     return [min(-(-g // u) * u, n) for g, u, n in zip(goal, unit, shape, strict=True)]
 
 
 def _reading(shape: Sequence[int], chunks: Sequence[int], box: Sequence[int]) -> Fraction:
-    """What is read if every box reads all chunks it touches, as a multiple of the array's elements."""
+    """Return the elements read if every box reads all chunks it overlaps, relative to the array."""
     return prod(
         (_reading_along(n, c, b) for n, c, b in zip(shape, chunks, box, strict=True)),
         start=Fraction(1),
@@ -171,12 +171,53 @@ def rechunk(
     job: Job | None = None,
     run_on: RunOn = "auto",
 ) -> JobReport:
-    """Give an array other chunks, or write it with those to another path, as one commit.
+    """Change the chunks of an array, or write it with other chunks to another path, as one commit.
 
-    Values, attributes and fill value stay as they are; codecs, too, unless `encoding` has other
-    `compressors`, `filters`, `serializer` or `shards`. No task holds more than `max_memory`; if one
-    pass would read too much again and again, the data takes a way over chunks in between, which are
-    gone at the end. Virtual chunks become the repository's own.
+    Values, attributes and fill value stay as they are. If a single pass would read chunks too often,
+    the data goes through a temporary array, which is deleted at the end. Virtual chunks become native
+    ones.
+
+    Parameters
+    ----------
+    spark
+        Session that runs the tasks; None to run on the driver.
+    repo
+        Repository or its location.
+    array
+        Path of the array.
+    chunks
+        New chunk lengths by dimension or in the order of the axes; -1 for the whole axis.
+    output
+        Path to write to. Default: replace the array.
+    max_memory
+        Maximum memory of a task.
+    encoding
+        New `compressors`, `filters`, `serializer` or `shards`. Default: those of the array.
+    branch
+        Branch to commit to.
+    message
+        Commit message.
+    metadata
+        Metadata of the commit.
+    task_bytes
+        Bytes that one task copies. Default: chosen by the total.
+    job
+        Handle to follow or cancel the job.
+    run_on
+        `spark`, `driver`, or `auto` to run small work on the driver.
+
+    Returns
+    -------
+    JobReport
+
+    Raises
+    ------
+    AlreadyExistsError
+        If there is a node at `output`.
+    InvalidInputError
+        If the chunks or the encoding are invalid, or a chunk takes more than half of `max_memory`.
+    NodeNotFoundError
+        If there is no node at `array`.
     """
     with running("rechunk", repo, branch, job) as run:
         session = run.open_session()
@@ -223,7 +264,7 @@ def _copy_staged(
         dtype=copying.array.metadata.dtype,
         chunks=first.target_chunks,
         fill_value=copying.array.fill_value,
-        # Bytes go to a disk sooner than through a compressor.
+        # Writing uncompressed to a disk is faster than compressing.
         compressors=None if copying.is_local else "auto",
     )
     copying.run(scratch.session, between, first, lasting=False)
@@ -232,7 +273,7 @@ def _copy_staged(
 
 @dataclass(frozen=True, slots=True)
 class _Copying:
-    """Copies of an array, box by box."""
+    """Copy of an array, box by box."""
 
     runner: Runner
     source: Session
@@ -243,16 +284,16 @@ class _Copying:
 
     @property
     def is_local(self) -> bool:
-        """Whether chunks are files of this machine's."""
+        """True if chunks are files on this machine."""
         return self.source.state.assets.storage.is_local
 
     def reading(self, source: Session, path: str) -> "_Copying":
-        """The same from another array."""
+        """Return a copy from another array, with the same limits."""
         array = open_array(source, path_of(path))
         return _Copying(self.runner, source, path, array, self.task_bytes, self.max_memory)
 
     def run(self, session: Session, path: str, how: Pass, *, lasting: bool = True) -> None:
-        """Write the whole array to another one of a session."""
+        """Copy the whole array to an array of a session."""
         itemsize = _itemsize(self.array)
         boxes = cut(whole(self.array.shape), how.box)
         sizes = [count_items(box) * itemsize for box in boxes]
@@ -263,13 +304,13 @@ class _Copying:
             write_regions(self.runner, session, copy, groups, "rechunking", lasting=lasting)
 
     def _concurrency(self, chunk_bytes: int) -> int:
-        """So many chunks at once take the half of the memory that boxes leave."""
+        """Return how many chunks fit at once in the half of the memory that boxes leave."""
         return max(1, min(16, self.max_memory // 2 // max(chunk_bytes, 1)))
 
 
 @dataclass(frozen=True, slots=True)
 class CopyBox:
-    """Copies one box of elements from an array to another one."""
+    """Task that copies one box of elements from one array to another."""
 
     source: Session
     source_path: str
@@ -277,7 +318,7 @@ class CopyBox:
     concurrency: int
 
     def __call__(self, session: ForkSession, box: Box) -> None:
-        """Read and write, with so many chunks at once."""
+        """Read and write the box, with at most `concurrency` chunks at once."""
         with zarr.config.set({"async.concurrency": self.concurrency}):
             values = open_array(self.source, path_of(self.source_path))[slices_of(box)]
             open_for_writing(session, self.target_path)[slices_of(box)] = values

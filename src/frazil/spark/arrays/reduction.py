@@ -1,4 +1,4 @@
-"""Reductions in parts: plan, tasks, and the states that are combined as a tree."""
+"""Partial aggregation: plan, tasks, and the tree that combines partial states."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -31,16 +31,16 @@ from frazil.spark.transaction import Runner, Scratch, write_regions
 T = TypeVar("T")
 
 BLOCK_BYTES = 16 * MIB
-"""What is reduced at a time, which takes several times its size."""
+"""Size of the block reduced at a time, which takes several times as much memory."""
 MOST_STATE_BYTES = 256 * MIB
-"""What a task may hold of results that are not finished."""
+"""Maximum size of the partial states in a task."""
 FAN_IN = 16
-"""So many states are combined by one task."""
+"""Number of states combined by one task."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Which dimensions stay, which go, and where groups take the place of one."""
+    """Dimensions that are kept and reduced, and the position of groups."""
 
     space: Space
     reduced: tuple[str, ...]
@@ -48,34 +48,34 @@ class Layout:
 
     @property
     def kept(self) -> tuple[str, ...]:
-        """The dimensions of the inputs that the output has, too."""
+        """Dimensions of the inputs that the output keeps."""
         return tuple(dim for dim in self.space.dims if dim not in self.reduced)
 
     @property
     def axes(self) -> tuple[int, ...]:
-        """Of a block, those that go."""
+        """Axes of a block that are reduced."""
         return tuple(self.space.dims.index(dim) for dim in self.reduced)
 
     @property
     def position(self) -> int:
-        """Where the groups are among the output's axes."""
+        """Position of the groups among the axes of the output."""
         assert self.grouping is not None
         before = self.space.dims[: self.space.dims.index(self.grouping.dim)]
         return sum(dim not in self.reduced for dim in before)
 
     @property
     def count_groups(self) -> int:
-        """How many results there are for each place; one without groups."""
+        """Number of results per element; 1 without groups."""
         return 1 if self.grouping is None else len(self.grouping.labels)
 
     def with_groups(self, kept: Sequence[T], groups: T) -> tuple[T, ...]:
-        """Something of each kept dimension, with that of the groups at their place."""
+        """Insert the item of the groups at its position among those of the kept dimensions."""
         if self.grouping is None:
             return tuple(kept)
         return (*kept[: self.position], groups, *kept[self.position :])
 
     def space_box(self, kept: Box, reduced: Box) -> Box:
-        """A box of all dimensions of the inputs."""
+        """Return a box of all dimensions of the inputs."""
         ends = {
             **dict(zip(self.kept, kept, strict=True)),
             **dict(zip(self.reduced, reduced, strict=True)),
@@ -83,28 +83,28 @@ class Layout:
         return tuple(ends[dim] for dim in self.space.dims)
 
     def output_box(self, kept: Box) -> Box:
-        """A box of all dimensions of the output."""
+        """Return a box of all dimensions of the output."""
         return self.with_groups(kept, (0, self.count_groups))
 
 
 @dataclass(frozen=True, slots=True)
 class ReductionPlan:
-    """The boxes and pieces."""
+    """Boxes of the output and pieces of the input."""
 
     boxes: tuple[Box, ...]
-    """Of the dimensions that stay."""
+    """Boxes of the kept dimensions."""
     box: Shape
-    """Their size, but for those at the end."""
+    """Size of the boxes, except at the edges."""
     pieces: tuple[Box, ...]
-    """Of the dimensions that go."""
+    """Pieces of the reduced dimensions."""
     block: Shape
-    """What is read of a piece at a time."""
+    """Shape of a piece that is read at a time."""
 
 
 def plan_layout(
     space: Space, over: Sequence[str] | str | None, grouping: Grouping | None
 ) -> Layout:
-    """The layout; without `over` only the dimension of the groups goes."""
+    """Return the layout; without `over` only the dimension of the groups is reduced."""
     names = [over] if isinstance(over, str) else list(over or ())
     if grouping is not None and grouping.dim not in names:
         names.append(grouping.dim)
@@ -115,7 +115,7 @@ def plan_layout(
 
 
 def plan_chunks(layout: Layout, chunks: Mapping[str, int], state_bytes: int) -> Shape:
-    """Chunks of the output along the kept dimensions: the inputs', unless the state gets too large."""
+    """Return the output chunks of the kept dimensions: the inputs', unless the state is too large."""
     kept = layout.space.only(layout.kept)
     sizes = [
         min(chunks.get(dim, chunk), max(size, 1)) if chunks.get(dim) != -1 else max(size, 1)
@@ -138,7 +138,7 @@ def plan_reduction(
     task_bytes: int,
     block_bytes: int,
 ) -> ReductionPlan:
-    """Boxes as long as chunks of inputs, then pieces that fill tasks, and larger boxes if one does."""
+    """Plan boxes as long as input chunks and pieces that fill tasks; grow boxes if one piece does."""
     kept, reduced = layout.space.only(layout.kept), layout.space.only(layout.reduced)
     most_state = max(MOST_STATE_BYTES // (layout.count_groups * state_bytes), 1)
     goals = [min(-(-c // u) * u, n) for c, u, n in zip(kept.chunks, unit, kept.shape, strict=True)]
@@ -149,20 +149,20 @@ def plan_reduction(
 
     piece = fill(task_bytes)
     if piece == reduced.shape:
-        # No larger than a block: boxes that are small are many in a task.
+        # At most the size of a block: a task takes many small boxes.
         most = min(most_state, block_bytes // max(prod(reduced.shape) * item_bytes, 1))
         box = grow(box, kept.shape, most)
     return ReductionPlan(
         tuple(cut(whole(kept.shape), box)),
         box,
-        # Where there is nothing to reduce, that has a result, too.
+        # An empty input has a result, too.
         tuple(cut(whole(reduced.shape), piece)) or (whole(reduced.shape),),
         fill(min(block_bytes, task_bytes)),
     )
 
 
 def plan_levels(pieces: int) -> list[list[tuple[int, int]]]:
-    """Which states are combined at each level of the tree, as ranges; the last level has one range."""
+    """Return the ranges of states combined at each level of the tree; the last level has one."""
     levels = []
     while True:
         ranges = [(start, min(start + FAN_IN, pieces)) for start in range(0, pieces, FAN_IN)]
@@ -179,35 +179,35 @@ DType = np.dtype[Any]
 
 
 class Reduction(ABC):
-    """One way to make one number of many."""
+    """Reduction by partial states that can be combined."""
 
     @abstractmethod
     def columns(self, dtype: DType) -> dict[str, DType]:
-        """What a state consists of for elements of a type."""
+        """Return the columns of a state for elements of a data type."""
 
     @abstractmethod
     def collect(self, values: Values, axes: Axes) -> State:
-        """The state of some elements, over some axes."""
+        """Return the state of elements, reduced over axes."""
 
     @abstractmethod
     def combine(self, one: State, other: State) -> State:
-        """The state of the elements of both."""
+        """Return the combined state of two states."""
 
     @abstractmethod
     def finish(self, state: State) -> Values:
-        """The result."""
+        """Return the result of a state."""
 
     def result_type(self, dtype: DType) -> DType:
-        """Of elements of a type."""
+        """Return the data type of the result for elements of a data type."""
         return dtype if dtype.kind == "f" else np.dtype("f8")
 
     def start(self, shape: tuple[int, ...], dtype: DType) -> State:
-        """The state of no elements."""
+        """Return the state of no elements."""
         return {name: np.zeros(shape, type_) for name, type_ in self.columns(dtype).items()}
 
 
 class Count(Reduction):
-    """How many elements are not NaN."""
+    """Number of elements that are not NaN."""
 
     def columns(self, dtype: DType) -> dict[str, DType]:  # noqa: ARG002
         return {"count": np.dtype("i8")}
@@ -226,7 +226,7 @@ class Count(Reduction):
 
 
 class Sum(Reduction):
-    """The sum; 0 of no elements."""
+    """Sum; 0 if there are no elements."""
 
     def columns(self, dtype: DType) -> dict[str, DType]:
         return {"total": _sum_type(dtype)}
@@ -245,7 +245,7 @@ class Sum(Reduction):
 
 
 class Mean(Reduction):
-    """The mean; NaN of no elements."""
+    """Mean; NaN if there are no elements."""
 
     def columns(self, dtype: DType) -> dict[str, DType]:
         return {"count": np.dtype("i8"), "total": _sum_type(dtype)}
@@ -262,9 +262,9 @@ class Mean(Reduction):
 
 
 class Std(Reduction):
-    """The standard deviation of a whole population; NaN of no elements.
+    """Population standard deviation; NaN if there are no elements.
 
-    By means and squares of distances from them, which don't cancel each other out.
+    Combines means and sums of squared deviations, which avoids cancellation.
     """
 
     def columns(self, dtype: DType) -> dict[str, DType]:  # noqa: ARG002
@@ -298,7 +298,7 @@ class _Extreme(Reduction):
 
     @abstractmethod
     def neutral(self, dtype: DType) -> Any:
-        """What every element wins against."""
+        """Return the neutral element of the comparison."""
 
     def columns(self, dtype: DType) -> dict[str, DType]:
         return {"extreme": dtype}
@@ -321,7 +321,7 @@ class _Extreme(Reduction):
 
 
 class Min(_Extreme):
-    """The least element; NaN of none."""
+    """Minimum; NaN, or the largest integer, if there are no elements."""
 
     choose = np.fmin
 
@@ -330,7 +330,7 @@ class Min(_Extreme):
 
 
 class Max(_Extreme):
-    """The greatest element; NaN of none."""
+    """Maximum; NaN, or the smallest integer, if there are no elements."""
 
     choose = np.fmax
 
@@ -344,7 +344,10 @@ REDUCTIONS: dict[str, Reduction] = {
 
 
 def find_reduction(name: str, dtype: DType) -> Reduction:
-    """The reduction of a name; raises InvalidInputError if there is none for such elements."""
+    """Return the reduction of this name.
+
+    Raises InvalidInputError if it is unknown or not defined for the data type.
+    """
     if name not in REDUCTIONS:
         raise InvalidInputError(f"{name!r} is no reduction: there are {', '.join(REDUCTIONS)}")
     if dtype.kind not in "biuf":
@@ -377,33 +380,33 @@ def _limit(dtype: DType, end: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One result of a task: of a box, from the so many-th to the so many-th state."""
+    """One result of a task: the states `first` to `last` of a box."""
 
     box: Box
-    """Of the dimensions that stay."""
+    """Box of the kept dimensions."""
     first: int
     last: int
     number: int
-    """Which one it is at the next level."""
+    """Number of the resulting state at the next level."""
 
 
 class Sink(Protocol):
-    """Takes the state of a part."""
+    """Sink for the state of a part."""
 
     def __call__(self, session: ForkSession, part: Part, state: State) -> None:
-        """Write it."""
+        """Write the state."""
 
 
 @dataclass(frozen=True, slots=True)
 class FinishedResults:
-    """Writes what states come to."""
+    """Sink that writes final results."""
 
     reduction: Reduction
     layout: Layout
     output: Output
 
     def __call__(self, session: ForkSession, part: Part, state: State) -> None:
-        """Finish a state, and write the result."""
+        """Finish a state and write the result."""
         target = open_for_writing(session, self.output.path)
         values = self.reduction.finish(state).astype(self.output.dtype)
         target[slices_of(self.layout.output_box(part.box))] = values
@@ -411,7 +414,7 @@ class FinishedResults:
 
 @dataclass(frozen=True, slots=True)
 class PartialResults:
-    """States in arrays between the steps: a column each, whose first axis is the number of the part."""
+    """Sink that writes partial states to arrays: one per column, first axis the number of the part."""
 
     layout: Layout
     paths: dict[str, str]
@@ -423,7 +426,7 @@ class PartialResults:
             open_for_writing(session, path)[place] = state[name][None]
 
     def read(self, session: Session, box: Box, number: int) -> State:
-        """Read a state again."""
+        """Read a state."""
         place = self._place(box, number)
         return {
             name: np.asarray(open_array(session, path_of(path))[place])[0]
@@ -436,7 +439,7 @@ class PartialResults:
 
 @dataclass(frozen=True, slots=True)
 class ReducePiece:
-    """Reduces one piece of the inputs for one box of the output."""
+    """Task that reduces one piece of the inputs for one box of the output."""
 
     computation: Computation
     reduction: Reduction
@@ -446,7 +449,7 @@ class ReducePiece:
     sink: Sink
 
     def __call__(self, session: ForkSession, part: Part) -> None:
-        """Read block by block, and write the state of all."""
+        """Reduce block by block and write the state."""
         shape = [stop - start for start, stop in self.layout.output_box(part.box)]
         state = self.reduction.start(tuple(shape), self.dtype)
         for block in cut(self.plan.pieces[part.first], self.plan.block):
@@ -458,7 +461,7 @@ class ReducePiece:
 
 @dataclass(frozen=True, slots=True)
 class CombineParts:
-    """Makes one state of several, in their order."""
+    """Task that combines several states, in order."""
 
     source: Session
     partials: PartialResults
@@ -466,7 +469,7 @@ class CombineParts:
     sink: Sink
 
     def __call__(self, session: ForkSession, part: Part) -> None:
-        """Read states one after the other, and write what they come to."""
+        """Read and combine the states and write the result."""
         state = self.partials.read(self.source, part.box, part.first)
         for number in range(part.first + 1, part.last):
             other = self.partials.read(self.source, part.box, number)
@@ -477,7 +480,7 @@ class CombineParts:
 def add_block(
     reduction: Reduction, state: State, values: Values, layout: Layout, block: Box
 ) -> None:
-    """Add the elements of a block to a state; those without a label belong to nothing."""
+    """Add the elements of a block to a state; elements without a label are ignored."""
     if layout.grouping is None:
         _add(reduction, state, (...,), values, layout.axes)
         return
@@ -504,7 +507,7 @@ def _add(
 
 @dataclass(frozen=True, slots=True)
 class Reducing:
-    """A reduction on its way."""
+    """Execution of a reduction."""
 
     runner: Runner
     computation: Computation
@@ -517,7 +520,7 @@ class Reducing:
     item_bytes: int
 
     def run(self, session: Session, scratch: Scratch) -> None:
-        """Write the result to a session; states that are not finished go to the scratch arrays."""
+        """Write the result to a session, partial states to temporary arrays."""
         finished = FinishedResults(self.reduction, self.layout, self.output)
         count = len(self.plan.pieces)
         if count <= 1:

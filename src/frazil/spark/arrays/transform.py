@@ -66,13 +66,13 @@ from frazil.spark.transaction import (
 
 @dataclass(frozen=True, slots=True)
 class MapBlock:
-    """Computes and writes one box of the output's dimensions that the inputs have, too."""
+    """Task that computes and writes one box of the dimensions shared by inputs and output."""
 
     computation: Computation
     output: Output
 
     def __call__(self, session: ForkSession, box: Box) -> None:
-        """Read, compute, check, write."""
+        """Read, compute, validate and write a block."""
         target = box_in(self.output, self.computation.space, box)
         result = self.computation(box_over(self.computation.space, self.output, box))
         values = self.output.fit(result, [stop - start for start, stop in target])
@@ -80,12 +80,12 @@ class MapBlock:
 
 
 def shared_dims(output: Output, space: Space) -> tuple[str, ...]:
-    """The dimensions along which blocks are cut."""
+    """Return the dimensions shared by inputs and output, along which blocks are split."""
     return tuple(dim for dim in output.dims if dim in space.dims)
 
 
 def box_over(space: Space, output: Output, box: Box) -> Box:
-    """A box of the shared dimensions as one of the inputs' space: whole along the others."""
+    """Extend a box of the shared dimensions to the inputs: whole along the others."""
     ends = dict(zip(shared_dims(output, space), box, strict=True))
     return tuple(
         ends.get(dim, (0, size)) for dim, size in zip(space.dims, space.shape, strict=True)
@@ -93,7 +93,7 @@ def box_over(space: Space, output: Output, box: Box) -> Box:
 
 
 def box_in(output: Output, space: Space, box: Box) -> Box:
-    """The same as one of the output: whole along the dimensions that the inputs don't have."""
+    """Extend a box of the shared dimensions to the output: whole along the others."""
     ends = dict(zip(shared_dims(output, space), box, strict=True))
     return tuple(
         ends.get(dim, (0, size)) for dim, size in zip(output.dims, output.shape, strict=True)
@@ -107,7 +107,7 @@ def plan_blocks(
     bytes_per_item: int,
     most_bytes: int,
 ) -> list[Box]:
-    """Boxes of whole chunks of the output, and whole along core dimensions, that memory allows."""
+    """Plan boxes of whole output chunks, whole along core dimensions, within the memory limit."""
     shared = space.only(shared_dims(output, space))
     unit = [
         max(space.size(dim), 1) if dim in core_dims else output.unit[dim] for dim in shared.dims
@@ -125,7 +125,7 @@ def describe_output(
     chunks: Mapping[str, int],
     attrs: Mapping[str, Any] | None,
 ) -> Output:
-    """What the output is like, by its template or else by what one block came to."""
+    """Describe the output by its template, or else by the result of one block."""
     space = computation.space
     like = sample if template is None else template
     dims = tuple(str(dim) for dim in like.dims)
@@ -170,7 +170,7 @@ def _template_chunks(template: DataArray | None) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the user says about the output."""
+    """Output as the user requests it."""
 
     path: str
     template: DataArray | None
@@ -183,7 +183,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Transforming:
-    """A transform on its way."""
+    """Execution of a transform."""
 
     run: Run
     runner: Runner
@@ -194,7 +194,7 @@ class Transforming:
     task_bytes: int
 
     def map(self) -> None:
-        """Write what the function gives for every block."""
+        """Write the result of the function for every block."""
         wanted, space = self.wanted, self.computation.space
         sample = self._sample()
         output = describe_output(
@@ -213,7 +213,7 @@ class Transforming:
             write_regions(self.runner, self.session, block, groups, "transforming")
 
     def reduce(self, name: str, over: Sequence[str] | str | None, groupby: str | None) -> None:
-        """Write what is left of the dimensions that stay."""
+        """Write the reduction over some dimensions."""
         wanted, space = self.wanted, self.computation.space
         sample = self._sample()
         if set(sample.dims) != set(space.dims):
@@ -255,7 +255,7 @@ class Transforming:
         )
 
     def _sample(self) -> DataArray:
-        """What the first block comes to."""
+        """Compute the first block."""
         space, core = self.computation.space, self.computation.core_dims
         return self.computation(
             tuple(
@@ -291,7 +291,7 @@ class Transforming:
         )
 
     def _item_bytes(self, output: Output) -> int:
-        """What one place of the dimensions that blocks are cut along takes, of inputs and output."""
+        """Return the bytes of inputs and output per element of the split dimensions."""
         space, core = self.computation.space, self.computation.core_dims
         cut_dims = {dim for dim in output.dims if dim in space.dims and dim not in core}
         sizes = {
@@ -330,20 +330,78 @@ def transform(
     job: Job | None = None,
     run_on: RunOn = "auto",
 ) -> JobReport:
-    """Write what a function makes of arrays, or what they are reduced to, as one array and one commit.
+    """Apply a function to arrays, or reduce them, and write the result as one array in one commit.
 
-    `function(*blocks)` is called for blocks of all inputs at the same place, as Xarray reads them,
-    decoded and with their coordinates, or as plain arrays with `blocks="numpy"`. It is tried on one
-    block before anything is written. Along a dimension that it needs whole, or takes away, name it in
-    `core_dims`; with a `halo` blocks have neighbours, which are cut off from the result.
+    `function(*blocks)` is called with aligned blocks of all inputs: DataArrays, decoded and with their
+    coordinates, or numpy arrays with `blocks="numpy"`. It is tried on one block before anything is
+    written.
 
-    `reduce` is one of mean, sum, min, max, count and std, of what the function gives or of the one
-    input, `over` some dimensions, and by `groupby` for each value of a coordinate, or of a component of
-    it such as `time.month`. NaN does not count.
+    Parameters
+    ----------
+    spark
+        Session that runs the tasks; None to run on the driver.
+    repo
+        Repository or its location.
+    function
+        Function of blocks. May be None with a single input.
+    inputs
+        Paths of the input arrays.
+    output
+        Path of the output array.
+    blocks
+        Type of the blocks: `xarray` or `numpy`.
+    core_dims
+        Dimensions that the function needs whole or removes.
+    halo
+        Number of neighbouring elements of a block by dimension, which are trimmed from the result.
+    boundary
+        Values of the halo beyond the ends of a dimension: `clip`, `wrap` or `nearest`.
+    reduce
+        Reduction of the result or of the single input: mean, sum, min, max, count or std. NaN is
+        skipped.
+    over
+        Dimensions to reduce.
+    groupby
+        Coordinate, or a component of it such as `time.month`, whose values define groups to reduce.
+    template
+        DataArray with the dimensions, type and attributes of the output. Default: those of the first
+        block's result.
+    dtype
+        Data type of the output.
+    chunks
+        Chunk lengths of the output by dimension. Default: those of the template or the first input.
+    attrs
+        Attributes of the output.
+    encoding
+        `compressors`, `filters`, `serializer` or `shards` of the output.
+    overwrite
+        Replace an existing output.
+    statistics
+        Compute statistics of the output in the same commit, as `analyze` does.
+    branch
+        Branch to commit to.
+    message
+        Commit message.
+    metadata
+        Metadata of the commit.
+    task_bytes
+        Bytes that one task processes. Default: chosen by the total.
+    job
+        Handle to follow or cancel the job.
+    run_on
+        `spark`, `driver`, or `auto` to run small work on the driver.
 
-    The output has the dimensions, the type and the attributes of `template`, or those that the function
-    gave for the first block, and the chunks of the first input, if nothing else is said. With
-    `statistics` its chunks are measured in the same commit, as `analyze` does it.
+    Returns
+    -------
+    JobReport
+
+    Raises
+    ------
+    AlreadyExistsError
+        If there is a node at `output`, unless `overwrite`.
+    InvalidInputError
+        If options contradict each other, the inputs are not aligned, or a result has the wrong shape
+        or type.
     """
     with running("transform", repo, branch, job) as run:
         session = run.open_session()

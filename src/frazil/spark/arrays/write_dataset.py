@@ -1,4 +1,4 @@
-"""Write xarray datasets, or regions by a function of the user, in tasks."""
+"""Write xarray datasets, or regions through a user function, in tasks."""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -53,10 +53,42 @@ def write(
     job: Job | None = None,
     run_on: RunOn = "auto",
 ) -> JobReport:
-    """Write a dataset to a group as one commit; the arguments are those of `to_icechunk`.
+    """Write a dataset to a group as one commit.
 
-    Metadata, coordinates and what is in memory are written here, everything lazy by tasks along the
-    edges of chunks, whatever chunks Dask has. A task takes on about `task_bytes`.
+    The driver writes metadata, coordinates and values in memory. Tasks write lazy variables along the
+    edges of Zarr chunks, whatever their Dask chunks.
+
+    Parameters
+    ----------
+    spark
+        Session that runs the tasks; None to run on the driver.
+    dataset
+        Dataset or DataArray to write.
+    repo
+        Repository or its location.
+    branch
+        Branch to commit to.
+    group, mode, append_dim, region, encoding
+        As for `to_icechunk`.
+    message
+        Commit message.
+    metadata
+        Metadata of the commit.
+    task_bytes
+        Approximate bytes that one task writes. Default: chosen by the total.
+    job
+        Handle to follow or cancel the job.
+    run_on
+        `spark`, `driver`, or `auto` to run small work on the driver.
+
+    Returns
+    -------
+    JobReport
+
+    Raises
+    ------
+    RebaseFailedError
+        If a concurrent commit changed the same chunks.
     """
     with running("write", repo, branch, job) as run:
         session = run.open_session()
@@ -77,7 +109,7 @@ def write(
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Values that a task computes, and where they go."""
+    """Values that a task computes, and their target."""
 
     values: Any
     path: str
@@ -88,7 +120,7 @@ class Piece:
 def plan_pieces(
     parts: Sequence[LazyPart], units: Sequence[Sequence[int]], most_bytes: int
 ) -> list[list[Piece]]:
-    """The values of arrays in pieces of whole chunks, together as much as a task takes on."""
+    """Split the values of arrays into pieces of whole chunks, grouped by task."""
     pieces = [
         piece
         for part, unit in zip(parts, units, strict=True)
@@ -100,7 +132,7 @@ def plan_pieces(
 def _cut_part(part: LazyPart, unit: Sequence[int], most_bytes: int) -> list[Piece]:
     itemsize = part.source.dtype.itemsize
     shape = [stop for _, stop in part.box]
-    # Whole chunks of Dask, if they fit, so that none is computed by two tasks.
+    # Whole Dask chunks, if they fit, so that none is computed by two tasks.
     goals = [
         -(-size // step) * step for size, step in zip(part.source.chunksize, unit, strict=True)
     ]
@@ -128,12 +160,12 @@ def _size(part: LazyPart) -> int:
 
 
 def _with_loaded_coordinates(dataset: Dataset | DataArray) -> Dataset | DataArray:
-    """The same with its coordinates in memory."""
+    """Return the dataset with its coordinates loaded."""
     return dataset.assign_coords({name: each.load() for name, each in dataset.coords.items()})
 
 
 def _with_lazy_on_dask(dataset: Dataset | DataArray) -> Dataset | DataArray:
-    """The same with variables that are still in files as Dask's, which can be sent in parts."""
+    """Return the dataset with lazy file-backed variables as Dask arrays, which can be sent in parts."""
     if find_spec("dask") is None:
         return dataset
     if isinstance(dataset, DataArray):
@@ -170,14 +202,48 @@ def foreach_region(
     job: Job | None = None,
     run_on: RunOn = "auto",
 ) -> JobReport:
-    """Call `function(session, region)` for each region in tasks, and commit all they changed at once.
+    """Call `function(session, region)` for each region in tasks and commit all changes at once.
 
-    `prepare(session)` is called first, here: the place to create arrays. Each task has a fork of the
-    session of its own, sees what `prepare` made, and may be run again from the start. A region is
-    whatever the function understands. Two tasks must not write the same chunk.
+    Each task has its own fork of the session, sees the changes of `prepare`, and may be retried from
+    the start. Two tasks must not write the same chunk. If an error is raised, the branch is unchanged.
 
-    Raises OverlappingTasksError if they do, RebaseFailedError if somebody else has committed changes of
-    the same chunks meanwhile, and what the function raises; the branch is then as it was.
+    Parameters
+    ----------
+    spark
+        Session that runs the tasks; None to run on the driver.
+    repo
+        Repository or its location.
+    regions
+        Values that the function accepts as region.
+    function
+        Function that writes one region.
+    branch
+        Branch to commit to.
+    prepare
+        Function called with the session on the driver first, for example to create arrays.
+    regions_per_task
+        Number of regions per task.
+    message
+        Commit message.
+    metadata
+        Metadata of the commit.
+    job
+        Handle to follow or cancel the job.
+    run_on
+        `spark`, `driver`, or `auto`.
+
+    Returns
+    -------
+    JobReport
+
+    Raises
+    ------
+    InvalidInputError
+        If `regions_per_task` is less than 1.
+    OverlappingTasksError
+        If two tasks wrote the same chunk.
+    RebaseFailedError
+        If a concurrent commit changed the same chunks.
     """
     if regions_per_task < 1:
         raise InvalidInputError(f"regions_per_task is {regions_per_task}, which is less than one")
