@@ -1,9 +1,9 @@
-"""Checks of what a job is about to publish: they see the new version, and the branch does not yet.
+"""Quality checks that validate a new version before a job publishes it (write-audit-publish).
 
-A check is a value; most are made by a function that is named like the claim it makes. Checks of a whole
-look at coordinates and metadata once, checks of regions at the data of each source file, on workers.
-A function of your own is a check of regions: it is given the dataset of a file's region and the
-`FileRegion`, and gives nothing, a text, a `Finding`, or several of them.
+Most checks are created by a function named after the property they validate. Dataset checks read
+coordinates and metadata once. Region checks read the data of each source file, on workers. A user
+function is a region check: it receives the dataset of a file's region and the `FileRegion`, and
+returns None, a text, a `Finding`, or several of them.
 """
 
 from typing import TYPE_CHECKING
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from frazil.spark.checks.value_checks import samples_equal_source as samples_equal_source
     from frazil.spark.checks.value_checks import values_between as values_between
 
-# Where each name lives. The imports above say the same to type checkers.
+# Module of each public name. The imports above repeat this for type checkers.
 _HOMES = {
     "audit": "FileRegion Finding",
     "coordinate_checks": "Complete complete monotonic Monotonic Unique unique",

@@ -1,4 +1,4 @@
-"""Run quality checks in tasks, and report their findings."""
+"""Run quality checks in tasks and report their findings."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -29,20 +29,20 @@ _HEADINGS = ("check", "variable", "region", "file", "what it is")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is not as it should be, and where."""
+    """Problem found by a check, and its location."""
 
     message: str
     check: str = ""
-    """The name of the check; that of the function, unless it says otherwise."""
+    """Name of the check; by default that of the function."""
     variable: str | None = None
     files: tuple[str, ...] = ()
-    """The source files without which it would not be so; none where no file is to blame."""
+    """Source files that cause the problem; empty if no file does."""
     region: tuple[int, int] | None = None
-    """From where to where along the dimension that files follow each other along."""
+    """Start and stop along the dimension that files are concatenated along."""
 
 
 def render_findings(findings: Sequence[Finding]) -> str:
-    """Findings as a table, of the first ones if there are many."""
+    """Render findings as a table, limited to the first ones."""
     lines = render_table(_HEADINGS, [_cells(each) for each in findings[:_SHOWN_FINDINGS]])
     more = len(findings) - _SHOWN_FINDINGS
     return "\n".join([*lines, f"and {more} more"] if more > 0 else lines)
@@ -58,28 +58,28 @@ def _cells(finding: Finding) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class FileRegion:
-    """Where the data of a source file is, along the dimension that files follow each other along."""
+    """Region of the data of a source file along the dimension that files are concatenated along."""
 
     file: str
     dim: str | None = None
-    """None for a file that is all there is."""
+    """None if the file is the whole dataset."""
     start: int = 0
     stop: int = 0
 
     @property
     def indexers(self) -> dict[str, slice]:
-        """What `Dataset.isel` takes."""
+        """Indexers for `Dataset.isel`."""
         return {} if self.dim is None else {self.dim: slice(self.start, self.stop)}
 
     @property
     def ends(self) -> tuple[int, int] | None:
-        """From where to where."""
+        """Start and stop of the region; None without a dimension."""
         return None if self.dim is None else (self.start, self.stop)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VariableMetadata:
-    """What some files tell of a variable."""
+    """Metadata of a variable in source files."""
 
     variable: str
     data_type: Any
@@ -89,76 +89,76 @@ class VariableMetadata:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NewVersion:
-    """A group as it would be published."""
+    """Group as it would be published."""
 
     dataset: xr.Dataset
-    """Lazy, decoded."""
+    """Lazy and decoded."""
     metadata: Mapping[str, Mapping[str, Any]]
     """The `zarr.json` of each array."""
     before: Mapping[str, Mapping[str, Any]]
-    """The same in the version before; empty where there is none."""
+    """The `zarr.json` of each array in the previous version; empty if there is none."""
     dim: str | None
     regions: Sequence[FileRegion]
-    """Of the files that would come with it, in their order."""
+    """Regions of the new files, in order."""
     told: Sequence[VariableMetadata] = ()
 
     def files_from(self, position: int) -> tuple[str, ...]:
-        """The files behind a position along the dimension."""
+        """Return the new files that start at or after a position along the dimension."""
         return tuple(each.file for each in self.regions if each.start >= position)
 
     def files_at(self, position: int) -> tuple[str, ...]:
-        """The file that a position along the dimension comes from, if it is one of these."""
+        """Return the new file that holds a position along the dimension, if any."""
         return tuple(each.file for each in self.regions if each.start <= position < each.stop)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NewRegion:
-    """What a file brings."""
+    """Data of one new file."""
 
     dataset: xr.Dataset
-    """Lazy, decoded, of the region only."""
+    """Lazy and decoded, of the region only."""
     region: FileRegion
     open_source: Callable[[], xr.Dataset]
-    """The file itself."""
+    """Function that opens the source file."""
 
     def find(self, check: str, message: str, variable: str | None = None) -> Finding:
-        """A finding about this file."""
+        """Return a finding about this file."""
         return Finding(message, check, variable, (self.region.file,), self.region.ends)
 
 
 class WholeCheck(Protocol):
-    """Looks at coordinates and metadata of the whole."""
+    """Check of the coordinates and metadata of the whole dataset."""
 
     @property
     def name(self) -> str:
-        """What findings call it."""
+        """Name of the check in findings."""
 
     def check_whole(self, version: NewVersion) -> Sequence[Finding]:
-        """What is wrong."""
+        """Return the problems found."""
 
 
 class RegionCheck(Protocol):
-    """Looks at the data of a source file."""
+    """Check of the data of each source file."""
 
     @property
     def name(self) -> str:
-        """What findings call it."""
+        """Name of the check in findings."""
 
     @property
     def share_read(self) -> float:
-        """How much of the data it reads, to size tasks by."""
+        """Fraction of the data it reads, used to size tasks."""
 
     def check_region(self, region: NewRegion) -> Sequence[Finding]:
-        """What is wrong."""
+        """Return the problems found."""
 
 
 AnyCheck = WholeCheck | RegionCheck
 
 OpenSource = Callable[[str], xr.Dataset]
-"""Opens a file by its location."""
+"""Function that opens a file by its location."""
 
 _FILE_BYTES = 4 << 20
-"""What beginning with a file costs is worth reading so much."""
+"""Cost of opening a file, in bytes read."""
 
 _PASSING = (
     ThrottledError,
@@ -166,15 +166,15 @@ _PASSING = (
     StorageUnreachableError,
     IncompleteResponseError,
 )
-"""What says nothing about the data."""
+"""Transient errors, which say nothing about the data."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Subject:
-    """A new version that nothing points to, and what came into it."""
+    """Unpublished new version to check, and the files it was made from."""
 
     session: Session
-    """Of the new version; workers get it."""
+    """Session of the new version, sent to workers."""
     former: Session
     group: str
     dim: str | None
@@ -182,11 +182,11 @@ class Subject:
     told: tuple[VariableMetadata, ...]
     open_source: OpenSource
     bytes_each: int
-    """Of the data of one of the regions, as they are in memory."""
+    """Decoded size of the data of one region."""
 
 
 def run_checks(runner: Runner, subject: Subject, checks: Sequence[AnyCheck]) -> list[Finding]:
-    """Everything that checks find; what a check raises is one of these."""
+    """Run checks and return all findings; an error that a check raises is a finding, too."""
     whole = [each for each in checks if is_whole(each)]
     of_regions = [each for each in checks if is_partial(each)]
     groups: list[_Group] = [_Group(tuple(whole), ())] if whole else []
@@ -200,19 +200,19 @@ def run_checks(runner: Runner, subject: Subject, checks: Sequence[AnyCheck]) -> 
 
 
 def is_whole(check: AnyCheck) -> TypeGuard[WholeCheck]:
-    """Whether a check looks at the whole."""
+    """Return True if a check validates the whole dataset."""
     return hasattr(check, "check_whole")
 
 
 def is_partial(check: AnyCheck) -> TypeGuard[RegionCheck]:
-    """Whether a check looks at the data of each file."""
+    """Return True if a check validates the data of each file."""
     return hasattr(check, "check_region")
 
 
 def plan_tasks(
     regions: Sequence[FileRegion], bytes_each: int, share: float, slots: int
 ) -> list[list[FileRegion]]:
-    """Regions by task, such that each has enough to do and all slots have some."""
+    """Group regions into tasks of suitable size that use all slots."""
     cost = _FILE_BYTES + int(bytes_each * share)
     return pack(regions, [cost] * len(regions), choose_task_bytes(cost * len(regions), slots))
 
@@ -221,7 +221,7 @@ def plan_tasks(
 class _Group:
     checks: tuple[Any, ...]
     regions: tuple[FileRegion, ...]
-    """None for checks of the whole."""
+    """Empty for checks of the whole dataset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +244,7 @@ class _Task:
 def check_whole(
     subject: Subject, dataset: xr.Dataset, checks: Sequence[WholeCheck]
 ) -> list[Finding]:
-    """What checks of the whole find."""
+    """Return the findings of checks of the whole dataset."""
     version = NewVersion(
         dataset,
         _read_metadata(subject.session, subject.group),
@@ -265,7 +265,7 @@ def check_regions(
     checks: Sequence[RegionCheck],
     regions: Sequence[FileRegion],
 ) -> list[Finding]:
-    """What checks find in the data of some files."""
+    """Return the findings of checks of the data of these files."""
     found: list[Finding] = []
     for region in regions:
         data = dataset.isel(region.indexers)

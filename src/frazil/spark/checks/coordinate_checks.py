@@ -13,22 +13,22 @@ from frazil.spark.checks.audit import Finding, NewVersion
 from frazil.spark.checks.value_checks import find_missing
 
 Step = str | float | np.timedelta64
-"""A number, or a span of time such as "6h" or "1D"."""
+"""Number, or time span such as "6h" or "1D"."""
 
 _TOLERANCE = 1e-6
 _SLACK = 1.5
-"""Steps that nobody has told, months for one, may vary a little, but not so much."""
+"""Tolerance for inferred steps, which may vary a little, for example months."""
 
 
 @dataclass(frozen=True, slots=True)
 class Monotonic:
-    """Values of a coordinate rise all along, or fall."""
+    """Check that the values of a coordinate only increase, or only decrease."""
 
     dim: str | None = None
     name: str = "monotonic"
 
     def check_whole(self, version: NewVersion) -> Sequence[Finding]:
-        """A finding for each value that goes the other way, or is none."""
+        """Return a finding for each value that is out of order or missing."""
         values, dim = _values(version, self.dim)
         return [
             _at(version, self.name, dim, position, f"{_show(values, position)} is out of order")
@@ -39,13 +39,13 @@ class Monotonic:
 
 @dataclass(frozen=True, slots=True)
 class Unique:
-    """No value of a coordinate is there twice."""
+    """Check that the values of a coordinate are distinct."""
 
     dim: str | None = None
     name: str = "unique"
 
     def check_whole(self, version: NewVersion) -> Sequence[Finding]:
-        """A finding for each value that was there before."""
+        """Return a finding for each duplicate value."""
         values, dim = _values(version, self.dim)
         return [
             _at(version, self.name, dim, position, f"{_show(values, position)} is at {first}, too")
@@ -56,10 +56,10 @@ class Unique:
 
 @dataclass(frozen=True, slots=True)
 class Complete:
-    """Values of a coordinate follow each other without gaps."""
+    """Check that a coordinate has no gaps."""
 
     step: Step | None = None
-    """How far apart they are; without, as far as most are."""
+    """Expected step; None for the most frequent one."""
     dim: str | None = None
     name: str = "complete"
 
@@ -68,7 +68,7 @@ class Complete:
             _to_number(self.step)
 
     def check_whole(self, version: NewVersion) -> Sequence[Finding]:
-        """A finding for each gap, which names the files behind it."""
+        """Return a finding for each gap, with the files after it."""
         values, dim = _values(version, self.dim)
         found = []
         for position in find_gaps(values, self.step):
@@ -82,26 +82,49 @@ class Complete:
 
 
 def monotonic(dim: str | None = None) -> Monotonic:
-    """Values of a coordinate rise all along, or fall; of the dimension that is appended along."""
+    """Create a check that the values of a coordinate only increase, or only decrease.
+
+    Parameters
+    ----------
+    dim
+        Name of the coordinate. Default: the append dimension.
+    """
     return Monotonic(dim)
 
 
 def unique(dim: str | None = None) -> Unique:
-    """No value of a coordinate is there twice; of the dimension that is appended along."""
+    """Create a check that the values of a coordinate are distinct.
+
+    Parameters
+    ----------
+    dim
+        Name of the coordinate. Default: the append dimension.
+    """
     return Unique(dim)
 
 
 def complete(step: Step | None = None, dim: str | None = None) -> Complete:
-    """Values of a coordinate follow each other without gaps; of the dimension that is appended along.
+    """Create a check that a coordinate has no gaps.
 
-    The files behind a gap are those that a finding names: to leave them out is to wait for what is
-    missing. `step` is a number or a span of time; without, it is what most values are apart.
+    A finding names the files after a gap: excluding them postpones them until the missing files arrive.
+
+    Parameters
+    ----------
+    step
+        Number or time span between values. Default: the most frequent one.
+    dim
+        Name of the coordinate. Default: the append dimension.
+
+    Raises
+    ------
+    InvalidInputError
+        If `step` is not a valid time span.
     """
     return Complete(step, dim)
 
 
 def find_turns(values: NDArray[Any]) -> list[int]:
-    """Positions of values that go another way than most, and of those that are no values."""
+    """Return the positions of values that break the prevailing order, and of missing values."""
     rises, falls = values[1:] > values[:-1], values[1:] < values[:-1]
     turns = falls if np.sum(rises) >= np.sum(falls) else rises
     wrong = find_missing(values)
@@ -110,14 +133,14 @@ def find_turns(values: NDArray[Any]) -> list[int]:
 
 
 def find_duplicates(values: NDArray[Any]) -> list[tuple[int, int]]:
-    """Positions of values that were there before, each with the first position of its value."""
+    """Return the position of each duplicate value with the first position of its value."""
     _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
     firsts = first[inverse]
     return [(int(p), int(firsts[p])) for p in np.flatnonzero(firsts != np.arange(len(values)))]
 
 
 def find_gaps(values: NDArray[Any], step: Step | None = None) -> list[int]:
-    """Positions of values that are further behind the one before than a step."""
+    """Return the positions of values that are more than a step from the previous value."""
     apart = _distances(values)
     if not len(apart):
         return []
@@ -130,7 +153,7 @@ def find_gaps(values: NDArray[Any], step: Step | None = None) -> list[int]:
 
 
 def _distances(values: NDArray[Any]) -> NDArray[np.float64]:
-    """How far values are apart; of times, in nanoseconds."""
+    """Return the absolute differences of consecutive values; for times, in nanoseconds."""
     apart = np.diff(values)
     if apart.dtype == object:
         apart = np.array([np.timedelta64(each) for each in apart], "timedelta64[ns]")
@@ -165,7 +188,7 @@ def _values(version: NewVersion, dim: str | None) -> tuple[NDArray[Any], str]:
 
 
 def _is_new(version: NewVersion, dim: str, position: int) -> bool:
-    """Whether a position comes with the files of this job; of other dimensions all are looked at."""
+    """Return True if a position belongs to a new file; for other dimensions always True."""
     return dim != version.dim or bool(version.files_at(position))
 
 

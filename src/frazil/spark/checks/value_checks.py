@@ -1,4 +1,4 @@
-"""Quality checks of values, samples and metadata, and those of users."""
+"""Quality checks of values, samples and metadata, and user functions as checks."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ from frazil.virtual.source import is_time
 
 
 def find_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which values are NaN, or no time."""
+    """Return a mask of the values that are NaN or NaT."""
     match values.dtype.kind:
         case "f" | "c":
             return np.isnan(values)
@@ -37,7 +37,7 @@ _TIMES = "mM"
 
 @dataclass(frozen=True, slots=True)
 class FillShare:
-    """No more than a share of the values is missing."""
+    """Check that at most a given fraction of the values is missing."""
 
     at_most: float
     variables: tuple[str, ...] | None = None
@@ -45,7 +45,7 @@ class FillShare:
     share_read: float = 1.0
 
     def check_region(self, region: NewRegion) -> Sequence[Finding]:
-        """A finding for each variable of which more is missing."""
+        """Return a finding for each variable with more missing values."""
         found = []
         for name, array in choose(region.dataset, self.variables, _NUMBERS + _TIMES):
             missing = sum(count_missing(block) for block in read_blocks(array))
@@ -58,7 +58,7 @@ class FillShare:
 
 @dataclass(frozen=True, slots=True)
 class ValuesBetween:
-    """Values are in a range; missing ones don't count."""
+    """Check that values are within a range; missing values are ignored."""
 
     low: float
     high: float
@@ -67,7 +67,7 @@ class ValuesBetween:
     share_read: float = 1.0
 
     def check_region(self, region: NewRegion) -> Sequence[Finding]:
-        """A finding for each variable that has others."""
+        """Return a finding for each variable with values outside of the range."""
         found = []
         for name, array in choose(region.dataset, self.variables, "biuf"):
             outside = [
@@ -86,24 +86,44 @@ class ValuesBetween:
 
 
 def fill_share(at_most: float, variables: Sequence[str] | None = None) -> FillShare:
-    """No more than a share of the values of a file is missing: NaN, also by a fill value."""
+    """Create a check that at most a given fraction of the values of a file is missing.
+
+    Missing values are NaN, NaT and decoded fill values.
+
+    Parameters
+    ----------
+    at_most
+        Maximum fraction of missing values.
+    variables
+        Variables to check. Default: all data variables of numbers or times.
+    """
     return FillShare(at_most, None if variables is None else tuple(variables))
 
 
 def values_between(
     low: float, high: float, variables: Sequence[str] | None = None
 ) -> ValuesBetween:
-    """Values are in a range, as they are read, scale and offset applied; missing ones don't count."""
+    """Create a check that values are within a range; missing values are ignored.
+
+    Values are compared decoded, with scale and offset applied.
+
+    Parameters
+    ----------
+    low, high
+        Inclusive limits of the range.
+    variables
+        Variables to check. Default: all data variables of real numbers.
+    """
     return ValuesBetween(low, high, None if variables is None else tuple(variables))
 
 
 def count_missing(values: NDArray[Any]) -> int:
-    """How many are NaN, or no time."""
+    """Return the number of values that are NaN or NaT."""
     return int(np.count_nonzero(find_missing(values)))
 
 
 def find_outside(values: NDArray[Any], low: float, high: float) -> tuple[int, float, float] | None:
-    """How many values are outside of a range, with the least and the largest; None for none."""
+    """Return count, minimum and maximum of the values outside of a range; None if there are none."""
     outside = values[(values < low) | (values > high)]
     if not outside.size:
         return None
@@ -113,7 +133,7 @@ def find_outside(values: NDArray[Any], low: float, high: float) -> tuple[int, fl
 def choose(
     dataset: xr.Dataset, names: Sequence[str] | None, kinds: str
 ) -> Iterator[tuple[str, xr.DataArray]]:
-    """The named variables, or all that are no coordinates and have values of some kinds."""
+    """Yield the named variables, or all data variables of these dtype kinds."""
     if names is not None:
         absent = [name for name in names if name not in dataset.variables]
         if absent:
@@ -126,14 +146,14 @@ def choose(
 
 
 def read_blocks(array: xr.DataArray, most_bytes: int = _BLOCK_BYTES) -> Iterator[NDArray[Any]]:
-    """The values of an array, a few chunks at a time."""
+    """Yield the values of an array, a few chunks at a time."""
     size = grow(find_chunks(array), array.shape, most_bytes // max(1, array.dtype.itemsize))
     for box in cut(whole(array.shape), size):
         yield np.asarray(array[slices_of(box)].values)
 
 
 def find_chunks(array: xr.DataArray) -> tuple[int, ...]:
-    """The shape of its chunks, where it is known."""
+    """Return the shape of the chunks, or that of the array if it is unknown."""
     chunks = array.encoding.get("chunks") or array.shape
     return tuple(
         max(1, min(size, length)) for size, length in zip(chunks, array.shape, strict=True)
@@ -142,12 +162,12 @@ def find_chunks(array: xr.DataArray) -> tuple[int, ...]:
 
 _COMPARED = "biufcmM"
 _WHOLE_ITEMS = 1 << 20
-"""Arrays of times up to this size are compared as a whole."""
+"""Maximum size of arrays of times that are compared as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
 class SamplesEqualSource:
-    """Some chunks of each file decode, and are equal to what the file itself holds."""
+    """Check that sampled chunks of each file decode and equal the source file."""
 
     share: float = 0.01
     at_least: int = 1
@@ -156,11 +176,11 @@ class SamplesEqualSource:
 
     @property
     def share_read(self) -> float:
-        """Twice what is compared."""
+        """Twice the compared fraction: chunk and source are read."""
         return min(1.0, 2 * self.share)
 
     def check_region(self, region: NewRegion) -> Sequence[Finding]:
-        """A finding for each variable that is another one in the file."""
+        """Return a finding for each variable that differs from the source file."""
         dataset = decode_climatologies(region.dataset)
         arrays = dict(choose(dataset, self.variables, _COMPARED))
         times = {} if self.variables is not None else find_times(dataset, region.region.dim)
@@ -193,21 +213,30 @@ class SamplesEqualSource:
 def samples_equal_source(
     share: float = 0.01, at_least: int = 1, variables: Sequence[str] | None = None
 ) -> SamplesEqualSource:
-    """Some chunks of each file decode, and are equal to what the file itself holds.
+    """Create a check that sampled chunks of each file decode and equal the source file.
 
-    `share` of the chunks of a file are compared, and `at_least` so many; a file has always the same.
-    Values are compared decoded, and all times are, bounds and climatologies among them.
+    Decoded values are compared. The sample of a file is always the same. All times are compared,
+    including bounds and climatologies.
+
+    Parameters
+    ----------
+    share
+        Fraction of the chunks of a file to compare.
+    at_least
+        Minimum number of chunks to compare.
+    variables
+        Variables to check. Default: all data variables of numbers or times.
     """
     return SamplesEqualSource(share, at_least, None if variables is None else tuple(variables))
 
 
 def count_samples(chunks: int, share: float, at_least: int) -> int:
-    """How many of so many chunks are compared."""
+    """Return the number of chunks to compare."""
     return min(chunks, max(at_least, ceil(share * chunks)))
 
 
 def choose_samples(chunks: int, count: int, seed: int) -> list[int]:
-    """So many of them, in their order."""
+    """Return the indices of a random sample of chunks, sorted."""
     if not count:
         return []
     chosen = np.random.default_rng(seed).choice(chunks, count, replace=False)
@@ -215,9 +244,9 @@ def choose_samples(chunks: int, count: int, seed: int) -> list[int]:
 
 
 def decode_climatologies(dataset: xr.Dataset) -> xr.Dataset:
-    """Return the dataset with climatologies as times, as Xarray decodes bounds.
+    """Return the dataset with climatologies decoded as times, as xarray decodes bounds.
 
-    They have the units of the coordinate that names them.
+    Climatologies have the units of the coordinate that names them.
     """
     decoded = {}
     for variable in dataset.variables.values():
@@ -257,9 +286,9 @@ def _compare(mine: NDArray[Any], source: Any, box: Box) -> str | None:
 
 
 def count_different(one: NDArray[Any], other: NDArray[Any]) -> int:
-    """How many values are not the same; NaN is equal to itself."""
+    """Return the number of values that differ; NaN equals NaN."""
     if {one.dtype.kind, other.dtype.kind} == {"M", "O"}:
-        # Times of a longer axis may be beyond the range of datetime64.
+        # Times of a long axis may be beyond the range of datetime64.
         one, other = _spell_times(one), _spell_times(other)
     differs = one != other
     if one.dtype.kind in "fcmM" and other.dtype.kind in "fcmM":
@@ -282,20 +311,20 @@ CF_ATTRIBUTES = (
     "bounds", "valid_min", "valid_max", "valid_range", "flag_values", "flag_masks", "flag_meanings",
     "scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned",
 )  # fmt: skip
-"""Those that say what values mean."""
+"""Attributes that define the meaning of values."""
 
 _OF_TIMES = frozenset({"units", "calendar"})
 
 
 @dataclass(frozen=True, slots=True)
 class SameMetadata:
-    """Data types and attributes are those of the version before, and the same in all files."""
+    """Check that data types and attributes equal those of the previous version and of all files."""
 
     attributes: tuple[str, ...] = CF_ATTRIBUTES
     name: str = "same_metadata"
 
     def check_whole(self, version: NewVersion) -> Sequence[Finding]:
-        """A finding for each property of a variable that is another one somewhere."""
+        """Return a finding for each property of a variable that differs."""
         found = []
         for variable, new in version.metadata.items():
             old = version.before.get(variable)
@@ -307,7 +336,7 @@ class SameMetadata:
             if mine is None:
                 continue
             theirs = {"data_type": told.data_type, "attributes": told.attributes}
-            # Times that count from another day in each file are counted anew from one.
+            # Times with another reference date in each file are encoded again with one.
             without = _OF_TIMES if told.variable == version.dim else frozenset[str]()
             for text in self._compare(mine, theirs, "in the repository", "in the file", without):
                 found.append(Finding(text, self.name, told.variable, told.files))
@@ -327,19 +356,25 @@ class SameMetadata:
 
 
 def same_metadata(attributes: Sequence[str] = CF_ATTRIBUTES) -> SameMetadata:
-    """Data types and attributes are those of the version before, and the same in all files."""
+    """Create a check that data types and attributes equal those of the previous version and all files.
+
+    Parameters
+    ----------
+    attributes
+        Attributes to compare.
+    """
     return SameMetadata(tuple(attributes))
 
 
 def find_differences(
     one: Mapping[str, Any], other: Mapping[str, Any], attributes: Sequence[str]
 ) -> Iterator[tuple[str, str, str]]:
-    """What is not the same in the metadata of two arrays: its name, and what both say."""
+    """Yield the name of each differing property of two arrays, with both values as JSON."""
     pairs = [("data type", one["data_type"], other["data_type"])]
     mine, theirs = one.get("attributes") or {}, other.get("attributes") or {}
     pairs += [(name, mine.get(name), theirs.get(name)) for name in attributes]
     for name, here, there in pairs:
-        # NaN, which is not equal to itself, is spelt out.
+        # Compared as JSON, because NaN does not equal itself.
         said, answered = json.dumps(here, sort_keys=True), json.dumps(there, sort_keys=True)
         if said != answered:
             yield name, said, answered
@@ -351,18 +386,18 @@ Function = Callable[[xr.Dataset, FileRegion], Told]
 
 @dataclass(frozen=True, slots=True)
 class OwnFunction:
-    """A function that is called for the region of each file."""
+    """Check that calls a user function for the region of each file."""
 
     function: Function
     share_read: float = 1.0
 
     @property
     def name(self) -> str:
-        """That of the function."""
+        """Name of the function."""
         return str(getattr(self.function, "__name__", type(self.function).__name__))
 
     def check_region(self, region: NewRegion) -> Sequence[Finding]:
-        """What the function tells, with the file and the region."""
+        """Return the findings of the function, completed with the file and the region."""
         told = self.function(region.dataset, region.region)
         return [self._complete(each, region) for each in _listed(told)]
 
@@ -378,7 +413,7 @@ class OwnFunction:
 
 
 def as_checks(given: Iterable[AnyCheck | Function]) -> tuple[AnyCheck, ...]:
-    """Checks, and functions as checks; raises InvalidInputError for what is neither."""
+    """Convert functions to checks; raise InvalidInputError for anything else."""
     return tuple(map(_as_check, given))
 
 
