@@ -1,7 +1,7 @@
-"""Every file of every generation of the Icechunk format, as pure code.
+"""Encode and decode every file of every generation of the Icechunk format. Pure.
 
-Bytes become values and values bytes; nothing here opens a file, asks a clock or rolls dice. The model
-(`snapshot`, `manifest`, `chunks`, `transaction_log`, `repo_info`) is one for all generations; a
-generation is a codec to and from it (`v2` for V1 and V2, `alpha`, `draft`). `files` puts them
-together: it tells what a file is and reads it, and writes it back in the same dialect.
+No code here opens a file, reads a clock or draws random numbers. The model (`snapshot`, `manifest`,
+`chunk_table`, `transaction_log`, `repo_info`) is shared by all generations; a generation is a codec
+for it (`v2` for V1 and V2, `legacy.alpha`, `legacy.draft`). `files` combines them: it detects the
+generation of a file, decodes it, and encodes it in the same dialect.
 """

@@ -1,4 +1,4 @@
-"""Chunk references of an array as a table of columns, with lookup of single rows."""
+"""Chunk references of an array as columns, with lookup of single rows."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ from frazil.format.ragged import NO_STRINGS, Strings, unite
 
 
 class ChunkKind(IntEnum):
-    """Where the bytes of a chunk are; the numbers are those of Icechunk's `ChunkType`."""
+    """Storage of a chunk; the numbers are those of Icechunk's `ChunkType`."""
 
     NATIVE = 1
     VIRTUAL = 2
@@ -29,14 +29,14 @@ class ChunkKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ETag:
-    """A virtual chunk's source must still have this entity tag."""
+    """Entity tag that the source file of a virtual chunk must have."""
 
     value: str
 
 
 @dataclass(frozen=True, slots=True)
 class LastModified:
-    """A virtual chunk's source must not be newer than this, in seconds since 1970."""
+    """Latest modification time of a virtual chunk's source file, in seconds since 1970."""
 
     seconds: int
 
@@ -46,7 +46,7 @@ Checksum = ETag | LastModified
 
 @dataclass(frozen=True, slots=True)
 class NativeRef:
-    """A chunk in a file of the repository."""
+    """Reference to a chunk in a chunk file of the repository."""
 
     chunk_id: ChunkId
     offset: int
@@ -55,7 +55,7 @@ class NativeRef:
 
 @dataclass(frozen=True, slots=True)
 class VirtualRef:
-    """A chunk in a file outside the repository."""
+    """Reference to a chunk in a source file outside the repository."""
 
     location: str
     offset: int
@@ -65,7 +65,7 @@ class VirtualRef:
 
 @dataclass(frozen=True, slots=True)
 class InlineRef:
-    """A chunk whose bytes are in the manifest itself."""
+    """Chunk whose bytes are in the manifest."""
 
     data: bytes
 
@@ -75,7 +75,7 @@ ChunkRef = NativeRef | VirtualRef | InlineRef
 
 @dataclass(frozen=True, slots=True)
 class NativeChunks:
-    """Ids, a row of bytes each, and how long the chunks are; an id may be there more than once."""
+    """Ids of native chunks, as rows of bytes, and their lengths; ids may repeat."""
 
     ids: NDArray[np.uint8]
     lengths: NDArray[np.uint64]
@@ -85,20 +85,20 @@ class NativeChunks:
 
 
 def constant_column(value: int, count: int, dtype: type[np.generic]) -> NDArray[Any]:
-    """A read-only column that says the same in every row and takes no memory."""
+    """Return a read-only column with one value in every row, without memory per row."""
     return np.broadcast_to(np.array(value, dtype), (count,))
 
 
 def no_chunk_ids(count: int, size: int = 12) -> ragged.Bytes:
-    """The chunk id column of rows that have none."""
+    """Return the chunk id column of rows without ids."""
     return np.broadcast_to(np.zeros(size, np.uint8), (count, size))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChunkTable:
-    """References of one array, by column. Build one with `of` or `sort` unless it is sorted already.
+    """References of one array, by column. Build with `of` or `sort` unless the rows are already sorted.
 
-    In an inline row `offset` and `length` say where its bytes are in `inline`.
+    In an inline row `offset` and `length` locate its bytes in `inline`.
     """
 
     coordinates: Coordinates
@@ -106,15 +106,15 @@ class ChunkTable:
     offset: NDArray[np.uint64]
     length: NDArray[np.uint64]
     chunk_id: NDArray[np.uint8]
-    """A row of 12 (16 in the draft) bytes; zeros where the row is not native."""
+    """Rows of 12 bytes (16 in the draft); zeros if the row is not native."""
     location: NDArray[np.int32]
-    """Numbers into `locations`; -1 where the row is not virtual."""
+    """Index into `locations`; -1 if the row is not virtual."""
     etag: NDArray[np.int32]
-    """Numbers into `etags`, or -1."""
+    """Index into `etags`, or -1."""
     last_modified: NDArray[np.uint32]
-    """Seconds since 1970; 0 where there is no such checksum."""
+    """Seconds since 1970; 0 without such a checksum."""
     extra: NDArray[np.int32]
-    """Numbers into `extras`, or -1."""
+    """Index into `extras`, or -1."""
     locations: Strings = field(default_factory=lambda: NO_STRINGS)
     etags: Strings = field(default_factory=lambda: NO_STRINGS)
     inline: ragged.Bytes = field(default_factory=lambda: NO_STRINGS.blob)
@@ -124,7 +124,7 @@ class ChunkTable:
     def of(
         cls, axes: int, refs: Mapping[tuple[int, ...], ChunkRef], id_size: int = 12
     ) -> "ChunkTable":
-        """A table of references given one by one."""
+        """Build a table from single references."""
         tables = []
         kinds = set(map(type, refs.values()))
         for kind in kinds:
@@ -137,7 +137,7 @@ class ChunkTable:
 
     @classmethod
     def empty(cls, axes: int, id_size: int = 12) -> Self:
-        """A table without references."""
+        """Return a table without references."""
         columns = _columns(0, ChunkKind.NATIVE, id_size)
         return cls(coordinates=np.empty((0, axes), np.uint32), **columns)
 
@@ -145,7 +145,7 @@ class ChunkTable:
         return len(self.kind)
 
     def __eq__(self, other: object) -> bool:
-        """Equal references; how texts are numbered or bytes are packed does not matter."""
+        """Compare references, regardless of text numbering and byte packing."""
         if not isinstance(other, ChunkTable):
             return NotImplemented
         return self.coordinates.shape == other.coordinates.shape and all(
@@ -162,12 +162,12 @@ class ChunkTable:
 
     @property
     def axes(self) -> int:
-        """How many axes the array has."""
+        """Return the number of axes of the array."""
         return int(self.coordinates.shape[1])
 
     @property
     def nbytes(self) -> int:
-        """Memory held; broadcast columns count for what they hold."""
+        """Return the memory used, in bytes; broadcast columns count as zero."""
         columns = (getattr(self, name) for name in _ROW_COLUMNS)
         held = sum(column.nbytes if 0 not in column.strides else 0 for column in columns)
         return held + self.locations.nbytes + self.etags.nbytes + self.inline.nbytes
@@ -175,11 +175,11 @@ class ChunkTable:
     # Looking things up
 
     def table(self) -> Self:
-        """Itself; a manifest's encoded references have the same method and decode."""
+        """Return itself; encoded references of a manifest decode in the method of this name."""
         return self
 
     def with_axes(self, axes: int) -> Self:
-        """Itself, if it is for an array of so many axes."""
+        """Return itself for this number of axes; raise FormatError for references of another."""
         if self.axes == axes:
             return self
         if len(self):
@@ -187,18 +187,18 @@ class ChunkTable:
         return self.empty(axes)
 
     def find(self, wanted: Sequence[int]) -> ChunkRef | None:
-        """The reference of one chunk, by binary search."""
+        """Return the reference of one chunk, or None, by binary search."""
         if len(wanted) != self.axes:
             return None
         row = coords_.find_row(self.coordinates, wanted)
         return None if row is None else self.ref(row)
 
     def locate(self, wanted: Coordinates) -> Rows:
-        """The row of each wanted coordinate, or -1, in one vectorised call."""
+        """Return the row of each wanted coordinate, or -1, vectorized."""
         return coords_.locate(self.coordinates, wanted)
 
     def ref(self, row: int) -> ChunkRef:
-        """One row as a value."""
+        """Return one row as a reference."""
         offset, length = int(self.offset[row]), int(self.length[row])
         if self.kind[row] == ChunkKind.NATIVE:
             return NativeRef(ChunkId(self.chunk_id[row].tobytes()), offset, length)
@@ -212,21 +212,21 @@ class ChunkTable:
         return VirtualRef(self.locations[self.location[row]], offset, length, checksum)
 
     def refs(self) -> dict[tuple[int, ...], ChunkRef]:
-        """All rows as values, for people and small tables."""
+        """Return all rows as references, for display and small tables."""
         keys = map(tuple, self.coordinates.tolist())
         return {key: self.ref(row) for row, key in enumerate(keys)}
 
     def extents(self) -> Extents:
-        """The smallest box that holds all coordinates; there must be one."""
+        """Return the smallest box that contains all coordinates; the table must not be empty."""
         return coords_.bounding_box(self.coordinates)
 
     def natives(self) -> NativeChunks:
-        """What the native references name, in their order."""
+        """Return the native chunks in row order."""
         is_native = self.kind == ChunkKind.NATIVE
         return NativeChunks(self.chunk_id[is_native], self.length[is_native])
 
     def distinct_chunk_ids(self) -> NDArray[np.uint8]:
-        """The ids of native chunks, each once, sorted, as rows of bytes."""
+        """Return the distinct ids of native chunks, sorted, as rows of bytes."""
         ids = self.chunk_id[self.kind == ChunkKind.NATIVE]
         size = ids.shape[1]
         items = np.unique(np.ascontiguousarray(ids).view(f"S{size}"))
@@ -235,24 +235,24 @@ class ChunkTable:
     # Making other tables
 
     def take(self, rows: Rows | NDArray[np.bool_] | slice) -> Self:
-        """The table of these rows, which must ascend."""
+        """Return the table of these rows, which must be ascending."""
         return replace(self, **{name: getattr(self, name)[rows] for name in _ROW_COLUMNS})
 
     def select(self, extents: Extents) -> Self:
-        """The references inside a box."""
+        """Return the references inside a box."""
         if len(self) and coords_.is_inside(self.extents(), extents):
             return self
         return self.take(coords_.rows_inside(self.coordinates, extents))
 
     def remove(self, unwanted: Coordinates) -> Self:
-        """Without the references at these coordinates."""
+        """Return the table without the references at these coordinates."""
         keep = np.ones(len(self), np.bool_)
         rows = self.locate(unwanted)
         keep[rows[rows >= 0]] = False
         return self.take(keep)
 
     def merge(self, newer: "ChunkTable") -> "ChunkTable":
-        """These references with newer ones laid over them."""
+        """Return the references, overridden by newer ones."""
         if not len(newer):
             return self
         if not len(self):
@@ -260,12 +260,12 @@ class ChunkTable:
         return concatenate([self.remove(newer.coordinates), newer])
 
     def split(self, edges: Sequence[Sequence[int]]) -> dict[tuple[int, ...], Self]:
-        """Cut along edges (for each axis `0, s, 2s, …`); only cells that hold references appear."""
+        """Split along edges (for each axis `0, s, 2s, …`) into non-empty cells."""
         rows_of = coords_.split_rows(self.coordinates, edges)
         return {cell: self.take(rows) for cell, rows in rows_of.items()}
 
     def sort(self) -> "ChunkTable":
-        """In order of coordinates; of rows with equal coordinates the last one stays."""
+        """Sort by coordinates; of rows with equal coordinates the last one is kept."""
         if coords_.is_strictly_sorted(self.coordinates):
             return self
         order = coords_.sort_order(self.coordinates)
@@ -275,7 +275,7 @@ class ChunkTable:
         return self.take(order[last])
 
     def compact(self) -> Self:
-        """The same references without texts and inline bytes that no row uses."""
+        """Drop texts and inline bytes that no row uses."""
         locations, location = _used(self.locations, self.location)
         etags, etag = _used(self.etags, self.etag)
         inline_rows = self.kind == ChunkKind.INLINE
@@ -300,7 +300,7 @@ assert set(_ROW_COLUMNS) < {column.name for column in fields(ChunkTable)}
 
 
 def concatenate(tables: Iterable[ChunkTable]) -> ChunkTable:
-    """One sorted table of several; where a coordinate stands twice the later table wins."""
+    """Concatenate tables and sort; of equal coordinates the one in the later table is kept."""
     tables = list(tables)
     if len(tables) == 1:
         return tables[0]
@@ -331,7 +331,7 @@ def concatenate(tables: Iterable[ChunkTable]) -> ChunkTable:
 
 
 def _join(columns: list[NDArray[Any]]) -> NDArray[Any]:
-    """Concatenate; columns that all say the same stay a broadcast."""
+    """Concatenate columns; equal broadcast columns stay a broadcast."""
     first = columns[0]
     if all(column.strides[0] == 0 and len(column) for column in columns):
         value = first[0]
@@ -359,7 +359,7 @@ def _used(texts: Strings, codes: NDArray[np.int32]) -> tuple[Strings, NDArray[np
 
 
 def _plain(table: ChunkTable) -> list[NDArray[Any]]:
-    """Columns that are equal if and only if the references are."""
+    """Return columns that are equal if and only if the references are equal."""
     texts = [np.array([*strings, None], object)[codes] for strings, codes in
              ((table.locations, table.location), (table.etags, table.etag))]  # fmt: skip
     extra = np.array([*table.extras, None], object)[table.extra]
@@ -387,7 +387,7 @@ def _coordinates_of(axes: int, places: list[tuple[int, ...]]) -> Coordinates:
 
 
 def _columns(count: int, kind: ChunkKind, id_size: int) -> dict[str, Any]:
-    """Columns of references that say no more than their kind."""
+    """Return the columns of references of one kind, with default values."""
     return {
         "kind": constant_column(kind, count, np.uint8),
         "offset": constant_column(0, count, np.uint64),
@@ -453,7 +453,7 @@ _COLUMNS_OF: dict[type[ChunkRef], Callable[[list[Any], int], dict[str, Any]]] = 
 
 
 class ChunkIndex:
-    """An index over a table, which must not be empty."""
+    """Index over a non-empty table."""
 
     __slots__ = (
         "_box", "_chunk_ids", "_id_size", "_is_dense", "_keys", "_lengths", "_offsets", "_table",
@@ -482,7 +482,7 @@ class ChunkIndex:
 
     @staticmethod
     def can_hold(table: ChunkTable) -> bool:
-        """Whether the places in the table's box can be numbered."""
+        """Return whether the coordinates in the table's box can be numbered in 63 bits."""
         if not len(table):
             return False
         cells = 1
@@ -491,7 +491,7 @@ class ChunkIndex:
         return cells < 2**63
 
     def find(self, wanted: Sequence[int]) -> ChunkRef | None:
-        """The reference of one chunk; its coordinate must have as many axes as the table."""
+        """Return the reference of one chunk, or None; the number of axes must match."""
         row = 0
         for index, (start, stop, stride) in zip(wanted, self._box, strict=True):
             if not start <= index < stop:
@@ -509,7 +509,7 @@ class ChunkIndex:
 
 
 def _strides(sizes: Sequence[int]) -> list[int]:
-    """How far apart neighbours along each axis are, the last axis running fastest."""
+    """Return the stride of each axis in row-major order."""
     strides = [1] * len(sizes)
     for axis in range(len(sizes) - 2, -1, -1):
         strides[axis] = strides[axis + 1] * sizes[axis + 1]

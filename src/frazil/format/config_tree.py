@@ -1,8 +1,8 @@
-"""A repository's saved configuration as a tree of plain values.
+"""Saved configuration of a repository as a tree of plain values.
 
-V2 keeps it as FlexBuffers in the repo info, V1 and late alphas as `config.yaml`. The two say the same
-tree: where YAML marks a choice with a tag (`store: !s3 {…}`), FlexBuffers has a map of one key. Here
-it is always the map of one key. What the keys mean is for the layers above.
+V2 stores it as FlexBuffers in the repo info, V1 and late alphas as `config.yaml`. Both represent
+one tree: where YAML marks a choice with a tag (`store: !s3 {…}`), FlexBuffers has a map with one key.
+Here it is always the map with one key. The layers above interpret the keys.
 """
 
 import math
@@ -24,7 +24,7 @@ _CHOICES = frozenset(
 
 
 def decode_config_yaml(data: bytes) -> dict[str, JsonValue]:
-    """Read a `config.yaml`."""
+    """Decode a `config.yaml`."""
     if len(data) > _MOST_BYTES:
         raise FormatError(
             f"config.yaml: {len(data)} bytes are too many for a configuration, {_MOST_BYTES} are"
@@ -44,7 +44,7 @@ def decode_config_yaml(data: bytes) -> dict[str, JsonValue]:
 
 
 def encode_config_yaml(config: Mapping[str, JsonValue]) -> bytes:
-    """Write a `config.yaml`; raises InvalidInputError for one that could not be read again."""
+    """Encode a `config.yaml`; raise InvalidInputError if it could not be decoded again."""
     text: str = yaml.dump(
         dict(config), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_ENDLESS
     )
@@ -59,7 +59,7 @@ def encode_config_yaml(config: Mapping[str, JsonValue]) -> bytes:
 
 
 _MOST_BYTES = 1 << 20
-"""Thousands of containers of virtual chunks have room in it; the largest takes a second to read."""
+"""Maximum size: enough for thousands of containers, and decoded in about a second."""
 _DEEPEST = 100
 _ENDLESS = 2**31
 _CORE = "tag:yaml.org,2002:"
@@ -82,7 +82,7 @@ _BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def _check_events(data: bytes) -> None:
-    """Refuse aliases, which can expand without end, and depths that no configuration has."""
+    """Refuse aliases, which can expand exponentially, and excessive nesting."""
     depth = 0
     for event in yaml.parse(data, _BASE):
         if isinstance(event, yaml.AliasEvent):
@@ -94,7 +94,7 @@ def _check_events(data: bytes) -> None:
 
 
 class _Loader(_BASE):  # type: ignore[misc]
-    """Turns tags into maps of one key."""
+    """Loader that converts tags to maps with one key."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, JsonValue]:
         tree: dict[Any, JsonValue] = super().construct_mapping(node, deep)
@@ -151,7 +151,7 @@ _Loader.add_multi_constructor("!", _Loader.construct_choice)
 
 
 class _Dumper(yaml.SafeDumper):
-    """Turns the known maps of one key into tags."""
+    """Dumper that converts the known maps with one key to tags."""
 
     event: Any  # of the emitter, which has no types
 

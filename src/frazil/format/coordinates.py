@@ -1,6 +1,6 @@
-"""Chunk coordinates in bulk: matrices of uint32 with a row for each chunk and a column an axis.
+"""Chunk coordinates in bulk: uint32 matrices with a row per chunk and a column per axis.
 
-Everything here is a set operation on whole columns. Rows compare lexicographically, which is the
+All functions are set operations on whole columns. Rows compare lexicographically, which is the
 order of references in a manifest.
 """
 
@@ -14,17 +14,17 @@ from numpy.typing import NDArray
 Coordinates = NDArray[np.uint32]
 Rows = NDArray[np.intp]
 Keys = NDArray[Any]
-"""Numbers, or bytes where the grid has too many cells for numbers."""
+"""Integers, or bytes if the grid has too many cells for integers."""
 
 Extents = tuple[tuple[int, int], ...]
-"""A box of chunk coordinates: `(from, to)` for each axis, `to` exclusive. Empty: everything."""
+"""Box of chunk coordinates: `(start, stop)` for each axis, `stop` exclusive. Empty: everything."""
 
 _COMPARED_AT_ONCE = 1 << 15
-"""So many rows: as much as a processor's cache holds."""
+"""Rows compared together, limited by the size of a processor cache."""
 
 
 def order_keys(*blocks: Coordinates) -> list[Keys]:
-    """For each block one sortable key a row, comparable among all the blocks."""
+    """Return one sortable key per row for each block, comparable across blocks."""
     axes = blocks[0].shape[1]
     largest = [
         int(max(b[:, axis].max() for b in blocks if len(b))) if any(map(len, blocks)) else 0
@@ -52,7 +52,7 @@ def _byte_keys(block: Coordinates) -> NDArray[np.bytes_]:
 
 
 def is_strictly_sorted(coordinates: Coordinates) -> bool:
-    """Whether each row is greater than the one before, so that no row stands twice."""
+    """Return whether rows are strictly ascending, and therefore distinct."""
     if len(coordinates) < 2:
         return True
     if coordinates.shape[1] == 0:
@@ -67,13 +67,13 @@ def _ascends(coordinates: Coordinates) -> bool:
 
 
 def sort_order(coordinates: Coordinates) -> Rows:
-    """The rows' numbers in lexicographic order; equal rows keep their order."""
+    """Return the row indexes in lexicographic order, stable for equal rows."""
     (keys,) = order_keys(coordinates)
     return np.argsort(keys, kind="stable")
 
 
 def locate(sorted_coordinates: Coordinates, wanted: Coordinates) -> Rows:
-    """The row of each wanted coordinate, or -1."""
+    """Return the row of each wanted coordinate, or -1."""
     if len(sorted_coordinates) == 0 or len(wanted) == 0:
         return np.full(len(wanted), -1, np.intp)
     keys, wanted_keys = order_keys(sorted_coordinates, wanted)
@@ -84,7 +84,7 @@ def locate(sorted_coordinates: Coordinates, wanted: Coordinates) -> Rows:
 
 
 def find_row(sorted_coordinates: Coordinates, wanted: Sequence[int]) -> int | None:
-    """The row of one coordinate, by binary search an axis at a time."""
+    """Return the row of one coordinate, or None, by binary search on each axis."""
     low, high = 0, len(sorted_coordinates)
     for axis, value in enumerate(wanted):
         if not 0 <= value < 2**32:
@@ -99,12 +99,12 @@ def find_row(sorted_coordinates: Coordinates, wanted: Sequence[int]) -> int | No
 
 
 def contains(extents: Extents, wanted: Sequence[int]) -> bool:
-    """Whether one coordinate lies in a box."""
+    """Return whether a box contains a coordinate."""
     return all(start <= value < stop for value, (start, stop) in zip(wanted, extents, strict=False))
 
 
 def meet(one: Extents, other: Extents) -> bool:
-    """Whether two boxes have a place in common."""
+    """Return whether two boxes overlap."""
     return all(
         start < other_stop and other_start < stop
         for (start, stop), (other_start, other_stop) in zip(one, other, strict=True)
@@ -112,14 +112,14 @@ def meet(one: Extents, other: Extents) -> bool:
 
 
 def is_inside(box: Extents, cell: Extents) -> bool:
-    """Whether a box lies in a cell; one without axes, which means everything, only in such a cell."""
+    """Return whether a box lies in a cell; a box without axes means everything."""
     return len(box) == len(cell) and all(
         low <= start and stop <= high for (start, stop), (low, high) in zip(box, cell, strict=True)
     )
 
 
 def rows_inside(coordinates: Coordinates, extents: Extents) -> NDArray[np.bool_]:
-    """Which rows lie in a box."""
+    """Return a mask of the rows inside a box."""
     inside = np.ones(len(coordinates), np.bool_)
     for axis, (start, stop) in enumerate(extents):
         column = coordinates[:, axis]
@@ -128,7 +128,7 @@ def rows_inside(coordinates: Coordinates, extents: Extents) -> NDArray[np.bool_]
 
 
 def unite(blocks: Sequence[Coordinates]) -> Coordinates:
-    """All rows of all blocks, of which there must be one, sorted, each once."""
+    """Return the sorted, distinct rows of all blocks; there must be at least one block."""
     filled = [block for block in blocks if len(block)] or blocks[:1]
     rows = filled[0] if len(filled) == 1 else np.concatenate(filled)
     if is_strictly_sorted(rows):
@@ -140,7 +140,7 @@ def unite(blocks: Sequence[Coordinates]) -> Coordinates:
 
 
 def without(coordinates: Coordinates, unwanted: Coordinates) -> Coordinates:
-    """Sorted rows less the unwanted ones."""
+    """Return sorted rows without the unwanted ones."""
     if not len(coordinates) or not len(unwanted):
         return coordinates
     rows = locate(coordinates, unwanted)
@@ -152,9 +152,9 @@ def without(coordinates: Coordinates, unwanted: Coordinates) -> Coordinates:
 def split_rows(
     coordinates: Coordinates, edges: Sequence[Sequence[int]]
 ) -> dict[tuple[int, ...], Rows | slice]:
-    """The rows in each cell between edges (for each axis `0, s, 2s, …`); empty cells don't appear.
+    """Return the rows of each non-empty cell between edges (for each axis `0, s, 2s, …`).
 
-    Where each cell's rows lie together they are a slice, which costs no copy to take.
+    Contiguous rows are a slice, which can be taken without a copy.
     """
     if not len(coordinates):
         return {}
@@ -182,7 +182,7 @@ def split_rows(
 
 
 def count_places(box: Extents) -> int:
-    """How many places a box has."""
+    """Return the number of coordinates in a box."""
     count = 1
     for start, stop in box:
         count *= stop - start
@@ -190,7 +190,7 @@ def count_places(box: Extents) -> int:
 
 
 def grid_of(box: Extents) -> Coordinates:
-    """Every place of a box, in order."""
+    """Return all coordinates of a box, in order."""
     places = np.empty((*(stop - start for start, stop in box), len(box)), np.uint32)
     for axis, index in enumerate(np.indices(places.shape[:-1], sparse=True)):
         places[..., axis] = index + box[axis][0]
@@ -198,7 +198,7 @@ def grid_of(box: Extents) -> Coordinates:
 
 
 def bounding_box(coordinates: NDArray[np.integer[Any]]) -> Extents:
-    """The smallest box that holds all rows, of which there must be one."""
+    """Return the smallest box that contains all rows; there must be at least one."""
     # A column at a time: numpy takes sixty times as long for all columns at once.
     columns = [coordinates[:, axis] for axis in range(coordinates.shape[1])]
     return tuple((int(column.min()), int(column.max()) + 1) for column in columns)

@@ -1,8 +1,8 @@
-"""Whole metadata files of every generation: bytes to a value of the model and back.
+"""Encode and decode whole metadata files of every generation.
 
-Decoding looks at the file alone. What it looks at, in this order: the header, if there is one; then
-the payload, because V1 and late alphas share a version number and differ in what follows it. Never
-the name of the writing program: development builds carried that of the release before.
+Decoding depends on the file alone: on the header, if there is one, then on the payload, because V1 and
+late alphas share a version number and differ in the payload. The name of the writing program is
+ignored, because development builds carried that of the previous release.
 """
 
 from collections.abc import Sequence
@@ -57,19 +57,19 @@ _SPEC_VERSIONS = {dialect: version for version, dialect in _FLATBUFFERS.items()}
 
 @dataclass(frozen=True, slots=True)
 class EncodingOptions:
-    """How files are written."""
+    """Options for writing files."""
 
     implementation: str = IMPLEMENTATION
     compression_level: int = DEFAULT_LEVEL
     location_compression: LocationCompression | None = field(default_factory=LocationCompression)
-    """For the locations of virtual chunks in V2 manifests; None leaves them as they are."""
+    """Compression of virtual chunk locations in V2 manifests; None stores them uncompressed."""
 
 
 DEFAULT_OPTIONS = EncodingOptions()
 
 
 def decode_snapshot(data: bytes) -> Decoded[Snapshot]:
-    """Read a snapshot file."""
+    """Decode a snapshot file."""
     if data[:1] == b"{":
         return draft.decode_snapshot(data)
     header, payload = _open(data, FileType.SNAPSHOT)
@@ -80,7 +80,7 @@ def decode_snapshot(data: bytes) -> Decoded[Snapshot]:
 
 
 def decode_used_manifests(data: bytes) -> Sequence[ManifestFileInfo]:
-    """The manifests of a snapshot file, as `Snapshot.used_manifests` has them."""
+    """Return the manifests of a snapshot file, as `Snapshot.used_manifests` does."""
     if has_header(data):
         header, payload = decode_file(data, FileType.SNAPSHOT)
         if header.spec_version in _FLATBUFFERS and not alpha.is_messagepack_payload(payload):
@@ -89,7 +89,7 @@ def decode_used_manifests(data: bytes) -> Sequence[ManifestFileInfo]:
 
 
 def decode_manifest(data: bytes) -> Decoded[Manifest]:
-    """Read a manifest file; V1 and V2 references stay encoded until they are asked for."""
+    """Decode a manifest file; V1 and V2 references stay encoded until they are needed."""
     if data[:1] == b"{":
         return draft.decode_manifest(data)
     if data[:4] == ZSTD_MAGIC:
@@ -102,9 +102,9 @@ def decode_manifest(data: bytes) -> Decoded[Manifest]:
 
 
 def decode_native_manifests(files: Sequence[bytes]) -> tuple[NativeChunks, list[int]]:
-    """The native chunks of those manifest files that have no others, all together.
+    """Decode, in one batch, the manifest files that hold only native chunks.
 
-    Gives also the numbers of the files that `decode_manifest` must read, damaged ones among them.
+    Also return the indexes of the files that `decode_manifest` must read, including damaged ones.
     """
     decompressor = ZstdDecompressor()
     payloads = [_find_manifest_payload(data, decompressor) for data in files]
@@ -113,7 +113,7 @@ def decode_native_manifests(files: Sequence[bytes]) -> tuple[NativeChunks, list[
 
 
 def _find_manifest_payload(data: bytes, decompressor: ZstdDecompressor) -> bytes | None:
-    """The FlatBuffer of a manifest file, if it has one."""
+    """Return the FlatBuffer of a manifest file, or None."""
     if not has_header(data):
         return None
     try:
@@ -125,7 +125,7 @@ def _find_manifest_payload(data: bytes, decompressor: ZstdDecompressor) -> bytes
 
 
 def inspect_manifest_payload(data: bytes) -> tuple[int, LocationEncoding]:
-    """The size of a manifest file's payload, decompressed, and how it keeps locations."""
+    """Return the decompressed payload size of a manifest file, and its location encoding."""
     if data[:4] == ZSTD_MAGIC:
         return len(decompress(data, "manifest file")), LocationEncoding()
     header, payload = _open(data, FileType.MANIFEST)
@@ -135,7 +135,7 @@ def inspect_manifest_payload(data: bytes) -> tuple[int, LocationEncoding]:
 
 
 def decode_transaction_log(data: bytes, snapshot_id: SnapshotId) -> Decoded[TransactionLog]:
-    """Read a transaction log file; alpha files don't say which snapshot they belong to."""
+    """Decode a transaction log file; alpha files don't record the snapshot they belong to."""
     header, payload = _open(data, FileType.TRANSACTION_LOG)
     if header is None or alpha.is_messagepack_payload(payload):
         return alpha.decode_transaction_log_payload(payload, header, snapshot_id)
@@ -144,7 +144,7 @@ def decode_transaction_log(data: bytes, snapshot_id: SnapshotId) -> Decoded[Tran
 
 
 def decode_repo_info(data: bytes) -> Decoded[RepoInfo]:
-    """Read a repo info file."""
+    """Decode a repo info file."""
     header, payload = decode_file(data, FileType.REPO_INFO)
     dialect = _dialect_of(header)
     return Decoded(decode_repo_info_payload(payload), dialect, header)
@@ -153,7 +153,7 @@ def decode_repo_info(data: bytes) -> Decoded[RepoInfo]:
 def encode_snapshot(
     snapshot: Snapshot, dialect: Dialect, options: EncodingOptions = DEFAULT_OPTIONS
 ) -> bytes:
-    """Write a snapshot file."""
+    """Encode a snapshot file."""
     if version := _SPEC_VERSIONS.get(dialect):
         payload = encode_snapshot_payload(snapshot, version)
         return _close(payload, FileType.SNAPSHOT, version, options)
@@ -167,7 +167,7 @@ def encode_snapshot(
 def encode_manifest(
     manifest: Manifest, dialect: Dialect, options: EncodingOptions = DEFAULT_OPTIONS
 ) -> bytes:
-    """Write a manifest file; raises InvalidInputError where no reader could hold it."""
+    """Encode a manifest file; raise InvalidInputError if it is too large for readers."""
     if version := _SPEC_VERSIONS.get(dialect):
         compression = options.location_compression if dialect is Dialect.V2 else None
         payload = encode_manifest_payload(manifest, compression)
@@ -182,7 +182,7 @@ def encode_manifest(
 def encode_transaction_log(
     log: TransactionLog, dialect: Dialect, options: EncodingOptions = DEFAULT_OPTIONS
 ) -> bytes:
-    """Write a transaction log file; the draft and the first alphas have none."""
+    """Encode a transaction log file; the draft and the first alphas have none."""
     if version := _SPEC_VERSIONS.get(dialect):
         payload = encode_transaction_log_payload(log, version)
         return _close(payload, FileType.TRANSACTION_LOG, version, options)
@@ -194,12 +194,12 @@ def encode_transaction_log(
 
 
 def encode_repo_info(info: RepoInfo, options: EncodingOptions = DEFAULT_OPTIONS) -> bytes:
-    """Write a repo info file; only V2 has one."""
+    """Encode a repo info file; only V2 has one."""
     return _close(encode_repo_info_payload(info), FileType.REPO_INFO, 2, options)
 
 
 def _open(data: bytes, file_type: FileType) -> tuple[Header | None, bytes]:
-    """The header, if there is one, and the payload, decompressed."""
+    """Return the header, if there is one, and the decompressed payload."""
     if has_header(data):
         return decode_file(data, file_type)
     return None, data

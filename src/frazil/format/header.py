@@ -1,4 +1,4 @@
-"""The header of binary metadata files, and the dialects in which they exist."""
+"""Header of binary metadata files, and the dialects of the format."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ _ALWAYS_ALLOWED = 16 * 2**20
 
 
 class FileType(IntEnum):
-    """What a file is, as its header says."""
+    """Type of a file, as recorded in its header."""
 
     SNAPSHOT = 1
     MANIFEST = 2
@@ -36,21 +36,21 @@ class FileType(IntEnum):
 
     @property
     def label(self) -> str:
-        """How errors and `inspect` call it: `transaction-log`."""
+        """Return the name used in errors and by `inspect`, such as `transaction-log`."""
         return self.name.lower().replace("_", "-")
 
 
 _LARGE = 8 << 20
 _THREADS = 4
-"""So many compress a large payload together."""
+"""Number of threads that compress a large payload."""
 _KNOWN_HEADERS = 64
-"""Hardly any repository has more different ones."""
+"""Size of the cache of decoded headers; few repositories have more distinct headers."""
 
 _TABULAR = (FileType.MANIFEST, FileType.TRANSACTION_LOG, FileType.REPO_INFO)
 
 
 class Compression(IntEnum):
-    """How a payload is compressed."""
+    """Compression of a payload."""
 
     NONE = 0
     ZSTD = 1
@@ -58,7 +58,7 @@ class Compression(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What the first 39 bytes of a file say."""
+    """Fields of the 39-byte file header."""
 
     implementation: str
     spec_version: int
@@ -71,7 +71,7 @@ class Header:
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Read the header at the start of a file."""
+        """Decode the header at the start of a file."""
         if len(data) < HEADER_SIZE:
             raise FormatError(f"header: {len(data)} bytes, {HEADER_SIZE} are needed")
         if data[:12] != MAGIC:
@@ -88,18 +88,18 @@ class Header:
             raise FormatError(f"header: {error}", kind="invalid-file-format") from error
 
     def encode(self) -> bytes:
-        """The 39 bytes."""
+        """Encode the header into its 39 bytes."""
         name = self.implementation.encode().ljust(24)
         return MAGIC + name + bytes((self.spec_version, self.file_type, self.compression))
 
 
 def has_header(data: bytes) -> bool:
-    """Whether a file starts with the magic bytes."""
+    """Return whether a file starts with the magic bytes."""
     return data[:12] == MAGIC
 
 
 def find_file_type(data: bytes) -> FileType | None:
-    """What the header of a file says that it is; None without one. Raises FormatError."""
+    """Return the file type in the header, or None without a header; raise FormatError if damaged."""
     return _decode_header(bytes(data[:HEADER_SIZE])).file_type if has_header(data) else None
 
 
@@ -108,7 +108,7 @@ def decode_file(
 ) -> tuple[Header, bytes]:
     """Split a file into its header and its decompressed payload, which must be of the expected type.
 
-    Who reads many files has them decompressed by one decompressor, but not by several threads at once.
+    A decompressor can be shared by many files, but not by concurrent threads.
     """
     header = _decode_header(data[:HEADER_SIZE])
     if header.file_type is not expected:
@@ -127,7 +127,7 @@ def _decode_header(data: bytes) -> Header:
 
 
 def encode_file(header: Header, payload: Sequence[Part], level: int = DEFAULT_LEVEL) -> bytes:
-    """Put a header before a payload, which is compressed part by part."""
+    """Encode a file: the header, and the payload compressed part by part."""
     size = sum(map(len, payload))
     parameters = _parameters(header.file_type, level, size)
     compressor = zstandard.ZstdCompressor(compression_params=parameters).compressobj(size=size)
@@ -189,7 +189,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Dialect(Enum):
-    """How files are laid out. A repository stays in its dialect when it is committed to.
+    """Layout of files. A repository keeps its dialect when it is committed to.
 
     The alpha releases changed their MessagePack layout seven times; the letters are those of
     `docs/compatibility.md`.
@@ -210,9 +210,9 @@ class Dialect(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Decoded(Generic[T_co]):
-    """A file's value with the dialect to write it back in."""
+    """Decoded value of a file, with the dialect to write it back in."""
 
     value: T_co
     dialect: Dialect
     header: Header | None = None
-    """None where the file has none: the draft and the alphas before 0.1.0a10."""
+    """Header of the file; None in the draft and the alphas before 0.1.0a10, which have none."""

@@ -1,4 +1,4 @@
-"""Object ids: random bytes, spelled in Crockford's base32 wherever a person or a file name sees them.
+"""Object ids: random bytes, written in Crockford's base32 for people and in file names.
 
 Ids of snapshots, manifests and chunks have 12 bytes (16 in the draft generation), ids of nodes 8.
 The generations that numbered their nodes (draft, first alphas) use the number as 8 big-endian bytes.
@@ -10,7 +10,7 @@ from frazil.errors import InvalidInputError
 
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS = [first + second for first in ALPHABET for second in ALPHABET]
-"""By ten bits: every chunk that is read has its id spelled."""
+"""Digit pairs by ten bits; ids are encoded for every chunk that is read."""
 
 # Crockford's reading rules: case does not matter, and the letters that look like digits are digits.
 _DIGIT_OF = {letter: digit for digit, letter in enumerate(ALPHABET)}
@@ -19,7 +19,7 @@ _DIGIT_OF |= dict.fromkeys("iIlL", 1) | dict.fromkeys("oO", 0)
 
 
 def encode_base32(data: bytes) -> str:
-    """Spell bytes in base32: upper case, no padding characters, zero bits appended on the right."""
+    """Encode bytes in base32: upper case, no padding characters, zero bits appended on the right."""
     length = (len(data) * 8 + 4) // 5
     bits = (length + 1) // 2 * 10
     number = int.from_bytes(data, "big") << (bits - len(data) * 8)
@@ -27,7 +27,7 @@ def encode_base32(data: bytes) -> str:
 
 
 def decode_base32(text: str) -> bytes:
-    """Read base32; bits behind the last whole byte are dropped, as the official library does."""
+    """Decode base32; bits after the last whole byte are dropped, as the official library does."""
     number = 0
     for letter in text:
         digit = _DIGIT_OF.get(letter)
@@ -39,7 +39,7 @@ def decode_base32(text: str) -> bytes:
 
 
 class ObjectId(bytes):
-    """An id: its bytes, which also give equality, hash and order; `str` is the base32 spelling."""
+    """Object id: bytes with their equality, hash and order; `str` returns base32."""
 
     __slots__ = ()
     SIZES: ClassVar[tuple[int, ...]] = (12, 16)
@@ -53,7 +53,7 @@ class ObjectId(bytes):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The id with this base32 spelling."""
+        """Parse an id from base32."""
         lengths = [(size * 8 + 4) // 5 for size in cls.SIZES]
         if len(text) not in lengths:
             raise InvalidInputError(
@@ -69,57 +69,57 @@ class ObjectId(bytes):
 
 
 class SnapshotId(ObjectId):
-    """Names a snapshot, its file and its transaction log."""
+    """Id of a snapshot, its file and its transaction log."""
 
     __slots__ = ()
 
 
 class ManifestId(ObjectId):
-    """Names a manifest file."""
+    """Id of a manifest file."""
 
     __slots__ = ()
 
 
 class ChunkId(ObjectId):
-    """Names a chunk file."""
+    """Id of a chunk file."""
 
     __slots__ = ()
 
 
 class NodeId(ObjectId):
-    """Names a group or an array for its whole life, whatever its path."""
+    """Id of a group or an array, which does not change with its path."""
 
     __slots__ = ()
     SIZES: ClassVar[tuple[int, ...]] = (8,)
 
     @classmethod
     def from_number(cls, number: int) -> Self:
-        """The id that stands for a node number of the draft and the first alphas."""
+        """Return the id of a node number of the draft and the first alphas."""
         return cls(number.to_bytes(8, "big"))
 
     def to_number(self) -> int:
-        """The node number of the draft and the first alphas."""
+        """Return the node number of the draft and the first alphas."""
         return int.from_bytes(self, "big")
 
 
 FIRST_SNAPSHOT_ID = SnapshotId.parse("1CECHNKREP0F1RSTCMT0")
-"""The well-known id of the first snapshot (V2, and V1 since release 0.2.17)."""
+"""Well-known id of the first snapshot (V2, and V1 since release 0.2.17)."""
 
 LAST_SEQUENCE_NUMBER = 2**40 - 1
-"""A branch of the draft or alpha generation can't be committed to more often than this."""
+"""Maximum sequence number of a branch in the draft and alpha generations."""
 
 _UNRELEASED_LAST_SEQUENCE_NUMBER = 2**64 - 1
 
 
 def encode_sequence(number: int) -> str:
-    """The name of a branch file by its sequence number: the newest sorts first."""
+    """Return the name of a branch file by its sequence number: the newest sorts first."""
     if not 0 <= number <= LAST_SEQUENCE_NUMBER:
         raise InvalidInputError(f"sequence number {number} is not in 0..{LAST_SEQUENCE_NUMBER}")
     return encode_base32((LAST_SEQUENCE_NUMBER - number).to_bytes(5, "big"))
 
 
 def decode_sequence(text: str) -> int:
-    """The sequence number in a branch file's name: 8 characters, or 13 in unreleased builds."""
+    """Return the sequence number of a branch file's name: 8 characters, or 13 in unreleased builds."""
     if len(text) == 8:
         return LAST_SEQUENCE_NUMBER - int.from_bytes(decode_base32(text), "big")
     if len(text) == 13:

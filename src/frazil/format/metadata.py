@@ -1,4 +1,4 @@
-"""Metadata values: JSON and FlexBuffers, checked where they may be hostile."""
+"""Metadata values as JSON, MessagePack and FlexBuffers, with validation of untrusted input."""
 
 import json
 import math
@@ -17,11 +17,11 @@ from frazil.errors import FormatError, InvalidInputError, InvalidTypeError
 from frazil.format.paths import find_path_problem
 
 JsonValue = Any
-"""None, bool, int, float, str, list or dict with str keys; checked where a value enters."""
+"""None, bool, int, float, str, list or dict with str keys; validated on input."""
 
 
 def decode_json(data: bytes, what: str) -> JsonValue:
-    """Parse strict JSON of which everything can be written again: finite numbers, whole texts."""
+    """Parse strict JSON that can be encoded again: finite numbers, valid Unicode."""
     try:
         tree = json.loads(data, parse_constant=_refuse_constant)
         # A number like 1e999 or half of a surrogate pair is found by writing the tree.
@@ -32,7 +32,7 @@ def decode_json(data: bytes, what: str) -> JsonValue:
 
 
 def encode_json(value: JsonValue) -> bytes:
-    """Compact UTF-8 JSON in the order of the keys as given."""
+    """Encode as compact UTF-8 JSON, with keys in the given order."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.encode()
 
@@ -42,10 +42,10 @@ def _refuse_constant(name: str) -> None:
 
 
 def unpack_messagepack(data: bytes, **options: Any) -> Any:
-    """Decode MessagePack with `msgpack.unpackb`'s options; ValueError for whatever is wrong.
+    """Decode MessagePack with `msgpack.unpackb`'s options; raise ValueError for any damage.
 
-    Nothing is built before it is known that there are as many items as the headers claim: nested
-    claims could otherwise ask for memory far beyond the size of the data.
+    Claimed item counts are verified before anything is built: nested claims could otherwise allocate
+    memory far beyond the size of the data.
     """
     try:
         _check_claims(data)
@@ -96,7 +96,7 @@ _NUMBERS = {
 
 
 def encode_flexbuffers(value: JsonValue) -> bytes:
-    """Encode a JSON value."""
+    """Encode a JSON value as FlexBuffers."""
     problem = _find_problem(value, 0)
     if problem:
         message = f"metadata value can't be stored: {problem}"
@@ -107,7 +107,7 @@ def encode_flexbuffers(value: JsonValue) -> bytes:
 
 
 def _add(builder: Any, value: JsonValue) -> None:
-    """The builder's own `Add` takes no unsigned integers, large floats or keys beyond ASCII."""
+    """Add a value; the builder's `Add` lacks unsigned integers, large floats and non-ASCII keys."""
     if isinstance(value, dict):
         with builder.Map():
             for key, item in value.items():
@@ -126,7 +126,7 @@ def _add(builder: Any, value: JsonValue) -> None:
 
 
 def decode_flexbuffers(data: bytes) -> JsonValue:
-    """Decode a buffer that holds a JSON value."""
+    """Decode FlexBuffers that hold a JSON value."""
     return _Decoder(data).root()
 
 
@@ -286,14 +286,14 @@ def _is_encodable_value(text: str) -> bool:
 
 
 class Encoding(Enum):
-    """How a value is written: it goes with the specification version of the file it is in."""
+    """Encoding of a value, determined by the specification version of the file."""
 
     MESSAGEPACK = 1
     FLEXBUFFERS = 2
 
 
 class Value:
-    """A JSON value, decoded when asked for; equal if the JSON values are."""
+    """JSON value, decoded on demand; equal if the JSON values are equal."""
 
     __slots__ = ("_data", "_encoding", "_value")
 
@@ -306,17 +306,17 @@ class Value:
 
     @classmethod
     def encoded(cls, encoding: Encoding, data: bytes) -> "Value":
-        """A value in the form in which a file has it."""
+        """Create a value from its encoded bytes."""
         return cls(_UNREAD, encoding=encoding, data=data)
 
     def get(self) -> JsonValue:
-        """The value; raises FormatError where its bytes are damaged."""
+        """Return the value; raise FormatError if its bytes are damaged."""
         if self._value is _UNREAD and self._encoding is not None:
             self._value = _DECODERS[self._encoding](self._data)
         return self._value
 
     def encode(self, encoding: Encoding) -> bytes:
-        """The value's bytes; those it came in, if the encoding is the same."""
+        """Return the encoded value; the original bytes if the encoding matches."""
         if encoding is self._encoding:
             return self._data
         data = _ENCODERS[encoding](self.get())
@@ -342,7 +342,7 @@ _UNREAD = object()
 
 
 class Metadata(Mapping[str, JsonValue]):
-    """An immutable mapping from names to JSON values."""
+    """Immutable mapping from names to JSON values."""
 
     __slots__ = ("_values",)
 
@@ -368,7 +368,7 @@ class Metadata(Mapping[str, JsonValue]):
         return f"Metadata({dict(self)!r})"
 
     def encode(self, encoding: Encoding) -> list[tuple[str, bytes]]:
-        """Names with encoded values, in the order of the names' bytes."""
+        """Return names with encoded values, in the byte order of the names."""
         names = sorted(self._values, key=str.encode)
         return [(name, self._values[name].encode(encoding)) for name in names]
 
@@ -411,7 +411,7 @@ UINT64_MAX = 2**64 - 1
 INT64_MIN = -(2**63)
 
 MOST_AXES = 1024
-"""No array has more; a file that claims it is damaged."""
+"""Maximum number of axes; a file that claims more is damaged."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _DEEPEST_JSON = 128  # what serde_json, which wrote all these values, could parse
@@ -419,7 +419,7 @@ _DEEPEST_JSON = 128  # what serde_json, which wrote all these values, could pars
 
 @contextmanager
 def located(place: str) -> Iterator[None]:
-    """Put the place before the message of a FormatError."""
+    """Prefix the message of a FormatError with a place."""
     try:
         yield
     except FormatError as error:
@@ -428,7 +428,7 @@ def located(place: str) -> Iterator[None]:
 
 @contextmanager
 def refused(place: str) -> Iterator[None]:
-    """Turn what is wrong with a caller's value into InvalidInputError that names the place."""
+    """Convert errors about a caller's value to InvalidInputError that names the place."""
     try:
         yield
     except (FormatError, InvalidInputError) as error:
@@ -436,26 +436,26 @@ def refused(place: str) -> Iterator[None]:
 
 
 def show(value: object) -> str:
-    """A value in a message, shortened."""
+    """Return a shortened value, for messages."""
     return reprlib.repr(value)
 
 
 def as_int(what: str, value: object, low: int, high: int) -> int:
-    """An integer in `low..high`; a boolean is none."""
+    """Return an integer in `low..high`; raise FormatError otherwise, also for a boolean."""
     if type(value) is int and low <= value <= high:
         return value
     raise FormatError(f"{what}: {show(value)} is no integer in {low}..{high}")
 
 
 def as_bool(what: str, value: object) -> bool:
-    """A boolean."""
+    """Return a boolean, or raise FormatError."""
     if isinstance(value, bool):
         return value
     raise FormatError(f"{what}: {show(value)} is no boolean")
 
 
 def as_float(what: str, value: object) -> float:
-    """A number, as a float."""
+    """Return a number as a float, or raise FormatError."""
     if type(value) is float:
         return value
     if type(value) is int and INT64_MIN <= value <= UINT64_MAX:
@@ -464,7 +464,7 @@ def as_float(what: str, value: object) -> float:
 
 
 def as_text(what: str, value: object) -> str:
-    """Text that UTF-8 can hold."""
+    """Return text that UTF-8 can encode, or raise FormatError."""
     if isinstance(value, str) and _is_encodable_tree(value):
         return value
     raise FormatError(f"{what}: {show(value)} is no text")
@@ -476,14 +476,14 @@ def _is_encodable_tree(text: str) -> bool:
 
 
 def as_bytes(what: str, value: object) -> bytes:
-    """Bytes."""
+    """Return bytes, or raise FormatError."""
     if isinstance(value, bytes):
         return value
     raise FormatError(f"{what}: {show(value)} is not binary")
 
 
 def as_byte_list(what: str, value: object) -> bytes:
-    """Bytes that are spelled as a list of integers."""
+    """Return bytes given as a list of integers, or raise FormatError."""
     items = as_list(what, value)
     if not {type(item) for item in items} <= {int}:
         raise FormatError(f"{what}: {show(value)} is no list of bytes")
@@ -494,7 +494,7 @@ def as_byte_list(what: str, value: object) -> bytes:
 
 
 def as_list(what: str, value: object, length: int | None = None) -> Sequence[Any]:
-    """A list or a tuple, of one length if one is given."""
+    """Return a list or tuple, of the given length if any, or raise FormatError."""
     if not isinstance(value, list | tuple):
         raise FormatError(f"{what}: {show(value)} is no list")
     if length is not None and len(value) != length:
@@ -503,14 +503,14 @@ def as_list(what: str, value: object, length: int | None = None) -> Sequence[Any
 
 
 def as_map(what: str, value: object) -> Mapping[Any, Any]:
-    """A map with any keys."""
+    """Return a map with any keys, or raise FormatError."""
     if isinstance(value, dict):
         return value
     raise FormatError(f"{what}: {show(value)} is no map")
 
 
 def as_variant(what: str, value: object) -> tuple[str, Any]:
-    """An alternative with content: a map with one entry, from its name to what it holds."""
+    """Return name and content of a variant: a map with one entry."""
     entries = as_map(what, value)
     if len(entries) != 1:
         raise FormatError(f"{what}: {show(value)} is no single alternative")
@@ -519,7 +519,7 @@ def as_variant(what: str, value: object) -> tuple[str, Any]:
 
 
 def as_coordinates(what: str, value: object) -> tuple[int, ...]:
-    """One chunk's coordinates."""
+    """Return the coordinates of one chunk, or raise FormatError."""
     items = as_list(what, value)
     if len(items) > MOST_AXES:
         raise FormatError(f"{what}: {len(items)} axes, {MOST_AXES} are the most")
@@ -527,7 +527,7 @@ def as_coordinates(what: str, value: object) -> tuple[int, ...]:
 
 
 def as_path(what: str, value: object) -> str:
-    """A valid node path."""
+    """Return a valid node path, or raise FormatError."""
     path = as_text(what, value)
     if problem := find_path_problem(path):
         raise FormatError(f"{what}: {show(path)} is no node path: {problem}")
@@ -535,7 +535,7 @@ def as_path(what: str, value: object) -> str:
 
 
 def as_json(what: str, value: object, depth: int = _DEEPEST_JSON) -> JsonValue:
-    """A JSON value of which lists are lists; numbers are finite and fit 64 bits."""
+    """Return a JSON value; numbers must be finite and fit 64 bits."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -554,7 +554,7 @@ def as_json(what: str, value: object, depth: int = _DEEPEST_JSON) -> JsonValue:
 
 
 def as_json_map(what: str, value: object) -> dict[str, JsonValue]:
-    """A JSON object."""
+    """Return a JSON object, or raise FormatError."""
     as_map(what, value)
     members: dict[str, JsonValue] = as_json(what, value)
     return members

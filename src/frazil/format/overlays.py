@@ -1,7 +1,7 @@
-"""Mappings and sequences that share with others what did not change.
+"""Mappings and sequences that share unchanged content with others.
 
-A history of ten thousand snapshots gets one more at every commit. These values say what is new and
-leave the rest where it is; whoever writes them can tell the two apart.
+Every commit adds one snapshot to a history of maybe ten thousand. These values hold the changes and
+refer to the rest, and writers can tell the two apart.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -13,9 +13,9 @@ T = TypeVar("T", covariant=True)
 
 
 class Overlaid(Mapping[K, V]):
-    """A mapping of which some entries are hidden, and others added or put in their place.
+    """Mapping with entries hidden, added or replaced over a base.
 
-    `hidden` are keys of `base` only, those that are in `changed` too among them.
+    `hidden` holds keys of `base` only, including those that `changed` replaces.
     """
 
     __slots__ = ("base", "changed", "hidden")
@@ -50,7 +50,7 @@ class Overlaid(Mapping[K, V]):
 
 
 def with_entries(mapping: Mapping[K, V], entries: Mapping[K, V]) -> Mapping[K, V]:
-    """The mapping with entries added or put in the place of others; plain where it is plain."""
+    """Return the mapping with entries added or replaced; a plain dict stays plain."""
     if isinstance(mapping, dict):
         return {**mapping, **entries}
     if not isinstance(mapping, Overlaid):
@@ -60,7 +60,7 @@ def with_entries(mapping: Mapping[K, V], entries: Mapping[K, V]) -> Mapping[K, V
 
 
 def without_entries(mapping: Mapping[K, V], keys: Collection[K]) -> Mapping[K, V]:
-    """The mapping without some entries; plain where it is plain."""
+    """Return the mapping without some entries; a plain dict stays plain."""
     gone = frozenset(keys)
     if isinstance(mapping, dict):
         return {key: value for key, value in mapping.items() if key not in gone}
@@ -72,14 +72,14 @@ def without_entries(mapping: Mapping[K, V], keys: Collection[K]) -> Mapping[K, V
 
 
 def count_loose(mapping: Mapping[K, V]) -> int:
-    """How many entries a mapping holds by itself, and does not share."""
+    """Return the number of entries that a mapping holds itself and does not share."""
     if isinstance(mapping, Overlaid):
         return len(mapping.changed)
     return len(mapping) if isinstance(mapping, dict) else 0
 
 
 class FrozenSequence(Sequence[T]):
-    """A sequence that is equal to every sequence of the same items, tuples among them."""
+    """Sequence that equals tuples and other frozen sequences with equal items."""
 
     __slots__ = ()
 
@@ -96,7 +96,7 @@ class FrozenSequence(Sequence[T]):
 
 
 class Prepended(FrozenSequence[T]):
-    """Some items before those of another sequence."""
+    """Sequence with items before those of another sequence."""
 
     __slots__ = ("head", "tail")
 
@@ -133,7 +133,7 @@ class Prepended(FrozenSequence[T]):
 
 
 def prepend(items: tuple[T, ...], sequence: Sequence[T]) -> Sequence[T]:
-    """The sequence with items before its own; plain where it is plain."""
+    """Return the sequence with items prepended; a plain tuple stays plain."""
     if isinstance(sequence, tuple):
         return (*items, *sequence)
     if isinstance(sequence, Prepended):

@@ -1,4 +1,4 @@
-"""Byte strings and texts of different lengths in one buffer."""
+"""Variable-length byte strings and texts in one buffer."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
@@ -16,24 +16,24 @@ Integers = NDArray[np.int64]
 
 
 class Blocks(ABC):
-    """A large piece of a file, made block by block when it is written, and never whole."""
+    """Large part of a file, generated block by block while it is written."""
 
     __slots__ = ()
 
     @abstractmethod
     def __len__(self) -> int:
-        """The bytes of all blocks."""
+        """Return the total size of all blocks."""
 
     @abstractmethod
     def __iter__(self) -> Iterator["bytes | Bytes"]:
-        """The blocks, in their order."""
+        """Yield the blocks in order."""
 
     def __bytes__(self) -> bytes:
         return b"".join(map(bytes, self))
 
 
 Part = bytes | Bytes | Blocks
-"""A piece of a file that is written piece by piece."""
+"""Part of a file that is written part by part."""
 
 # Odd multipliers of a multilinear hash; collisions are looked for, so any will do.
 _MULTIPLIERS = np.arange(1, 257, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) | np.uint64(1)
@@ -41,7 +41,7 @@ _MULTIPLIERS = np.arange(1, 257, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pieces:
-    """Byte strings in a buffer, where they are."""
+    """Byte strings at given positions of a buffer."""
 
     buffer: Bytes
     starts: Integers
@@ -51,11 +51,11 @@ class Pieces:
         return self.starts.size
 
     def take(self, rows: Integers) -> Self:
-        """Some of them."""
+        """Return some of the strings."""
         return replace(self, starts=self.starts[rows], lengths=self.lengths[rows])
 
     def terminated(self) -> bytes:
-        """A copy of all behind each other, each with a zero at its end."""
+        """Return a copy of all strings, concatenated and each terminated by a zero byte."""
         offsets = offsets_of(self.lengths + 1)
         copy = np.zeros(int(offsets[-1]), np.uint8)
         scatter(copy, offsets[:-1], self.buffer, self.starts, self.lengths)
@@ -63,7 +63,7 @@ class Pieces:
 
 
 def windows(buffer: Bytes, dtype: DTypeLike) -> NDArray[Any]:
-    """The items that start at each byte of the buffer, as one indexable view."""
+    """Return a view with the item that starts at each byte of the buffer."""
     dtype = np.dtype(dtype)
     count = max(buffer.size - dtype.itemsize + 1, 0)
     return np.ndarray((count,), dtype, buffer, 0, (1,))
@@ -78,21 +78,21 @@ def gather(buffer: Bytes, starts: Integers, item_size: int) -> Bytes:
 
 
 def offsets_of(lengths: Integers) -> Integers:
-    """Where strings of these lengths lie when packed one behind the other; one more than strings."""
+    """Return the offsets of strings packed without gaps, the end included."""
     offsets = np.zeros(lengths.size + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
 
 
 def runs(starts: Integers, counts: Integers, step: int = 1) -> Integers:
-    """The numbers from each start on, as many as its count, all runs behind each other."""
+    """Return concatenated ranges: for each start, `count` numbers with the given step."""
     offsets = offsets_of(counts)
     first = np.repeat(starts - step * offsets[:-1], counts)
     return first + step * np.arange(int(offsets[-1]), dtype=np.int64)
 
 
 def pack(buffer: Bytes, starts: Integers, lengths: Integers) -> tuple[Bytes, Integers]:
-    """Copy strings behind each other into a new buffer; returns it with the offsets."""
+    """Pack strings into a new buffer; return it with the offsets."""
     offsets = offsets_of(lengths)
     if starts.size and np.array_equal(starts - starts[0], offsets[:-1]):
         first = int(starts[0])
@@ -113,7 +113,7 @@ def scatter(
 
 
 def distinct(buffer: Bytes, starts: Integers, lengths: Integers) -> tuple[Integers, Integers]:
-    """Which strings are the same: for each distinct one a row that has it, for each row its number."""
+    """Find distinct strings: return a representative row of each, and the code of every row."""
     representatives: list[Integers] = []
     codes = np.empty(starts.size, np.int64)
     found = 0
@@ -130,7 +130,7 @@ def distinct(buffer: Bytes, starts: Integers, lengths: Integers) -> tuple[Intege
 
 
 def distinct_numbers(numbers: Integers) -> tuple[Integers, Integers]:
-    """`numpy.unique` with index and inverse, cheap where equal numbers come in runs."""
+    """Return index and inverse of `numpy.unique`; fast if equal numbers come in runs."""
     if numbers.size == 0:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     starts_run = np.empty(numbers.size, np.bool_)
@@ -187,7 +187,7 @@ def _distinct_by_dict(items: Bytes) -> tuple[Integers, Integers]:
 
 
 class Strings:
-    """Texts by number. Codes in a table's column point into one of these; -1 there means no text."""
+    """Texts by index. Codes in a table column refer to one of these; -1 means no text."""
 
     __slots__ = ("blob", "offsets")
 
@@ -197,7 +197,7 @@ class Strings:
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> Self:
-        """A column of these texts."""
+        """Build a column from texts."""
         encoded = [text.encode() for text in texts]
         lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
         return cls(np.frombuffer(b"".join(encoded), np.uint8), offsets_of(lengths))
@@ -223,30 +223,30 @@ class Strings:
 
     @property
     def lengths(self) -> Integers:
-        """How many bytes each text has."""
+        """Return the number of bytes of each text."""
         return np.diff(self.offsets)
 
     @property
     def nbytes(self) -> int:
-        """Memory held."""
+        """Return the memory used, in bytes."""
         return self.blob.nbytes + self.offsets.nbytes
 
     def encoded_list(self) -> list[bytes]:
-        """All texts as UTF-8."""
+        """Return all texts as UTF-8."""
         data, ends = self.blob.tobytes(), self.offsets.tolist()
         return [data[start:end] for start, end in pairwise(ends)]
 
     def encoded(self, number: int) -> bytes:
-        """One text as UTF-8."""
+        """Return one text as UTF-8."""
         return self.blob[self.offsets[number] : self.offsets[number + 1]].tobytes()
 
     def take(self, numbers: Integers) -> "Strings":
-        """The texts of these numbers, in this order."""
+        """Return the texts with these indexes, in this order."""
         lengths = self.lengths[numbers]
         return Strings(*pack(self.blob, self.offsets[:-1][numbers], lengths))
 
     def validate(self, what: str) -> Self:
-        """Itself, if every text is UTF-8."""
+        """Return the column; raise FormatError if a text is not UTF-8."""
         try:
             self.blob.tobytes().decode()
         except UnicodeDecodeError as error:
@@ -262,7 +262,7 @@ NO_STRINGS = Strings.of(())
 
 
 def unite(columns: Iterable[Strings]) -> tuple[Strings, list[Integers]]:
-    """One column with each distinct text once, and for each given column its texts' new numbers."""
+    """Merge columns into one with distinct texts; also return the new codes of each column."""
     columns = list(columns)
     if columns and all(column is columns[0] for column in columns):
         same = np.arange(len(columns[0]), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Ref files of the generations before V2: a branch or a tag in a small JSON file of its own."""
+"""Ref files of the generations before V2: one small JSON file per branch or tag."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from frazil.format.timestamps import Nanoseconds, decode_rfc3339, encode_rfc3339
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """What a ref file says; only the draft generation has a time and properties."""
+    """Content of a ref file; only the draft generation has a time and properties."""
 
     snapshot_id: SnapshotId
     timestamp: Nanoseconds | None = None
@@ -19,7 +19,7 @@ class Ref:
 
 
 def decode_ref(data: bytes) -> Ref:
-    """Read a ref file of any generation."""
+    """Decode a ref file of any generation."""
     tree = decode_json(data, "ref file")
     if not isinstance(tree, dict) or "snapshot" not in tree:
         raise FormatError("ref file: there is no 'snapshot' in it")
@@ -34,7 +34,7 @@ def decode_ref(data: bytes) -> Ref:
 
 
 def encode_ref(ref: Ref) -> bytes:
-    """Write a ref file of the alpha and V1 generations, or of the draft if it has a time."""
+    """Encode a ref file of the alpha and V1 generations, or of the draft if it has a time."""
     if ref.timestamp is None:
         return encode_json({"snapshot": str(ref.snapshot_id)})
     return encode_json(

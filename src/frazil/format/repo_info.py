@@ -1,4 +1,4 @@
-"""The repo info of a V2 repository: its refs, its snapshots, its state and its log of operations."""
+"""Repo info of a V2 repository: refs, snapshots, status and ops log."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from frazil.format.timestamps import Nanoseconds
 
 
 class Availability(IntEnum):
-    """Who may use the repository."""
+    """Availability of the repository."""
 
     ONLINE = 0
     READ_ONLY = 1
@@ -21,7 +21,7 @@ class Availability(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class RepoStatus:
-    """Availability, since when, and why it is limited."""
+    """Availability, since when, and the reason if it is limited."""
 
     availability: Availability = Availability.ONLINE
     set_at: Nanoseconds = 0
@@ -30,7 +30,7 @@ class RepoStatus:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotInfo:
-    """A snapshot as the repo info lists it."""
+    """Snapshot as listed in the repo info."""
 
     id: SnapshotId
     parent_id: SnapshotId | None
@@ -38,7 +38,7 @@ class SnapshotInfo:
     message: str
     metadata: Metadata = NO_METADATA
     pruned_ancestor_tx_logs: tuple[SnapshotId, ...] = ()
-    """Logs of expired ancestors, oldest first, that belong before this snapshot's own (since 2.1)."""
+    """Logs of expired ancestors, oldest first, that precede this snapshot's own (since 2.1)."""
 
 
 # What happened, one class an operation. Field names are the specification's.
@@ -51,7 +51,7 @@ class RepoInitialized:
 
 @dataclass(frozen=True, slots=True)
 class RepoMigrated:
-    """The repository came from an older generation."""
+    """The repository was migrated from an older generation."""
 
     from_version: int
     to_version: int
@@ -69,14 +69,14 @@ class MetadataChanged:
 
 @dataclass(frozen=True, slots=True)
 class TagCreated:
-    """A tag was made."""
+    """A tag was created."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class TagDeleted:
-    """A tag was removed; its name stays taken."""
+    """A tag was deleted; its name can't be reused."""
 
     name: str
     previous_snap_id: SnapshotId
@@ -84,14 +84,14 @@ class TagDeleted:
 
 @dataclass(frozen=True, slots=True)
 class BranchCreated:
-    """A branch was made."""
+    """A branch was created."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class BranchDeleted:
-    """A branch was removed."""
+    """A branch was deleted."""
 
     name: str
     previous_snap_id: SnapshotId
@@ -99,7 +99,7 @@ class BranchDeleted:
 
 @dataclass(frozen=True, slots=True)
 class BranchReset:
-    """A branch was pointed at another snapshot."""
+    """A branch was reset to another snapshot."""
 
     name: str
     previous_snap_id: SnapshotId
@@ -115,7 +115,7 @@ class NewCommit:
 
 @dataclass(frozen=True, slots=True)
 class CommitAmended:
-    """A branch's tip was replaced."""
+    """The tip of a branch was replaced."""
 
     branch: str
     previous_snap_id: SnapshotId
@@ -124,24 +124,24 @@ class CommitAmended:
 
 @dataclass(frozen=True, slots=True)
 class NewDetachedSnapshot:
-    """A snapshot was flushed that no ref points to."""
+    """A snapshot was flushed without a ref."""
 
     new_snap_id: SnapshotId
 
 
 @dataclass(frozen=True, slots=True)
 class GCRan:
-    """Garbage was collected."""
+    """Garbage collection ran."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExpirationRan:
-    """Old snapshots were released."""
+    """Old snapshots were expired."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeatureFlagChanged:
-    """A flag was set, or with None returned to its default."""
+    """A feature flag was set, or reset to its default with None."""
 
     id: int
     new_value: bool | None
@@ -176,17 +176,17 @@ UpdateType = (
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """An entry of the ops log."""
+    """Entry of the ops log."""
 
     kind: UpdateType
     updated_at: Nanoseconds
     backup_path: str | None = None
-    """The repo info as it was before the *next* update, without the `overwritten/` prefix."""
+    """Backup of the repo info before the *next* update, without the `overwritten/` prefix."""
 
 
 @dataclass(frozen=True, slots=True)
 class RepoInfo:
-    """All of a V2 repository that changes."""
+    """Mutable state of a V2 repository."""
 
     branches: Mapping[str, SnapshotId]
     tags: Mapping[str, SnapshotId]
@@ -194,22 +194,22 @@ class RepoInfo:
     snapshots: Mapping[SnapshotId, SnapshotInfo]
     status: RepoStatus
     latest_updates: Sequence[Update]
-    """Newest first."""
+    """Updates, newest first."""
     metadata: Metadata = NO_METADATA
     repo_before_updates: str | None = None
-    """The backup that holds the ops log before `latest_updates`."""
+    """Backup with the ops log before `latest_updates`."""
     config: Value | None = None
-    """The saved configuration, a tree of plain values."""
+    """Saved configuration, a tree of plain values."""
     enabled_feature_flags: tuple[int, ...] | None = None
     disabled_feature_flags: tuple[int, ...] | None = None
     spec_version: int = 2
     extra: bytes | None = None
 
     def with_snapshots(self, *snapshots: SnapshotInfo) -> Self:
-        """With snapshots added, or put in the place of those with their ids; the others are shared."""
+        """Return the repo info with snapshots added or replaced by id; the others are shared."""
         entries = {snapshot.id: snapshot for snapshot in snapshots}
         return replace(self, snapshots=with_entries(self.snapshots, entries))
 
     def without_snapshots(self, ids: Collection[SnapshotId]) -> Self:
-        """Without some snapshots; the others are shared."""
+        """Return the repo info without some snapshots; the others are shared."""
         return replace(self, snapshots=without_entries(self.snapshots, ids))

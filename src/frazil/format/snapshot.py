@@ -1,4 +1,4 @@
-"""A snapshot: every node of the repository in one version."""
+"""Snapshot: all nodes of one version of the repository."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,17 +11,17 @@ from frazil.format.timestamps import Nanoseconds
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """One axis of an array: its elements and its chunks."""
+    """Length and number of chunks of one array axis."""
 
     array_length: int
     num_chunks: int
     chunk_length: int | None = field(default=None, compare=False)
-    """As V1 files record it; what counts is the chunk grid in the Zarr metadata."""
+    """Chunk length recorded by V1 files; the chunk grid in the Zarr metadata is authoritative."""
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestRef:
-    """A manifest, and the box of an array's chunks that it covers."""
+    """Reference to a manifest, with the box of chunks it covers."""
 
     id: ManifestId
     extents: Extents
@@ -29,7 +29,7 @@ class ManifestRef:
 
 @dataclass(frozen=True, slots=True)
 class ArrayData:
-    """What a snapshot knows of an array besides its Zarr metadata."""
+    """Shape, dimension names and manifests of an array in a snapshot."""
 
     shape: tuple[Dimension, ...]
     dimension_names: tuple[str | None, ...] | None = None
@@ -38,19 +38,19 @@ class ArrayData:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A group, or an array if it has `array`."""
+    """Group, or array if `array` is set."""
 
     id: NodeId
     path: str
     user_data: bytes
-    """The node's `zarr.json`, as Zarr gave it (put together from its parts in older generations)."""
+    """The node's `zarr.json` as given by Zarr; assembled from its parts in older generations."""
     array: ArrayData | None = None
     extra: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestFileInfo:
-    """A manifest file that a snapshot uses; None where the generation did not record it."""
+    """Manifest file used by a snapshot; fields are None if the generation did not record them."""
 
     id: ManifestId
     size_bytes: int | None = None
@@ -61,7 +61,7 @@ class ManifestFileInfo:
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """An ancestor as the draft and alpha generations list it inside a snapshot."""
+    """Ancestor listed in a snapshot of the draft and alpha generations."""
 
     id: SnapshotId
     written_at: Nanoseconds
@@ -70,7 +70,7 @@ class HistoryEntry:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Ancestry inside a snapshot file: the draft, and alpha releases before 0.1.0."""
+    """Ancestry stored in a snapshot file of the draft, and of alpha releases before 0.1.0."""
 
     total_parents: int
     short_term_parents: int
@@ -81,22 +81,22 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One version."""
+    """Snapshot of the repository."""
 
     id: SnapshotId
     parent_id: SnapshotId | None
-    """None for the first, and in V2 files, where the repo info knows it."""
+    """Parent; None for the first snapshot, and in V2 files, where the repo info stores it."""
     flushed_at: Nanoseconds
     message: str
     metadata: Metadata = NO_METADATA
     nodes: Mapping[str, Node] = field(default_factory=dict)
-    """By path, in the order of the file."""
+    """Nodes by path, in file order."""
     manifest_files: tuple[ManifestFileInfo, ...] = ()
     history: History | None = None
     extra: bytes | None = None
 
     def used_manifests(self) -> tuple[ManifestFileInfo, ...]:
-        """The manifests that it lists, and those that only its nodes name, if there are such."""
+        """Return the listed manifests, followed by manifests that only nodes refer to."""
         arrays = (node.array for node in self.nodes.values() if node.array is not None)
         named = dict.fromkeys(ref.id for array in arrays for ref in array.manifests)
         unlisted = named.keys() - {info.id for info in self.manifest_files}
@@ -104,5 +104,5 @@ class Snapshot:
 
 
 def nodes_by_path(nodes: Iterable[Node]) -> dict[str, Node]:
-    """What `Snapshot.nodes` takes."""
+    """Index nodes by path, for `Snapshot.nodes`."""
     return {node.path: node for node in nodes}

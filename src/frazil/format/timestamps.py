@@ -1,7 +1,7 @@
-"""Points in time as integers: nanoseconds since 1970-01-01 UTC, leap seconds not counted.
+"""Timestamps as integers: nanoseconds since 1970-01-01 UTC, without leap seconds.
 
 The FlatBuffers generations store microseconds, the older ones RFC 3339 text with up to nine digits;
-nanoseconds hold both.
+nanoseconds represent both.
 """
 
 import re
@@ -18,7 +18,7 @@ _RFC3339 = re.compile(
 
 
 def decode_rfc3339(text: str) -> Nanoseconds:
-    """Read RFC 3339 text with up to nine fractional digits."""
+    """Decode RFC 3339 text with up to nine fractional digits."""
     match = _RFC3339.fullmatch(text)
     if match is None:
         raise FormatError(f"{text!r} is not an RFC 3339 time")
@@ -31,7 +31,7 @@ def decode_rfc3339(text: str) -> Nanoseconds:
 
 
 def encode_rfc3339(time: Nanoseconds) -> str:
-    """Write RFC 3339 text in UTC with 0, 3, 6 or 9 fractional digits, whichever suffices."""
+    """Encode as RFC 3339 text in UTC with 0, 3, 6 or 9 fractional digits, as needed."""
     seconds, nanoseconds = divmod(time, 10**9)
     text = (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
     text = text.rjust(19, "0")  # strftime does not pad years before 1000 on every platform
@@ -44,24 +44,24 @@ def encode_rfc3339(time: Nanoseconds) -> str:
 
 
 def to_microseconds(time: Nanoseconds) -> int:
-    """What the FlatBuffers generations store; a finer time is rounded down."""
+    """Return microseconds as the FlatBuffers generations store them, rounded down."""
     return time // 1000
 
 
 def from_microseconds(time: int) -> Nanoseconds:
-    """The reverse of `to_microseconds`."""
+    """Convert microseconds to nanoseconds."""
     return time * 1000
 
 
 def to_datetime(time: Nanoseconds) -> datetime:
-    """For people and for Python's interfaces; rounded down to microseconds."""
+    """Convert to a datetime in UTC, rounded down to microseconds."""
     return _EPOCH + timedelta(microseconds=time // 1000)
 
 
 def require_zone(moment: object, name: str) -> datetime:
-    """The moment; raises InvalidTypeError unless it is a time that knows its zone.
+    """Return the datetime; raise InvalidTypeError unless it has a time zone.
 
-    A time without one means another time elsewhere, and what is deleted by it can't be brought back.
+    A naive time is ambiguous, and objects deleted by it can't be restored.
     """
     if not isinstance(moment, datetime):
         raise InvalidTypeError(f"invalid {name} {moment!r}: give a datetime with a time zone")
@@ -73,5 +73,5 @@ def require_zone(moment: object, name: str) -> datetime:
 
 
 def from_datetime(moment: datetime) -> Nanoseconds:
-    """The reverse of `to_datetime`; the moment must know its time zone."""
+    """Convert a datetime with a time zone to nanoseconds."""
     return (moment - _EPOCH) // timedelta(microseconds=1) * 1000

@@ -1,4 +1,4 @@
-"""A transaction log: what one commit changed, for rebase and diff."""
+"""Transaction log: the changes of one commit, for rebase and diff."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from frazil.format.ids import NodeId, SnapshotId
 
 
 class NodeType(IntEnum):
-    """Whether a moved node is a group or an array."""
+    """Type of a moved node."""
 
     GROUP = 0
     ARRAY = 1
@@ -19,18 +19,18 @@ class NodeType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A node's path in the parent snapshot and in this one."""
+    """Path of a moved node in the parent snapshot and in this one."""
 
     from_path: str
     to_path: str
     node_id: NodeId | None = None
-    """None in files of 2.0.0 pre-releases, which did not record it."""
+    """Id of the node; None in files of 2.0.0 pre-releases, which did not record it."""
     node_type: NodeType = NodeType.GROUP
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TransactionLog:
-    """Nodes by id, chunks by node id and coordinate (sorted), moves in the order of `to_path`."""
+    """Changed nodes by id, chunks by node id and sorted coordinates, moves ordered by `to_path`."""
 
     id: SnapshotId
     new_groups: frozenset[NodeId] = frozenset()
@@ -42,7 +42,7 @@ class TransactionLog:
     updated_chunks: Mapping[NodeId, Coordinates] = field(default_factory=dict)
     """Coordinates of references that were added, replaced or deleted."""
     updated_attributes: frozenset[NodeId] = frozenset()
-    """Alpha only: groups and arrays whose user attributes were set, new nodes among them."""
+    """Alpha only: groups and arrays whose user attributes were set, including new nodes."""
     moves: tuple[Move, ...] = ()
     extra: bytes | None = None
 

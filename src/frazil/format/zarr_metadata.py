@@ -1,4 +1,4 @@
-"""zarr.json taken apart and put together for the generations before V1, with fill values."""
+"""Split and assemble zarr.json for the generations before V1, with fill values."""
 
 import math
 import re
@@ -33,24 +33,24 @@ _RAW_BITS = re.compile(r"r(0|[1-9][0-9]{0,18})")
 
 @dataclass(frozen=True, slots=True)
 class FillForm:
-    """How the fill values of one data type look."""
+    """Representation of the fill values of one data type."""
 
     variant: str
     check: Callable[[object], JsonValue]
-    """Plain form of a value that is plain or has been read from a file; FormatError otherwise."""
+    """Return the plain form of a plain or stored value, or raise FormatError."""
     float_bits: int | None = None
-    """Size of the floats in the variant, 32 for 16-bit ones too; None where there are none."""
+    """Size of the floats in the variant, 32 for 16-bit ones too; None without floats."""
 
 
 def find_fill_form(data_type: str) -> FillForm | None:
-    """The form for a data type (`float32`, `r16`), or None where there is no such type."""
+    """Return the form of a data type (`float32`, `r16`), or None if it is unknown."""
     if _RAW_BITS.fullmatch(data_type):
         return FillForm("RawBits", _check_bytes)
     return _FORMS.get(data_type)
 
 
 def get_fill_form(data_type: str) -> FillForm:
-    """The form for a data type that must be known."""
+    """Return the form of a data type, or raise FormatError."""
     form = find_fill_form(data_type)
     if form is None:
         raise FormatError(f"data_type: {show(data_type)} is not known")
@@ -58,7 +58,7 @@ def get_fill_form(data_type: str) -> FillForm:
 
 
 def unwrap_fill_value(data_type: str, variant: str, content: object) -> JsonValue:
-    """The plain form of what a file has."""
+    """Return the plain form of a stored fill value."""
     form = get_fill_form(data_type)
     if variant != form.variant:
         raise FormatError(f"fill_value: {show(variant)} for data type {data_type}")
@@ -68,7 +68,7 @@ def unwrap_fill_value(data_type: str, variant: str, content: object) -> JsonValu
 def wrap_fill_value(
     data_type: str, plain: JsonValue, write_float: Callable[[float | str, int], object]
 ) -> dict[str, Any]:
-    """What a file has for a plain value; `write_float` gets a number or its word, and its bits."""
+    """Return the stored form of a plain value; `write_float` gets a number or word, and its bits."""
     form = get_fill_form(data_type)
     if form.float_bits is None:
         return {form.variant: plain}
@@ -129,25 +129,25 @@ for _bits in (8, 16, 32, 64):
     _FORMS[f"uint{_bits}"] = FillForm(f"UInt{_bits}", _integers(0, 2 * _half - 1))
 
 DATA_TYPES = frozenset(_FORMS)
-"""All but raw bits, which only the draft has."""
+"""All data types except raw bits, which only the draft has."""
 
 CHUNK_KEY_ENCODINGS: Mapping[str, JsonValue] = {
     "Slash": {"name": "default", "configuration": {"separator": "/"}},
     "Dot": {"name": "default", "configuration": {"separator": "."}},
     "Default": {"name": "default"},
 }
-"""By the name of the variant that stands for each."""
+"""Chunk key encodings by variant name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """A codec or a storage transformer."""
+    """Codec or storage transformer."""
 
     name: str
     configuration: dict[str, JsonValue] | None
 
     def to_json(self) -> JsonValue:
-        """As it stands in zarr.json."""
+        """Return its zarr.json form."""
         if self.configuration is None:
             return {"name": self.name}
         return {"name": self.name, "configuration": self.configuration}
@@ -155,23 +155,23 @@ class Extension:
 
 @dataclass(frozen=True, slots=True)
 class GroupMetadata:
-    """The pieces of a group's zarr.json."""
+    """Parts of a group's zarr.json."""
 
     attributes: dict[str, JsonValue] | None
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayMetadata:
-    """The pieces of an array's zarr.json."""
+    """Parts of an array's zarr.json."""
 
     attributes: dict[str, JsonValue] | None
     shape: tuple[int, ...]
     data_type: str
     chunk_shape: tuple[int, ...]
     chunk_key_encoding: str
-    """A key of `CHUNK_KEY_ENCODINGS`."""
+    """Key of `CHUNK_KEY_ENCODINGS`."""
     fill_value: JsonValue
-    """In plain form, see `fill_values`."""
+    """Fill value in plain form."""
     codecs: tuple[Extension, ...]
     storage_transformers: tuple[Extension, ...] | None
     dimension_names: tuple[str | None, ...] | None
@@ -190,7 +190,7 @@ ZarrMetadata = GroupMetadata | ArrayMetadata
 
 
 def encode_zarr_json(metadata: ZarrMetadata) -> bytes:
-    """Put zarr.json together, as the alpha releases handed it to Zarr."""
+    """Assemble zarr.json as the alpha releases passed it to Zarr."""
     if isinstance(metadata, GroupMetadata):
         return encode_json(
             {"zarr_format": 3, "node_type": "group", "attributes": metadata.attributes}
@@ -216,7 +216,7 @@ def encode_zarr_json(metadata: ZarrMetadata) -> bytes:
 
 
 def decode_zarr_json(data: bytes) -> ZarrMetadata:
-    """Take zarr.json apart; InvalidInputError says what in it the older generations can't hold."""
+    """Split zarr.json; raise InvalidInputError for content that the older generations can't store."""
     with refused("zarr.json"):
         document = as_map("zarr.json", decode_json(data, "zarr.json"))
         if document.get("zarr_format") != 3:
@@ -292,12 +292,12 @@ def _decode_extensions(what: str, value: object) -> tuple[Extension, ...]:
 
 
 def check_attributes(value: object) -> dict[str, JsonValue] | None:
-    """User attributes, or None."""
+    """Return user attributes, or None."""
     return None if value is None else as_json_map("attributes", value)
 
 
 def check_extension(what: str, name: object, configuration: object) -> Extension:
-    """A codec or a storage transformer; `what` says which."""
+    """Return a codec or a storage transformer; `what` names it in errors."""
     return Extension(
         name=as_text(what, name),
         configuration=None if configuration is None else as_json_map(what, configuration),
@@ -305,7 +305,7 @@ def check_extension(what: str, name: object, configuration: object) -> Extension
 
 
 def check_lengths(what: str, value: object) -> tuple[int, ...]:
-    """A shape."""
+    """Return a shape, or raise FormatError."""
     items = as_list(what, value)
     if len(items) > MOST_AXES:
         raise FormatError(f"{what}: {len(items)} axes, {MOST_AXES} are the most")
@@ -313,7 +313,7 @@ def check_lengths(what: str, value: object) -> tuple[int, ...]:
 
 
 def check_dimension_names(value: object) -> tuple[str | None, ...] | None:
-    """A name or None for each axis, or None for all of them."""
+    """Return a name or None for each axis, or None for no names."""
     if value is None:
         return None
     names = as_list("dimension_names", value)
