@@ -58,7 +58,7 @@ class Job:
     Parameters
     ----------
     progress
-        Whether to display progress. None decides by the environment.
+        Whether to display progress. None: only in a notebook or on a terminal.
     """
 
     def __init__(self, *, progress: bool | None = None) -> None:
