@@ -463,7 +463,15 @@ _COVERED = "****"
 
 @dataclass(frozen=True, slots=True, repr=False)
 class S3StaticCredentials(Listed):
-    """Access key and secret, with an optional session token and expiry time."""
+    """Access key and secret, with an optional session token and expiry time.
+
+    Parameters
+    ----------
+    access_key_id, secret_access_key, session_token
+        The credentials. Representations mask them.
+    expires_after
+        Expiry time; None if they do not expire.
+    """
 
     access_key_id: str
     secret_access_key: str
@@ -536,7 +544,15 @@ def s3_static_credentials(
     session_token: str | None = None,
     expires_after: datetime | None = None,
 ) -> S3Credentials.Static:
-    """Create fixed S3 credentials."""
+    """Create fixed S3 credentials.
+
+    Parameters
+    ----------
+    access_key_id, secret_access_key, session_token
+        The credentials.
+    expires_after
+        Expiry time; None if they do not expire.
+    """
     return S3Credentials.Static(
         S3StaticCredentials(access_key_id, secret_access_key, session_token, expires_after)
     )

@@ -1,4 +1,44 @@
-"""Exceptions of Frazil with their error codes, grouped by how to handle them."""
+"""Exceptions of Frazil with their error codes, grouped by how to handle them.
+
+::
+
+    IcechunkError
+    ├── ConflictError             rebase, or start again from the new tip
+    │   ├── RebaseFailedError     resolve each conflict
+    │   └── DivergedError         decide which side's commits to keep
+    ├── NotFoundError             request an existing item (also a KeyError)
+    │   ├── NodeNotFoundError
+    │   ├── SnapshotNotFoundError
+    │   ├── RefNotFoundError
+    │   └── RepositoryNotFoundError
+    ├── AlreadyExistsError        choose another name
+    ├── ReadOnlyError             open a writable session
+    ├── InvalidInputError         correct the call (also a ValueError)
+    │   ├── InvalidTypeError      pass the type that the message names (also a TypeError)
+    │   ├── InvalidChunksError    correct the listed chunks
+    │   ├── InvalidSourcesError   correct or exclude the listed files
+    │   │   └── FailedChecksError inspect the findings
+    │   └── OverlappingTasksError align the regions of tasks with chunk boundaries
+    ├── SessionStateError         use another kind of session, or another order of calls
+    ├── StorageError              check the storage, perhaps retry
+    │   ├── ObjectNotFoundError
+    │   ├── ObjectExistsError
+    │   ├── VersionMismatchError      read the object again and decide again
+    │   ├── ObjectRangeError
+    │   ├── PermissionDeniedError     check the credentials
+    │   ├── ThrottledError            wait and retry
+    │   ├── StorageUnreachableError   check the address and the network
+    │   ├── IncompleteResponseError   retry
+    │   ├── StorageTimeoutError       increase the timeout
+    │   ├── NotDurableError           check the disk, then the object
+    │   └── UnsafeStorageError        commit to another storage
+    ├── FormatError               restore or repair the named file
+    ├── SetupError                install or configure what the message names
+    ├── JobError                  check the logs of the cluster
+    │   ├── JobCancelledError     the job was cancelled
+    │   └── LeaseLostError        run the job again
+    └── InternalError             report a bug
+"""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence

@@ -64,10 +64,20 @@ _SHOWN_AVAILABILITY = {RepoAvailability.online: "Online", RepoAvailability.read_
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RepoStatus(Listed):
-    """Availability of a repository, when it was set (default now), and why it is limited."""
+    """Availability of a repository, when it was set, and why it is limited.
+
+    Parameters
+    ----------
+    availability
+        The availability.
+    set_at
+        Time of the change, with a time zone; now by default.
+    limited_availability_reason
+        Reason of a limitation.
+    """
 
     availability: RepoAvailability
-    set_at: datetime = None  # type: ignore[assignment]  # None is what users may give, never what is kept
+    set_at: datetime = None  # type: ignore[assignment]  # None is accepted, never stored
     limited_availability_reason: str | None = None
 
     def __post_init__(self) -> None:

@@ -52,7 +52,21 @@ MOST_CHUNKS_SHOWN = 10
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Diff(Shown):
-    """Paths of changed nodes by kind of change, and coordinates of changed chunks by array."""
+    """Paths of changed nodes by kind of change, and coordinates of changed chunks by array.
+
+    Attributes
+    ----------
+    new_groups, new_arrays
+        Paths of created nodes.
+    deleted_groups, deleted_arrays
+        Paths of deleted nodes.
+    updated_groups, updated_arrays
+        Paths of nodes with changed metadata.
+    moved_nodes
+        Pairs of old and new path.
+    chunk_coordinates
+        Coordinates of changed chunks as numpy arrays, by array.
+    """
 
     new_groups: set[str] = field(default_factory=set)
     new_arrays: set[str] = field(default_factory=set)
@@ -142,7 +156,17 @@ def _chunk_lines(chunks: Mapping[str, Coordinates]) -> list[str]:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SnapshotInfo(Listed):
-    """A snapshot with its id, parent, time, commit message and metadata."""
+    """Description of a snapshot.
+
+    Attributes
+    ----------
+    id, parent_id
+        Ids of the snapshot and of its parent; None for a snapshot without parent.
+    written_at
+        Time of the commit.
+    message, metadata
+        Commit message and commit metadata.
+    """
 
     id: str
     parent_id: str | None

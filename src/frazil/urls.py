@@ -177,7 +177,10 @@ def make_ref(
     snapshot: str | None = None,
     as_of: datetime | str | None = None,
 ) -> Ref | None:
-    """Return the version given by the arguments, or None. `as_of` alone applies to the branch main."""
+    """Return the version given by the arguments, or None if there is none.
+
+    `as_of` alone applies to the branch main.
+    """
     text = as_of.isoformat() if isinstance(as_of, datetime) else as_of
     return _choose_ref(None, {"branch": branch, "tag": tag, "snapshot": snapshot, "as_of": text})
 

@@ -30,7 +30,15 @@ from frazil.install import package_name
 
 @dataclass(slots=True, repr=False)
 class StorageConcurrencySettings(Rendered):
-    """Settings for concurrent requests that read or write parts of one large object."""
+    """Settings for concurrent requests that read or write parts of one large object.
+
+    Parameters
+    ----------
+    max_concurrent_requests_for_object
+        Maximum number of concurrent requests; 18 by default.
+    ideal_concurrent_request_size
+        Preferred size of one request in bytes; 12 MiB by default.
+    """
 
     max_concurrent_requests_for_object: int | None = field(default=None, metadata=effective(18))
     ideal_concurrent_request_size: int | None = field(
@@ -40,7 +48,15 @@ class StorageConcurrencySettings(Rendered):
 
 @dataclass(slots=True, repr=False)
 class StorageRetriesSettings(Rendered):
-    """Settings for retries of a failed request."""
+    """Settings for retries of a failed request.
+
+    Parameters
+    ----------
+    max_tries
+        Number of attempts including the first; 10 by default.
+    initial_backoff_ms, max_backoff_ms
+        Bounds of the exponential backoff; 100 ms and 180 s by default.
+    """
 
     max_tries: int | None = field(default=None, metadata=effective(10))
     """Including the first attempt."""
@@ -50,7 +66,19 @@ class StorageRetriesSettings(Rendered):
 
 @dataclass(slots=True, repr=False)
 class StorageTimeoutSettings(Rendered):
-    """Timeouts; None for the default of the storage."""
+    """Timeouts; None for the default of the storage.
+
+    Parameters
+    ----------
+    connect_timeout_ms
+        Timeout of a connection.
+    read_timeout_ms
+        Longest wait for data of a response.
+    operation_timeout_ms
+        Time after which no further attempt is started.
+    operation_attempt_timeout_ms
+        Timeout of one attempt.
+    """
 
     connect_timeout_ms: int | None = None
     read_timeout_ms: int | None = None
@@ -63,7 +91,21 @@ class StorageTimeoutSettings(Rendered):
 
 @dataclass(slots=True, repr=False)
 class StorageSettings(Rendered):
-    """User settings of a storage."""
+    """User settings of a storage; None for the default of the storage.
+
+    Parameters
+    ----------
+    concurrency, retries, timeouts
+        Settings of requests.
+    unsafe_use_conditional_create, unsafe_use_conditional_update
+        Use conditional writes. Without them concurrent commits may be lost.
+    unsafe_use_metadata
+        Write metadata to objects.
+    storage_class, metadata_storage_class, chunks_storage_class
+        Storage class of all objects, and of metadata and chunks if different.
+    minimum_size_for_multipart_upload
+        Size in bytes from which on multipart uploads are used; 100 MiB by default.
+    """
 
     # In the order of the official constructor, which displays them in a different order.
     concurrency: StorageConcurrencySettings | None = field(
@@ -409,7 +451,15 @@ class Storage(Block, ABC):
         settings: StorageSettings | None = None,
         prefix: str | None = None,
     ) -> "Sequence[ObjectInfo]":
-        """Return all objects whose keys start with the prefix (Icechunk's public API)."""
+        """Return all objects whose keys start with a prefix.
+
+        Parameters
+        ----------
+        settings
+            Settings that override those of the storage.
+        prefix
+            Start of the keys; all keys by default.
+        """
         storage = self if settings is None else self.with_settings(settings)
         return tuple(storage.list(prefix or ""))
 

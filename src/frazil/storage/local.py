@@ -102,7 +102,7 @@ class LocalStorage(Storage):
 
     @property
     def path(self) -> str:
-        """The directory."""
+        """Return the directory."""
         return self._root
 
     @property

@@ -35,7 +35,21 @@ class ChunkType(IntEnum):
 
 @dataclass(slots=True, repr=False)
 class S3Options(Rendered):
-    """Options of S3 or of an S3-compatible store."""
+    """Options of S3 or of an S3-compatible store.
+
+    Parameters
+    ----------
+    region, endpoint_url, allow_http, force_path_style
+        Address of the store.
+    anonymous
+        Send requests without credentials.
+    network_stream_timeout_seconds
+        Read timeout; 0 for none, None for the default of the storage.
+    requester_pays
+        Accept the charges of a requester-pays bucket.
+    checksum_algorithm
+        Checksum of the bodies of writes.
+    """
 
     region: str | None = None
     endpoint_url: str | None = None
@@ -185,7 +199,13 @@ def http_store(
 def local_filesystem_store(
     path: str,
 ) -> ObjectStoreConfig.LocalFileSystem:
-    """Create the configuration of a local directory."""
+    """Create the configuration of a local directory.
+
+    Parameters
+    ----------
+    path
+        The directory.
+    """
     return ObjectStoreConfig.LocalFileSystem(path)
 
 
@@ -223,7 +243,13 @@ def s3_store(
 def gcs_store(
     opts: dict[str, str] | None = None,
 ) -> ObjectStoreConfig.Gcs:
-    """Create the configuration of Google Cloud Storage, with obstore's options."""
+    """Create the configuration of Google Cloud Storage.
+
+    Parameters
+    ----------
+    opts
+        Options of obstore for the store and its client.
+    """
     return ObjectStoreConfig.Gcs(opts)
 
 
@@ -232,5 +258,13 @@ def azure_store(
     account: str,
     config: dict[str, str] | None = None,
 ) -> ObjectStoreConfig.Azure:
-    """Create the configuration of Azure Blob Storage, with obstore's options."""
+    """Create the configuration of Azure Blob Storage.
+
+    Parameters
+    ----------
+    account
+        Name of the storage account.
+    config
+        Options of obstore for the store and its client.
+    """
     return ObjectStoreConfig.Azure({"account": account, **(config or {})})

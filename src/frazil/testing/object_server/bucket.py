@@ -26,7 +26,7 @@ class Conditions(Enum):
     """Compared with the unquoted ETag, like Ceph."""
 
 
-class Refusal(Exception):  # noqa: N818 - an answer, not a mistake
+class Refusal(Exception):  # noqa: N818 - a response, not an error
     """Error response of the store."""
 
     def __init__(self, status: int, code: str) -> None:
