@@ -10,7 +10,7 @@ from frazil.format.header import Dialect
 from frazil.storage.memory import MemoryStorage
 from frazil.storage.wrappers import Fault, FaultyStorage, Request
 from tests.repositories import dangling_files
-from tests.unit.maintenance.legacy.repositories import create_old, describe, fill, listing
+from tests.unit.maintenance.legacy_repositories import create_old, describe, fill, listing
 
 CASES = [
     # One generation for each way in which something is written: with copies, without logs, with

@@ -39,7 +39,7 @@ from tests.faults.power_loss import (
     kept_least,
     kept_most,
 )
-from tests.unit.maintenance.legacy.repositories import contents_of
+from tests.unit.maintenance.legacy_repositories import contents_of
 
 DEEP = "FRAZIL_DEEP" in os.environ
 CHANCES = 10 if DEEP else 1

@@ -19,7 +19,7 @@ from tests.interop.official_library import OfficialLibrary, OfficialRepository
 from tests.known_contents import simplify
 from tests.known_repositories import read_expectations
 from tests.legacy_files import ALPHA_NAMES, DRAFT_NAMES
-from tests.unit.maintenance.legacy.repositories import OLD, contents_of, create_old, fill
+from tests.unit.maintenance.legacy_repositories import OLD, contents_of, create_old, fill
 
 NAMES = [*ALPHA_NAMES, *DRAFT_NAMES]
 

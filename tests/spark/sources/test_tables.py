@@ -12,7 +12,7 @@ import frazil.spark
 from frazil.errors import InvalidInputError
 from frazil.tables.scan_plan import ABOUT_REPOSITORY
 from tests.spark.sources.conftest import Weather
-from tests.unit.frames.tables.rows import read_table
+from tests.unit.tables.rows import read_table
 
 pytestmark = pytest.mark.xdist_group("spark-tables")
 

@@ -19,7 +19,7 @@ from frazil.tables.frame_commit import commit_rows, finish, open_attempt, prepar
 from frazil.tables.frame_values import make_write_options
 from frazil.tables.scan_plan import open_source, open_table
 from frazil.tables.table_options import Options
-from tests.unit.frames.worlds import World, as_set, conditions, filter_by_sqlite, worlds
+from tests.unit.tables.worlds import World, as_set, conditions, filter_by_sqlite, worlds
 
 
 def read_rows(repo: Repository, **options: Any) -> pa.Table:

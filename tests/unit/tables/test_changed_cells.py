@@ -13,7 +13,7 @@ import frazil
 from frazil import Repository
 from frazil.errors import InvalidInputError
 from frazil.xarray import to_icechunk
-from tests.unit.frames.tables.rows import read_rows, read_table
+from tests.unit.tables.rows import read_rows, read_table
 
 DAYS = np.arange("2020-01-01", "2020-03-01", dtype="datetime64[D]").astype("datetime64[ns]")
 

@@ -17,7 +17,7 @@ from frazil.storage.interface import NO_OPTIONS, Buffer, PutOptions, Storage
 from frazil.storage.memory import MemoryStorage
 from frazil.storage.wrappers import CountingStorage, Verb
 from tests.repositories import dangling_files
-from tests.unit.maintenance.legacy.repositories import OLD, create_old, describe, fill, listing
+from tests.unit.maintenance.legacy_repositories import OLD, create_old, describe, fill, listing
 from tests.unit.maintenance.repositories import keys, later, messages, write, write_chunk
 
 FIRST = "Repository initialized"

@@ -16,7 +16,7 @@ from tests.known_contents import check_arrays, check_nodes, check_virtual_refs
 from tests.known_repositories import open_known, read_expectations
 from tests.legacy_files import ALPHA_NAMES, DRAFT_NAMES
 from tests.repositories import dangling_files
-from tests.unit.maintenance.legacy.repositories import listing
+from tests.unit.maintenance.legacy_repositories import listing
 
 NAMES = [*ALPHA_NAMES, *DRAFT_NAMES]
 

@@ -10,7 +10,7 @@ import zarr
 import frazil
 from frazil import Repository
 from frazil.virtual.source import FileVersion
-from tests.unit.frames.tables.rows import read_rows, read_table
+from tests.unit.tables.rows import read_rows, read_table
 
 pytest.importorskip("pyspark")
 

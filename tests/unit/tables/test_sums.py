@@ -20,7 +20,7 @@ from frazil.tables.aggregates import (
 from frazil.tables.columns import TIMESTAMP
 from frazil.tables.scan_plan import choose, open_source, open_table
 from frazil.tables.table_options import Options
-from tests.unit.frames.worlds import World, conditions, worlds
+from tests.unit.tables.worlds import World, conditions, worlds
 
 FUNCTIONS: tuple[Function, ...] = ("sum", "count", "min", "max")
 TOGETHER = {"sum": "sum", "count": "sum", "min": "min", "max": "max"}

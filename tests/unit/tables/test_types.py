@@ -10,7 +10,7 @@ from frazil.tables.cells import Cells, open_chunk_rows
 from frazil.tables.scan_plan import choose, open_source
 from frazil.tables.table_options import Options
 from frazil.xarray import to_icechunk
-from tests.unit.frames.statistics.measured import analyse
+from tests.unit.tables.measured import analyse
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from frazil.format.chunk_table import ETag, InlineRef, LastModified, NativeRef, 
 from frazil.overview.contents import measure_arrays
 from frazil.overview.preview import list_nodes
 from tests.known_repositories import open_known
-from tests.unit.frames.tables.rows import read_rows
+from tests.unit.tables.rows import read_rows
 
 KNOWN: tuple[str, ...] = (
     "draft-json", "alpha-msgpack-0.1.0a1-a4", "alpha-real-20241226-a8", "alpha-msgpack-0.1.0-0.1.3",

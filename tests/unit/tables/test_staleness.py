@@ -25,7 +25,7 @@ from frazil.tables.scan_plan import choose, open_source
 from frazil.tables.statistics import NONE, hash_references
 from frazil.tables.table_options import Options
 from frazil.xarray import to_icechunk
-from tests.unit.frames.statistics.measured import analyse
+from tests.unit.tables.measured import analyse
 
 NATIVE = NativeRef(ChunkId(bytes(range(12))), 5, 10)
 VIRTUAL = VirtualRef("s3://bucket/file", 5, 10, ETag("tag"))

@@ -14,7 +14,7 @@ from frazil.tables.cells import Cells
 from frazil.tables.scan_plan import open_source, open_table
 from frazil.tables.table_options import Options
 from frazil.xarray import to_icechunk
-from tests.unit.frames.worlds import World, as_set, conditions, filter_by_sqlite, worlds
+from tests.unit.tables.worlds import World, as_set, conditions, filter_by_sqlite, worlds
 
 
 def read(repo: Repository, **options: Any) -> pd.DataFrame:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from frazil.tables.cells import Cells
 from frazil.tables.scan_plan import ScanPlan, choose, open_source
 from frazil.tables.table_options import Options
-from tests.unit.frames.statistics.measured import analyse, find_fresh, find_needed
-from tests.unit.frames.worlds import World, as_set, conditions, filter_by_sqlite, worlds
+from tests.unit.tables.measured import analyse, find_fresh, find_needed
+from tests.unit.tables.worlds import World, as_set, conditions, filter_by_sqlite, worlds
 
 
 def check(world: World, condition: str, fresh: dict[str, NDArray[np.bool_]]) -> None:
