@@ -1,4 +1,4 @@
-"""Keeping a repository small and quick: expiry, garbage, statistics, manifests, migration.
+"""Maintenance of a repository: expiry, garbage collection, checks, repair, statistics, migration.
 
-What is to be done is decided by pure functions of values (`plan_x`); doing it takes a few lines each.
+Pure functions (`plan_x`) decide what to do; a few lines each perform it.
 """

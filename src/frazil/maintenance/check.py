@@ -1,4 +1,4 @@
-"""Check a repository: read and list, and let pure functions decide."""
+"""Check a repository: read and list its objects, and evaluate them with pure functions."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -98,47 +98,47 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _PART_BYTES = 512 * MEBIBYTE
-"""What threads go through before it is told how far they are."""
+"""Bytes that the threads process between two progress updates."""
 _FILE_BYTES = MEBIBYTE // 2
-"""What a file takes besides its bytes."""
+"""Overhead of a file in bytes, added to its size."""
 
 Stage = Callable[[ThreadPoolExecutor, Sequence[T]], R]
 
 
 class Workers(Protocol):
-    """Run the stages of a check."""
+    """Workers that run the stages of a check."""
 
     @property
     def parallel(self) -> int:
-        """How many parts are at work at once."""
+        """Number of parts that run concurrently."""
 
     def take_inventory(self, assets: Assets) -> Inventory:
-        """What a storage lists; `check_manifests` may be the one to list chunks."""
+        """List the objects of a repository; `check_manifests` may list the chunks instead."""
 
     def run(
         self, what: str, stage: Stage[T, R], items: Sequence[T], sizes: Sequence[int]
     ) -> Iterable[R]:
-        """What a stage gives for each part of the items, which take so many bytes to read."""
+        """Run a stage on parts of the items, split by `sizes` in bytes; yields a result per part."""
 
     def check_manifests(
         self, stage: CheckManifests, wanted: Sequence[WantedManifest], inventory: Inventory
     ) -> tuple[ManifestTotals, ChunkTotals]:
-        """What was found in all manifests, whose chunks are held against the files that there are."""
+        """Check all manifests, and compare their chunk references with the listed chunk files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Threads:
-    """The threads of this process."""
+    """Workers that are the threads of this process."""
 
     pool: ThreadPoolExecutor
 
     @property
     def parallel(self) -> int:
-        """How many parts are at work at once."""
+        """Number of parts that run concurrently."""
         return 1
 
     def take_inventory(self, assets: Assets) -> Inventory:
-        """All that the storage lists."""
+        """List all objects of the repository."""
         return take_inventory(assets)
 
     def run(
@@ -148,7 +148,7 @@ class Threads:
         items: Sequence[T],
         sizes: Sequence[int],
     ) -> Iterable[R]:
-        """What a stage gives for some items after the other, so that it can be told how far it is."""
+        """Run a stage on one part of the items after the other, and report progress."""
         done = count(what, "files", len(items))
         for part in pack(items, [size + _FILE_BYTES for size in sizes], _PART_BYTES):
             yield stage(self.pool, part)
@@ -157,7 +157,7 @@ class Threads:
     def check_manifests(
         self, stage: CheckManifests, wanted: Sequence[WantedManifest], inventory: Inventory
     ) -> tuple[ManifestTotals, ChunkTotals]:
-        """Each manifest against the listing, while it is in memory."""
+        """Check each manifest against the chunk listing, which is in memory."""
         stage = replace(stage, around=replace(stage.around, chunks=inventory.chunks))
         used = IdSet()
         done = count("reading manifests", "manifests", len(wanted))
@@ -172,17 +172,17 @@ class Threads:
 
 @dataclass(frozen=True, slots=True)
 class CheckOptions:
-    """How far a check goes."""
+    """Scope of a check."""
 
     branch: str | None = None
-    """Only this one, and what it leads to; None for all."""
+    """Branch to check, with all it reaches; None for the whole repository."""
     decodes_chunks: bool = False
-    """Whether every chunk that the repository holds is read and decoded, and every backup."""
+    """Read and decode every native and inline chunk, and every backup."""
     asks_sources: bool = False
-    """Whether the files that virtual chunks are in are asked for, and their chunks are decoded, too."""
+    """Check the source files of virtual chunks; with `decodes_chunks`, decode their chunks, too."""
     limits: WalkLimits = field(default_factory=WalkLimits)
     requests_per_second: float | None = None
-    """So often all workers together ask for those files; None for as often as they can."""
+    """Maximum requests per second to source files, over all workers; None for no limit."""
 
 
 def check_repository(
@@ -191,10 +191,26 @@ def check_repository(
     options: CheckOptions,
     workers: Workers | None = None,
 ) -> CheckReport:
-    """Look at all that a repository consists of; nothing is written.
+    """Check all objects of a repository. Read-only.
 
-    Others may commit meanwhile. Where they collect garbage, files may go that were still to be read.
-    Without workers it is done by threads of this process.
+    Other processes may commit meanwhile. If they collect garbage, files may disappear before the check
+    reads them.
+
+    Parameters
+    ----------
+    protocol
+        The commit protocol of the repository.
+    virtual
+        Access to the source files of virtual chunks.
+    options
+        Scope of the check.
+    workers
+        Workers that run the stages; None for threads of this process.
+
+    Returns
+    -------
+    CheckReport
+        Problems, counts and orphans.
     """
     assets = uncached(protocol.assets)
     try:
@@ -214,7 +230,7 @@ def _check(
     base: Base,
     workers: Workers,
 ) -> CheckReport:
-    # Only now: what the refs lead to was there before it was listed.
+    # List after the refs were read: all that they reach existed before the listing.
     inventory = workers.take_inventory(assets)
     links = base.links or _read_links(workers, assets, inventory.snapshots)
     chosen = choose_snapshots(base, links, options.branch)
@@ -231,7 +247,7 @@ def _read_links(workers: Workers, assets: Assets, snapshots: Listed) -> Links:
 
 @dataclass(frozen=True, slots=True)
 class _Check:
-    """One check, and what it has gathered so far."""
+    """A check, with everything it has gathered so far."""
 
     assets: Assets
     virtual: VirtualChunkAccess
@@ -244,7 +260,7 @@ class _Check:
     gathered: Gathered
 
     def run(self) -> CheckReport:
-        """All stages, each with what those before it have gathered."""
+        """Run all stages in order; each uses the results of those before it."""
         problems = [*self.base.problems, *self._check_refs()]
         problems += check_links({id: self.links[id] for id in self.chosen if id in self.links})
         problems += self._check_state()
@@ -267,7 +283,7 @@ class _Check:
 
     @property
     def _per_second(self) -> float | None:
-        """How often one of the parts that are at work at once may ask for sources."""
+        """Maximum requests per second to source files of one concurrent part."""
         rate = self.options.requests_per_second
         return None if rate is None else rate / self.workers.parallel
 
@@ -290,7 +306,7 @@ class _Check:
             yield from self._check_backups()
 
     def _check_backups(self) -> Problems:
-        """Whether the backups that are there could be restored."""
+        """Check that all existing backups can be read."""
         pages = {page.key for page in self.base.ops_log.pages}
         backups = sorted((self.base.ops_log.backups() - pages) & self.inventory.others.keys())
         sizes = [self.inventory.others[key].size_bytes for key in backups]
@@ -368,7 +384,7 @@ class _Check:
         )
 
     def _has_all_refs(self) -> bool:
-        """Whether it is known what every ref leads to."""
+        """Return whether all refs were read, so that everything they reach is known."""
         unread = (each for each in self.base.refs.problems if each.severity is Severity.ERROR)
         return self.options.branch is None and next(unread, None) is None
 
@@ -394,7 +410,7 @@ class _Check:
 
 
 def _refs_key(assets: Assets) -> str:
-    """Where branches are."""
+    """Return the key or prefix of the refs."""
     if assets.dialect is Dialect.V2:
         return REPO
     return "r/" if assets.dialect is Dialect.DRAFT else "refs/"
@@ -407,9 +423,28 @@ _V1_ENDING = "/ref.json"
 def check_storage(
     storage: Storage, options: CheckOptions | None = None, workers: Workers | None = None
 ) -> CheckReport:
-    """Check the repository in a storage; raises RepositoryNotFoundError where nothing is left of one.
+    """Check the repository in a storage.
 
-    No virtual chunk container is authorized: `Repository.check` knows those that are.
+    No virtual chunk container is authorized; `Repository.check` uses those that are.
+
+    Parameters
+    ----------
+    storage
+        The storage of the repository.
+    options
+        Scope of the check.
+    workers
+        Workers that run the stages; None for threads of this process.
+
+    Returns
+    -------
+    CheckReport
+        Problems, counts and orphans.
+
+    Raises
+    ------
+    RepositoryNotFoundError
+        If there is no repository, not even a damaged one.
     """
     if find_object(storage, REPO) is None and next(list_backups(storage), None) is not None:
         problem = error(REPO, "it is gone, and backups of it are there", Repair.RESTORE_REPO)
@@ -419,12 +454,27 @@ def check_storage(
 
 
 def repair_storage(storage: Storage, report: CheckReport, *, dry_run: bool = False) -> RepairReport:
-    """Repair what a report names a repair for, also in a repository that does not open."""
+    """Repair the problems of a report, even in a repository that can't be opened.
+
+    Parameters
+    ----------
+    storage
+        The storage of the repository.
+    report
+        The report of a check.
+    dry_run
+        Whether to write nothing.
+
+    Returns
+    -------
+    RepairReport
+        The outcome of each repair.
+    """
     return repair_repository(open_anyway(storage), report, dry_run=dry_run)
 
 
 def open_anyway(storage: Storage) -> CommitProtocol:
-    """The protocol of a repository, some of whose files may be damaged or gone."""
+    """Open the commit protocol of a repository whose files may be damaged or missing."""
     try:
         return open_protocol(storage)
     except (FormatError, ObjectNotFoundError, RepositoryNotFoundError) as failure:
@@ -435,7 +485,7 @@ def open_anyway(storage: Storage) -> CommitProtocol:
             raise failure
         if all(key.endswith(_V1_ENDING) for keys in plan.branches.values() for key in keys):
             return V1Protocol(Assets(storage, Dialect.V1))
-        # Only the files of the older generations tell which one it is, and one of them did not.
+        # Only their files tell the older generations apart, and one of them can't be read.
         return SequenceProtocol(Assets(storage, _guess_dialect(storage)))
 
 
@@ -445,7 +495,7 @@ def _guess_dialect(storage: Storage) -> Dialect:
     found = [_find_dialect(storage, info.key) for info in storage.list("snapshots/")]
     known = [each for each in found if each is not None]
     if any(True for _ in storage.list("transactions/")):
-        # Snapshots of the first alphas, which had no logs, look like those that followed.
+        # Snapshots of the first alphas look like later ones, but the first alphas had no logs.
         known.append(Dialect.ALPHA_B)
     return max(known, key=_AGES.index, default=Dialect.ALPHA_H)
 
@@ -458,7 +508,7 @@ def _find_dialect(storage: Storage, key: str) -> Dialect | None:
 
 
 def _find_access(protocol: CommitProtocol) -> VirtualChunkAccess:
-    """Access to the containers of the saved configuration, as far as that can be read."""
+    """Return access to the containers of the saved configuration; none if it can't be read."""
     try:
         saved = protocol.read_config()
         containers = () if saved is None else resolve_config(decode_config(saved)).containers

@@ -59,16 +59,16 @@ from frazil.virtual.containers import ContainerIndex
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where references are: a manifest file, and the array in it."""
+    """Origin of chunk references: the key of a manifest and the path of an array."""
 
     key: str
     path: str
     folder: str
-    """Of the chunk files."""
+    """Folder of the chunk files."""
 
 
 def check_native(table: ChunkTable, chunks: ChunkFiles, place: Place) -> Problems:
-    """Every native chunk has a file, and that has all its bytes."""
+    """Check that every native chunk has a file that is long enough."""
     rows = np.flatnonzero(table.kind == ChunkKind.NATIVE)
     if not rows.size:
         return
@@ -84,23 +84,23 @@ def check_native(table: ChunkTable, chunks: ChunkFiles, place: Place) -> Problem
 
 
 def _ends(table: ChunkTable, rows: Rows) -> NDArray[np.uint64]:
-    """How many bytes of their files references need; the most that there can be where it is more."""
+    """Return the end offset of each reference in its file, saturated at the 64-bit maximum."""
     ends: NDArray[np.uint64] = table.offset[rows] + table.length[rows]
-    # A sum that is smaller than its parts has gone beyond what 64 bits can hold.
+    # A sum that is smaller than a summand has overflowed 64 bits.
     ends[ends < table.offset[rows]] = np.iinfo(np.uint64).max
     return ends
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NeededFiles:
-    """Chunk files that references need, each once, sorted, and how many bytes of each."""
+    """Distinct chunk files that references need, sorted by id, with the required size of each."""
 
     ids: Ids
     ends: NDArray[np.uint64]
 
     @classmethod
     def of(cls, tables: Iterable[ChunkTable]) -> "NeededFiles":
-        """Of all native references of some tables."""
+        """Collect the files of all native references in some tables."""
         parts = [
             cls(ids_of(table.chunk_id[rows]), _ends(table, rows))
             for table in tables
@@ -111,7 +111,7 @@ class NeededFiles:
 
     @classmethod
     def unite(cls, parts: "Sequence[NeededFiles]") -> "NeededFiles":
-        """Those of several parts, which may repeat each other."""
+        """Merge several parts, which may overlap."""
         filled = [each for each in parts if len(each.ids)]
         if not filled:
             return cls(np.empty(0, "S12"), np.empty(0, np.uint64))
@@ -123,7 +123,7 @@ class NeededFiles:
         return cls(ids[first], np.maximum.reduceat(ends, first))
 
     def find_wrong(self, files: ChunkFiles) -> WrongFiles:
-        """Those that are gone or too short."""
+        """Return the files that are missing or too short."""
         is_there, sizes = files.measure(self.ids)
         is_wrong = ~is_there | (self.ends > sizes)
         return WrongFiles(self.ids[is_wrong], is_there[is_wrong], sizes[is_wrong])
@@ -154,7 +154,7 @@ def _too_short(table: ChunkTable, rows: Rows, sizes: NDArray[np.uint64], place: 
 
 
 def check_inline(table: ChunkTable, place: Place) -> Problems:
-    """No chunk is empty: writers refuse such."""
+    """Check that no native or inline chunk is empty; writers refuse empty chunks."""
     empty = np.flatnonzero((table.kind != ChunkKind.VIRTUAL) & (table.length == 0))
     problems = (
         error(place.key, "the chunk has no bytes", None, place.path, _coordinate(table, row))
@@ -170,17 +170,17 @@ def _coordinate(table: ChunkTable, row: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ChunkReader:
-    """Reads for the threads of one process, which keep a pace together in other people's files."""
+    """Chunk reader shared by the threads of a process, with a common rate limit for source files."""
 
     assets: Assets
     virtual: VirtualChunkAccess
     pace: Pace
 
     def read(self, ref: ChunkRef) -> bytes | None:
-        """The bytes of a chunk; None where others tell why there are none.
+        """Read the bytes of a chunk; None if another stage reports why they can't be read.
 
-        Those are the listing of chunk files, and who asks for the sources of virtual chunks. Raises
-        StorageError.
+        That is the comparison with the chunk listing, or the check of source files.
+        Raises StorageError.
         """
         match ref:
             case InlineRef(data):
@@ -211,17 +211,17 @@ class ChunkReader:
 Kinds = frozenset[ChunkKind]
 
 OWN = frozenset({ChunkKind.NATIVE, ChunkKind.INLINE})
-"""Chunks that a repository itself holds."""
+"""Kinds of chunks that are stored in the repository."""
 ALL = OWN | {ChunkKind.VIRTUAL}
 
 ReadChunk = Callable[[ChunkRef], bytes | None]
-"""The bytes of a chunk; None where others tell why there are none."""
+"""Function that reads the bytes of a chunk; None if another stage reports the reason."""
 
 _Region = tuple[slice, ...]
 
 
 def find_rows(table: ChunkTable, num_chunks: tuple[int, ...], kinds: Kinds) -> list[int]:
-    """The rows of chunks of some kinds that an array has a place for."""
+    """Return the rows of chunks of some kinds that lie inside an array's grid."""
     inside = np.all(table.coordinates < np.array(num_chunks, np.uint64), axis=1)
     rows: list[int] = np.flatnonzero(np.isin(table.kind, list(kinds)) & inside).tolist()
     return rows
@@ -230,7 +230,7 @@ def find_rows(table: ChunkTable, num_chunks: tuple[int, ...], kinds: Kinds) -> l
 def check_row(
     array: EncodedArray, table: ChunkTable, place: Place, read: ReadChunk, row: int
 ) -> Problem | None:
-    """What is wrong with the bytes of a chunk, if anything is."""
+    """Read and decode a chunk; returns a problem, or None."""
     ref = table.ref(row)
     key, coordinate = _name(ref, place), tuple(table.coordinates[row].tolist())
     try:
@@ -243,7 +243,7 @@ def check_row(
 
 
 def _name(ref: ChunkRef, place: Place) -> str:
-    """The object that has the bytes of a chunk."""
+    """Return the key or location of the object that holds the bytes of a chunk."""
     match ref:
         case NativeRef():
             return f"{place.folder}/{ref.chunk_id}"
@@ -255,10 +255,10 @@ def _name(ref: ChunkRef, place: Place) -> str:
 def check_chunk(
     array: EncodedArray, coordinate: tuple[int, ...], data: bytes, key: str
 ) -> Problems:
-    """Whether a chunk's bytes decode to a chunk of its array."""
+    """Check that the bytes of a chunk decode to a chunk of its array."""
     try:
         opened = _open(array.user_data, coordinate, data)
-    # Zarr and its plugins raise whatever they like.
+    # Zarr and its plugins can raise any exception.
     except Exception as failure:
         yield note(key, f"Zarr can't open its array here: {failure}", path=array.path)
         return
@@ -271,7 +271,7 @@ def check_chunk(
 
 
 def _open(user_data: bytes, coordinate: tuple[int, ...], data: bytes) -> "zarr.Array[Any]":
-    """The array with one chunk."""
+    """Open an array in memory with only this chunk."""
     buffer = default_buffer_prototype().buffer
     name = "/".join(["c", *map(str, coordinate)])
     files = {"zarr.json": buffer.from_bytes(user_data), name: buffer.from_bytes(data)}
@@ -280,7 +280,7 @@ def _open(user_data: bytes, coordinate: tuple[int, ...], data: bytes) -> "zarr.A
 
 
 def _region(document: Mapping[str, Any], coordinate: tuple[int, ...]) -> _Region:
-    """The elements of a chunk."""
+    """Return the slices of an array that a chunk covers."""
     configuration = document["chunk_grid"]["configuration"]
     lengths = configuration.get("chunk_shape") or configuration.get("chunk_shapes") or []
     return tuple(_extent(each, at) for each, at in zip(lengths, coordinate, strict=True))
@@ -299,7 +299,7 @@ _NO_CONTAINER = "no-container-for-virtual-chunk"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file outside of the repository, as references want it to be."""
+    """Source file of virtual chunks, with the checksum that references expect."""
 
     location: str
     checksum: Checksum | None
@@ -307,7 +307,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """How many bytes of a source are needed, and which chunk needs the last."""
+    """Required size of a source file, and the chunk that requires it."""
 
     end: int
     key: str
@@ -321,7 +321,7 @@ Sources = Mapping[Source, Need]
 def check_locations(
     table: ChunkTable, place: Place, containers: ContainerIndex | None, dialect: Dialect
 ) -> Problems:
-    """Every location can be understood and belongs to a container of the configuration."""
+    """Check that every location is valid and belongs to a container of the configuration."""
     if containers is None:
         return
     used = np.unique(table.location[table.kind == ChunkKind.VIRTUAL]).tolist()
@@ -330,7 +330,7 @@ def check_locations(
     whole = error(place.key, "locations of virtual chunks are none", path=place.path)
     yield from few(problems, len(wrong), whole)
     if unheld:
-        # Who opens the repository may bring containers along; V2 has a place for all of them.
+        # Readers may pass containers when they open a repository; V2 can save all of them.
         severity = Severity.WARNING if dialect is Dialect.V2 else Severity.NOTE
         what = f"no container of the configuration holds {len(unheld)} locations, as {unheld[0]!r}"
         yield Problem(severity, place.key, what, path=place.path)
@@ -339,7 +339,7 @@ def check_locations(
 def find_bad_locations(
     locations: Iterable[str], containers: ContainerIndex
 ) -> tuple[list[str], list[str]]:
-    """The locations that are in no container, and what is wrong with those that are none."""
+    """Return the locations without a container, and the error messages of invalid ones."""
     unheld, wrong = list[str](), list[str]()
     for location in locations:
         try:
@@ -353,7 +353,7 @@ def find_bad_locations(
 
 
 def collect_sources(tables: Iterable[tuple[ChunkTable, Place]]) -> dict[Source, Need]:
-    """The distinct sources of virtual chunks, and how much of each is needed."""
+    """Return the distinct source files of virtual chunks, with the required size of each."""
     found: dict[Source, Need] = {}
     for table, place in tables:
         for row in _last_rows(table):
@@ -366,14 +366,14 @@ def collect_sources(tables: Iterable[tuple[ChunkTable, Place]]) -> dict[Source, 
 
 
 def add_need(found: dict[Source, Need], source: Source, need: Need) -> None:
-    """Remember the chunk that needs the most of a source."""
+    """Add a need, keeping the largest per source file."""
     known = found.get(source)
     if known is None or known.end < need.end:
         found[source] = need
 
 
 def _last_rows(table: ChunkTable) -> list[int]:
-    """For each distinct source the row that reaches furthest into it."""
+    """Return, for each distinct source file, the row with the largest end offset."""
     rows = np.flatnonzero(table.kind == ChunkKind.VIRTUAL)
     if not rows.size:
         return []
@@ -388,7 +388,7 @@ def _last_rows(table: ChunkTable) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class AskSources:
-    """Asks for the files that virtual chunks are in, so often a second."""
+    """Stage that checks the source files of virtual chunks, with a rate limit."""
 
     access: VirtualChunkAccess
     per_second: float | None
@@ -396,7 +396,7 @@ class AskSources:
     def __call__(
         self, pool: ThreadPoolExecutor, wanted: Sequence[tuple[Source, Need]]
     ) -> list[Problem]:
-        """What is wrong with them, each told once."""
+        """Return the distinct problems of the source files."""
         pace = Pace(self.per_second)
 
         def ask(source: Source, need: Need) -> Problem | None:
@@ -408,7 +408,7 @@ class AskSources:
 
 
 def check_source(access: VirtualChunkAccess, source: Source, need: Need) -> Problem | None:
-    """Ask a source for the last byte that is needed of it, which tells all that matters."""
+    """Read the last required byte of a source file: it proves access, size and checksum."""
     ref = VirtualRef(source.location, max(0, need.end - 1), min(1, need.end), source.checksum)
     try:
         access.read(ref, 0, ref.length)
@@ -420,7 +420,7 @@ def check_source(access: VirtualChunkAccess, source: Source, need: Need) -> Prob
         what = failure.message
     except InvalidInputError as failure:
         if failure.kind == _NO_CONTAINER:
-            return None  # told for the manifest
+            return None  # reported for the manifest
         return note(need.key, f"its virtual chunks were not looked at: {failure.message}")
     else:
         return None
@@ -429,28 +429,28 @@ def check_source(access: VirtualChunkAccess, source: Source, need: Need) -> Prob
 
 @dataclass(frozen=True, slots=True)
 class CheckContext:
-    """What a manifest of a repository is held against."""
+    """Facts about a repository that its manifests are checked against."""
 
     dialect: Dialect
     chunks: ChunkFiles | None
-    """None where they are listed later, and by others."""
+    """None if chunk files are listed later, by other workers."""
     chunk_folder: str
     containers: ContainerIndex | None
-    """None where the configuration can't be read."""
+    """None if the configuration can't be read."""
     collects_sources: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ManifestFindings:
-    """A manifest file without what need not be remembered."""
+    """Findings of the check of a manifest file."""
 
     id: ManifestId
     size_bytes: int
     num_chunk_refs: int
     chunk_ids: Ids
-    """Of its native chunks, each once, sorted."""
+    """Distinct ids of its native chunks, sorted."""
     chunk_ends: NDArray[np.uint64] | None
-    """How many bytes of each are needed; None where it was known which files there are."""
+    """Required size of each chunk file; None if the chunk files were listed before."""
     sources: Sources
     counts: Counts
     problems: tuple[Problem, ...]
@@ -459,7 +459,7 @@ class ManifestFindings:
 def check_manifest_file(
     data: bytes, id: ManifestId, key: str, uses: Mapping[Use, str], around: CheckContext
 ) -> ManifestFindings:
-    """Look at a manifest file; raises FormatError for a damaged one."""
+    """Check a manifest file; raises FormatError if it is damaged."""
     decoded = decode_manifest(data)
     manifest = _decode_refs(decoded.value)
     tables = [
@@ -491,7 +491,7 @@ def _find_needed(manifest: Manifest) -> NeededFiles:
 
 
 def _decode_refs(manifest: Manifest) -> Manifest:
-    """The same with its references decoded, which is worth doing once."""
+    """Return the manifest with its references decoded, to decode them only once."""
     arrays = {
         id: refs.table() if isinstance(refs, EncodedRefs) else refs
         for id, refs in manifest.arrays.items()
@@ -500,7 +500,7 @@ def _decode_refs(manifest: Manifest) -> Manifest:
 
 
 def _read_tables(manifest: Manifest, uses: Mapping[Use, str]) -> Iterator[tuple[str, ChunkTable]]:
-    """The references of each array that a snapshot has, once; of others nobody asks."""
+    """Yield path and references of each array that a snapshot uses, once."""
     wanted = {use.node_id: (path, use.axes) for use, path in uses.items()}
     for node_id, (path, axes) in wanted.items():
         refs = manifest.arrays.get(node_id)
@@ -556,7 +556,7 @@ def _check_uses(manifest: Manifest, uses: Mapping[Use, str], key: str) -> Proble
 
 
 def check_coverage(table: ChunkTable, extents: Extents, key: str, path: str) -> Problems:
-    """Whether extents are the smallest that hold all references."""
+    """Check that extents are the bounding box of the references."""
     if not extents or len(extents) != table.axes or bounding_box(table.coordinates) == extents:
         return
     outside = np.flatnonzero(~rows_inside(table.coordinates, extents))

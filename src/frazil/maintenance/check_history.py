@@ -1,4 +1,4 @@
-"""Check refs, history, ops log and backups. Pure but for the first reads."""
+"""Check refs, history, ops log and backups. Pure, except for the functions that read."""
 
 import re
 from collections import defaultdict
@@ -40,12 +40,12 @@ from frazil.storage.interface import ObjectInfo, Storage
 
 @dataclass(frozen=True, slots=True)
 class CheckBackups:
-    """Reads backups."""
+    """Stage that reads backups."""
 
     assets: Assets
 
     def __call__(self, pool: ThreadPoolExecutor, keys: Sequence[str]) -> list[Problem]:
-        """A warning for each that can't be read."""
+        """Return a warning for each backup that can't be read."""
         found = (outcome for _, outcome in read_files(pool, keys, self._read))
         return [
             replace(each.problem, severity=Severity.WARNING)
@@ -59,10 +59,10 @@ class CheckBackups:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A snapshot, when it was written and which one it follows."""
+    """Snapshot with its time and its parent."""
 
     key: str
-    """The object that says so."""
+    """Key of the object that records this."""
     id: SnapshotId
     parent_id: SnapshotId | None
     flushed_at: Nanoseconds
@@ -72,12 +72,12 @@ Links = Mapping[SnapshotId, Link]
 
 
 def links_of(snapshots: Iterable[SnapshotInfo], key: str) -> dict[SnapshotId, Link]:
-    """The links that a repo info tells."""
+    """Return the links of the snapshots in a repo info."""
     return {s.id: Link(key, s.id, s.parent_id, s.flushed_at) for s in snapshots}
 
 
 def check_links(links: Links) -> Problems:
-    """Nobody is his own ancestor or older than his parent."""
+    """Check that no snapshot is its own ancestor, and that each is younger than its parent."""
     cycles = find_cycles(links)
     for members in cycles:
         told = " → ".join(map(str, members))
@@ -95,7 +95,7 @@ def _check_times(link: Link, parent: Link) -> Iterable[Problem]:
 
 
 def find_cycles(links: Links) -> list[tuple[SnapshotId, ...]]:
-    """The rings among snapshots, each once, from its least member on."""
+    """Return the distinct cycles among snapshots, each starting at its smallest id."""
     rings: list[tuple[SnapshotId, ...]] = []
     done: set[SnapshotId] = set()
     for start in links:
@@ -118,7 +118,7 @@ def _ring(trail: list[SnapshotId], entrance: SnapshotId) -> tuple[SnapshotId, ..
 
 
 def walk(links: Links, start: SnapshotId) -> list[SnapshotId]:
-    """A snapshot and its ancestors as far as they are known, each once."""
+    """Return a snapshot and its known ancestors, each once."""
     found: dict[SnapshotId, None] = {}
     current: SnapshotId | None = start
     while current is not None and current not in found:
@@ -130,7 +130,7 @@ def walk(links: Links, start: SnapshotId) -> list[SnapshotId]:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A repo info that holds a part of the ops log."""
+    """Page of the ops log: a repo info, or a backup of it."""
 
     key: str
     info: RepoInfo
@@ -138,20 +138,20 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class OpsLog:
-    """The pages that can be read, newest first, and why there are no more."""
+    """Readable pages of the ops log, newest first, and why there are no more."""
 
     pages: tuple[Page, ...]
     problems: tuple[Problem, ...] = ()
 
     def backups(self) -> frozenset[str]:
-        """The keys of all backups that it names."""
+        """Return the keys of all backups that the log names."""
         named = {each.backup_path for page in self.pages for each in page.info.latest_updates}
         named |= {page.info.repo_before_updates for page in self.pages}
         return frozenset(f"{BACKUPS}/{name}" for name in named if name is not None)
 
 
 def read_pages(info: RepoInfo, find: Callable[[str], RepoInfo | None]) -> OpsLog:
-    """All pages, by a function that finds the backup of a name; it may raise FormatError."""
+    """Read all pages of the ops log; `find` returns a backup by name and may raise FormatError."""
     pages, problems = [Page(REPO, info)], list[Problem]()
     seen: set[str] = set()
     while (name := pages[-1].info.repo_before_updates) is not None:
@@ -175,7 +175,7 @@ def read_pages(info: RepoInfo, find: Callable[[str], RepoInfo | None]) -> OpsLog
 
 
 def check_ops_log(log: OpsLog, existing: Container[str], num_updates_per_file: int) -> Problems:
-    """The whole log against the objects that there are."""
+    """Check the whole ops log against the existing objects."""
     yield from log.problems
     for page in log.pages:
         yield from check_page(page, num_updates_per_file)
@@ -187,7 +187,7 @@ def check_ops_log(log: OpsLog, existing: Container[str], num_updates_per_file: i
 
 
 def check_page(page: Page, num_updates_per_file: int) -> Problems:
-    """One page: newest first, and no longer than it should be."""
+    """Check that a page is ordered, newest first, and within the page size."""
     updates = page.info.latest_updates
     if not len(updates):
         yield error(page.key, "the ops log is empty, and begins with how the repository was made")
@@ -231,12 +231,12 @@ _TOMBSTONE = ".deleted"
 
 @dataclass(frozen=True, slots=True)
 class Tip:
-    """A ref, and the snapshot to which it points."""
+    """Ref with the snapshot it points to."""
 
     kind: str
     name: str
     key: str
-    """The object that says so."""
+    """Key of the object that records this."""
     snapshot_id: SnapshotId
 
     def __str__(self) -> str:
@@ -245,7 +245,7 @@ class Tip:
 
 @dataclass(frozen=True, slots=True)
 class FoundRefs:
-    """The refs of a repository."""
+    """Refs of a repository."""
 
     branches: tuple[Tip, ...] = ()
     tags: tuple[Tip, ...] = ()
@@ -254,23 +254,23 @@ class FoundRefs:
 
     @property
     def tips(self) -> tuple[Tip, ...]:
-        """All that keep a snapshot alive."""
+        """Refs that keep snapshots reachable."""
         return (*self.branches, *self.tags)
 
 
 @dataclass(frozen=True, slots=True)
 class RefFilePlan:
-    """Which files say where the refs are: pure, by their keys."""
+    """Ref files of a repository before V2, found by their keys."""
 
     branches: Mapping[str, Sequence[str]]
-    """The files of each branch, oldest first; in V1 it is one. Names are as keys spell them."""
+    """Files of each branch, oldest first; one in V1. Names are spelled as in the keys."""
     tags: Mapping[str, str]
     deleted_tags: Mapping[str, str]
     problems: tuple[Problem, ...] = ()
 
 
 def refs_of(info: RepoInfo) -> FoundRefs:
-    """The refs of a V2 repository."""
+    """Return the refs of a V2 repository."""
     return FoundRefs(
         tuple(Tip("branch", name, REPO, id) for name, id in info.branches.items()),
         tuple(Tip("tag", name, REPO, id) for name, id in info.tags.items()),
@@ -286,12 +286,12 @@ def _check_repo_info_refs(info: RepoInfo) -> Problems:
 
 
 def list_ref_files(storage: Storage) -> Iterator[ObjectInfo]:
-    """Whatever lies where the generations before V2 have their refs."""
+    """List all objects in the ref folders of the generations before V2."""
     return chain(storage.list("refs/"), storage.list("r/"))
 
 
 def plan_ref_files(keys: Iterable[str]) -> RefFilePlan:
-    """The files that say where refs are, in the generations before V2."""
+    """Find the ref files among keys, in the generations before V2."""
     known = set(keys)
     files = [file for file in map(SequenceFile.find, known) if file is not None]
     sequences: dict[str, list[SequenceFile]] = defaultdict(list)
@@ -326,7 +326,7 @@ def _check_sequences(
 
 
 def read_ref_files(storage: Storage, plan: RefFilePlan) -> FoundRefs:
-    """Where the refs of a repository before V2 point."""
+    """Read the refs of a repository before V2."""
     problems = list(plan.problems)
     read = _Reader(storage, problems)
     newest = {name: keys[-1] for name, keys in plan.branches.items()}
@@ -339,7 +339,7 @@ def read_ref_files(storage: Storage, plan: RefFilePlan) -> FoundRefs:
 
 
 class _Reader:
-    """Reads ref files, and remembers what is wrong with them."""
+    """Reader of ref files that collects their problems."""
 
     def __init__(self, storage: Storage, problems: list[Problem]) -> None:
         self._get = storage.get
@@ -368,7 +368,7 @@ DEFAULT_PAGE = resolve_config(RepositoryConfig()).num_updates_per_repo_info_file
 
 
 def check_repo_file(data: bytes, decoded: Decoded[RepoInfo]) -> Problems:
-    """The file, its header and its lists; raises FormatError where a part of it is damaged."""
+    """Check header, order and values of the repo info; raises FormatError if a part is damaged."""
     info = decoded.value
     yield from check_header(decoded.header, REPO, Dialect.V2)
     if info.spec_version != 2:
@@ -386,7 +386,7 @@ def check_repo_file(data: bytes, decoded: Decoded[RepoInfo]) -> Problems:
 
 
 def _check_values(info: RepoInfo) -> Problems:
-    """What is only decoded when it is asked for."""
+    """Check the values that are decoded lazily."""
     try:
         dict(info.metadata)
     except FormatError as failure:
@@ -400,7 +400,7 @@ def _check_values(info: RepoInfo) -> Problems:
 
 
 def check_config(tree: Mapping[str, JsonValue] | None, key: str) -> Problems:
-    """Whether a saved configuration can be used."""
+    """Check that a saved configuration is valid."""
     try:
         if tree is not None:
             resolve_config(decode_config(dict(tree)))
@@ -409,32 +409,32 @@ def check_config(tree: Mapping[str, JsonValue] | None, key: str) -> Problems:
 
 
 def find_page_size(tree: Mapping[str, JsonValue] | None) -> int:
-    """How many updates a page of the ops log may have by a saved configuration."""
+    """Return the page size of the ops log from a saved configuration, or its default."""
     size = None if tree is None else tree.get("num_updates_per_repo_info_file")
     return size if isinstance(size, int) else DEFAULT_PAGE
 
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """All that is known of a repository before its files are read."""
+    """Facts about a repository that a check starts from: refs, history, ops log, configuration."""
 
     refs: FoundRefs
     links: Links = field(default_factory=dict)
-    """Of V2 repositories; older ones keep them in their snapshots."""
+    """Links of a V2 repository; older ones record them in their snapshots."""
     listed: Mapping[SnapshotId, SnapshotInfo] = field(default_factory=dict)
-    """By the repo info."""
+    """Snapshots that the repo info lists."""
     ops_log: OpsLog = field(default_factory=lambda: OpsLog(()))
     config: Mapping[str, JsonValue] | None = None
     problems: tuple[Problem, ...] = ()
 
     @property
     def has_usable_config(self) -> bool:
-        """Whether containers of virtual chunks are known."""
+        """Return whether the saved configuration is valid, so that its containers are known."""
         return not any(check_config(self.config, CONFIG_KEY))
 
 
 class UnreadableRepoError(Exception):
-    """There is nothing to begin with: `repo` itself is damaged."""
+    """The object `repo` is damaged, so that a check can't start."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(str(problem))
@@ -442,7 +442,7 @@ class UnreadableRepoError(Exception):
 
 
 def read_base(protocol: CommitProtocol, assets: Assets) -> Base:
-    """Read where a check begins; raises UnreadableRepoError."""
+    """Read refs, history and configuration; raises UnreadableRepoError."""
     if isinstance(protocol, V2Protocol):
         return _read_repo_info(assets.storage)
     plan = plan_ref_files(info.key for info in list_ref_files(assets.storage))

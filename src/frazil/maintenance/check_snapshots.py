@@ -27,20 +27,20 @@ _WITHOUT_EXTENTS = frozenset(
         Dialect.ALPHA_E, Dialect.ALPHA_F,
     }
 )  # fmt: skip
-"""Where manifests hold the references of all arrays, and refs to them say nothing of extents."""
+"""Dialects whose manifests hold the references of all arrays, and have no extents."""
 
 
-# Most nodes are the same in one snapshot after the other.
+# Most nodes are equal in consecutive snapshots.
 _read_metadata = lru_cache(10_000)(read_node_metadata)
 
 
 def has_extents(dialect: Dialect) -> bool:
-    """Whether the snapshots of a dialect say which chunks a manifest covers."""
+    """Return whether the snapshots of a dialect record the extents of manifests."""
     return dialect not in _WITHOUT_EXTENTS
 
 
 def check_nodes(nodes: Mapping[str, Node], key: str, dialect: Dialect) -> Problems:
-    """All nodes of a snapshot file, and how they go together; raises FormatError."""
+    """Check all nodes of a snapshot, their parents and ids; raises FormatError."""
     for node in nodes.values():
         yield from check_metadata(node, key, dialect)
         if node.array is not None and has_extents(dialect):
@@ -62,15 +62,15 @@ def _check_parents(nodes: Mapping[str, Node], key: str) -> Problems:
         if found is None:
             missing.add(parent)
         elif found.array is not None:
-            # Allowed, as officially: both are read, though Zarr lists nothing below an array.
+            # Allowed, as officially: both can be read, though Zarr lists nothing below an array.
             yield note(key, f"it lies in {parent}, which is an array", path=path)
     for parent in sorted(missing):
         yield warning(key, "there are nodes in it, and no group of this path", path=parent)
 
 
 def check_metadata(node: Node, key: str, dialect: Dialect) -> Problems:
-    """Whether a node's `zarr.json` can be read and says what the snapshot says."""
-    # Only V1 and V2 keep zarr.json as it was given; V2 knows all grids that there are.
+    """Check that the `zarr.json` of a node is valid and agrees with the snapshot."""
+    # Only V1 and V2 keep zarr.json as it was written; V2 supports all chunk grids.
     known = dialect if dialect is Dialect.V1 else Dialect.V2
     try:
         told = _read_metadata(node.user_data, known)
@@ -108,7 +108,7 @@ def _names(array: ArrayData) -> list[str | None]:
 
 
 def check_extents(path: str, array: ArrayData, key: str) -> Problems:
-    """Whether the manifests of an array cover chunks that it has, none twice."""
+    """Check that the extents of an array's manifests lie in its grid and don't overlap."""
     grid = tuple((0, each.num_chunks) for each in array.shape)
     sound = []
     for ref in array.manifests:
@@ -135,7 +135,7 @@ def _find_extents_problem(extents: Extents, grid: Extents) -> str | None:
 
 
 def find_overlaps(refs: "list[ManifestRef]") -> Iterator[tuple[ManifestRef, ManifestRef]]:
-    """Pairs of manifests that cover a chunk both; quick where extents are split along an axis."""
+    """Yield the pairs of manifests with overlapping extents; fast if the first axis is split."""
     active: list[ManifestRef] = []
     for ref in sorted(refs, key=lambda each: each.extents):
         if ref.extents:
@@ -150,21 +150,21 @@ def _overlap(a: Extents, b: Extents) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What a snapshot expects of a manifest for one array."""
+    """Expectations of a snapshot about one array in a manifest."""
 
     node_id: NodeId
     axes: int
     extents: Extents | None
-    """None where a dialect has none."""
+    """None if the dialect records no extents."""
 
 
 Uses = Mapping[ManifestId, Mapping[Use, str]]
-"""With the path of the array, for people."""
+"""Expectations by manifest, each with the path of its array for messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedArray:
-    """What is needed of an array to decode its chunks."""
+    """Metadata of an array that is needed to decode its chunks."""
 
     path: str
     user_data: bytes
@@ -172,7 +172,7 @@ class EncodedArray:
 
     @classmethod
     def find(cls, node: Node) -> "EncodedArray | None":
-        """Of a node, if it is an array."""
+        """Return the metadata of a node, or None for a group."""
         if node.array is None:
             return None
         return cls(node.path, node.user_data, tuple(each.num_chunks for each in node.array.shape))
@@ -180,7 +180,7 @@ class EncodedArray:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotFindings:
-    """A snapshot file without what need not be remembered."""
+    """Findings of the check of a snapshot file."""
 
     id: SnapshotId
     dialect: Dialect
@@ -194,9 +194,9 @@ class SnapshotFindings:
 def check_snapshot_file(
     data: bytes, id: SnapshotId, key: str, listed: SnapshotInfo | None, dialect: Dialect
 ) -> SnapshotFindings:
-    """Look at a snapshot file of a repository in a dialect; raises FormatError for a damaged one.
+    """Check a snapshot file of a repository in a dialect; raises FormatError if it is damaged.
 
-    `listed` is what the repo info says of it.
+    `listed` is the entry of the snapshot in the repo info.
     """
     decoded = decode_snapshot(data)
     snapshot = decoded.value
@@ -221,7 +221,7 @@ def check_snapshot_file(
 
 
 def check_header(header: Header | None, key: str, dialect: Dialect) -> Problems:
-    """Whether a file's header goes with its repository and with all readers."""
+    """Check that a file header fits the repository's version and can be read officially."""
     if header is None:
         return
     if header.compression is Compression.NONE:
@@ -232,7 +232,7 @@ def check_header(header: Header | None, key: str, dialect: Dialect) -> Problems:
 
 def _check_identity(decoded: Decoded[Snapshot], id: SnapshotId, key: str) -> Problems:
     snapshot = decoded.value
-    # The first alphas and the draft keep the first snapshot under a name of its own.
+    # The first alphas and the draft name the file of the first snapshot differently from its id.
     is_first = snapshot.history is not None and not snapshot.history.short_term_history
     if snapshot.id != id and not (is_first and has_history(decoded.dialect)):
         yield error(key, f"the snapshot in it is {snapshot.id}")
@@ -281,7 +281,7 @@ def _check_manifest_files(snapshot: Snapshot, key: str, dialect: Dialect) -> Pro
 
 
 def collect_uses(nodes: Iterable[Node], dialect: Dialect) -> Uses:
-    """What the arrays of a snapshot expect of manifests."""
+    """Return the expectations of a snapshot's arrays about manifests."""
     uses: dict[ManifestId, dict[Use, str]] = {}
     for node in nodes:
         if node.array is None:
@@ -294,7 +294,7 @@ def collect_uses(nodes: Iterable[Node], dialect: Dialect) -> Uses:
 
 
 def damaged(key: str, failure: FormatError, what: str) -> Problem:
-    """The problem of a file that can't be decoded."""
+    """Return the problem of a file that can't be decoded."""
     return error(key, f"the {what} can't be read: {failure.message}")
 
 
@@ -303,7 +303,7 @@ _WITHOUT_LOGS = (Dialect.DRAFT, Dialect.ALPHA_A)
 
 
 def needs_log(dialect: Dialect, *, is_first: bool) -> bool:
-    """Whether a snapshot whose file is in a dialect has a transaction log."""
+    """Return whether a snapshot of a dialect must have a transaction log."""
     if dialect in _WITHOUT_LOGS:
         return False
     return dialect is Dialect.V2 or not is_first
@@ -312,7 +312,7 @@ def needs_log(dialect: Dialect, *, is_first: bool) -> bool:
 def check_log_file(
     data: bytes, id: SnapshotId, key: str, dialect: Dialect, *, is_first: bool
 ) -> tuple[Problem, ...]:
-    """Look at a transaction log of a repository in a dialect; raises FormatError for a damaged one."""
+    """Check a transaction log of a repository in a dialect; raises FormatError if it is damaged."""
     decoded = decode_transaction_log(data, id)
     return (
         *check_header(decoded.header, key, dialect),

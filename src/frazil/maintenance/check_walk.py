@@ -1,4 +1,4 @@
-"""Walk snapshots, logs, manifests and chunks of a repository for a check."""
+"""Stages of a check that walk snapshots, logs, manifests and chunks."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -53,28 +53,28 @@ from frazil.protocols.assets import Assets
 from frazil.virtual.access import VirtualChunkAccess
 
 FileFacts = tuple[int | None, int | None]
-"""Size and number of references, as a snapshot has them of a manifest file."""
+"""Size and number of references of a manifest file, as a snapshot records them."""
 
 
 @dataclass(slots=True)
 class Gathered:
-    """What the snapshots of a repository refer to."""
+    """References of the snapshots of a repository."""
 
     keeps_arrays: bool = False
-    """Whether chunks are to be decoded."""
+    """Keep the metadata of arrays, to decode their chunks."""
     dialects: dict[SnapshotId, Dialect] = field(default_factory=dict)
-    """Of the snapshots that could be read."""
+    """Dialects of the snapshots that could be read."""
     uses: dict[ManifestId, dict[Use, str]] = field(default_factory=dict)
     facts: dict[ManifestId, dict[FileFacts, str]] = field(default_factory=dict)
-    """With the key of a snapshot that has them."""
+    """Recorded facts of manifest files, each with the key of a snapshot that records them."""
     arrays: dict[tuple[ManifestId, NodeId], EncodedArray] = field(default_factory=dict)
     num_nodes: int = 0
     problems: list[Problem] = field(default_factory=list)
     has_all: bool = True
-    """Not where a snapshot could not be read, so that what it refers to is not known."""
+    """False if a snapshot could not be read, so that its references are unknown."""
 
     def take(self, findings: SnapshotFindings, key: str) -> None:
-        """Remember what a snapshot refers to."""
+        """Add the references of a snapshot."""
         self.problems += findings.problems
         self.dialects[findings.id] = findings.dialect
         self.num_nodes += findings.num_nodes
@@ -87,12 +87,12 @@ class Gathered:
             facts.setdefault((info.size_bytes, info.num_chunk_refs), key)
 
     def lose(self, problem: Problem) -> None:
-        """Remember why it is not known what a snapshot refers to."""
+        """Record a snapshot that can't be read, whose references are unknown."""
         self.has_all = False
         self.problems.append(problem)
 
     def add(self, later: "Gathered") -> None:
-        """Take over what was gathered from the snapshots that follow."""
+        """Merge the references of the snapshots that follow."""
         self.dialects |= later.dialects
         for id, uses in later.uses.items():
             self.uses.setdefault(id, {}).update(uses)
@@ -106,36 +106,36 @@ class Gathered:
         self.has_all &= later.has_all
 
 
-# Who follows whom, in the generations before V2
+# Parents of snapshots, in the generations before V2
 
 
 @dataclass(frozen=True, slots=True)
 class ReadLinks:
-    """Finds what snapshot files say of themselves and whom they follow."""
+    """Stage that reads the parents of snapshots from their files."""
 
     assets: Assets
 
     def __call__(
         self, pool: ThreadPoolExecutor, ids: Sequence[SnapshotId]
     ) -> list[tuple[SnapshotId, Link]]:
-        """The name of each file that can be read, and what it says."""
+        """Return the link of each readable file, with the id that names the file."""
         found = read_files(pool, ids, lambda id: _find_link(self.assets, id))
         return [(id, link) for id, link in found if link is not None]
 
 
 def list_ids(listed: Listed) -> list[SnapshotId]:
-    """The ids of the snapshot files that there are."""
+    """Return the ids of the listed snapshot files."""
     size = listed.ids.dtype.itemsize
     data = listed.ids.tobytes()
     return [SnapshotId(data[at : at + size]) for at in range(0, len(data), size)]
 
 
 def join_links(links: Iterable[tuple[SnapshotId, Link]]) -> dict[SnapshotId, Link]:
-    """Who follows whom by the names of files."""
+    """Return the links by the ids that name the files."""
     found: dict[SnapshotId, Link] = {}
     names: dict[SnapshotId, SnapshotId] = {}
     for id, link in links:
-        # The first alphas gave the first snapshot one id, and its file another as its name.
+        # The first alphas named the file of the first snapshot differently from its id.
         names[link.id] = id
         found[id] = replace(link, id=id)
     return {
@@ -151,12 +151,12 @@ def _find_link(assets: Assets, id: SnapshotId) -> Link | None:
     try:
         snapshot = decode_snapshot(get_metadata_file(assets, key)).value
     except (FormatError, StorageError):
-        return None  # told if something leads here
+        return None  # reported if something refers to it
     return Link(key, snapshot.id, snapshot.parent_id, snapshot.flushed_at)
 
 
 def choose_snapshots(base: Base, links: Links, branch: str | None) -> dict[SnapshotId, str]:
-    """The snapshots to look at, each with what leads to it."""
+    """Return the snapshots to check, each with a description of what refers to it."""
     chosen: dict[SnapshotId, str] = {}
     tips = base.refs.tips if branch is None else base.refs.branches
     for tip in tips:
@@ -174,7 +174,7 @@ def choose_snapshots(base: Base, links: Links, branch: str | None) -> dict[Snaps
 
 @dataclass(frozen=True, slots=True)
 class WantedSnapshot:
-    """A snapshot file to look at, and what the repo info has of it."""
+    """Snapshot file to check, with its entry in the repo info."""
 
     id: SnapshotId
     listed: SnapshotInfo | None
@@ -182,13 +182,13 @@ class WantedSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class CheckSnapshots:
-    """Looks at snapshot files, and gathers what they refer to."""
+    """Stage that checks snapshot files and gathers their references."""
 
     assets: Assets
     keeps_arrays: bool
 
     def __call__(self, pool: ThreadPoolExecutor, wanted: Sequence[WantedSnapshot]) -> Gathered:
-        """What was found in all of them."""
+        """Check the files and return their merged findings."""
         gathered = Gathered(self.keeps_arrays)
         for each, outcome in read_files(pool, wanted, self._check):
             if isinstance(outcome, Failed):
@@ -213,7 +213,7 @@ class CheckSnapshots:
 def check_missing(
     assets: Assets, chosen: Mapping[SnapshotId, str], present: Listed
 ) -> Iterator[Problem]:
-    """A problem for each snapshot that something leads to, and that has no file."""
+    """Yield a problem for each snapshot that is referred to but has no file."""
     for id, reason in chosen.items():
         if present.find_size(id) is None:
             is_loose = reason == "the repo info"
@@ -226,17 +226,17 @@ def check_missing(
 
 @dataclass(frozen=True, slots=True)
 class WantedLog:
-    """What is known of a log before it is read."""
+    """Transaction log to check."""
 
     is_first: bool = False
-    """Whether it is that of a first snapshot."""
+    """Whether it belongs to a first snapshot."""
     repair: Repair | None = None
-    """What repairs it, should it be damaged."""
+    """Repair to suggest if it is damaged."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogPlan:
-    """The logs to read, and what is wrong with those that there are not."""
+    """Logs to read, and the problems of missing ones."""
 
     present: Mapping[SnapshotId, WantedLog]
     missing: tuple[Problem, ...]
@@ -244,14 +244,14 @@ class LogPlan:
 
 @dataclass(frozen=True, slots=True)
 class CheckLogs:
-    """Looks at transaction logs."""
+    """Stage that checks transaction logs."""
 
     assets: Assets
 
     def __call__(
         self, pool: ThreadPoolExecutor, wanted: Sequence[tuple[SnapshotId, WantedLog]]
     ) -> list[Problem]:
-        """All that is wrong with them."""
+        """Return the problems of the logs."""
         problems: list[Problem] = []
         for _, outcome in read_files(pool, wanted, lambda each: self._check(*each)):
             problems += (outcome.problem,) if isinstance(outcome, Failed) else outcome
@@ -274,7 +274,7 @@ def plan_logs(
     dialects: Mapping[SnapshotId, Dialect],
     inventory: Inventory,
 ) -> LogPlan:
-    """The logs of these snapshots, and those that they took over from expired ancestors."""
+    """Plan to read the logs of these snapshots, and those they took over from expired ancestors."""
     if assets.layout.transactions is None:
         return LogPlan({}, ())
     present: dict[SnapshotId, WantedLog] = {}
@@ -321,16 +321,16 @@ def _key(assets: Assets, id: SnapshotId) -> str:
 
 
 _STRETCH_BYTES = 64 * MEBIBYTE
-"""So much of a manifest's chunks one worker reads."""
+"""Bytes of a manifest's chunks that one worker decodes at a time."""
 _CHUNK_BYTES = 64 * 1024
-"""What it takes to decode a chunk, however small."""
+"""Fixed cost of decoding a chunk, in bytes."""
 _MOST_BYTES = 1 << 40
-"""Of one chunk: what is damaged may be said to have more than anybody can count."""
+"""Upper bound of the bytes of one chunk in sums: damaged references may have absurd lengths."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkRows:
-    """Some chunks of an array in a manifest: their rows, counted without those of other kinds."""
+    """Range of chunks of an array in a manifest; rows count only the chunks of the wanted kinds."""
 
     manifest_id: ManifestId
     node_id: NodeId
@@ -338,13 +338,13 @@ class ChunkRows:
     start: int
     stop: int
     effort_bytes: int
-    """What to read and decode them takes."""
+    """Estimated cost of reading and decoding them, in bytes."""
 
 
 def plan_rows(
     table: ChunkTable, kinds: Kinds, manifest_id: ManifestId, node_id: NodeId, array: EncodedArray
 ) -> Iterator[ChunkRows]:
-    """The chunks that an array has a place for, cut where there are many bytes of them."""
+    """Split the chunks inside an array's grid into ranges of limited cost."""
     lengths = table.length[find_rows(table, array.num_chunks, kinds)]
     ends = np.cumsum(np.minimum(lengths, _MOST_BYTES) + _CHUNK_BYTES)
     start, done = 0, 0
@@ -358,16 +358,16 @@ def plan_rows(
 
 @dataclass(frozen=True, slots=True)
 class DecodeChunks:
-    """Reads chunks and decodes them."""
+    """Stage that reads and decodes chunks."""
 
     assets: Assets
     kinds: Kinds
     virtual: VirtualChunkAccess
     per_second: float | None
-    """So often sources of virtual chunks are asked for."""
+    """Maximum requests per second to the source files of virtual chunks; None for no limit."""
 
     def __call__(self, pool: ThreadPoolExecutor, wanted: Sequence[ChunkRows]) -> list[Problem]:
-        """What is wrong with their bytes."""
+        """Return the problems of the chunks."""
         problems: list[Problem] = []
         reader = ChunkReader(self.assets, self.virtual, Pace(self.per_second))
         for id, parts in groupby(wanted, lambda each: each.manifest_id):
@@ -399,31 +399,31 @@ class DecodeChunks:
 
 
 Take = Callable[[ManifestFindings], object]
-"""Keeps what is wanted of the chunks of a manifest."""
+"""Callback that receives the findings of each manifest."""
 
 
 @dataclass(frozen=True, slots=True)
 class WantedManifest:
-    """A manifest file to look at, and what snapshots expect of it."""
+    """Manifest file to check, with the expectations of snapshots."""
 
     info: ManifestFileInfo
-    """With the size that the file really has."""
+    """Entry of the manifest, with the actual size of the file."""
     uses: Mapping[Use, str]
     facts: Mapping[FileFacts, str]
     arrays: Mapping[NodeId, EncodedArray]
-    """Whose chunks are to be decoded."""
+    """Arrays whose chunks are to be decoded."""
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestPlan:
-    """The manifests to read, and what is wrong with those that there are not."""
+    """Manifests to read, and the problems of missing ones."""
 
     present: Sequence[WantedManifest]
     missing: Sequence[Problem]
 
 
 def plan_manifests(assets: Assets, gathered: Gathered, listed: Listed) -> ManifestPlan:
-    """The manifests that snapshots refer to, in the order of their ids."""
+    """Plan to read the manifests that snapshots refer to, ordered by id."""
     present, missing = list[WantedManifest](), list[Problem]()
     arrays: dict[ManifestId, dict[NodeId, EncodedArray]] = {}
     for (manifest_id, node_id), array in gathered.arrays.items():
@@ -443,7 +443,7 @@ def plan_manifests(assets: Assets, gathered: Gathered, listed: Listed) -> Manife
 
 @dataclass(slots=True)
 class ManifestTotals:
-    """What was found in manifests, but for the chunks that they refer to."""
+    """Merged findings of manifests, without the ids of their chunks."""
 
     problems: list[Problem] = field(default_factory=list)
     counts: Counts = field(default_factory=Counts)
@@ -453,7 +453,7 @@ class ManifestTotals:
     has_all: bool = True
 
     def add(self, later: "ManifestTotals") -> None:
-        """Take over what was found in the manifests that follow."""
+        """Merge the findings of the manifests that follow."""
         self.problems += later.problems
         self.counts += later.counts
         for source, need in later.sources.items():
@@ -464,18 +464,18 @@ class ManifestTotals:
 
 @dataclass(frozen=True, slots=True)
 class CheckManifests:
-    """Looks at manifest files."""
+    """Stage that checks manifest files."""
 
     assets: Assets
     around: CheckContext
     limits: WalkLimits
     kinds: Kinds
-    """Of the chunks that are to be decoded."""
+    """Kinds of chunks to decode."""
 
     def check(
         self, pool: ThreadPoolExecutor, wanted: Sequence[WantedManifest], take: Take
     ) -> ManifestTotals:
-        """What was found in all of them; of their chunks only `take` keeps something."""
+        """Check the files and return their merged findings; chunk ids are passed to `take` only."""
         totals = ManifestTotals()
         by_id = {each.info.id: each for each in wanted}
         for batch in plan_batches((each.info for each in wanted), self.limits):
@@ -515,7 +515,7 @@ class CheckManifests:
 def _plan_chunks(
     manifest: Manifest, kinds: Kinds, wanted: WantedManifest, key: str, problems: list[Problem]
 ) -> Iterator[ChunkRows]:
-    """The chunks of the arrays that are to be decoded."""
+    """Yield the chunk ranges of the arrays to decode."""
     for node_id, array in wanted.arrays.items():
         try:
             table = manifest.table(node_id, len(array.num_chunks))
@@ -526,7 +526,7 @@ def _plan_chunks(
 
 
 def check_facts(findings: ManifestFindings, facts: Mapping[FileFacts, str]) -> Problems:
-    """Whether snapshots have the size and the number of references that a manifest has."""
+    """Check the size and number of references that snapshots record for a manifest."""
     for (size, count), key in facts.items():
         if size is not None and size != findings.size_bytes:
             what = (

@@ -1,4 +1,4 @@
-"""Which virtual chunk containers a repository can be read from, and what to do about the others."""
+"""Check access to the virtual chunk containers of a repository, and advise on problems."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -13,22 +13,22 @@ from frazil.virtual.access import VirtualChunkAccess
 
 @dataclass(frozen=True, slots=True)
 class ContainerHealth:
-    """How one container is."""
+    """Accessibility of one container."""
 
     url_prefix: str | None
-    """None for locations that no container holds."""
+    """None for locations without a container."""
     name: str | None
     is_authorized: bool
     is_reachable: bool | None
-    """None if nothing was asked of it."""
+    """None if it was not probed."""
     example: str | None
-    """A location that chunks are in."""
+    """Location of a source file in it."""
     advice: str | None
-    """What to do; None if all is well."""
+    """Recommended action; None if there is no problem."""
 
     @property
     def is_well(self) -> bool:
-        """Whether chunks of it can be read, as far as was asked."""
+        """Return whether no problem was found."""
         return self.advice is None
 
     def __str__(self) -> str:
@@ -42,17 +42,17 @@ class ContainerHealth:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DoctorReport(Block):
-    """All containers of a repository, those with troubles first."""
+    """Accessibility of all containers of a repository, those with problems first."""
 
     containers: tuple[ContainerHealth, ...]
 
     @property
     def is_well(self) -> bool:
-        """Whether every container is."""
+        """Return whether no container has a problem."""
         return all(each.is_well for each in self.containers)
 
     def shown_items(self) -> Iterator[Item]:
-        """Whether all is well, and each container."""
+        """Yield the fields of the summary."""
         yield Item("well", "yes" if self.is_well else "no")
         yield Item("containers", "\n".join(map(str, self.containers)) or "none are declared")
 
@@ -60,7 +60,7 @@ class DoctorReport(Block):
         return str(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return plain values for JSON."""
         return {
             "is_well": self.is_well,
             "containers": [asdict(each) for each in self.containers],
@@ -68,7 +68,7 @@ class DoctorReport(Block):
 
 
 def examine(view: View, access: VirtualChunkAccess, *, probe: bool) -> DoctorReport:
-    """Look at all containers; with `probe` one byte of a file in each is asked for."""
+    """Check all containers; with `probe`, read one byte of a source file in each."""
     examples = _find_examples(view, access)
     found = [
         _examine_container(access, prefix, examples.get(prefix), probe=probe)
@@ -82,7 +82,7 @@ def examine(view: View, access: VirtualChunkAccess, *, probe: bool) -> DoctorRep
 
 
 def _find_examples(view: View, access: VirtualChunkAccess) -> Mapping[str | None, str]:
-    """A location for each container that the arrays use; under None one that is in none."""
+    """Return a location for each container in use; under None, one without a container."""
     examples: dict[str | None, str] = {}
     for location in _locations(view):
         try:
@@ -122,7 +122,7 @@ def _examine_stray(access: VirtualChunkAccess, example: str) -> ContainerHealth:
 
 
 def _probe(access: VirtualChunkAccess, location: str) -> str | None:
-    """What happens when a byte of a file is asked for; None if it comes."""
+    """Read one byte of a source file; returns the error message, or None on success."""
     try:
         access.read(VirtualRef(location, 0, 1, None), 0, 1)
     except IcechunkError as error:

@@ -26,7 +26,7 @@ Snapshots = Mapping[SnapshotId, SnapshotInfo]
 
 
 def ancestors_of(snapshots: Snapshots, snapshot: SnapshotInfo) -> Iterator[SnapshotInfo]:
-    """Those before a snapshot, the nearest first."""
+    """Yield the ancestors of a snapshot, nearest first."""
     while snapshot.parent_id is not None:
         snapshot = snapshots[snapshot.parent_id]
         yield snapshot
@@ -35,9 +35,10 @@ def ancestors_of(snapshots: Snapshots, snapshot: SnapshotInfo) -> Iterator[Snaps
 def give_parent(
     snapshot: SnapshotInfo, parent_id: SnapshotId | None, skipped: Sequence[SnapshotInfo]
 ) -> SnapshotInfo:
-    """A snapshot with another parent; it takes over the logs of the ancestors between, nearest first.
+    """Return a snapshot with another parent, which takes over the logs of the skipped ancestors.
 
-    The logs stay in the order in which they were written, so that a diff across them is still whole.
+    `skipped` has the nearest ancestor first. The logs stay in the order in which they were written, so
+    that a diff across them stays complete.
     """
     logs: list[SnapshotId] = []
     for each in reversed(skipped):
@@ -49,7 +50,7 @@ def give_parent(
 def pass_over(
     snapshots: Snapshots, snapshot: SnapshotInfo, passed: Set[SnapshotId]
 ) -> SnapshotInfo:
-    """A snapshot that continues from its nearest ancestor that is not passed over."""
+    """Return a snapshot whose parent is its nearest ancestor that is not in `passed`."""
     skipped = list(
         takewhile(lambda ancestor: ancestor.id in passed, ancestors_of(snapshots, snapshot))
     )
@@ -58,7 +59,7 @@ def pass_over(
 
 
 def release(info: RepoInfo, released: Set[SnapshotId], passed: Set[SnapshotId]) -> RepoInfo:
-    """A repo info without some snapshots; who loses a parent passes over those and perhaps others."""
+    """Return a repo info without the released snapshots; orphaned children skip those in `passed`."""
     left = {
         id: each if each.parent_id not in released else pass_over(info.snapshots, each, passed)
         for id, each in info.snapshots.items()
@@ -68,7 +69,7 @@ def release(info: RepoInfo, released: Set[SnapshotId], passed: Set[SnapshotId]) 
 
 
 def reachable_snapshots(info: RepoInfo) -> frozenset[SnapshotId]:
-    """All snapshots that a branch or a tag leads to."""
+    """Return all snapshots that are reachable from a branch or a tag."""
     found: set[SnapshotId] = set()
     for tip in (*info.branches.values(), *info.tags.values()):
         current: SnapshotId | None = tip
@@ -80,29 +81,29 @@ def reachable_snapshots(info: RepoInfo) -> frozenset[SnapshotId]:
 
 @dataclass(frozen=True, slots=True)
 class ExpiryPolicy:
-    """What is too old, and whether refs to it go with it."""
+    """Cutoff of an expiry, and whether refs to expired snapshots are deleted."""
 
     older_than: Nanoseconds
     deletes_branches: bool = False
     deletes_tags: bool = False
 
     def is_expired(self, snapshot: SnapshotInfo) -> bool:
-        """Whether a snapshot is too old."""
+        """Return whether a snapshot is older than the cutoff."""
         return snapshot.flushed_at < self.older_than
 
 
 @dataclass(frozen=True, slots=True)
 class ExpiryPlan:
-    """What an expiry does."""
+    """Plan of an expiry in a V2 repository."""
 
     released: frozenset[SnapshotId]
-    """No longer part of the history."""
+    """Snapshots to remove from the history."""
     info: RepoInfo
-    """As it shall be."""
+    """Repo info after the expiry."""
 
 
 def plan_expiry(info: RepoInfo, policy: ExpiryPolicy) -> ExpiryPlan:
-    """What leaves the history of a V2 repository, and what is left of it."""
+    """Plan the expiry of a V2 repository."""
     candidates = frozenset(
         id
         for id, each in info.snapshots.items()
@@ -130,7 +131,7 @@ def plan_expiry(info: RepoInfo, policy: ExpiryPolicy) -> ExpiryPlan:
 
 
 def _protected(info: RepoInfo, policy: ExpiryPolicy) -> set[SnapshotId]:
-    """Snapshots that stay however old they are."""
+    """Return the snapshots that never expire."""
     protected = {info.branches[name] for name in _lasting(info) & info.branches.keys()}
     if not policy.deletes_branches:
         protected.update(info.branches.values())
@@ -140,31 +141,31 @@ def _protected(info: RepoInfo, policy: ExpiryPolicy) -> set[SnapshotId]:
 
 
 def _lasting(info: RepoInfo) -> set[str]:
-    """Branches that no expiry deletes."""
+    """Return the branches that an expiry never deletes."""
     return {MAIN, *read_protected(info.metadata)}
 
 
 Line = tuple[SnapshotInfo, ...]
-"""A snapshot and those before it, newest first."""
+"""Ancestry: a snapshot and its ancestors, newest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileExpiryPlan:
-    """What an expiry does."""
+    """Plan of an expiry in a repository before V2."""
 
     released: frozenset[SnapshotId]
     lines: tuple[Line, ...]
-    """What is left of each ref that loses snapshots; the last of a line is the first snapshot."""
+    """Remaining ancestry of each ref that loses snapshots; always ends with the first snapshot."""
     branches: tuple[str, ...]
-    """To be deleted."""
+    """Names of branches to delete."""
     tags: tuple[str, ...]
-    """To be deleted."""
+    """Names of tags to delete."""
 
 
 def plan_file_expiry(
     branches: Mapping[str, Line], tags: Mapping[str, Line], policy: ExpiryPolicy
 ) -> FileExpiryPlan:
-    """What leaves the history, from the whole line of each ref."""
+    """Plan the expiry of a repository before V2 from the full ancestry of each ref."""
     released: set[SnapshotId] = set()
     lines = []
     for line in (*branches.values(), *tags.values()):
@@ -182,7 +183,7 @@ def plan_file_expiry(
 
 
 def plan_line(line: Line, policy: ExpiryPolicy) -> Line:
-    """What is left of a line: up to the oldest that is recent, or else its tip; and the first."""
+    """Return the remaining ancestry: from the tip to the oldest recent snapshot, and the first."""
     *others, first = line
     while len(others) > 1 and policy.is_expired(others[-1]):
         others.pop()
@@ -198,10 +199,10 @@ def _ids(snapshots: Iterable[SnapshotInfo]) -> set[SnapshotId]:
 
 
 def expire_snapshots(protocol: CommitProtocol, policy: ExpiryPolicy) -> frozenset[SnapshotId]:
-    """Take old snapshots out of the history; gives those that were released.
+    """Remove old snapshots from the history and return their ids.
 
-    Raises ReadOnlyError, and FormatError for tags that the generation can't delete; then nothing
-    is changed.
+    Raises ReadOnlyError, and FormatError for tags that the generation can't delete; then nothing is
+    changed.
     """
     if isinstance(protocol, V2Protocol):
         return _expire_in_repo_info(protocol, policy)
@@ -211,7 +212,7 @@ def expire_snapshots(protocol: CommitProtocol, policy: ExpiryPolicy) -> frozense
 
 
 def find_expired(protocol: CommitProtocol, policy: ExpiryPolicy) -> frozenset[SnapshotId]:
-    """The snapshots that an expiry would release now; nothing is changed."""
+    """Return the snapshots that an expiry would release now; nothing is changed."""
     if isinstance(protocol, V2Protocol):
         return plan_expiry(protocol.read_repo_info(), policy).released
     return _plan_in_files(protocol, policy).released
@@ -241,7 +242,7 @@ def _expire_in_repo_info(protocol: V2Protocol, policy: ExpiryPolicy) -> frozense
 
 
 def _expire_in_files(protocol: CommitProtocol, plan: FileExpiryPlan) -> None:
-    # Refs first: a generation that can't delete a tag refuses before anything is written.
+    # Refs first: a generation that can't delete tags raises before anything is written.
     for name in plan.tags:
         protocol.delete_tag(name)
     for name in plan.branches:
@@ -253,7 +254,7 @@ def _expire_in_files(protocol: CommitProtocol, plan: FileExpiryPlan) -> None:
 
 
 def _shortened(assets: Assets, line: Line) -> Iterator[Decoded[Snapshot]]:
-    """The snapshots of a line that must say something else than they do, oldest first."""
+    """Yield the snapshots of an ancestry that must be rewritten, oldest first."""
     oldest = len(line) - 2
     newest = 0 if has_history(assets.dialect) else oldest
     for at in range(oldest, newest - 1, -1):
@@ -264,7 +265,7 @@ def _shortened(assets: Assets, line: Line) -> Iterator[Decoded[Snapshot]]:
 
 
 def with_ancestors(snapshot: Snapshot, ancestors: Line) -> Snapshot:
-    """A snapshot that tells of just these ancestors: its parent, or in older generations all."""
+    """Return a snapshot with these ancestors: only the parent, or in older generations all."""
     if snapshot.history is None:
         return replace(snapshot, parent_id=ancestors[0].id)
     entries = tuple(map(_describe, ancestors))
@@ -278,7 +279,7 @@ def _describe(ancestor: SnapshotInfo) -> HistoryEntry:
 
 
 def _rewrite(assets: Assets, decoded: Decoded[Snapshot]) -> None:
-    """Replace a snapshot's file, in the dialect that it has."""
+    """Rewrite a snapshot file in its own dialect."""
     snapshot = decoded.value
     data = encode_snapshot(snapshot, decoded.dialect, assets.options.encoding)
     assets.storage.put(assets.layout.snapshot_key(snapshot.id), data, assets.describe("snapshot"))
@@ -288,17 +289,17 @@ def _rewrite(assets: Assets, decoded: Decoded[Snapshot]) -> None:
 _SECTION = "retention"
 
 Policies = Mapping[str, RetentionPolicy]
-"""By the pattern that names must fit, as `fnmatch` has them; upper and lower case differ."""
+"""Retention policies by pattern of ref names (`fnmatch`, case-sensitive)."""
 
 
 def read_policies(metadata: Mapping[str, JsonValue]) -> dict[str, RetentionPolicy]:
-    """The policies in a repository's metadata; raises FormatError for what is none."""
+    """Return the policies in a repository's metadata; raises FormatError for an invalid one."""
     entries = read_section(metadata, _SECTION)
     return {pattern: RetentionPolicy.decode(tree) for pattern, tree in entries.items()}
 
 
 def with_policies(metadata: Mapping[str, JsonValue], policies: Policies) -> dict[str, JsonValue]:
-    """The metadata with these policies instead of others."""
+    """Return the metadata with its policies replaced; raises InvalidTypeError."""
     for pattern, policy in policies.items():
         if not isinstance(policy, RetentionPolicy):
             raise InvalidTypeError(
@@ -311,7 +312,7 @@ def with_policies(metadata: Mapping[str, JsonValue], policies: Policies) -> dict
 def plan_retention(
     info: RepoInfo, now: Nanoseconds, policies: Policies | None = None
 ) -> ExpiryPlan:
-    """What policies, or those of the repository, let go, and what is left of it."""
+    """Plan an expiry by policies; None for those of the repository."""
     if policies is None:
         policies = read_policies(info.metadata)
     reached: set[SnapshotId] = set()
@@ -327,7 +328,7 @@ def plan_retention(
 def _kept_by(
     policies: list[RetentionPolicy], line: list[SnapshotInfo], now: Nanoseconds
 ) -> Iterator[SnapshotId]:
-    """What a ref keeps of its line, newest first: its tip and the first snapshot in any case."""
+    """Yield the snapshots of an ancestry that a ref keeps; always its tip and the first snapshot."""
     for number, each in enumerate(line):
         age = timedelta(microseconds=(now - each.flushed_at) // 1000)
         is_end = number == 0 or each.parent_id is None
@@ -345,18 +346,17 @@ def _policies_for(policies: Policies, name: str) -> list[RetentionPolicy]:
 
 
 def set_policies(protocol: CommitProtocol, policies: Policies) -> None:
-    """Let these policies hold, and no others."""
+    """Replace the retention policies of a repository."""
     _require_v2(protocol).update_metadata(lambda before: with_policies(before, policies))
 
 
 def expire_by_policies(
     protocol: CommitProtocol, now: Nanoseconds, policies: Policies | None = None, *, dry_run: bool
 ) -> ExpirySummary:
-    """Take out of the history what no policy of a ref that leads to it keeps.
+    """Remove snapshots from the history that no policy of a ref keeps.
 
-    The policies are those of the repository, unless others are given.
-
-    Nothing is written in a dry run, nor where there is nothing to be released.
+    Uses the policies of the repository, unless others are given. Nothing is written in a dry run, or if
+    no snapshot is released.
     """
     repository = _require_v2(protocol)
     plans = [plan_retention(repository.read_repo_info(), now, policies)]
@@ -371,7 +371,7 @@ def expire_by_policies(
 
 
 def summarize(plan: ExpiryPlan) -> ExpirySummary:
-    """A plan as users see it."""
+    """Return the summary of a plan."""
     return ExpirySummary(set(map(str, plan.released)), len(plan.info.snapshots))
 
 

@@ -10,45 +10,45 @@ from frazil.display import Block, Item
 
 
 class Severity(StrEnum):
-    """How much a problem matters."""
+    """Severity of a problem."""
 
     ERROR = "error"
-    """Something is lost, or can't be read."""
+    """Data is lost or can't be read."""
     WARNING = "warning"
-    """All data can be read, and something is not as it should be."""
+    """All data can be read, but something is irregular."""
     NOTE = "note"
-    """Nothing is wrong; somebody may want to know it."""
+    """Information; nothing is wrong."""
 
 
 class Repair(StrEnum):
-    """What would repair a problem, and nothing else would change."""
+    """Repair of a problem, which changes nothing else."""
 
     DROP_SNAPSHOT = "drop-snapshot"
-    """Take a snapshot without a file, to which no ref leads, out of the repo info."""
+    """Remove an unreachable snapshot without a file from the repo info."""
     REBUILD_LOG = "rebuild-transaction-log"
-    """Write a transaction log from what is different in a snapshot and its parent."""
+    """Write a transaction log from the differences between a snapshot and its parent."""
     RESTORE_REPO = "restore-repo"
-    """Put the newest backup that can be read in the place of `repo`: `restore_repo` does it."""
+    """Replace `repo` with the newest readable backup, with `restore_repo`."""
     REMOVE_LEFTOVER = "remove-leftover"
-    """Delete a temporary file of a process that was killed."""
+    """Delete a temporary file of a killed process."""
     COLLECT_GARBAGE = "collect-garbage"
-    """`Repository.garbage_collect`, which needs to be told how old garbage is."""
+    """Run `Repository.garbage_collect`, which needs a cutoff."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is not as it should be."""
+    """Problem found by a check."""
 
     severity: Severity
     object: str
-    """The key of the object that it is about."""
+    """Key of the object."""
     what: str
-    """A sentence."""
+    """Description, one sentence."""
     repair: Repair | None = None
     path: str | None = None
-    """Of the node, where it is about one."""
+    """Path of the node, if there is one."""
     coordinate: tuple[int, ...] | None = None
-    """Of the chunk, where it is about one."""
+    """Coordinate of the chunk, if there is one."""
 
     def __str__(self) -> str:
         place = self.object if self.path is None else f"{self.object} {self.path}"
@@ -58,7 +58,7 @@ class Problem:
         return f"{self.severity}: {place}: {self.what}{cure}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return plain values for JSON."""
         coordinate = None if self.coordinate is None else list(self.coordinate)
         return asdict(replace(self, coordinate=None)) | {"coordinate": coordinate}
 
@@ -73,28 +73,28 @@ def error(
     path: str | None = None,
     coordinate: tuple[int, ...] | None = None,
 ) -> Problem:
-    """Something that is lost."""
+    """Return a problem of severity ERROR."""
     return Problem(Severity.ERROR, object, what, repair, path, coordinate)
 
 
 def warning(
     object: str, what: str, repair: Repair | None = None, path: str | None = None
 ) -> Problem:
-    """Something that is not as it should be."""
+    """Return a problem of severity WARNING."""
     return Problem(Severity.WARNING, object, what, repair, path)
 
 
 def note(object: str, what: str, repair: Repair | None = None, path: str | None = None) -> Problem:
-    """Something to know."""
+    """Return a problem of severity NOTE."""
     return Problem(Severity.NOTE, object, what, repair, path)
 
 
 MOST_ALIKE = 20
-"""So many problems of one kind are told one by one: nobody reads a million of them."""
+"""Maximum number of similar problems reported one by one."""
 
 
 def few(problems: Iterable[Problem], count: int, whole: Problem) -> Problems:
-    """The first of `count` problems, and if there are more, `whole` with how many in its sentence."""
+    """Yield the first of `count` problems; if there are more, then `whole` with their number."""
     first = list(islice(problems, MOST_ALIKE))
     rest = count - len(first)
     more = [replace(whole, what=f"{rest} more: {whole.what}")] if rest > 0 else []
@@ -103,13 +103,13 @@ def few(problems: Iterable[Problem], count: int, whole: Problem) -> Problems:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How much was looked at."""
+    """Numbers of checked objects."""
 
     branches: int = 0
     tags: int = 0
     snapshots: int = 0
     nodes: int = 0
-    """Of all snapshots together."""
+    """Total over all snapshots."""
     manifests: int = 0
     transaction_logs: int = 0
     native_chunks: int = 0
@@ -118,7 +118,7 @@ class Counts:
     inline_refs: int = 0
     virtual_refs: int = 0
     virtual_sources: int = 0
-    """Distinct files outside of the repository that were asked for."""
+    """Distinct source files that were checked."""
     decoded_chunks: int = 0
 
     def __add__(self, other: "Counts") -> "Counts":
@@ -127,7 +127,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Orphans:
-    """Objects of a kind that nothing refers to."""
+    """Unreferenced objects of one kind."""
 
     kind: str
     count: int
@@ -136,40 +136,40 @@ class Orphans:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CheckReport(Block):
-    """What was found in a repository."""
+    """Report of a check."""
 
     generation: str
     problems: tuple[Problem, ...]
     counts: Counts
     orphans: tuple[Orphans, ...] = ()
     has_counted_orphans: bool = False
-    """Not where one branch was checked, or where files that refer to others can't be read."""
+    """False if one branch was checked, or if files that refer to others can't be read."""
 
     @property
     def is_healthy(self) -> bool:
-        """Whether nothing is lost: there may be warnings and notes."""
+        """Return whether there are no errors; warnings and notes are allowed."""
         return not self.errors
 
     @property
     def errors(self) -> tuple[Problem, ...]:
-        """What is lost."""
+        """Problems of severity ERROR."""
         return self._of(Severity.ERROR)
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
-        """What is not as it should be."""
+        """Problems of severity WARNING."""
         return self._of(Severity.WARNING)
 
     @property
     def notes(self) -> tuple[Problem, ...]:
-        """What is to be known."""
+        """Problems of severity NOTE."""
         return self._of(Severity.NOTE)
 
     def _of(self, severity: Severity) -> tuple[Problem, ...]:
         return tuple(each for each in self.problems if each.severity is severity)
 
     def shown_items(self) -> Iterator[Item]:
-        """Whether it is healthy, what was looked at, and what was found."""
+        """Yield the fields of the summary."""
         yield Item("generation", self.generation)
         yield Item("healthy", "yes" if self.is_healthy else "no")
         seen = {name: count for name, count in asdict(self.counts).items() if count}
@@ -189,7 +189,7 @@ class CheckReport(Block):
         return str(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return plain values for JSON."""
         return {
             "generation": self.generation,
             "is_healthy": self.is_healthy,

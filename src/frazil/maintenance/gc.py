@@ -1,4 +1,4 @@
-"""Collect garbage: find what is reachable, remove the rest from history, delete its files."""
+"""Collect garbage: mark what is reachable, drop the rest from the history, delete its files."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
@@ -58,7 +58,7 @@ from frazil.storage.interface import CHOSEN_AT_ONCE, Choice, ObjectInfo, Storage
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What must not be deleted."""
+    """Ids of manifests and chunks that must not be deleted."""
 
     manifests: IdSet
     chunks: IdSet
@@ -67,7 +67,7 @@ class Marks:
 def mark(
     assets: Assets, snapshots: Iterable[SnapshotId], limits: WalkLimits, id_size: int
 ) -> Marks:
-    """All that these snapshots refer to; raises where one of their files can't be read."""
+    """Mark everything these snapshots refer to; raises if one of their files can't be read."""
     marks = Marks(IdSet(), IdSet())
     mark_more(marks, assets, snapshots, limits, id_size)
     return marks
@@ -80,7 +80,7 @@ def mark_more(
     limits: WalkLimits,
     id_size: int,
 ) -> None:
-    """Mark what further snapshots refer to; manifests that are marked already are not read again."""
+    """Mark what further snapshots refer to; manifests that are already marked are not read again."""
     found = find_manifests(assets, snapshots, limits)
     is_new = marks.manifests.add(column_of(found, id_size))
     new = [found[id] for id in compress(sorted(found), is_new)]
@@ -89,27 +89,27 @@ def mark_more(
 
 
 def distinct_chunk_ids(manifest: Manifest) -> Ids:
-    """The native chunks of a manifest, each once, sorted."""
+    """Return the distinct ids of a manifest's native chunks, sorted."""
     return distinct(chunk_ids(manifest))
 
 
 def chunk_ids(manifest: Manifest) -> Ids:
-    """The native chunks of a manifest, in any order."""
+    """Return the ids of a manifest's native chunks, in any order."""
     columns = [ids_of(refs.natives().ids) for refs in manifest.arrays.values()]
     filled = [column for column in columns if len(column)]
     return np.concatenate(filled) if filled else np.empty(0, "S12")
 
 
 CHUNK_IDS: Reduction[Ids] = Reduction(lambda natives: ids_of(natives.ids), chunk_ids)
-"""Of manifests, in any order."""
+"""Reduction of manifests to the ids of their native chunks, in any order."""
 
 _SECOND = timedelta(seconds=1)
 
 
 def is_older(created_at: datetime, cutoff: datetime) -> bool:
-    """Whether an object was certainly written before the cutoff.
+    """Return whether an object was certainly written before the cutoff.
 
-    A time without a fraction is that of a storage that rounds down: it may be up to a second later.
+    A time without a fraction comes from a storage that rounds down: it may be up to a second later.
     """
     if created_at.microsecond == 0:
         return created_at + _SECOND <= cutoff
@@ -118,27 +118,27 @@ def is_older(created_at: datetime, cutoff: datetime) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class GarbagePlan:
-    """Which snapshots leave the history of a V2 repository."""
+    """Plan of the snapshots to drop from the history of a V2 repository."""
 
     before: RepoInfo
-    """On which the plan rests."""
+    """Repo info that the plan is based on."""
     old: frozenset[SnapshotId]
-    """Snapshots with files from before the cutoff."""
+    """Snapshots with files older than the cutoff."""
     dropped: frozenset[SnapshotId]
-    """Those of the history that no ref leads to, with files from before the cutoff."""
+    """Unreachable snapshots of the history, with files older than the cutoff."""
 
     @property
     def kept(self) -> Set[SnapshotId]:
-        """Snapshots whose manifests and chunks stay."""
+        """Snapshots whose manifests and chunks are kept."""
         return self.before.snapshots.keys() - self.dropped
 
     def kept_by_age(self) -> list[SnapshotId]:
-        """The same, oldest first: what is marked together then has a chance to go together."""
+        """Return the kept snapshots, oldest first, to mark snapshots of similar age together."""
         known = self.before.snapshots
         return sorted(self.kept, key=lambda id: (known[id].flushed_at, id))
 
     def still_holds(self, now: RepoInfo) -> bool:
-        """Whether nothing has come to rest on what shall go, since the plan was made."""
+        """Return whether no new ref or snapshot depends on what is to be dropped."""
         new = now.snapshots.keys() - self.before.snapshots.keys()
         set_base = {now.snapshots[id].parent_id for id in new}
         needed = set_base | reachable_snapshots(now)
@@ -146,18 +146,18 @@ class GarbagePlan:
 
 
 def plan_garbage(info: RepoInfo, old: frozenset[SnapshotId]) -> GarbagePlan:
-    """What leaves the history, given which snapshots have files from before the cutoff."""
+    """Plan the snapshots to drop, given those with files older than the cutoff."""
     unreached = info.snapshots.keys() - reachable_snapshots(info)
     return GarbagePlan(info, old, old & unreached)
 
 
 def drop_snapshots(info: RepoInfo, dropped: Set[SnapshotId]) -> RepoInfo:
-    """The repo info without some snapshots; who loses a parent gets the nearest ancestor that stays."""
+    """Return the repo info without some snapshots; children get the nearest remaining ancestor."""
     return release(info, dropped, dropped)
 
 
 def retained_logs(info: RepoInfo) -> frozenset[SnapshotId]:
-    """The snapshots whose transaction logs are needed, also of such as left the history."""
+    """Return the snapshots whose transaction logs are needed, including expired ones."""
     pruned = (log for each in info.snapshots.values() for log in each.pruned_ancestor_tx_logs)
     return frozenset(info.snapshots) | frozenset(pruned)
 
@@ -168,21 +168,21 @@ ALL = IdRange()
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """Where the files of a kind are, and how their names go on after the id."""
+    """Folder of one kind of files, with the extensions of their names."""
 
     name: str
     id_size: int
     endings: tuple[str, ...] = ("",)
 
     def find_stems(self, keys: Sequence[str]) -> list[str]:
-        """The part of each key that may spell an id."""
+        """Return the part of each key that may spell an id."""
         if self.endings == ("",):
             start = len(self.name) + 1
             return [key[start:] for key in keys]
         return list(map(self.find_stem, keys))
 
     def find_stem(self, key: str) -> str:
-        """The same of one key."""
+        """Return the part of a key that may spell an id."""
         name = key[len(self.name) + 1 :]
         for ending in self.endings:
             if ending and name.endswith(ending):
@@ -191,34 +191,34 @@ class Folder:
 
 
 def chunk_folder(assets: Assets) -> Folder:
-    """Where native chunks are."""
+    """Return the folder of native chunks."""
     return Folder(assets.layout.chunks, find_id_size(assets))
 
 
 def log_folder(assets: Assets) -> Folder | None:
-    """Where transaction logs are, in a generation that has them."""
+    """Return the folder of transaction logs, or None if the generation has none."""
     name = assets.layout.transactions
     return None if name is None else Folder(name, find_id_size(assets))
 
 
 def metadata_folder(assets: Assets, name: str) -> Folder:
-    """Where snapshots or manifests are."""
+    """Return the folder of snapshots or manifests."""
     layout = assets.layout
     return Folder(name, find_id_size(assets), (layout.ending, *layout.other_endings))
 
 
 def find_id_size(assets: Assets) -> int:
-    """How many bytes the ids of files have."""
+    """Return the size of file ids in bytes."""
     return 16 if assets.dialect is Dialect.DRAFT else 12
 
 
 def list_garbage(
     storage: Storage, folder: Folder, kept: IdSet, cutoff: datetime, share: IdRange = ALL
 ) -> Iterator[ObjectInfo]:
-    """Files of a folder from before the cutoff whose ids are not to be kept, or a share of them.
+    """List the files of a folder, or of an id range, that are older than the cutoff and not kept.
 
-    They are listed as they are asked for, some ahead where that takes a trip, so that any number takes
-    little memory.
+    Listing is lazy, with some read-ahead on remote storage, so that memory use does not grow with the
+    number of files.
     """
     done = count(f"looking through {folder.name}", "files")
 
@@ -237,7 +237,7 @@ def list_garbage(
 def _list_chosen(
     storage: Storage, folder: Folder, share: IdRange, choose: Choice
 ) -> Iterator[ObjectInfo]:
-    if share == ALL or storage.is_local:  # which lists names only, and all of a folder in any case
+    if share == ALL or storage.is_local:  # which lists only names, and always the whole folder
         yield from storage.list_chosen(f"{folder.name}/", choose)
         return
     after, before = (f"{folder.name}/{name}" for name in share.find_names())
@@ -249,7 +249,7 @@ def _list_chosen(
 def choose_garbage(
     keys: Sequence[str], folder: Folder, kept: IdSet, share: IdRange = ALL
 ) -> NDArray[np.bool_]:
-    """Which keys are named by an id of a share that is not to be kept."""
+    """Return which keys are named by an id of the range that is not kept."""
     ids, is_garbage = parse_names(folder.find_stems(keys), folder.id_size)
     goes = ~kept.contains(ids)
     is_garbage[is_garbage] = goes if share == ALL else goes & share.choose(ids)
@@ -263,18 +263,18 @@ _MOST_ERRORS = 20
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """What became of some objects."""
+    """Result of deleting some objects."""
 
     count: int = 0
     size_bytes: int = 0
     failed: int = 0
     throttled: int = 0
-    """Requests that had to be made again, because the storage was overloaded."""
+    """Requests retried because the storage throttled them."""
     errors: tuple[str, ...] = ()
 
     @property
     def has_failed(self) -> bool:
-        """Whether not a single object was deleted, and some were to be."""
+        """Return whether no object was deleted although some should have been."""
         return self.failed > 0 and self.count == 0
 
     def __add__(self, other: "Deleted") -> "Deleted":
@@ -288,7 +288,7 @@ class Deleted:
 
 
 def count_objects(objects: Iterable[ObjectInfo]) -> Deleted:
-    """What deleting would give, if nothing failed."""
+    """Return the result that deleting would have without failures."""
     total = Deleted()
     for batch in in_batches(objects, _OBJECTS_PER_REQUEST):
         total += Deleted(len(batch), _size_bytes(batch))
@@ -298,10 +298,10 @@ def count_objects(objects: Iterable[ObjectInfo]) -> Deleted:
 def delete_objects(
     storage: Storage, objects: Iterable[ObjectInfo], limits: SweepLimits, what: str
 ) -> Deleted:
-    """Delete objects, and say how that went.
+    """Delete objects and return the result.
 
-    Raises StorageError kind `gc-deletes-failing` when as many requests have failed one after the other
-    as the limits allow.
+    Raises StorageError of kind `gc-deletes-failing` after as many consecutive failed requests as the
+    limits allow.
     """
     total, failures = Deleted(), 0
     done = count(f"deleting {what.replace('_', ' ')}", "files", find_length(objects))
@@ -323,11 +323,11 @@ def _delete_batches(
 ) -> Iterator[Deleted]:
     concurrency, per_second = limits.max_concurrent_deletes, limits.max_deletes_per_second
     batches = _paced(in_batches(objects, _OBJECTS_PER_REQUEST), per_second)
-    if storage.is_local:  # where files of one folder are deleted one after the other in any case
+    if storage.is_local:  # which deletes the files of a folder one by one anyway
         yield from (_delete_batch(storage, batch) for batch in batches)
         return
     with ThreadPoolExecutor(concurrency) as pool:
-        # No more than are under way at once: who gives up leaves the rest alone.
+        # Submit only as many as run concurrently, so that giving up leaves the rest untouched.
         for wave in in_batches(batches, concurrency):
             yield from pool.map(lambda batch: _delete_batch(storage, batch), wave)
 
@@ -335,7 +335,7 @@ def _delete_batches(
 def _paced(
     batches: Iterator[list[ObjectInfo]], per_second: float | None
 ) -> Iterator[list[ObjectInfo]]:
-    """The batches, no sooner than their objects may be deleted."""
+    """Yield the batches, delayed to respect the rate limit."""
     due = time.monotonic()
     for batch in batches:
         if per_second is not None:
@@ -373,7 +373,7 @@ def _size_bytes(objects: Iterable[ObjectInfo]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class CollectionOptions:
-    """What is too old to stay without a reason, and how to go about it."""
+    """Cutoff, limits and mode of a garbage collection."""
 
     cutoff: datetime
     walk: WalkLimits
@@ -382,27 +382,27 @@ class CollectionOptions:
 
 
 class Collector(Protocol):
-    """Remembers what stays, and deletes the rest; a dry run only counts it."""
+    """Collector that marks what to keep and deletes the rest; a dry run only counts it."""
 
     @property
     def manifests(self) -> IdSet:
-        """Those that are marked."""
+        """Ids of marked manifests."""
 
     def mark(self, snapshots: Iterable[SnapshotId]) -> None:
-        """Let stay what these refer to; raises where one of their files can't be read."""
+        """Mark what these snapshots refer to; raises if one of their files can't be read."""
 
     def delete(self, kind: str, garbage: Iterable[ObjectInfo]) -> Deleted:
-        """Delete these."""
+        """Delete objects, or count them in a dry run."""
 
     def delete_chunks(self) -> Deleted:
-        """Delete the native chunks that are not marked."""
+        """Delete the native chunks that are not marked, or count them in a dry run."""
 
 
 HireCollector = Callable[[Assets, CollectionOptions], Collector]
 
 
 class LocalCollector:
-    """Works in this process and in its memory."""
+    """Collector that runs in this process and keeps its marks in memory."""
 
     def __init__(self, assets: Assets, options: CollectionOptions) -> None:
         self._assets = assets
@@ -411,23 +411,23 @@ class LocalCollector:
 
     @property
     def manifests(self) -> IdSet:
-        """Those that are marked."""
+        """Ids of marked manifests."""
         return self._marks.manifests
 
     def mark(self, snapshots: Iterable[SnapshotId]) -> None:
-        """Let stay what these refer to; manifests that are marked already are not read again."""
+        """Mark what these snapshots refer to; manifests that are already marked are not read again."""
         assets = self._assets
         walk, id_size = self._options.walk, find_id_size(assets)
         mark_more(self._marks, uncached(assets), snapshots, walk, id_size)
 
     def delete(self, kind: str, garbage: Iterable[ObjectInfo]) -> Deleted:
-        """Delete these."""
+        """Delete objects, or count them in a dry run."""
         if self._options.is_dry_run:
             return count_objects(garbage)
         return delete_objects(self._assets.storage, garbage, self._options.sweep, kind)
 
     def delete_chunks(self) -> Deleted:
-        """Delete the native chunks that are not marked."""
+        """Delete the native chunks that are not marked, or count them in a dry run."""
         storage, cutoff = self._assets.storage, self._options.cutoff
         folder = chunk_folder(self._assets)
         return self.delete("chunks", list_garbage(storage, folder, self._marks.chunks, cutoff))
@@ -436,25 +436,25 @@ class LocalCollector:
 _MOST_ATTEMPTS = 100
 
 Files = Mapping[SnapshotId, ObjectInfo]
-"""Of snapshots."""
+"""Files of snapshots."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retained:
-    """What stays."""
+    """Objects to keep."""
 
     snapshots: Set[SnapshotId]
     logs: Set[SnapshotId]
     collector: Collector
-    """Who knows which manifests and chunks."""
+    """Collector that holds the marked manifests and chunks."""
 
 
 class HistoryMovedError(Exception):
-    """Something has come to rest on what was to be dropped."""
+    """A new ref or snapshot depends on a snapshot that was to be dropped."""
 
 
 class HistoryGrewError(Exception):
-    """There are snapshots that nobody has looked at."""
+    """The history has new snapshots that are not marked yet."""
 
     def __init__(self, info: RepoInfo) -> None:
         super().__init__(info)
@@ -464,10 +464,10 @@ class HistoryGrewError(Exception):
 def collect_garbage(
     protocol: CommitProtocol, options: CollectionOptions, hire: HireCollector = LocalCollector
 ) -> GCSummary:
-    """Delete what no branch or tag leads to; a dry run only counts it.
+    """Delete what is not reachable from a branch or a tag; a dry run only counts it.
 
-    What running jobs have written stays: they hold leases. Raises, before anything is deleted,
-    ReadOnlyError and whatever comes of a file that can't be read.
+    Objects of running jobs are kept, because jobs hold leases. Raises ReadOnlyError, or the error of a
+    file that can't be read, before anything is deleted.
     """
     protocol.refuse_unless_writable()
     storage, now = protocol.assets.storage, datetime.now(UTC)
@@ -496,7 +496,7 @@ def _collect(
     )
 
 
-# What stays
+# Mark
 
 
 def _retain(
@@ -527,7 +527,7 @@ def _retain_by_repo_info(
 
 
 def _drop_in_repo_info(protocol: V2Protocol, plan: GarbagePlan, collector: Collector) -> RepoInfo:
-    """Let the history forget what goes, once all that is in it then is marked."""
+    """Drop the planned snapshots from the history, after marking all that remain."""
     for _ in range(_MOST_ATTEMPTS):
         try:
             return protocol.update(partial(_drop, plan=plan))
@@ -540,13 +540,13 @@ def _drop_in_repo_info(protocol: V2Protocol, plan: GarbagePlan, collector: Colle
 def _drop(info: RepoInfo, plan: GarbagePlan) -> Change:
     if not plan.still_holds(info):
         raise HistoryMovedError
-    # A commit can use chunks of a snapshot that it does not rest on: it was picked or amended from it.
+    # A commit can use chunks of a snapshot that is not its ancestor: after cherry-pick or amend.
     if info.snapshots.keys() - plan.before.snapshots.keys():
         raise HistoryGrewError(info)
     return Change(drop_snapshots(info, plan.dropped), GCRan())
 
 
-# What goes
+# Sweep
 
 
 def _list_old_snapshots(assets: Assets, options: CollectionOptions) -> Files:
@@ -560,7 +560,7 @@ def _sweep(
 ) -> GCSummary:
     assets, collector = protocol.assets, retained.collector
     if not options.is_dry_run:
-        # A loss of power must not bring back refs to what is deleted now.
+        # A power loss must not restore refs to what is deleted now.
         assets.storage.flush_all()
     snapshots = [info for id, info in old.items() if id not in retained.snapshots]
     kinds: dict[str, Callable[[], Deleted]] = {
@@ -584,9 +584,9 @@ def _sweep(
 
 
 def _mark_late(protocol: CommitProtocol, retained: Retained, options: CollectionOptions) -> None:
-    """Mark what commits use that landed before the snapshots were gone that they took chunks from.
+    """Mark what commits use that landed before their source snapshots were deleted.
 
-    Later ones find that these are gone, and don't land; those of V2 ask the repo info.
+    Later commits notice that their sources are gone and fail. V2 commits check the repo info instead.
     """
     if not isinstance(protocol, V2Protocol) and not options.is_dry_run:
         retained.collector.mark(find_new(protocol, retained.snapshots))

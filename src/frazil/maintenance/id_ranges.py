@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from frazil.format.ids import ALPHABET
 
 Ids = NDArray[np.bytes_]
-"""Ids of one width, a row each."""
+"""Column of ids of equal width."""
 
 _MANY = 1 << 16
-"""So many ids are sorted at once: small columns cost more than what is in them."""
+"""Number of ids to sort at once: many small columns are slow."""
 _NO_DIGIT = 255
 _BITS = 5
 _DIGIT_OF = np.full(256, _NO_DIGIT, np.uint8)
@@ -21,19 +21,19 @@ _DIGIT_OF[np.frombuffer(ALPHABET.encode(), np.uint8)] = np.arange(len(ALPHABET))
 
 
 def ids_of(rows: NDArray[np.uint8]) -> Ids:
-    """Rows of bytes as a column."""
+    """Return rows of bytes as a column of ids."""
     count, size = rows.shape
     return np.ascontiguousarray(rows).view(f"S{size}").reshape(count)
 
 
 def column_of(ids: Iterable[bytes], size: int) -> Ids:
-    """Ids given one by one as a column, each once, sorted."""
+    """Return distinct ids as a sorted column."""
     rows = np.frombuffer(b"".join(sorted(set(ids))), np.uint8)
     return ids_of(rows.reshape(-1, size))
 
 
 def distinct(ids: Ids) -> Ids:
-    """Each once, sorted: `np.unique` hashes texts, which takes several times as long."""
+    """Return the distinct ids, sorted; several times faster than `np.unique`, which hashes strings."""
     ordered = np.sort(ids)
     is_first = np.ones(len(ordered), np.bool_)
     is_first[1:] = ordered[1:] != ordered[:-1]
@@ -41,7 +41,7 @@ def distinct(ids: Ids) -> Ids:
 
 
 def unite_columns(columns: Iterable[Ids]) -> Iterator[Ids]:
-    """The ids of many columns in fewer ones, each sorted, no id twice in one."""
+    """Merge many columns into fewer; each is sorted and has no duplicates."""
     waiting: list[Ids] = []
     count = 0
     for column in columns:
@@ -55,7 +55,7 @@ def unite_columns(columns: Iterable[Ids]) -> Iterator[Ids]:
 
 
 def parse_names(names: Sequence[str], size: int) -> tuple[Ids, NDArray[np.bool_]]:
-    """The ids that are spelled by names, and which names spell one as a writer would."""
+    """Return the ids that names spell, and which names spell one canonically."""
     length = (size * 8 + _BITS - 1) // _BITS
     is_name = np.fromiter((len(n) == length and n.isascii() for n in names), np.bool_, len(names))
     letters = np.frombuffer("".join(compress(names, is_name)).encode(), np.uint8)
@@ -68,7 +68,7 @@ def parse_names(names: Sequence[str], size: int) -> tuple[Ids, NDArray[np.bool_]
 
 
 class IdSet:
-    """A set that grows by sorted columns; it holds each id once, and as few columns as it can."""
+    """Set of ids, stored as a few sorted columns."""
 
     def __init__(self, column: Ids | None = None) -> None:
         self._runs: list[Ids] = []
@@ -79,10 +79,10 @@ class IdSet:
         return sum(map(len, self._runs))
 
     def add(self, column: Ids) -> NDArray[np.bool_]:
-        """Take up a column, sorted, no id twice; gives which of its ids are new."""
+        """Add a sorted column without duplicates; returns which of its ids are new."""
         is_new = ~self.contains(column)
         run = column[is_new]
-        # Each column is at least twice as long as the next, so there are never many to search.
+        # Each column is more than twice as long as the next, so there are few to search.
         while self._runs and len(self._runs[-1]) <= 2 * len(run):
             run = np.sort(np.concatenate([self._runs.pop(), run]), kind="stable")
         if len(run):
@@ -90,7 +90,7 @@ class IdSet:
         return is_new
 
     def contains(self, column: Ids) -> NDArray[np.bool_]:
-        """Which ids of a column, in any order, are in the set."""
+        """Return which ids of a column, in any order, are in the set."""
         found = np.zeros(len(column), np.bool_)
         for run in self._runs:
             at = np.minimum(np.searchsorted(run, column), len(run) - 1)
@@ -99,38 +99,38 @@ class IdSet:
 
 
 CELLS = 64
-"""Of the least share; there are as many of these."""
+"""Number of cells, the smallest id ranges."""
 _LETTERS = len(ALPHABET)
 _NAMES = _LETTERS * _LETTERS
-"""How many beginnings of two letters there are."""
+"""Number of two-letter prefixes."""
 
 
 @dataclass(frozen=True, slots=True)
 class IdRange:
-    """One of several equal parts; their count divides that of cells."""
+    """One of several equal id ranges; their count divides the number of cells."""
 
     number: int = 0
     count: int = 1
 
     @property
     def cells(self) -> range:
-        """The cells that it consists of."""
+        """Cells of the range."""
         size = CELLS // self.count
         return range(self.number * size, (self.number + 1) * size)
 
     def choose(self, ids: Ids) -> NDArray[np.bool_]:
-        """Which ids belong to it."""
+        """Return which ids belong to the range."""
         cells = cells_of(ids)
         return (cells >= self.cells.start) & (cells < self.cells.stop)
 
     def find_names(self) -> tuple[str, str]:
-        """What the names of its ids come after and before."""
+        """Return exclusive lower and upper bounds of the names of its ids."""
         after, before = (_name(cell) for cell in (self.cells.start, self.cells.stop))
         return after, before
 
 
 def cut(count: int) -> list[IdRange]:
-    """Everything, in at least so many shares, if there are as many."""
+    """Split all ids into at least `count` ranges, at most one per cell."""
     whole = 1
     while whole < min(count, CELLS):
         whole *= 2
@@ -138,13 +138,13 @@ def cut(count: int) -> list[IdRange]:
 
 
 def cells_of(ids: Ids) -> NDArray[np.uint8]:
-    """The number of each id's cell; sorted ids have sorted cells."""
+    """Return the cell number of each id; sorted ids have sorted cells."""
     rows = np.ascontiguousarray(ids).view(np.uint8).reshape(len(ids), ids.dtype.itemsize)
     return rows[:, 0] >> np.uint8(2)
 
 
 def _name(cell: int) -> str:
-    """Two letters that names of this cell start with or come after; beyond the last, any letter."""
+    """Return a two-letter lower bound of a cell's names; for `CELLS`, a letter above all names."""
     if cell == CELLS:
         return chr(ord(ALPHABET[-1]) + 1)
     high, low = divmod(cell * _NAMES // CELLS, _LETTERS)

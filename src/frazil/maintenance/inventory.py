@@ -31,26 +31,26 @@ _AFTER_SLASH = chr(ord("/") + 1)
 
 
 class ChunkFiles(Protocol):
-    """What is known of the files of native chunks."""
+    """Existence and sizes of native chunk files."""
 
     def measure(self, ids: Ids) -> tuple[NDArray[np.bool_], NDArray[np.uint64]]:
-        """Which ids have a file, and how many bytes of it there are."""
+        """Return which ids have a file, and the sizes of the files."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Listed:
-    """The objects of a folder that are named by an id, sorted."""
+    """Objects of a folder that are named by an id, sorted."""
 
     ids: Ids
     sizes: NDArray[np.uint64]
     strangers: tuple[ObjectInfo, ...] = ()
-    """Objects that are named otherwise."""
+    """Objects with other names."""
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def locate(self, wanted: Ids) -> Rows:
-        """The row of each id, or -1."""
+        """Return the row of each id, or -1."""
         if not len(self.ids):
             return np.full(len(wanted), -1, np.intp)
         rows = np.minimum(np.searchsorted(self.ids, wanted), len(self.ids) - 1)
@@ -58,7 +58,7 @@ class Listed:
         return rows
 
     def measure(self, ids: Ids) -> tuple[NDArray[np.bool_], NDArray[np.uint64]]:
-        """Which ids have an object, and how many bytes that has."""
+        """Return which ids have an object, and the sizes of the objects."""
         rows = self.locate(ids)
         is_there = rows >= 0
         sizes = np.zeros(len(ids), np.uint64)
@@ -66,23 +66,23 @@ class Listed:
         return is_there, sizes
 
     def find_size(self, id: bytes) -> int | None:
-        """How many bytes the object of an id has, if there is one."""
+        """Return the size of an id's object in bytes, or None if there is none."""
         (row,) = self.locate(column_of([id], len(id))).tolist()
         return None if row < 0 else int(self.sizes[row])
 
     def measure_unused(self, used: IdSet) -> tuple[int, int]:
-        """How many objects are not in a set, and how many bytes they have."""
+        """Return number and bytes of the objects that are not in a set."""
         unused = ~used.contains(self.ids)
         return int(unused.sum()), int(self.sizes[unused].sum())
 
     def measure_strangers(self) -> tuple[int, int]:
-        """How many objects are named otherwise, and how many bytes they have."""
+        """Return number and bytes of the objects with other names."""
         return len(self.strangers), sum(each.size_bytes for each in self.strangers)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WrongFiles:
-    """The chunk files that are gone or too short; all others are as they should be."""
+    """Chunk files that are missing or too short; all others are intact."""
 
     ids: Ids
     is_there: NDArray[np.bool_]
@@ -90,7 +90,7 @@ class WrongFiles:
 
     @classmethod
     def unite(cls, parts: "Sequence[WrongFiles]") -> "WrongFiles":
-        """Those of several parts that have no id in common."""
+        """Merge several parts without common ids."""
         ids = np.concatenate([each.ids for each in parts])
         order = np.argsort(ids)
         is_there = np.concatenate([each.is_there for each in parts])
@@ -98,7 +98,7 @@ class WrongFiles:
         return cls(ids[order], is_there[order], sizes[order])
 
     def measure(self, ids: Ids) -> tuple[NDArray[np.bool_], NDArray[np.uint64]]:
-        """Which ids have a file, and how many bytes of it there are: all, where nothing is wrong."""
+        """Return which ids have a file, and their sizes; an intact file has the maximum size."""
         rows = Listed(self.ids, self.sizes).locate(ids)
         is_wrong = rows >= 0
         is_there = np.ones(len(ids), np.bool_)
@@ -118,11 +118,11 @@ class Inventory:
     transaction_logs: Listed
     chunks: Listed
     others: Mapping[str, ObjectInfo] = field(default_factory=dict)
-    """By key: refs, backups, the configuration."""
+    """Other objects by key: refs, backups, the configuration."""
 
 
 def take_inventory(assets: Assets, *, with_chunks: bool = True) -> Inventory:
-    """List a repository's storage, once; without the chunks, if somebody else lists them."""
+    """List a repository's storage once; without chunks, if other workers list them."""
     storage, size = assets.storage, find_id_size(assets)
     folders = _folders(assets.layout, size)
     with ThreadPoolExecutor(storage.concurrency) as pool:
@@ -148,13 +148,13 @@ def take_inventory(assets: Assets, *, with_chunks: bool = True) -> Inventory:
 
 
 def list_chunks(assets: Assets, share: IdRange) -> Listed:
-    """A share of the chunk files: names that spell no id are in the share that they sort into."""
+    """List the chunk files of an id range; other names belong to the range they sort into."""
     folder = chunk_folder(assets)
     name = folder.name
     after, before = (f"{name}/{each}" for each in share.find_names())
     after = f"{name}/" if share.number == 0 else after
     before = f"{name}{_AFTER_SLASH}" if share.number == share.count - 1 else before
-    if assets.storage.is_local:  # which lists all names of a folder in any case
+    if assets.storage.is_local:  # which always lists all names of a folder
         found = assets.storage.list_chosen(
             f"{name}/", lambda keys: np.array([after < key < before for key in keys], np.bool_)
         )
@@ -166,7 +166,7 @@ def list_chunks(assets: Assets, share: IdRange) -> Listed:
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """Some objects, by the folder that they are in."""
+    """Batch of objects by folder."""
 
     listed: Mapping[str, Listed]
     others: Sequence[ObjectInfo]
@@ -180,7 +180,7 @@ def _folders(layout: Layout, size: int) -> dict[str, Folder]:
 
 
 def _plan_listings(assets: Assets, *, with_chunks: bool) -> list[str]:
-    """Everything at once, or where each request takes a trip, all folders at a time."""
+    """Return the prefixes to list: everything at once, or on remote storage each folder."""
     if assets.storage.is_local and with_chunks:
         return [""]
     folders = [f"{name}/" for name in _folders(assets.layout, find_id_size(assets))]
@@ -209,31 +209,31 @@ def _parse(files: Sequence[ObjectInfo], folder: Folder) -> Listed:
 def _unite(parts: Sequence[Listed], id_size: int) -> Listed:
     ids = np.concatenate([np.empty(0, f"S{id_size}"), *(each.ids for each in parts)])
     sizes = np.concatenate([np.empty(0, np.uint64), *(each.sizes for each in parts)])
-    # A metadata file of the draft may be there under two endings.
+    # A metadata file of the draft may exist with two extensions.
     ids, first = np.unique(ids, return_index=True)
     strangers = tuple(chain.from_iterable(each.strangers for each in parts))
     return Listed(ids, sizes[first], strangers)
 
 
 YOUNG = timedelta(hours=1)
-"""So long a writer may take for one object: what is younger may be in use."""
+"""Age below which a temporary file may be in use."""
 
 
 @runtime_checkable
 class KeepsTemporaryFiles(Protocol):
-    """A storage on which a killed process leaves something behind."""
+    """Storage on which a killed process can leave temporary files."""
 
     def list_temporary_files(self) -> Iterator[ObjectInfo]:
-        """Temporary files."""
+        """Yield the temporary files."""
 
 
 def list_temporary_files(storage: Storage) -> Iterator[ObjectInfo]:
-    """What killed processes left in a storage, or running ones have not finished."""
+    """List the temporary files of killed or running processes in a storage."""
     return storage.list_temporary_files() if isinstance(storage, KeepsTemporaryFiles) else iter(())
 
 
 def check_temporary_files(leftovers: Iterable[ObjectInfo], now: datetime) -> Problems:
-    """A problem for each leftover; one that is young may be in use."""
+    """Yield a problem for each temporary file; a note for young ones, which may be in use."""
     for each in leftovers:
         if now - each.created_at < YOUNG:
             yield note(each.key, "a temporary file, of a writer that is at work or was just killed")
@@ -247,7 +247,7 @@ _REPO_BACKUPS = f"{BACKUPS}/repo."
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """What something refers to."""
+    """Referenced objects."""
 
     snapshots: Set[SnapshotId]
     transaction_logs: Set[SnapshotId]
@@ -257,19 +257,19 @@ class Used:
 
 @dataclass(frozen=True, slots=True)
 class ChunkTotals:
-    """The chunks that manifests refer to, against the files that there are."""
+    """Totals of the comparison of chunk references with chunk files."""
 
     num_used: int = 0
-    """Distinct ones that manifests refer to."""
+    """Distinct chunks that manifests refer to."""
     num_unused: int = 0
     unused_bytes: int = 0
     num_strangers: int = 0
-    """Objects that no id names."""
+    """Objects whose names spell no id."""
     stranger_bytes: int = 0
 
     @classmethod
     def of(cls, listed: Listed, used: IdSet) -> "ChunkTotals":
-        """Of what a storage lists, or a share of it, and the chunks of that share."""
+        """Compare listed chunk files with the referenced chunks of the same id range."""
         return cls(len(used), *listed.measure_unused(used), *listed.measure_strangers())
 
     def __add__(self, other: "ChunkTotals") -> "ChunkTotals":
@@ -277,7 +277,7 @@ class ChunkTotals:
 
 
 def count_orphans(inventory: Inventory, used: Used, chunks: ChunkTotals) -> tuple[Orphans, ...]:
-    """How many objects of each kind nothing refers to; kinds without any are left out."""
+    """Count the unreferenced objects of each kind; omits kinds without any."""
     size = inventory.id_size
     found = [
         _count("snapshots", inventory.snapshots, IdSet(column_of(used.snapshots, size))),
@@ -317,7 +317,7 @@ def _measure(kind: str, objects: Iterator[ObjectInfo]) -> Orphans:
 
 
 def tell_orphans(orphans: Collection[Orphans], layout: Layout) -> Problems:
-    """A note for each kind."""
+    """Yield a note for each kind of orphans."""
     folders = {
         "snapshots": layout.snapshots,
         "transaction logs": layout.transactions or "",
@@ -341,7 +341,7 @@ _AT_ONCE = 64
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A file that can't be read."""
+    """File that can't be read."""
 
     problem: Problem
 
@@ -349,7 +349,7 @@ class Failed:
 def read_files(
     pool: ThreadPoolExecutor, items: Iterable[T], read: Callable[[T], R]
 ) -> Iterator[tuple[T, R]]:
-    """Each item with what reading it gives, in their order; no more are in memory than must be."""
+    """Yield each item with its read result, in order, with few in memory at a time."""
     for batch in in_batches(items, _AT_ONCE):
         yield from zip(batch, pool.map(read, batch), strict=True)
 
@@ -357,7 +357,7 @@ def read_files(
 def read_or_fail(
     assets: Assets, key: str, check: Callable[[bytes], R], repair: Repair | None = None
 ) -> R | Failed:
-    """What a check makes of a file's bytes."""
+    """Read a metadata file and apply a check to its bytes; returns Failed if it can't be read."""
     try:
         data = get_metadata_file(assets, key)
     except ObjectNotFoundError:
@@ -371,7 +371,7 @@ def read_or_fail(
 
 
 def get_metadata_file(assets: Assets, key: str) -> bytes:
-    """The bytes of a metadata file under any of its spellings; raises StorageError."""
+    """Read a metadata file under any of its keys; raises StorageError."""
     *first, last = assets.layout.spellings(key)
     for spelling in first:
         try:
@@ -382,7 +382,7 @@ def get_metadata_file(assets: Assets, key: str) -> bytes:
 
 
 class Pace:
-    """Lets the threads of a process through one after the other, evenly."""
+    """Rate limiter for the threads of a process."""
 
     def __init__(self, per_second: float | None) -> None:
         self._seconds = 0.0 if per_second is None else 1 / per_second
@@ -390,12 +390,12 @@ class Pace:
         self._lock = threading.Lock()
 
     def wait(self) -> None:
-        """Come back when it is one's turn; at once where no rate was given."""
+        """Wait for the next slot; returns immediately without a rate."""
         if self._seconds:
             time.sleep(self.take_turn(time.monotonic()))
 
     def take_turn(self, now: float) -> float:
-        """How many seconds it is until one's turn."""
+        """Reserve the next slot and return the seconds until it."""
         with self._lock:
             turn = max(now, self._next)
             self._next = turn + self._seconds

@@ -1,8 +1,8 @@
-"""Leases: a job that runs says so, and garbage collection spares what it has written.
+"""Leases of running jobs, which protect their objects from garbage collection.
 
-A lease is a folder of small objects in the repository's storage. The first one is written when the job
-begins, so that it is as old as the job by the storage's clock; another one is written again and again
-while the job goes on. Both are deleted at its end; those of a killed job expire.
+A lease is a folder of two small objects in the repository's storage. The first is written when the
+job starts, so that its age by the storage's clock is the age of the job. The second is rewritten
+periodically while the job runs. Both are deleted when the job ends; leases of killed jobs expire.
 """
 
 import json
@@ -19,28 +19,28 @@ from frazil.storage.interface import ObjectInfo, Storage
 
 LEASES = "_frazil/leases"
 LEASE_SECONDS = 3600.0
-"""How long a lease holds after it was last renewed."""
+"""Validity of a lease after its last renewal, in seconds."""
 _RENEWALS_PER_LEASE = 6
 _BEGUN, _RENEWED = "begun", "renewed"
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseInfo:
-    """A job that runs, or that was killed not long ago."""
+    """Lease of a running job, or of a job that was killed."""
 
     id: str
     job: str
     begun_at: datetime
-    """By the storage's clock."""
+    """Start of the job by the storage's clock."""
     expires_at: datetime
 
     def holds_at(self, now: datetime) -> bool:
-        """Whether it has not expired."""
+        """Return whether the lease has not expired."""
         return now < self.expires_at
 
 
 class Lease:
-    """Held while a job writes."""
+    """Lease held while a job writes. A context manager."""
 
     def __init__(self, storage: Storage, id: str, job: str, seconds: float = LEASE_SECONDS) -> None:
         self._storage = storage
@@ -63,11 +63,11 @@ class Lease:
         trace: TracebackType | None,
     ) -> None:
         self._is_over.set()
-        with suppress(IcechunkError):  # it expires in any case
+        with suppress(IcechunkError):  # it expires anyway
             self._storage.delete_many([f"{self._folder}/{each}" for each in (_RENEWED, _BEGUN)])
 
     def refuse_if_lost(self) -> None:
-        """Raise LeaseLostError if it may have expired: what was written may be gone since."""
+        """Raise LeaseLostError if the lease may have expired: written objects may be deleted."""
         silence = time.monotonic() - self._renewed_at
         if silence >= self._seconds:
             raise LeaseLostError(
@@ -85,7 +85,7 @@ class Lease:
 
 @contextmanager
 def leased(storage: Storage, id: str, job: str) -> Iterator[Lease]:
-    """A lease for as long as the job runs; none is written where nothing can be."""
+    """Hold a lease while a job runs; on read-only storage nothing is written."""
     lease = Lease(storage, id, job)
     if storage.is_read_only:
         yield lease
@@ -95,7 +95,7 @@ def leased(storage: Storage, id: str, job: str) -> Iterator[Lease]:
 
 
 def list_leases(storage: Storage) -> list[LeaseInfo]:
-    """All leases, also those that have expired and nobody has taken away."""
+    """Return all leases, including expired ones that were not deleted."""
     found: dict[str, list[ObjectInfo]] = {}
     for info in storage.list(f"{LEASES}/"):
         found.setdefault(info.key.split("/")[-2], []).append(info)
@@ -104,12 +104,12 @@ def list_leases(storage: Storage) -> list[LeaseInfo]:
 
 
 def spare(cutoff: datetime, leases: Iterable[LeaseInfo], now: datetime) -> datetime:
-    """The cutoff, or when the oldest job began that runs."""
+    """Return the cutoff, or the start of the oldest running job if that is earlier."""
     return min([cutoff, *(each.begun_at for each in leases if each.holds_at(now))])
 
 
 def delete_expired(storage: Storage, leases: Iterable[LeaseInfo], now: datetime) -> None:
-    """Take away what killed jobs have left."""
+    """Delete the leases of killed jobs."""
     expired = [each.id for each in leases if not each.holds_at(now)]
     with suppress(StorageError):
         storage.delete_many(
@@ -120,13 +120,13 @@ def delete_expired(storage: Storage, leases: Iterable[LeaseInfo], now: datetime)
 def _read(storage: Storage, id: str, infos: list[ObjectInfo]) -> LeaseInfo | None:
     begun = next((each for each in infos if each.key.endswith(_BEGUN)), None)
     newest = max(each.created_at for each in infos).astimezone(UTC)
-    if begun is None:  # its job is over, or it never was one
+    if begun is None:  # the job has ended, or this is no lease
         return LeaseInfo(id, "", newest, newest)
     try:
         body = json.loads(bytes(storage.get(begun.key)))
         job, seconds = str(body["job"]), float(body["seconds"])
     except (KeyError, TypeError, ValueError):
         job, seconds = "", LEASE_SECONDS
-    except ObjectNotFoundError:  # it ended meanwhile
+    except ObjectNotFoundError:  # the job has just ended
         return None
     return LeaseInfo(id, job, begun.created_at.astimezone(UTC), newest + timedelta(seconds=seconds))

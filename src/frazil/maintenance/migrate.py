@@ -1,4 +1,4 @@
-"""Migrate a repository to V2: read the old files, write the new object, delete what it replaces."""
+"""Migrate a repository to V2: read the old files, write `repo`, delete the files it replaces."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -69,38 +69,38 @@ Refs = Mapping[str, SnapshotId]
 
 @dataclass(frozen=True, slots=True)
 class OldRepository:
-    """All that a repository before V2 keeps in many files."""
+    """Refs, history and configuration of a repository before V2."""
 
     branches: Refs
     tags: Refs
     deleted_tags: Refs
     snapshots: Snapshots
-    """Just those that branches and tags lead to."""
+    """Snapshots that are reachable from branches and tags."""
     config: Mapping[str, JsonValue] | None
-    """As it was saved."""
+    """Saved configuration."""
 
     @property
     def root(self) -> SnapshotInfo:
-        """The first snapshot."""
+        """First snapshot of the repository."""
         *_, first = self.line(MAIN)
         return first
 
     def line(self, branch: str) -> Iterator[SnapshotInfo]:
-        """The snapshots of a branch, newest first."""
+        """Yield the snapshots of a branch, newest first."""
         tip = self.snapshots[self.branches[branch]]
         yield tip
         yield from ancestors_of(self.snapshots, tip)
 
     def find_time(self, id: SnapshotId) -> Nanoseconds:
-        """When a snapshot was written; if only a deleted tag leads to it, that is not known."""
+        """Return the time of a snapshot; the root's time if only a deleted tag refers to it."""
         found = self.snapshots.get(id)
         return self.root.flushed_at if found is None else found.flushed_at
 
 
 def plan_migration(old: OldRepository, now: Nanoseconds) -> RepoInfo:
-    """The repo info of an older repository."""
+    """Return the V2 repo info of an older repository."""
     past = _spread([Update(RepoInitialized(), old.root.flushed_at), *_invent_updates(old)])
-    # Whatever it was: the official library refuses a log with versions before 1.
+    # Always 1: the official library refuses an ops log with versions before 1.
     migrated = Update(RepoMigrated(1, 2), time_after(past[-1].updated_at, now))
     return RepoInfo(
         branches=dict(old.branches),
@@ -117,7 +117,7 @@ def _in_microseconds(info: SnapshotInfo) -> SnapshotInfo:
     return replace(info, flushed_at=info.flushed_at // MICROSECOND * MICROSECOND)
 
 
-# The log of operations
+# Ops log
 
 
 def _invent_updates(old: OldRepository) -> Iterator[Update]:
@@ -134,7 +134,7 @@ def _invent_updates(old: OldRepository) -> Iterator[Update]:
 
 
 def _invent_commits(old: OldRepository) -> Iterator[Update]:
-    """A commit for each snapshot that a branch leads to; to `main`, if that leads there, too."""
+    """Yield a commit update for each snapshot of a branch, attributed to `main` if it has it."""
     seen: set[SnapshotId] = set()
     names = sorted(old.branches, key=lambda name: (name != MAIN, name))
     for name in names:
@@ -147,7 +147,7 @@ def _invent_commits(old: OldRepository) -> Iterator[Update]:
 
 
 def _spread(updates: Iterable[Update]) -> list[Update]:
-    """In order of their times, no two at once."""
+    """Return the updates ordered by time, with distinct times."""
     spread: list[Update] = []
     for update in sorted(updates, key=lambda each: each.updated_at):
         time = update.updated_at // MICROSECOND * MICROSECOND
@@ -162,13 +162,13 @@ _DRAFT_ID_SIZE = 16
 
 @dataclass(frozen=True, slots=True)
 class LegacyMigration:
-    """One repository, read without caches: everything is read once."""
+    """Migration of a draft or alpha repository; uncached, because it reads everything once."""
 
     protocol: SequenceProtocol
 
     @classmethod
     def of(cls, protocol: SequenceProtocol) -> "LegacyMigration":
-        """The migration of a repository."""
+        """Return the migration of a repository."""
         return cls(SequenceProtocol(uncached(protocol.assets)))
 
     @property
@@ -176,12 +176,12 @@ class LegacyMigration:
         return self.protocol.assets
 
     def check(self) -> None:
-        """Read all that a migration reads, and write nothing; raises what a migration would raise."""
+        """Read everything a migration reads, without writing; raises what a migration would raise."""
         refs = read_refs(self.protocol)
         check_history(self._old, read_history(self.protocol, refs.tips).values())
 
     def perform(self, config: Mapping[str, JsonValue] | None) -> None:
-        """Write the V2 repository, with a configuration; ConflictError if somebody was in between."""
+        """Write the V2 repository; raises ConflictError if a ref changed meanwhile."""
         new = Assets(self._old.storage, Dialect.V2, self._old.options)
         refs = read_refs(self.protocol)
         writer = HistoryWriter(Files(self._old, new))
@@ -194,7 +194,7 @@ class LegacyMigration:
         file.read()
 
     def delete_old_files(self) -> None:
-        """Delete what `repo` stands for."""
+        """Delete the files that `repo` replaces."""
         is_draft = self.protocol.dialect is Dialect.DRAFT
         delete_old_files(self._old.storage, DRAFT_PLACES if is_draft else ALPHA_PLACES)
 
@@ -210,7 +210,7 @@ class LegacyMigration:
 def _describe(
     refs: OldRefs, writer: HistoryWriter, config: Mapping[str, JsonValue] | None
 ) -> OldRepository:
-    """The old repository by its new ids."""
+    """Return the old repository with its new snapshot ids."""
 
     def translate(names: Mapping[str, SnapshotId]) -> dict[str, SnapshotId]:
         return {name: writer.ids.get(id) or name_snapshot(id) for name, id in names.items()}
@@ -225,7 +225,7 @@ def _describe(
 
 
 def find_places_left(storage: Storage, info: RepoInfo) -> OldPlaces | None:
-    """Where a V2 repository that was migrated still has old files; None if it is none, or has none."""
+    """Return where a migrated V2 repository still has old files; None if there are none."""
     roots = (each for each in info.snapshots.values() if each.parent_id is None)
     origin = next((id for id in (find_origin(each.metadata) for each in roots) if id), None)
     if origin is None:
@@ -240,7 +240,7 @@ _REFS = "refs/"
 
 @dataclass(frozen=True, slots=True)
 class MigrationOptions:
-    """How to go about it."""
+    """Options of a migration."""
 
     is_dry_run: bool
     deletes_old_files: bool = True
@@ -248,10 +248,10 @@ class MigrationOptions:
 
 
 def migrate_to_v2(protocol: CommitProtocol, options: MigrationOptions) -> None:
-    """Make a V2 repository of an older one; a dry run only looks whether that can be done.
+    """Migrate an older repository to V2; a dry run only checks that it is possible.
 
-    Raises SessionStateError for a V2 repository, unless its migration was broken off when only old
-    files were left to be deleted; ConflictError if somebody else was faster.
+    Raises SessionStateError for a V2 repository, unless an interrupted migration left old files to
+    delete, and ConflictError if another writer was first.
     """
     if isinstance(protocol, V1Protocol):
         _migrate_v1(protocol, options)
@@ -293,7 +293,7 @@ def _finish(protocol: CommitProtocol, options: MigrationOptions) -> None:
             kind="invalid-repository-migration",
         )
     if not options.is_dry_run:
-        # Whoever created `repo` may have failed to make it durable.
+        # The process that created `repo` may have failed to make it durable.
         storage.flush_all()
         delete_old_files(storage, places)
 
@@ -312,7 +312,7 @@ def _read_repository(protocol: V1Protocol, options: MigrationOptions) -> OldRepo
 
 
 def _read_config(protocol: CommitProtocol) -> dict[str, JsonValue] | None:
-    """The saved configuration, with all keys that there are today."""
+    """Return the saved configuration with all current keys."""
     tree = protocol.read_config()
     return None if tree is None else encode_config(decode_config(tree))
 
@@ -320,7 +320,7 @@ def _read_config(protocol: CommitProtocol) -> dict[str, JsonValue] | None:
 def _read_history(
     assets: Assets, tips: Iterable[SnapshotId], concurrency: int
 ) -> dict[SnapshotId, SnapshotInfo]:
-    """All snapshots that tips lead to; raises SnapshotNotFoundError where the way breaks off."""
+    """Return all snapshots reachable from tips; raises SnapshotNotFoundError for a missing one."""
     read = _read_all(assets, concurrency)
     found: dict[SnapshotId, SnapshotInfo] = {}
     for tip in tips:
@@ -332,7 +332,7 @@ def _read_history(
 
 
 def _read_all(assets: Assets, concurrency: int) -> dict[SnapshotId, SnapshotInfo]:
-    """All snapshots that can be read: only their files tell the way, one after the other."""
+    """Read all snapshot files concurrently: following parent ids would read one after the other."""
     folder = f"{assets.layout.snapshots}/"
     names = [info.key.removeprefix(folder) for info in assets.storage.list(folder)]
     with ThreadPoolExecutor(concurrency) as pool:
@@ -345,11 +345,11 @@ def _find_info(assets: Assets, name: str) -> SnapshotInfo | None:
     try:
         return describe_snapshot(read_snapshot_anew(assets, SnapshotId.parse(name)))
     except (FormatError, InvalidInputError, ObjectNotFoundError):
-        # No ref may lead here, and then it does not matter.
+        # It may be unreachable, and then it does not matter.
         return None
 
 
 def _delete_old_files(storage: Storage) -> None:
-    # The file of `main` first: without it nobody takes this for a V1 repository any more.
+    # The file of `main` first: without it the repository is no longer detected as V1.
     delete_files(storage, [MAIN_KEY])
     delete_files(storage, [*(info.key for info in storage.list(_REFS)), CONFIG_KEY])

@@ -52,19 +52,19 @@ _NUMBERING_DIALECTS = frozenset((Dialect.DRAFT, Dialect.ALPHA_A))
 
 
 def name_snapshot(old: SnapshotId) -> SnapshotId:
-    """The id of a snapshot, and of its transaction log."""
+    """Return the new id of a snapshot and its transaction log."""
     return SnapshotId(_digest(b"snapshot", old)[:12])
 
 
 def name_chunk(old: ChunkId) -> ChunkId:
-    """The id of a chunk file whose name is too long for V2."""
+    """Return the new id of a chunk file whose name is too long for V2."""
     return ChunkId(_digest(b"chunk", old)[:12])
 
 
 def name_node(node: Node, dialect: Dialect) -> NodeId:
-    """The id of a node of a snapshot file: the one that it has, unless that is a number.
+    """Return the id of a node: its old one, unless that is a number.
 
-    Numbers are used again after a deletion, so that a node is its number, its path and its kind.
+    Numbers are reused after a deletion, so that number, path and kind together identify a node.
     """
     if dialect not in _NUMBERING_DIALECTS:
         return node.id
@@ -73,7 +73,7 @@ def name_node(node: Node, dialect: Dialect) -> NodeId:
 
 
 def name_manifest(node_id: NodeId, table: ChunkTable) -> ManifestId:
-    """The id of the manifest of an array's references: equal references have equal ids."""
+    """Return the id of the manifest of an array's references; equal references have equal ids."""
     locations, location = _rank(table.locations, table.location)
     etags, etag = _rank(table.etags, table.etag)
     columns = (
@@ -86,10 +86,10 @@ def name_manifest(node_id: NodeId, table: ChunkTable) -> ManifestId:
 
 
 def _rank(texts: Strings, codes: NDArray[np.int32]) -> tuple[list[str], NDArray[np.int32]]:
-    """Texts in their order, and numbers into them: how they were numbered does not matter."""
+    """Return the sorted texts and codes into them, independent of the original numbering."""
     ordered = sorted(set(texts))
     ranks = {text: rank for rank, text in enumerate(ordered)}
-    # The last number stands for -1, "no text", which indexes from the end.
+    # The last entry is for the code -1, "no text", which indexes from the end.
     numbers = np.array([*(ranks[text] for text in texts), -1], np.int32)
     return ordered, numbers[codes]
 
@@ -114,20 +114,20 @@ IdRows = NDArray[np.uint8]
 
 
 class ChunkCopies:
-    """The chunk files of one repository, those that were copied before among them."""
+    """Copies of a repository's chunk files under their new ids."""
 
     def __init__(self, old: Assets, new: Assets) -> None:
         self._old = old
         self._new = new
         self._taken = IdSet()
-        """Old ids that were dealt with."""
+        """Old ids that were processed."""
         self._there = IdSet()
-        """New ids that a migration before this one has copied."""
+        """New ids that an earlier migration has copied."""
 
     def find_copies(self) -> None:
-        """Look for what need not be copied again."""
+        """Find the chunks that an earlier migration has copied."""
         if self._new.storage.is_local:
-            return  # after a loss of power or a failed sync, a file can be there without its bytes
+            return  # after a power loss or a failed sync, a file can exist without its bytes
         folder = f"{self._new.layout.chunks}/"
         names = (info.key.removeprefix(folder) for info in self._new.storage.list(folder))
         for batch in in_batches(names, _LISTED_AT_ONCE):
@@ -135,9 +135,9 @@ class ChunkCopies:
             self._there.add(distinct(ids))
 
     def adopt(self, table: ChunkTable) -> ChunkTable:
-        """References to copies, which are there when this returns; no other column changes.
+        """Copy the chunks of a table, and return the table with references to the copies.
 
-        A chunk whose file is lost stays lost.
+        A chunk whose file is missing stays missing. No other column changes.
         """
         if table.chunk_id.shape[1] == _ID_SIZE:
             return table
@@ -169,7 +169,7 @@ def _chunk_id(row: IdRows) -> ChunkId:
 
 
 def _translate(table: ChunkTable, old: IdRows, new: IdRows) -> IdRows:
-    """The column of new ids, zeros where a row is not native."""
+    """Return the column of new ids; zeros for rows that are not native."""
     is_native = table.kind == ChunkKind.NATIVE
     translated = np.zeros((len(table), _ID_SIZE), np.uint8)
     translated[is_native] = new[np.searchsorted(ids_of(old), ids_of(table.chunk_id[is_native]))]
@@ -180,21 +180,21 @@ _ORIGIN = "migrated_from"
 
 
 def record_origin(metadata: Mapping[str, JsonValue], old: SnapshotId) -> Metadata:
-    """A commit's metadata, with the id that the commit had."""
+    """Return the metadata of a commit with its old id added."""
     reserved = metadata.get(RESERVED)
     kept = reserved if isinstance(reserved, dict) else {}
     return Metadata({**metadata, RESERVED: {**kept, _ORIGIN: str(old)}})
 
 
 def find_origin(metadata: Mapping[str, JsonValue]) -> str | None:
-    """The id that a commit had before a migration, if there was one."""
+    """Return the id of a commit before the migration, or None."""
     reserved = metadata.get(RESERVED)
     found = reserved.get(_ORIGIN) if isinstance(reserved, dict) else None
     return found if isinstance(found, str) else None
 
 
 def convert_info(info: SnapshotInfo, id: SnapshotId, parent_id: SnapshotId | None) -> SnapshotInfo:
-    """A snapshot as the history of V2 lists it."""
+    """Return the V2 history entry of a snapshot."""
     metadata = record_origin(info.metadata, info.id)
     return replace(info, id=id, parent_id=parent_id, metadata=metadata)
 
@@ -202,7 +202,7 @@ def convert_info(info: SnapshotInfo, id: SnapshotId, parent_id: SnapshotId | Non
 def build_snapshot(
     info: SnapshotInfo, nodes: Iterable[Node], files: Mapping[ManifestId, ManifestFileInfo]
 ) -> Snapshot:
-    """The snapshot of an entry of the history."""
+    """Return the snapshot of a history entry."""
     ordered = sorted(nodes, key=lambda node: node.path.encode())
     arrays = (node.array for node in ordered if node.array is not None)
     used = {ref.id for array in arrays for ref in array.manifests}
@@ -220,9 +220,9 @@ def build_snapshot(
 def convert_log(
     log: TransactionLog, id: SnapshotId, parent: Snapshot, snapshot: Snapshot
 ) -> TransactionLog:
-    """The log of a commit, between two snapshots that were converted.
+    """Convert the transaction log of a commit between two converted snapshots.
 
-    The alphas keep attributes apart and list new nodes among those whose attributes were set.
+    The alphas record attributes separately, and list new nodes among those with updated attributes.
     """
     nodes = {node.id: node for each in (parent, snapshot) for node in each.nodes.values()}
     updated = (updated_nodes(log) - log.new_groups - log.new_arrays) & nodes.keys()
@@ -239,7 +239,7 @@ def convert_log(
 
 @dataclass(frozen=True, slots=True)
 class OldRefs:
-    """Branches and tags, and where deleted tags pointed."""
+    """Branches, tags and deleted tags, with the snapshots they point to."""
 
     branches: Mapping[str, SnapshotId]
     tags: Mapping[str, SnapshotId]
@@ -247,13 +247,13 @@ class OldRefs:
 
     @property
     def tips(self) -> list[SnapshotId]:
-        """What they point to, `main` first."""
+        """Distinct snapshots that branches and tags point to, that of `main` first."""
         main = self.branches[MAIN]
         return list(dict.fromkeys((main, *self.branches.values(), *self.tags.values())))
 
 
 def read_refs(protocol: FileProtocol[SequenceFile]) -> OldRefs:
-    """All refs, as they are now."""
+    """Read all refs."""
     return OldRefs(
         branches={name: protocol.lookup_branch(name) for name in protocol.list_branches()},
         tags={name: protocol.lookup_tag(name) for name in protocol.list_tags()},
@@ -264,7 +264,7 @@ def read_refs(protocol: FileProtocol[SequenceFile]) -> OldRefs:
 def read_history(
     protocol: FileProtocol[SequenceFile], tips: Iterable[SnapshotId]
 ) -> dict[SnapshotId, SnapshotInfo]:
-    """All that tips lead to, parents before children, the first snapshot of the first tip first."""
+    """Return all snapshots reachable from tips, parents first; the first tip's root comes first."""
     found: dict[SnapshotId, SnapshotInfo] = {}
     for tip in tips:
         line: list[SnapshotInfo] = []
@@ -277,17 +277,17 @@ def read_history(
 
 
 class TableReader:
-    """Reads references, with one manifest in memory at a time."""
+    """Reader of chunk references that keeps one manifest in memory."""
 
     def __init__(self, assets: Assets) -> None:
         self._assets = assets
         self._held: tuple[ManifestId, Manifest] | None = None
 
     def read(self, node: Node, array: ArrayData, dialect: Dialect) -> ChunkTable:
-        """The references of an array that have a place in it.
+        """Read the references of an array that lie inside its grid.
 
-        Left out are those of other arrays that the first alphas copied into its entries, as far as
-        their number of axes tells them apart. Raises ObjectNotFoundError for a lost manifest.
+        Drops references of other arrays that the first alphas copied into its entries, as far as their
+        number of axes tells them apart. Raises ObjectNotFoundError for a missing manifest.
         """
         axes = len(array.shape)
         refs = manifests_of(array, dialect)
@@ -305,24 +305,24 @@ class TableReader:
 
 
 def grid_of(array: ArrayData) -> tuple[tuple[int, int], ...]:
-    """The box of all chunks of an array."""
+    """Return the extents of an array's chunk grid."""
     return tuple((0, each.num_chunks) for each in array.shape)
 
 
 def arrays_of(snapshot: Snapshot) -> list[tuple[Node, ArrayData]]:
-    """The arrays of a snapshot, those that share a manifest one after the other."""
+    """Return the arrays of a snapshot, grouped by their manifests."""
     arrays = [(node, node.array) for node in snapshot.nodes.values() if node.array is not None]
     return sorted(arrays, key=lambda each: [ref.id for ref in each[1].manifests])
 
 
 def read_all(reader: TableReader, file: Decoded[Snapshot]) -> Iterator[ChunkTable]:
-    """The references of all arrays of a snapshot."""
+    """Yield the references of each array of a snapshot."""
     for node, array in arrays_of(file.value):
         yield reader.read(node, array, file.dialect)
 
 
 class ManifestWriter:
-    """Writes the manifests of one repository."""
+    """Writer of the V2 manifests of one repository."""
 
     def __init__(
         self, reader: TableReader, assets: Assets, adopt: Callable[[ChunkTable], ChunkTable]
@@ -331,14 +331,14 @@ class ManifestWriter:
         self._assets = assets
         self._adopt = adopt
         self._known: dict[object, tuple[ManifestRef, ...]] = {}
-        """By what tells references before they are read: manifests, node and grid."""
+        """Written manifests by old manifests, node id and grid, which identify unread references."""
         self.files: dict[ManifestId, ManifestFileInfo] = {}
-        """All that were written."""
+        """All manifests that were written."""
 
     def write(
         self, node: Node, array: ArrayData, dialect: Dialect, node_id: NodeId
     ) -> tuple[ManifestRef, ...]:
-        """The manifest of an array, which is `node_id` in V2; none if it has no chunks."""
+        """Write the manifest of an array, whose id in V2 is `node_id`; none if it has no chunks."""
         key = (array.manifests, node_id, grid_of(array))
         if key not in self._known:
             table = self._reader.read(node, array, dialect)
@@ -359,13 +359,14 @@ _NAME_LENGTH = len(encode_base32(bytes(12)))
 
 @dataclass(frozen=True, slots=True)
 class OldPlaces:
-    """Where the files of an old generation are, in the order in which they are deleted."""
+    """Locations of the files of an old generation, in the order of deletion."""
 
     prefixes: tuple[str, ...]
-    """Folders and files of which all is old. Those of `main` come first: without them nobody takes
-    this for an old repository."""
+    """Prefixes that contain only old files. Those of `main` come first: without them the repository is
+    no longer detected as an old one.
+    """
     shared_folders: tuple[str, ...] = ()
-    """Where files of V2 are, too."""
+    """Folders that also contain V2 files."""
 
 
 _DRAFT = Layout.of(Dialect.DRAFT)
@@ -385,19 +386,19 @@ ALPHA_PLACES = OldPlaces(
 
 
 def delete_old_files(storage: Storage, places: OldPlaces) -> None:
-    """Delete all of them; raises StorageError if one of them stays."""
+    """Delete all old files; raises StorageError if any of them can't be deleted."""
     for keys in _find_stages(storage, places):
         for batch in in_batches(keys, _BATCH):
             delete_files(storage, batch)
 
 
 def has_old_files(storage: Storage, places: OldPlaces) -> bool:
-    """Whether there is one of them."""
+    """Return whether there are any old files."""
     return any(True for keys in _find_stages(storage, places) for _ in keys)
 
 
 def _find_stages(storage: Storage, places: OldPlaces) -> Iterator[Iterator[str]]:
-    """The keys of all files, those that are deleted together at a time."""
+    """Yield the keys of all old files, grouped into stages of deletion."""
     for place in places.prefixes:
         yield (info.key for info in storage.list(place) if _is_at(place, info.key))
     for folder in places.shared_folders:
@@ -414,7 +415,7 @@ def _is_at(place: str, key: str) -> bool:
 
 
 def is_free_for_v2(storage: Storage, key: str) -> bool:
-    """Whether a key can be written to: nothing is there, or what a migration before this one wrote."""
+    """Return whether a key is unused, or was written by an earlier migration."""
     try:
         return not _is_old(storage, storage.head(key))
     except ObjectNotFoundError:
@@ -437,14 +438,14 @@ def _is_old(storage: Storage, file: ObjectInfo) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """The files of one repository: those that there are, and those that are written."""
+    """Old and new files of one repository."""
 
     old: Assets
     new: Assets
 
 
 def check_history(old: Assets, history: Iterable[SnapshotInfo]) -> None:
-    """Read all that `HistoryWriter` reads, and write nothing."""
+    """Read everything that `HistoryWriter` reads, without writing."""
     reader = TableReader(old)
     done = count("reading snapshots", "snapshots", find_length(history))
     for info in history:
@@ -455,10 +456,10 @@ def check_history(old: Assets, history: Iterable[SnapshotInfo]) -> None:
 
 
 def find_snapshot(assets: Assets, info: SnapshotInfo) -> Decoded[Snapshot] | None:
-    """The file of an entry of the history; None where the file is gone.
+    """Return the snapshot file of a history entry, or None if it is missing.
 
-    That is no loss of the first snapshot, which is empty in every repository. Of the others those
-    histories tell that are texts.
+    A missing first snapshot is replaced: it is empty in every repository. Other files can be missing
+    only where the history is recorded in the snapshots.
     """
     try:
         return assets.read_snapshot_file(info.id)
@@ -469,19 +470,19 @@ def find_snapshot(assets: Assets, info: SnapshotInfo) -> Decoded[Snapshot] | Non
 
 
 class HistoryWriter:
-    """Writes snapshots, each after its parent."""
+    """Writer of V2 snapshots, each after its parent."""
 
     def __init__(self, files: Files) -> None:
         self._old, self._new = files.old, files.new
         self._copies = ChunkCopies(files.old, files.new)
         self._manifests = ManifestWriter(TableReader(files.old), files.new, self._copies.adopt)
         self.ids: dict[SnapshotId, SnapshotId] = {}
-        """New ids by old ones; of a snapshot whose file is gone, that of the nearest ancestor."""
+        """New ids by old ids; a snapshot without a file has that of its nearest ancestor."""
         self.infos: dict[SnapshotId, SnapshotInfo] = {}
-        """What V2's history says of those that were written."""
+        """V2 history entries of the snapshots that were written."""
 
     def write_all(self, history: Iterable[SnapshotInfo]) -> None:
-        """Write all snapshots, parents first; raises ObjectNotFoundError where a manifest is lost."""
+        """Write all snapshots, parents first; raises ObjectNotFoundError for a missing manifest."""
         if self._old.dialect is Dialect.DRAFT:
             self._copies.find_copies()
         done = count("writing snapshots", "snapshots", find_length(history))
@@ -529,7 +530,7 @@ class HistoryWriter:
         if parent_id is None:
             return TransactionLog(snapshot.id)
         parent = self._new.read_snapshot(parent_id)
-        # A log tells of changes since the parent that its commit had.
+        # A log records the changes since the original parent of its commit.
         has_lost_parent = find_origin(parent.metadata) != str(old.parent_id)
         log = None if has_lost_parent else self._find_log(old.id)
         if log is None:
@@ -537,7 +538,7 @@ class HistoryWriter:
         return convert_log(log, snapshot.id, parent, snapshot)
 
     def _find_log(self, id: SnapshotId) -> TransactionLog | None:
-        """What a commit changed, if that was kept and can be read."""
+        """Return the transaction log of a commit, or None if it is missing or damaged."""
         try:
             return self._old.read_transaction_log(id)
         except (ObjectNotFoundError, FormatError):

@@ -1,4 +1,4 @@
-"""Walk the snapshots and manifests that refs reach, within limits of memory and requests."""
+"""Walk the snapshots and manifests that are reachable from refs, within memory and request limits."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +23,7 @@ from frazil.protocols.v2_protocol import V2Protocol
 
 
 def find_reachable(protocol: CommitProtocol) -> frozenset[SnapshotId]:
-    """All snapshots that a branch or a tag leads to."""
+    """Return all snapshots that are reachable from a branch or a tag."""
     if isinstance(protocol, V2Protocol):
         return reachable_snapshots(protocol.read_repo_info())
     found: set[SnapshotId] = set()
@@ -33,14 +33,14 @@ def find_reachable(protocol: CommitProtocol) -> frozenset[SnapshotId]:
 
 
 def find_new(protocol: CommitProtocol, known: Set[SnapshotId]) -> frozenset[SnapshotId]:
-    """Those that a branch or a tag leads to by now, where it was known what they lead to before."""
+    """Return the snapshots that are reachable now and were not in `known`."""
     lines = protocol.ancestries(list_tips(protocol))
     is_new = [takewhile(lambda info: info.id not in known, line) for line in lines]
     return frozenset(info.id for line in is_new for info in line)
 
 
 def list_tips(protocol: CommitProtocol) -> list[SnapshotId]:
-    """Where branches and tags point, without those that are deleted meanwhile."""
+    """Return the tips of branches and tags, without those that are deleted meanwhile."""
     tips: list[SnapshotId] = []
     for name in protocol.list_branches():
         with suppress(RefNotFoundError):
@@ -55,14 +55,14 @@ T = TypeVar("T")
 
 
 def in_batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """The items in lists of a size; the last one may be shorter."""
+    """Yield the items in lists of a size; the last one may be shorter."""
     remaining = iter(items)
     while batch := list(islice(remaining, size)):
         yield batch
 
 
 def pack(items: Sequence[T], sizes: Sequence[int], most: int) -> list[list[T]]:
-    """Neighbours together as long as they are no more than so much; an item is never cut."""
+    """Group consecutive items so that no group exceeds `most`, unless one item does."""
     groups: list[list[T]] = []
     filled = 0
     for item, size in zip(items, sizes, strict=True):
@@ -75,7 +75,7 @@ def pack(items: Sequence[T], sizes: Sequence[int], most: int) -> list[list[T]]:
 
 
 def read_ahead(items: Iterator[T]) -> Iterator[T]:
-    """The items, each found while its predecessor is in use."""
+    """Yield the items, each fetched in the background while the previous one is in use."""
     with ThreadPoolExecutor(1) as pool:
         coming = pool.submit(lambda: list(islice(items, 1)))
         while found := coming.result():
@@ -88,7 +88,7 @@ MEBIBYTE = 2**20
 
 @dataclass(frozen=True, slots=True)
 class WalkLimits:
-    """Of a walk through all snapshots and manifests."""
+    """Limits of a walk through all snapshots and manifests."""
 
     max_snapshots_in_memory: int = 50
     max_compressed_manifest_mem_bytes: int = 512 * MEBIBYTE
@@ -101,14 +101,14 @@ class WalkLimits:
 
 @dataclass(frozen=True, slots=True)
 class SweepLimits:
-    """Of listing and deleting."""
+    """Limits of listing and deleting."""
 
     max_concurrent_deletes: int = 10
     max_consecutive_delete_failures: int = 50
     max_concurrent_listings: int | None = None
-    """Whatever it is: a kind of files is one listing, and the kinds come one after the other."""
+    """Has no effect: each kind of files is one listing, and the kinds are listed in sequence."""
     max_deletes_per_second: float | None = None
-    """Of objects; None for as many as the storage takes."""
+    """Maximum objects deleted per second; None for no limit."""
 
     def __post_init__(self) -> None:
         _refuse_less_than_one(self)
@@ -122,25 +122,25 @@ def _refuse_less_than_one(limits: "WalkLimits | SweepLimits") -> None:
 
 
 _READ_AT_ONCE_BYTES = 32 * MEBIBYTE
-"""Files of manifests that take about so many bytes when they are decoded are read together."""
+"""Approximate decoded size of the manifests that are read together."""
 _DECODED_AT_ONCE_BYTES = MEBIBYTE
-"""And so many of them decoded together: more would be no quicker."""
+"""Approximate decoded size of the manifests that are decoded together; more is not faster."""
 _DECODED_REF_BYTES = 64
-"""About what a chunk reference takes as columns."""
+"""Approximate decoded size of a chunk reference."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reduction(Generic[T]):
-    """What becomes of manifests when they are read."""
+    """Functions that reduce manifests to what a walk needs."""
 
     of_natives: Callable[[NativeChunks], T]
-    """Of manifests that refer to native chunks only."""
+    """Reduces manifests that refer to native chunks only."""
     of_manifest: Callable[[Manifest], T]
-    """Of one that may refer to others."""
+    """Reduces one manifest with any references."""
 
 
 def uncached(assets: Assets) -> Assets:
-    """The same files, read anew each time: a walk would only push out what sessions need."""
+    """Return the assets without caches: a walk would evict what sessions need."""
     options = replace(assets.options, num_snapshot_nodes=0, num_chunk_refs=0)
     return Assets(assets.storage, assets.dialect, options)
 
@@ -148,7 +148,7 @@ def uncached(assets: Assets) -> Assets:
 def find_manifests(
     assets: Assets, snapshots: Iterable[SnapshotId], limits: WalkLimits
 ) -> dict[ManifestId, ManifestFileInfo]:
-    """The manifests of these snapshots, each once; raises ObjectNotFoundError for a lost snapshot."""
+    """Return the distinct manifests of snapshots; raises ObjectNotFoundError for a missing snapshot."""
     found: dict[ManifestId, ManifestFileInfo] = {}
     done = count("reading snapshots", "snapshots", find_length(snapshots))
     for batch in in_batches(snapshots, limits.max_snapshots_in_memory):
@@ -164,7 +164,7 @@ def map_manifests(
     reduction: Reduction[T],
     limits: WalkLimits,
 ) -> Iterator[T]:
-    """What manifests are reduced to, some alone and some together; raises where one can't be read."""
+    """Yield the reductions of manifests, single or in groups; raises if one can't be read."""
     done = count("reading manifests", "manifests", len(manifests))
     for batch in plan_batches(manifests, _with_most_decoded(limits, _READ_AT_ONCE_BYTES)):
         files = iter(assets.read_manifests_data([info.id for info in batch]))
@@ -194,7 +194,7 @@ def _with_most_decoded(limits: WalkLimits, most_bytes: int) -> WalkLimits:
 def plan_batches(
     manifests: Iterable[ManifestFileInfo], limits: WalkLimits
 ) -> Iterator[list[ManifestFileInfo]]:
-    """Manifests that may be in memory together; one that is too large for the limits is alone."""
+    """Yield batches of manifests within the limits; one that exceeds them is alone in its batch."""
     batch: list[ManifestFileInfo] = []
     compressed = decoded = 0
     for info in manifests:
@@ -219,7 +219,7 @@ def _read_used_manifests(
     assets: Assets, snapshots: Sequence[SnapshotId]
 ) -> Iterator[Sequence[ManifestFileInfo]]:
     read = partial(_find_used_manifests, assets)
-    if assets.storage.is_local:  # which answers sooner than a thread would start
+    if assets.storage.is_local:  # which responds faster than a thread starts
         yield from map(read, snapshots)
         return
     with ThreadPoolExecutor(min(len(snapshots), assets.storage.concurrency)) as pool:
@@ -230,7 +230,7 @@ def _find_used_manifests(assets: Assets, id: SnapshotId) -> Sequence[ManifestFil
     try:
         return assets.read_used_manifests(id)
     except ObjectNotFoundError:
-        # Where the history is a text, it may tell of snapshots whose files were never kept.
+        # A history recorded in snapshots may name snapshots without files.
         if has_history(assets.dialect):
             return ()
         raise

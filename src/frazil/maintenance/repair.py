@@ -1,4 +1,4 @@
-"""Repair what a check found, where that takes no guess."""
+"""Repair problems found by a check, if the repair is unambiguous."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -37,9 +37,10 @@ Nodes = Mapping[NodeId, Node]
 
 
 def rebuild_log(assets: Assets, parent: Snapshot | None, snapshot: Snapshot) -> TransactionLog:
-    """What a commit changed by its outcome: what it undid itself is not in it.
+    """Rebuild the transaction log of a commit from its snapshot and its parent.
 
-    Raises FormatError or StorageError where a manifest can't be read.
+    Changes that the commit reverted itself are not in it. Raises FormatError or StorageError if a
+    manifest can't be read.
     """
     if parent is None:
         return TransactionLog(snapshot.id)
@@ -65,7 +66,7 @@ def rebuild_log(assets: Assets, parent: Snapshot | None, snapshot: Snapshot) -> 
 
 
 def find_moves(before: Nodes, after: Nodes) -> tuple[Move, ...]:
-    """The nodes that have another path than they had."""
+    """Return the moves of nodes whose path has changed."""
     return tuple(
         Move(before[id].path, node.path, id, NodeType.ARRAY if node.array else NodeType.GROUP)
         for id, node in after.items()
@@ -78,7 +79,7 @@ def _by_id(snapshot: Snapshot) -> dict[NodeId, Node]:
 
 
 def parent_of(assets: Assets, parent_id: SnapshotId | None) -> Snapshot | None:
-    """The snapshot that another one follows; raises ObjectNotFoundError where it has no file."""
+    """Return the parent snapshot, or None; raises ObjectNotFoundError if it has no file."""
     return None if parent_id is None else assets.read_snapshot(parent_id)
 
 
@@ -87,23 +88,41 @@ _PREFIX = f"{BACKUPS}/{REPO}."
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """Which backup was put in the place of `repo`, and where the damaged one is now."""
+    """Result of a restore: the key of the backup, and the new key of the damaged `repo`."""
 
     backup: str
     damaged: str | None
-    """None where there was no `repo` at all."""
+    """None in a dry run, or if there was no `repo`."""
 
 
 def list_backups(storage: Storage) -> Iterator[str]:
-    """The keys of backups, newest first: their names count down."""
+    """Return the keys of backups, newest first: their names count down."""
     return iter(sorted(info.key for info in storage.list(_PREFIX)))
 
 
 def restore_repo(storage: Storage, *, dry_run: bool = False) -> Restored:
-    """Put the newest backup that can be read in the place of a `repo` that can't; nothing is deleted.
+    """Replace an unreadable or missing `repo` with the newest readable backup; nothing is deleted.
 
-    Raises SessionStateError where `repo` can be read, FormatError where no backup can, and
-    VersionMismatchError or ObjectExistsError where somebody else was faster.
+    Parameters
+    ----------
+    storage
+        The storage of the repository.
+    dry_run
+        Whether to write nothing.
+
+    Returns
+    -------
+    Restored
+        The backup that was used, and the key of the damaged `repo`.
+
+    Raises
+    ------
+    SessionStateError
+        If `repo` can be read.
+    FormatError
+        If no backup can be read.
+    VersionMismatchError, ObjectExistsError
+        If another process wrote `repo` first.
     """
     current = _find_current(storage)
     if current is not None and _is_readable(current.data):
@@ -146,7 +165,7 @@ def _find_newest(storage: Storage, keys: Iterable[str]) -> tuple[str, bytes]:
 def _is_readable(data: object) -> bool:
     try:
         info = decode_repo_info(bytes(data)).value  # type: ignore[call-overload]
-        # What is decoded when it is asked for must be readable, too.
+        # Values that are decoded lazily must be readable, too.
         return all((list(info.snapshots.values()), list(info.latest_updates)))
     except FormatError:
         return False
@@ -154,28 +173,28 @@ def _is_readable(data: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a problem."""
+    """Outcome of a repair."""
 
     problem: Problem
     is_repaired: bool
-    """In a dry run, whether it would be."""
+    """In a dry run, whether it would be repaired."""
     what: str
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RepairReport(Block):
-    """What became of the problems of a report that name a repair."""
+    """Outcomes of the repairs that a check suggested."""
 
     outcomes: tuple[Outcome, ...]
     is_dry_run: bool
 
     @property
     def repaired(self) -> tuple[Problem, ...]:
-        """The problems that are no more."""
+        """Problems that were repaired."""
         return tuple(each.problem for each in self.outcomes if each.is_repaired)
 
     def shown_items(self) -> Iterator[Item]:
-        """A line for each problem."""
+        """Yield the fields of the summary."""
         yield Item("dry run", "yes" if self.is_dry_run else "no")
         for each in self.outcomes:
             yield Item(each.problem.object, each.what)
@@ -184,21 +203,38 @@ class RepairReport(Block):
         return str(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return plain values for JSON."""
         told = [asdict(each) | {"problem": each.problem.to_dict()} for each in self.outcomes]
         return {"outcomes": told, "is_dry_run": self.is_dry_run}
 
 
 class NothingToRepairError(Exception):
-    """A problem that is no more."""
+    """The problem no longer exists, or can't be repaired."""
 
 
 def repair_repository(
     protocol: CommitProtocol, report: CheckReport, *, dry_run: bool = False
 ) -> RepairReport:
-    """Repair what a report names a repair for; what fails is told, and the rest is done.
+    """Repair the problems of a report; a failed repair is reported and does not stop the others.
 
-    Raises ReadOnlyError where the repository is not to be written to.
+    Parameters
+    ----------
+    protocol
+        The commit protocol of the repository.
+    report
+        The report of a check.
+    dry_run
+        Whether to write nothing.
+
+    Returns
+    -------
+    RepairReport
+        The outcome of each repair.
+
+    Raises
+    ------
+    ReadOnlyError
+        If the repository is not writable.
     """
     repairs = [each.repair for each in report.problems]
     if Repair.RESTORE_REPO not in repairs:
@@ -209,7 +245,7 @@ def repair_repository(
         Repair.REMOVE_LEFTOVER: lambda each: _remove(protocol.assets, each, dry_run=dry_run),
         Repair.RESTORE_REPO: lambda _: _restore(protocol.assets, dry_run=dry_run),
     }
-    # One file may have several problems that one repair ends.
+    # One repair may solve several problems of a file.
     wanted = {(each.object, each.repair): each for each in reversed(report.problems)}
     outcomes = [
         _try(acts[each.repair], each)
@@ -230,7 +266,7 @@ def _try(act: Callable[[Problem], str], problem: Problem) -> Outcome:
         return Outcome(problem, False, f"it could not be repaired: {failure.message}")
 
 
-# Snapshots that are listed and have no file
+# Listed snapshots without a file
 
 
 def _drop(protocol: CommitProtocol, problem: Problem, *, dry_run: bool) -> str:
@@ -250,7 +286,7 @@ def _drop(protocol: CommitProtocol, problem: Problem, *, dry_run: bool) -> str:
 
 
 def plan_drop(info: RepoInfo, id: SnapshotId) -> Change:
-    """The repo info without a snapshot; raises NothingToRepairError if a ref leads to it."""
+    """Return the repo info without a snapshot; raises NothingToRepairError if it is reachable."""
     if id not in info.snapshots:
         raise NothingToRepairError("the snapshot is not in the repo info any more")
     if id in reachable_snapshots(info):
@@ -299,7 +335,7 @@ def _id_of(problem: Problem) -> SnapshotId:
     return SnapshotId.parse(problem.object.rpartition("/")[2].partition(".")[0])
 
 
-# The rest
+# Temporary files and the repo info
 
 
 def _remove(assets: Assets, problem: Problem, *, dry_run: bool) -> str:

@@ -1,4 +1,4 @@
-"""Rewrite all manifests by the current configuration, in one commit."""
+"""Rewrite all manifests with the current configuration, in one commit."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,7 @@ from frazil.repository.session_state import RepositoryContext, SessionState
 from frazil.types import CommitMethod
 
 _RESERVED = "__icechunk"
-"""The key of commit metadata that belongs to the library."""
+"""Key of commit metadata that is reserved for the library."""
 
 
 def rewrite_manifests(
@@ -24,9 +24,9 @@ def rewrite_manifests(
     metadata: Mapping[str, JsonValue],
     commit_method: CommitMethod,
 ) -> SnapshotId:
-    """Write the manifests of a branch's tip anew, in a commit on top of it or in its place.
+    """Rewrite the manifests of a branch's tip, in a new commit or an amend.
 
-    Raises ValueError for a method that there is not, FormatError for an amend before V2.
+    Raises ValueError for an unknown method, FormatError for an amend before V2.
     """
     protocol = context.protocol
     is_amend = is_amending(commit_method, protocol.dialect)
@@ -40,9 +40,9 @@ def rewrite_manifests(
 
 
 def is_amending(commit_method: CommitMethod, dialect: Dialect) -> bool:
-    """Whether a method replaces the last commit.
+    """Return whether a commit method amends the last commit.
 
-    Raises ValueError for a method that there is not, FormatError for an amend before V2.
+    Raises ValueError for an unknown method, FormatError for an amend before V2.
     """
     if commit_method not in ("new_commit", "amend"):
         raise InvalidInputError(f"{commit_method!r} is neither 'new_commit' nor 'amend'")
@@ -56,7 +56,7 @@ def is_amending(commit_method: CommitMethod, dialect: Dialect) -> bool:
 
 
 def record_rules(metadata: Mapping[str, JsonValue], rules: SplitSizes) -> dict[str, JsonValue]:
-    """Commit metadata that says by which rules manifests were written."""
+    """Return commit metadata that records the split sizes of the manifests."""
     reserved = metadata.get(_RESERVED)
     tree = {"split_sizes": SplitSizesShape().encode(rules, "splitting")}
     kept = reserved if isinstance(reserved, dict) else {}

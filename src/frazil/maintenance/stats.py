@@ -1,4 +1,4 @@
-"""Count the bytes of the chunks of a repository."""
+"""Measure the total size of a repository's chunks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,25 +23,25 @@ from frazil.protocols.protocol import CommitProtocol
 
 _DIGEST_SIZE = 16
 PLACE_SIZE = _DIGEST_SIZE + 16
-"""Of what tells virtual chunks apart, in bytes."""
+"""Size of the key that identifies a virtual chunk, in bytes."""
 _COUNTED_AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Chunks by what tells them apart, and how many bytes each has; they may repeat."""
+    """Chunks by identifying key, with their sizes; may contain duplicates."""
 
     ids: Ids
     lengths: NDArray[np.uint64]
 
     def distinct(self) -> "Sizes":
-        """Each once, sorted."""
+        """Return the distinct chunks, sorted."""
         ids, first = np.unique(self.ids, return_index=True)
         return Sizes(ids, self.lengths[first])
 
     @classmethod
     def unite(cls, parts: "Sequence[Sizes]") -> "Sizes":
-        """Those of many, each once, sorted."""
+        """Merge many parts into distinct chunks, sorted."""
         filled = [each for each in parts if len(each.ids)]
         if not filled:
             return _NOTHING
@@ -50,7 +50,7 @@ class Sizes:
 
 
 class Tally:
-    """Counts the bytes of chunks, each chunk once, many chunks at a time."""
+    """Counter of the bytes of distinct chunks, which processes many chunks at a time."""
 
     def __init__(self) -> None:
         self._known = IdSet()
@@ -59,7 +59,7 @@ class Tally:
         self._bytes = 0
 
     def add(self, sizes: Sizes) -> None:
-        """Take up some chunks."""
+        """Add some chunks."""
         if len(sizes.ids):
             self._waiting.append(sizes)
             self._count += len(sizes.ids)
@@ -67,7 +67,7 @@ class Tally:
             self._settle()
 
     def total_bytes(self) -> int:
-        """Of all that were taken up."""
+        """Return the total size of all chunks that were added."""
         self._settle()
         return self._bytes
 
@@ -83,7 +83,7 @@ _NOTHING = Sizes(np.empty(0, np.bytes_), np.empty(0, np.uint64))
 
 @dataclass(frozen=True, slots=True)
 class ArraySizes:
-    """Of the chunks of one array in one manifest."""
+    """Sizes of the chunks of one array in one manifest."""
 
     native: Sizes
     virtual: Sizes = _NOTHING
@@ -91,7 +91,7 @@ class ArraySizes:
 
 
 def measure_chunks(protocol: CommitProtocol, limits: WalkLimits) -> ChunkStorageStats:
-    """The bytes of all chunks that a branch or a tag leads to."""
+    """Return the total size of all chunks that are reachable from a branch or a tag."""
     assets = uncached(protocol.assets)
     snapshots = find_reachable(protocol)
     manifests = find_manifests(assets, snapshots, limits).values()
@@ -106,21 +106,21 @@ def measure_chunks(protocol: CommitProtocol, limits: WalkLimits) -> ChunkStorage
 
 
 def measure_manifest(manifest: Manifest) -> list[ArraySizes]:
-    """The sizes of all that a manifest refers to, an entry for each array."""
+    """Return the chunk sizes of a manifest, one entry per array."""
     return [measure_refs(refs) for refs in manifest.arrays.values()]
 
 
 def measure_natives(natives: NativeChunks) -> list[ArraySizes]:
-    """The sizes of native chunks, whatever arrays they are of."""
+    """Return the sizes of native chunks, of any arrays."""
     return [ArraySizes(Sizes(ids_of(natives.ids), natives.lengths))]
 
 
 SIZES = Reduction(measure_natives, measure_manifest)
-"""Manifests as the sizes of all that they refer to."""
+"""Reduction of manifests to the sizes of their chunks."""
 
 
 def measure_refs(refs: ChunkRefs) -> ArraySizes:
-    """The sizes of all that an array refers to; only where some are not native is all decoded."""
+    """Return the chunk sizes of an array; decodes all references only if some are not native."""
     natives = refs.natives()
     native = Sizes(ids_of(natives.ids), natives.lengths)
     if len(natives) == len(refs):
@@ -132,7 +132,7 @@ def measure_refs(refs: ChunkRefs) -> ArraySizes:
 
 
 def _measure_virtual(table: ChunkTable) -> Sizes:
-    """By location, offset and length; locations by a digest, which has one width."""
+    """Return virtual chunks keyed by location digest, offset and length."""
     digests = b"".join(
         blake2b(location, digest_size=_DIGEST_SIZE).digest()
         for location in table.locations.encoded_list()
