@@ -1,6 +1,5 @@
-"""FlatBuffers, read with every position checked and written a column at a time.
+"""FlatBuffers, read with every position checked and written column by column.
 
-- `reader`: one table after the other, for files of modest size and for searching large ones;
-- `columns`: one field of a million tables at once;
-- `writer`: all tables of a kind at once.
+- `flatbuffers_reader`: one table at a time, or one field of many tables at once;
+- `flatbuffers_writer`: all tables of a kind at once.
 """

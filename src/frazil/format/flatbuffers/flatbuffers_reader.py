@@ -28,7 +28,7 @@ _ALWAYS_ALLOWED = 4096
 
 
 class Buffer:
-    """The bytes of a file with what it is called in errors, and how much more may be read of it."""
+    """Bytes of a file, its name in errors, and the remaining budget of bytes to read."""
 
     __slots__ = ("_vtables", "_work_left", "data", "what")
 
@@ -39,19 +39,19 @@ class Buffer:
         self._vtables: dict[int, tuple[int, ...]] = {}
 
     def root(self) -> "Table":
-        """The table at the root."""
+        """Return the root table."""
         return Table(self, self.follow(0))
 
     def damaged(self, why: str) -> FormatError:
-        """The error to raise."""
+        """Return the error for a damaged file."""
         return FormatError(f"{self.what}: {why}")
 
     def follow(self, position: int) -> int:
-        """The position that the offset at this position points to."""
+        """Return the target of the offset at this position."""
         return position + self.u32(position)
 
     def u32(self, position: int) -> int:
-        """An unsigned integer."""
+        """Return an unsigned 32-bit integer."""
         try:
             value: int = _U32.unpack_from(self.data, position)[0]
         except struct.error:
@@ -59,14 +59,14 @@ class Buffer:
         return value
 
     def bytes_at(self, position: int, size: int) -> bytes:
-        """A copy of some bytes."""
+        """Return a copy of some bytes."""
         if position < 0 or position + size > len(self.data):
             raise self._outside(position, size)
         self.spend(size)
         return self.data[position : position + size]
 
     def vector(self, position: int, item_size: int) -> tuple[int, int]:
-        """The start and the number of the items of a vector."""
+        """Return the start and the number of items of a vector."""
         count = self.u32(position)
         if position + 4 + count * item_size > len(self.data):
             raise self._outside(position + 4, count * item_size)
@@ -74,7 +74,7 @@ class Buffer:
         return position + 4, count
 
     def vtable(self, table: int) -> tuple[int, ...]:
-        """Where a table's fields are: for each slot the distance from the table, 0 if it is absent."""
+        """Return the field distances of a table by slot, 0 for an absent field."""
         self.spend(4)
         try:
             start = table - _I32.unpack_from(self.data, table)[0]
@@ -101,7 +101,7 @@ class Buffer:
         return size
 
     def spend(self, size: int) -> None:
-        """Count some bytes as read; refuse the file when they are too many together."""
+        """Count bytes as read; raise FormatError if the budget is exceeded."""
         self._work_left -= size
         if self._work_left < 0:
             raise self.damaged("its parts refer to each other without end")
@@ -112,7 +112,7 @@ class Buffer:
 
 
 class Table:
-    """A table in a buffer; fields by slot number."""
+    """Table in a buffer; fields by slot number."""
 
     __slots__ = ("_fields", "buffer", "position")
 
@@ -122,20 +122,20 @@ class Table:
         self._fields = buffer.vtable(position)
 
     def find(self, slot: int) -> int | None:
-        """The position of a field, or None where the table does not have it."""
+        """Return the position of a field, or None if it is absent."""
         fields = self._fields
         distance = fields[slot] if slot < len(fields) - 1 else 0
         return self.position + distance if distance else None
 
     def field(self, slot: int, name: str) -> int:
-        """The position of a field that must be there."""
+        """Return the position of a required field."""
         position = self.find(slot)
         if position is None:
             raise self.buffer.damaged(f"{name} is missing")
         return position
 
     def number(self, slot: int, letter: str, default: int = 0) -> int:
-        """An integer field; `letter` is its type as in `struct`."""
+        """Return an integer field; `letter` is its type as in `struct`."""
         position = self.find(slot)
         if position is None:
             return default
@@ -146,47 +146,47 @@ class Table:
         return value
 
     def struct(self, slot: int, size: int, name: str) -> bytes:
-        """The bytes of a struct field that must be there."""
+        """Return the bytes of a required struct field."""
         return self.buffer.bytes_at(self.field(slot, name), size)
 
     def find_struct(self, slot: int, size: int) -> bytes | None:
-        """The bytes of a struct field, or None."""
+        """Return the bytes of a struct field, or None."""
         position = self.find(slot)
         return None if position is None else self.buffer.bytes_at(position, size)
 
     def data(self, slot: int, name: str) -> bytes:
-        """A vector of bytes that must be there."""
+        """Return a required byte vector."""
         start, size = self.buffer.vector(self.buffer.follow(self.field(slot, name)), 1)
         return self.buffer.data[start : start + size]
 
     def find_data(self, slot: int) -> bytes | None:
-        """A vector of bytes, or None."""
+        """Return a byte vector, or None."""
         return None if self.find(slot) is None else self.data(slot, "")
 
     def text(self, slot: int, name: str) -> str:
-        """A string that must be there."""
+        """Return a required string."""
         try:
             return self.data(slot, name).decode()
         except UnicodeDecodeError as error:
             raise self.buffer.damaged(f"{name or 'a text'} is not UTF-8: {error}") from error
 
     def find_text(self, slot: int) -> str | None:
-        """A string, or None."""
+        """Return a string, or None."""
         return None if self.find(slot) is None else self.text(slot, "")
 
     def table(self, slot: int, name: str) -> "Table":
-        """A table that must be there."""
+        """Return a required table."""
         return Table(self.buffer, self.buffer.follow(self.field(slot, name)))
 
     def tables(self, slot: int) -> "Iterator[Table]":
-        """The tables of a vector; none where it is absent."""
+        """Yield the tables of a vector; none if it is absent."""
         buffer = self.buffer
         start, count = self._vector(slot, 4)
         for position in range(start, start + 4 * count, 4):
             yield Table(buffer, buffer.follow(position))
 
     def texts(self, slot: int) -> list[str]:
-        """The strings of a vector; none where it is absent."""
+        """Return the strings of a vector; none if it is absent."""
         start, count = self._vector(slot, 4)
         buffer = self.buffer
         texts = []
@@ -199,7 +199,7 @@ class Table:
         return texts
 
     def structs(self, slot: int, size: int) -> list[bytes]:
-        """The structs of a vector; none where it is absent."""
+        """Return the structs of a vector; none if it is absent."""
         start, count = self._vector(slot, size)
         data = self.buffer.data
         return [data[start + size * i : start + size * (i + 1)] for i in range(count)]
@@ -217,33 +217,33 @@ _MOST_LAYOUTS = 2**12
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The bytes of a reader's buffer as a column."""
+    """Bytes of a buffer as a NumPy column."""
 
     buffer: Buffer
     data: Bytes
 
     @classmethod
     def of(cls, buffer: Buffer) -> Self:
-        """The same bytes as a reader's."""
+        """Return the source over the bytes of a buffer."""
         return cls(buffer, np.frombuffer(buffer.data, np.uint8))
 
     @property
     def what(self) -> str:
-        """What the file is called in errors."""
+        """Return the name of the file in errors."""
         return self.buffer.what
 
     def pieces(self, starts: Integers, lengths: Integers) -> list[bytes]:
-        """Copies of some bytes, one by one."""
+        """Return copies of byte ranges."""
         payload = self.buffer.data
         ends = (starts + lengths).tolist()
         return [payload[start:end] for start, end in zip(starts.tolist(), ends, strict=True)]
 
     def damaged(self, why: str) -> FormatError:
-        """The error to raise."""
+        """Return the error for a damaged file."""
         return self.buffer.damaged(why)
 
     def check(self, positions: Integers, sizes: Integers | int) -> None:
-        """Refuse positions whose bytes are not all inside the file."""
+        """Raise FormatError if bytes at these positions are outside the file."""
         if positions.size == 0:
             return
         ends = positions + sizes
@@ -251,29 +251,29 @@ class Source:
             raise self.damaged(f"it refers to bytes outside its {self.data.size}")
 
     def items(self, positions: Integers, dtype: DTypeLike) -> NDArray[Any]:
-        """One value at each position."""
+        """Return one value per position."""
         dtype = np.dtype(dtype)
         self.check(positions, dtype.itemsize)
         return ragged.gather(self.data, positions, dtype.itemsize).view(dtype).ravel()
 
     def follow(self, positions: Integers) -> Integers:
-        """Where the offsets at these positions point to."""
+        """Return the targets of the offsets at these positions."""
         return positions + self.items(positions, "<u4").astype(np.int64)
 
     def vectors(self, positions: Integers, item_size: int) -> Integers:
-        """The number of items of each vector, whose items start 4 bytes behind its position."""
+        """Return the number of items of each vector; items start 4 bytes after its position."""
         counts = self.items(positions, "<u4").astype(np.int64)
         self.check(positions + 4, counts * item_size)
         return counts
 
     def links(self, positions: Integers) -> tuple[Integers, Integers]:
-        """What the offsets of vectors point to, all behind each other, and how many each vector has."""
+        """Return the targets of all offsets of vectors, concatenated, and the count of each vector."""
         counts = self.vectors(positions, 4)
         self.buffer.spend(4 * int(counts.sum()))
         return self.follow(ragged.runs(positions + 4, counts, 4)), counts
 
     def structs(self, positions: Integers, size: int) -> Pieces:
-        """The bytes of vectors of structs; none where a position is negative."""
+        """Return the bytes of vectors of structs; empty for a negative position."""
         lengths = np.zeros(positions.size, np.int64)
         present = np.flatnonzero(positions >= 0)
         lengths[present] = self.vectors(positions[present], size) * size
@@ -281,7 +281,7 @@ class Source:
         return Pieces(self.data, positions + 4, lengths)
 
     def texts(self, positions: Integers, name: str) -> Pieces:
-        """The bytes of strings, which must be UTF-8; none where a position is negative."""
+        """Return the bytes of strings, which must be UTF-8; empty for a negative position."""
         pieces = self.structs(positions, 1)
         try:
             # A zero ends every character, so all together are UTF-8 only if each one is.
@@ -291,7 +291,7 @@ class Source:
         return pieces
 
     def matrix(self, positions: Integers, dtype: DTypeLike) -> NDArray[Any]:
-        """Vectors that must all have the same number of items, as the rows of a matrix."""
+        """Return vectors of equal length as the rows of a matrix."""
         dtype = np.dtype(dtype)
         counts = self.vectors(positions, dtype.itemsize)
         if counts.size == 0:
@@ -306,7 +306,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Tables that share a vtable: which ones, their bytes, and where the fields are in them."""
+    """Tables that share a vtable: their rows, bytes and field distances."""
 
     rows: Integers | slice
     bytes: Bytes
@@ -314,7 +314,7 @@ class _Group:
 
 
 class Tables:
-    """The tables at some positions of a file."""
+    """Tables at given positions of a file, read by column."""
 
     __slots__ = ("_groups", "positions", "source")
 
@@ -327,21 +327,21 @@ class Tables:
         return self.positions.size
 
     def has(self, slot: int) -> NDArray[np.bool_]:
-        """Which tables have a field."""
+        """Return a mask of the tables that have a field."""
         present = np.zeros(len(self), np.bool_)
         for group in self._groups:
             present[group.rows] = _distance(group, slot) != 0
         return present
 
     def numbers(self, slot: int, dtype: DTypeLike, default: int = 0) -> NDArray[Any]:
-        """A field of numbers."""
+        """Return a numeric field of all tables."""
         dtype = np.dtype(dtype)
         return self.structs(slot, dtype.itemsize, dtype, default).reshape(len(self))
 
     def structs(
         self, slot: int, size: int, dtype: DTypeLike = np.uint8, default: int = 0
     ) -> NDArray[Any]:
-        """A field of fixed size, a row for each table; a broadcast where no table has it."""
+        """Return a field of fixed size, one row per table; a broadcast if no table has it."""
         dtype = np.dtype(dtype)
         width = size // dtype.itemsize
         parts = [(group.rows, self._cut(group, slot, size)) for group in self._groups]
@@ -356,7 +356,7 @@ class Tables:
         return column
 
     def targets(self, slot: int) -> Integers:
-        """Where a field's offsets point to; -1 for tables without the field."""
+        """Return the targets of a field's offsets; -1 for tables without the field."""
         targets = np.full(len(self), -1, np.int64)
         for group in self._groups:
             part = self._cut(group, slot, 4)
@@ -393,7 +393,7 @@ def _group(source: Source, positions: Integers) -> list[_Group]:
 
 
 def _number_layouts(source: Source, vtables: Integers) -> NDArray[np.int16]:
-    """For each table the number of its layout: equal vtables at different places are the same."""
+    """Return the layout number of each table; equal vtables have one number."""
     first, by_place = ragged.distinct_numbers(vtables)
     places = vtables[first]
     sizes = source.items(places, "<u2").astype(np.int64)

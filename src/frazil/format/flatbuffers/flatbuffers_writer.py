@@ -1,4 +1,4 @@
-"""Write FlatBuffers a column at a time, from the end of the file to its start."""
+"""Write FlatBuffers column by column, from the end of the file to its start."""
 
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,14 +16,14 @@ from frazil.format.flatbuffers.flatbuffers_reader import FILE_IDENTIFIER
 from frazil.format.ragged import Blocks, Bytes, Integers, Part, Pieces
 
 ABSENT = -1
-"""The place of something that is not there."""
+"""Position of an absent object."""
 
 _WORD = struct.Struct("<I")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Number:
-    """A field of integers, one for each table."""
+    """Integer field, one value per table."""
 
     slot: int
     values: NDArray[np.integer]
@@ -31,7 +31,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Struct:
-    """A field of fixed-size bytes: a matrix with a row for each table."""
+    """Field of fixed-size bytes: a matrix with one row per table."""
 
     slot: int
     rows: Bytes
@@ -40,7 +40,7 @@ class Struct:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Link:
-    """A field that points to something written before: its places, ABSENT where the field is not."""
+    """Field that points to objects written before, by position; ABSENT omits the field."""
 
     slot: int
     places: Integers
@@ -48,9 +48,9 @@ class Link:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Attached:
-    """A vector field that has as many items in every table: it lies right behind its table.
+    """Vector field of equal length in every table, stored directly after its table.
 
-    Items are one or more uint32; a row has those of all items of a table.
+    Items are one or more uint32; a row holds all items of a table.
     """
 
     slot: int
@@ -62,22 +62,22 @@ Field = Number | Struct | Link | Attached
 
 
 def one(place: int) -> Integers:
-    """The place of one thing, as `Link` takes it."""
+    """Return one position as an array, for `Link`."""
     return np.array([place], np.int64)
 
 
 def row(data: bytes) -> Bytes:
-    """The bytes of one struct, as `Struct` takes them."""
+    """Return the bytes of one struct as a matrix, for `Struct`."""
     return np.frombuffer(data, np.uint8)[None]
 
 
 def rows(datas: Sequence[bytes], size: int) -> Bytes:
-    """The bytes of one struct a table."""
+    """Return the bytes of one struct per table as a matrix."""
     return np.frombuffer(b"".join(datas), np.uint8).reshape(len(datas), size)
 
 
 def numbers(values: Iterable[int], dtype: str) -> NDArray[Any]:
-    """Integers, as `Number` takes them."""
+    """Return integers as an array, for `Number`."""
     return np.array(list(values), dtype)
 
 
@@ -85,18 +85,18 @@ def numbers(values: Iterable[int], dtype: str) -> NDArray[Any]:
 
 
 class _Shape(NamedTuple):
-    """All of a field that its place in a table depends on."""
+    """Properties of a field that determine its position in a table."""
 
     slot: int
     size: int
     alignment: int
     attached: int
-    """Bytes that lie behind the table."""
+    """Bytes stored after the table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where fields lie in a table, and how far apart tables are."""
+    """Field positions in a table, and the stride between tables."""
 
     positions: tuple[int, ...]
     attached_at: int
@@ -106,7 +106,7 @@ class Layout:
 
 
 def lay_out(fields: Sequence[Field]) -> Layout:
-    """The layout of tables with these fields, which are all there."""
+    """Return the layout of tables that have all these fields."""
     return _lay_out(tuple(map(_shape_of, fields)))
 
 
@@ -130,7 +130,7 @@ def _lay_out(shapes: tuple[_Shape, ...]) -> Layout:
 
 
 def _packing_order(shapes: tuple[_Shape, ...], alignment: int) -> list[int]:
-    """Widest first, but for one narrow field that fills the gap behind a table's first 4 bytes."""
+    """Return fields widest first, but for a narrow one that fills the gap after the first 4 bytes."""
     order = sorted(range(len(shapes)), key=lambda index: -shapes[index].alignment)
     filler = next((i for i in order if shapes[i].size == shapes[i].alignment == 4), None)
     if alignment == 8 and filler is not None:
@@ -152,7 +152,7 @@ def _shape_of(field: Field) -> _Shape:
 
 
 def fill(rows: Bytes, field: Field, at: int, places: Integers, layout: Layout) -> None:
-    """Put a field into the rows of tables that come to be at some places."""
+    """Fill a field into the rows of tables at given positions."""
     match field:
         case Struct():
             rows[:, at : at + field.rows.shape[1]] = field.rows
@@ -169,12 +169,12 @@ def fill(rows: Bytes, field: Field, at: int, places: Integers, layout: Layout) -
 
 
 def column_at(rows: Bytes, dtype: DTypeLike, at: int) -> NDArray[Any]:
-    """The values at one distance from the start of each row."""
+    """Return a view of the values at one byte offset of each row."""
     return np.ndarray((len(rows),), dtype, rows, at, (rows.shape[1],))
 
 
 def pack_row(fields: Sequence[Field], layout: Layout, place: int) -> bytes:
-    """The only row of a table whose vtable lies right before it: what `fill` does, without arrays."""
+    """Return the row of a single table whose vtable precedes it, as `fill` would, without arrays."""
     row = bytearray(layout.stride)
     _WORD.pack_into(row, 0, len(layout.vtable))
     for field, at in zip(fields, layout.positions, strict=True):
@@ -198,7 +198,7 @@ def _little_endian(values: NDArray[Any]) -> bytes:
 
 
 def take_rows(field: Field, rows: Integers | slice) -> Field:
-    """A field of some of the tables."""
+    """Return a field of some of the tables."""
     match field:
         case Link():
             return Link(field.slot, field.places[rows])
@@ -211,12 +211,12 @@ def take_rows(field: Field, rows: Integers | slice) -> Field:
 
 
 ROWS_AT_ONCE = 1 << 15
-"""All columns of so many tables are filled before the next: as much as a processor's cache holds."""
+"""Tables filled together in all columns, limited by the size of a processor cache."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Places:
-    """The places of tables that lie one behind the other: numbers that go down by one step."""
+    """Positions of contiguous tables: numbers that descend by one step."""
 
     first: int
     step: int
@@ -229,7 +229,7 @@ class Places:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TableRows(Blocks):
-    """Tables of one layout."""
+    """Tables of one layout, generated block by block."""
 
     fields: tuple[Field, ...]
     layout: Layout
@@ -251,7 +251,7 @@ class TableRows(Blocks):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Links(Blocks):
-    """A vector of offsets to places; its last item is so far from the end of the file."""
+    """Vector of offsets to positions; `end` is the distance of its end from the end of the file."""
 
     count: int
     places_of: Callable[[slice], Integers]
@@ -269,7 +269,7 @@ class Links(Blocks):
 
 
 def slices(count: int) -> Iterator[slice]:
-    """So many rows, some at once."""
+    """Yield slices that cover `count` rows, at most ROWS_AT_ONCE each."""
     for start in range(0, count, ROWS_AT_ONCE):
         yield slice(start, min(start + ROWS_AT_ONCE, count))
 
@@ -278,11 +278,11 @@ LARGEST_FILE = 2**31 - 1
 
 _LENGTH = struct.Struct("<I")
 _ENDINGS = [bytes(4), bytes(3), bytes(2), bytes(1)]
-"""The final zero of a byte vector with what rounds it up, by the last two bits of its length."""
+"""Final zero of a byte vector with its padding, by the last two bits of its length."""
 
 
 class Writer:
-    """Collects parts of a file, last part first."""
+    """Collects the parts of a file, last part first."""
 
     __slots__ = ("_parts", "size", "what")
 
@@ -292,7 +292,7 @@ class Writer:
         self._parts: list[Part] = []
 
     def prepend(self, data: Part, alignment: int = 4) -> int:
-        """Write a part before all others so that its start is aligned; returns its place."""
+        """Prepend a part so that its start is aligned; return its position."""
         padding = -(self.size + len(data)) % alignment
         if padding:
             # Behind the part, so that the part starts where it is aligned.
@@ -306,7 +306,7 @@ class Writer:
         return self.size
 
     def finish(self, root: int) -> list[Part]:
-        """The parts of the whole file in their order; its root table is at this place."""
+        """Return the parts of the whole file in order; `root` is the position of the root table."""
         size = -(-(self.size + 8) // 8) * 8
         head = np.zeros(size - self.size, np.uint8)
         head[:4] = np.array([size - root], "<u4").view(np.uint8)
@@ -316,18 +316,18 @@ class Writer:
     # Vectors
 
     def byte_vectors(self, items: Sequence[bytes]) -> Integers:
-        """A vector of bytes for each item; texts are written this way too, with their final zero."""
+        """Write a byte vector per item; strings are written this way too, with their final zero."""
         pieces = ((_LENGTH.pack(len(i)), i, _ENDINGS[len(i) & 3]) for i in items)
         lengths = np.fromiter(map(len, items), np.int64, len(items))
         starts = ragged.offsets_of(_stride(lengths))
         return self.prepend(b"".join(chain.from_iterable(pieces))) - starts[:-1]
 
     def packed_vectors(self, blob: Bytes, offsets: Integers) -> Integers:
-        """The same for items that lie behind each other in a blob."""
+        """Write a byte vector per item of a packed blob."""
         return self.copies(Pieces(blob, offsets[:-1], np.diff(offsets)))
 
     def copies(self, pieces: Pieces, item_size: int = 1) -> Integers:
-        """The same for items that lie anywhere in a buffer, each so many bytes of structs."""
+        """Write a vector per piece of a buffer, with items of the given size."""
         starts = ragged.offsets_of(_stride(pieces.lengths))
         block = np.zeros(int(starts[-1]), np.uint8)
         if len(pieces):
@@ -336,14 +336,14 @@ class Writer:
         return self.prepend(block) - starts[:-1]
 
     def struct_vector(self, rows: Bytes, alignment: int = 4) -> int:
-        """One vector of structs, the rows of a matrix."""
+        """Write one vector of structs, the rows of a matrix."""
         count = np.array([len(rows)], "<u4").view(np.uint8)
         # The items must be aligned, not the count before them.
         self._align_behind(rows.size, alignment)
         return self.prepend(np.concatenate([count, rows.ravel()]))
 
     def link_vector(self, places: Integers) -> int:
-        """One vector of offsets to these places."""
+        """Write one vector of offsets to these positions."""
         if places.size > ROWS_AT_ONCE:
             return self._link_many(places.size, places.__getitem__)
         block = np.empty(places.size + 1, "<u4")
@@ -356,7 +356,7 @@ class Writer:
         return self.prepend(Links(count, places_of, self.size + -self.size % 4))
 
     def link_vectors(self, places: Integers, counts: Sequence[int] | Integers) -> Integers:
-        """Vectors of offsets, the places being those of all vectors behind each other."""
+        """Write vectors of offsets; `places` holds the positions of all vectors, concatenated."""
         lengths = np.asarray(counts, np.int64)
         starts = ragged.offsets_of(lengths + 1)
         words = int(starts[-1])
@@ -370,15 +370,15 @@ class Writer:
         return self.prepend(block.view(np.uint8)) - 4 * starts[:-1]
 
     def texts(self, texts: Sequence[str | None]) -> Integers:
-        """A string for each text, ABSENT for None."""
+        """Write a string per text, ABSENT for None."""
         return self.optional_bytes([None if text is None else text.encode() for text in texts])
 
     def text(self, text: str | None) -> Integers:
-        """One string, as `Link` takes it."""
+        """Write one string, for `Link`."""
         return self.texts([text])
 
     def optional_bytes(self, datas: Sequence[bytes | None]) -> Integers:
-        """A vector of bytes for each item, ABSENT for None."""
+        """Write a byte vector per item, ABSENT for None."""
         places = np.full(len(datas), ABSENT, np.int64)
         present = [number for number, data in enumerate(datas) if data is not None]
         if present:
@@ -388,11 +388,11 @@ class Writer:
     # Tables
 
     def table(self, *fields: Field) -> int:
-        """One table."""
+        """Write one table."""
         return int(self.tables(1, *fields)[0])
 
     def tables(self, count: int, *fields: Field) -> Integers:
-        """Tables of one kind; where a place is ABSENT the table does not have the field."""
+        """Write tables of one kind; a field with an ABSENT position is omitted."""
         if not count:
             return np.empty(0, np.int64)
         sparse = [field for field in fields if isinstance(field, Link) and field.places.min() < 0]
@@ -403,7 +403,7 @@ class Writer:
         return self._sparse_tables(count, fields, sparse)
 
     def linked_tables(self, count: int, *fields: Field) -> int:
-        """One vector of offsets to tables of one kind, which have all of these fields."""
+        """Write one vector of offsets to tables of one kind, which have all these fields."""
         if count <= ROWS_AT_ONCE:
             return self.link_vector(self.tables(count, *fields))
         return self._link_many(count, self._many_tables(count, fields, lay_out(fields)).__getitem__)
@@ -442,7 +442,7 @@ class Writer:
         return places
 
     def _many_tables(self, count: int, fields: tuple[Field, ...], layout: Layout) -> Places:
-        """The same for so many that they are made only when they are written."""
+        """Write many tables, generated only when the file is written."""
         self._align_behind(count * layout.stride, layout.alignment)
         first = self.size + layout.stride * count
         places = Places(first, layout.stride, count)
@@ -463,5 +463,5 @@ def _without(fields: tuple[Field, ...], gone: Sequence[Field]) -> tuple[Field, .
 
 
 def _stride(lengths: Integers) -> Integers:
-    """How much byte vectors take: the count, the bytes, a zero, rounded up."""
+    """Return the size of byte vectors: count, bytes and final zero, padded."""
     return (lengths + 8) & ~3

@@ -59,16 +59,16 @@ from frazil.format.transaction_log import TransactionLog
 def decode_manifest(data: bytes) -> Decoded[Manifest]:
     """Decode a manifest file of any layout.
 
-    The dialect is the oldest that looks like this file. B differs from C by virtual references, and
-    A from B, E from F by any reference. References are `RankedRefs`: ask them with the number of
-    axes that the array has.
+    The dialect is the oldest one consistent with this file. B differs from C by virtual references, and
+    A from B, E from F by any reference. References are `RankedRefs`: query them with the number of
+    axes of the array.
     """
     with located("alpha manifest"):
         return _decode_envelope(open_envelope(data, FileType.MANIFEST))
 
 
 def decode_manifest_payload(payload: bytes, header: Header | None) -> Decoded[Manifest]:
-    """The same for what is inside the envelope; without a header it is not of D."""
+    """Decode a manifest payload without its envelope; without a header it is not of layout D."""
     with located("alpha manifest"):
         return _decode_envelope(Envelope(payload, header, has_bare_zstd=False))
 
@@ -76,10 +76,10 @@ def decode_manifest_payload(payload: bytes, header: Header | None) -> Decoded[Ma
 def encode_manifest(
     manifest: Manifest, dialect: Dialect, implementation: str, level: int = DEFAULT_LEVEL
 ) -> bytes:
-    """Encode a manifest file; `implementation` is named in the header, where the layout has one.
+    """Encode a manifest file; `implementation` is written to the header, if the layout has one.
 
-    G and H need the manifest's id; before them it is in the file's name only. Raises
-    InvalidInputError for what the layout has no place for.
+    G and H need the manifest's id; earlier layouts store it only in the file name. Raises
+    InvalidInputError for content that the layout can't store.
     """
     layout = get_layout(dialect)
     with refused(f"alpha manifest ({dialect.value})"):
@@ -124,7 +124,7 @@ def _detect_manifest_dialect(
 
 
 def _is_chunk_key(key: object) -> bool:
-    """Whether a key has a node and coordinates; a binary id is a pair as well."""
+    """Return whether a key holds a node and coordinates; a binary id is a pair as well."""
     return isinstance(key, tuple) and not _is_binary_id(key)
 
 
@@ -212,15 +212,15 @@ _WITH_PARENT = (
 _SNAPSHOT_FIELDS_BY_COUNT = {len(names): names for names in (_WITH_HISTORY, _WITH_PARENT)}
 _SIZES = ("size_bytes", "num_chunk_refs")
 _LAST_VERSION = 1
-"""Of the format; no manifest file is so few bytes long."""
+"""Last version of the format; no manifest file is that few bytes long."""
 
 
 def decode_snapshot(data: bytes) -> Decoded[Snapshot]:
     """Decode a snapshot file of any layout.
 
-    The dialect is the oldest that looks like this file, so the newest one among a repository's files
-    is the repository's. Snapshots can't tell B from C; without nodes and manifest files they can't
-    tell A to D, or F and G, apart.
+    The dialect is the oldest one consistent with this file, so the newest one among a repository's
+    files is the repository's. Snapshots don't distinguish B from C; without nodes and manifest files
+    they don't distinguish A to D, or F and G.
     """
     with located("alpha snapshot"):
         envelope = open_envelope(data, FileType.SNAPSHOT)
@@ -228,7 +228,7 @@ def decode_snapshot(data: bytes) -> Decoded[Snapshot]:
 
 
 def decode_snapshot_payload(payload: bytes, header: Header | None) -> Decoded[Snapshot]:
-    """The same for what is inside the envelope."""
+    """Decode a snapshot payload without its envelope."""
     with located("alpha snapshot"):
         tree = as_list("payload", unpack(payload))
         leading = count_leading(tree)
@@ -243,11 +243,11 @@ def decode_snapshot_payload(payload: bytes, header: Header | None) -> Decoded[Sn
 def encode_snapshot(
     snapshot: Snapshot, dialect: Dialect, implementation: str, level: int = DEFAULT_LEVEL
 ) -> bytes:
-    """Encode a snapshot file; `implementation` is named in the header, where the layout has one.
+    """Encode a snapshot file; `implementation` is written to the header, if the layout has one.
 
-    A to G need the history and no parent but the history's, H has a parent only. Raises
-    InvalidInputError for what the layout has no place for; extents before G, which only speed up
-    reading, are left out.
+    A to G need the history, and no parent except the history's; H has only a parent. Raises
+    InvalidInputError for content that the layout can't store; extents before G, which only speed up
+    reading, are omitted.
     """
     layout = get_layout(dialect)
     with refused(f"alpha snapshot ({dialect.value})"):
@@ -388,9 +388,9 @@ _WITHOUT_PLACE = ("updated_groups", "moves", "extra")
 
 
 def decode_transaction_log(data: bytes, id: SnapshotId) -> Decoded[TransactionLog]:
-    """Decode a transaction log of any layout; its id is that of its snapshot, the file's name.
+    """Decode a transaction log of any layout; its id is that of its snapshot, the file name.
 
-    The dialect is the oldest that looks like this file: B, C and D are alike, F and G too.
+    The dialect is the oldest one consistent with this file: B, C and D are alike, F and G too.
     """
     with located("alpha transaction log"):
         envelope = open_envelope(data, FileType.TRANSACTION_LOG)
@@ -400,7 +400,7 @@ def decode_transaction_log(data: bytes, id: SnapshotId) -> Decoded[TransactionLo
 def decode_transaction_log_payload(
     payload: bytes, header: Header | None, id: SnapshotId
 ) -> Decoded[TransactionLog]:
-    """The same for what is inside the envelope."""
+    """Decode a transaction log payload without its envelope."""
     with located("alpha transaction log"):
         tree = list(as_list("payload", unpack(payload)))
         if len(tree) not in (7, 8):
@@ -423,9 +423,9 @@ def decode_transaction_log_payload(
 def encode_transaction_log(
     log: TransactionLog, dialect: Dialect, implementation: str, level: int = DEFAULT_LEVEL
 ) -> bytes:
-    """Encode a transaction log; `implementation` is named in the header, where the layout has one.
+    """Encode a transaction log; `implementation` is written to the header, if the layout has one.
 
-    Raises InvalidInputError for what the layout has no place for: moves, and updated groups, which
+    Raises InvalidInputError for content that the layout can't store: moves, and updated groups, which
     these releases counted among nodes with updated attributes.
     """
     layout = get_layout(dialect)

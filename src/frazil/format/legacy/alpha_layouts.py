@@ -1,4 +1,4 @@
-"""Layouts, envelopes and spellings of the alpha releases."""
+"""Layouts, envelopes and encodings of the alpha releases."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -41,23 +41,23 @@ from frazil.format.zarr_metadata import DATA_TYPES, NON_FINITE
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What one layout looks like."""
+    """Properties of one alpha layout."""
 
     dialect: Dialect
     format_version: int | None
-    """The number that most structs carry; 0.1.0 dropped it."""
+    """Version number in most structs; 0.1.0 dropped it."""
     has_numbered_nodes: bool = False
     has_binary_ids: bool = False
-    """Ids as bytes; as base32 text otherwise."""
+    """Ids are bytes; base32 text otherwise."""
     manifest_file_sizes: tuple[str, ...] = ()
-    """What a snapshot records of a manifest file, named as in `ManifestFileInfo`."""
+    """Fields that a snapshot records of a manifest file, named as in `ManifestFileInfo`."""
     has_checksums: bool = True
-    """Whether virtual references have a place for one."""
+    """Virtual references can have a checksum."""
     has_header: bool = True
-    """With it comes zstd, for all files."""
+    """Files have a header, and are compressed with zstd."""
     has_bare_zstd_manifests: bool = False
     has_chunks_by_node: bool = False
-    """Manifests as `{node: {coordinates: payload}}`; `{(node, coordinates): payload}` otherwise."""
+    """Manifests are `{node: {coordinates: payload}}`; `{(node, coordinates): payload}` otherwise."""
     has_manifest_id: bool = False
     has_extents: bool = False
     has_history: bool = True
@@ -110,11 +110,11 @@ _H = Layout(
 )
 
 LAYOUTS = {layout.dialect: layout for layout in (_A, _B, _C, _D, _E, _F, _G, _H)}
-"""Oldest first."""
+"""Layouts by dialect, oldest first."""
 
 
 def get_layout(dialect: Dialect) -> Layout:
-    """The layout of an alpha dialect."""
+    """Return the layout of an alpha dialect."""
     layout = LAYOUTS.get(dialect)
     if layout is None:
         raise InvalidInputError(f"{dialect} is no dialect of the alpha releases")
@@ -125,7 +125,7 @@ _SPEC_VERSION = 1
 
 
 class Envelope(NamedTuple):
-    """A file taken out of its envelope."""
+    """Payload and header of a file."""
 
     payload: bytes
     header: Header | None
@@ -133,7 +133,7 @@ class Envelope(NamedTuple):
 
 
 def open_envelope(data: bytes, file_type: FileType) -> Envelope:
-    """Take a payload out of a file."""
+    """Extract the payload of a file."""
     if has_header(data):
         header, payload = decode_file(data, file_type)
         return Envelope(payload, header, has_bare_zstd=False)
@@ -145,7 +145,7 @@ def open_envelope(data: bytes, file_type: FileType) -> Envelope:
 def seal_envelope(
     payload: bytes, file_type: FileType, layout: Layout, implementation: str, level: int
 ) -> bytes:
-    """Make a file of a payload as the layout has it."""
+    """Build a file from a payload, as the layout requires."""
     if layout.has_header:
         return encode_file(Header(implementation, _SPEC_VERSION, file_type), [payload], level)
     if layout.has_bare_zstd_manifests and file_type is FileType.MANIFEST:
@@ -154,18 +154,18 @@ def seal_envelope(
 
 
 class Single(float):
-    """A float that is stored in 32 bits."""
+    """Float stored in 32 bits."""
 
     __slots__ = ()
 
 
 def is_messagepack_payload(payload: bytes) -> bool:
-    """Whether a payload can be a struct in MessagePack; one in FlatBuffers can't."""
+    """Return whether a payload can be a MessagePack struct; a FlatBuffer can't."""
     return bool(payload) and 0x92 <= payload[0] <= 0x9B and payload[4:8] != b"Ichk"
 
 
 def unpack(payload: bytes) -> Any:
-    """Decode a whole payload; arrays become tuples, so that they can be keys of maps."""
+    """Decode a whole payload; arrays become tuples, so that they can be map keys."""
     try:
         return unpack_messagepack(payload, use_list=False, strict_map_key=False)
     except ValueError as error:
@@ -173,13 +173,13 @@ def unpack(payload: bytes) -> Any:
 
 
 def pack(tree: object) -> bytes:
-    """Encode a tree that has no `Single` in it."""
+    """Encode a tree without `Single` values."""
     with _translated_errors():
         return bytes(msgpack.packb(tree))
 
 
 def pack_with_singles(tree: object) -> bytes:
-    """Encode a tree that has a `Single` in its tuples and dicts; inside lists there can be none."""
+    """Encode a tree with `Single` values in its tuples and dicts, but not in lists."""
     with _translated_errors():
         return b"".join(_pack_parts(tree, msgpack.Packer(), msgpack.Packer(use_single_float=True)))
 
@@ -210,7 +210,7 @@ def _translated_errors() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class AlphaForm(TreeForm):
-    """The spelling of one layout."""
+    """Encoding of one alpha layout."""
 
     layout: Layout
     id_size = 12
@@ -305,7 +305,7 @@ class AlphaForm(TreeForm):
 
 
 def count_leading(struct: Sequence[object]) -> int:
-    """The number of fields before those of a struct: a version, and flags after it."""
+    """Return the number of fields before those of a struct: a version, and flags after it."""
     if len(struct) < 2 or type(struct[0]) is not int:
         return 0
     return 2 if len(struct) > 2 and isinstance(struct[1], dict) else 1

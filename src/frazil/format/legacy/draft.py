@@ -52,7 +52,7 @@ _RAW_BITS = re.compile(r"r([0-9]+)")
 
 
 class DraftForm(TreeForm):
-    """The only spelling of the draft."""
+    """Encoding of the draft generation."""
 
     id_size = 16
 
@@ -129,7 +129,7 @@ class DraftForm(TreeForm):
 
 
 def refuse_data_type(data_type: str) -> None:
-    """Raise InvalidInputError for a type that the draft does not have."""
+    """Raise InvalidInputError for a data type that the draft does not have."""
     if data_type not in _DATA_TYPES and not _RAW_BITS.fullmatch(data_type):
         raise InvalidInputError(f"data_type: there is no place for {show(data_type)}")
 
@@ -154,9 +154,9 @@ _SLASHED_KEY = re.compile(r"[0-9]{1,10}(/[0-9]{1,10})*/?", re.ASCII)
 
 
 def decode_manifest(data: bytes) -> Decoded[Manifest]:
-    """Decode a manifest file; its id is in the file's name only.
+    """Decode a manifest file; its id is only in the file name.
 
-    References are `RankedRefs`: ask them with the number of axes that the array has.
+    References are `RankedRefs`: query them with the number of axes of the array.
     """
     with located("draft manifest"):
         fields = FORM.read_struct("file", unpack(data), ("chunks",))
@@ -165,7 +165,7 @@ def decode_manifest(data: bytes) -> Decoded[Manifest]:
 
 
 def encode_manifest(manifest: Manifest) -> bytes:
-    """Encode a manifest file; InvalidInputError for what the draft has no place for."""
+    """Encode a manifest file; raise InvalidInputError for content that the draft can't store."""
     with refused("draft manifest"):
         chunks = {
             _write_key(node, coordinates): payload
@@ -220,9 +220,9 @@ def decode_snapshot(data: bytes) -> Decoded[Snapshot]:
 def encode_snapshot(snapshot: Snapshot) -> bytes:
     """Encode a snapshot file.
 
-    It needs its history, and no parent but the history's. Raises InvalidInputError for what the draft
-    has no place for; extents, which only speed up reading, are left out. NaN and infinite fill values
-    become Zarr's words for them, which the draft's own schema does not foresee.
+    It needs its history, and no parent except the history's. Raises InvalidInputError for content that
+    the draft can't store; extents, which only speed up reading, are omitted. NaN and infinite fill
+    values become Zarr's words for them, which the draft's own schema does not define.
     """
     with refused("draft snapshot"):
         _refuse_what_has_no_place(snapshot)
@@ -244,7 +244,7 @@ def _refuse_what_has_no_place(snapshot: Snapshot) -> None:
 
 
 def _manifests_of(nodes: Mapping[str, Node]) -> list[ManifestId]:
-    """Each manifest once, in the order of the nodes."""
+    """Return the distinct manifests, in the order of the nodes."""
     refs = (ref for node in nodes.values() if node.array for ref in node.array.manifests)
     return list(dict.fromkeys(ref.id for ref in refs))
 

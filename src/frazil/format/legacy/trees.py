@@ -65,90 +65,90 @@ Id = TypeVar("Id", SnapshotId, ManifestId, ChunkId)
 
 
 class TreeForm(ABC):
-    """One generation's spelling. Readers raise FormatError, writers InvalidInputError."""
+    """Encoding of one generation. Readers raise FormatError, writers InvalidInputError."""
 
     id_size: int
-    """Bytes of the ids of snapshots, manifests and chunks."""
+    """Size in bytes of the ids of snapshots, manifests and chunks."""
 
     @abstractmethod
     def read_struct(self, what: str, value: object, names: tuple[str, ...]) -> Mapping[str, object]:
-        """The fields of a struct; None for one that may be absent and is."""
+        """Return the fields of a struct; None for an absent optional one."""
 
     @abstractmethod
     def write_struct(self, fields: Mapping[str, object]) -> object:
-        """A struct of these fields in this order."""
+        """Return a struct of these fields in this order."""
 
     @abstractmethod
     def read_id(self, kind: type[Id], value: object) -> Id:
-        """The id of a snapshot, manifest or chunk."""
+        """Return the id of a snapshot, manifest or chunk."""
 
     @abstractmethod
     def write_id(self, id: SnapshotId | ManifestId | ChunkId) -> object:
-        """The reverse of `read_id`."""
+        """Encode an id; reverse of `read_id`."""
 
     @abstractmethod
     def read_node_id(self, value: object) -> NodeId:
-        """The id of a node."""
+        """Return the id of a node."""
 
     @abstractmethod
     def write_node_id(self, id: NodeId) -> object:
-        """The reverse of `read_node_id`."""
+        """Encode a node id; reverse of `read_node_id`."""
 
     @abstractmethod
     def read_data_type(self, value: object) -> str:
-        """A data type as zarr.json spells it."""
+        """Return a data type as in zarr.json."""
 
     @abstractmethod
     def write_data_type(self, data_type: str) -> object:
-        """The reverse of `read_data_type`."""
+        """Encode a data type; reverse of `read_data_type`."""
 
     @abstractmethod
     def read_fill_content(self, value: object) -> object:
-        """What is inside the variant of a fill value."""
+        """Return the content of a fill value's variant."""
 
     @abstractmethod
     def write_float(self, value: float | str, bits: int) -> object:
-        """A fill value's float, given as a number or Zarr's word for one."""
+        """Encode a float of a fill value, given as a number or Zarr's word for one."""
 
     @abstractmethod
     def read_inline(self, value: object) -> bytes:
-        """The bytes of an inline chunk."""
+        """Return the bytes of an inline chunk."""
 
     @abstractmethod
     def write_inline(self, data: bytes) -> object:
-        """The reverse of `read_inline`."""
+        """Encode an inline chunk; reverse of `read_inline`."""
 
     @abstractmethod
     def read_virtual(self, value: object) -> VirtualRef:
-        """A virtual chunk reference."""
+        """Return a virtual chunk reference."""
 
     @abstractmethod
     def write_virtual(self, ref: VirtualRef) -> object:
-        """The reverse of `read_virtual`."""
+        """Encode a virtual chunk reference; reverse of `read_virtual`."""
 
     @abstractmethod
     def read_manifest_ref(self, value: object) -> ManifestRef:
-        """A node's pointer to a manifest."""
+        """Return a node's reference to a manifest."""
 
     @abstractmethod
     def write_manifest_ref(self, ref: ManifestRef, axes: int) -> object:
-        """The reverse of `read_manifest_ref`, for an array of that many axes."""
+        """Encode a manifest reference of an array with `axes` axes; reverse of `read_manifest_ref`."""
 
     def check_id_size(self, id: SnapshotId | ManifestId | ChunkId) -> None:
-        """Refuse an id of another generation's length."""
+        """Raise InvalidInputError for an id with the length of another generation."""
         if len(id) != self.id_size:
             raise InvalidInputError(f"{id!r} has {len(id)} bytes, {self.id_size} are needed")
 
 
 def make_id(kind: type[Id], data: bytes, size: int) -> Id:
-    """An id of exactly this size."""
+    """Return an id of exactly this size, or raise FormatError."""
     if len(data) != size:
         raise FormatError(f"{kind.__name__}: {show(data)} has {len(data)} bytes, {size} are needed")
     return kind(data)
 
 
 def write_node_number(id: NodeId) -> int:
-    """A node id as the number that the draft and the first alphas store."""
+    """Return a node id as the number that the draft and the first alphas store."""
     number = id.to_number()
     if number >= 2**32:
         raise InvalidInputError(f"{id!r} is no node number: it does not fit 32 bits")
@@ -171,7 +171,7 @@ _EXTENSION_FIELDS = ("name", "configuration")
 def read_array_metadata(
     value: object, attributes: dict[str, JsonValue] | None, form: TreeForm
 ) -> ArrayMetadata:
-    """The metadata, with the attributes, which are stored beside it."""
+    """Return the array metadata with the attributes, which are stored separately."""
     fields = form.read_struct("zarr_metadata", value, _ARRAY_FIELDS)
     data_type = form.read_data_type(fields["data_type"])
     variant, content = as_variant("fill_value", fields["fill_value"])
@@ -192,7 +192,7 @@ def read_array_metadata(
 
 
 def write_array_metadata(metadata: ArrayMetadata, form: TreeForm) -> object:
-    """The reverse of `read_array_metadata`; the attributes go elsewhere."""
+    """Encode array metadata; reverse of `read_array_metadata`. The attributes are stored separately."""
     transformers = metadata.storage_transformers
     return form.write_struct(
         {
@@ -236,17 +236,17 @@ PayloadRows = list[tuple[tuple[int, ...], dict[str, object]]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RankedRefs:
-    """References of one node, apart by their number of axes."""
+    """References of one node, grouped by their number of axes."""
 
     tables: tuple[ChunkTable, ...]
-    """One for each number of axes, ascending."""
+    """Tables by number of axes, ascending."""
     id_size: int
 
     def __len__(self) -> int:
         return sum(map(len, self.tables))
 
     def __eq__(self, other: object) -> bool:
-        """Equal references; a `ChunkTable` can have them as well."""
+        """Compare references; a `ChunkTable` can be equal as well."""
         if isinstance(other, ChunkTable):
             return self.tables == (other,)
         return isinstance(other, RankedRefs) and self.tables == other.tables
@@ -254,22 +254,22 @@ class RankedRefs:
     __hash__ = None  # type: ignore[assignment]
 
     def find(self, wanted: Sequence[int]) -> ChunkRef | None:
-        """The reference of one chunk among those with as many axes as are wanted."""
+        """Return the reference of one chunk among those with the number of axes of `wanted`."""
         return self.with_axes(len(wanted)).find(wanted)
 
     def with_axes(self, axes: int) -> ChunkTable:
-        """The references that fit an array of so many axes; the others are not its own."""
+        """Return the references with this number of axes; the others belong to no array."""
         matching = (table for table in self.tables if table.axes == axes)
         return next(matching, None) or ChunkTable.empty(axes, self.id_size)
 
     def table(self) -> ChunkTable:
-        """The largest table, of equals the one with most axes: the best guess without the array."""
+        """Return the largest table, of equals the one with most axes: a guess without the array."""
         if not self.tables:
             return ChunkTable.empty(0, self.id_size)
         return max(reversed(self.tables), key=len)
 
     def natives(self) -> NativeChunks:
-        """What the native ones name, whatever their number of axes: any of them may be the array's."""
+        """Return the native chunks of every number of axes: any of them may be the array's."""
         tables = self.tables or (ChunkTable.empty(0, self.id_size),)
         parts = [table.natives() for table in tables]
         return NativeChunks(
@@ -279,7 +279,7 @@ class RankedRefs:
 
 
 def gather_rows(rows: Iterable[Row], id_size: int) -> dict[NodeId, ChunkRefs]:
-    """References by node; of two rows at one coordinate the later one stays."""
+    """Group references by node; of two rows at one coordinate the later one is kept."""
     nodes: dict[NodeId, dict[int, dict[tuple[int, ...], ChunkRef]]] = {}
     for node_id, coordinates, ref in rows:
         nodes.setdefault(node_id, {}).setdefault(len(coordinates), {})[coordinates] = ref
@@ -292,7 +292,7 @@ def gather_rows(rows: Iterable[Row], id_size: int) -> dict[NodeId, ChunkRefs]:
 
 
 def scatter_rows(manifest: Manifest, form: TreeForm) -> Iterator[tuple[NodeId, PayloadRows]]:
-    """Each node with its rows, nodes by id and rows by coordinates."""
+    """Yield each node with its rows, nodes sorted by id and rows by coordinates."""
     if manifest.extra is not None or manifest.array_extras:
         raise InvalidInputError("manifest: there is no place for extra bytes")
     for node_id in sorted(manifest.arrays):
@@ -310,7 +310,7 @@ def _scatter_table(table: ChunkTable, form: TreeForm) -> PayloadRows:
 
 
 def read_payload(value: object, form: TreeForm) -> ChunkRef:
-    """One chunk reference."""
+    """Return one chunk reference."""
     variant, content = as_variant("chunk payload", value)
     if variant == "Inline":
         return InlineRef(form.read_inline(content))
@@ -327,7 +327,7 @@ def read_payload(value: object, form: TreeForm) -> ChunkRef:
 
 
 def write_payload(ref: ChunkRef, form: TreeForm) -> dict[str, object]:
-    """The reverse of `read_payload`."""
+    """Encode a chunk reference; reverse of `read_payload`."""
     if isinstance(ref, InlineRef):
         return {"Inline": form.write_inline(ref.data)}
     if isinstance(ref, VirtualRef):
@@ -340,7 +340,7 @@ _NODE_FIELDS = ("id", "path", "user_attributes", "node_data")
 
 
 def read_nodes(value: object, form: TreeForm) -> dict[str, Node]:
-    """All nodes by path, in the order of the file."""
+    """Return all nodes by path, in file order."""
     nodes: dict[str, Node] = {}
     for key, item in as_map("nodes", value).items():
         path = as_path("nodes", key)
@@ -350,7 +350,7 @@ def read_nodes(value: object, form: TreeForm) -> dict[str, Node]:
 
 
 def write_nodes(nodes: Mapping[str, Node], form: TreeForm) -> dict[str, object]:
-    """The reverse of `read_nodes`, in the order of the paths' segments."""
+    """Encode nodes, sorted by path segments; reverse of `read_nodes`."""
     for path, node in nodes.items():
         with refused(f"node {show(path)}"):
             if as_path("path", path) != node.path:
@@ -359,7 +359,7 @@ def write_nodes(nodes: Mapping[str, Node], form: TreeForm) -> dict[str, object]:
 
 
 def sort_keys(value: JsonValue) -> JsonValue:
-    """A JSON value with the keys of all objects in order, as the official library held them."""
+    """Return a JSON value with sorted object keys, as the official library stored them."""
     if isinstance(value, dict):
         return {key: sort_keys(value[key]) for key in sorted(value)}
     if isinstance(value, list):
@@ -454,7 +454,7 @@ _ENTRY_FIELDS = ("id", "written_at", "message")
 
 
 def read_history(fields: Mapping[str, object], form: TreeForm) -> tuple[HistoryEntry, History]:
-    """The snapshot's own entry, and its ancestors."""
+    """Return the snapshot's own entry, and its ancestors."""
     entries = as_list("short_term_history", fields["short_term_history"])
     history = History(
         total_parents=as_int("total_parents", fields["total_parents"], 0, UINT32_MAX),
@@ -468,7 +468,7 @@ def read_history(fields: Mapping[str, object], form: TreeForm) -> tuple[HistoryE
 
 
 def write_history(snapshot: Snapshot, form: TreeForm) -> dict[str, object]:
-    """The fields of `read_history`; the snapshot's history must be there and name its parent."""
+    """Encode the history, which must exist and name the parent; reverse of `read_history`."""
     history = snapshot.history
     if history is None:
         raise InvalidInputError("the snapshot needs a history, which this generation stores in it")
@@ -492,30 +492,30 @@ def write_history(snapshot: Snapshot, form: TreeForm) -> dict[str, object]:
 
 
 def parent_of(history: History) -> SnapshotId | None:
-    """The newest ancestor, if there is one."""
+    """Return the newest ancestor, or None."""
     entries = history.short_term_history
     return entries[0].id if entries else None
 
 
 def read_properties(what: str, value: object) -> Metadata:
-    """A commit's metadata."""
+    """Return the metadata of a commit."""
     return Metadata(as_json_map(what, value))
 
 
 def write_properties(metadata: Metadata) -> dict[str, object]:
-    """The reverse of `read_properties`, in order of the names."""
+    """Encode commit metadata, sorted by name; reverse of `read_properties`."""
     with refused("metadata"):
         properties: dict[str, object] = sort_keys(as_json_map("metadata", dict(metadata)))
         return properties
 
 
 def read_time(what: str, value: object) -> Nanoseconds:
-    """A point in time."""
+    """Return a timestamp."""
     return _check_time(decode_rfc3339(as_text(what, value)))
 
 
 def write_time(time: Nanoseconds) -> str:
-    """The reverse of `read_time`."""
+    """Encode a timestamp; reverse of `read_time`."""
     return encode_rfc3339(_check_time(time))
 
 

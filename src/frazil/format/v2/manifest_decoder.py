@@ -1,4 +1,4 @@
-"""Decode manifests: references stay in the file until one is searched or all are wanted."""
+"""Decode manifests; references stay encoded until one is looked up or all are needed."""
 
 import struct
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ _HONEST_SHARES = 8
 
 
 def decode_table(tables: Tables, dictionary: bytes | None) -> ChunkTable:
-    """The table of these references, sorted, whatever their order in the file."""
+    """Decode references into a sorted table, regardless of their order in the file."""
     source = tables.source
     # Before the other columns take their memory, because it takes the most on the way.
     coordinates = _decode_coordinates(tables)
@@ -63,7 +63,7 @@ def decode_table(tables: Tables, dictionary: bytes | None) -> ChunkTable:
 
 
 def decode_natives(tables: Tables) -> NativeChunks:
-    """What the native references name, in the order of the file; the others are not looked at."""
+    """Return the native chunks in file order, without decoding other references."""
     is_native = tables.has(ChunkRefSlot.CHUNK_ID)
     ids = tables.structs(ChunkRefSlot.CHUNK_ID, 12)
     lengths = tables.numbers(ChunkRefSlot.LENGTH, "<u8")
@@ -80,7 +80,7 @@ def _decode_coordinates(tables: Tables) -> Coordinates:
 
 
 def _decode_kinds(tables: Tables) -> Bytes:
-    """The official reader's precedence: an id, then a location, then inline bytes."""
+    """Return the kind of each reference, with the official precedence: id, location, inline bytes."""
     native = tables.has(ChunkRefSlot.CHUNK_ID)
     virtual = tables.has(ChunkRefSlot.COMPRESSED_LOCATION) | tables.has(ChunkRefSlot.LOCATION)
     if not np.all(native | virtual | tables.has(ChunkRefSlot.INLINE)):
@@ -94,7 +94,7 @@ def _decode_kinds(tables: Tables) -> Bytes:
 def _decode_places(
     tables: Tables, kind: Bytes
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint64], Bytes]:
-    """Offsets and lengths; in inline rows those of the bytes gathered into one blob."""
+    """Return offsets and lengths; those of inline rows refer to one blob with their bytes."""
     offset = tables.numbers(ChunkRefSlot.OFFSET, "<u8")
     length = tables.numbers(ChunkRefSlot.LENGTH, "<u8")
     rows = np.flatnonzero(kind == ChunkKind.INLINE)
@@ -132,7 +132,7 @@ def _decode_locations(
 
 
 def _decode_texts(source: Source, positions: Integers) -> tuple[Codes, Strings]:
-    """Numbers into distinct texts, -1 where the position is; a broadcast where all are."""
+    """Return codes into distinct texts, -1 for a negative position; a broadcast if all are negative."""
     if not np.any(positions >= 0):
         return constant_column(-1, positions.size, np.int32), NO_STRINGS
     code, starts, lengths = _distinct_present_vectors(source, positions)
@@ -140,7 +140,7 @@ def _decode_texts(source: Source, positions: Integers) -> tuple[Codes, Strings]:
 
 
 def _decode_last_modified(tables: Tables, kind: Bytes, etag: Codes) -> NDArray[np.uint32]:
-    """A virtual reference has at most one checksum, the etag where there are two; others have none."""
+    """Return times of virtual references without an ETag, which takes precedence; 0 otherwise."""
     column = tables.numbers(ChunkRefSlot.CHECKSUM_LAST_MODIFIED, "<u4")
     void = (column != 0) & ((etag >= 0) | (kind != ChunkKind.VIRTUAL))
     return np.where(void, np.uint32(0), column) if void.any() else column
@@ -155,7 +155,7 @@ def _decode_extras(tables: Tables) -> tuple[Codes, tuple[bytes, ...]]:
 
 
 def _only(tables: Tables, slot: int, kind: Bytes) -> Integers:
-    """Where a field of virtual references points to, -1 for all others."""
+    """Return the targets of a field of virtual references, -1 for all others."""
     targets = tables.targets(slot)
     targets[kind != ChunkKind.VIRTUAL] = -1
     return targets
@@ -173,10 +173,10 @@ def _distinct_present_vectors(
 
 
 def _distinct_vectors(source: Source, positions: Integers) -> tuple[Codes, Integers, Integers]:
-    """Numbers into distinct byte vectors, whose starts and lengths follow.
+    """Return codes into distinct byte vectors, and the starts and lengths of these.
 
-    References to one place are the same; then equal bytes at different places are, which is how
-    writers that share nothing write them.
+    References to one position are equal; so are equal bytes at different positions, as written by
+    writers that share no texts.
     """
     first, by_place = ragged.distinct_numbers(positions)
     places = positions[first]
@@ -191,7 +191,7 @@ _WHAT = "manifest"
 
 
 def decode_manifest_payload(payload: bytes) -> Manifest:
-    """Read a manifest's FlatBuffer; references stay encoded until they are asked for."""
+    """Decode a manifest's FlatBuffer; references stay encoded until they are needed."""
     root = Buffer(payload, _WHAT).root()
     dictionary = root.find_data(ManifestSlot.LOCATION_DICTIONARY)
     arrays: dict[NodeId, EncodedRefs] = {}
@@ -212,15 +212,15 @@ def decode_manifest_payload(payload: bytes) -> Manifest:
 
 @dataclass(frozen=True, slots=True)
 class LocationEncoding:
-    """How the locations of virtual chunks are kept in a manifest."""
+    """Storage of virtual chunk locations in a manifest."""
 
     dictionary_size_bytes: int | None = None
-    """None where there is no dictionary."""
+    """Size of the dictionary; None without one."""
     num_compressed_refs: int = 0
 
 
 def read_location_encoding(payload: bytes) -> LocationEncoding:
-    """How a manifest's FlatBuffer keeps the locations of virtual chunks."""
+    """Return how a manifest's FlatBuffer stores virtual chunk locations."""
     buffer = Buffer(payload, _WHAT)
     root = buffer.root()
     dictionary = root.find_data(ManifestSlot.LOCATION_DICTIONARY)
@@ -230,7 +230,7 @@ def read_location_encoding(payload: bytes) -> LocationEncoding:
 
 
 class EncodedRefs:
-    """The references of one array in a manifest file."""
+    """References of one array in a manifest file, decoded on demand."""
 
     __slots__ = ("_box", "_buffer", "_count", "_dictionary", "_is_decoded", "_start")
 
@@ -254,7 +254,7 @@ class EncodedRefs:
     # One reference
 
     def find(self, wanted: Sequence[int]) -> ChunkRef | None:
-        """The reference of one chunk, by binary search from where it would be in a full box."""
+        """Return the reference of one chunk, by binary search from its expected row in a full box."""
         # Steps of this search are few, but a long-lived manifest is searched without end.
         buffer = Buffer(self._buffer.data, _WHAT)
         key = tuple(wanted)
@@ -273,7 +273,7 @@ class EncodedRefs:
         return None
 
     def _guess_row(self, buffer: Buffer, key: Sequence[int]) -> int:
-        """Where a chunk would be if there were one for every place between the first and the last."""
+        """Return the row of a chunk if the box between first and last chunk were full."""
         if not self._count:
             return 0
         if self._box is None:
@@ -312,21 +312,21 @@ class EncodedRefs:
     # All references
 
     def table(self) -> ChunkTable:
-        """All references as columns, sorted, whatever the order in the file."""
+        """Return all references as sorted columns, regardless of their order in the file."""
         return decode_table(self._tables(), self._dictionary)
 
     def natives(self) -> NativeChunks:
-        """What the native references name; nothing else is decoded."""
+        """Return the native chunks, without decoding anything else."""
         return decode_natives(self._tables())
 
     def is_in_order(self) -> bool:
-        """Whether the file has them in the order of their coordinates, none twice: `find` needs it."""
+        """Return whether coordinates are strictly ascending in the file, which `find` requires."""
         tables = self._tables()
         targets = tables.targets(ChunkRefSlot.INDEX)
         return is_strictly_sorted(tables.source.matrix(targets, "<u4"))
 
     def count_compressed_locations(self) -> int:
-        """How many references have a location that the dictionary compresses."""
+        """Return the number of references with a dictionary-compressed location."""
         return int(self._tables().has(ChunkRefSlot.COMPRESSED_LOCATION).sum())
 
     def _tables(self) -> Tables:
@@ -338,7 +338,7 @@ class EncodedRefs:
         return Tables(source, source.follow(positions))
 
     def with_axes(self, axes: int) -> ChunkTable:
-        """All references as columns, if they are for an array of so many axes."""
+        """Return all references as columns, for an array with this number of axes."""
         return self.table().with_axes(axes)
 
 
@@ -354,7 +354,7 @@ Booleans = NDArray[np.bool_]
 
 
 def find_natives(payloads: Sequence[bytes]) -> tuple[NativeChunks, Booleans]:
-    """The native chunks of all manifests of the plainest form, and which of the payloads these are."""
+    """Return the native chunks of all plain manifests, and a mask of the plain payloads."""
     files = _Files(payloads)
     root = _Tables(files, files.follow(files.starts))
     root.know(ManifestSlot)
@@ -372,7 +372,7 @@ def find_natives(payloads: Sequence[bytes]) -> tuple[NativeChunks, Booleans]:
 
 
 def _read_refs(files: "_Files", links: Integers, count: Integers) -> tuple[NativeChunks, Booleans]:
-    """Follow all references, of which the first of each file says how all are laid out."""
+    """Read all references; the first of each file determines the layout of the others."""
     files.is_plain &= count > 0
     first = _Tables(files, files.follow(links))
     id_at = first.require(ChunkRefSlot.CHUNK_ID, 12)
@@ -395,7 +395,7 @@ def _read_refs(files: "_Files", links: Integers, count: Integers) -> tuple[Nativ
 
 
 class _Files:
-    """Payloads behind each other; what is not plain stays, and is read where it does no harm."""
+    """Concatenated payloads; positions of payloads that are not plain are read from the padding."""
 
     def __init__(self, payloads: Sequence[bytes]) -> None:
         offsets = ragged.offsets_of(np.fromiter(map(len, payloads), np.int64, len(payloads)))
@@ -405,7 +405,7 @@ class _Files:
         self.is_plain = np.ones(len(payloads), np.bool_)
 
     def numbers(self, positions: Integers, dtype: str) -> Integers:
-        """The number at one position of each file."""
+        """Return the number at one position of each file."""
         is_inside = positions >= self.starts
         is_inside &= positions + np.dtype(dtype).itemsize <= self.ends
         self.is_plain &= is_inside
@@ -413,22 +413,22 @@ class _Files:
         return items[np.where(is_inside, positions, self._padding)].astype(np.int64)
 
     def follow(self, positions: Integers) -> Integers:
-        """Where the offsets at these positions point to."""
+        """Return the targets of the offsets at these positions."""
         return positions + self.numbers(positions, "<u4")
 
     def vector(self, positions: Integers) -> tuple[Integers, Integers]:
-        """Where the offsets of a vector start in each file, and how many there are."""
+        """Return start and length of a vector of offsets in each file."""
         count = self.numbers(positions, "<u4")
         self.is_plain &= positions + 4 + 4 * count <= self.ends
         return positions + 4, count
 
 
 _PADDING = bytes(16)
-"""Behind all payloads; what is not plain is read here."""
+"""Padding after all payloads, read in place of invalid positions."""
 
 
 class _Tables:
-    """One table of each file."""
+    """One table per file."""
 
     def __init__(self, files: _Files, positions: Integers) -> None:
         self._files = files
@@ -441,23 +441,23 @@ class _Tables:
         files.is_plain &= (self.size >= 4) & (positions + self.size <= files.ends)
 
     def know(self, slots: type[IntEnum]) -> None:
-        """There must be no other fields, and none outside of its table."""
+        """Require that tables have no other fields, and none outside the table."""
         self._files.is_plain &= self._vtable_size <= 4 + 2 * len(slots)
         for slot in slots:
             self._files.is_plain &= self._distance(slot) < self.size
 
     def require(self, slot: int, size: int) -> Integers:
-        """How far from its table a field is that must be there."""
+        """Return the distance of a required field from its table."""
         distance = self._distance(slot)
         self._files.is_plain &= (distance > 0) & (distance + size <= self.size)
         return distance
 
     def refuse(self, slot: int) -> None:
-        """A field must not be there."""
+        """Require that a field is absent."""
         self._files.is_plain &= self._distance(slot) == 0
 
     def target(self, slot: int) -> Integers:
-        """Where a field points to that must be there."""
+        """Return the target of a required field."""
         return self._files.follow(self.positions + self.require(slot, 4))
 
     def _distance(self, slot: int) -> Integers:

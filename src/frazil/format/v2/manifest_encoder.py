@@ -1,4 +1,4 @@
-"""Encode manifests: all references of a kind in one block of one stride."""
+"""Encode manifests: all references of a kind in one block with one stride."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,10 +31,10 @@ LARGEST_LOCATION = 1024
 
 @dataclass(frozen=True, slots=True)
 class LocationCompression:
-    """When and how to compress; the defaults are Icechunk's."""
+    """Options of location compression; the defaults are Icechunk's."""
 
     min_num_chunks: int = 1000
-    """Compress in manifests with at least so many virtual chunks and distinct locations."""
+    """Minimum number of virtual chunks, and of distinct locations, for compression in a manifest."""
     dictionary_max_training_samples: int = 100
     dictionary_max_size_bytes: int = 2048
     compression_level: int = 3
@@ -42,17 +42,17 @@ class LocationCompression:
 
 @dataclass(frozen=True, slots=True)
 class CompressedLocations:
-    """What a dictionary made of some locations."""
+    """Locations compressed with a dictionary."""
 
     dictionary: bytes
     frames: list[bytes]
-    """A zstd frame for each location; empty for those that stay as they are."""
+    """zstd frame of each location; empty for those stored uncompressed."""
 
 
 def compress_locations(
     locations: Strings, options: LocationCompression
 ) -> CompressedLocations | None:
-    """Compress distinct locations, or None where no dictionary can be made of them."""
+    """Compress distinct locations; return None if no dictionary can be trained."""
     items = locations.encoded_list()
     dictionary = _train(items, options)
     if dictionary is None:
@@ -81,7 +81,7 @@ def _train(
 
 
 def decompress_locations(decompressor: "Decompressor", frames: list[bytes]) -> Strings:
-    """Decompress many locations."""
+    """Decompress locations."""
     items = list(map(decompressor.decompress, frames))
     lengths = np.fromiter(map(len, items), np.int64, len(items))
     blob = np.frombuffer(b"".join(items), np.uint8)
@@ -89,7 +89,7 @@ def decompress_locations(decompressor: "Decompressor", frames: list[bytes]) -> S
 
 
 class Decompressor:
-    """Decompresses locations with the dictionary of a manifest, if it has one."""
+    """Decompressor of locations, with the dictionary of a manifest if it has one."""
 
     __slots__ = ("_decompressor", "what")
 
@@ -103,7 +103,7 @@ class Decompressor:
             raise FormatError(f"{what}: the location dictionary is damaged: {error}") from error
 
     def decompress(self, frame: bytes) -> bytes:
-        """One location, if its frame is whole and declares no more than 1024 bytes."""
+        """Decompress one location; raise FormatError if damaged or larger than 1024 bytes."""
         try:
             # Asked before, because decompressing reserves what a frame declares.
             size = zstandard.frame_content_size(frame)
@@ -115,15 +115,15 @@ class Decompressor:
 
 
 _LARGEST_APPARENT_SIZE = 2**31
-"""The official reader stops at this many bytes visited, shared ones counted each time."""
+"""Maximum bytes that the official reader visits; shared ones count each time."""
 
 
 def encode_manifest_payload(
     manifest: Manifest, compression: LocationCompression | None
 ) -> list[Part]:
-    """The FlatBuffer of a manifest; raises InvalidInputError where it would be too large to read.
+    """Encode a manifest as FlatBuffer; raise InvalidInputError if it is too large for readers.
 
-    Without compression locations stay as they are, as V1 must have them.
+    Without compression, locations are stored as plain text, as V1 requires.
     """
     if manifest.id is None or len(manifest.id) != 12:
         raise InvalidInputError("manifest: it needs an id of 12 bytes")
@@ -151,17 +151,17 @@ _NONE = np.zeros(1, np.uint8)
 
 @dataclass(frozen=True, slots=True)
 class _Texts:
-    """Places of locations and etags in the file, by their united numbers."""
+    """Positions of locations and ETags in the file, by their merged codes."""
 
     dictionary: int
     plain: Integers
     frames: Integers
-    """Places of compressed locations; empty where none are compressed."""
+    """Positions of compressed locations; empty without compression."""
     etags: Integers
     location_numbers: list[Integers]
     etag_numbers: list[Integers]
     location_lengths: Integers
-    """As stored, for what a reader visits."""
+    """Stored sizes, to compute the bytes that a reader visits."""
     etag_lengths: Integers
 
 
@@ -196,7 +196,7 @@ def _write_texts(
 
 
 def _used_texts(table: ChunkTable) -> tuple[Strings, Integers, int]:
-    """The locations that virtual references name, the numbers' new numbers, and how many do."""
+    """Return the locations of virtual references, their new codes, and the number of references."""
     codes = table.location[table.kind == ChunkKind.VIRTUAL]
     used = np.zeros(len(table.locations), np.bool_)
     used[codes] = True
@@ -274,7 +274,7 @@ _FIELDS_OF = {
 def _refuse_if_unreadable(
     writer: Writer, texts: _Texts, tables: Mapping[NodeId, ChunkTable]
 ) -> None:
-    """The official reader visits shared texts once for each reference; so must this sum."""
+    """Raise InvalidInputError if the official reader would stop: it revisits shared texts."""
     visited = writer.size
     for number, table in enumerate(tables.values()):
         # Two offsets, the vtable (4 bytes and 2 a slot) and a look at each of its 10 slots.

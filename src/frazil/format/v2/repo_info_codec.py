@@ -83,7 +83,7 @@ _WRITE: dict[str, Callable[[Writer, int, list[Any]], Field]] = {
 
 
 def decode_update(table: Table) -> Update:
-    """An entry of the ops log."""
+    """Decode an entry of the ops log."""
     code = table.number(UpdateSlot.TYPE, "B")
     return Update(
         kind=_decode_type(code, table.table(UpdateSlot.VALUE, "what an update did")),
@@ -123,7 +123,7 @@ def write_updates(writer: Writer, updates: Sequence[Update]) -> Integers:
 
 
 def write_types(writer: Writer, code: int, kinds: Sequence[Any]) -> Integers:
-    """Write what updates of one type did."""
+    """Write the details of updates of one type."""
     count = len(kinds)
     if code == _FEATURE_FLAG_CHANGED:
         return writer.tables(
@@ -142,7 +142,7 @@ def write_types(writer: Writer, code: int, kinds: Sequence[Any]) -> Integers:
 
 
 def decode_status(table: Table) -> RepoStatus:
-    """A repository's status."""
+    """Decode the status of a repository."""
     availability = table.number(StatusSlot.AVAILABILITY, "B")
     if availability not in list(Availability):
         raise table.buffer.damaged(f"the unknown availability {availability}")
@@ -170,7 +170,7 @@ _ID_SIZE = 12
 
 
 def decode_log(root: Table) -> Sequence[Update]:
-    """The newest page of the ops log, newest first."""
+    """Decode the newest page of the ops log, newest first."""
     buffer = root.buffer
     position = root.find(RepoSlot.LATEST_UPDATES)
     if position is None:
@@ -193,7 +193,7 @@ def write_log(writer: Writer, updates: Sequence[Update]) -> Integers:
 
 
 class EncodedUpdates(FrozenSequence[Update]):
-    """Entries of the ops log in a repo info that follow each other."""
+    """Consecutive ops log entries of a repo info, decoded on demand."""
 
     __slots__ = ("_page", "_rows")
 
@@ -223,7 +223,7 @@ class EncodedUpdates(FrozenSequence[Update]):
         return (tuple, (tuple(self),))
 
     def copy_to(self, writer: Writer) -> Integers:
-        """Write them as they were read; raises FormatError where an entry of the page is damaged."""
+        """Copy the entries unchanged; raise FormatError if an entry of the page is damaged."""
         columns = self._page.columns()
         start, stop = self._rows.start, self._rows.stop
         values = np.empty(len(self), np.int64)
@@ -240,7 +240,7 @@ class EncodedUpdates(FrozenSequence[Update]):
 
 
 class _Page:
-    """All entries in a repo info; each is read once, and once more in columns."""
+    """All ops log entries of a repo info; each is decoded at most once, and once more in columns."""
 
     __slots__ = ("_columns", "_updates", "buffer", "count", "start")
 
@@ -252,7 +252,7 @@ class _Page:
         self._columns: _Columns | None = None
 
     def update(self, row: int) -> Update:
-        """One entry."""
+        """Return one entry."""
         update = self._updates.get(row)
         if update is None:
             table = Table(self.buffer, self.buffer.follow(self.start + 4 * row))
@@ -260,7 +260,7 @@ class _Page:
         return update
 
     def columns(self) -> "_Columns":
-        """All entries."""
+        """Return all entries as columns."""
         if self._columns is None:
             self._columns = _read_columns(self)
         return self._columns
@@ -268,7 +268,7 @@ class _Page:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Kind:
-    """What the updates of one type did: the rows they are in, and their fields or themselves."""
+    """Updates of one type: their rows, with their encoded fields or decoded values."""
 
     code: int
     rows: Integers
@@ -351,7 +351,7 @@ def _copy_field(writer: Writer, slot: int, column: Pieces | NDArray[Any], rows: 
 
 
 def decode_repo_info_payload(payload: bytes) -> RepoInfo:
-    """Read a repo info's FlatBuffer."""
+    """Decode a repo info's FlatBuffer."""
     root = Buffer(payload, "repo-info").root()
     ids, snapshots = decode_snapshot_infos(root)
     config = root.find_data(RepoSlot.CONFIG)
@@ -390,7 +390,7 @@ def _decode_flags(root: Table, slot: int) -> tuple[int, ...] | None:
 
 
 def encode_repo_info_payload(info: RepoInfo) -> list[Part]:
-    """The FlatBuffer of a repo info."""
+    """Encode a repo info as FlatBuffer."""
     writer = Writer("repo info")
     config = None if info.config is None else info.config.encode(Encoding.FLEXBUFFERS)
     updates = write_log(writer, info.latest_updates)

@@ -110,7 +110,7 @@ _NODE_LISTS = (
 
 
 def find_unordered_in_log(payload: bytes) -> Iterator[str]:
-    """The lists of a transaction log's FlatBuffer that are not in order; raises FormatError."""
+    """Yield the lists of a transaction log's FlatBuffer that are not sorted; raise FormatError."""
     root = Buffer(payload, "transaction-log").root()
     for slot in _NODE_LISTS:
         if not is_ascending(root.structs(slot, 8)):
@@ -128,7 +128,7 @@ def find_unordered_in_log(payload: bytes) -> Iterator[str]:
 
 
 def find_unordered_in_repo_info(payload: bytes) -> Iterator[str]:
-    """The lists of a repo info's FlatBuffer that are not in order; raises FormatError."""
+    """Yield the lists of a repo info's FlatBuffer that are not sorted; raise FormatError."""
     root = Buffer(payload, "repo-info").root()
     for slot in (RepoSlot.BRANCHES, RepoSlot.TAGS):
         if not is_ascending(
@@ -143,7 +143,7 @@ def find_unordered_in_repo_info(payload: bytes) -> Iterator[str]:
 
 
 def is_ascending(items: Sequence[T], order: Callable[[T], Any] = lambda item: item) -> bool:
-    """Whether each item is greater than the one before."""
+    """Return whether items are strictly ascending."""
     keys = [order(item) for item in items]
     return all(a < b for a, b in itertools.pairwise(keys))
 
@@ -157,12 +157,12 @@ def _has_ordered_chunks(array: Table) -> bool:
 
 
 def encoding_of(spec_version: int) -> Encoding:
-    """How files of a version encode values: each file by its own version."""
+    """Return the value encoding of files of a specification version."""
     return Encoding.MESSAGEPACK if spec_version == 1 else Encoding.FLEXBUFFERS
 
 
 def decode_metadata(table: Table, slot: int, encoding: Encoding) -> Metadata:
-    """The metadata in a field; empty where the field is absent."""
+    """Decode the metadata in a field; empty if the field is absent."""
     items: dict[str, Value] = {}
     for item in table.tables(slot):
         name = item.text(MetadataSlot.NAME, "a metadata name")
@@ -176,7 +176,7 @@ def decode_metadata(table: Table, slot: int, encoding: Encoding) -> Metadata:
 def write_metadata(
     writer: Writer, all_metadata: Sequence[Metadata], encoding: Encoding
 ) -> Integers:
-    """Write the vectors of several owners; returns their places."""
+    """Write the metadata vectors of several owners; return their positions."""
     encoded = [metadata.encode(encoding) for metadata in all_metadata]
     items = [item for items in encoded for item in items]
     if not items:
@@ -194,16 +194,16 @@ def write_metadata(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodedMetadata:
-    """The metadata of several owners: how many items each has, and all items behind each other."""
+    """Encoded metadata of several owners: item counts, and all items concatenated."""
 
     counts: Integers
     names: Pieces
-    """Each owner's in the order of their bytes."""
+    """Names, sorted by bytes within each owner."""
     values: Pieces
 
 
 def read_metadata(tables: Tables, slot: int) -> EncodedMetadata:
-    """The metadata in a field of all tables; empty where the field is absent."""
+    """Read the metadata in a field of all tables; empty where the field is absent."""
     source = tables.source
     vectors = tables.targets(slot)
     owners = np.flatnonzero(vectors >= 0)
@@ -240,7 +240,7 @@ def _rank(source: Source, names: Pieces) -> Integers:
 
 
 def copy_metadata(writer: Writer, metadata: EncodedMetadata, owners: Integers) -> Integers:
-    """Write the vectors of some owners as they were read; returns their places."""
+    """Copy the metadata vectors of some owners unchanged; return their positions."""
     starts = ragged.offsets_of(metadata.counts)[:-1]
     counts = metadata.counts[owners]
     items = ragged.runs(starts[owners], counts)

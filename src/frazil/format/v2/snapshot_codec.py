@@ -56,7 +56,7 @@ _FEW_NODES = 64
 
 
 def decode_nodes(root: Table, slot: int) -> Mapping[str, Node]:
-    """The nodes in a snapshot's vector, by path, in the order of the file."""
+    """Decode the nodes of a snapshot, by path, in file order."""
     buffer = root.buffer
     start, count = buffer.vector(buffer.follow(root.field(slot, "the list of nodes")), 4)
     if count > _FEW_NODES:
@@ -71,7 +71,7 @@ def decode_nodes(root: Table, slot: int) -> Mapping[str, Node]:
 
 
 class EncodedNodes(Mapping[str, Node]):
-    """Nodes in a snapshot file: their paths are read together, each node when it is asked for."""
+    """Nodes of a snapshot file: paths are read together, each node is decoded on demand."""
 
     __slots__ = ("_buffer", "_nodes", "_positions")
 
@@ -171,7 +171,7 @@ _MANIFEST_FILE_V1 = struct.Struct("<12s4xQI4x")
 
 
 def decode_snapshot_payload(payload: bytes, spec_version: int) -> Snapshot:
-    """Read a snapshot's FlatBuffer."""
+    """Decode a snapshot's FlatBuffer."""
     root = Buffer(payload, "snapshot").root()
     parent_id = root.find_struct(SnapshotSlot.PARENT_ID, 12)
     return Snapshot(
@@ -187,7 +187,7 @@ def decode_snapshot_payload(payload: bytes, spec_version: int) -> Snapshot:
 
 
 def decode_used_manifests(payload: bytes) -> tuple[ManifestFileInfo, ...]:
-    """The manifests that a snapshot lists, and those that only its nodes name; nothing else is read."""
+    """Return the listed manifests, followed by those only nodes refer to; decode nothing else."""
     root = Buffer(payload, "snapshot").root()
     listed = _decode_manifest_files(root)
     named = dict.fromkeys(_decode_manifest_ids(root))
@@ -221,7 +221,7 @@ def _decode_manifest_files(root: Table) -> tuple[ManifestFileInfo, ...]:
 
 
 def encode_snapshot_payload(snapshot: Snapshot, spec_version: int) -> list[Part]:
-    """The FlatBuffer of a snapshot, in the form of V1 or of V2."""
+    """Encode a snapshot as FlatBuffer of V1 or V2."""
     if len(snapshot.id) != 12:
         raise InvalidInputError("snapshot: it needs an id of 12 bytes")
     if spec_version == 2 and snapshot.parent_id is not None:
@@ -359,11 +359,11 @@ _NODE_SETS = {
 }
 
 _CHUNKS_AT_ONCE = 1 << 15
-"""So many are read together: as much as a processor's cache holds."""
+"""Chunks read together, limited by the size of a processor cache."""
 
 
 def decode_transaction_log_payload(payload: bytes) -> TransactionLog:
-    """Read a transaction log's FlatBuffer."""
+    """Decode a transaction log's FlatBuffer."""
     root = Buffer(payload, "transaction-log").root()
     updated_chunks = {}
     for table in root.tables(TransactionLogSlot.UPDATED_CHUNKS):
@@ -425,7 +425,7 @@ def _decode_path(table: Table, slot: int, name: str) -> str:
 
 
 def encode_transaction_log_payload(log: TransactionLog, spec_version: int) -> list[Part]:
-    """The FlatBuffer of a transaction log; V1 has no moves."""
+    """Encode a transaction log as FlatBuffer; V1 has no moves."""
     if spec_version == 1 and log.moves:
         raise InvalidInputError("transaction log: V1 can't record moves")
     if log.updated_attributes:

@@ -41,21 +41,21 @@ ID_SIZE = 12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SnapshotColumns:
-    """What is read of all snapshots together, a row each in the order of the file."""
+    """Columns of all snapshots of a repo info, in file order."""
 
     tables: Tables
     ids: Bytes
     parents: Integers
-    """The parent's row; negative where there is none."""
+    """Row of the parent; negative without one."""
     flushed_at: NDArray[np.uint64]
-    """In microseconds."""
+    """Time in microseconds."""
     by_id: Integers
-    """The rows in the order of their ids."""
+    """Rows sorted by id."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SnapshotContents:
-    """What else a file has of its snapshots, in the same rows."""
+    """Remaining fields of the snapshots, in equal row order."""
 
     messages: Pieces
     metadata: EncodedMetadata
@@ -64,7 +64,7 @@ class SnapshotContents:
 
 
 def read_snapshot_contents(tables: Tables) -> SnapshotContents:
-    """The contents of snapshots, as strictly checked as each one is alone."""
+    """Read the contents of snapshots, validated like single snapshots."""
     source = tables.source
     messages = tables.targets(SnapshotInfoSlot.MESSAGE)
     if np.any(messages < 0):
@@ -79,7 +79,7 @@ def read_snapshot_contents(tables: Tables) -> SnapshotContents:
 
 
 def read_snapshot_columns(buffer: Buffer, start: int, count: int) -> SnapshotColumns:
-    """The columns of a vector of snapshots; raises FormatError where they don't fit together."""
+    """Read the columns of a vector of snapshots; raise FormatError if they are inconsistent."""
     source = Source.of(buffer)
     positions = source.follow(start + 4 * np.arange(count, dtype=np.int64))
     tables = Tables(source, positions)
@@ -105,7 +105,7 @@ def _order(buffer: Buffer, ids: Bytes) -> Integers:
 
 
 def as_names(ids: Bytes) -> NDArray[np.bytes_]:
-    """Ids as values that numpy compares, which only as bytes of one size is the order of ids."""
+    """Return ids as comparable NumPy values; fixed-size bytes sort in id order."""
     return np.ascontiguousarray(ids).view(f"S{ID_SIZE}").ravel()
 
 
@@ -119,7 +119,7 @@ def _refuse_strangers(buffer: Buffer, parents: Integers) -> None:
 def _refuse_circles(
     buffer: Buffer, ids: Bytes, parents: Integers, times: NDArray[np.uint64]
 ) -> None:
-    """Ancestors must end, or whoever walks them would not; they do where parents are earlier."""
+    """Raise FormatError if ancestors form a cycle; there is none if all parents are older."""
     children = np.flatnonzero(parents >= 0)
     if np.all(times[parents[children]] < times[children]):
         return
@@ -140,7 +140,7 @@ Snapshots = Mapping[SnapshotId, SnapshotInfo]
 
 
 def decode_snapshot_infos(root: Table) -> tuple[Sequence[SnapshotId], Snapshots]:
-    """The snapshots of a repo info, by id, and their ids in the order of the file."""
+    """Decode the snapshots of a repo info by id, and their ids in file order."""
     buffer = root.buffer
     position = root.find(RepoSlot.SNAPSHOTS)
     if position is None:
@@ -159,7 +159,7 @@ def decode_snapshot_infos(root: Table) -> tuple[Sequence[SnapshotId], Snapshots]
 
 
 def id_at(ids: Sequence[SnapshotId], index: int, buffer: Buffer) -> SnapshotId:
-    """The id that an index in the file stands for."""
+    """Return the snapshot id with an index in the file."""
     if not 0 <= index < len(ids):
         raise buffer.damaged(f"snapshot {index} of {len(ids)} is referred to")
     return ids[index]
@@ -179,7 +179,7 @@ def _decode_snapshot_info(table: Table, id_: SnapshotId, ids: Sequence[SnapshotI
 
 
 def _refuse_cycles(buffer: Buffer, snapshots: Snapshots) -> None:
-    """Ancestors must end, or whoever walks them would not."""
+    """Raise FormatError if ancestors form a cycle."""
     ends: set[SnapshotId | None] = {None}
     for start in snapshots:
         path: set[SnapshotId] = set()
@@ -193,7 +193,7 @@ def _refuse_cycles(buffer: Buffer, snapshots: Snapshots) -> None:
 
 
 class _Ids(FrozenSequence[SnapshotId]):
-    """Ids that lie behind each other."""
+    """Contiguous ids."""
 
     __slots__ = ("data",)
 
@@ -215,7 +215,7 @@ class _Ids(FrozenSequence[SnapshotId]):
 
 
 class EncodedSnapshots(Mapping[SnapshotId, SnapshotInfo]):
-    """Snapshots in a repo info: each is read when it is asked for."""
+    """Snapshots of a repo info, each decoded on demand."""
 
     __slots__ = ("_contents", "_infos", "_sorted_ids", "_vector", "columns", "ids")
 
@@ -228,13 +228,13 @@ class EncodedSnapshots(Mapping[SnapshotId, SnapshotInfo]):
         self._contents: SnapshotContents | None = None
 
     def contents(self) -> SnapshotContents:
-        """What else the file has of them, checked; raises FormatError."""
+        """Return the validated contents of the snapshots; raise FormatError if damaged."""
         if self._contents is None:
             self._contents = read_snapshot_contents(self.columns.tables)
         return self._contents
 
     def find_row(self, id_: object) -> int | None:
-        """The row of a snapshot, or None."""
+        """Return the row of a snapshot, or None."""
         if not isinstance(id_, bytes):
             return None
         data = self._sorted_ids
@@ -243,7 +243,7 @@ class EncodedSnapshots(Mapping[SnapshotId, SnapshotInfo]):
         return int(self.columns.by_id[at]) if data[size * at : size * (at + 1)] == id_ else None
 
     def row(self, id_: SnapshotId) -> int:
-        """The row of a snapshot that is there."""
+        """Return the row of a snapshot; raise KeyError if it is missing."""
         row = self.find_row(id_)
         if row is None:
             raise KeyError(id_)
@@ -277,11 +277,11 @@ def _read_again(data: bytes, what: str, start: int, count: int) -> EncodedSnapsh
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 Find = Callable[[SnapshotId], int | None]
-"""The index of a snapshot in the file that is being written, or None."""
+"""Return the index of a snapshot in the file being written, or None."""
 
 
 def write_snapshot_infos(writer: Writer, snapshots: Snapshots) -> tuple[Integers, Find]:
-    """Write snapshots in the order of their ids; gives their places, and where each one is."""
+    """Write snapshots sorted by id; return their positions, and a function to look up indexes."""
     whole = snapshots if isinstance(snapshots, Overlaid) else Overlaid(snapshots, {}, frozenset())
     if isinstance(whole.base, EncodedSnapshots):
         others = [whole.changed[id_] for id_ in sorted(whole.changed)]
@@ -294,7 +294,7 @@ def write_snapshot_infos(writer: Writer, snapshots: Snapshots) -> tuple[Integers
 
 
 def index_of(find: Find, id_: SnapshotId, what: str, name: object) -> int:
-    """The index of a snapshot that something points to; raises InvalidInputError without it."""
+    """Return the index of a referenced snapshot; raise InvalidInputError if it is missing."""
     index = find(id_)
     if index is None:
         raise InvalidInputError(
@@ -313,7 +313,7 @@ def _parents(infos: Iterable[SnapshotInfo], find: Find) -> NDArray[np.int32]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Columns:
-    """Fields of snapshots; links by place."""
+    """Fields of snapshots; links are positions."""
 
     ids: Bytes
     flushed_at: NDArray[np.uint64]
@@ -363,7 +363,7 @@ def _copy_columns(writer: Writer, base: EncodedSnapshots, chosen: Integers) -> _
 
 
 class _Merge:
-    """Which snapshots of a file stay, and where they and others come to be."""
+    """Merge of the kept snapshots of a file with other ones, sorted by id."""
 
     __slots__ = ("_at_of", "_at_of_row", "base", "kept", "kept_at", "others", "others_at")
 
@@ -384,7 +384,7 @@ class _Merge:
             self._at_of_row[base.row(id_)] = self._at_of.get(id_, ABSENT)
 
     def find(self, id_: SnapshotId) -> int | None:
-        """Where a snapshot comes to be, or None."""
+        """Return the new index of a snapshot, or None."""
         at = self._at_of.get(id_)
         row = self.base.find_row(id_) if at is None else None
         if row is not None and self._at_of_row[row] != ABSENT:
@@ -392,7 +392,7 @@ class _Merge:
         return at
 
     def kept_parents(self) -> NDArray[np.int32]:
-        """Where the parents of those that stay come to be; raises InvalidInputError without one."""
+        """Return new parent indexes of kept snapshots; raise InvalidInputError if one is missing."""
         parents = self.base.columns.parents[self.kept]
         has_parent = parents != NO_PARENT
         # A row without a parent finds the last row's index here, and is not given it.
@@ -404,7 +404,7 @@ class _Merge:
         return found.astype("<i4")
 
     def interleave(self, kept: NDArray[Scalar], others: NDArray[Scalar]) -> NDArray[Scalar]:
-        """One column of both, in the order of ids."""
+        """Merge two columns in id order."""
         merged = np.empty((len(kept) + len(others), *kept.shape[1:]), kept.dtype)
         merged[self.kept_at] = kept
         merged[self.others_at] = others
