@@ -15,9 +15,9 @@ from sqlglot.errors import ParseError, SqlglotError
 from frazil.errors import InvalidInputError
 from frazil.tables.cells import Cells
 from frazil.tables.columns import TIMESTAMP, Values, to_arrow
-from frazil.tables.predicates import DIALECT
 from frazil.tables.scan import Partition, to_column
 from frazil.tables.scan_plan import ChunkCount, ScanPlan
+from frazil.tables.sql_predicates import DIALECT
 
 _VERSION = re.compile(
     r"\s+(?:FOR\s+)?(?:SYSTEM_)?(VERSION|TIMESTAMP|TIME)\s+AS\s+OF\s+('[^'\\]*'|\d+)", re.IGNORECASE

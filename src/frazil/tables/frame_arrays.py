@@ -502,7 +502,7 @@ def read_condition(options: WriteOptions, target: Target) -> Condition:
     if options.replace_where is None:
         return EVERYTHING
     types = {dim: axis.type for dim, axis in target.axes.items()}
-    from frazil.tables.predicates import Scope, parse_predicate  # noqa: PLC0415
+    from frazil.tables.sql_predicates import Scope, parse_predicate  # noqa: PLC0415
 
     scope = Scope(types, find_zone(options.time_zone))
     condition = parse_predicate(options.replace_where, scope)

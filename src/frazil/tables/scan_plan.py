@@ -228,7 +228,7 @@ def _read_condition(options: Options, columns: Columns) -> Condition:
     if options.where is None:
         return EVERYTHING
     zone = find_zone(options.time_zone)
-    from frazil.tables.predicates import Scope, parse_predicate  # noqa: PLC0415
+    from frazil.tables.sql_predicates import Scope, parse_predicate  # noqa: PLC0415
 
     scope = Scope(columns.types, zone, options.qualifiers, options.needs_qualifier, options.is_ansi)
     return keep_failures(parse_predicate(options.where, scope))

@@ -15,14 +15,13 @@ from frazil.tables.predicates import (
     Not,
     Null,
     Or,
-    Scope,
     Unknown,
     find_unknown,
     find_zone,
     keep_failures,
     leaves_of,
-    parse_predicate,
 )
+from frazil.tables.sql_predicates import Scope, parse_predicate
 
 COLUMNS = {
     "time": TIMESTAMP, "lat": pa.float64(), "f": pa.float32(), "n": pa.int64(), "small": pa.int16(),
