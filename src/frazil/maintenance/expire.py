@@ -199,10 +199,26 @@ def _ids(snapshots: Iterable[SnapshotInfo]) -> set[SnapshotId]:
 
 
 def expire_snapshots(protocol: CommitProtocol, policy: ExpiryPolicy) -> frozenset[SnapshotId]:
-    """Remove old snapshots from the history and return their ids.
+    """Remove old snapshots from the history; no file is deleted.
 
-    Raises ReadOnlyError, and FormatError for tags that the generation can't delete; then nothing is
-    changed.
+    Parameters
+    ----------
+    protocol
+        The commit protocol of the repository.
+    policy
+        Cutoff, and whether expired refs are deleted.
+
+    Returns
+    -------
+    frozenset of SnapshotId
+        The released snapshots.
+
+    Raises
+    ------
+    ReadOnlyError
+        If the repository is not writable.
+    FormatError
+        If the generation can't delete tags; then nothing is changed.
     """
     if isinstance(protocol, V2Protocol):
         return _expire_in_repo_info(protocol, policy)

@@ -466,8 +466,34 @@ def collect_garbage(
 ) -> GCSummary:
     """Delete what is not reachable from a branch or a tag; a dry run only counts it.
 
-    Objects of running jobs are kept, because jobs hold leases. Raises ReadOnlyError, or the error of a
-    file that can't be read, before anything is deleted.
+    Objects of running jobs are kept, because jobs hold leases. Errors other than failing deletes are
+    raised before anything is deleted, except, before V2, for unreadable files of commits that landed
+    meanwhile.
+
+    Parameters
+    ----------
+    protocol
+        The commit protocol of the repository.
+    options
+        Cutoff, limits and mode.
+    hire
+        Creates the collector; the default runs in this process.
+
+    Returns
+    -------
+    GCSummary
+        Numbers of deleted objects and bytes, and failures.
+
+    Raises
+    ------
+    ReadOnlyError
+        If the repository is not writable.
+    ConflictError
+        If others kept building on snapshots that were to be dropped.
+    FormatError, ObjectNotFoundError
+        If a file that must be read is damaged or missing.
+    StorageError
+        Of kind `gc-deletes-failing`, after too many consecutive failed deletes.
     """
     protocol.refuse_unless_writable()
     storage, now = protocol.assets.storage, datetime.now(UTC)
@@ -506,7 +532,7 @@ def _retain(
         return _retain_by_repo_info(protocol, old, collector, options)
     reachable = find_reachable(protocol)
     collector.mark(sorted(reachable))
-    # A ref to what was garbage when the walk began may have come since.
+    # A ref to former garbage may have been created since the walk started.
     new = find_new(protocol, reachable)
     if not new.isdisjoint(old):
         raise HistoryMovedError

@@ -250,8 +250,19 @@ class MigrationOptions:
 def migrate_to_v2(protocol: CommitProtocol, options: MigrationOptions) -> None:
     """Migrate an older repository to V2; a dry run only checks that it is possible.
 
-    Raises SessionStateError for a V2 repository, unless an interrupted migration left old files to
-    delete, and ConflictError if another writer was first.
+    Parameters
+    ----------
+    protocol
+        The commit protocol of the repository.
+    options
+        Dry run, deletion of old files, and concurrency.
+
+    Raises
+    ------
+    SessionStateError
+        If the repository is V2 already, unless an interrupted migration left old files to delete.
+    ConflictError
+        If another writer was first.
     """
     if isinstance(protocol, V1Protocol):
         _migrate_v1(protocol, options)

@@ -26,7 +26,30 @@ def rewrite_manifests(
 ) -> SnapshotId:
     """Rewrite the manifests of a branch's tip, in a new commit or an amend.
 
-    Raises ValueError for an unknown method, FormatError for an amend before V2.
+    Parameters
+    ----------
+    context
+        The context of the repository; its settings define the split sizes.
+    branch
+        The branch to rewrite.
+    message
+        The commit message.
+    metadata
+        The commit metadata; the split sizes are added to it.
+    commit_method
+        `"new_commit"` or `"amend"`.
+
+    Returns
+    -------
+    SnapshotId
+        The new tip.
+
+    Raises
+    ------
+    InvalidInputError
+        If the method is unknown.
+    FormatError
+        For an amend before V2.
     """
     protocol = context.protocol
     is_amend = is_amending(commit_method, protocol.dialect)
@@ -42,7 +65,7 @@ def rewrite_manifests(
 def is_amending(commit_method: CommitMethod, dialect: Dialect) -> bool:
     """Return whether a commit method amends the last commit.
 
-    Raises ValueError for an unknown method, FormatError for an amend before V2.
+    Raises InvalidInputError for an unknown method, FormatError for an amend before V2.
     """
     if commit_method not in ("new_commit", "amend"):
         raise InvalidInputError(f"{commit_method!r} is neither 'new_commit' nor 'amend'")

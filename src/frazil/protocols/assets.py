@@ -212,7 +212,25 @@ _LARGE_MANIFEST = SizeWarning(
 
 @dataclass(frozen=True, slots=True)
 class AssetOptions:
-    """Encoding options, cache capacities and storage classes of a repository's files."""
+    """Encoding options, cache capacities and storage classes of a repository's files.
+
+    Parameters
+    ----------
+    encoding
+        Options of the file encoders.
+    num_snapshot_nodes
+        Capacity of the snapshot cache, in nodes.
+    num_chunk_refs
+        Capacity of the manifest cache, in chunk references.
+    num_transaction_changes
+        Capacity of the transaction log cache, in changes.
+    num_bytes_chunks
+        Capacity of the chunk cache, in bytes.
+    metadata_storage_class
+        Storage class of metadata files.
+    chunks_storage_class
+        Storage class of chunk files.
+    """
 
     encoding: EncodingOptions = field(default_factory=EncodingOptions)
     num_snapshot_nodes: int = 500_000
@@ -228,6 +246,15 @@ class Assets:
 
     Snapshots, manifests, transaction logs and chunks are cached as the options allow. Pickling keeps
     storage, dialect and options, but not the caches.
+
+    Parameters
+    ----------
+    storage
+        The storage of the repository.
+    dialect
+        The dialect in which files are written.
+    options
+        Encoding options and cache capacities.
     """
 
     def __init__(
@@ -383,7 +410,7 @@ class Assets:
     # Writing
 
     def write_snapshot(self, snapshot: Snapshot) -> None:
-        """Write a snapshot's file."""
+        """Write a snapshot file."""
         data = encode_snapshot(snapshot, self.dialect, self.options.encoding)
         self.storage.put(self.layout.snapshot_key(snapshot.id), data, self.describe("snapshot"))
         self._snapshots.warn_if_large(Decoded(snapshot, self.dialect))
