@@ -1,4 +1,4 @@
-"""The configuration of a repository."""
+"""Configuration of a repository."""
 
 from frazil.config.conditions import (
     ManifestPreloadCondition,

@@ -1,4 +1,4 @@
-"""Conditions of a configuration: which arrays are preloaded or split, and how."""
+"""Conditions that select the arrays to preload and to split."""
 
 import re
 from abc import ABC
@@ -11,35 +11,35 @@ from frazil.display import CalledInOrder, public_name, render_call
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """At least one holds."""
+    """Rule that holds if at least one of its rules holds."""
 
     rules: tuple["Rule", ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AllOf:
-    """All hold."""
+    """Rule that holds if all of its rules hold."""
 
     rules: tuple["Rule", ...]
 
 
 @dataclass(frozen=True, slots=True)
 class PathMatches:
-    """The array's absolute path has a match."""
+    """Rule that holds if a regular expression matches in the array's absolute path."""
 
     regex: str
 
 
 @dataclass(frozen=True, slots=True)
 class NameMatches:
-    """The last segment of the array's path has a match."""
+    """Rule that holds if a regular expression matches in the last segment of the array's path."""
 
     regex: str
 
 
 @dataclass(frozen=True, slots=True)
 class NumRefs:
-    """The number of references is at least `from_refs` and below `to_refs`; None is no bound."""
+    """Rule on the number of references: at least `from_refs` and below `to_refs`; None is unbounded."""
 
     from_refs: int | None
     to_refs: int | None
@@ -47,19 +47,19 @@ class NumRefs:
 
 @dataclass(frozen=True, slots=True)
 class Always:
-    """Holds."""
+    """Rule that always holds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Never:
-    """Does not hold."""
+    """Rule that never holds."""
 
 
 Rule = AnyOf | AllOf | PathMatches | NameMatches | NumRefs | Always | Never
 
 
 def rule_holds(rule: Rule, path: str, num_refs: int = 0) -> bool:
-    """Whether a rule holds for an array."""
+    """Return True if a rule holds for an array."""
     match rule:
         case AnyOf(rules):
             return any(rule_holds(each, path, num_refs) for each in rules)
@@ -78,7 +78,7 @@ def rule_holds(rule: Rule, path: str, num_refs: int = 0) -> bool:
 
 
 def has_match(regex: str, text: str) -> bool:
-    """Whether an expression is found in a text; never, if it is none."""
+    """Return True if a regular expression matches in a string; False if it is invalid."""
     pattern = _compile(regex)
     return pattern is not None and pattern.search(text) is not None
 
@@ -92,7 +92,7 @@ def _compile(regex: str) -> re.Pattern[str] | None:
 
 
 def render_rule(rule: Rule, owner: str, always: str) -> str:
-    """A rule as the call of its owner's constructor that makes it."""
+    """Render a rule as the call that constructs it."""
     match rule:
         case AnyOf(rules) | AllOf(rules):
             kind = "or_conditions" if isinstance(rule, AnyOf) else "and_conditions"
@@ -112,7 +112,7 @@ def render_rule(rule: Rule, owner: str, always: str) -> str:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ManifestPreloadCondition:
-    """A condition on an array and on the number of references in its manifest."""
+    """Condition on an array and on the number of references in a manifest."""
 
     rule: Rule
 
@@ -120,43 +120,75 @@ class ManifestPreloadCondition:
     def or_conditions(
         conditions: "Iterable[ManifestPreloadCondition]",
     ) -> "ManifestPreloadCondition":
-        """Holds if one of the conditions does."""
+        """Return a condition that holds if one of some conditions holds.
+
+        Parameters
+        ----------
+        conditions
+            The conditions to combine.
+        """
         return ManifestPreloadCondition(AnyOf(tuple(each.rule for each in conditions)))
 
     @staticmethod
     def and_conditions(
         conditions: "Iterable[ManifestPreloadCondition]",
     ) -> "ManifestPreloadCondition":
-        """Holds if all of the conditions do."""
+        """Return a condition that holds if all of some conditions hold.
+
+        Parameters
+        ----------
+        conditions
+            The conditions to combine.
+        """
         return ManifestPreloadCondition(AllOf(tuple(each.rule for each in conditions)))
 
     @staticmethod
     def path_matches(regex: str) -> "ManifestPreloadCondition":
-        """Holds if the expression is found in the array's absolute path, `/group/array`."""
+        """Return a condition on the array's absolute path.
+
+        Parameters
+        ----------
+        regex
+            Regular expression to search for in the path, such as `/group/array`.
+        """
         return ManifestPreloadCondition(PathMatches(regex))
 
     @staticmethod
     def name_matches(regex: str) -> "ManifestPreloadCondition":
-        """Holds if the expression is found in the last segment of the array's path."""
+        """Return a condition on the last segment of the array's path.
+
+        Parameters
+        ----------
+        regex
+            Regular expression to search for in the name.
+        """
         return ManifestPreloadCondition(NameMatches(regex))
 
     @staticmethod
     def num_refs(from_refs: int | None, to_refs: int | None) -> "ManifestPreloadCondition":
-        """Holds for at least `from_refs` references, and fewer than `to_refs`."""
+        """Return a condition on the number of references in the manifest.
+
+        Parameters
+        ----------
+        from_refs
+            Minimum number of references; None for no minimum.
+        to_refs
+            First number of references that is too many; None for no maximum.
+        """
         return ManifestPreloadCondition(NumRefs(from_refs, to_refs))
 
     @staticmethod
     def true() -> "ManifestPreloadCondition":
-        """Holds always."""
+        """Return a condition that always holds."""
         return ManifestPreloadCondition(Always())
 
     @staticmethod
     def false() -> "ManifestPreloadCondition":
-        """Never holds."""
+        """Return a condition that never holds."""
         return ManifestPreloadCondition(Never())
 
     def matches(self, path: str, num_refs: int) -> bool:
-        """Whether the condition holds for an array with so many references."""
+        """Return True if the condition holds for an array and a number of references."""
         return rule_holds(self.rule, path, num_refs)
 
     def __and__(self, other: "ManifestPreloadCondition", /) -> "ManifestPreloadCondition":
@@ -169,7 +201,7 @@ class ManifestPreloadCondition:
         return render_rule(self.rule, public_name(self), "true")
 
 
-# Names of coordinates by the conventions for climate and forecast data, as cf-xarray guesses them.
+# Names of coordinates by the CF conventions, as cf-xarray guesses them.
 _COORDINATE_NAMES = (
     r"^\bt\b$|^(time|min|hour|day|week|month|year)[0-9]*$",
     r"^(z|nav_lev|gdep|lv_|[o]*lev|bottom_top|sigma|h(ei)?ght|altitude|depth|isobaric|pres|isotherm)"
@@ -183,42 +215,66 @@ _COORDINATE_NAMES = (
 DEFAULT_PRELOAD_IF = ManifestPreloadCondition(
     AllOf((AnyOf(tuple(map(NameMatches, _COORDINATE_NAMES))), NumRefs(None, 1001)))
 )
-"""Coordinates with up to a thousand references."""
+"""Default condition: coordinates with up to 1,000 references."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ManifestSplitCondition:
-    """A condition on an array."""
+    """Condition on an array."""
 
     rule: Rule
 
     @staticmethod
     def or_conditions(conditions: "Iterable[ManifestSplitCondition]") -> "ManifestSplitCondition":
-        """Holds if one of the conditions does."""
+        """Return a condition that holds if one of some conditions holds.
+
+        Parameters
+        ----------
+        conditions
+            The conditions to combine.
+        """
         return ManifestSplitCondition(AnyOf(tuple(each.rule for each in conditions)))
 
     @staticmethod
     def and_conditions(conditions: "Iterable[ManifestSplitCondition]") -> "ManifestSplitCondition":
-        """Holds if all of the conditions do."""
+        """Return a condition that holds if all of some conditions hold.
+
+        Parameters
+        ----------
+        conditions
+            The conditions to combine.
+        """
         return ManifestSplitCondition(AllOf(tuple(each.rule for each in conditions)))
 
     @staticmethod
     def path_matches(regex: str) -> "ManifestSplitCondition":
-        """Holds if the expression is found in the array's absolute path, `/group/array`."""
+        """Return a condition on the array's absolute path.
+
+        Parameters
+        ----------
+        regex
+            Regular expression to search for in the path, such as `/group/array`.
+        """
         return ManifestSplitCondition(PathMatches(regex))
 
     @staticmethod
     def name_matches(regex: str) -> "ManifestSplitCondition":
-        """Holds if the expression is found in the last segment of the array's path."""
+        """Return a condition on the last segment of the array's path.
+
+        Parameters
+        ----------
+        regex
+            Regular expression to search for in the name.
+        """
         return ManifestSplitCondition(NameMatches(regex))
 
     @staticmethod
     def AnyArray() -> "ManifestSplitCondition":  # noqa: N802 (as users write it)
-        """Holds always."""
+        """Return a condition that always holds."""
         return ManifestSplitCondition(Always())
 
     def matches(self, path: str) -> bool:
-        """Whether the condition holds for an array."""
+        """Return True if the condition holds for an array."""
         return rule_holds(self.rule, path)
 
     def __and__(self, other: "ManifestSplitCondition", /) -> "ManifestSplitCondition":
@@ -232,34 +288,34 @@ class ManifestSplitCondition:
 
 
 class ManifestSplitDimCondition(ABC):  # noqa: B024 (it names its alternatives, and is never made)
-    """Which dimension is meant; an alternative each."""
+    """Condition that selects the dimensions to split; one of `Axis`, `DimensionName` and `Any`."""
 
     @dataclass(frozen=True, slots=True, repr=False)
     class Axis(CalledInOrder):
-        """The dimension of this number, from 0."""
+        """Condition that selects one dimension by its index, from 0."""
 
         axis: int
 
         def matches(self, axis: int, dimension_name: str | None) -> bool:  # noqa: ARG002
-            """Whether a dimension is meant."""
+            """Return True if the condition selects a dimension."""
             return axis == self.axis
 
     @dataclass(frozen=True, slots=True, repr=False)
     class DimensionName(CalledInOrder):
-        """The dimensions in whose names the expression is found."""
+        """Condition that selects dimensions whose name matches a regular expression."""
 
         regex: str
 
         def matches(self, axis: int, dimension_name: str | None) -> bool:  # noqa: ARG002
-            """Whether a dimension is meant; never one without a name."""
+            """Return True if the condition selects a dimension; False if it has no name."""
             return dimension_name is not None and has_match(self.regex, dimension_name)
 
     @dataclass(frozen=True, slots=True, repr=False)
     class Any(CalledInOrder):
-        """Every dimension."""
+        """Condition that selects every dimension."""
 
         def matches(self, axis: int, dimension_name: str | None) -> bool:  # noqa: ARG002
-            """Whether a dimension is meant."""
+            """Return True if the condition selects a dimension."""
             return True
 
 
@@ -273,6 +329,6 @@ AnyDimCondition = (
     | ManifestSplitDimCondition.Any
 )
 DimSplits = tuple[tuple[AnyDimCondition, int], ...]
-"""Along which dimensions, and every how many chunks."""
+"""Pairs of a dimension condition and the number of chunks per split region."""
 SplitSizes = tuple[tuple[ManifestSplitCondition, DimSplits], ...]
-"""Rules in the order in which they are asked."""
+"""Split rules in the order of their precedence."""

@@ -1,4 +1,4 @@
-"""Encode and decode a configuration as the tree in which it is saved."""
+"""Encode and decode a configuration as the JSON-like tree that is saved in a repository."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -48,17 +48,17 @@ from frazil.virtual.containers import VirtualChunkContainer
 
 
 class Shape(Protocol):
-    """One sort of value; `where` names the place in errors."""
+    """Encoder and decoder of one type of value; `where` is the path shown in errors."""
 
     def decode(self, tree: JsonValue, where: str) -> Any:
-        """The value; raises FormatError for what can't be one."""
+        """Decode a value; raises FormatError if the tree is invalid."""
 
     def encode(self, value: Any, where: str) -> JsonValue:
-        """Plain values; raises InvalidInputError for what can't be saved."""
+        """Encode a value; raises InvalidInputError if it can't be saved."""
 
 
 class Scalar:
-    """A value that is saved as it is."""
+    """Scalar that is saved unchanged."""
 
     def __init__(self, kind: type, least: int = 0, most: int = 0) -> None:
         self._kind = kind
@@ -66,19 +66,19 @@ class Scalar:
         self._most = most
 
     def decode(self, tree: JsonValue, where: str) -> Any:
-        """The value itself."""
+        """Check and return the value."""
         if not self._fits(tree):
             raise bad_tree(where, tree)
         return tree
 
     def encode(self, value: Any, where: str) -> JsonValue:
-        """The value itself."""
+        """Check and return the value."""
         if not self._fits(value):
             raise bad_value(where, value)
         return value
 
     def _fits(self, value: object) -> bool:
-        # True is an int to Python, but no number in a file.
+        # A bool is an int in Python, but not a number in a file.
         if type(value) is not self._kind:
             return False
         return not (isinstance(value, int) and self._kind is int) or (
@@ -94,29 +94,29 @@ I32 = Scalar(int, -(2**31), 2**31 - 1)
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """Texts by name."""
+    """Mapping of names to strings."""
 
     def decode(self, tree: JsonValue, where: str) -> dict[str, str]:
-        """A mapping."""
+        """Decode a mapping."""
         return {
             name: as_text(each, f"{where}.{name}") for name, each in as_map(tree, where).items()
         }
 
     def encode(self, value: Any, where: str) -> JsonValue:
-        """A mapping; None is an empty one."""
+        """Encode a mapping; None becomes an empty one."""
         return {name: TEXT.encode(each, f"{where}.{name}") for name, each in (value or {}).items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A dataclass, saved as a map; a field of None is null, or absent, and all may be."""
+    """Dataclass, saved as a map; every field is optional, and None is saved as null."""
 
     cls: type
     fields: Mapping[str, Shape]
-    """In the order in which they are written."""
+    """Fields in the order in which they are written."""
 
     def decode(self, tree: JsonValue, where: str) -> Any:
-        """The dataclass, made of the fields that are there."""
+        """Decode the dataclass from the fields that are present."""
         found = as_map(tree, where)
         return self.cls(
             **{
@@ -127,7 +127,7 @@ class Record:
         )
 
     def encode(self, value: Any, where: str) -> JsonValue:
-        """A map with all fields."""
+        """Encode a map with all fields."""
         if not isinstance(value, self.cls):
             raise bad_value(where, value)
         return {
@@ -137,26 +137,26 @@ class Record:
 
 
 def encode_optional(shape: Shape, value: Any, where: str) -> JsonValue:
-    """A value, or null for None."""
+    """Encode a value, or null for None."""
     return None if value is None else shape.encode(value, where)
 
 
 def as_map(tree: JsonValue, where: str) -> dict[str, JsonValue]:
-    """The tree, if it is a map."""
+    """Return the tree if it is a map; raises FormatError."""
     if not isinstance(tree, dict):
         raise bad_tree(where, tree)
     return tree
 
 
 def as_list(tree: JsonValue, where: str) -> list[JsonValue]:
-    """The tree, if it is a list."""
+    """Return the tree if it is a list; raises FormatError."""
     if not isinstance(tree, list):
         raise bad_tree(where, tree)
     return tree
 
 
 def as_choice(tree: JsonValue, where: str) -> tuple[str, JsonValue]:
-    """A choice with its content: a map of one key, or a text alone."""
+    """Decode a tagged variant: a map with one key, or a string without content."""
     match tree:
         case str():
             return tree, None
@@ -167,17 +167,17 @@ def as_choice(tree: JsonValue, where: str) -> tuple[str, JsonValue]:
 
 
 def bad_tree(where: str, tree: JsonValue) -> FormatError:
-    """What to raise about a part of a saved configuration."""
+    """Return the error for an invalid part of a saved configuration."""
     return FormatError(f"{where}: {tree!r} can't be this", kind="config-deserialization")
 
 
 def bad_value(where: str, value: object) -> InvalidInputError:
-    """What to raise about a part of a configuration that is to be saved."""
+    """Return the error for a part of a configuration that can't be saved."""
     return InvalidInputError(f"{where}: {value!r} can't be saved here", kind="serialization")
 
 
 def as_text(tree: JsonValue, where: str) -> str:
-    """The tree as a text; numbers and truths that a person wrote without quotes are texts, too."""
+    """Return the tree as a string; unquoted numbers and booleans are accepted."""
     if isinstance(tree, bool):
         return str(tree).lower()
     if isinstance(tree, str | int | float):
@@ -187,23 +187,23 @@ def as_text(tree: JsonValue, where: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ConditionShape:
-    """A condition on arrays; `always` is what the one that holds for all is called."""
+    """Condition on arrays; `always` is the saved name of the condition that always holds."""
 
     cls: type[ManifestPreloadCondition] | type[ManifestSplitCondition]
     always: str
 
     def decode(self, tree: JsonValue, where: str) -> Any:
-        """The condition."""
+        """Decode a condition."""
         return self.cls(self._decode_rule(tree, where))
 
     def encode(self, value: Any, where: str) -> JsonValue:
-        """A tree of choices."""
+        """Encode a condition as a tree of tagged variants."""
         if not isinstance(value, self.cls):
             raise bad_value(where, value)
         return self._encode_rule(value.rule, where)
 
     def _decode_rule(self, tree: JsonValue, where: str) -> Rule:
-        # YAML reads `true` without quotes as a truth.
+        # YAML reads an unquoted `true` as a boolean.
         kind, content = ("true" if tree else "false", None) if isinstance(tree, bool) else (
             as_choice(tree, where)
         )  # fmt: skip
@@ -246,7 +246,7 @@ SPLIT_CONDITION = ConditionShape(ManifestSplitCondition, "any_array")
 
 
 def _decode_num_refs(content: dict[str, JsonValue], where: str) -> NumRefs:
-    """Bounds of either sort, as a first number and a number behind the last."""
+    """Decode inclusive and exclusive bounds as a half-open range."""
     bounds: list[int | None] = []
     for name, shift in (("from", "Excluded"), ("to", "Included")):
         kind, number = as_choice(content.get(name, "Unbounded"), f"{where}.{name}")
@@ -260,7 +260,7 @@ def _decode_num_refs(content: dict[str, JsonValue], where: str) -> NumRefs:
 
 
 def _bound(kind: str, number: int | None, where: str) -> JsonValue:
-    # A bound behind the largest number is none.
+    # An exclusive bound above the largest number is no bound.
     if number is None or number == 2**32:
         return "Unbounded"
     return {kind: U32.encode(number, where)}
@@ -268,14 +268,14 @@ def _bound(kind: str, number: int | None, where: str) -> JsonValue:
 
 @dataclass(frozen=True, slots=True)
 class SplitSizesShape:
-    """Rules for splitting, each a pair of a condition and sizes along dimensions."""
+    """Split rules, each a pair of a condition and sizes along dimensions."""
 
     def decode(self, tree: JsonValue, where: str) -> tuple[tuple[Any, DimSplits], ...]:
-        """The rules."""
+        """Decode split rules."""
         return tuple(self._decode_rule(each, where) for each in as_list(tree, where))
 
     def encode(self, value: Any, where: str) -> JsonValue:
-        """A list of pairs."""
+        """Encode split rules as a list of pairs."""
         return [
             [SPLIT_CONDITION.encode(condition, where),
              [{"condition": _encode_dim(dim, where), "num_chunks": U32.encode(size, where)}
@@ -317,7 +317,7 @@ def _encode_dim(dim: AnyDimCondition, where: str) -> JsonValue:
     raise bad_value(where, dim)
 
 
-# Words are in snake case since 0.2; alphas wrote the names of the variants.
+# Names are in snake case since 0.2; alpha releases wrote the names of the variants.
 _CHECKSUMS = {
     "crc32": ChecksumAlgorithm.Crc32,
     "crc32c": ChecksumAlgorithm.Crc32c,
@@ -331,16 +331,16 @@ _TEXTS = Texts()
 
 @dataclass(frozen=True, slots=True)
 class ChecksumShape:
-    """A checksum algorithm by its name."""
+    """Checksum algorithm, saved by name."""
 
     def decode(self, tree: JsonValue, where: str) -> ChecksumAlgorithm:
-        """The algorithm."""
+        """Decode the name of an algorithm."""
         if not isinstance(tree, str) or tree not in _CHECKSUMS:
             raise bad_tree(where, tree)
         return _CHECKSUMS[tree]
 
     def encode(self, value: Any, where: str) -> JsonValue:
-        """The name."""
+        """Encode the name of an algorithm."""
         if value not in _NAMES:
             raise bad_value(where, value)
         return _NAMES[value]
@@ -363,10 +363,10 @@ S3_OPTIONS = Record(
 
 @dataclass(frozen=True, slots=True)
 class HttpShape:
-    """A web server: options of the client, and among them the headers."""
+    """HTTP store: client options, with the headers among them."""
 
     def decode(self, tree: JsonValue, where: str) -> ObjectStoreConfig.Http:
-        """The store."""
+        """Decode a store."""
         options = dict(as_map(tree, where))
         headers = options.pop("headers", None)
         return ObjectStoreConfig.Http(
@@ -375,25 +375,25 @@ class HttpShape:
         )
 
     def encode(self, value: Any, where: str) -> JsonValue:
-        """Options, and headers if there are any."""
+        """Encode the options, and the headers if there are any."""
         options: dict[str, JsonValue] = _TEXTS.encode(value.opts, where)
         return options | ({"headers": _TEXTS.encode(value.headers, where)} if value.headers else {})
 
 
 @dataclass(frozen=True, slots=True)
 class Wrapped:
-    """A store of one field, saved as what the field holds."""
+    """Store with a single field, saved as the value of that field."""
 
     cls: type
     field: str
     content: Shape
 
     def decode(self, tree: JsonValue, where: str) -> Any:
-        """The store."""
+        """Decode a store."""
         return self.cls(self.content.decode(tree, where))
 
     def encode(self, value: Any, where: str) -> JsonValue:
-        """What its field holds."""
+        """Encode the value of the field."""
         return self.content.encode(getattr(value, self.field), where)
 
 
@@ -426,10 +426,10 @@ _ALPHA_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class StoreShape:
-    """A store, as a choice with its options."""
+    """Object store, saved as a tagged variant with its options."""
 
     def decode(self, tree: JsonValue, where: str) -> AnyObjectStoreConfig:
-        """The store."""
+        """Decode a store."""
         kind, content = as_choice(tree, where)
         kind = _ALPHA_NAMES.get(kind, kind)
         if kind == "in_memory":
@@ -440,7 +440,7 @@ class StoreShape:
         return store
 
     def encode(self, value: Any, where: str) -> JsonValue:
-        """A choice."""
+        """Encode a store as a tagged variant."""
         if isinstance(value, ObjectStoreConfig.InMemory):
             return "in_memory"
         for kind, (cls, shape) in _STORES.items():
@@ -451,20 +451,21 @@ class StoreShape:
 
 @dataclass(frozen=True, slots=True)
 class ContainersShape:
-    """Containers, under the keys that they have in the configuration.
+    """Virtual chunk containers by their key in the configuration.
 
-    Old files hold some that can't be used; they are kept, for whoever saves the configuration again.
+    Old files may have containers that can't be used. They are kept, so that saving the configuration
+    again does not lose them.
     """
 
     def decode(self, tree: JsonValue, where: str) -> dict[str, VirtualChunkContainer]:
-        """The containers."""
+        """Decode the containers."""
         return {
             key: _decode_container(as_map(each, where), f"{where}.{key}")
             for key, each in as_map(tree, where).items()
         }
 
     def encode(self, value: Any, where: str) -> JsonValue:
-        """A map of maps."""
+        """Encode the containers as a map of maps."""
         return {
             key: {
                 "name": encode_optional(TEXT, each.name, where),
@@ -485,7 +486,7 @@ def _decode_container(tree: dict[str, JsonValue], where: str) -> VirtualChunkCon
 
 
 def decode_config(tree: JsonValue) -> RepositoryConfig:
-    """The configuration that a tree says; raises FormatError where it says none."""
+    """Decode a configuration; raises FormatError if the tree is invalid."""
     config: RepositoryConfig = _CONFIG.decode(tree, "config")
     previous = as_map(tree, "config").get("previous_file")
     if previous is not None:
@@ -494,7 +495,7 @@ def decode_config(tree: JsonValue) -> RepositoryConfig:
 
 
 def encode_config(config: RepositoryConfig) -> dict[str, JsonValue]:
-    """The tree that says a configuration; raises InvalidInputError where no reader would take it."""
+    """Encode a configuration; raises InvalidInputError if it can't be saved."""
     tree: dict[str, JsonValue] = _CONFIG.encode(config, "config")
     tree["previous_file"] = config.previous_file
     return {name: tree.get(name) for name in _ORDER}
@@ -502,7 +503,7 @@ def encode_config(config: RepositoryConfig) -> dict[str, JsonValue]:
 
 @dataclass(frozen=True, slots=True)
 class _AlgorithmShape:
-    """A compression algorithm by its name, which alphas wrote with a capital."""
+    """Compression algorithm, saved by name; alpha releases capitalized it."""
 
     def decode(self, tree: JsonValue, where: str) -> CompressionAlgorithm:
         if tree not in ("zstd", "Zstd"):

@@ -1,4 +1,4 @@
-"""The configuration of a repository, as users write it and as it takes effect."""
+"""Configuration of a repository, as users write it and with defaults applied."""
 
 import logging
 import os
@@ -37,8 +37,19 @@ _LABEL = re.compile(r"[ !#-'*-:<>-\[\]-~]*")  # what can be printed, but no ( ) 
 class Attribution(Rendered):
     """Labels for the User-Agent header of every request of a repository.
 
-    `client` is the software (`name` or `name/version`), `workload` what it does, `principal` on whose
-    behalf. Raises InvalidInputError, a ValueError, for what a header can't hold.
+    Parameters
+    ----------
+    client
+        The software: `name` or `name/version`.
+    workload
+        The task it performs.
+    principal
+        The user or service on whose behalf it runs.
+
+    Raises
+    ------
+    InvalidInputError
+        If a label is too long or has forbidden characters; it is a ValueError.
     """
 
     client: str | None = None
@@ -52,7 +63,7 @@ class Attribution(Rendered):
 
     @property
     def user_agent(self) -> str:
-        """The labels as a header has them; empty if there are none."""
+        """Return the labels in User-Agent syntax; empty if there are none."""
         labels = {"workload": self.workload, "principal": self.principal}
         named = "; ".join(f"{name}={label}" for name, label in labels.items() if label is not None)
         return " ".join(filter(None, (self.client, named and f"({named})")))
@@ -74,7 +85,19 @@ def _check(name: str, label: str | None, allowed: re.Pattern[str]) -> None:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class FeatureFlag(Listed):
-    """A switch: its default, and what it was set to, if it was."""
+    """Feature flag with its default and its setting.
+
+    Parameters
+    ----------
+    id
+        Id of the flag in the repo info.
+    name
+        Name of the flag.
+    default_enabled
+        Whether the feature is enabled by default.
+    setting
+        Explicit setting of the repository; None for the default.
+    """
 
     id: int
     name: str
@@ -83,11 +106,11 @@ class FeatureFlag(Listed):
 
     @property
     def enabled(self) -> bool:
-        """What holds."""
+        """Return True if the feature is enabled, by its setting or else by default."""
         return self.default_enabled if self.setting is None else self.setting
 
     def shown_items(self) -> Iterator[Item]:
-        """The fields, and what holds."""
+        """Yield the fields, and whether the feature is enabled."""
         yield from field_items(self)
         yield Item("enabled", self.enabled)
 
@@ -107,7 +130,7 @@ _PACKAGES = ("icechunk", "frazil")
 
 
 class _Handler(logging.StreamHandler[TextIO]):
-    """Writes to the standard error stream of the moment, which programs may replace."""
+    """Handler that writes to the current standard error stream, which programs may replace."""
 
     def __init__(self) -> None:
         logging.Handler.__init__(self)
@@ -121,19 +144,19 @@ class _Handler(logging.StreamHandler[TextIO]):
 
 _HANDLER = _Handler()
 _chosen: set[str] = set()
-"""Names of the loggers whose level a filter has set."""
+"""Names of the loggers whose level was set by a filter."""
 
 
 def initialize_logs() -> None:
-    """Show the log on the standard error stream: warnings and errors, until a filter is set.
+    """Write the log to the standard error stream: warnings and errors, until a filter is set.
 
-    With `ICECHUNK_LOG_TO_STDOUT` in the environment it goes to the standard output stream.
+    If the environment variable `ICECHUNK_LOG_TO_STDOUT` is set, write to the standard output stream.
     """
     logging.getLogger("frazil").addHandler(_HANDLER)
 
 
 def set_logs_filter(log_filter_directive: str | None) -> None:
-    """Choose which log lines are shown.
+    """Set the filter for log messages.
 
     Parameters
     ----------
@@ -162,7 +185,7 @@ def _parse_filter(directives: str) -> dict[str, int]:
     """Return the level of each logger that a filter names, and of `frazil` in any case."""
     words = [word for each in directives.split(",") if (word := each.strip())]
     levels = {"frazil": _LEVELS["off" if words else "error"]}
-    # A level for everything comes first: it must not undo that of a module.
+    # The global level comes first, so that it does not override the level of a module.
     for module, level in sorted(map(_parse_directive, words), key=lambda pair: bool(pair[0])):
         package, *path = module.replace("::", ".").split(".")
         if package in ("", *_PACKAGES):
@@ -188,7 +211,7 @@ def _parse_directive(word: str) -> tuple[str, int]:
 
 
 def shutdown_telemetry() -> None:
-    """Write out log lines that are not yet written; there is nothing else to shut down."""
+    """Flush buffered log messages; there is nothing else to shut down."""
     _HANDLER.flush()
 
 
@@ -196,7 +219,7 @@ if _ENVIRONMENT in os.environ:
     set_logs_filter(None)
 
 UNSPLIT = 2**32 - 1
-"""The largest size of a part, which leaves any array in one."""
+"""Largest size of a split region, so large that no array is split."""
 DEFAULT_SPLIT_SIZES: SplitSizes = (
     (ManifestSplitCondition.path_matches(".*"), ((ManifestSplitDimCondition.Any(), UNSPLIT),)),
 )
@@ -204,22 +227,28 @@ DEFAULT_SPLIT_SIZES: SplitSizes = (
 
 @dataclass(slots=True, repr=False)
 class ManifestPreloadConfig(Rendered):
-    """Which manifests are fetched when a session opens."""
+    """Settings for preloading manifests when a session opens."""
 
     max_total_refs: int | None = field(default=None, metadata=effective(10_000))
     preload_if: ManifestPreloadCondition | None = None
-    """None for the coordinates that have up to a thousand references."""
+    """Condition on the manifests to preload; None for coordinates with up to 1,000 references."""
     max_arrays_to_scan: int | None = field(default=None, metadata=effective(50))
 
 
 ManifestSplitValues = dict[AnyDimCondition, int]
-"""How many chunks a manifest holds along each dimension that a condition is true for."""
+"""Number of chunks per manifest along the dimensions that each condition selects."""
 SplitSizesDict = dict[ManifestSplitCondition, ManifestSplitValues]
 
 
 @dataclass(slots=True, repr=False)
 class ManifestSplittingConfig(Rendered):
-    """How the references of an array are split over manifests; None for one manifest an array."""
+    """Rules for splitting the references of an array into manifests.
+
+    Parameters
+    ----------
+    split_sizes
+        Pairs of a condition on arrays and sizes along dimensions; None for one manifest per array.
+    """
 
     split_sizes: SplitSizes | None = None
 
@@ -227,18 +256,36 @@ class ManifestSplittingConfig(Rendered):
     def from_dict(
         split_sizes: Mapping[ManifestSplitCondition, Mapping[AnyDimCondition, int]],
     ) -> "ManifestSplittingConfig":
-        """The rules in the order of the mappings."""
+        """Create the rules from nested mappings, in their order.
+
+        Parameters
+        ----------
+        split_sizes
+            For each condition on arrays, the number of chunks per manifest along dimensions.
+        """
         rules = ((condition, tuple(sizes.items())) for condition, sizes in split_sizes.items())
         return ManifestSplittingConfig(tuple(rules))
 
     def to_dict(self) -> dict[ManifestSplitCondition, dict[AnyDimCondition, int]]:
-        """The reverse of `from_dict`."""
+        """Return the rules as nested mappings, the inverse of `from_dict`."""
         return {condition: dict(sizes) for condition, sizes in self.split_sizes or ()}
 
 
 @dataclass(slots=True, repr=False)
 class ManifestVirtualChunkLocationCompressionConfig(Rendered):
-    """When and how the locations of virtual chunks are compressed."""
+    """Settings for the compression of virtual chunk locations.
+
+    Parameters
+    ----------
+    min_num_chunks
+        Minimum number of virtual chunks in a manifest for compression.
+    dictionary_max_training_samples
+        Maximum number of locations to train the dictionary with.
+    dictionary_max_size_bytes
+        Maximum size of the dictionary.
+    compression_level
+        Zstandard compression level.
+    """
 
     min_num_chunks: int | None = field(default=None, metadata=effective(1000))
     _: KW_ONLY
@@ -249,7 +296,7 @@ class ManifestVirtualChunkLocationCompressionConfig(Rendered):
 
 @dataclass(slots=True, repr=False)
 class ManifestConfig(Rendered):
-    """Everything about manifests."""
+    """Settings for manifests: preloading, splitting and compression."""
 
     preload: ManifestPreloadConfig | None = field(
         default=None, metadata=effective(ManifestPreloadConfig())
@@ -269,26 +316,26 @@ class ManifestConfig(Rendered):
 
 
 class _CallableWithoutValue(EnumType):
-    """Makes `CompressionAlgorithm()` the default one, as in the official library."""
+    """Metaclass that makes `CompressionAlgorithm()` the default, as in the official library."""
 
     def __call__(cls, value: Any = 0, *args: Any, **kwargs: Any) -> Any:
         return super().__call__(value, *args, **kwargs)
 
 
 class CompressionAlgorithm(Enum, metaclass=_CallableWithoutValue):
-    """How metadata files are compressed."""
+    """Compression algorithm of metadata files."""
 
     Zstd = 0
 
     @staticmethod
     def default() -> "CompressionAlgorithm":
-        """What holds unless somebody says otherwise."""
+        """Return the default algorithm."""
         return CompressionAlgorithm.Zstd
 
 
 @dataclass(slots=True, repr=False)
 class CompressionConfig(Rendered):
-    """How metadata files are compressed, and how hard."""
+    """Compression algorithm and level of metadata files."""
 
     algorithm: CompressionAlgorithm | None = field(
         default=None, metadata=effective(CompressionAlgorithm.Zstd)
@@ -297,13 +344,13 @@ class CompressionConfig(Rendered):
 
     @staticmethod
     def default() -> "CompressionConfig":
-        """One that sets nothing."""
+        """Return a configuration with all settings unset."""
         return CompressionConfig()
 
 
 @dataclass(slots=True, repr=False)
 class CachingConfig(Rendered):
-    """How much of what was read is kept, counted in items or in bytes as the names say."""
+    """Cache sizes, in items or in bytes as the names say."""
 
     num_snapshot_nodes: int | None = field(default=None, metadata=effective(500_000))
     num_chunk_refs: int | None = field(default=None, metadata=effective(15_000_000))
@@ -313,13 +360,13 @@ class CachingConfig(Rendered):
 
     @staticmethod
     def default() -> "CachingConfig":
-        """One that sets nothing."""
+        """Return a configuration with all settings unset."""
         return CachingConfig()
 
 
 @dataclass(slots=True, repr=False)
 class RepoUpdateRetryConfig(Rendered):
-    """How often a change to the repo info that lost a race is tried again."""
+    """Retry settings for updates of the repo info that fail because of a concurrent update."""
 
     default: StorageRetriesSettings | None = field(
         default=None, metadata=effective(StorageRetriesSettings(100, 50, 30_000))
@@ -328,10 +375,13 @@ class RepoUpdateRetryConfig(Rendered):
 
 @dataclass(slots=True, repr=False)
 class RepositoryConfig(Rendered):
-    """Everything that can be set about a repository; it can be saved in it."""
+    """Configuration of a repository; unset values have defaults.
+
+    `Repository.save_config` saves it in the repository.
+    """
 
     inline_chunk_threshold_bytes: int | None = field(default=None, metadata=effective(512))
-    """Chunks up to this size are kept in the manifest."""
+    """Maximum size of chunks that are stored inline in the manifest."""
     get_partial_values_concurrency: int | None = field(default=None, metadata=effective(10))
     compression: CompressionConfig | None = field(
         default=None, metadata=effective(CompressionConfig())
@@ -340,7 +390,7 @@ class RepositoryConfig(Rendered):
     caching: CachingConfig | None = field(default=None, metadata=effective(CachingConfig()))
     storage: StorageSettings | None = None
     virtual_chunk_containers: dict[str, VirtualChunkContainer] | None = None
-    """By URL prefix."""
+    """Virtual chunk containers by URL prefix."""
     manifest: ManifestConfig | None = field(default=None, metadata=effective(ManifestConfig()))
     repo_update_retries: RepoUpdateRetryConfig | None = field(
         default=None, metadata=effective(RepoUpdateRetryConfig())
@@ -353,37 +403,65 @@ class RepositoryConfig(Rendered):
 
     @property
     def previous_file(self) -> str | None:
-        """What a saved configuration says under this name; merging and saving keep it.
+        """Return the value saved under this name; merging and saving keep it.
 
-        It can't be set: nothing uses it, in the official library either.
+        It can't be set: nothing uses it, not even the official library.
         """
         return self._previous_file
 
     @staticmethod
     def default() -> "RepositoryConfig":
-        """One that sets nothing."""
+        """Return a configuration with all settings unset."""
         return RepositoryConfig()
 
     def merge(self, other: "RepositoryConfig") -> "RepositoryConfig":
-        """A configuration in which `other` wins wherever it says something.
+        """Return this configuration overridden by the values that `other` sets.
 
-        Containers, and the rules for fetching and splitting manifests, are taken as a whole. Raises
-        InvalidInputError if a container of `other` can't be used.
+        Containers and the rules for preloading and splitting manifests are replaced as a whole.
+
+        Parameters
+        ----------
+        other
+            The configuration that takes precedence.
+
+        Returns
+        -------
+        RepositoryConfig
+            The merged configuration.
+
+        Raises
+        ------
+        InvalidInputError
+            If a container of `other` is invalid.
         """
         for container in (other.virtual_chunk_containers or {}).values():
             validate_container(container)
         return merge_configs(self, other)
 
     def get_virtual_chunk_container(self, name: str) -> VirtualChunkContainer | None:
-        """The container of this URL prefix, or else of this name."""
+        """Return the container with a URL prefix, or else with a name; None if there is none.
+
+        Parameters
+        ----------
+        name
+            URL prefix or name of the container.
+        """
         containers = self.virtual_chunk_containers or {}
         named = (each for each in containers.values() if each.name == name)
         return containers.get(name) or next(named, None)
 
     def set_virtual_chunk_container(self, cont: VirtualChunkContainer) -> None:
-        """Add a container, in place of those with its prefix or name.
+        """Add a container; it replaces containers with the same prefix or name.
 
-        Raises InvalidInputError, a ValueError, if it can't be used.
+        Parameters
+        ----------
+        cont
+            The container.
+
+        Raises
+        ------
+        InvalidInputError
+            If the container is invalid; it is a ValueError.
         """
         validate_container(cont)
         kept = {
@@ -394,16 +472,16 @@ class RepositoryConfig(Rendered):
         self.virtual_chunk_containers = kept | {cont.url_prefix: replace(cont)}
 
     def clear_virtual_chunk_containers(self) -> None:
-        """Remove all containers, so that merging this configuration removes them, too."""
+        """Remove all containers; merging this configuration over another removes those, too."""
         self.virtual_chunk_containers = {}
 
 
 def merge_configs(below: RepositoryConfig, above: RepositoryConfig) -> RepositoryConfig:
-    """What `above` sets, and elsewhere what `below` does; containers are not checked."""
+    """Return `below` overridden by the values that `above` sets; containers are not validated."""
     return merge_settings(below, above, whole=_WHOLE)
 
 
-# Parts of two rules make no rule.
+# Rules can't be merged field by field.
 _WHOLE = frozenset(("preload", "splitting", "virtual_chunk_containers"))
 
 _MICROSECOND = timedelta(microseconds=1)
@@ -411,9 +489,21 @@ _MICROSECOND = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RetentionPolicy(Rendered):
-    """Keeps the newest snapshots, those of the last time, or both; everything, if it says neither.
+    """Policy that keeps the newest snapshots, recent snapshots, or both; without limits, all.
 
-    The tip counts as the first of `keep_last`. A tip is always kept, whatever its age.
+    The tip of a branch is always kept, whatever its age.
+
+    Parameters
+    ----------
+    keep_last
+        Number of newest snapshots to keep, including the tip.
+    keep_for
+        Keep snapshots up to this age.
+
+    Raises
+    ------
+    ValueError
+        If `keep_last` is less than 1, or `keep_for` is negative.
     """
 
     keep_last: int | None = None
@@ -426,21 +516,29 @@ class RetentionPolicy(Rendered):
             raise ValueError(f"keep_for is {self.keep_for}, and can't be negative")
 
     def keeps(self, number: int, age: timedelta) -> bool:
-        """Whether it keeps a snapshot that is so many commits before the tip, and so old."""
+        """Return True if the policy keeps a snapshot.
+
+        Parameters
+        ----------
+        number
+            Number of commits between the snapshot and the tip; 0 for the tip.
+        age
+            Age of the snapshot.
+        """
         if self.keep_last is None and self.keep_for is None:
             return True
         is_new = self.keep_last is not None and number < self.keep_last
         return is_new or (self.keep_for is not None and age <= self.keep_for)
 
     def encode(self) -> dict[str, JsonValue]:
-        """As a tree of plain values, without what it does not say."""
+        """Encode the policy as a mapping, without unset values."""
         keep_for = None if self.keep_for is None else self.keep_for // _MICROSECOND
         tree = {"keep_last": self.keep_last, "keep_for_microseconds": keep_for}
         return {name: value for name, value in tree.items() if value is not None}
 
     @classmethod
     def decode(cls, tree: JsonValue) -> Self:
-        """The reverse of `encode`; raises FormatError."""
+        """Decode a policy, the inverse of `encode`; raises FormatError."""
         if not isinstance(tree, Mapping):
             raise FormatError(f"{tree!r} is no retention policy", kind="config-deserialization")
         keep_last, microseconds = tree.get("keep_last"), tree.get("keep_for_microseconds")
@@ -455,7 +553,7 @@ class RetentionPolicy(Rendered):
 
 @dataclass(frozen=True, slots=True)
 class EffectiveCaching:
-    """How much of what was read is kept; 0 for nothing."""
+    """Cache sizes with defaults applied; 0 disables a cache."""
 
     num_snapshot_nodes: int
     num_chunk_refs: int
@@ -466,7 +564,7 @@ class EffectiveCaching:
 
 @dataclass(frozen=True, slots=True)
 class EffectivePreload:
-    """Which manifests are fetched when a session opens."""
+    """Settings for preloading manifests when a session opens."""
 
     max_total_refs: int
     preload_if: ManifestPreloadCondition
@@ -475,7 +573,7 @@ class EffectivePreload:
 
 @dataclass(frozen=True, slots=True)
 class EffectiveRetries:
-    """How often a change that lost a race is tried, the first time included."""
+    """Retry settings with defaults applied; `max_tries` includes the first try."""
 
     max_tries: int
     initial_backoff_ms: int
@@ -484,30 +582,30 @@ class EffectiveRetries:
 
 @dataclass(frozen=True, slots=True)
 class EffectiveConfig:
-    """What holds, all defaults applied."""
+    """Configuration with all defaults applied."""
 
     inline_chunk_threshold_bytes: int
-    """Chunks up to this size are kept in the manifest."""
+    """Maximum size of chunks that are stored inline in the manifest."""
     get_partial_values_concurrency: int
     max_concurrent_requests: int
     max_concurrent_decodes: int
     compression_level: int
     caching: EffectiveCaching
     storage: StorageSettings
-    """Still as the user wrote them: what they leave open is for the storage to say."""
+    """As the user wrote them: the storage supplies the defaults."""
     preload: EffectivePreload
     split_sizes: SplitSizes
-    """Rules in the order in which they are asked."""
+    """Split rules in the order of their precedence."""
     location_compression: LocationCompression
     max_concurrent_manifest_fetches_during_commit: int
     repo_update_retries: EffectiveRetries
     num_updates_per_repo_info_file: int
     containers: tuple[VirtualChunkContainer, ...]
-    """Those that can be used; the longest prefix first."""
+    """Valid containers, longest prefix first."""
 
 
 def resolve_config(config: RepositoryConfig) -> EffectiveConfig:
-    """What a configuration means; containers that can't be used are left out, as officially."""
+    """Apply all defaults to a configuration; like the official library, drop invalid containers."""
     manifest = config.manifest or ManifestConfig()
     splitting = manifest.splitting
     compression = config.compression or CompressionConfig()
@@ -534,9 +632,9 @@ def resolve_config(config: RepositoryConfig) -> EffectiveConfig:
 
 
 def usable_containers(config: RepositoryConfig) -> tuple[VirtualChunkContainer, ...]:
-    """The containers that can be used, the longest prefix first.
+    """Return the valid containers, longest prefix first.
 
-    Prefixes of old repositories may lack their last `/`, which is added.
+    Prefixes in old repositories may lack the final `/`, which is added.
     """
     found = (config.virtual_chunk_containers or {}).values()
     closed = [replace(each, url_prefix=close_prefix(each.url_prefix)) for each in found]
@@ -545,7 +643,7 @@ def usable_containers(config: RepositoryConfig) -> tuple[VirtualChunkContainer, 
 
 
 def close_prefix(url_prefix: str) -> str:
-    """The prefix with a `/` at its end."""
+    """Return the prefix with a final `/`."""
     return url_prefix if url_prefix.endswith("/") else f"{url_prefix}/"
 
 
