@@ -107,7 +107,7 @@ def _to_url(name: SourceName) -> str:
     text = str(name)
     if "://" in text or text.startswith("file:"):
         return text
-    # Patterns are matched against keys as they are, and so must not be escaped as other paths are.
+    # Patterns are matched against unescaped keys, so unlike other paths they are not escaped.
     path = Path(text).absolute()
     ending = "/" if text.endswith("/") else ""
     return f"file://{path}{ending}" if _WILDCARDS.search(text) else path.as_uri() + ending

@@ -188,7 +188,7 @@ class Attempt:
             refuse_problems(problems, Choice(self.options.mode))
             return None, counted
         times = find_times([existing, *headers]) & existing.arrays.keys()
-        # Of virtual ones the values can't be read without access to their files.
+        # Values of virtual times can't be read without access to their source files.
         native = find_native(session.state, group, times)
         existing = read_existing(session.store, group, fresh, dim, native) or existing
         (there, *counted), problems = count_alike([existing, *headers])
@@ -221,7 +221,7 @@ class Attempt:
         )
         rules = plan_rules(found, options.group, configured_rules(config))
         config = add_to(config, missing, rules)
-        # Filling a chunk up takes reading what is in it already, and so does measuring it.
+        # Completing a chunk requires reading its existing values, and so does measuring it.
         is_read = found.existing and (found.natives or options.statistics)
         read = config.virtual_chunk_containers or {} if is_read else {}
         configured = configure(self.repository, config, [*folders, *read], options.credentials)
@@ -603,7 +603,7 @@ def _refuse_unknown_names(
     headers = [each.header for each in sources]
     arrays = dict.fromkeys(name for each in headers for name in each.arrays)
     dims = dict.fromkeys(dim for each in headers for dim in each.dims)
-    # A coordinate without a dimension of its name has a message of its own.
+    # A coordinate without a dimension of its name has its own error message.
     if options.append_dim is not None and options.append_dim not in arrays:
         refuse_unnamed("append_dim", [options.append_dim], dims, "dimensions")
     chunks, encoding = options.encoding_options.chunks, options.encoding_options.encoding

@@ -236,7 +236,7 @@ def _choose_cell(array: NativeArray, most_bytes: int) -> Shape:
         for size, unit, length in zip(array.source_chunks, array.unit, array.shape, strict=True)
     ]
     size = grow(array.unit, array.shape, most_bytes // max(array.itemsize, 1), goals)
-    # A whole axis need not be a multiple of the unit, and cells have to end where chunks do.
+    # A whole axis need not be a multiple of the unit, but cells must end at chunk boundaries.
     return tuple(-(-each // unit) * unit for each, unit in zip(size, array.unit, strict=True))
 
 
@@ -412,7 +412,7 @@ def _read_array(
     if fresh is None or _is_virtual(header, fresh):
         return header
     if append_dim in header.dims:
-        # Nobody looks at the values, which stay as they are; what counts is that they are values.
+        # The existing values are kept and never compared; any values mark the array as loaded.
         return replace(header, values=np.broadcast_to(np.zeros((), array.dtype), array.shape))
     return replace(header, values=np.asarray(array[...]))
 

@@ -235,7 +235,7 @@ def _cut_sources(
     except StorageError:
         raise
     except IcechunkError as error:
-        # It would come again with every attempt, and is raised by the task that was to write it.
+        # The error is deterministic, so the task that writes the references raises it.
         yield _to_batch([(0, _FAILED, _pack(error))])
 
 
@@ -267,7 +267,7 @@ def _write_task(
             write(assets, placement.cells[cell], map(_unpack, by_cell[cell]))
             for cell in sorted(by_cell)
         ]
-        # What is reported must outlast this worker, and its host.
+        # Reported manifests must be durable if this worker or its host is lost.
         assets.storage.flush()
         return placed
 

@@ -85,7 +85,7 @@ class Hdf5Values:
     """Values of an HDF5 file, read with h5py."""
 
     def __init__(self, file: Any, reading: Reading) -> None:
-        # Nobody is kept from writing: whether the file changes is asked for afterwards.
+        # Without a lock, so that others can write; changes are detected afterwards.
         self._file = h5py.File(file, "r", **({"locking": False} if isinstance(file, str) else {}))
         self._group = self._file[reading.group or "/"]
         self._names = {new: old for old, new in reading.rename.items()}

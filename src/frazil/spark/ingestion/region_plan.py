@@ -133,7 +133,7 @@ def _is_filled(array: ArrayHeader, filling: Filling) -> bool:
     return bool(set(array.dims) & {*filling.region, filling.append_dim})
 
 
-# Where sources go
+# Regions of sources
 
 
 def _place(filling: Filling, header: SourceHeader) -> tuple[Places, list[Problem]]:
@@ -195,7 +195,7 @@ def _values(header: SourceHeader, dim: str) -> NDArray[Any] | None:
     return array.values if array is not None and array.is_index else None
 
 
-# What becomes of variables
+# Plans of variables
 
 
 def _box(header: ArrayHeader, places: Places) -> Box:

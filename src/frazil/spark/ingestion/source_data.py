@@ -88,7 +88,7 @@ def describe_opaque(
     arrays = dict(source.arrays)
     stores = SourceStores(containers, credentials)
     file = open_file(stores, source.location, source.version.size_bytes)
-    # What the library of NetCDF does not understand either stays as it is, with its obstacle.
+    # Arrays that the NetCDF library can't read either keep their obstacle.
     with (
         suppress(ValueError, TypeError, KeyError, NotImplementedError),
         xr.open_dataset(
@@ -278,7 +278,7 @@ def parse(
     except IcechunkError as error:
         return BadFile(location, error.message, error.kind == "node-not-found"), None
     except BaseException as error:
-        # Values are decoded by others' code, which raises whatever it likes.
+        # Values are decoded by third-party code, which may raise any exception.
         text = str(error).strip().partition("\n")[0]
         return BadFile(location, f"it can't be read: {type(error).__name__}: {text}"), None
 
@@ -449,7 +449,7 @@ class SourceData:
             return self._open_references(location) if file is None else self._open_hdf5(file)
 
     def _open_hdf5(self, file: Path | RawIOBase) -> xr.Dataset:
-        # Dimensions without a name get one, which nobody looks at.
+        # Unnamed dimensions get phony names, which are not used.
         found: xr.Dataset = xr.open_dataset(
             file,  # type: ignore[arg-type]
             engine="h5netcdf",
