@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from frazil.virtual.virtual_datasets import read_dataset as read_dataset
     from frazil.virtual.virtual_datasets import write_dataset as write_dataset
 
-# Where each name lives. The imports above say the same to type checkers.
+# Module of each name; must match the imports above, which are for type checkers.
 _HOMES = {
     "apply_plan": "create set_references write",
     "combine_plan": "Plan Problem ProblemKind Report Severity Treatment VariablePlan",

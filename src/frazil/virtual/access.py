@@ -69,7 +69,7 @@ class VirtualChunkAccess:
         self._index = index_containers(self._containers)
         self._sources: dict[tuple[str, str, str], ForeignObjects] = {}
         self._refused: set[str] = set()
-        # A file has many chunks, and finding out where they come from takes as long as a small read.
+        # A file has many chunks, and resolving a location takes as long as a small read.
         self._find_source = lru_cache(_REMEMBERED_LOCATIONS)(self._locate)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -77,7 +77,7 @@ class VirtualChunkAccess:
 
     @property
     def containers(self) -> Mapping[str, VirtualChunkContainer]:
-        """Containers by their URL prefix."""
+        """Return the containers by URL prefix."""
         return self._containers
 
     @property
@@ -144,7 +144,7 @@ class VirtualChunkAccess:
             self._refused.add(prefix)
             raise _refuse(container)
         address = parse_address(location)
-        # No lock: making a source costs nothing and opens nothing, and the first one stays.
+        # No lock: creating a source is cheap and opens no connection, and the first one is kept.
         name = (prefix, address.scheme, address.host)
         source = self._sources.get(name)
         if source is None:
@@ -171,7 +171,7 @@ def _open(
 
 
 def _find_bucket(address: Address) -> str:
-    # abfs://container@account/path: what Azure calls a container stands where users stand.
+    # abfs://container@account/path: the Azure container is in the place of the user name.
     return address.host.partition("@")[0]
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from frazil.virtual.combine_plan import Problem, ProblemKind
 from frazil.virtual.source import ArrayHeader, SourceHeader
 
-# A jump counts as a gap when something as long as half a step is missing, so that months may differ.
+# A jump is a gap if at least half a step is missing, so that months may differ in length.
 _GAP_IN_STEPS = 1.5
 
 
@@ -139,7 +139,7 @@ def _as_numbers(values: NDArray[Any]) -> NDArray[Any]:
         return values.astype(np.int64)
     if values.dtype.kind in "iufb":
         return values.astype(np.float64)
-    # Texts have an order, but no distance.
+    # Strings have an order, but no distance.
     return np.unique(values, return_inverse=True)[1].astype(np.float64)
 
 
@@ -163,7 +163,7 @@ def find_outsiders(
     groups: defaultdict[str, list[str]] = defaultdict(list)
     for name, header in contributors:
         value = property(header)
-        # Spelling a value out takes long, and most are like the first.
+        # Serializing a value is slow, and most are equal to the first.
         text = first_text if value == first else json.dumps(value, sort_keys=True)
         groups[text].append(name)
     usual = max(groups, key=lambda value: len(groups[value]))
@@ -234,7 +234,7 @@ def are_equal(one: NDArray[Any], other: NDArray[Any]) -> bool:
     return bool(np.all(is_same))
 
 
-# How hard a compressor tried matters to nobody who decompresses.
+# The compression level does not affect decompression.
 _EFFORTS = frozenset(("level", "clevel", "acceleration"))
 
 

@@ -27,7 +27,7 @@ class Severity(Enum):
 class ProblemKind(StrEnum):
     """Kind of a problem."""
 
-    # of a dimension that sources are combined along
+    # of a concatenation dimension
     NO_COORDINATE = "no coordinate"
     NOT_MONOTONIC = "not monotonic"
     DUPLICATE = "duplicate"
@@ -231,7 +231,7 @@ class Plan(Block):
 
 
 _INLINE_CHUNK_ITEMS = 1 << 19
-# What turns an array into bytes; the codecs before and after it are filters and compressors.
+# Codecs that convert an array to bytes; those before and after are filters and compressors.
 _SERIALIZERS = frozenset(("bytes", "vlen-utf8", "vlen-bytes"))
 _COMPRESSOR = {"name": "zstd", "configuration": {"level": 3, "checksum": False}}
 

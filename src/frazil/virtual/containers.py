@@ -129,7 +129,7 @@ Containers = Mapping[str, VirtualChunkContainer]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _DOTS = {".": ".", "%2e": ".", "..": "..", ".%2e": "..", "%2e.": "..", "%2e%2e": ".."}
-# What stays as it is in the parts of a normalized `file:` URL.
+# Characters that are not escaped in the parts of a normalized `file:` URL.
 _KEPT_IN_PATH = "%/:@!$&'()*+,;=|^[]~"
 _KEPT_IN_QUERY = "%/:@!$&()*+,;=|^[]~{}`?\\"
 _KEPT_IN_FRAGMENT = "%/:@!$&'()*+,;=|^[]~{}?#\\"
@@ -278,7 +278,7 @@ def _normalize_file(rest: str) -> str:
     host = "" if host.lower() == "localhost" else host.lower()
     if not re.fullmatch(r"[a-z0-9._-]*", host):
         raise _refuse(f"file:{rest}", f"{host!r} is no host")
-    # Slashes at the start of a path mean no more than one does.
+    # Several leading slashes of a path are equivalent to one.
     path = _escape(_resolve_dots(path).lstrip("/"), _KEPT_IN_PATH)
     query = question_mark + _escape(query, _KEPT_IN_QUERY)
     return f"file://{host}/{path}{query}{hash_sign}{_escape(fragment, _KEPT_IN_FRAGMENT)}"

@@ -40,7 +40,7 @@ from frazil.virtual.source_formats import (
     without_codec_warnings,
 )
 
-# What the libraries of NetCDF4 and of dimension scales keep for themselves.
+# Internal attributes of NetCDF4 and of dimension scales.
 _HIDDEN = frozenset(
     (
         b"REFERENCE_LIST", b"CLASS", b"DIMENSION_LIST", b"NAME", b"_Netcdf4Dimid",
@@ -263,7 +263,7 @@ def _relative(path: str, group: str) -> str:
 Filter = tuple[int, tuple[int, ...], bytes]
 """Filter id, parameters and name."""
 
-# Numbers that the HDF Group has given to filters of others.
+# Filter ids that the HDF Group has registered for third parties.
 _BLOSC, _ZSTD = 32001, 32015
 _BLOSC_NAMES = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
 _NAMES = {h5z.FILTER_LZF: "lzf", h5z.FILTER_SZIP: "szip", h5z.FILTER_SCALEOFFSET: "scale-offset"}
@@ -529,7 +529,7 @@ def _fill_bytes(properties: Any, dtype: np.dtype[Any]) -> bytes:
     value = np.zeros((1,), dtype)
     try:
         properties.get_fill_value(value)
-    except RuntimeError:  # it was said that there is none
+    except RuntimeError:  # no fill value is defined
         value[0] = np.ma.default_fill_value(dtype)
     return value.tobytes()
 
@@ -575,7 +575,7 @@ def _describe_texts(dataset: Any, name: str, shape: Shape, around: FileContext) 
     texts = read_texts(dataset, shape, dataset.dtype)
     if choose_loaded(header, around.loading):
         filled = np.full(shape, fill, object) if texts is None else texts
-        # A single text is as Zarr gives it.
+        # A scalar string has the form in which Zarr returns it.
         values = filled.astype(TEXT) if shape else np.asarray(filled[()])
         header = replace(header, values=values)
     return header, encode_texts(texts, chunk_shape, fill)
@@ -599,7 +599,7 @@ def open_file(stores: SourceStores, url: str, size_bytes: int, start: bytes) -> 
     access.set_fclose_degree(h5f.CLOSE_STRONG)
     name = b"/" + key.encode("utf-8", "surrogateescape")
     if isinstance(store, LocalStore):
-        # Nobody is to be kept from writing: whether the file changes is asked for afterwards.
+        # Without a lock, so that others can write; changes are detected afterwards.
         access.set_file_locking(False, True)
         yield from _open_file(name, access)
         return
@@ -609,7 +609,7 @@ def open_file(stores: SourceStores, url: str, size_bytes: int, start: bytes) -> 
         yield from _open_file(name, access)
     except Exception:
         if blocks.failure is not None:
-            # HDF5 knows no more than that it could not read.
+            # HDF5 only reports that a read failed.
             raise blocks.failure from None
         raise
 
@@ -674,7 +674,7 @@ def read_group(file: Any, around: FileContext) -> FoundGroup:
         try:
             member = h5o.open(group, key)
         except KeyError:
-            continue  # a link that leads nowhere
+            continue  # a dangling link
         if isinstance(member, h5g.GroupID):
             groups.append(name)
         elif isinstance(member, h5d.DatasetID) and not is_dimension_only(member):
@@ -739,7 +739,7 @@ def read_hdf5(
     except (NotReadable, IcechunkError, BaseError, *INTERRUPTIONS):
         raise
     except BaseException as error:
-        # HDF5 has all kinds of errors for a file that is damaged.
+        # HDF5 raises many kinds of errors for a damaged file.
         raise InvalidInputError(
             f"{url} can't be parsed as hdf5: {type(error).__name__}: {error}"
         ) from error

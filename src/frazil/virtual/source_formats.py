@@ -64,7 +64,7 @@ HEAD_BYTES = 4096
 """Bytes of a file read to recognise its format."""
 FAR_HEAD_BYTES = 128 << 10
 """Bytes read from a remote file, where more bytes would cost another request."""
-# HDF5 lets a block of the user's own stand before the file, at the end of which it begins.
+# An HDF5 file may start with a user block, after which the signature follows.
 _HDF5_STARTS = (0, 512, 1024, 2048)
 
 
@@ -195,9 +195,9 @@ def without_codec_warnings() -> Iterator[None]:
         yield
 
 
-# Coordinates of dimensions are needed to plan, but not at any price.
+# Coordinates of dimensions are needed for planning, up to this size.
 _LARGEST_INDEX_BYTES = 64 << 20
-# What a value without a fixed size may well take.
+# Estimated size of a value of variable length.
 _GUESSED_ITEM_BYTES = 16
 
 
@@ -253,7 +253,7 @@ def _item_bytes(data_type: Any) -> int:
 Credentials = Mapping[str, AnyCredential | None]
 """Credentials by URL prefix, as repositories accept them."""
 
-# What each scheme means where no container says more.
+# Default store configuration by scheme, for locations without a container.
 _PLAIN_CONFIGS: Mapping[str, AnyObjectStoreConfig] = {
     "s3": ObjectStoreConfig.S3(S3Options()),
     "gs": ObjectStoreConfig.Gcs({}),
@@ -350,7 +350,7 @@ def escape_url(url: str) -> str:
     return f"{address.scheme}://{address.host}/{quote(address.key, safe=_KEPT)}"
 
 
-# Locations in object stores are kept as they are but for what ends a path.
+# Locations in object stores keep their characters, except those that end a path.
 _KEPT = "/:@!$&'()*+,;=|^[]~{}`\\\"<> "
 
 
@@ -362,7 +362,7 @@ def _split(url: str) -> Address:
 
 _CONCURRENT_REQUESTS = 16
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# Of a folder that is a Zarr hierarchy, one of these tells what it is.
+# Metadata files that identify a folder as a Zarr hierarchy.
 _FOLDER_METADATA = (".zmetadata", "zarr.json", ".zgroup", ".zarray")
 
 
@@ -374,7 +374,7 @@ def reading(stores: SourceStores, url: str) -> Iterator[None]:
         return
     except (BaseError, OSError) as error:
         failed = diagnose(error, stores.find_secrets()).to_error("read", url)
-    # Not chained to what it comes from, whose text may hold a signed address.
+    # Not chained to its cause, whose message may contain a signed URL.
     raise failed
 
 
@@ -386,7 +386,7 @@ def observe(stores: SourceStores, url: str) -> FileVersion:
             return _observe_local(Path("/", key))
         found = obstore.head(store, key)
     modified_at = found["last_modified"].astimezone(UTC)
-    # The etag that obstore makes up for files is none that other readers know.
+    # obstore invents ETags for local files, which other readers don't know.
     e_tag = None if url.startswith("file:") else found["e_tag"]
     return FileVersion(e_tag, modified_at, found["size"])
 
@@ -447,7 +447,7 @@ def read_folder_metadata(stores: SourceStores, url: str) -> Mapping[str, Any] | 
             found = json.loads(data)
         except ValueError:
             found = None
-        # Metadata that nobody understands are still those of a hierarchy, and its reader says so.
+        # Invalid metadata still marks a hierarchy; its reader reports the error.
         return found if isinstance(found, dict) else {}
     return None
 

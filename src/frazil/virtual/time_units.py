@@ -112,7 +112,7 @@ def _gather(headers: Sequence[SourceHeader], parents: Mapping[str, str]) -> Iter
     for name, found in entries.items():
         parent = parents.get(name, name)
         first = entries.get(parent, found)[0]
-        # One that has its own units, and other ones than its coordinate, is converted by itself.
+        # Bounds with units that differ from those of their coordinate are converted separately.
         is_apart = "units" in found[0].array.attributes and found[0].clock != first.clock
         root = name if is_apart or parent not in entries else parent
         families.setdefault(root, {root: entries[root]})[name] = found
@@ -265,7 +265,7 @@ def _shift(ticks: Ticks, old: Clock, new: Clock) -> Ticks | None:
     before, after = starts
     is_plain = isinstance(before, np.datetime64)
     if old.canonical_calendar != new.canonical_calendar:
-        # Two calendars are one from 1582 on, and what fits into nanoseconds is later than that.
+        # Both calendars agree from 1582 on, and times that fit into nanoseconds are later than that.
         both = {old.canonical_calendar, new.canonical_calendar}
         if not is_plain or both != _GREGORIAN or not _are_recent(ticks, before):
             return None
@@ -302,7 +302,7 @@ def _encode(ticks: Ticks, wanted: ArrayHeader, clock: Clock) -> NDArray[Any] | N
         if not blanks:
             return None
         found[is_missing] = blanks[0]
-    # What is read again tells of numbers that were rounded, and of those that stand for missing ones.
+    # Decoding again reveals rounded numbers, and numbers that equal a missing value.
     return found if _ticks(replace(wanted, values=found), clock) == ticks else None
 
 
@@ -391,7 +391,7 @@ def _read_missing(array: ArrayHeader, name: str) -> list[int | float]:
     return found
 
 
-# Clocks
+# Units and reference dates
 
 
 def _starts(one: Clock, other: Clock) -> tuple[Any, Any] | None:
@@ -417,7 +417,7 @@ def _measure(clock: Clock, use_cftime: bool) -> tuple[Any, int] | None:
 
 
 def _decode(values: NDArray[Any], clock: Clock, use_cftime: bool) -> NDArray[Any] | None:
-    # Decoding times takes xarray, and is only needed where files count from different moments.
+    # Decoding times needs xarray, and only if files have different units.
     import xarray  # noqa: PLC0415
 
     attributes = {"units": clock.units}

@@ -37,7 +37,7 @@ from frazil.virtual.source_formats import (
 )
 from frazil.virtual.virtualizarr import chunk_grid, columns_of, manifest_of, metadata_of
 
-# The one spelling of chunk keys that a store of manifests can list.
+# The only chunk key encoding that a manifest store can list.
 _ENCODING_OF_KEYS: dict[str, Any] = {"name": "default", "configuration": {"separator": "."}}
 
 
@@ -142,7 +142,7 @@ def _read_chunk(store: ListingStore, path: str, place: list[int]) -> bytes:
     return bytes(store.get_sync(join(path, key)).to_bytes())
 
 
-# What Xarray may have moved from the attributes of a variable to its encoding.
+# Attributes that Xarray may have moved to the encoding of a variable.
 _ENCODING = ("_FillValue", "missing_value", "scale_factor", "add_offset")
 
 

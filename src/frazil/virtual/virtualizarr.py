@@ -89,7 +89,7 @@ def manifest_of(columns: ReferenceColumns, grid: Sequence[int]) -> ChunkManifest
 def _encode_texts(texts: Any) -> tuple[list[str], Any]:
     if not len(texts):
         return [], np.empty(0, np.int32)
-    if np.all(texts == texts[0]):  # the rule: all chunks are in the one file
+    if np.all(texts == texts[0]):  # the common case: all chunks are in one file
         return [str(texts[0])], np.zeros(len(texts), np.int32)
     distinct, codes = np.unique(texts, return_inverse=True)
     return [str(each) for each in distinct], codes.astype(np.int32)
@@ -175,7 +175,7 @@ def _skips_filters(dataset: Any) -> bool:
     return dataset.id.chunk_iter(lambda chunk: True if chunk.filter_mask else None) is not None
 
 
-# What parsers raise for what they can't represent in Zarr.
+# Exceptions of parsers for features that Zarr can't represent.
 _REFUSALS = (ValueError, TypeError, KeyError, NotImplementedError)
 
 
@@ -206,10 +206,10 @@ def parse_group(stores: SourceStores, url: str, format: Format, group: str) -> P
             f"imported ({str(error).partition(chr(10))[0]}): pip install {format.install}"
         ) from error
     except (IcechunkError, BaseError, *INTERRUPTIONS):
-        raise  # the file is not to blame
+        raise  # not caused by the file
     except BaseException as error:
-        # Parsers are others' code, and raise whatever they like for a file they don't understand:
-        # panics of a foreign runtime are no exceptions of Python's own kind.
+        # Parsers are third-party code and may raise anything for a file they don't support:
+        # panics of a foreign runtime don't derive from Exception.
         raise InvalidInputError(
             f"{url} can't be parsed as {format.name}: {type(error).__name__}: {error}"
         ) from error
@@ -230,7 +230,7 @@ def _parse_hdf5(make_parser: Any, stores: SourceStores, url: str, group: str) ->
     try:
         store = parse(())
     except _REFUSALS:
-        # It tells not which of the datasets it means, so each is tried alone.
+        # The error does not name the dataset, so each is tried alone.
         for name in members.datasets:
             try:
                 parse(members.datasets.keys() - {name})
