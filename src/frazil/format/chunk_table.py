@@ -172,7 +172,7 @@ class ChunkTable:
         held = sum(column.nbytes if 0 not in column.strides else 0 for column in columns)
         return held + self.locations.nbytes + self.etags.nbytes + self.inline.nbytes
 
-    # Looking things up
+    # Lookups
 
     def table(self) -> Self:
         """Return itself; encoded references of a manifest decode in the method of this name."""
@@ -232,7 +232,7 @@ class ChunkTable:
         items = np.unique(np.ascontiguousarray(ids).view(f"S{size}"))
         return items.view(np.uint8).reshape(-1, size)
 
-    # Making other tables
+    # Derived tables
 
     def take(self, rows: Rows | NDArray[np.bool_] | slice) -> Self:
         """Return the table of these rows, which must be ascending."""
@@ -344,7 +344,7 @@ def _join(columns: list[NDArray[Any]]) -> NDArray[Any]:
 def _renumber(codes: NDArray[np.int32], numbers: ragged.Integers) -> NDArray[np.int32]:
     if codes.strides[0] == 0 and len(codes) and codes[0] < 0:
         return codes
-    # A last number stands in for -1, "no text", which indexes from the end.
+    # A last number represents -1, "no text", which indexes from the end.
     return np.append(numbers, -1).astype(np.int32)[codes]
 
 
@@ -472,8 +472,8 @@ class ChunkIndex:
         only_native = bool(np.all(table.kind == ChunkKind.NATIVE))
         self._chunk_ids = np.ascontiguousarray(table.chunk_id).tobytes() if only_native else b""
         self._id_size = table.chunk_id.shape[1]
-        # Columns may lie anywhere in a file's bytes, and a memoryview reads numbers only where they
-        # lie as in memory.
+        # Columns may be unaligned in a file's bytes, and a memoryview reads only aligned, contiguous
+        # numbers.
         self._offsets = memoryview(np.require(table.offset, np.uint64, ["C", "A"]))
         self._lengths = memoryview(np.require(table.length, np.uint64, ["C", "A"]))
 

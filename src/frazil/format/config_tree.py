@@ -15,7 +15,7 @@ import yaml
 from frazil.errors import FormatError, InvalidInputError
 from frazil.format.metadata import JsonValue
 
-# Choices that the YAML form writes as tags; everywhere else a map of one key is just a map.
+# Choices that YAML writes as tags; any other map with one key is a plain map.
 _CHOICES = frozenset(
     ("or", "and", "path_matches", "name_matches", "num_refs", "Included", "Excluded", "Axis",
      "DimensionName", "local_file_system", "http", "s3", "s3_compatible", "tigris", "gcs", "azure",
@@ -64,8 +64,8 @@ _DEEPEST = 100
 _ENDLESS = 2**31
 _CORE = "tag:yaml.org,2002:"
 
-# What a plain scalar is to YAML 1.2 and to the writers of these files, with the characters that it can
-# start with. PyYAML follows YAML 1.1, where dates, `no`, `1:30` and `1_000` are no texts.
+# Plain scalars of YAML 1.2, as the writers of these files use them, with their possible first
+# characters. PyYAML follows YAML 1.1, where dates, `no`, `1:30` and `1_000` are not strings.
 _PLAIN_SCALARS = {
     "null": (r"(~|null|Null|NULL|)\Z", ["~", "n", "N", ""]),
     "bool": (r"(true|True|TRUE|false|False|FALSE)\Z", list("tTfF")),
@@ -77,7 +77,7 @@ _PLAIN_SCALARS = {
 }
 
 
-# The parser in C, which is ten times faster, is not in every build of PyYAML.
+# The parser in C is ten times faster, but not in every build of PyYAML.
 _BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -105,7 +105,7 @@ class _Loader(_BASE):  # type: ignore[misc]
 
     def construct_scalar(self, node: Any) -> str:
         text = str(super().construct_scalar(node))
-        text.encode()  # an escape can spell half of a surrogate pair, which is no text
+        text.encode()  # an escape can encode half of a surrogate pair, which is invalid text
         return text
 
     def construct_choice(self, suffix: str, node: yaml.Node) -> dict[str, JsonValue]:
@@ -113,7 +113,7 @@ class _Loader(_BASE):  # type: ignore[misc]
             return {suffix: self.construct_mapping(node, deep=True)}
         if isinstance(node, yaml.SequenceNode):
             return {suffix: self.construct_sequence(node, deep=True)}
-        # The tag hides what an untagged scalar would be: find that out from the text.
+        # The tag hides the type of the scalar: resolve it from the text.
         if isinstance(node, yaml.ScalarNode) and not node.style:
             tag = self.resolve(yaml.ScalarNode, node.value, (True, False))
             return {suffix: self.construct_object(yaml.ScalarNode(tag, node.value))}
@@ -160,7 +160,7 @@ class _Dumper(yaml.SafeDumper):
 
     def choose_scalar_style(self) -> str:
         style: str = super().choose_scalar_style()
-        # A number behind a tag would be quoted, and so become a text.
+        # A number after a tag would be quoted, and become a string.
         is_choice = (self.event.tag or "").startswith("!")
         return "" if is_choice and self.event.style is None else style
 
@@ -175,7 +175,7 @@ def _represent_map(dumper: _Dumper, tree: dict[str, JsonValue]) -> yaml.Node:
     if len(tree) == 1:
         ((name, value),) = tree.items()
         if name in _CHOICES:
-            # A node has one tag: a choice can't be the content of another.
+            # A node has one tag: a choice can't contain another choice.
             is_map = isinstance(value, dict)
             node = dumper.represent_dict(value) if is_map else dumper.represent_data(value)
             node.tag = f"!{name}"
@@ -186,7 +186,7 @@ def _represent_map(dumper: _Dumper, tree: dict[str, JsonValue]) -> yaml.Node:
 
 
 def _represent_text(dumper: _Dumper, text: str) -> yaml.Node:
-    # Only double quotes keep every character; the emitter breaks lines in the others.
+    # Only double quotes preserve every character; the emitter breaks lines in the others.
     return dumper.represent_scalar(f"{_CORE}str", text, style=None if text.isprintable() else '"')
 
 

@@ -199,6 +199,6 @@ def grid_of(box: Extents) -> Coordinates:
 
 def bounding_box(coordinates: NDArray[np.integer[Any]]) -> Extents:
     """Return the smallest box that contains all rows; there must be at least one."""
-    # A column at a time: numpy takes sixty times as long for all columns at once.
+    # Column by column: numpy takes sixty times as long for all columns at once.
     columns = [coordinates[:, axis] for axis in range(coordinates.shape[1])]
     return tuple((int(column.min()), int(column.max()) + 1) for column in columns)

@@ -18,7 +18,7 @@ DEFAULT_LEVEL = 3
 
 _NAME = slice(12, 36)
 
-# FlatBuffers can't be larger, and no metadata worth the name compresses a thousandfold.
+# FlatBuffers can't be larger, and valid metadata never compresses a thousandfold.
 _LARGEST_PAYLOAD = 2**31 - 1
 _LARGEST_RATIO = 1024
 _ALWAYS_ALLOWED = 16 * 2**20
@@ -142,7 +142,7 @@ def _blocks_of(payload: Sequence[Part]) -> Iterator[memoryview]:
 
 
 def _parameters(file_type: FileType, level: int, size: int) -> zstandard.ZstdCompressionParameters:
-    # In rows of one stride the simplest matcher finds more in less time: manifests become a seventh
+    # For rows of one stride the simplest matcher is better: manifests become a seventh
     # smaller and are compressed in half the time.
     options = {"threads": _THREADS} if size >= _LARGE else {}
     if file_type in _TABULAR and level <= DEFAULT_LEVEL:
@@ -168,7 +168,7 @@ def decompress(
 
 
 def _decompress_stream(data: bytes | memoryview, limit: int, what: str) -> bytes:
-    # A zstd block of 4 bytes can stand for 128 KiB: small steps keep a bomb's overshoot small.
+    # A zstd block of 4 bytes can expand to 128 KiB: small steps limit the overshoot of a bomb.
     step = max(256, limit >> 15)
     decompressor = zstandard.ZstdDecompressor().decompressobj()
     parts: list[bytes] = []

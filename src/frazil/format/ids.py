@@ -12,7 +12,7 @@ ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS = [first + second for first in ALPHABET for second in ALPHABET]
 """Digit pairs by ten bits; ids are encoded for every chunk that is read."""
 
-# Crockford's reading rules: case does not matter, and the letters that look like digits are digits.
+# Crockford's decoding rules: case is ignored, and letters that look like digits are digits.
 _DIGIT_OF = {letter: digit for digit, letter in enumerate(ALPHABET)}
 _DIGIT_OF |= {letter.lower(): digit for letter, digit in _DIGIT_OF.items()}
 _DIGIT_OF |= dict.fromkeys("iIlL", 1) | dict.fromkeys("oO", 0)

@@ -24,7 +24,7 @@ def decode_json(data: bytes, what: str) -> JsonValue:
     """Parse strict JSON that can be encoded again: finite numbers, valid Unicode."""
     try:
         tree = json.loads(data, parse_constant=_refuse_constant)
-        # A number like 1e999 or half of a surrogate pair is found by writing the tree.
+        # Encoding the tree detects numbers like 1e999 and halves of surrogate pairs.
         encode_json(tree)
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{what}: not JSON: {error}") from error
@@ -136,7 +136,7 @@ class _Decoder:
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._keys: dict[int, str] = {}
-        # Every element of an honest buffer takes at least a byte of it, and so does every letter.
+        # Every element of a valid buffer takes at least one byte, and so does every character.
         self._left = len(data)
 
     def root(self) -> JsonValue:
@@ -232,7 +232,7 @@ class _Decoder:
         self._check(target, 0)
         return target
 
-    def _number(self, at: int, width: int, kind: int) -> int:  # or float, which callers know
+    def _number(self, at: int, width: int, kind: int) -> int:  # or float; callers know which
         self._check(at, width)
         number = _NUMBERS.get((kind, width))
         if number is None:
@@ -281,7 +281,7 @@ def _find_problem(value: JsonValue, depth: int) -> str | None:
 
 
 def _is_encodable_value(text: str) -> bool:
-    # Python's texts can hold halves of surrogate pairs.
+    # Python strings can contain halves of surrogate pairs.
     return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
@@ -321,7 +321,7 @@ class Value:
             return self._data
         data = _ENCODERS[encoding](self.get())
         if self._encoding is None:
-            # Every commit writes the values of all commits before it again.
+            # Every commit writes the values of all earlier commits again.
             self._data, self._encoding = data, encoding
         return data
 
@@ -414,7 +414,7 @@ MOST_AXES = 1024
 """Maximum number of axes; a file that claims more is damaged."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_DEEPEST_JSON = 128  # what serde_json, which wrote all these values, could parse
+_DEEPEST_JSON = 128  # limit of serde_json, which wrote these values
 
 
 @contextmanager
@@ -471,7 +471,7 @@ def as_text(what: str, value: object) -> str:
 
 
 def _is_encodable_tree(text: str) -> bool:
-    # JSON's escapes can spell half of a surrogate pair.
+    # JSON escapes can encode half of a surrogate pair.
     return text.isascii() or _SURROGATE.search(text) is None
 
 

@@ -35,7 +35,7 @@ class Blocks(ABC):
 Part = bytes | Bytes | Blocks
 """Part of a file that is written part by part."""
 
-# Odd multipliers of a multilinear hash; collisions are looked for, so any will do.
+# Odd multipliers of a multilinear hash; collisions are detected, so any values work.
 _MULTIPLIERS = np.arange(1, 257, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) | np.uint64(1)
 
 
@@ -252,7 +252,7 @@ class Strings:
         except UnicodeDecodeError as error:
             raise FormatError(f"{what}: not UTF-8: {error}") from error
         starts = self.offsets[:-1][self.lengths > 0]
-        # The whole blob being UTF-8, a text is broken only where it starts inside a character.
+        # The whole blob is UTF-8, so a text is invalid only if it starts inside a character.
         if np.any((self.blob[starts] & 0xC0) == 0x80):
             raise FormatError(f"{what}: a text starts in the middle of a UTF-8 character")
         return self

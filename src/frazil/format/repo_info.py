@@ -41,7 +41,7 @@ class SnapshotInfo:
     """Logs of expired ancestors, oldest first, that precede this snapshot's own (since 2.1)."""
 
 
-# What happened, one class an operation. Field names are the specification's.
+# Operations, one class each. Field names are those of the specification.
 
 
 @dataclass(frozen=True, slots=True)

@@ -288,7 +288,7 @@ def _decode_extensions(what: str, value: object) -> tuple[Extension, ...]:
     return tuple(extensions)
 
 
-# Checks of single pieces, for whoever reads them from somewhere else than zarr.json
+# Checks of single parts, also for parts that were not read from zarr.json
 
 
 def check_attributes(value: object) -> dict[str, JsonValue] | None:

@@ -20,9 +20,9 @@ _NUMBERS: Final = {letter: struct.Struct("<" + letter) for letter in "BHIQi"}
 
 FILE_IDENTIFIER = b"Ichk"
 
-# Honest writers may share a string or two; nobody honest refers to the same bytes eight times over.
+# Valid files may share some strings, but never refer to all bytes eight times.
 _WORK_PER_BYTE = 8
-# A slot becomes a Python integer, which is larger than its two bytes and dearer to make.
+# A slot becomes a Python integer, which is larger than its two bytes and slower to create.
 _WORK_PER_VTABLE_BYTE = 8
 _ALWAYS_ALLOWED = 4096
 
@@ -92,7 +92,7 @@ class Buffer:
         slots = struct.unpack_from(f"<{size // 2 - 2}H", self.data, start + 4)
         if slots and max(slots) >= table_size:
             raise self.damaged(f"the table at {table} has a field outside itself")
-        # The table's size goes last, behind the slots, for the check above.
+        # The table's size is last, after the slots, for the check above.
         self._vtables[start] = fields = (*slots, table_size)
         return fields
 
@@ -211,7 +211,7 @@ class Table:
         return self.buffer.vector(self.buffer.follow(position), item_size)
 
 
-# All combinations of an honest table's fields are far fewer.
+# Valid tables have far fewer combinations of fields.
 _MOST_LAYOUTS = 2**12
 
 
@@ -284,7 +284,7 @@ class Source:
         """Return the bytes of strings, which must be UTF-8; empty for a negative position."""
         pieces = self.structs(positions, 1)
         try:
-            # A zero ends every character, so all together are UTF-8 only if each one is.
+            # A zero terminates each string, so the whole is UTF-8 only if each string is.
             pieces.terminated().decode()
         except UnicodeDecodeError as error:
             raise self.damaged(f"{name} is not UTF-8: {error}") from error

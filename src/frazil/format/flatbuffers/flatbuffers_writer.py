@@ -112,7 +112,7 @@ def lay_out(fields: Sequence[Field]) -> Layout:
 
 @lru_cache(maxsize=256)
 def _lay_out(shapes: tuple[_Shape, ...]) -> Layout:
-    # Small files consist of many kinds of tables with few of each, and always of the same kinds.
+    # Small files have many kinds of tables with few of each, and always these kinds.
     alignment = max([4, *(shape.alignment for shape in shapes)])
     positions = [0] * len(shapes)
     end = 4
@@ -295,7 +295,7 @@ class Writer:
         """Prepend a part so that its start is aligned; return its position."""
         padding = -(self.size + len(data)) % alignment
         if padding:
-            # Behind the part, so that the part starts where it is aligned.
+            # Padding follows the part, so that the start of the part is aligned.
             self._parts.append(bytes(padding))
         self._parts.append(data)
         self.size += padding + len(data)

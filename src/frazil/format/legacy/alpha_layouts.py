@@ -240,7 +240,7 @@ class AlphaForm(TreeForm):
         return write_node_number(id) if self.layout.has_numbered_nodes else self._write_id(id)
 
     def _write_id(self, id: ObjectId) -> object:
-        # The empty tuple is a marker type without content, which the serialiser wrote down.
+        # The empty tuple is a marker type without content, which the serializer wrote.
         return (bytes(id), ()) if self.layout.has_binary_ids else str(id)
 
     def read_data_type(self, value: object) -> str:
@@ -298,7 +298,7 @@ class AlphaForm(TreeForm):
 
     def _write_extents(self, extents: Extents, axes: int) -> object:
         if not self.layout.has_extents:
-            return ()  # everything: readers then look into every manifest of the array
+            return ()  # everything: readers then search every manifest of the array
         if len(extents) != axes:
             raise InvalidInputError(f"extents {extents} for an array of {axes} axes")
         return (tuple(start for start, _ in extents), tuple(stop for _, stop in extents))

@@ -91,7 +91,7 @@ class DraftForm(TreeForm):
         return data_type
 
     def read_fill_content(self, value: object) -> object:
-        # JSON has no word for NaN: serialisers of Rust write null, this one Zarr's word.
+        # JSON has no NaN: Rust serializers write null, this one writes Zarr's word.
         if isinstance(value, list):
             return ["NaN" if part is None else part for part in value]
         return "NaN" if value is None else value
@@ -120,7 +120,7 @@ class DraftForm(TreeForm):
 
     def read_manifest_ref(self, value: object) -> ManifestRef:
         fields = self.read_struct("manifest reference", value, _MANIFEST_REF_FIELDS)
-        # The draft does not say what extents mean: every manifest is taken to cover everything.
+        # The draft does not define extents: every manifest is assumed to cover everything.
         as_list("extents", fields["extents"])
         return ManifestRef(self.read_id(ManifestId, fields["object_id"]), ())
 

@@ -221,7 +221,7 @@ def _read_extensions(what: str, value: object, form: TreeForm) -> tuple[Extensio
 
 
 def _write_extensions(extensions: tuple[Extension, ...], form: TreeForm) -> object:
-    # A configuration keeps the order of its keys: the official library wrote them in no order.
+    # A configuration keeps its key order: the official library wrote keys in arbitrary order.
     return tuple(
         form.write_struct({"name": item.name, "configuration": item.configuration})
         for item in extensions
@@ -430,7 +430,7 @@ def _read_attributes(value: object) -> dict[str, JsonValue] | None:
         return None
     variant, content = as_variant("user_attributes", value)
     if variant != "Inline":
-        # Files for attributes were planned and never defined.
+        # Attribute files were planned but never defined.
         raise FormatError(f"user_attributes: {show(variant)} can't be read, only Inline can")
     return check_attributes(as_map("user_attributes", content))
 
@@ -446,7 +446,7 @@ HISTORY_FIELDS = (
     "metadata",
     "started_at",
 )
-# The years that RFC 3339 can spell; a time zone can lead out of them.
+# Years that RFC 3339 can represent; a time zone can lead outside of them.
 _FIRST_TIME = -62_135_596_800 * 10**9
 _END_OF_TIME = 253_402_300_800 * 10**9
 

@@ -38,7 +38,7 @@ _HONEST_SHARES = 8
 def decode_table(tables: Tables, dictionary: bytes | None) -> ChunkTable:
     """Decode references into a sorted table, regardless of their order in the file."""
     source = tables.source
-    # Before the other columns take their memory, because it takes the most on the way.
+    # First, before the other columns are allocated, because it needs the most temporary memory.
     coordinates = _decode_coordinates(tables)
     kind = _decode_kinds(tables)
     location, locations = _decode_locations(tables, kind, dictionary)
@@ -181,7 +181,7 @@ def _distinct_vectors(source: Source, positions: Integers) -> tuple[Codes, Integ
     first, by_place = ragged.distinct_numbers(positions)
     places = positions[first]
     lengths = source.vectors(places, 1)
-    # Arrays honestly share locations, so that these are read once for each array.
+    # Arrays may share locations, which are then read once per array.
     source.buffer.spend(int(lengths.sum()) // _HONEST_SHARES)
     rows, by_content = ragged.distinct(source.data, places + 4, lengths)
     return by_content[by_place].astype(np.int32), places[rows] + 4, lengths[rows]
@@ -255,7 +255,7 @@ class EncodedRefs:
 
     def find(self, wanted: Sequence[int]) -> ChunkRef | None:
         """Return the reference of one chunk, by binary search from its expected row in a full box."""
-        # Steps of this search are few, but a long-lived manifest is searched without end.
+        # A new buffer, because many lookups in one manifest would exhaust the budget.
         buffer = Buffer(self._buffer.data, _WHAT)
         key = tuple(wanted)
         low, high = 0, self._count
@@ -330,7 +330,7 @@ class EncodedRefs:
         return int(self._tables().has(ChunkRefSlot.COMPRESSED_LOCATION).sum())
 
     def _tables(self) -> Tables:
-        # The first time counts as work that all arrays of the file do together.
+        # The first decoding counts towards the budget that all arrays of the file share.
         again = self._is_decoded
         self._is_decoded = True
         source = Source.of(Buffer(self._buffer.data, _WHAT) if again else self._buffer)
@@ -377,7 +377,7 @@ def _read_refs(files: "_Files", links: Integers, count: Integers) -> tuple[Nativ
     first = _Tables(files, files.follow(links))
     id_at = first.require(ChunkRefSlot.CHUNK_ID, 12)
     length_at = first.require(ChunkRefSlot.LENGTH, 8)
-    # References that share bytes are for the other reader, which counts how often they are read.
+    # References that share bytes are left to the other reader, which has a budget.
     files.is_plain &= count * first.size <= files.ends - files.starts
     count = np.where(files.is_plain, count, 0)
     file = np.repeat(np.arange(count.size), count)
@@ -462,6 +462,6 @@ class _Tables:
 
     def _distance(self, slot: int) -> Integers:
         is_there = self._vtable_size >= 6 + 2 * slot
-        # A vtable without the slot is read at its start, for nothing.
+        # For a vtable without the slot the value read at its start is ignored.
         distance = self._files.numbers(self.vtables + np.where(is_there, 4 + 2 * slot, 0), "<u2")
         return np.where(is_there, distance, 0)

@@ -72,7 +72,7 @@ def _train(
     size = options.dictionary_max_size_bytes
     if 2 * len(samples) <= len(items[::step]) or size < 256:
         return None
-    # zstd trains on no less than it may write, so few samples are shown to it repeatedly.
+    # zstd needs at least as much input as the dictionary size, so few samples are repeated.
     samples *= 1 + size // max(1, sum(map(len, samples)))
     try:
         return zstandard.train_dictionary(size, samples, level=options.compression_level)
@@ -105,7 +105,7 @@ class Decompressor:
     def decompress(self, frame: bytes) -> bytes:
         """Decompress one location; raise FormatError if damaged or larger than 1024 bytes."""
         try:
-            # Asked before, because decompressing reserves what a frame declares.
+            # Checked first, because decompressing allocates the declared size.
             size = zstandard.frame_content_size(frame)
             if size > LARGEST_LOCATION:
                 raise FormatError(f"{self.what}: a location of {size} bytes")
@@ -139,7 +139,7 @@ def encode_manifest_payload(
         Struct(ManifestSlot.ID, row(manifest.id)),
         Link(ManifestSlot.ARRAYS, one(writer.link_vector(np.array(arrays, np.int64)))),
         Link(ManifestSlot.LOCATION_DICTIONARY, one(texts.dictionary)),
-        # The schema's default is 1, so that only "none" needs to be said.
+        # The schema's default is 1, so only "none" is written.
         *([] if texts.frames.size else [Number(ManifestSlot.COMPRESSION_ALGORITHM, _NONE)]),
         Link(ManifestSlot.EXTRA, writer.optional_bytes([manifest.extra])),
     )
@@ -277,7 +277,7 @@ def _refuse_if_unreadable(
     """Raise InvalidInputError if the official reader would stop: it revisits shared texts."""
     visited = writer.size
     for number, table in enumerate(tables.values()):
-        # Two offsets, the vtable (4 bytes and 2 a slot) and a look at each of its 10 slots.
+        # Two offsets, the vtable (4 bytes and 2 per slot), and a visit of each of its 10 slots.
         visited += len(table) * (10 + 24 + 20)
         rows = table.kind == ChunkKind.VIRTUAL
         codes = texts.location_numbers[number][table.location[rows]]

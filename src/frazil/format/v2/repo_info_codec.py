@@ -45,8 +45,8 @@ from frazil.format.v2.snapshot_info_codec import (
 
 TEXT, ID, BYTE = "text", "id", "byte"
 
-# The code of each type, and its fields in the order of their slots. Two types have fields of their
-# own kind and stand apart below.
+# The code of each type, and its fields in slot order. Two types have special fields and are
+# handled separately below.
 TYPES: dict[int, tuple[type[UpdateType], dict[str, str]]] = {
     1: (model.RepoInitialized, {}),
     2: (model.RepoMigrated, {"from_version": BYTE, "to_version": BYTE}),
@@ -317,7 +317,7 @@ def _read_columns(page: _Page) -> _Columns:
 
 def _read_kind(page: _Page, source: Source, code: int, rows: Integers, values: Integers) -> _Kind:
     if code not in TYPES:
-        # Those with fields of their own kind are rare; of a type nobody knows, this raises.
+        # Types with special fields are rare; for an unknown type this raises.
         return _Kind(code, rows, (), [page.update(row).kind for row in rows.tolist()])
     tables = Tables(source, values[rows])
     kinds = TYPES[code][1].values()

@@ -189,7 +189,7 @@ def write_metadata(
     return writer.link_vectors(tables, list(map(len, encoded)))
 
 
-# The same in columns, for owners whose metadata nobody looks at
+# Columns, for owners whose metadata is copied without decoding
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -97,7 +97,7 @@ def _order(buffer: Buffer, ids: Bytes) -> Integers:
     names = as_names(ids)
     if np.all(names[:-1] < names[1:]):
         return np.arange(len(ids))
-    # The order is the writer's promise; a file that breaks it can still be read.
+    # Writers should sort by id; a file in another order can still be read.
     order = np.argsort(names, kind="stable")
     if np.any(names[order][:-1] == names[order][1:]):
         raise buffer.damaged("a snapshot is there twice")
@@ -123,7 +123,7 @@ def _refuse_circles(
     children = np.flatnonzero(parents >= 0)
     if np.all(times[parents[children]] < times[children]):
         return
-    # Row `size` stands for the end, from which there is no way on.
+    # Row `size` marks the end and is its own parent.
     size = parents.size
     ancestors = np.append(np.where(parents < 0, size, parents), size)
     for _ in range(size.bit_length()):
@@ -395,7 +395,7 @@ class _Merge:
         """Return new parent indexes of kept snapshots; raise InvalidInputError if one is missing."""
         parents = self.base.columns.parents[self.kept]
         has_parent = parents != NO_PARENT
-        # A row without a parent finds the last row's index here, and is not given it.
+        # A row without a parent gets the last row's index here, which is then discarded.
         found = np.where(has_parent, self._at_of_row[parents], NO_PARENT)
         lost = np.flatnonzero(has_parent & (found == ABSENT))
         if lost.size:
