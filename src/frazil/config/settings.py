@@ -472,7 +472,7 @@ class RepositoryConfig(Rendered):
         self.virtual_chunk_containers = kept | {cont.url_prefix: replace(cont)}
 
     def clear_virtual_chunk_containers(self) -> None:
-        """Remove all containers; merging this configuration over another removes those, too."""
+        """Remove all containers, also from a configuration that this one is merged over."""
         self.virtual_chunk_containers = {}
 
 

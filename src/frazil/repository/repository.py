@@ -92,7 +92,7 @@ class Condition(RepositoryPart):
         return self.get_metadata()
 
     def set_metadata(self, metadata: dict[str, Any]) -> None:
-        """Replace the user metadata of the repository; entries reserved for Frazil are kept.
+        """Replace the user metadata of the repository; Frazil's reserved entry is kept unless set.
 
         Parameters
         ----------
