@@ -47,6 +47,46 @@ from typing import ClassVar
 
 from frazil.install import package_name
 
+__all__ = [
+    "AlreadyExistsError",
+    "ConflictError",
+    "DivergedError",
+    "ErrorKind",
+    "FailedChecksError",
+    "FormatError",
+    "IcechunkError",
+    "IncompleteResponseError",
+    "InternalError",
+    "InvalidChunksError",
+    "InvalidInputError",
+    "InvalidSourcesError",
+    "InvalidTypeError",
+    "JobCancelledError",
+    "JobError",
+    "LeaseLostError",
+    "NodeNotFoundError",
+    "NotDurableError",
+    "NotFoundError",
+    "ObjectExistsError",
+    "ObjectNotFoundError",
+    "ObjectRangeError",
+    "OverlappingTasksError",
+    "PermissionDeniedError",
+    "ReadOnlyError",
+    "RebaseFailedError",
+    "RefNotFoundError",
+    "RepositoryNotFoundError",
+    "SessionStateError",
+    "SetupError",
+    "SnapshotNotFoundError",
+    "StorageError",
+    "StorageTimeoutError",
+    "StorageUnreachableError",
+    "ThrottledError",
+    "UnsafeStorageError",
+    "VersionMismatchError",
+]
+
 
 class ErrorKind(StrEnum):
     """Values of `IcechunkError.kind`."""

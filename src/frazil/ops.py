@@ -13,6 +13,9 @@ from frazil.format import repo_info
 from frazil.format.ids import ObjectId
 from frazil.format.timestamps import from_datetime, to_datetime
 
+__all__ = ["ExpirySummary", "GCSummary", "Update", "UpdateType"]
+
+
 _Item = TypeVar("_Item")
 
 

@@ -13,6 +13,9 @@ from frazil.storage.constructors import storage_from_url
 from frazil.urls import BranchRef, Location, NamedRef, Ref, SnapshotRef, TagRef, parse_location
 from frazil.virtual.access import default_credential
 
+__all__ = ["EVERY_CONTAINER", "authorize", "open_repository", "open_session", "read_version"]
+
+
 EVERY_CONTAINER = "*"
 """Prefix that stands for all containers that a repository declares."""
 

@@ -18,6 +18,9 @@ from frazil.repository.zarr_keys import Coordinate
 from frazil.snapshots import Diff
 from frazil.storage.store_config import ChunkType
 
+__all__ = ["ForkSession", "Session", "SessionMode"]
+
+
 Reindexing = Callable[[Iterable[int]], Iterable[int] | None]
 
 

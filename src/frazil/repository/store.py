@@ -42,6 +42,8 @@ from frazil.virtual.containers import VirtualChunkSpec, normalize_location
 if TYPE_CHECKING:
     from frazil.repository.session import Session
 
+__all__ = ["IcechunkStore"]
+
 
 R = TypeVar("R")
 
