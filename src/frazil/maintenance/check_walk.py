@@ -229,7 +229,7 @@ class WantedLog:
     """Transaction log to check."""
 
     is_first: bool = False
-    """Whether it belongs to a first snapshot."""
+    """True for the log of a first snapshot."""
     repair: Repair | None = None
     """Repair to suggest if it is damaged."""
 
