@@ -64,11 +64,13 @@ def field_items(value: Any) -> Iterator[Item]:
 
 # Types that the official library displays in a different module.
 _OFFICIAL_NAMES = {
+    "ops.ChunkStorageStats": "stats.ChunkStorageStats",
+    "ops.RepoStatus": "repository.RepoStatus",
+    "repository.ForkSession": "session.ForkSession",
+    "repository.IcechunkStore": "IcechunkStore",
     "repository.Repository": "Repository",
-    "states.ChunkStorageStats": "stats.ChunkStorageStats",
-    "states.RepoStatus": "repository.RepoStatus",
+    "repository.Session": "session.Session",
     "storage.ObjectStoreConfig": "config.ObjectStoreConfig",
-    "store.IcechunkStore": "IcechunkStore",
 }
 
 

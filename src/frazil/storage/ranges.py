@@ -45,7 +45,7 @@ Read = Callable[[str, ByteRange], Awaitable[Answer[Seen]]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Wish(Generic[Seen]):
+class _PendingRead(Generic[Seen]):
     range: ByteRange
     answer: "asyncio.Future[Answer[Seen]]"
 
@@ -55,74 +55,70 @@ class Gathering(Generic[Seen]):
 
     def __init__(self, read: Read[Seen]) -> None:
         self._read = read
-        self._wishes: dict[tuple[asyncio.AbstractEventLoop, str], list[_Wish[Seen]]] = {}
+        self._pending: dict[tuple[asyncio.AbstractEventLoop, str], list[_PendingRead[Seen]]] = {}
         # An event loop keeps only weak references to tasks.
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def get(self, key: str, range: ByteRange) -> Answer[Seen]:
         """Return a range of an object."""
         loop = asyncio.get_running_loop()
-        wish: _Wish[Seen] = _Wish(range, loop.create_future())
-        waiting = self._wishes.setdefault((loop, key), [])
-        waiting.append(wish)
+        read: _PendingRead[Seen] = _PendingRead(range, loop.create_future())
+        waiting = self._pending.setdefault((loop, key), [])
+        waiting.append(read)
         if len(waiting) == 1:
             loop.call_soon(self._begin, loop, key)
-        return await wish.answer
+        return await read.answer
 
     def _begin(self, loop: asyncio.AbstractEventLoop, key: str) -> None:
-        encoding_options = [
-            wish for wish in self._wishes.pop((loop, key)) if not wish.answer.done()
-        ]
-        for plan in plan_reads([wish.range for wish in encoding_options]):
-            members = [encoding_options[number] for number in plan.members]
+        reads = [read for read in self._pending.pop((loop, key)) if not read.answer.done()]
+        for plan in plan_reads([read.range for read in reads]):
+            members = [reads[number] for number in plan.members]
             task = loop.create_task(self._fulfil(key, plan, members))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
             _end_when_unwanted(task, members)
 
-    async def _fulfil(
-        self, key: str, plan: PlannedRead, encoding_options: list[_Wish[Seen]]
-    ) -> None:
+    async def _fulfil(self, key: str, plan: PlannedRead, reads: list[_PendingRead[Seen]]) -> None:
         try:
             data, seen = await self._read(key, ByteRange(plan.start, plan.end))
         except ObjectRangeError as error:
-            await self._fulfil_apart(key, encoding_options, error)
+            await self._fulfil_apart(key, reads, error)
             return
         except asyncio.CancelledError:
-            for wish in encoding_options:
-                wish.answer.cancel()
+            for read in reads:
+                read.answer.cancel()
             raise
         except Exception as error:
             # Raised by the waiting readers: nothing awaits this task.
-            for wish in encoding_options:
-                _fail(wish, error)
+            for read in reads:
+                _fail(read, error)
             return
         view = memoryview(data)
-        for wish in encoding_options:
-            start, end = wish.range.start - plan.start, wish.range.end - plan.start
-            if not wish.answer.done():
-                wish.answer.set_result((view[start:end], seen))
+        for read in reads:
+            start, end = read.range.start - plan.start, read.range.end - plan.start
+            if not read.answer.done():
+                read.answer.set_result((view[start:end], seen))
 
     async def _fulfil_apart(
-        self, key: str, encoding_options: list[_Wish[Seen]], error: ObjectRangeError
+        self, key: str, reads: list[_PendingRead[Seen]], error: ObjectRangeError
     ) -> None:
         """Read ranges one by one: a range outside of the object must not fail the others."""
-        if len(encoding_options) == 1:
-            _fail(encoding_options[0], error)
+        if len(reads) == 1:
+            _fail(reads[0], error)
             return
-        for wish in encoding_options:
-            plan = PlannedRead(wish.range.start, wish.range.end, (0,))
-            await self._fulfil(key, plan, [wish])
+        for read in reads:
+            plan = PlannedRead(read.range.start, read.range.end, (0,))
+            await self._fulfil(key, plan, [read])
 
 
-def _fail(wish: _Wish[Seen], error: Exception) -> None:
-    if not wish.answer.done():
-        wish.answer.set_exception(error)
+def _fail(read: _PendingRead[Seen], error: Exception) -> None:
+    if not read.answer.done():
+        read.answer.set_exception(error)
 
 
-def _end_when_unwanted(task: "asyncio.Task[None]", encoding_options: list[_Wish[Seen]]) -> None:
+def _end_when_unwanted(task: "asyncio.Task[None]", reads: list[_PendingRead[Seen]]) -> None:
     """Cancel a read when all its readers were cancelled."""
-    waiting = len(encoding_options)
+    waiting = len(reads)
 
     def leave(_: "asyncio.Future[Answer[Seen]]") -> None:
         nonlocal waiting
@@ -130,8 +126,8 @@ def _end_when_unwanted(task: "asyncio.Task[None]", encoding_options: list[_Wish[
         if not waiting:
             task.cancel()
 
-    for wish in encoding_options:
-        wish.answer.add_done_callback(leave)
+    for read in reads:
+        read.answer.add_done_callback(leave)
 
 
 ReadRange = Callable[[int, int], bytes]

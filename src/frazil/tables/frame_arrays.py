@@ -455,14 +455,14 @@ def _create(
 
 
 def choose_chunks(
-    sizes: Mapping[str, int], encoding_options: Mapping[str, int], append_dim: str | None
+    sizes: Mapping[str, int], requested: Mapping[str, int], append_dim: str | None
 ) -> tuple[int, ...]:
     """Return chunk lengths by dimension: as given, else about square, longer along `append_dim`."""
-    unknown = sorted(set(encoding_options) - set(sizes))
+    unknown = sorted(set(requested) - set(sizes))
     if unknown:
         raise InvalidInputError(f"chunks has {', '.join(unknown)}, which is no dimension")
-    lengths = {dim: encoding_options.get(dim, max(size, 1)) for dim, size in sizes.items()}
-    free = [dim for dim in sizes if dim not in encoding_options]
+    lengths = {dim: requested.get(dim, max(size, 1)) for dim, size in sizes.items()}
+    free = [dim for dim in sizes if dim not in requested]
     while prod(lengths.values()) > CHUNK_ITEMS and any(lengths[dim] > 1 for dim in free):
         longest = max(free, key=lambda dim: lengths[dim])
         lengths[longest] = -(-lengths[longest] // 2)

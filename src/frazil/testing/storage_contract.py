@@ -37,7 +37,11 @@ from frazil.errors import (
     VersionMismatchError,
 )
 from frazil.storage.interface import ByteRange, Storage
-from frazil.testing.storage_contract_io import WRITES, Promises, ReadingContract, WritingContract
+
+# Before the import, so that a failed assertion shows its values.
+pytest.register_assert_rewrite("frazil.testing.storage_contract_io")
+
+from frazil.testing.storage_contract_io import WRITES, Promises, ReadingContract, WritingContract  # noqa: E402
 
 KEYS = ("repo", "chunks/a", "chunks/ab", "chunks/b", "chunk-list", "refs/branch.main/ref.json")
 
@@ -468,15 +472,6 @@ class TravellingContract(Promises):
     def test_its_representation_tells_the_kind(self, storage: Storage) -> None:
         assert repr(storage).startswith("<frazil.Storage>\ntype: ")
         assert "\n" not in storage.place
-
-
-# Before the import, so that a failed assertion shows its values.
-pytest.register_assert_rewrite(
-    *(
-        f"{__name__}.{part}"
-        for part in ("listing", "promising", "racing", "reading", "travelling", "writing")
-    )
-)
 
 
 class ReadOnlyStorageContract(
