@@ -140,8 +140,8 @@ class GarbagePlan:
     def still_holds(self, now: RepoInfo) -> bool:
         """Return whether no new ref or snapshot depends on what is to be dropped."""
         new = now.snapshots.keys() - self.before.snapshots.keys()
-        set_base = {now.snapshots[id].parent_id for id in new}
-        needed = set_base | reachable_snapshots(now)
+        parents = {now.snapshots[id].parent_id for id in new}
+        needed = parents | reachable_snapshots(now)
         return self.dropped.isdisjoint(needed) and self.old.isdisjoint(new)
 
 
