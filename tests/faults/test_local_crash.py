@@ -131,7 +131,7 @@ POINTS = [
     (CrashPoint("replace", "write_temporary", is_after=True), OLD, 1),
     (CrashPoint("replace", "exchange", is_after=False), OLD, 1),
     (CrashPoint("replace", "exchange", is_after=True), NEW, 1),
-    (CrashPoint("replace", "sync_directory", is_after=False), NEW, 0),
+    (CrashPoint("replace", "sync_directory", is_after=False), OLD, 0),
 ]
 
 

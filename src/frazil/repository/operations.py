@@ -96,7 +96,7 @@ class RepositoryPart:
 def refuse_unless_one(branch: str | None, tag: str | None, snapshot_id: str | None) -> None:
     """Raise ValueError unless just one way to name a snapshot is taken, InvalidInputError for no id."""
     if sum(each is not None for each in (branch, tag, snapshot_id)) != 1:
-        raise InvalidInputError("give one of branch, tag and snapshot_id")
+        raise ValueError("give one of branch, tag and snapshot_id")
     if snapshot_id is not None:
         parse_snapshot_id(snapshot_id)
 
