@@ -242,8 +242,11 @@ def test_both_refuse_the_same(
 
     theirs, ours = pair.maintain(["refuse", *step])
 
-    assert ours == theirs
     assert ours is not None
+    if ours[0] == "InvalidTypeError":  # which is both of theirs
+        assert theirs[0] in ("TypeError", "ValueError")
+    else:
+        assert ours == theirs
 
 
 @pytest.mark.parametrize("name", ["expire", "collect", "rewrite", "migrate", "measure"])

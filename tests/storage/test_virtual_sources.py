@@ -116,7 +116,7 @@ def test_the_etag_of_an_object_is_compared(archive: str) -> None:
 
     storage.put("changing.bin", VALUES[::-1].tobytes())
 
-    with pytest.raises(StorageError, match=r"changing\.bin is no longer .* its etag was") as caught:
+    with pytest.raises(StorageError, match=r"changing\.bin.* its etag was") as caught:
         read(repository)
     assert caught.value.kind == "virtual-chunk-modified"
 

@@ -105,7 +105,7 @@ def test_refs_that_are_not_there_are_not_found(repository: V2Protocol) -> None:
         repository.delete_tag,
         lambda name: repository.reset_branch(name, UNKNOWN_ID),
     ):
-        with pytest.raises(RefNotFoundError, match="'nowhere'") as refusal:
+        with pytest.raises(RefNotFoundError, match="`nowhere`") as refusal:
             ask("nowhere")
         assert refusal.value.kind == "ref-not-found"
 

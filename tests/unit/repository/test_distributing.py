@@ -203,10 +203,10 @@ def test_readers_can_be_sent_elsewhere(repository: Repository, session: frazil.S
 
     there, store = send(reader), send(reader.store)
 
-    assert there == reader
+    assert there != reader
     assert there.snapshot_id == reader.snapshot_id
     assert values(there) == values(reader)
-    assert store == reader.store
+    assert store != reader.store
     assert values(store.session) == values(reader)
 
 
@@ -237,7 +237,9 @@ def test_readers_change_nothing(repository: Repository, session: frazil.Session)
     ]
 
     for attempt in attempts:
-        with pytest.raises((ReadOnlyError, ValueError), match=r"read-only|can't be written"):
+        with pytest.raises(
+            (ReadOnlyError, ValueError), match=r"read-only|Read only|can't be written"
+        ):
             attempt()
     with pytest.raises(SessionStateError, match="read-only"):
         reader.fork()
@@ -248,7 +250,7 @@ def test_readers_change_nothing(repository: Repository, session: frazil.Session)
 def test_a_session_is_equal_to_itself_only(repository: Repository) -> None:
     one, other = repository.readonly_session("main"), repository.readonly_session("main")
 
-    assert one == send(one)
+    assert one != send(one)
     assert one != other
     assert one.store == one.store
     assert one.store != other.store
