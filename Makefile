@@ -13,7 +13,7 @@ SEEDED = --hypothesis-seed=$(SEED) || { echo "again with: make $@ SEED=$(SEED)";
 FAST_LANES := tests/unit $(wildcard tests/storage/test_local*.py) tests/storage/test_memory.py
 RANDOM_TESTS := $(addprefix tests/property/test_, alpha_codec.py draft_codec.py v2_codec.py \
 	flatbuffers.py repo_info_columns.py chunk_index.py chunk_table.py config_tree.py urls.py values.py \
-	gathering.py session_chunks.py history_edits.py zarr_arrays.py zarr_machines.py checking.py)
+	gathered_refs.py session_chunks.py history_edits.py zarr_arrays.py zarr_machines.py checking.py)
 
 .DEFAULT_GOAL := help
 
@@ -52,7 +52,7 @@ test-random: environment ## run random tests with a fresh seed, or with SEED=…
 
 .PHONY: test-deep
 test-deep: environment ## run races, crashes and random sessions far longer than `test` does
-	FRAZIL_DEEP=1 $(FRESH) $(RUN) pytest -n $(WORKERS) --dist loadgroup tests/faults tests/property tests/spark/garbage tests/spark/streams $(SEEDED)
+	FRAZIL_DEEP=1 $(FRESH) $(RUN) pytest -n $(WORKERS) --dist loadgroup tests/faults tests/property tests/spark/maintenance/test_*gc*.py tests/spark/streams $(SEEDED)
 
 .PHONY: check
 check: environment ## formatting, lint, types, layers
@@ -76,7 +76,7 @@ differential: environment ## run 13,000 random programs beside the official libr
 
 .PHONY: sql-differential
 sql-differential: environment ## compare 5,000 random SQL queries with plain Spark (CI runs 70)
-	$(RUN) tests.spark.sources.random_sql --count 5000
+	$(RUN) tests.spark.tables.random_sql --count 5000
 
 .PHONY: conformance
 conformance: ## run the official library's own tests against Frazil (CONFORMANCE="--resume --files test_move")

@@ -12,7 +12,7 @@ from frazil.cli.demo import write_archive
 from frazil.xarray import to_icechunk
 from tests.documentation.running import ON_SPARK, cloud
 from tests.pages import ROOT, find_section, run_blocks, run_page
-from tests.spark.ingesting.archives import expect, save_archive
+from tests.spark.ingestion.archives import expect, save_archive
 
 pytestmark = [pytest.mark.xdist_group("spark-tables"), pytest.mark.usefixtures("spark")]
 

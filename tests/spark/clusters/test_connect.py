@@ -21,7 +21,7 @@ from tests.damages import create_sample
 from tests.spark.clusters import jobs
 from tests.spark.clusters.archive import check_history, messages, read, save_files
 from tests.spark.clusters.drivers import Driver
-from tests.spark.health.damaged import lose_chunks
+from tests.spark.maintenance.damaged import lose_chunks
 
 pytest.importorskip("grpc")
 pytestmark = pytest.mark.xdist_group("clusters")

@@ -15,7 +15,7 @@ from pyspark import TaskContext
 
 import frazil.spark
 from tests.spark.conftest import FAST_START
-from tests.spark.sources.streams import SCHEMA, read_files, start
+from tests.spark.tables.streams import SCHEMA, read_files, start
 
 
 def kill_now_and_then(share: float) -> object:

@@ -12,7 +12,7 @@ import pytest
 import frazil
 from frazil import Repository
 from tests.spark.clusters.processes import PATIENCE_SECONDS, kill_group
-from tests.spark.sources.streams import batches, expected, put_file, values
+from tests.spark.tables.streams import batches, expected, put_file, values
 
 pytestmark = pytest.mark.xdist_group("spark-tables")
 

@@ -1,0 +1,410 @@
+"""The steps of an ingest, planned without Spark."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import frazil
+from frazil import virtual
+from frazil.errors import InvalidInputError, InvalidSourcesError
+from frazil.format.chunk_table import ChunkTable
+from frazil.spark.ingestion.discovery import SourceFile, discover
+from frazil.spark.ingestion.ingest_plan import (
+    IngestPlan,
+    cut_out,
+    loaded_everywhere,
+    plan_ingest,
+    read_existing,
+    refuse_unknown,
+    split_replacing,
+)
+from frazil.spark.ingestion.ingest_tasks import Cutter, write
+from frazil.spark.ingestion.ledger import Entry, Ledger, read_ledger, subtract, write_ledger
+from frazil.spark.ingestion.source_data import (
+    BadFile,
+    ParsedSource,
+    Reading,
+    add_to,
+    common_folders,
+    group_files,
+    pack,
+    parse,
+    plan_containers,
+    share_equal,
+    unpack,
+)
+from frazil.spark.ingestion.target_arrays import (
+    adopt,
+    make_room,
+    plan_placement,
+    plan_rules,
+    share_out,
+    unite,
+)
+from frazil.spark.regions import configured_rules, plan_sizes
+from frazil.virtual import FileVersion, Source
+from frazil.virtual.source_formats import SourceStores
+from tests.spark.ingestion.archives import save_archive, save_days
+
+MOMENT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
+VERSION = FileVersion(None, MOMENT, 10)
+
+
+def new_session() -> frazil.Session:
+    return frazil.Repository.create(frazil.in_memory_storage()).writable_session("main")
+
+
+# Discovering
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("a/0000.nc", ["a/0000.nc"]),
+        ("a", ["a/0000.nc", "a/0002.nc", "a/deep/0004.nc"]),
+        ("a/", ["a/0000.nc", "a/0002.nc", "a/deep/0004.nc"]),
+        ("a/*.nc", ["a/0000.nc", "a/0002.nc"]),
+        ("a/**/*.nc", ["a/0000.nc", "a/0002.nc", "a/deep/0004.nc"]),
+        ("a/000[!0].nc", ["a/0002.nc"]),
+        ("*/deep/000?.nc", ["a/deep/0004.nc"]),
+    ],
+)
+def test_names_patterns_and_folders_find_files(
+    tmp_path: Path, name: str, expected: list[str]
+) -> None:
+    save_archive(tmp_path / "a", 2)
+    save_days(tmp_path / "a" / "deep", 4)
+
+    found = discover([f"{tmp_path}/{name}"], SourceStores())
+
+    assert [each.location for each in found] == [(tmp_path / each).as_uri() for each in expected]
+    assert found[0].version == virtual.open(tmp_path / expected[0]).version
+
+
+def test_a_file_that_two_names_find_is_there_once(tmp_path: Path) -> None:
+    path = save_days(tmp_path, 0)
+
+    assert len(discover([path, f"{tmp_path}/*.nc"], SourceStores())) == 1
+
+
+def test_a_name_that_finds_nothing_is_refused(tmp_path: Path) -> None:
+    save_days(tmp_path, 0)
+
+    with pytest.raises(InvalidInputError, match=r"no file at .*\.hdf"):
+        discover([f"{tmp_path}/*.nc", f"{tmp_path}/*.hdf"], SourceStores())
+
+
+# The ledger
+
+
+def entry(source: str, version: FileVersion = VERSION, group: str = "") -> Entry:
+    return Entry(source, group, version, (2, 4), "a job")
+
+
+def test_files_are_new_changed_or_known() -> None:
+    later = FileVersion(None, MOMENT + timedelta(seconds=1), 10)
+    ledger = Ledger.of([entry("known"), entry("changed"), entry("elsewhere", group="other")])
+    files = [
+        SourceFile("known", VERSION),
+        SourceFile("changed", later),
+        SourceFile("elsewhere", VERSION),
+        SourceFile("new", VERSION),
+    ]
+
+    work = subtract(files, ledger, "")
+
+    assert [each.location for each in work.known] == ["known"]
+    assert [each.location for each, _ in work.changed] == ["changed"]
+    assert [each.location for each in work.new] == ["elsewhere", "new"]
+
+
+@pytest.mark.parametrize(
+    ("version", "is_known"),
+    [
+        (FileVersion("e", MOMENT.replace(microsecond=0), 10), True),
+        (FileVersion("other", MOMENT, 10), False),
+        (FileVersion("e", MOMENT, 11), False),
+    ],
+)
+def test_an_etag_tells_more_than_a_time(version: FileVersion, is_known: bool) -> None:
+    ledger = Ledger.of([entry("a", FileVersion("e", MOMENT, 10))])
+
+    assert bool(subtract([SourceFile("a", version)], ledger, "").known) is is_known
+
+
+def test_a_ledger_is_read_as_it_was_written() -> None:
+    store = new_session().store
+    first = [entry("a"), entry("b", FileVersion("etag", MOMENT, 2**40), "group")]
+    second = [entry("c"), Entry("a", "", FileVersion("new", MOMENT, 1), None, "another job")]
+
+    write_ledger(store, Ledger(), first)
+    assert read_ledger(store) == Ledger.of(first)
+    write_ledger(store, read_ledger(store), second)
+
+    assert read_ledger(store) == Ledger.of([second[1], first[1], second[0]])
+
+
+# Configuring
+
+
+def test_folders_that_no_container_holds_get_one() -> None:
+    folders = common_folders(
+        ["s3://bucket/a/x/1.nc", "s3://bucket/a/y/2.nc", "s3://other/3.nc", "file:///data/4.nc"]
+    )
+    assert folders == ("file:///data/", "s3://bucket/a/", "s3://other/")
+    given = frazil.VirtualChunkContainer("s3://bucket/", frazil.s3_store(region="here"))
+    present = frazil.VirtualChunkContainer("s3://other/", frazil.s3_store(region="there"))
+
+    missing = plan_containers(folders, {"s3://other/": present}, [given])
+
+    assert [each.url_prefix for each in missing] == ["file:///data/", "s3://bucket/"]
+    assert missing[1] == given
+
+
+def test_a_store_that_nothing_is_known_of_needs_a_container() -> None:
+    with pytest.raises(InvalidInputError, match="containers="):
+        plan_containers(["az://box/folder/"], {}, [])
+
+
+@pytest.mark.parametrize(
+    ("counts", "growing", "expected"),
+    [
+        ([1, 10, 10], 0, {0: 1000}),
+        ([9_999, 10, 10], 0, {0: 1000}),
+        ([5, 1000, 1000], 0, {0: 1, 1: 100}),
+        ([300, 400], None, {0: 250}),
+        ([300, 300], None, {}),
+        ([], None, {}),
+    ],
+)
+def test_manifests_hold_so_many_references_whatever_the_array_grows_to(
+    counts: list[int], growing: int | None, expected: dict[int, int]
+) -> None:
+    sizes = plan_sizes(counts, growing)
+
+    assert {condition.axis: size for condition, size in sizes} == expected  # type: ignore[union-attr]
+
+
+def test_rules_that_are_there_are_kept_and_asked_first() -> None:
+    always = frazil.ManifestSplitCondition.AnyArray()
+    other = frazil.ManifestSplitCondition.name_matches("t")
+    config = add_to(frazil.RepositoryConfig(), [], ((always, ()),))
+
+    added = add_to(config, [], ((always, ()), (other, ())))
+
+    assert configured_rules(added) == ((always, ()), (other, ()))
+
+
+@pytest.mark.parametrize("option", ["mode", "on_overlap", "on_bad_file"])
+def test_options_that_are_none_are_refused(option: str) -> None:
+    with pytest.raises(InvalidInputError, match="is none of"):
+        refuse_unknown(**{option: "perhaps"})
+
+
+# Planning
+
+
+def open_all(paths: list[Path]) -> list[Source]:
+    return [virtual.open(path) for path in paths]
+
+
+def headers_of(paths: list[Path]) -> list[virtual.SourceHeader]:
+    return [each.header for each in open_all(paths)]
+
+
+def existing_of(paths: list[Path], session: frazil.Session) -> virtual.SourceHeader:
+    """Ingest some files in this process; gives the header of what is there then."""
+    carry_out(plan_ingest(headers_of(paths), [], None, "time"), open_all(paths), session)
+    fresh = loaded_everywhere(headers_of(paths))
+    found = read_existing(session.store, "", fresh, "time")
+    assert found is not None
+    return found
+
+
+def carry_out(found: IngestPlan, sources: list[Source], session: frazil.Session) -> None:
+    """What the driver and the workers do together."""
+    make_room(found, session.store, "")
+    versions = {each.header.name: each.version for each in sources}
+    placement = plan_placement(found, versions, session.state, "")
+    assets = session.state.assets
+    cutter = Cutter(placement, assets)
+    parts: dict[int, list[ChunkTable]] = {}
+    for source in sources:
+        cutter.add(source.header.name, *unpack(pack(source)))
+        # Two sources at a time, so that most cells have several parts.
+        if cutter.rows > len(source.references):
+            _take(parts, cutter)
+    _take(parts, cutter)
+    placed = [write(assets, placement.cells[cell], tables) for cell, tables in parts.items()]
+    adopt(found, session.state, "", placed)
+
+
+def _take(parts: dict[int, list[ChunkTable]], cutter: Cutter) -> None:
+    for cell, table in cutter.cut():
+        parts.setdefault(cell, []).append(table)
+
+
+def test_new_files_follow_what_is_there(tmp_path: Path) -> None:
+    existing = existing_of(save_archive(tmp_path, 2), new_session())
+    more = headers_of(save_archive(tmp_path, 2, first=2))
+
+    found = plan_ingest(more, [], existing, "time")
+
+    assert list(found.regions.values()) == [(4, 6), (6, 8)]
+    assert found.plan.variables["t"].metadata["shape"] == [8, 24, 16]
+    assert found.plan.variables["time"].values is not None
+    assert found.plan.variables["time"].values.tolist() == list(range(8))
+
+
+def test_what_comes_before_the_end_of_what_is_there_is_refused(tmp_path: Path) -> None:
+    existing = existing_of(save_archive(tmp_path, 1, first=2), new_session())
+
+    with pytest.raises(InvalidSourcesError, match=r"it would come to \[0:2\]") as caught:
+        plan_ingest(headers_of(save_archive(tmp_path, 1)), [], existing, "time")
+
+    assert caught.value.files == ((tmp_path / "0000.nc").as_uri(),)
+
+
+def test_a_last_chunk_that_is_not_full_must_be_reencoded_before_more_comes(tmp_path: Path) -> None:
+    existing = existing_of([save_days(tmp_path, 0, 3)], new_session())
+
+    with pytest.raises(InvalidSourcesError, match="chunks of 2 along time don't end where"):
+        plan_ingest(headers_of([save_days(tmp_path, 3)]), [], existing, "time")
+
+
+def test_files_whose_place_is_there_are_told_from_others(tmp_path: Path) -> None:
+    existing = existing_of(save_archive(tmp_path, 3), new_session())
+    inside = virtual.open(save_days(tmp_path / "inside", 2)).header
+    across = virtual.open(save_days(tmp_path / "across", 5)).header
+
+    bringing, replacing = split_replacing([inside, across], existing, "time")
+
+    assert bringing == [across]
+    assert replacing == [(inside, (2, 4))]
+    assert split_replacing([inside], existing, None) == ([inside], [])
+
+
+def test_of_what_is_there_only_the_values_are_read_that_are_compared(tmp_path: Path) -> None:
+    paths = save_archive(tmp_path, 2)
+
+    existing = existing_of(paths, new_session())
+
+    values = {name: array.values for name, array in existing.arrays.items()}
+    assert values["t"] is None
+    assert values["quality"] is not None
+    assert not values["quality"].any()
+    assert values["station"] == np.int32(7)
+    assert values["time"] is not None
+    assert values["time"].tolist() == [0, 1, 2, 3]
+
+
+def test_what_is_there_is_cut_where_files_have_changed(tmp_path: Path) -> None:
+    existing = existing_of(save_archive(tmp_path, 4), new_session())
+
+    parts = cut_out(existing, "time", [(6, 8), (2, 4)])
+
+    assert [part.arrays["t"].shape[0] for part in parts] == [2, 2]
+    values = [part.arrays["time"].values for part in parts]
+    assert [None if each is None else each.tolist() for each in values] == [[0, 1], [4, 5]]
+    assert cut_out(existing, "time", []) == [existing]
+    assert cut_out(existing, None, [(0, 0)]) == []
+
+
+def test_workers_write_what_one_process_would(tmp_path: Path) -> None:
+    sources = open_all(save_archive(tmp_path, 5))
+    session, expected = new_session(), new_session()
+
+    carry_out(plan_ingest([e.header for e in sources], [], None, "time"), sources, session)
+    plan = virtual.combine(sources, "time")
+    virtual.write(plan, expected.store, sources, validate_containers=False)
+
+    for path in ("/t", "/p"):
+        views = [each.state.view for each in (session, expected)]
+        found, wanted = (view.table(view.get_node(path)) for view in views)
+        assert found == wanted
+
+
+def test_a_source_that_changed_after_it_was_planned_is_refused(tmp_path: Path) -> None:
+    (source,) = open_all([save_days(tmp_path, 0)])
+    session = new_session()
+    found = plan_ingest([source.header], [], None, "time")
+    make_room(found, session.store, "")
+    versions = {source.header.name: VERSION}
+    placement = plan_placement(found, versions, session.state, "")
+
+    with pytest.raises(InvalidSourcesError, match="was changed while it was ingested"):
+        Cutter(placement, session.state.assets).add(
+            source.header.name, source.version, source.references
+        )
+
+
+def test_rules_name_arrays_to_the_letter(tmp_path: Path) -> None:
+    found = plan_ingest(headers_of(save_archive(tmp_path, 2)), [], None, "time")
+
+    rules = plan_rules(found, "a.b", None)
+
+    (condition, sizes), _ = rules
+    assert condition.matches("/a.b/t")
+    assert not condition.matches("/a.b/t2")
+    assert not condition.matches("/axb/t")
+    assert sizes == ((frazil.ManifestSplitDimCondition.Axis(0), 25_000),)
+    assert plan_rules(found, "a.b", rules) == ()
+
+
+# Sharing out
+
+
+def test_files_are_shared_out_by_task() -> None:
+    names = [str(number) for number in range(40)]
+
+    assert [len(each) for each in group_files(names, 1, 16)] == [14, 14, 12]
+    assert [len(each) for each in group_files(names, 1, 10)] == [10, 10, 10, 10]
+    assert [len(each) for each in group_files(names[:2], 8, 16)] == [1, 1]
+
+
+def test_small_cells_share_a_task() -> None:
+    assert share_out([4, 4, 4, 20, 1, 1], 1, most=10) == (0, 0, 1, 2, 3, 3)
+    assert share_out([1, 1, 1, 1, 1, 1], 1) == (0, 0, 1, 1, 2, 2)
+    assert share_out([4, 1], 8) == (0, 1)
+    assert share_out([], 2) == ()
+
+
+def test_regions_that_touch_are_written_together() -> None:
+    assert list(unite([(4, 6), (0, 2), (2, 4), (8, 9)])) == [(0, 6), (8, 9)]
+    assert list(unite([])) == []
+
+
+def test_a_file_that_is_no_data_is_told_and_not_raised(tmp_path: Path) -> None:
+    path = tmp_path / "no.nc"
+    path.write_text("no data")
+
+    outcome, source = parse(path.as_uri(), Reading())
+
+    assert isinstance(outcome, BadFile)
+    assert source is None
+
+
+def test_what_files_have_in_common_travels_once(tmp_path: Path) -> None:
+    parsed = [parse(path.as_uri(), Reading())[0] for path in save_archive(tmp_path, 2)]
+    bad = BadFile("bad", "no data")
+
+    first, second, last = share_equal([*parsed, bad])
+
+    assert isinstance(first, ParsedSource)
+    assert isinstance(second, ParsedSource)
+    assert first.header.arrays["y"] is second.header.arrays["y"]
+    assert first.header.arrays["time"] is not second.header.arrays["time"]
+    assert last is bad
+
+
+def test_arrays_and_dimensions_get_other_names(tmp_path: Path) -> None:
+    path = save_days(tmp_path, 0)
+
+    _, source = parse(path.as_uri(), Reading(skip=("p",), rename={"t": "air", "time": "day"}))
+
+    assert source is not None
+    assert list(source.arrays) == ["air", "station", "quality", "day", "y", "x"]
+    assert source.arrays["air"].dims == ("day", "y", "x")
+    assert np.shape(source.references["air"].coordinates) == (8, 3)

@@ -1,0 +1,134 @@
+"""Queries in SQL: right as Spark answers them, and only the chunks and columns read that they need."""
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+import frazil.spark
+from frazil.errors import InvalidInputError
+from tests.spark.tables.conftest import Weather
+
+pytestmark = pytest.mark.xdist_group("spark-tables")
+
+
+def test_arrays_are_tables(spark: SparkSession, weather: Weather) -> None:
+    query = """
+        SELECT lat, avg(t) AS mean, count(*) AS cells FROM t
+        WHERE time >= '2020-01-03' AND time < '2020-01-08' AND t.lat BETWEEN 0 AND 20
+        GROUP BY lat ORDER BY lat
+    """
+
+    found = frazil.spark.sql(weather.repo, query, spark=spark).collect()
+
+    part = weather.dataset.t.isel(time=slice(2, 7)).sel(lat=slice(0, 20))
+    assert [row.lat for row in found] == part.lat.values.tolist()
+    assert [row.cells for row in found] == [5 * 18] * 2
+    assert [row.mean for row in found] == pytest.approx(part.mean(("time", "lon")).values)
+
+
+def test_a_group_is_a_table_and_joins_with_others(spark: SparkSession, weather: Weather) -> None:
+    spark.createDataFrame(
+        [(0.0, "a"), (40.0, "b")], "lon double, name string"
+    ).createOrReplaceTempView("names")
+    query = """
+        WITH wet AS (SELECT * FROM cells WHERE rain > 4)
+        SELECT n.name, count(*) AS wet, max(c.height) AS height FROM wet c
+        JOIN names n ON n.lon = c.lon WHERE c.lat = 5 GROUP BY n.name ORDER BY n.name
+    """
+
+    found = frazil.spark.sql(weather.path, query, spark=spark).collect()
+
+    rain = weather.dataset.rain.sel(lat=5, lon=[0, 40])
+    assert [row.name for row in found] == ["a", "b"]
+    assert [row.wet for row in found] == (rain > 4).sum("time").values.tolist()
+    heights = weather.dataset.height.sel(lat=5, lon=[0, 40])
+    assert [row.height for row in found] == heights.values.tolist()
+    spark.catalog.dropTempView("names")
+
+
+def test_tables_are_read_at_the_version_that_they_are_asked_for_at(
+    spark: SparkSession, weather: Weather
+) -> None:
+    query = """
+        SELECT avg(new.t - old.t) AS warming FROM t AS new
+        JOIN t VERSION AS OF 'v1' AS old USING (time, lat, lon) WHERE new.lat = 5 AND old.lat = 5
+    """
+
+    found = frazil.spark.sql(weather.repo, query, spark=spark).first()
+
+    assert found is not None
+    assert found.warming == pytest.approx(1)
+    cold = frazil.spark.sql(
+        weather.repo, "SELECT avg(t) AS t FROM t", spark=spark, tag="v1"
+    ).first()
+    assert cold is not None
+    assert cold.t == pytest.approx(float(weather.dataset.t.mean()) - 1)
+
+
+def test_a_query_leaves_no_views_behind(spark: SparkSession, weather: Weather) -> None:
+    before = spark.catalog.listTables()
+
+    frame = frazil.spark.sql(weather.repo, "SELECT count(*) AS n FROM height", spark=spark)
+
+    assert spark.catalog.listTables() == before
+    assert [row.n for row in frame.collect()] == [12 * 18]
+
+
+@pytest.mark.parametrize(("condition", "days"), [
+    ("time >= DATE '2020-01-03 18:00:00'", 18),
+    ("time >= CAST('2020-01-03 18:00' AS DATE)", 18),
+    ("time >= TIMESTAMP '2020-01-03 18:00:00'", 17),
+])  # fmt: skip
+def test_a_date_is_midnight_whatever_follows_it(
+    spark: SparkSession, weather: Weather, condition: str, days: int
+) -> None:
+    for counted in ("count(*) AS n", "count(DISTINCT time) * 216 AS n"):
+        query = f"SELECT {counted} FROM t WHERE {condition}"
+
+        found = frazil.spark.sql(weather.repo, query, spark=spark).first()
+
+        assert found is not None
+        assert found.n == days * 12 * 18
+
+
+def test_a_with_clause_may_have_the_name_of_its_array(
+    spark: SparkSession, weather: Weather
+) -> None:
+    spark.createDataFrame([(5.0, 1.0)], "lat double, t double").createOrReplaceTempView("t")
+    query = "WITH t AS (SELECT lat, t FROM t WHERE lat > 0) SELECT count(*) AS n FROM t"
+    try:
+        found = frazil.spark.sql(weather.repo, query, spark=spark).first()
+    finally:
+        spark.catalog.dropTempView("t")
+
+    assert found is not None
+    assert found.n == 20 * 6 * 18
+
+
+def test_without_ansi_a_time_in_a_list_is_a_text(spark: SparkSession, weather: Weather) -> None:
+    counts = {}
+    for ansi in ("true", "false"):
+        session = spark.newSession()
+        session.conf.set("spark.sql.ansi.enabled", ansi)
+        session.conf.set("spark.sql.session.timeZone", "UTC")
+        for text in ("2020-01-02", "2020-01-02 00:00:00"):
+            query = f"SELECT count(*) AS n FROM t WHERE time IN ('{text}')"
+            found = frazil.spark.sql(weather.repo, query, spark=session).first()
+            assert found is not None
+            counts[ansi, len(text)] = found.n
+
+    assert counts == {("true", 10): 216, ("true", 19): 216, ("false", 10): 0, ("false", 19): 216}
+
+
+def test_columns_are_suggested_from_all_that_the_table_has(
+    spark: SparkSession, weather: Weather
+) -> None:
+    for query in ("SELECT lat, heihgt FROM height", "SELECT max(heihgt) FROM height WHERE lat > 0"):
+        with pytest.raises(AnalysisException, match=r"Did you mean.*`height`"):
+            frazil.spark.sql(weather.repo, query, spark=spark)
+
+
+def test_what_is_no_query_is_refused(spark: SparkSession, weather: Weather) -> None:
+    for text in ("DROP TABLE t", "SELECT 1; SELECT 2", "SELECT FROM WHERE"):
+        with pytest.raises(InvalidInputError, match="query"):
+            frazil.spark.sql(weather.repo, text, spark=spark)
