@@ -491,7 +491,9 @@ class ChunkIndex:
         return cells < 2**63
 
     def find(self, wanted: Sequence[int]) -> ChunkRef | None:
-        """Return the reference of one chunk, or None; the number of axes must match."""
+        """Return the reference of one chunk, or None."""
+        if len(wanted) != len(self._box):
+            return None
         row = 0
         for index, (start, stop, stride) in zip(wanted, self._box, strict=True):
             if not start <= index < stop:

@@ -4,8 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from frazil.format.chunk_table import ChunkRef, ChunkTable, NativeChunks
+from frazil.format.chunk_table import ChunkIndex, ChunkRef, ChunkTable, NativeChunks
 from frazil.format.ids import ManifestId, NodeId
+
+_WORTH = 256
+"""Factor by which searching for one reference is slower than decoding it with all others."""
 
 
 class ChunkRefs(Protocol):
@@ -13,7 +16,7 @@ class ChunkRefs(Protocol):
 
     def __len__(self) -> int: ...
 
-    def find(self, wanted: Sequence[int]) -> ChunkRef | None:
+    def find(self, wanted: Sequence[int], /) -> ChunkRef | None:
         """Return the reference of one chunk, in O(log n)."""
 
     def table(self) -> ChunkTable:
@@ -35,11 +38,26 @@ class Manifest:
     arrays: Mapping[NodeId, ChunkRefs] = field(default_factory=dict)
     extra: bytes | None = None
     array_extras: Mapping[NodeId, bytes] = field(default_factory=dict)
+    _asked: dict[NodeId, int] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _indexes: dict[NodeId, ChunkIndex] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def find(self, node_id: NodeId, wanted: Sequence[int]) -> ChunkRef | None:
-        """Return the reference of one chunk of an array, or None."""
+        """Return the reference of one chunk of an array, or None; after many lookups by an index."""
+        index = self._indexes.get(node_id)
+        if index is not None:
+            return index.find(wanted)
         refs = self.arrays.get(node_id)
-        return None if refs is None else refs.find(wanted)
+        if refs is None:
+            return None
+        asked = self._asked[node_id] = self._asked.get(node_id, 0) + 1
+        if asked * _WORTH < len(refs):
+            return refs.find(wanted)
+        table = refs.with_axes(len(wanted))
+        if ChunkIndex.can_hold(table):
+            self._indexes[node_id] = ChunkIndex(table)
+        return table.find(wanted)
 
     def table(self, node_id: NodeId, axes: int) -> ChunkTable:
         """Return the references of an array with this number of axes; empty if there are none."""

@@ -1,7 +1,10 @@
 """Snapshot: all nodes of one version of the repository."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
+from math import prod
+from operator import rshift
 
 from frazil.format.coordinates import Extents
 from frazil.format.ids import ManifestId, NodeId, SnapshotId
@@ -27,6 +30,60 @@ class ManifestRef:
     extents: Extents
 
 
+_MOST_CELLS = 64
+"""Maximum number of cells of the index that a manifest is listed in."""
+
+
+class ManifestIndex:
+    """Index of manifests by the chunks they cover; of several the first one is found.
+
+    Boxes of similar size, in powers of two for each axis, share a grid with cells of that size. A box
+    touches few cells, and disjoint boxes that touch a cell are few, however many there are.
+    """
+
+    __slots__ = ("_grids",)
+
+    def __init__(self, refs: Iterable[ManifestRef]) -> None:
+        grids: dict[tuple[int, ...], dict[tuple[int, ...], list[tuple[int, ManifestRef]]]] = {}
+        for number, ref in enumerate(refs):
+            bits, ranges = _cells_of(ref.extents)
+            cells = grids.setdefault(bits, {})
+            for cell in product(*ranges):
+                cells.setdefault(cell, []).append((number, ref))
+        self._grids = list(grids.items())
+
+    def find(self, coordinate: Sequence[int]) -> ManifestRef | None:
+        """Return the first manifest whose box contains a chunk, or None."""
+        first, found = -1, None
+        for bits, cells in self._grids:
+            for number, ref in cells.get(tuple(map(rshift, coordinate, bits)), ()):
+                if found is not None and number > first:
+                    break
+                for value, (start, stop) in zip(coordinate, ref.extents, strict=False):
+                    if not start <= value < stop:
+                        break
+                else:
+                    first, found = number, ref
+                    break
+        return found
+
+
+def _cells_of(box: Extents) -> tuple[tuple[int, ...], list[range]]:
+    """Return the sizes of an index's cells for a box, in bits, and the cells that it touches."""
+    bits = [max(stop - start - 1, 0).bit_length() for start, stop in box]
+    ranges = [
+        range(start >> bit, (stop - 1 >> bit) + 1)
+        for (start, stop), bit in zip(box, bits, strict=True)
+    ]
+    for axis, (start, stop) in enumerate(box):
+        if prod(map(len, ranges)) <= _MOST_CELLS:
+            break
+        # With many axes there are too many corners: use larger cells, of which it touches one.
+        bits[axis] = (start ^ (stop - 1)).bit_length()
+        ranges[axis] = range(start >> bits[axis], (start >> bits[axis]) + 1)
+    return tuple(bits), ranges
+
+
 @dataclass(frozen=True, slots=True)
 class ArrayData:
     """Shape, dimension names and manifests of an array in a snapshot."""
@@ -34,6 +91,8 @@ class ArrayData:
     shape: tuple[Dimension, ...]
     dimension_names: tuple[str | None, ...] | None = None
     manifests: tuple[ManifestRef, ...] = ()
+    index: ManifestIndex | None = field(default=None, init=False, repr=False, compare=False)
+    """Index of the manifests, once one was looked up; shared by all sessions of a snapshot."""
 
 
 @dataclass(frozen=True, slots=True)

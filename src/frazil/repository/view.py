@@ -1,24 +1,19 @@
 """Nodes and chunk references of a session: its base snapshot with its changes applied."""
 
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from frazil.errors import InvalidInputError, NodeNotFoundError
-from frazil.format import coordinates as coords_
-from frazil.format.chunk_table import ChunkIndex, ChunkRef, ChunkTable, concatenate
+from frazil.format.chunk_table import ChunkRef, ChunkTable, concatenate
 from frazil.format.coordinates import Coordinates
 from frazil.format.header import Dialect
-from frazil.format.ids import ManifestId, NodeId, SnapshotId
+from frazil.format.ids import SnapshotId
 from frazil.format.paths import ROOT
-from frazil.format.snapshot import ArrayData, ManifestRef, Node, Snapshot
-from frazil.protocols.assets import Assets, WeightedCache
+from frazil.format.snapshot import ArrayData, ManifestIndex, ManifestRef, Node, Snapshot
+from frazil.protocols.assets import Assets
 from frazil.repository.changes import ChangeSet
 from frazil.repository.zarr_keys import Coordinate
-
-_WORTH = 256
-"""Factor by which searching for one reference is slower than decoding it with all others."""
 
 
 def manifests_of(array: ArrayData, dialect: Dialect) -> Sequence[ManifestRef]:
@@ -33,47 +28,15 @@ def manifests_of(array: ArrayData, dialect: Dialect) -> Sequence[ManifestRef]:
     return [ref for ref in array.manifests if len(ref.extents) == axes]
 
 
-class ManifestLookup:
-    """Lookup of chunk references in the base snapshot of a session."""
-
-    def __init__(self, assets: Assets) -> None:
-        self._assets = assets
-        self._asked: Counter[tuple[ManifestId, NodeId]] = Counter()
-        self._indexes: WeightedCache[tuple[ManifestId, NodeId], ChunkIndex] = WeightedCache(
-            assets.options.num_chunk_refs, len
-        )
-
-    def find(self, node: Node, coordinate: Coordinate) -> ChunkRef | None:
-        """Return the reference of a chunk in the base snapshot."""
-        ref = self._find_manifest(node, coordinate)
-        if ref is None:
-            return None
-        key = (ref.id, node.id)
-        index = self._indexes.find(key)
-        if index is not None:
-            return index.find(coordinate)
-        refs = self._assets.read_manifest(ref.id).arrays.get(node.id)
-        if refs is None:
-            return None
-        self._asked[key] += 1
-        if self._asked[key] * _WORTH < len(refs):
-            return refs.find(coordinate)
-        table = refs.with_axes(len(coordinate))
-        if ChunkIndex.can_hold(table):
-            self._indexes.put(key, ChunkIndex(table))
-        return table.find(coordinate)
-
-    def is_cached(self, node: Node, coordinate: Coordinate) -> bool:
-        """Return True if `find` needs no storage request."""
-        ref = self._find_manifest(node, coordinate)
-        return ref is None or self._assets.find_cached_manifest(ref.id) is not None
-
-    def _find_manifest(self, node: Node, coordinate: Sequence[int]) -> ManifestRef | None:
-        assert node.array is not None
-        for ref in manifests_of(node.array, self._assets.dialect):
-            if coords_.contains(ref.extents, coordinate):
-                return ref
-        return None
+def find_manifest(
+    array: ArrayData, coordinate: Sequence[int], dialect: Dialect
+) -> ManifestRef | None:
+    """Return the manifest that holds the reference of a chunk if it has one, or None."""
+    index = array.index
+    if index is None:
+        index = ManifestIndex(manifests_of(array, dialect))
+        object.__setattr__(array, "index", index)  # it depends on frozen values alone
+    return index.find(coordinate)
 
 
 _UNTOUCHED = object()
@@ -86,7 +49,6 @@ class View:
         self.assets = assets
         self.snapshot = snapshot
         self.changes = changes
-        self._lookup = ManifestLookup(assets)
 
     @property
     def snapshot_id(self) -> SnapshotId:
@@ -180,11 +142,14 @@ class View:
             cell = edits.find_cell(coordinate)
             if cell is not None:
                 return self.assets.read_manifest(cell.file.id).find(node.id, coordinate)
-        return self._lookup.find(node, coordinate)
+        ref = find_manifest(node.array, coordinate, self.assets.dialect)
+        return None if ref is None else self.assets.read_manifest(ref.id).find(node.id, coordinate)
 
     def is_cached(self, node: Node, coordinate: Coordinate) -> bool:
         """Return True if `find_chunk` needs no storage request for the base."""
-        return self._lookup.is_cached(node, coordinate)
+        assert node.array is not None
+        ref = find_manifest(node.array, coordinate, self.assets.dialect)
+        return ref is None or self.assets.find_cached_manifest(ref.id) is not None
 
     def base_tables(self, node: Node) -> Iterator[ChunkTable]:
         """Yield the references of an array in the base, by manifest, within the current grid."""

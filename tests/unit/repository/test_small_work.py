@@ -1,0 +1,72 @@
+"""Small work is cheap: calls are counted, and don't grow with what is there already."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import zarr
+from zarr.core.buffer import default_buffer_prototype
+
+import frazil
+
+
+class Calls:
+    """Number of calls of Python functions."""
+
+    number = 0
+
+
+@contextmanager
+def counted() -> Iterator[Calls]:
+    """Count the calls of Python functions in this thread."""
+    calls = Calls()
+
+    def count(_: FrameType, event: str, __: object) -> None:
+        calls.number += event == "call"
+
+    former = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        yield calls
+    finally:
+        sys.setprofile(former)
+    calls.number -= 1  # the end of this function
+
+
+def split_by(size: int) -> frazil.RepositoryConfig:
+    """Return a configuration with so many chunks in a manifest."""
+    sizes = {frazil.ManifestSplitDimCondition.Any(): size}
+    splitting = frazil.ManifestSplittingConfig.from_dict(
+        {frazil.ManifestSplitCondition.AnyArray(): sizes}
+    )
+    return frazil.RepositoryConfig(manifest=frazil.ManifestConfig(splitting=splitting))
+
+
+def new_repository(chunks: int, arrays: int = 1, *, per_manifest: int = 1000) -> frazil.Repository:
+    """Return a repository with arrays of so many chunks, each in a manifest with others."""
+    repo = frazil.Repository.create(frazil.in_memory_storage(), split_by(per_manifest))
+    session = repo.writable_session("main")
+    group = zarr.group(session.store)
+    for number in range(arrays):
+        group.create_array(f"a{number}", shape=(chunks,), chunks=(1,), dtype="f8")
+    session.commit("arrays")
+    return repo
+
+
+def read_calls(manifests: int) -> int:
+    """Return the number of calls of one warm read of an array with so many manifests."""
+    repo = new_repository(manifests, per_manifest=1)
+    session = repo.writable_session("main")
+    zarr.open_array(session.store, path="a0")[:] = 1.0
+    session.commit("chunks")
+    store = repo.readonly_session("main").store
+    key, prototype = f"a0/c/{manifests - 1}", default_buffer_prototype()
+    store.get_sync(key, prototype=prototype)
+    with counted() as calls:
+        assert store.get_sync(key, prototype=prototype) is not None
+    return calls.number
+
+
+def test_a_warm_read_takes_as_many_calls_with_a_hundred_manifests_as_with_two() -> None:
+    assert read_calls(100) == read_calls(2)
