@@ -59,7 +59,7 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
 
 
 def make_app() -> typer.Typer:
-    """The command `frazil`."""
+    """Run the command `frazil`."""
     app = typer.Typer(
         name="frazil", help=_HELP, no_args_is_help=True, pretty_exceptions_enable=False
     )

@@ -43,7 +43,7 @@ class Cluster:
     is_debug: bool = False
 
     def session(self) -> Any:
-        """The session that runs, or a new one, whose log nobody sees unless to debug."""
+        """Return the running Spark session, or start one; show its log only to debug."""
         jobs = load_spark()
         sessions = import_module("pyspark.sql").SparkSession
         if self.is_debug or sessions.getActiveSession() is not None:
@@ -61,13 +61,13 @@ class Cluster:
                 ) from error
 
     def run(self, name: str, *arguments: Any, **options: Any) -> Any:
-        """The report of a job of `frazil.spark`, on Spark."""
+        """Run a job of `frazil.spark` on Spark and return its report."""
         session = self.session()
         with on_progress(None):  # a job has a display of its own
             return getattr(load_spark(), name)(session, *arguments, job=self.job(), **options)
 
     def run_here(self, name: str, *arguments: Any, **options: Any) -> Any:
-        """The same in this process."""
+        """Run a job of `frazil.spark` in this process and return its report."""
         job = getattr(load_spark(), name)
         with on_progress(None):
             return job(None, *arguments, job=self.job(), run_on="driver", **options)
@@ -106,7 +106,7 @@ def explain_start(error: Exception, log: str) -> str:
 
 
 def load_spark() -> Any:
-    """The jobs on Spark, which are an extra."""
+    """Import `frazil.spark`, which needs an extra."""
     # Before all that it needs: by other packages that are missing another extra would be advised.
     import_module("pyspark")
     return import_module("frazil.spark")
@@ -133,9 +133,9 @@ def add_command(
     """Make a function a command; its parameter `output` is where the answer goes.
 
     One with a parameter `cluster` runs a job, and has the options that say where and how.
-    What its docstring says after a line `Examples:` is shown as it is, below the options.
+    The section `Examples` of its docstring is shown as it is, below the options.
     """
-    text, _, examples = (inspect.getdoc(function) or "").partition("\nExamples:\n")
+    text, _, examples = (inspect.getdoc(function) or "").partition("\nExamples\n--------\n")
     epilog = "Examples:\n\n" + "\n\n".join(examples.strip().splitlines()) if examples else None
     add = app.command(name, help=text.strip(), epilog=epilog, rich_help_panel=panel)
     add(_wrap(function))
@@ -203,7 +203,7 @@ _MOST_OPTIONS = 3
 
 
 def open_place(url: str, authorize: Sequence[str] | None = None) -> Repository:
-    """The repository at a URL, which names no version."""
+    """Open the repository at a URL that names no version."""
     try:
         repository = open_repository(url)
     except RepositoryNotFoundError as error:
@@ -214,7 +214,7 @@ def open_place(url: str, authorize: Sequence[str] | None = None) -> Repository:
 def open_version(
     url: str, authorize: Sequence[str] | None = None
 ) -> tuple[Repository, Session, RepositoryUrl]:
-    """A repository, and a session that reads the version that the URL names."""
+    """Open a repository, and a session of the version that the URL names."""
     parsed = parse_location(url)
     place = RepositoryUrl(parsed.scheme, parsed.host, parsed.path, None, parsed.options)
     repository = open_place(str(place), authorize)
@@ -234,7 +234,7 @@ def warn_of_refusals(session: Session, output: Output) -> None:
 
 
 def find_snapshot(repository: Repository, name: str) -> str:
-    """The id of the snapshot that a branch, a tag or an id names."""
+    """Return the id of the snapshot that a branch, a tag or an id names."""
     found = parse_location(f"x@{name}").ref
     session = read_version(repository, found or SnapshotRef(name))
     return str(session.snapshot_id)
@@ -245,7 +245,7 @@ _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
 def parse_moment(text: str, now: datetime | None = None) -> datetime:
-    """A time, from an age such as `7d` or `12h`, or as it is written, `2026-01-31T12:00Z`."""
+    """Parse an age, such as `7d` or `12h`, or a time, such as `2026-01-31T12:00Z`."""
     found = _DURATION.fullmatch(text.strip())
     if found:
         age = timedelta(seconds=float(found[1]) * _SECONDS[found[2]])

@@ -48,7 +48,7 @@ def make_day(day: np.datetime64) -> xr.Dataset:
 
 
 def write_archive(folder: Path, first: str, days: int) -> list[Path]:
-    """The files of some days."""
+    """Write the files of some days."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for day in np.datetime64(first) + np.arange(days):
@@ -141,33 +141,33 @@ class Tour:
         )  # fmt: skip
 
     def write_files(self) -> str:
-        """What a weather service has on its disk."""
+        """Write the archive, as a weather service would have it."""
         files = write_archive(self._archive, "2024-01-01", 60)
         return f"{sum(each.stat().st_size for each in files) / 2**20:.1f} MiB"
 
     def start(self) -> str:
-        """Spark, with nothing configured."""
+        """Start Spark, with nothing configured."""
         self._spark = frazil.spark.session(self._spark, app_name="frazil demo")
         if self._is_ours:
             self._spark.sparkContext.setLogLevel("ERROR")
         return f"Spark {self._spark.version}, {self._spark.sparkContext.master}"
 
     def ingest(self) -> str:
-        """The archive as one group."""
+        """Ingest the archive as one group."""
         report = self._ingest(checks=[checks.monotonic(), checks.complete()])
         self._authorize()
         self._first = report.snapshot_id
         return f"{self._count()} steps in time, nothing copied, checked before it was published"
 
     def append(self) -> str:
-        """The archive has grown."""
+        """Append the files that arrived since."""
         write_archive(self._archive, "2024-03-01", 30)
         report = self._ingest()
         self._repo.create_tag("v1", str(report.snapshot_id))
         return f"{self._count()} steps in time, tagged v1"
 
     def ingest_again(self) -> str:
-        """What is known is left out."""
+        """Ingest again; files in the ledger are skipped."""
         assert self._ingest().snapshot_id is None
         return "90 files are in the ledger, no commit"
 
@@ -178,17 +178,17 @@ class Tour:
         )
 
     def ask(self) -> str:
-        """A question to all of it."""
+        """Query the whole dataset."""
         rows = frazil.spark.sql(self._repo, _WARM, spark=self._spark, authorize=["*"]).collect()
         return ", ".join(f"month {row.month}: {row.celsius} °C" for row in rows) + " north of 60°"
 
     def travel(self) -> str:
-        """Every version can be read."""
+        """Read an older version."""
         before = self._count(snapshot_id=self._first)
         return f"{before} steps in the first version, {self._count()} now"
 
     def disagree(self) -> str:
-        """The second writer learns of the first, and decides."""
+        """Let two writers conflict, and resolve it in favour of the second."""
         with self._repo.transaction("main", message="Somebody's notes") as store:
             zarr.create_array(store, name="notes/quality", shape=(90,), chunks=(30,), dtype="i1")
         ours, theirs = (self._repo.writable_session("main") for _ in range(2))
@@ -204,7 +204,7 @@ class Tour:
         return "nobody noticed"
 
     def compute(self) -> str:
-        """A new array of what was referred to."""
+        """Compute an array from virtual chunks."""
         frazil.spark.transform(
             self._spark, self._repo, inputs=["t2m"], output="climatology/t2m",
             reduce="mean", groupby="time.month", run_on="spark",
@@ -215,14 +215,14 @@ class Tour:
         return "global means " + ", ".join(f"{each:.1f} °C" for each in means)
 
     def check(self) -> str:
-        """Down to every chunk, and to the files that are referred to."""
+        """Check every chunk and every source file."""
         report = self._repo.check(deep=True, virtual=True)
         well = "healthy" if report.is_healthy else "damaged"
         counts = report.counts
         return f"{well}: {counts.virtual_refs} virtual references in {counts.snapshots} snapshots"
 
     def clean(self) -> str:
-        """What nobody needs goes; tags and branches stay."""
+        """Expire old versions and collect garbage."""
         self._history = str(self._repo.ancestry_graph(branch="main", plain=True))
         now = datetime.now(UTC)
         released = self._repo.expire_snapshots(now)
@@ -231,13 +231,13 @@ class Tour:
         return f"{len(released)} snapshots released, {objects} objects deleted"
 
     def report(self) -> str:
-        """Pictures of all of it."""
+        """Write a report with pictures."""
         path = self._folder / "report.html"
         path.write_text(render_report(self._repo, "frazil demo"), "utf-8")
         return f"{path.name}: a map of each array, the history, the chunks"
 
     def _authorize(self) -> None:
-        """The ingest declared where its files are; whoever reads says that it may."""
+        """Authorize access to the containers that the ingest declared."""
         containers = frazil.Repository.fetch_config(self._repo.storage)
         assert containers is not None
         access = dict.fromkeys(

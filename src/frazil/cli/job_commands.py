@@ -55,7 +55,8 @@ def ingest(
 ) -> None:
     """Bring files into a group of a repository in one commit, by reference where that is possible.
 
-    Examples:
+    Examples
+    --------
     frazil ingest "archive/*.nc" --into data/weather --append-dim time
     frazil ingest s3://bucket/archive/ --into s3://bucket/weather --append-dim time --dry-run
     """
@@ -95,7 +96,8 @@ def rechunk(
 ) -> None:
     """Give an array other chunks, in one commit and in bounded memory.
 
-    Examples:
+    Examples
+    --------
     frazil rechunk data/weather t2m --chunks time=-1,lat=10,lon=10
     """
     report = cluster.run(
@@ -126,7 +128,8 @@ def analyze(
 ) -> None:
     """Measure the values of chunks, in one commit, so that queries skip those they need not read.
 
-    Examples:
+    Examples
+    --------
     frazil analyze data/weather
     frazil analyze data/weather --array t2m --array rain
     """
@@ -157,7 +160,8 @@ def sql(
 ) -> None:
     """Ask a repository with SQL: arrays are tables of cells, repo.snapshots and others tell of it.
 
-    Examples:
+    Examples
+    --------
     frazil sql data/weather "SELECT lat, avg(t2m) FROM t2m WHERE time >= '2020-02-01' GROUP BY lat"
     frazil sql data/weather@v1 "SELECT * FROM repo.arrays" --json
     """
@@ -176,7 +180,7 @@ def sql(
 def _ask(
     cluster: Cluster, url: str, query: str, group: str, authorize: Sequence[str], most: int | None
 ) -> Any:
-    """The first rows of an answer, as a table of Arrow, whose times know their zone."""
+    """Return the first rows of a result as an Arrow table, with zoned times."""
     spark = load_spark()
     from pyspark.errors import AnalysisException  # noqa: PLC0415 (an extra)
 
@@ -199,7 +203,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """A number that JSON has, too."""
+    """Convert a value to one that JSON has."""
     return str(value) if isinstance(value, float) and not isfinite(value) else value
 
 
@@ -245,7 +249,8 @@ def copy(
 ) -> None:
     """Copy a repository object by object, or bring an earlier copy up to date.
 
-    Examples:
+    Examples
+    --------
     frazil copy data/weather s3://bucket/weather
     frazil copy data/weather backup --branch main --last 10
     """
@@ -277,7 +282,8 @@ def export(
 ) -> None:
     """Write a version as a plain Zarr V3 hierarchy; chunks are copied as they are.
 
-    Examples:
+    Examples
+    --------
     frazil export data/weather@v1 weather.zarr
     frazil export data/weather s3://bucket/t2m.zarr --group surface --consolidated
     """
@@ -308,7 +314,8 @@ def import_zarr(
 ) -> None:
     """Bring a plain Zarr hierarchy into a group of a repository, in one commit.
 
-    Examples:
+    Examples
+    --------
     frazil import weather.zarr data/weather --group surface
     """
     report = _choose(cluster, spark)(

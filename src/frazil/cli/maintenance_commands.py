@@ -53,7 +53,8 @@ _STORAGE_FAILED = 7
 def stats(url: Place, *, spark: Spark = False, cluster: Cluster, output: Output) -> None:
     """Tell how many bytes the chunks of all versions take.
 
-    Examples:
+    Examples
+    --------
     frazil stats data/weather
     """
     repo = open_place(url)
@@ -90,7 +91,8 @@ def check(
 
     After a repair the repository is checked again, and the exit code tells what holds then.
 
-    Examples:
+    Examples
+    --------
     frazil check data/weather --deep
     frazil check data/weather --repair --dry-run
     frazil check s3://bucket/weather --deep --spark
@@ -136,7 +138,7 @@ def check(
 
 
 def _open_anyway(url: str, authorize: Sequence[str] | None = None) -> Repository | None:
-    """The repository; None where it can't be opened, though what is left of it can be checked."""
+    """Open the repository; None if it can't be opened, but its objects can be checked."""
     try:
         return open_place(url, authorize)
     except (FormatError, ObjectNotFoundError, RepositoryNotFoundError):
@@ -155,7 +157,8 @@ def gc(
 ) -> None:
     """Delete what no version needs, if it is old enough that no running job does either.
 
-    Examples:
+    Examples
+    --------
     frazil gc data/weather --older-than 7d --dry-run
     frazil gc data/weather --older-than 7d --yes
     frazil gc s3://bucket/weather --older-than 7d --spark --yes
@@ -215,7 +218,8 @@ def expire(
 ) -> None:
     """Take old versions out of the history; `gc` deletes their files afterwards.
 
-    Examples:
+    Examples
+    --------
     frazil expire data/weather --older-than 90d --yes
     frazil expire data/weather --dry-run
     """
@@ -243,7 +247,8 @@ def expire(
 def migrate(url: Place, *, dry_run: DryRun = False, yes: Yes = False, output: Output) -> None:
     """Bring a repository of an older generation to the newest, V2, while nobody uses it.
 
-    Examples:
+    Examples
+    --------
     frazil migrate data/old --dry-run
     frazil migrate data/old --yes
     """
@@ -278,7 +283,8 @@ def doctor(
 ) -> None:
     """Tell what is installed, whether Java is there for Spark, and whether virtual chunks can be read.
 
-    Examples:
+    Examples
+    --------
     frazil doctor
     frazil doctor data/weather --authorize '*'
     """

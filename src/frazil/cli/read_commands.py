@@ -39,7 +39,8 @@ Path_ = Annotated[str, typer.Argument(metavar="PATH", help="A group or an array.
 def info(url: Place, *, output: Output) -> None:
     """Tell what a repository is: generation, branches, tags, status, containers.
 
-    Examples:
+    Examples
+    --------
     frazil info data/weather
     frazil info "s3://bucket/weather?region=eu-central-1" --json
     """
@@ -87,7 +88,8 @@ def log(
 ) -> None:
     """Draw the history, newest first, with its branches and tags.
 
-    Examples:
+    Examples
+    --------
     frazil log data/weather
     frazil log data/weather@v1 --limit 20
     frazil log data/weather --all
@@ -110,7 +112,8 @@ def _unite(histories: Iterable[Iterable[SnapshotInfo]]) -> list[SnapshotInfo]:
 def ops(url: Place, *, limit: Limit = None, output: Output) -> None:
     """List what was done to a repository, newest first.
 
-    Examples:
+    Examples
+    --------
     frazil ops data/weather --limit 10
     """
     updates = [
@@ -145,7 +148,8 @@ def tree(
 ) -> None:
     """Draw groups and arrays.
 
-    Examples:
+    Examples
+    --------
     frazil tree data/weather
     frazil tree data/weather@v1 forecasts/ensemble
     """
@@ -173,7 +177,8 @@ def _draw(nodes: list[NodeEntry], root: str) -> Tree:
 def show(url: Version, path: Path_, *, authorize: Authorize = None, output: Output) -> None:
     """Tell what an array or group is: metadata, chunks by kind, a summary of its values.
 
-    Examples:
+    Examples
+    --------
     frazil show data/weather t2m
     frazil show data/weather@v1 t2m --authorize '*'
     """
@@ -210,7 +215,8 @@ def diff(
 ) -> None:
     """Tell what changed between two versions: nodes and chunks.
 
-    Examples:
+    Examples
+    --------
     frazil diff data/weather v1 main
     """
     repo = open_place(url)
@@ -235,7 +241,8 @@ def inspect(
 ) -> None:
     """Decode a single metadata file, with its header, as JSON.
 
-    Examples:
+    Examples
+    --------
     frazil inspect data/weather/repo
     frazil inspect data/weather/snapshots/VY76P925PRY57WFEK410
     """
@@ -272,7 +279,8 @@ def serve(
     Other machines can read them only if --host and --allowed-host say so. The connection is not
     encrypted. A token given in the environment, as FRAZIL_SERVE_TOKEN, is in no list of processes.
 
-    Examples:
+    Examples
+    --------
     frazil serve data/weather
     frazil serve data/weather --port 9000 --authorize '*'
     frazil serve data/weather --host 0.0.0.0 --allowed-host data.example.org
@@ -315,7 +323,8 @@ def report(
 ) -> None:
     """Write the pages of a repository to one HTML file, which needs no server.
 
-    Examples:
+    Examples
+    --------
     frazil report data/weather -o report.html
     """
     if to.is_dir():
@@ -338,7 +347,8 @@ def demo(
 ) -> None:
     """Make an archive, ingest it on Spark, append, ask in SQL, compute, check, clean, and report.
 
-    Examples:
+    Examples
+    --------
     frazil demo
     frazil demo /tmp/demo
     """

@@ -23,7 +23,8 @@ tag = typer.Typer(no_args_is_help=True, help="List, create or delete tags.")
 def list_branches(url: Place, *, output: Output) -> None:
     """List branches, and what they point to.
 
-    Examples:
+    Examples
+    --------
     frazil branch list data/weather
     """
     repo = open_place(url)
@@ -33,7 +34,8 @@ def list_branches(url: Place, *, output: Output) -> None:
 def create_branch(url: Place, name: Name, *, at: At = "main", output: Output) -> None:
     """Create a branch.
 
-    Examples:
+    Examples
+    --------
     frazil branch create data/weather experiment
     frazil branch create data/weather fix --at v1
     """
@@ -46,7 +48,8 @@ def create_branch(url: Place, name: Name, *, at: At = "main", output: Output) ->
 def move_branch(url: Place, name: Name, *, at: At, yes: Yes = False, output: Output) -> None:
     """Let a branch point to another version; what only it led to becomes garbage.
 
-    Examples:
+    Examples
+    --------
     frazil branch move data/weather main --at v1 --yes
     """
     repo = open_place(url)
@@ -62,7 +65,8 @@ def move_branch(url: Place, name: Name, *, at: At, yes: Yes = False, output: Out
 def delete_branch(url: Place, name: Name, *, yes: Yes = False, output: Output) -> None:
     """Delete a branch; what only it led to becomes garbage.
 
-    Examples:
+    Examples
+    --------
     frazil branch delete data/weather experiment --yes
     """
     repo = open_place(url)
@@ -75,7 +79,8 @@ def delete_branch(url: Place, name: Name, *, yes: Yes = False, output: Output) -
 def list_tags(url: Place, *, output: Output) -> None:
     """List tags, and what they point to.
 
-    Examples:
+    Examples
+    --------
     frazil tag list data/weather
     """
     repo = open_place(url)
@@ -85,7 +90,8 @@ def list_tags(url: Place, *, output: Output) -> None:
 def create_tag(url: Place, name: Name, *, at: At = "main", output: Output) -> None:
     """Create a tag, which never moves.
 
-    Examples:
+    Examples
+    --------
     frazil tag create data/weather v1
     """
     repo = open_place(url)
@@ -97,7 +103,8 @@ def create_tag(url: Place, name: Name, *, at: At = "main", output: Output) -> No
 def delete_tag(url: Place, name: Name, *, yes: Yes = False, output: Output) -> None:
     """Delete a tag; its name can't be used again.
 
-    Examples:
+    Examples
+    --------
     frazil tag delete data/weather v1 --yes
     """
     repo = open_place(url)
@@ -130,7 +137,8 @@ def create(
 ) -> None:
     """Create a repository.
 
-    Examples:
+    Examples
+    --------
     frazil create data/weather
     frazil create "s3://bucket/weather?region=eu-central-1"
     """
@@ -157,7 +165,8 @@ def squash(
 ) -> None:
     """Make one commit of all that came after a version.
 
-    Examples:
+    Examples
+    --------
     frazil squash data/weather --since v1 -m "all of May" --yes
     """
     repo = open_place(url)
@@ -176,7 +185,8 @@ def cherry_pick(
 ) -> None:
     """Do the changes of a commit again on another branch.
 
-    Examples:
+    Examples
+    --------
     frazil cherry-pick data/weather VY76P925PRY57WFEK410 --onto main
     """
     repo = open_place(url)
@@ -193,7 +203,8 @@ def fast_forward(
 ) -> None:
     """Move a branch ahead to another, which has all that it has.
 
-    Examples:
+    Examples
+    --------
     frazil fast-forward data/weather main experiment
     """
     _tell(open_place(url).fast_forward(branch, to), branch, output)

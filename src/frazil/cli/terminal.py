@@ -141,7 +141,7 @@ _SYSTEM_ADVICE: dict[int | None, tuple[int, str | None]] = {
 
 
 def explain(error: BaseException) -> Failure:
-    """What an exception comes to."""
+    """Describe an exception as a failure of the command."""
     name = type(error).__name__
     full = _find_system_error(error)
     if full is not None and full.errno in _SYSTEM_ADVICE:
@@ -211,7 +211,7 @@ class Output:
             console.print(Text.from_ansi(each) if isinstance(each, str) else each, end="\n")
 
     def as_json(self) -> "Output":
-        """The same for an answer that only JSON can hold."""
+        """Return an output that prints JSON."""
         return replace(self, is_json=True)
 
     def note(self, text: str) -> None:
@@ -249,7 +249,7 @@ class Output:
 
 
 def make_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
-    """A table; columns that begin with `>` are set to the right."""
+    """Make a table; columns that begin with `>` are aligned to the right."""
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for name in columns:
         side: Literal["left", "right"] = "right" if name[0] == ">" else "left"

@@ -82,7 +82,7 @@ class RepositoryPart:
         return self._protocol
 
     def _resolve(self, branch: str | None, tag: str | None, snapshot_id: str | None) -> SnapshotId:
-        """The snapshot that one of three ways names; raises ValueError unless it is just one."""
+        """Return the snapshot that just one of three arguments names, or raise ValueError."""
         refuse_unless_one(branch, tag, snapshot_id)
         match (branch, tag, snapshot_id):
             case (str(), None, None):
@@ -102,7 +102,7 @@ def refuse_unless_one(branch: str | None, tag: str | None, snapshot_id: str | No
 
 
 def parse_snapshot_id(text: str) -> SnapshotId:
-    """An id as users write it; raises InvalidInputError."""
+    """Parse a snapshot id, or raise InvalidInputError."""
     try:
         return SnapshotId.parse(text)
     except InvalidInputError as error:
@@ -185,7 +185,7 @@ class Editing(RepositoryPart):
     unprotect_branch_async = asynchronous(unprotect_branch)
 
     def protected_branches(self) -> dict[str, str | None]:
-        """The names of protected branches, and who protects each, if that was said."""
+        """Return the protected branches, and for each who protects it, if that was given."""
         return read_protected(self._protocol.read_repo_info().metadata)
 
     protected_branches_async = asynchronous(protected_branches)
@@ -202,7 +202,7 @@ class Editing(RepositoryPart):
     set_retention_async = asynchronous(set_retention)
 
     def retention(self) -> dict[str, RetentionPolicy]:
-        """What branches and tags keep, by patterns of their names."""
+        """Return the retention policies of branches and tags, by name pattern."""
         return expire.read_policies(self._protocol.read_repo_info().metadata)
 
     retention_async = asynchronous(retention)
@@ -305,7 +305,7 @@ class Upkeep(RepositoryPart):
         delete_expired_branches: bool = False,
         delete_expired_tags: bool = False,
     ) -> set[str]:
-        """What `expire_snapshots` would release now; nothing is changed."""
+        """Return the snapshots that `expire_snapshots` would release now; change nothing."""
         policy = _policy(older_than, delete_expired_branches, delete_expired_tags)
         return set(map(str, expire.find_expired(self._protocol, policy)))
 
@@ -389,7 +389,7 @@ class Upkeep(RepositoryPart):
         max_decoded_manifest_mem_bytes: int = 4096 * _MEBIBYTE,
         max_concurrent_manifest_fetches: int = 500,
     ) -> int:
-        """The bytes of native chunks alone; deprecated in favour of `chunk_storage_stats`."""
+        """Return the bytes of native chunks; deprecated in favour of `chunk_storage_stats`."""
         warnings.warn(
             "total_chunks_storage and total_chunks_storage_async are deprecated: use"
             " chunk_storage_stats().native_bytes",

@@ -653,7 +653,7 @@ _DIALECTS = {SpecVersion.v1: Dialect.V1, SpecVersion.v2: Dialect.V2}
 
 
 def parse_spec_version(version: SpecVersion | int | None) -> Dialect:
-    """The dialect of a version that new repositories can have; the newest, if none is given."""
+    """Return the dialect of a spec version for new repositories; by default the newest."""
     if version is None:
         return Dialect.V2
     for known, dialect in _DIALECTS.items():
@@ -665,7 +665,7 @@ def parse_spec_version(version: SpecVersion | int | None) -> Dialect:
 
 
 def generation_of(dialect: Dialect) -> SpecVersion:
-    """The version of a dialect."""
+    """Return the spec version of a dialect."""
     for version, known in _DIALECTS.items():
         if dialect is known:
             return version

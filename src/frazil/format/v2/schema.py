@@ -19,6 +19,8 @@ from frazil.format.ragged import Integers, Pieces
 
 
 class RepoSlot(IntEnum):
+    """Fields of a `Repo`."""
+
     SPEC_VERSION, TAGS, BRANCHES, DELETED_TAGS, SNAPSHOTS, STATUS, METADATA, LATEST_UPDATES = range(
         8
     )
@@ -26,77 +28,113 @@ class RepoSlot(IntEnum):
 
 
 class RefSlot(IntEnum):
+    """Fields of a `Ref`."""
+
     NAME, SNAPSHOT_INDEX = range(2)
 
 
 class SnapshotInfoSlot(IntEnum):
+    """Fields of a `SnapshotInfo`."""
+
     ID, PARENT_OFFSET, FLUSHED_AT, MESSAGE, METADATA, PRUNED_ANCESTOR_TX_LOGS = range(6)
 
 
 class StatusSlot(IntEnum):
+    """Fields of a `RepoStatus`."""
+
     AVAILABILITY, SET_AT, LIMITED_AVAILABILITY_REASON = range(3)
 
 
 class UpdateSlot(IntEnum):
+    """Fields of an `Update`."""
+
     TYPE, VALUE, UPDATED_AT, BACKUP_PATH = range(4)
 
 
 class MetadataSlot(IntEnum):
+    """Fields of a `MetadataItem`."""
+
     NAME, VALUE = range(2)
 
 
 class SnapshotSlot(IntEnum):
+    """Fields of a `Snapshot`."""
+
     ID, PARENT_ID, NODES, FLUSHED_AT, MESSAGE, METADATA, MANIFEST_FILES = range(7)
     MANIFEST_FILES_V2, EXTRA = 7, 8
 
 
 class ManifestFileSlot(IntEnum):
+    """Fields of a `ManifestFileInfoV2`."""
+
     ID, SIZE_BYTES, NUM_CHUNK_REFS, EXTRA = range(4)
 
 
 class NodeSlot(IntEnum):
+    """Fields of a `NodeSnapshot`."""
+
     ID, PATH, USER_DATA, DATA_TYPE, DATA, EXTRA = range(6)
 
 
 class NodeDataType(IntEnum):
+    """Kinds of the union `NodeData`."""
+
     ARRAY, GROUP = 1, 2
 
 
 class ArraySlot(IntEnum):
+    """Fields of an `ArrayNodeData`."""
+
     SHAPE, DIMENSION_NAMES, MANIFESTS, SHAPE_V2 = range(4)
 
 
 class DimensionSlot(IntEnum):
+    """Fields of a `DimensionShapeV2`."""
+
     ARRAY_LENGTH, NUM_CHUNKS = range(2)
 
 
 class ManifestRefSlot(IntEnum):
+    """Fields of a `ManifestRef`."""
+
     OBJECT_ID, EXTENTS = range(2)
 
 
 class ManifestSlot(IntEnum):
+    """Fields of a `Manifest`."""
+
     ID, ARRAYS, LOCATION_DICTIONARY, COMPRESSION_ALGORITHM, EXTRA = range(5)
 
 
 class ArrayManifestSlot(IntEnum):
+    """Fields of an `ArrayManifest`."""
+
     NODE_ID, REFS, EXTRA = range(3)
 
 
 class ChunkRefSlot(IntEnum):
+    """Fields of a `ChunkRef`."""
+
     INDEX, INLINE, OFFSET, LENGTH, CHUNK_ID, LOCATION, CHECKSUM_ETAG = range(7)
     CHECKSUM_LAST_MODIFIED, COMPRESSED_LOCATION, EXTRA = 7, 8, 9
 
 
 class TransactionLogSlot(IntEnum):
+    """Fields of a `TransactionLog`."""
+
     ID, NEW_GROUPS, NEW_ARRAYS, DELETED_GROUPS, DELETED_ARRAYS, UPDATED_ARRAYS = range(6)
     UPDATED_GROUPS, UPDATED_CHUNKS, MOVED_NODES, EXTRA = range(6, 10)
 
 
 class UpdatedChunksSlot(IntEnum):
+    """Fields of an `ArrayUpdatedChunks`."""
+
     NODE_ID, CHUNKS = range(2)
 
 
 class MoveSlot(IntEnum):
+    """Fields of a `MoveOperation`."""
+
     FROM, TO, NODE_ID, NODE_TYPE = range(4)
 
 
