@@ -5,12 +5,14 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from enum import Enum, IntEnum
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from frazil.display import Called, Item, Listed, field_items
 from frazil.errors import InvalidTypeError
 from frazil.format import repo_info
 from frazil.format.ids import ObjectId
+from frazil.format.overlays import Deferred
 from frazil.format.timestamps import from_datetime, to_datetime
 
 __all__ = ["ExpirySummary", "GCSummary", "Update", "UpdateType"]
@@ -275,7 +277,7 @@ for _cls in _TYPES.values():
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Update(Listed):
+class Update(Listed, Deferred):
     """Entry of the operations log."""
 
     kind: UpdateType
@@ -286,9 +288,20 @@ class Update(Listed):
 
 def public_update(entry: repo_info.Update) -> Update:
     """Return the public form of an entry of the operations log."""
-    cls = _TYPES[type(entry.kind).__name__]
-    details = (_public(getattr(entry.kind, each.name)) for each in fields(entry.kind))
-    return Update(cls(*details), to_datetime(entry.updated_at), entry.backup_path)
+    return Update.defer(partial(_read_update, entry))
+
+
+def _read_update(entry: repo_info.Update, name: str) -> object:
+    """Return a field of the public form of an entry."""
+    match name:
+        case "kind":
+            kind = entry.kind
+            return _TYPES[type(kind).__name__](
+                *[_public(getattr(kind, each.name)) for each in fields(kind)]
+            )
+        case "updated_at":
+            return to_datetime(entry.updated_at)
+    return entry.backup_path
 
 
 def _public(detail: object) -> object:

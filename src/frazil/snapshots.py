@@ -4,6 +4,7 @@ import gc
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from html import escape
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 from frazil.display import Item, Listed, Shown, field_items, render_html
 from frazil.format import repo_info, snapshot
 from frazil.format.coordinates import Coordinates
+from frazil.format.overlays import Deferred
 from frazil.format.timestamps import to_datetime
 
 _MANY = 10_000
@@ -155,7 +157,7 @@ def _chunk_lines(chunks: Mapping[str, Coordinates]) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class SnapshotInfo(Listed):
+class SnapshotInfo(Listed, Deferred):
     """Description of a snapshot.
 
     Attributes
@@ -177,13 +179,21 @@ class SnapshotInfo(Listed):
 
 def public_snapshot_info(stored: repo_info.SnapshotInfo | snapshot.Snapshot) -> SnapshotInfo:
     """Return the public form of a snapshot from the repo info or, before V2, from its file."""
-    return SnapshotInfo(
-        str(stored.id),
-        None if stored.parent_id is None else str(stored.parent_id),
-        to_datetime(stored.flushed_at),
-        stored.message,
-        dict(stored.metadata),
-    )
+    return SnapshotInfo.defer(partial(_read_snapshot_info, stored))
+
+
+def _read_snapshot_info(stored: repo_info.SnapshotInfo | snapshot.Snapshot, name: str) -> object:
+    """Return a field of the public form of a snapshot."""
+    match name:
+        case "id":
+            return str(stored.id)
+        case "parent_id":
+            return None if stored.parent_id is None else str(stored.parent_id)
+        case "written_at":
+            return to_datetime(stored.flushed_at)
+        case "message":
+            return stored.message
+    return dict(stored.metadata)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

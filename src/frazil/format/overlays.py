@@ -1,15 +1,42 @@
-"""Mappings and sequences that share unchanged content with others.
+"""Mappings and sequences that share unchanged content with others, and values read when asked for.
 
 Every commit adds one snapshot to a history of maybe ten thousand. These values hold the changes and
 refer to the rest, and writers can tell the two apart.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TypeVar, overload
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, Self, TypeVar, overload
 
 K = TypeVar("K")
 V = TypeVar("V")
 T = TypeVar("T", covariant=True)
+
+
+class Deferred:
+    """Base of frozen dataclasses with slots whose fields can be read when they are asked for."""
+
+    __slots__ = ("_read",)
+
+    @classmethod
+    def defer(cls, read: Callable[[str], Any]) -> Self:
+        """Return a value whose fields `read` returns by name; each is read once."""
+        value = object.__new__(cls)
+        object.__setattr__(value, "_read", read)
+        return value
+
+    def load(self) -> Self:
+        """Read all fields that were not read yet."""
+        for name in type(self).__slots__:
+            getattr(self, name)
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        # Called for attributes that have no value yet.
+        if name not in type(self).__slots__:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        value = self._read(name)
+        object.__setattr__(self, name, value)
+        return value
 
 
 class Overlaid(Mapping[K, V]):

@@ -7,7 +7,7 @@ from typing import Self
 
 from frazil.format.ids import SnapshotId
 from frazil.format.metadata import NO_METADATA, Metadata, Value
-from frazil.format.overlays import with_entries, without_entries
+from frazil.format.overlays import Deferred, with_entries, without_entries
 from frazil.format.timestamps import Nanoseconds
 
 
@@ -29,7 +29,7 @@ class RepoStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class SnapshotInfo:
+class SnapshotInfo(Deferred):
     """Snapshot as listed in the repo info."""
 
     id: SnapshotId
@@ -175,7 +175,7 @@ UpdateType = (
 
 
 @dataclass(frozen=True, slots=True)
-class Update:
+class Update(Deferred):
     """Entry of the ops log."""
 
     kind: UpdateType

@@ -457,9 +457,10 @@ def _read_repo_info(storage: Storage) -> Base:
         decoded = decode_repo_info(data)
         info = decoded.value
         problems = list(check_repo_file(data, decoded))
-        snapshots = list(info.snapshots.values())
+        snapshots = [each.load() for each in info.snapshots.values()]
         log = read_pages(info, lambda name: _find_backup(storage, name))
-        list(info.latest_updates)
+        for update in info.latest_updates:
+            update.load()
     except FormatError as failure:
         what = f"it can't be read: {failure.message}"
         raise UnreadableRepoError(error(REPO, what, Repair.RESTORE_REPO)) from failure

@@ -34,6 +34,7 @@ from frazil.format.repo_info import (
 from frazil.format.snapshot import Snapshot
 from frazil.format.timestamps import Nanoseconds
 from frazil.format.transaction_log import TransactionLog
+from frazil.format.v2.snapshot_info_codec import walk_ancestors
 from frazil.protocols import repo_changes
 from frazil.protocols.assets import Assets
 from frazil.protocols.protocol import (
@@ -370,7 +371,8 @@ class V2Protocol(CommitProtocol):
 
     def ancestry(self, id: SnapshotId) -> Iterator[SnapshotInfo]:
         info = self._file.read()
-        return _walk(info.snapshots, repo_changes.snapshot_info(info, id))
+        repo_changes.snapshot_info(info, id)  # which raises at once if there is none
+        return walk_ancestors(info.snapshots, id)
 
     def commit(
         self,
@@ -486,12 +488,3 @@ def _describe(snapshot: Snapshot) -> SnapshotInfo:
         message=snapshot.message,
         metadata=snapshot.metadata,
     )
-
-
-def _walk(
-    snapshots: Mapping[SnapshotId, SnapshotInfo], start: SnapshotInfo
-) -> Iterator[SnapshotInfo]:
-    current: SnapshotInfo | None = start
-    while current is not None:
-        yield current
-        current = None if current.parent_id is None else snapshots[current.parent_id]

@@ -159,7 +159,7 @@ def test_a_damaged_row_is_refused_when_it_is_read_and_when_it_is_copied(
     assert untouched.snapshots[IDS[5]] == make_info().snapshots[IDS[5]]
     assert untouched.latest_updates[5] == make_info().latest_updates[5]
     with pytest.raises(FormatError, match=message):
-        _ = untouched.snapshots[IDS[7]], untouched.latest_updates[7]
+        repr((untouched.snapshots[IDS[7]], untouched.latest_updates[7]))
     with pytest.raises(FormatError, match=message):
         encode_repo_info_payload(untouched)
     with pytest.raises(FormatError, match=message):

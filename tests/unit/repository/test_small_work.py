@@ -70,3 +70,24 @@ def read_calls(manifests: int) -> int:
 
 def test_a_warm_read_takes_as_many_calls_with_a_hundred_manifests_as_with_two() -> None:
     assert read_calls(100) == read_calls(2)
+
+
+def history_calls(commits: int) -> list[int]:
+    """Return the number of calls that list the ancestry and the ops log of so many commits."""
+    repo = new_repository(1)
+    for number in range(commits):
+        repo.writable_session("main").commit(f"commit {number}", allow_empty=True)
+    opened = frazil.Repository.open(repo.storage)
+    next(opened.ancestry(branch="main"))
+    with counted() as ancestry:
+        assert len(list(opened.ancestry(branch="main"))) == commits + 2
+    with counted() as log:
+        assert len(list(opened.ops_log())) == commits + 2
+    return [ancestry.number, log.number]
+
+
+def test_an_entry_of_the_history_or_the_ops_log_is_listed_with_few_calls() -> None:
+    more, fewer = history_calls(60), history_calls(20)
+
+    for a, b in zip(more, fewer, strict=True):
+        assert a - b <= 6 * 40

@@ -3,6 +3,7 @@
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, overload
 
 import numpy as np
@@ -84,12 +85,16 @@ _WRITE: dict[str, Callable[[Writer, int, list[Any]], Field]] = {
 
 def decode_update(table: Table) -> Update:
     """Decode an entry of the ops log."""
-    code = table.number(UpdateSlot.TYPE, "B")
-    return Update(
-        kind=_decode_type(code, table.table(UpdateSlot.VALUE, "what an update did")),
-        updated_at=from_microseconds(table.number(UpdateSlot.UPDATED_AT, "Q")),
-        backup_path=table.find_text(UpdateSlot.BACKUP_PATH),
-    )
+    return Update(**{name: read(table) for name, read in _UPDATE_FIELDS.items()})
+
+
+_UPDATE_FIELDS: dict[str, Callable[[Table], Any]] = {
+    "kind": lambda table: _decode_type(
+        table.number(UpdateSlot.TYPE, "B"), table.table(UpdateSlot.VALUE, "what an update did")
+    ),
+    "updated_at": lambda table: from_microseconds(table.number(UpdateSlot.UPDATED_AT, "Q")),
+    "backup_path": lambda table: table.find_text(UpdateSlot.BACKUP_PATH),
+}
 
 
 def _decode_type(code: int, table: Table) -> UpdateType:
@@ -255,9 +260,12 @@ class _Page:
         """Return one entry."""
         update = self._updates.get(row)
         if update is None:
-            table = Table(self.buffer, self.buffer.follow(self.start + 4 * row))
-            update = self._updates[row] = decode_update(table)
+            update = self._updates[row] = Update.defer(partial(self._read, row))
         return update
+
+    def _read(self, row: int, name: str) -> Any:
+        """Return a field of one entry."""
+        return _UPDATE_FIELDS[name](Table(self.buffer, self.buffer.follow(self.start + 4 * row)))
 
     def columns(self) -> "_Columns":
         """Return all entries as columns."""

@@ -1,9 +1,9 @@
 """Encode and decode the snapshots of a repo info, in columns."""
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar, overload
+from functools import partial
+from typing import Any, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -167,15 +167,36 @@ def id_at(ids: Sequence[SnapshotId], index: int, buffer: Buffer) -> SnapshotId:
 
 def _decode_snapshot_info(table: Table, id_: SnapshotId, ids: Sequence[SnapshotId]) -> SnapshotInfo:
     parent = table.number(SnapshotInfoSlot.PARENT_OFFSET, "i")
-    pruned = table.structs(SnapshotInfoSlot.PRUNED_ANCESTOR_TX_LOGS, ID_SIZE)
-    return SnapshotInfo(
-        id=id_,
-        parent_id=None if parent == NO_PARENT else id_at(ids, parent, table.buffer),
-        flushed_at=from_microseconds(table.number(SnapshotInfoSlot.FLUSHED_AT, "Q")),
-        message=table.text(SnapshotInfoSlot.MESSAGE, "a snapshot's message"),
-        metadata=decode_metadata(table, SnapshotInfoSlot.METADATA, Encoding.FLEXBUFFERS),
-        pruned_ancestor_tx_logs=tuple(map(SnapshotId, pruned)),
-    )
+    parent_id = None if parent == NO_PARENT else id_at(ids, parent, table.buffer)
+    fields = {name: read(table) for name, read in _FIELDS.items()}
+    return SnapshotInfo(id_, parent_id, **fields)
+
+
+_FIELDS: dict[str, Callable[[Table], Any]] = {
+    "flushed_at": lambda table: from_microseconds(table.number(SnapshotInfoSlot.FLUSHED_AT, "Q")),
+    "message": lambda table: table.text(SnapshotInfoSlot.MESSAGE, "a snapshot's message"),
+    "metadata": lambda table: decode_metadata(
+        table, SnapshotInfoSlot.METADATA, Encoding.FLEXBUFFERS
+    ),
+    "pruned_ancestor_tx_logs": lambda table: tuple(
+        map(SnapshotId, table.structs(SnapshotInfoSlot.PRUNED_ANCESTOR_TX_LOGS, ID_SIZE))
+    ),
+}
+"""Fields of a snapshot other than its id and its parent."""
+
+
+def walk_ancestors(snapshots: Snapshots, id_: SnapshotId) -> Iterator[SnapshotInfo]:
+    """Yield a snapshot and its ancestors, newest first; raise KeyError if it is missing."""
+    current: SnapshotId | None = id_
+    while current is not None:
+        if isinstance(snapshots, Overlaid) and not snapshots.hidden:
+            snapshots = snapshots if current in snapshots.changed else snapshots.base
+        if isinstance(snapshots, EncodedSnapshots):
+            yield from snapshots.ancestors(current)
+            return
+        info = snapshots[current]
+        yield info
+        current = info.parent_id
 
 
 def _refuse_cycles(buffer: Buffer, snapshots: Snapshots) -> None:
@@ -217,13 +238,13 @@ class _Ids(FrozenSequence[SnapshotId]):
 class EncodedSnapshots(Mapping[SnapshotId, SnapshotInfo]):
     """Snapshots of a repo info, each decoded on demand."""
 
-    __slots__ = ("_contents", "_infos", "_sorted_ids", "_vector", "columns", "ids")
+    __slots__ = ("_contents", "_infos", "_row_of", "_vector", "columns", "ids")
 
     def __init__(self, buffer: Buffer, start: int, count: int) -> None:
         self._vector = (buffer, start, count)
         self.columns = read_snapshot_columns(buffer, start, count)
         self.ids = _Ids(self.columns.ids.tobytes())
-        self._sorted_ids = self.columns.ids[self.columns.by_id].tobytes()
+        self._row_of: dict[bytes, int] | None = None
         self._infos: dict[int, SnapshotInfo] = {}
         self._contents: SnapshotContents | None = None
 
@@ -235,12 +256,11 @@ class EncodedSnapshots(Mapping[SnapshotId, SnapshotInfo]):
 
     def find_row(self, id_: object) -> int | None:
         """Return the row of a snapshot, or None."""
-        if not isinstance(id_, bytes):
-            return None
-        data = self._sorted_ids
-        size = ID_SIZE
-        at = bisect_left(range(len(self)), id_, key=lambda n: data[size * n : size * (n + 1)])
-        return int(self.columns.by_id[at]) if data[size * at : size * (at + 1)] == id_ else None
+        if self._row_of is None:
+            data, size = self.ids.data, ID_SIZE
+            ids = [data[start : start + size] for start in range(0, len(data), size)]
+            self._row_of = dict(zip(ids, range(len(ids)), strict=True))
+        return self._row_of.get(id_)  # type: ignore[call-overload,no-any-return]
 
     def row(self, id_: SnapshotId) -> int:
         """Return the row of a snapshot; raise KeyError if it is missing."""
@@ -250,12 +270,32 @@ class EncodedSnapshots(Mapping[SnapshotId, SnapshotInfo]):
         return row
 
     def __getitem__(self, id_: SnapshotId) -> SnapshotInfo:
-        row = self.row(id_)
+        return self._info(self.row(id_))
+
+    def _info(self, row: int) -> SnapshotInfo:
         info = self._infos.get(row)
         if info is None:
-            table = Table(self._vector[0], int(self.columns.tables.positions[row]))
-            info = self._infos[row] = _decode_snapshot_info(table, self.ids[row], self.ids)
+            info = self._infos[row] = SnapshotInfo.defer(partial(self._read, row))
         return info
+
+    def _read(self, row: int, name: str) -> Any:
+        """Return a field of a snapshot."""
+        match name:
+            case "id":
+                return self.ids[row]
+            case "parent_id":
+                parent = int(self.columns.parents[row])
+                return None if parent == NO_PARENT else self.ids[parent]
+        table = Table(self._vector[0], int(self.columns.tables.positions[row]))
+        return _FIELDS[name](table)
+
+    def ancestors(self, id_: SnapshotId) -> Iterator[SnapshotInfo]:
+        """Yield a snapshot and its ancestors, newest first; raise KeyError if it is missing."""
+        parents = self.columns.parents.tolist()
+        row = self.row(id_)
+        while row != NO_PARENT:
+            yield self._info(row)
+            row = parents[row]
 
     def __contains__(self, id_: object) -> bool:
         return self.find_row(id_) is not None
