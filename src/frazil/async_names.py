@@ -1,4 +1,4 @@
-"""Coroutines over a synchronous core, and helpers that run and cancel tasks of an event loop.
+"""Coroutines over a synchronous core, and helpers that run tasks in threads or an event loop.
 
 `commit_async = asynchronous(commit)` creates a coroutine function of the same signature that runs
 the method in a thread. Every name that ends in `_async` is created this way.
@@ -7,11 +7,14 @@ the method in a thread. Every name that ends in `_async` is created this way.
 import asyncio
 import contextlib
 import functools
-from collections.abc import Callable, Collection, Coroutine, Iterable
-from typing import Any, Concatenate, ParamSpec, TypeVar
+import os
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 _CANCELLED_AT_ONCE = 100
 
@@ -34,6 +37,47 @@ def asynchronous_class_method(
 ) -> "classmethod[Any, P, Coroutine[Any, Any, R]]":
     """Return the asynchronous form of a class method."""
     return classmethod(asynchronous(method.__func__))  # type: ignore[attr-defined]
+
+
+def run_concurrently(function: Callable[[T], R], items: Sequence[T], limit: int) -> list[R]:
+    """Return the results of a function for some items, at most `limit` at once, in their order.
+
+    The calling thread takes part, so that calls may be nested, and one item needs no other thread.
+    After a failure no further item is started, and the first error is raised when all have ended.
+    """
+    results: list[R | None] = [None] * len(items)
+    errors: list[BaseException] = []
+    remaining = iter(range(len(items)))
+
+    def work() -> None:
+        for index in remaining:
+            if errors:
+                return
+            try:
+                results[index] = function(items[index])
+            except BaseException as error:
+                errors.append(error)
+
+    helpers = [_threads().submit(work) for _ in range(min(limit, len(items)) - 1)]
+    work()
+    for helper in helpers:
+        if not helper.cancel():
+            helper.result()
+    if errors:
+        raise errors[0]
+    return cast("list[R]", results)
+
+
+_MOST_THREADS = 256
+_pool: tuple[int, ThreadPoolExecutor] | None = None
+
+
+def _threads() -> ThreadPoolExecutor:
+    """Return the threads of this process, which are started when needed and not by an import."""
+    global _pool
+    if _pool is None or _pool[0] != os.getpid():  # the threads of a parent process are not here
+        _pool = (os.getpid(), ThreadPoolExecutor(_MOST_THREADS, "frazil"))
+    return _pool[1]
 
 
 async def run_together(coroutines: Iterable[Coroutine[Any, Any, R]]) -> list[R]:

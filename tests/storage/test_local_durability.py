@@ -3,6 +3,7 @@
 import errno
 import os
 import pickle
+import shutil
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -16,6 +17,7 @@ import zarr
 from frazil import Repository, RepositoryConfig
 from frazil.errors import NotDurableError, ObjectNotFoundError, StorageError
 from frazil.storage import disk
+from frazil.storage.interface import NO_OPTIONS
 from frazil.storage.local import Durability, LocalStorage
 
 
@@ -66,18 +68,19 @@ def _inode(path: Path) -> int:
     return path.stat().st_ino
 
 
-def test_a_created_object_is_synced_before_it_has_its_name_and_its_folders_after(
+def test_a_created_object_and_its_new_folders_are_synced_before_it_has_its_name(
     root: Path, events: Events
 ) -> None:
     LocalStorage(root).create("refs/main/ref.json", b"data")
 
     path = root / "refs/main/ref.json"
     seen = events.take()
-    assert seen[:2] == [("file", _inode(path)), ("publish", str(path))]
     device = root.stat().st_dev
     folders = [path.parent, path.parent.parent, root, *root.parents]
     on_disk = [folder for folder in folders if folder.stat().st_dev == device]
-    assert sorted(seen[2:]) == sorted(("directory", str(folder)) for folder in on_disk)
+    assert seen[0] == ("file", _inode(path))
+    assert sorted(seen[1:-2]) == sorted(("directory", str(folder)) for folder in on_disk)
+    assert seen[-2:] == [("publish", str(path)), ("directory", str(path.parent))]
 
 
 def test_folders_above_that_of_a_storage_are_synced_once(root: Path, events: Events) -> None:
@@ -87,8 +90,55 @@ def test_folders_above_that_of_a_storage_are_synced_once(root: Path, events: Eve
 
     storage.create("second", b"data")
 
-    folders = [what for name, what in events.take() if name == "directory"]
-    assert sorted(folders, key=str) == [str(root.parent), str(root)]
+    folders = {what for name, what in events.take() if name == "directory"}
+    assert folders == {str(root)}
+
+
+def test_a_folder_that_was_deleted_and_made_again_is_new(root: Path, events: Events) -> None:
+    storage = LocalStorage(root)
+    storage.create("refs/main", b"data")
+    shutil.rmtree(root)
+    events.take()
+
+    storage.create("refs/main", b"data")
+
+    assert {("directory", str(folder)) for folder in (root / "refs", root, root.parent)} <= set(
+        events.take()
+    )
+
+
+def test_all_files_and_folders_of_a_commit_are_synced_at_once(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = LocalStorage(root)
+    version = storage.create("repo", b"first")
+    for folder in ("chunks", "manifests", "snapshots"):
+        storage.put(f"{folder}/old", b"data")
+    storage._is_slow = True
+    storage.flush()
+    objects = [(f"{folder}/new", b"data", NO_OPTIONS) for folder in ("chunks", "manifests")]
+    storage.put_many([*objects, ("snapshots/new", b"data", NO_OPTIONS)])
+    # Three files with their folders, and the new repo with its folder: all of them wait for the
+    # others to begin, which only a wave of all can do.
+    all_begun = threading.Barrier(8)
+    waves: list[str] = []
+
+    def begin_together(sync: Callable[[Any], None]) -> Callable[[Any], None]:
+        def call(what: Any) -> None:
+            if all_begun.n_waiting or not waves:
+                if all_begun.wait(30) == 0:
+                    waves.append("together")
+            else:
+                waves.append("alone")
+            sync(what)
+
+        return call
+
+    for function in ("sync_descriptor", "sync_directory"):
+        monkeypatch.setattr(disk, function, begin_together(getattr(disk, function)))
+    storage.replace("repo", b"second", version)
+
+    assert waves == ["together", "alone"]
 
 
 @pytest.mark.parametrize("has_exchange", [True, False])
@@ -103,13 +153,12 @@ def test_a_replacement_is_synced_before_it_is_in_place_and_its_folder_after(
 
     storage.replace("repo", b"second", version)
 
-    before = [("directory", str(root)), ("directory", str(root.parent))]
-    assert events.take() == [
-        *before,  # the version that is replaced may not be durable
+    seen = events.take()
+    assert sorted(seen[:2]) == [
+        ("directory", str(root)),  # the version that is replaced may not be durable
         ("file", _inode(root / "repo")),
-        ("publish", str(root / "repo")),
-        ("directory", str(root)),
     ]
+    assert seen[2:] == [("publish", str(root / "repo")), ("directory", str(root))]
 
 
 def test_objects_that_are_put_wait_for_the_commit_that_names_them(
@@ -268,8 +317,7 @@ def test_a_deleted_object_needs_no_sync_and_its_folder_does(root: Path, events: 
 
     storage.delete_many(["chunks/0", "chunks/1", "chunks/2"])
 
-    folders = (root.parent, root, root / "chunks")
-    assert sorted(events.take()) == [("directory", str(folder)) for folder in folders]
+    assert events.take() == [("directory", str(root / "chunks"))]
     storage.flush()
     assert "file" not in {name for name, _ in events.take()}
 
@@ -363,14 +411,14 @@ def test_a_commit_waits_for_a_sync_that_another_thread_has_begun(
     storage = LocalStorage(root)
     storage.put("chunks/a", b"chunk")
     has_begun, may_go_on = threading.Event(), threading.Event()
-    sync = disk.sync_files
+    sync = disk.sync_file
 
-    def slow_sync(*args: Any) -> None:
+    def slow_sync(path: str) -> None:
         has_begun.set()
         assert may_go_on.wait(10)
-        sync(*args)
+        sync(path)
 
-    monkeypatch.setattr(disk, "sync_files", slow_sync)
+    monkeypatch.setattr(disk, "sync_file", slow_sync)
     with ThreadPoolExecutor(2) as pool:
         flushing = pool.submit(storage.flush)
         assert has_begun.wait(10)

@@ -105,10 +105,10 @@ def test_a_replacement_that_loses_under_the_lock_leaves_nothing(
     version = storage.create("repo", b"first")
     stage = disk.write_temporary
 
-    def stage_and_lose(path: str, data: bytes, *, durable: bool) -> str:
+    def stage_and_lose(path: str, data: bytes, finish: disk.Finish) -> str:
         monkeypatch.undo()
         storage.replace("repo", b"winner", version)
-        return stage(path, data, durable=durable)
+        return stage(path, data, finish)
 
     monkeypatch.setattr(disk, "write_temporary", stage_and_lose)
     with pytest.raises(VersionMismatchError, match="repo"):

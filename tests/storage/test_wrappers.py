@@ -17,7 +17,13 @@ from frazil.errors import (
     ThrottledError,
 )
 from frazil.storage import s3_storage
-from frazil.storage.interface import MEMORY_DEFAULTS, ByteRange, Storage, StorageSettings
+from frazil.storage.interface import (
+    MEMORY_DEFAULTS,
+    NO_OPTIONS,
+    ByteRange,
+    Storage,
+    StorageSettings,
+)
 from frazil.storage.local import Durability, LocalStorage
 from frazil.storage.memory import MemoryStorage
 from frazil.storage.wrappers import (
@@ -357,3 +363,25 @@ def test_settings_pass_through_a_wrapper_to_the_storage_that_uses_them() -> None
     assert not changed.can_replace_safely
     assert isinstance(changed, CountingStorage)
     assert CountingStorage(MemoryStorage()).default_settings() == MEMORY_DEFAULTS
+
+
+def test_objects_that_are_written_together_count_and_fail_one_by_one() -> None:
+    counting = CountingStorage(MemoryStorage())
+    faulty = FaultyStorage(counting, ScriptedFaults({(Verb.PUT, 1): Fault.LOSE_ANSWER}))
+
+    with pytest.raises(StorageTimeoutError, match="second"):
+        faulty.put_many([(key, b"data", NO_OPTIONS) for key in ("first", "second", "third")])
+
+    assert counting.counts.requests == {Verb.PUT: 3}
+    assert counting.counts.bytes_written == 12
+
+
+def test_a_wrapper_passes_the_user_agent_on() -> None:
+    inner = s3_storage(bucket="bucket", prefix="p", region="us-east-1", anonymous=True)
+
+    wrapped = LatencyStorage(inner, read_latency_ms=5).with_user_agent("my-program/1")
+
+    assert isinstance(wrapped, LatencyStorage)
+    assert wrapped.read_latency_ms == 5
+    assert "my-program/1" in pickle.dumps(wrapped._inner).decode(errors="replace")
+    assert MemoryStorage().with_user_agent("my-program/1").is_local

@@ -19,7 +19,7 @@ import re
 import stat
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 from frazil.errors import (
     ObjectNotFoundError,
@@ -125,21 +125,18 @@ def translate(error: OSError, key: str) -> StorageError:
 # Writing
 
 
-def write_temporary(path: str, data: Writable, *, durable: bool, soon: bool = False) -> str:
-    """Write bytes to a temporary file next to a path and return its name.
+Finish = Callable[[int], None]
+"""Function called with the descriptor of a file that is written and has no name yet."""
 
-    With `soon`, start writeback immediately, so that a later sync has little to do.
-    """
+
+def write_temporary(path: str, data: Writable, finish: Finish | None = None) -> str:
+    """Write bytes to a temporary file next to a path and return its name."""
     temporary = f"{path}#{random.getrandbits(62) | 1 << 62}"
-    descriptor = _make_directories(
-        path, lambda: os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-    )
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
         _write_all(descriptor, data)
-        if durable:
-            sync_descriptor(descriptor)
-        elif soon and len(data) >= _WORTH_BEGINNING_BYTES:
-            begin_sync(descriptor)
+        if finish is not None:
+            finish(descriptor)
     except BaseException:
         discard(temporary)
         raise
@@ -160,8 +157,12 @@ def put_in_place(path: str, data: Writable, *, durable: bool) -> None:
     If `durable`, sync the bytes before they replace an existing file, which a power loss would
     otherwise destroy. A new file only starts writeback, so that a later sync has little to do.
     """
-    replaces = durable and os.path.lexists(path)
-    temporary = write_temporary(path, data, durable=replaces, soon=durable)
+    finish: Finish | None = None
+    if durable and os.path.lexists(path):
+        finish = sync_descriptor
+    elif durable and len(data) >= _WORTH_BEGINNING_BYTES:
+        finish = begin_sync
+    temporary = write_temporary(path, data, finish)
     try:
         os.rename(temporary, path)
     except BaseException:
@@ -169,18 +170,18 @@ def put_in_place(path: str, data: Writable, *, durable: bool) -> None:
         raise
 
 
-def put_if_absent(path: str, data: Writable, *, durable: bool = False) -> bool:
+def put_if_absent(path: str, data: Writable, finish: Finish | None = None) -> bool:
     """Write a file atomically unless it exists, and return True if written.
 
     One of several writers wins.
     """
     if _NAMELESS is not None:
         try:
-            return _link_nameless(path, data, durable=durable)
+            return _link_nameless(path, data, finish)
         except OSError as error:
             if error.errno not in (*_NOT_SUPPORTED, errno.EISDIR, errno.ENOENT, errno.EXDEV):
                 raise
-    temporary = write_temporary(path, data, durable=durable)
+    temporary = write_temporary(path, data, finish)
     try:
         os.link(temporary, path)
     except FileExistsError:
@@ -193,16 +194,15 @@ def put_if_absent(path: str, data: Writable, *, durable: bool = False) -> bool:
 _NAMELESS: int | None = getattr(os, "O_TMPFILE", None)
 
 
-def _link_nameless(path: str, data: Writable, *, durable: bool) -> bool:
+def _link_nameless(path: str, data: Writable, finish: Finish | None) -> bool:
     """Write an unnamed file and link it. It leaves nothing behind if the writer dies."""
     assert _NAMELESS is not None
     flags = _NAMELESS | os.O_WRONLY | os.O_CLOEXEC
-    directory = os.path.dirname(path)
-    descriptor = _make_directories(path, lambda: os.open(directory, flags, 0o666))
+    descriptor = os.open(os.path.dirname(path), flags, 0o666)
     try:
         _write_all(descriptor, data)
-        if durable:
-            sync_descriptor(descriptor)
+        if finish is not None:
+            finish(descriptor)
         # Python follows the link in /proc only relative to a descriptor.
         os.link(f"/proc/self/fd/{descriptor}", path, src_dir_fd=descriptor, follow_symlinks=True)
     except FileExistsError:
@@ -248,15 +248,6 @@ def _write_all(descriptor: int, data: Writable) -> None:
         done += os.write(descriptor, view[done:])
 
 
-def _make_directories(path: str, opening: Callable[[], int]) -> int:
-    """Open a file, creating the missing directories of its path."""
-    try:
-        return opening()
-    except FileNotFoundError:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        return opening()
-
-
 # Durability
 
 
@@ -286,47 +277,14 @@ def sync_directory(path: str) -> None:
         os.close(descriptor)
 
 
-def sync_files(paths: Collection[str], root: str, beside: Collection[str] = ()) -> None:
-    """Sync files, and the entries of their directories up to a root, to the disk.
-
-    For the paths `beside`, sync only the directory entries.
-    """
-    for path in paths:
-        with contextlib.suppress(FileNotFoundError):  # replaced or deleted since
-            descriptor = os.open(path, _READING)
-            try:
-                sync_descriptor(descriptor)
-            finally:
-                os.close(descriptor)
-    sync_directories((*paths, *beside), root)
-
-
-def sync_directories(paths: Iterable[str], root: str) -> None:
-    """Sync the entries of the directories of paths, up to a root, to the disk."""
-    directories = set()
-    for path in paths:
-        directory = os.path.dirname(path)
-        while directory not in directories and len(directory) >= len(root):
-            directories.add(directory)
-            directory = os.path.dirname(directory)
-    for directory in directories:
-        with contextlib.suppress(FileNotFoundError):
-            sync_directory(directory)
-    # The root may be new as well. Failure to open its parent directory does not affect the files.
-    with contextlib.suppress(PermissionError):
-        sync_directory(os.path.dirname(root))
-
-
-def sync_ancestors(root: str) -> None:
-    """Sync the directories above the parent of a root, as far as they are on the same device."""
-    directory = os.path.dirname(root)
-    device = os.stat(directory).st_dev
-    while directory != os.path.dirname(directory):
-        directory = os.path.dirname(directory)
-        if os.stat(directory).st_dev != device:
-            return
-        with contextlib.suppress(PermissionError):
-            sync_directory(directory)
+def sync_file(path: str) -> None:
+    """Sync a file to the disk, unless it was replaced or deleted since."""
+    with contextlib.suppress(FileNotFoundError):
+        descriptor = os.open(path, _READING)
+        try:
+            sync_descriptor(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def sync_all(root: str) -> None:

@@ -16,13 +16,13 @@ import re
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime
 from itertools import compress, islice
 from typing import Any, ClassVar, TypeVar
 
+from frazil.async_names import run_concurrently
 from frazil.display import Block, Item, Rendered, effective, effective_value
 from frazil.errors import InvalidInputError, ObjectRangeError
 from frazil.install import package_name
@@ -346,7 +346,7 @@ class Storage(Block, ABC):
     new_redirect: ClassVar[Callable[..., "Storage"]]
 
     concurrency = 16
-    """Maximum number of concurrent requests of `get_many`."""
+    """Maximum number of concurrent requests of `get_many` and `put_many`."""
 
     @property
     def place(self) -> str:
@@ -482,10 +482,7 @@ class Storage(Block, ABC):
 
     def get_many(self, requests: Sequence[tuple[str, Range | None]]) -> Sequence[Buffer]:
         """Return several objects or ranges, requested concurrently."""
-        if len(requests) < 2:
-            return [self.get(key, range) for key, range in requests]
-        with ThreadPoolExecutor(min(self.concurrency, len(requests))) as pool:
-            return tuple(pool.map(lambda request: self.get(*request), requests))
+        return run_concurrently(lambda request: self.get(*request), requests, self.concurrency)
 
     async def get_async(self, key: str, range: Range | None = None) -> Buffer:
         """Run `get` in an event loop."""
@@ -496,6 +493,13 @@ class Storage(Block, ABC):
     @abstractmethod
     def put(self, key: str, data: Buffer, options: PutOptions = NO_OPTIONS) -> None:
         """Write an object, replacing an existing one atomically."""
+
+    def put_many(self, objects: Sequence[tuple[str, Buffer, PutOptions]]) -> None:
+        """Write several objects concurrently, as `put` does, in no particular order.
+
+        If one can't be written, the others may be written or not.
+        """
+        run_concurrently(lambda each: self.put(*each), objects, self.concurrency)
 
     @abstractmethod
     def create(self, key: str, data: Buffer, options: PutOptions = NO_OPTIONS) -> Version:

@@ -16,12 +16,15 @@ import errno
 import hashlib
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from enum import Enum
+from functools import partial
 from itertools import compress
 
+from frazil.async_names import run_concurrently
 from frazil.display import Item
 from frazil.errors import (
     InvalidInputError,
@@ -57,6 +60,9 @@ _FEW_FILES = 64
 
 _LARGE_BYTES = 1 << 17
 """Minimum object size for which a thread pays off."""
+
+_SLOW_SYNC_SECONDS = 0.0002
+"""Duration of a sync from which on threads pay off."""
 
 _LOSSES = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
 """Errors of a sync after which Linux drops the unwritten data; the next sync would succeed."""
@@ -98,7 +104,9 @@ class LocalStorage(Storage):
         self._unsynced: deque[str] = deque()
         self._flushing = (os.getpid(), threading.Lock())
         self._loss: str | None = None
-        self._has_durable_ancestors = False
+        self._durable: set[tuple[str, int]] = set()
+        """Directories, by path and inode, whose entries in their parents are on the disk."""
+        self._is_slow = False
 
     @property
     def path(self) -> str:
@@ -192,6 +200,7 @@ class LocalStorage(Storage):
     def put(self, key: str, data: Buffer, options: PutOptions = NO_OPTIONS) -> None:
         path = self._path(key)
         try:
+            self._make_directory(path)
             disk.put_in_place(path, data, durable=self._is_durable)
         except OSError as error:
             raise _translate_write(error, key) from error
@@ -204,19 +213,26 @@ class LocalStorage(Storage):
         else:
             self.put(key, data, options)
 
+    def put_many(self, objects: Sequence[tuple[str, Buffer, PutOptions]]) -> None:
+        # Threads don't pay off for small files. They are all synced together, when they are named.
+        super().put_many([each for each in objects if len(each[1]) >= _LARGE_BYTES])
+        for each in objects:
+            if len(each[1]) < _LARGE_BYTES:
+                self.put(*each)
+
     def create(self, key: str, data: Buffer, options: PutOptions = NO_OPTIONS) -> Version:
         path = self._path(key)
         # If the object exists already, fail without writing anything.
         if os.path.lexists(path):
             raise ObjectExistsError(f"{key!r} exists")
-        self.flush()
         try:
-            is_ours = disk.put_if_absent(path, data, durable=self._is_durable)
+            self._make_directory(path)
+            is_ours = disk.put_if_absent(path, data, lambda file: self._flush(file, path))
         except OSError as error:
             raise _translate_write(error, key) from error
         if not is_ours:
             raise ObjectExistsError(f"{key!r} exists")
-        self._confirm(key, lambda: disk.sync_directories([path], self._root))
+        self._confirm(key, path)
         return _version_of(data)
 
     def replace(
@@ -227,16 +243,15 @@ class LocalStorage(Storage):
         try:
             # If the version is outdated, fail without writing anything.
             _require(path, key, version)
-            # The version to replace must be durable, too: the sync of its writer may have failed.
-            self._flush(beside=path)
-            # Write before taking the lock, to hold it as briefly as possible.
-            staged = disk.write_temporary(path, data, durable=self._is_durable)
+            # Write before taking the lock, to hold it as briefly as possible. The version to replace
+            # must be durable, too: the sync of its writer may have failed.
+            staged = disk.write_temporary(path, data, lambda file: self._flush(file, path))
             self._swap(staged, path, key, version, ours)
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             raise VersionMismatchError(f"{key!r} is gone") from None
         except OSError as error:
             raise _translate_write(error, key) from error
-        self._confirm(key, lambda: disk.sync_directory(os.path.dirname(path)))
+        self._confirm(key, path)
         return ours
 
     def copy(self, source: str, target: str, version: Version | None = None) -> None:
@@ -261,7 +276,9 @@ class LocalStorage(Storage):
                 failed[key] = error.strerror or str(error)
         if unlinked and self._is_durable:
             try:
-                disk.sync_directories(unlinked, self._root)
+                self._sync_together(
+                    [partial(_sync_entries, each) for each in set(map(os.path.dirname, unlinked))]
+                )
             except OSError as error:
                 # A power loss may restore any of them.
                 reason = f"deleted, but perhaps not from the disk: {error.strerror}"
@@ -281,25 +298,32 @@ class LocalStorage(Storage):
 
     # Helpers
 
-    def _flush(self, beside: str | None = None) -> None:
-        """Sync all files that were put, and the directory entries of a path."""
+    def _make_directory(self, path: str) -> None:
+        """Create the directory of a path if it is missing."""
+        directory = os.path.dirname(path)
+        if not os.path.isdir(directory):
+            os.makedirs(directory, exist_ok=True)
+            # The number of an inode is used again soon after its directory was deleted.
+            self._durable.clear()
+
+    def _flush(self, file: int | None = None, beside: str | None = None) -> None:
+        """Sync all files that were put, an open file, and the directory entries of a path."""
         if self._loss is not None:
             raise StorageError(
                 f"objects may be lost since the disk failed: {self._loss}", kind="io"
             )
         # Another thread may be syncing files that this commit refers to: wait for it.
         with self._flush_lock():
-            self._sync(self._take_unsynced(), [beside] if beside and self._is_durable else [])
+            paths = self._take_unsynced()
+            if self._is_durable and (paths or beside):
+                self._sync(paths, file, [beside] if beside else [])
 
-    def _confirm(self, key: str, sync: Callable[[], None]) -> None:
+    def _confirm(self, key: str, path: str) -> None:
         """Sync the directory entry of an object that was just put in place."""
         if not self._is_durable:
             return
         try:
-            sync()
-            if not self._has_durable_ancestors:
-                disk.sync_ancestors(self._root)
-                self._has_durable_ancestors = True
+            disk.sync_directory(os.path.dirname(path))
         except OSError as error:
             raise NotDurableError(
                 f"{key!r} is in place, but the disk failed to confirm it, so that a loss of power may "
@@ -311,17 +335,69 @@ class LocalStorage(Storage):
             self._flushing = (os.getpid(), threading.Lock())
         return self._flushing[1]
 
-    def _sync(self, paths: set[str], beside: Sequence[str]) -> None:
-        if not paths and not beside:
-            return
+    def _sync(self, paths: set[str], file: int | None, beside: Sequence[str]) -> None:
+        """Sync files and directories, in any order: nothing names them yet."""
+        failures: list[OSError] = []
+
+        def sync_open_file(descriptor: int) -> None:
+            try:
+                disk.sync_descriptor(descriptor)
+            except OSError as error:  # only this file is lost, which nobody has seen
+                failures.append(error)
+
+        calls: list[Callable[[], object]] = []
+        if file is not None:
+            calls.append(partial(sync_open_file, file))
+        is_whole = len(paths) > _FEW_FILES
+        fresh: set[tuple[str, int]] = set()
         try:
-            if len(paths) <= _FEW_FILES or not disk.sync_file_system(self._root):
-                disk.sync_files(paths, self._root, beside)
+            if not is_whole or not disk.sync_file_system(self._root):
+                calls.extend(partial(disk.sync_file, path) for path in paths)
+                is_whole = False
+            directories = self._directories_of(beside if is_whole else (*paths, *beside), fresh)
+            calls.extend(partial(_sync_entries, each, self._root) for each in directories)
+            self._sync_together(calls)
         except OSError as error:
             self._unsynced.extend(paths)
             if error.errno in _LOSSES:
                 self._loss = error.strerror
             raise StorageError(f"flush: {error.strerror}", kind="io") from error
+        self._durable |= fresh
+        if failures:
+            raise failures[0]
+
+    def _directories_of(self, paths: Iterable[str], fresh: set[tuple[str, int]]) -> dict[str, None]:
+        """Return the directories of paths, and the parents of those that may be new.
+
+        Above the root of the storage, go on to the root of its device.
+        """
+        found: dict[str, None] = {}
+        for directory in {os.path.dirname(path): None for path in paths}:
+            while directory not in found:
+                try:
+                    status = os.stat(directory)
+                except FileNotFoundError:
+                    break
+                found[directory] = None
+                parent = os.path.dirname(directory)
+                if (known := (directory, status.st_ino)) in self._durable or parent == directory:
+                    break
+                fresh.add(known)
+                if len(directory) <= len(self._root) and os.stat(parent).st_dev != status.st_dev:
+                    break
+                directory = parent
+        return found
+
+    def _sync_together(self, calls: Sequence[Callable[[], object]]) -> None:
+        """Run some syncs: concurrently, unless the disk has been too fast for threads to pay off."""
+
+        def run(call: Callable[[], object]) -> float:
+            begun = time.perf_counter()
+            call()
+            return time.perf_counter() - begun
+
+        times = run_concurrently(run, calls, self.concurrency if self._is_slow else 1)
+        self._is_slow = self._is_slow or max(times, default=0) > _SLOW_SYNC_SECONDS
 
     @property
     def _is_durable(self) -> bool:
@@ -408,6 +484,17 @@ class LocalStorage(Storage):
             raise disk.translate(error, folder) from error
         with entries:
             yield entries
+
+
+def _sync_entries(directory: str, root: str = "") -> None:
+    """Sync a directory, unless it is gone or, above the root, may not be opened."""
+    try:
+        disk.sync_directory(directory)
+    except FileNotFoundError:
+        pass
+    except PermissionError:
+        if len(directory) >= len(root):
+            raise
 
 
 def _may_hold(folder: str, prefix: str) -> bool:

@@ -96,6 +96,10 @@ class MemoryStorage(Storage):
     async def put_async(self, key: str, data: Buffer, options: PutOptions = NO_OPTIONS) -> None:
         self.put(key, data, options)
 
+    def put_many(self, objects: Sequence[tuple[str, Buffer, PutOptions]]) -> None:
+        for each in objects:
+            self.put(*each)
+
     def create(self, key: str, data: Buffer, options: PutOptions = NO_OPTIONS) -> Version:
         with self._lock:
             if key in self._objects:

@@ -6,14 +6,13 @@ Conditional writes are in `conditional`, clients and error translation in `clien
 import asyncio
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import islice, pairwise, starmap, takewhile
 from typing import Any, cast
 
 import obstore
 from obstore.store import ObjectStore
 
-from frazil.async_names import run_together
+from frazil.async_names import run_concurrently, run_together
 from frazil.display import Item
 from frazil.errors import ObjectRangeError, ReadOnlyError, StorageError, VersionMismatchError
 from frazil.storage.clients import Clients, Diagnosis, Failure
@@ -61,8 +60,9 @@ class Reader:
         if self._needs_size(range):
             return self._get_resolved(key, range)
         if pieces := split_range(range, self._settings):
-            with ThreadPoolExecutor(len(pieces)) as pool:
-                return b"".join(pool.map(lambda piece: self.get(key, piece), pieces))
+            return b"".join(
+                run_concurrently(lambda piece: self.get(key, piece), pieces, len(pieces))
+            )
         outcome = self._clients.attempt(Purpose.READ, lambda store: _fetch(store, key, range))
         if isinstance(outcome, Diagnosis):
             if outcome.failure is Failure.RANGE:
@@ -194,9 +194,8 @@ def _delete_batch(clients: Clients, batch: Sequence[str], concurrency: int) -> d
         return {}
     # A batch fails as a whole, because of one key or because the store has no bulk delete.
     # Single deletes tell which keys fail.
-    with ThreadPoolExecutor(min(concurrency, len(batch))) as pool:
-        reasons = pool.map(lambda key: _delete_one(clients, key), batch)
-        return {key: reason for key, reason in zip(batch, reasons, strict=True) if reason}
+    reasons = run_concurrently(lambda key: _delete_one(clients, key), batch, concurrency)
+    return {key: reason for key, reason in zip(batch, reasons, strict=True) if reason}
 
 
 def _delete_one(clients: Clients, key: str) -> str:

@@ -139,7 +139,13 @@ class ForwardingStorage(Storage):
         return self._inner.default_settings()
 
     def with_settings(self, settings: StorageSettings) -> Storage:
-        inner = self._inner.with_settings(settings)
+        return self._wrap(self._inner.with_settings(settings))
+
+    def with_user_agent(self, addition: str) -> Storage:
+        return self._wrap(self._inner.with_user_agent(addition))
+
+    def _wrap(self, inner: Storage) -> Storage:
+        """Return this wrapper around a variant of the storage inside."""
         if inner is self._inner:
             return self
         wrapped = copy(self)
@@ -206,6 +212,18 @@ class ForwardingStorage(Storage):
         await self._send_async(
             request, lambda: self._inner.put_async(self._prefix + key, data, options)
         )
+
+    def put_many(self, objects: Sequence[tuple[str, Buffer, PutOptions]]) -> None:
+        # Each object is a request that may fail, and they are sent at the same time.
+        courses = [
+            self._begin(Request(Verb.PUT, (key,), memoryview(data).nbytes))
+            for key, data, _ in objects
+        ]
+        if delay := max((course.delay_seconds for course in courses), default=0):
+            time.sleep(delay)
+        self._inner.put_many([(self._prefix + key, *rest) for key, *rest in objects])
+        for course in courses:
+            course.finish(None)
 
     def create(self, key: str, data: Buffer, options: PutOptions = NO_OPTIONS) -> Version:
         request = Request(Verb.CREATE, (key,), memoryview(data).nbytes)

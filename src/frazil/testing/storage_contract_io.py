@@ -16,6 +16,7 @@ from frazil.errors import (
     VersionMismatchError,
 )
 from frazil.storage.interface import (
+    NO_OPTIONS,
     Buffer,
     ByteOffset,
     ByteRange,
@@ -320,6 +321,7 @@ class ReadingContract(Promises):
 WRITES: dict[str, Callable[[Storage, str], object]] = {
     "put": lambda storage, key: storage.put(key, b"new"),
     "put_async": lambda storage, key: asyncio.run(storage.put_async(key, b"new")),
+    "put_many": lambda storage, key: storage.put_many([(key, b"new", NO_OPTIONS)]),
     "create": lambda storage, key: storage.create(key, b"new"),
     "replace": lambda storage, key: storage.replace(key, b"new", Version("foreign")),
     "copy from": lambda storage, key: storage.copy(key, "target"),
@@ -386,6 +388,27 @@ class WritingContract(Promises):
 
         found = writable.get_many([(f"objects/{number}", None) for number in range(32)])
         assert [bytes(data) for data in found] == [str(number).encode() for number in range(32)]
+
+    def test_several_objects_are_written_and_read_back(self, writable: Storage) -> None:
+        writable.put("objects/0", b"old")
+        size = self.large_object_bytes
+        expected = [str(number).encode() for number in range(40)] + [b"", b"x" * size]
+
+        writable.put_many([])
+        writable.put_many(
+            [(f"objects/{number}", data, METADATA) for number, data in enumerate(expected)]
+        )
+
+        found = writable.get_many([(f"objects/{number}", None) for number in range(42)])
+        assert [bytes(data) for data in found] == expected
+
+    @pytest.mark.parametrize("kind", BUFFERS)
+    def test_put_many_takes_any_buffer(self, writable: Storage, kind: str) -> None:
+        data, expected = BUFFERS[kind]
+
+        writable.put_many([("one", data, NO_OPTIONS), ("another", data, NO_OPTIONS)])
+
+        assert [bytes(writable.get(key)) for key in ("one", "another")] == [expected] * 2
 
     def test_flush_may_be_called_at_any_time(self, writable: Storage) -> None:
         writable.flush()
