@@ -11,10 +11,6 @@ from frazil.lazy import alias_modules, load_lazily
 from frazil.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from frazil.about import print_debug_info as print_debug_info
-    from frazil.about import spec_version as spec_version
-    from frazil.about import supported_spec_versions as supported_spec_versions
-    from frazil.about import user_agent as user_agent
     from frazil.config.conditions import ManifestPreloadCondition as ManifestPreloadCondition
     from frazil.config.conditions import ManifestSplitCondition as ManifestSplitCondition
     from frazil.config.conditions import ManifestSplitDimCondition as ManifestSplitDimCondition
@@ -86,7 +82,7 @@ if TYPE_CHECKING:
     from frazil.errors import SessionStateError as SessionStateError
     from frazil.errors import SnapshotNotFoundError as SnapshotNotFoundError
     from frazil.errors import StorageError as StorageError
-    from frazil.install import install_as_icechunk as install_as_icechunk
+    from frazil.lazy import install_as_icechunk as install_as_icechunk
     from frazil.ops import ExpirySummary as ExpirySummary
     from frazil.ops import GCSummary as GCSummary
     from frazil.ops import RepoAvailability as RepoAvailability
@@ -95,6 +91,8 @@ if TYPE_CHECKING:
     from frazil.ops import SpecVersion as SpecVersion
     from frazil.ops import Update as Update
     from frazil.ops import UpdateType as UpdateType
+    from frazil.ops import spec_version as spec_version
+    from frazil.ops import supported_spec_versions as supported_spec_versions
     from frazil.repository.locate import open_repository as open_repository
     from frazil.repository.locate import open_session as open_session
     from frazil.repository.repository import Repository as Repository
@@ -136,12 +134,13 @@ if TYPE_CHECKING:
     from frazil.storage.store_config import s3_store as s3_store
     from frazil.types import CommitMethod as CommitMethod
     from frazil.urls import RepositoryUrl as RepositoryUrl
+    from frazil.version import print_debug_info as print_debug_info
+    from frazil.version import user_agent as user_agent
     from frazil.virtual.containers import VirtualChunkContainer as VirtualChunkContainer
     from frazil.virtual.containers import VirtualChunkSpec as VirtualChunkSpec
 
 # Module of each public name. The imports above declare the same names for type checkers.
 _HOMES = {
-    "about": "print_debug_info spec_version supported_spec_versions user_agent",
     "config.conditions": (
         "ManifestPreloadCondition ManifestSplitCondition ManifestSplitDimCondition"
     ),
@@ -171,10 +170,10 @@ _HOMES = {
         "RefNotFoundError RepositoryNotFoundError SessionStateError SnapshotNotFoundError "
         "StorageError"
     ),
-    "install": "install_as_icechunk",
+    "lazy": "install_as_icechunk",
     "ops": (
-        "ExpirySummary GCSummary RepoAvailability RepoStatus SessionMode SpecVersion Update "
-        "UpdateType"
+        "ExpirySummary GCSummary RepoAvailability RepoStatus SessionMode spec_version SpecVersion "
+        "supported_spec_versions Update UpdateType"
     ),
     "repository.locate": "open_repository open_session",
     "repository.repository": "create_legacy Repository upgrade_icechunk_repository",
@@ -196,6 +195,7 @@ _HOMES = {
     ),
     "types": "CommitMethod",
     "urls": "RepositoryUrl",
+    "version": "print_debug_info user_agent",
     "virtual.containers": "VirtualChunkContainer VirtualChunkSpec",
 }
 _MODULES = frozenset(

@@ -12,7 +12,7 @@ from enum import Enum
 from html import escape
 from typing import Any
 
-from frazil.install import package_name
+from frazil.lazy import package_name
 
 
 @dataclass(frozen=True, slots=True)

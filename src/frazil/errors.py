@@ -45,7 +45,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import ClassVar
 
-from frazil.install import package_name
+from frazil.lazy import package_name
 
 __all__ = [
     "AlreadyExistsError",

@@ -43,6 +43,16 @@ class SpecVersion(IntEnum):
     __repr__ = __str__
 
 
+def spec_version() -> SpecVersion:
+    """Return the spec version of new repositories."""
+    return SpecVersion.current()
+
+
+def supported_spec_versions() -> list[SpecVersion]:
+    """Return the spec versions that can be read and written, newest first."""
+    return sorted(SpecVersion, reverse=True)
+
+
 class SessionMode(Enum):
     """Mode of a session."""
 

@@ -25,7 +25,7 @@ from typing import Any, ClassVar, TypeVar
 from frazil.async_names import run_concurrently
 from frazil.display import Block, Item, Rendered, effective, effective_value
 from frazil.errors import InvalidInputError, ObjectRangeError
-from frazil.install import package_name
+from frazil.lazy import package_name
 
 
 @dataclass(slots=True, repr=False)
