@@ -254,6 +254,23 @@ def test_a_format_can_be_named(tmp_path: Path) -> None:
         virtual.open(path, format="netcdf3")
 
 
+@pytest.mark.parametrize("unlimited", [[], ["time"]], ids=["fixed", "unlimited"])
+@pytest.mark.parametrize("small_bytes", [0, 1024])
+def test_a_truncated_netcdf3_file_is_refused_wherever_it_ends(
+    tmp_path: Path, unlimited: list[str], small_bytes: int
+) -> None:
+    path = tmp_path / "a.nc"
+    dataset = days(0, 5)
+    dataset["time"] = dataset["time"].astype("i4")
+    dataset.to_netcdf(path, format="NETCDF3_CLASSIC", engine="netcdf4", unlimited_dims=unlimited)
+    whole = path.read_bytes()
+
+    for size in (*range(4, len(whole) - 3, len(whole) // 40), len(whole) - 4):
+        path.write_bytes(whole[:size])
+        with pytest.raises(InvalidInputError, match=r"a\.nc.* truncated"):
+            virtual.open(path, small_bytes=small_bytes)
+
+
 @pytest.mark.parametrize("name", ["a.nc", "a.tif", "a.fits", "a.json", "a.zarr.zip"])
 def test_a_damaged_file_is_named(tmp_path: Path, name: str) -> None:
     whole = save(days(0, 2), tmp_path / "whole.nc").read_bytes()

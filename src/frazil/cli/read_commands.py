@@ -247,8 +247,9 @@ def inspect(
     frazil inspect data/weather/snapshots/VY76P925PRY57WFEK410
     """
     path = Path(file)
-    if not path.is_file():
-        raise NotFoundError(f"there is no file {file}")
+    if not path.is_file():  # nor a pipe, from which nothing may ever come
+        what = "is not a regular file" if path.exists() else "does not exist"
+        raise NotFoundError(f"{file} {what}: name a metadata file of a repository")
     output.as_json().answer(describe_file(path.read_bytes(), path.as_posix()))
 
 

@@ -226,8 +226,10 @@ def check_header(header: Header | None, key: str, dialect: Dialect) -> Problems:
         return
     if header.compression is Compression.NONE:
         yield warning(key, "it is not compressed, and the official library reads no such file")
-    if header.spec_version > (2 if dialect is Dialect.V2 else 1):
-        yield error(key, f"it is of version {header.spec_version}, the repository is of version 1")
+    expected = 2 if dialect is Dialect.V2 else 1
+    if header.spec_version > expected:
+        what = f"its spec version is {header.spec_version}, that of the repository is {expected}"
+        yield error(key, what)
 
 
 def _check_identity(decoded: Decoded[Snapshot], id: SnapshotId, key: str) -> Problems:

@@ -10,6 +10,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from frazil.errors import InvalidInputError
+
 
 @dataclass(frozen=True, slots=True)
 class FileVersion:
@@ -82,6 +84,24 @@ class ReferenceColumns:
             inline_coordinates=np.empty((0, self.axes), np.int64),
             inline_chunks=(),
         )
+
+    def refuse_truncated(self, name: str, sizes: Mapping[str, int]) -> None:
+        """Raise InvalidInputError if a chunk ends after its file: not every parser checks this.
+
+        `name` is that of the array, and `sizes` has the bytes of each file that is known.
+        """
+        known = [sizes.get(each, np.iinfo(np.uint64).max) for each in self.locations]
+        size = np.array(known, np.uint64)[self.location_codes]
+        # Subtracted, because the sum of a damaged offset and length could overflow.
+        past = np.flatnonzero((self.offsets > size) | (self.lengths > size - self.offsets))
+        if past.size:
+            row = int(past[0])
+            end = int(self.offsets[row]) + int(self.lengths[row])
+            raise InvalidInputError(
+                f"{self.locations[self.location_codes[row]]} is truncated: a chunk of {name!r} ends "
+                f"at byte {end}, and the file has {size[row]} bytes",
+                kind="invalid-virtual-ref",
+            )
 
     def by_checksum_kind(self) -> Iterator[tuple[Self, object]]:
         """Split the rows by kind of checksum; yield each part with its column of checksums.

@@ -29,7 +29,7 @@ from frazil.virtual.source_formats import (
     recognise_folder,
 )
 
-ForeignReader = Callable[[SourceStores, str, Format, str, Loading], FoundGroup]
+ForeignReader = Callable[[SourceStores, str, int, Format, str, Loading], FoundGroup]
 
 
 def load_foreign_reader() -> ForeignReader:
@@ -129,6 +129,9 @@ def open_from(
         groups=found.groups,
     )
     versions = _observe_targets(stores, url, start, found.references)
+    sizes = {each: version.size_bytes for each, version in versions.items()}
+    for name, columns in found.references.items():
+        columns.refuse_truncated(name, sizes)
     references = {name: _with_versions(each, versions) for name, each in found.references.items()}
     return Source(header, references)
 
@@ -181,10 +184,11 @@ def _read(
     stores: SourceStores, url: str, start: _Start, group: str, loading: Loading
 ) -> FoundGroup:
     """Read one group of a source; features that our reader lacks are left to VirtualiZarr."""
+    size_bytes = start.version.size_bytes
     if start.format == HDF5:
         with suppress(NotReadable):
-            return read_hdf5(stores, url, start.version.size_bytes, start.head, group, loading)
-    return load_foreign_reader()(stores, url, start.format, group, loading)
+            return read_hdf5(stores, url, size_bytes, start.head, group, loading)
+    return load_foreign_reader()(stores, url, size_bytes, start.format, group, loading)
 
 
 def _to_url(uri: str | PathLike[str]) -> str:

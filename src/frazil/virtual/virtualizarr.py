@@ -254,14 +254,15 @@ def _import_parser(format: Format) -> Any:
 
 
 def read_group(
-    stores: SourceStores, url: str, format: Format, group: str, loading: Loading
+    stores: SourceStores, url: str, size_bytes: int, format: Format, group: str, loading: Loading
 ) -> FoundGroup:
     """Read one group of a source; raise InvalidInputError if the file can't be parsed."""
+    sizes = {} if format.is_folder else {escape_url(url): size_bytes}
     with without_codec_warnings():
-        return _describe(parse_group(stores, url, format, group), loading)
+        return _describe(parse_group(stores, url, format, group), loading, sizes)
 
 
-def _describe(parsed: ParsedGroup, loading: Loading) -> FoundGroup:
+def _describe(parsed: ParsedGroup, loading: Loading, sizes: Mapping[str, int]) -> FoundGroup:
     headers: dict[str, ArrayHeader] = {}
     references: dict[str, ReferenceColumns] = {}
     arrays = parsed.store._group.arrays
@@ -269,6 +270,7 @@ def _describe(parsed: ParsedGroup, loading: Loading) -> FoundGroup:
     for name, array in arrays.items():
         header = ArrayHeader(name, metadatas[name], None, parsed.obstacles.get(name))
         columns = columns_of(array.manifest, len(header.shape), escape_url)
+        columns.refuse_truncated(name, sizes)
         if name in parsed.compact:
             columns = _inline_whole(columns, parsed.compact[name])
             header = replace(header, values=parsed.compact[name])

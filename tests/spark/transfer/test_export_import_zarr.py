@@ -1,6 +1,8 @@
 """Versions of repositories as plain Zarr, and plain Zarr as versions of repositories."""
 
 import json
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,8 @@ from frazil.errors import (
 )
 from frazil.spark import export_zarr, import_zarr
 from frazil.storage import MemoryStorage, Storage, local_filesystem_storage, local_filesystem_store
-from frazil.storage.wrappers import Request, Verb
+from frazil.storage.interface import ObjectInfo
+from frazil.storage.wrappers import ForwardingStorage, Request, Verb
 from frazil.virtual import VirtualChunkContainer
 from tests.spark.transfer.samples import Watched, contents
 
@@ -315,6 +318,32 @@ def test_a_sparse_array_is_asked_only_for_what_it_has() -> None:
     found = zarr.open_array(repo.readonly_session("main").store, path="sparse", mode="r")
     assert np.asarray(found[7, 14:20]).tolist() == [0, 0, 1, 2, 0, 0]
     assert np.asarray(found[299, 296:]).tolist() == [0, 0, 3, 4]
+
+
+class WithMarkers(ForwardingStorage):
+    """A storage with objects that mark folders, as consoles of object stores make them."""
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        for info in super().list(prefix):
+            yield replace(info, key=info.key.rpartition("/")[0] + "/")
+            yield info
+
+
+def test_markers_of_folders_are_not_chunks() -> None:
+    place = MemoryStorage()
+    array = {
+        "zarr_format": 2, "shape": [4], "chunks": [2], "dtype": "|i1", "compressor": None,
+        "fill_value": 0, "order": "C", "filters": None,
+    }  # fmt: skip
+    place.put("a/.zarray", json.dumps(array).encode())
+    place.put("a/1", b"\3\4")
+    repo = Repository.create(MemoryStorage())
+
+    report = import_zarr(None, WithMarkers(place), repo)
+
+    assert report.chunks == 1
+    found = zarr.open_array(repo.readonly_session("main").store, path="a", mode="r")
+    assert np.asarray(found[:]).tolist() == [0, 0, 3, 4]
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3])

@@ -77,12 +77,24 @@ def test_a_damaged_file_leads_to_check(run: Frazil, place: Path) -> None:
     assert "frazil check" in failed.err
 
 
-@pytest.mark.parametrize("name", ["none", "none/below", ""])
-def test_a_missing_file_to_inspect_is_not_found(run: Frazil, tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("none", "does not exist"),
+        ("none/below", "does not exist"),
+        ("", "is not a regular file"),
+        ("pipe", "is not a regular file"),
+    ],
+)
+def test_only_a_regular_file_is_inspected(
+    run: Frazil, tmp_path: Path, name: str, what: str
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+
     failed = run("inspect", tmp_path / name)
 
     assert failed.code == 3
-    assert f"there is no file {tmp_path / name}" in failed.err.replace("\n", "")
+    assert f"{tmp_path / name} {what}" in failed.err.replace("\n", "")
 
 
 def test_a_missing_object_of_a_repository_is_damage(run: Frazil, place: Path) -> None:

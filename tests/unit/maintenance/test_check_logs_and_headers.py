@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from frazil.format.flatbuffers.flatbuffers_writer import rows
-from frazil.format.header import Compression, Dialect, FileType, decode_file
+from frazil.format.header import Compression, Dialect, FileType, Header, decode_file
 from frazil.format.v2 import snapshot_codec as log_encoding
+from frazil.maintenance.check_snapshots import check_header
 from frazil.maintenance.findings import Repair, Severity
 from tests.damages import (
     ALL_DIALECTS,
@@ -48,7 +49,16 @@ def test_a_file_of_a_later_version_than_its_repository_is_found() -> None:
     data[36] = 2
     repository.storage.put(key, bytes(data))
 
-    assert "it is of version 2" in find_only(repository).what
+    found = find_only(repository).what
+
+    assert found == "its spec version is 2, that of the repository is 1"
+
+
+@pytest.mark.parametrize(("dialect", "expected"), [(Dialect.V1, 1), (Dialect.V2, 2)])
+def test_the_version_of_the_repository_is_named(dialect: Dialect, expected: int) -> None:
+    (problem,) = check_header(Header("a program", 3, FileType.MANIFEST), "key", dialect)
+
+    assert problem.what == f"its spec version is 3, that of the repository is {expected}"
 
 
 @pytest.mark.parametrize("dialect", FLATBUFFERS)

@@ -318,7 +318,8 @@ def _find_chunk(storage: Storage, keys: ChunkKeys, axes: int) -> bytes | None:
     if first is not None:
         return first
     with suppress(StorageError):
-        listed = (info.key for info in storage.list(keys.prefix))
-        chunk = next((key for key in listed if key.rpartition("/")[2][0] != "."), None)
+        # A key that ends with a slash marks a folder; a name that starts with a dot is metadata.
+        named = ((info.key, info.key.rpartition("/")[2]) for info in storage.list(keys.prefix))
+        chunk = next((key for key, name in named if name and name[0] != "."), None)
         return None if chunk is None else _find(storage, chunk)
     return None
