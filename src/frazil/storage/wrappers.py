@@ -221,7 +221,7 @@ class ForwardingStorage(Storage):
         ]
         if delay := max((course.delay_seconds for course in courses), default=0):
             time.sleep(delay)
-        self._inner.put_many([(self._prefix + key, *rest) for key, *rest in objects])
+        self._inner.put_many([(self._prefix + key, data, how) for key, data, how in objects])
         for course in courses:
             course.finish(None)
 
