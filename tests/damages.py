@@ -104,12 +104,12 @@ def ancestor(repository: Repository, generations: int) -> SnapshotId:
 
 def snapshot_key(repository: Repository, id: SnapshotId) -> str:
     """The file of a snapshot."""
-    return repository._protocol.assets.layout.snapshot_key(id)
+    return repository.protocol.assets.layout.snapshot_key(id)
 
 
 def log_key(repository: Repository, id: SnapshotId) -> str:
     """The file of a transaction log."""
-    key = repository._protocol.assets.layout.find_transaction_log_key(id)
+    key = repository.protocol.assets.layout.find_transaction_log_key(id)
     assert key is not None
     return key
 
@@ -133,12 +133,12 @@ def manifest_of(repository: Repository, path: str) -> ManifestId:
 
 def manifest_key(repository: Repository, path: str) -> str:
     """The file of that."""
-    return repository._protocol.assets.layout.manifest_key(manifest_of(repository, path))
+    return repository.protocol.assets.layout.manifest_key(manifest_of(repository, path))
 
 
 def chunk_keys(repository: Repository) -> list[str]:
     """All chunk files."""
-    folder = repository._protocol.assets.layout.chunks
+    folder = repository.protocol.assets.layout.chunks
     return sorted(info.key for info in repository.storage.list(f"{folder}/"))
 
 

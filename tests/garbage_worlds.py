@@ -124,7 +124,7 @@ class World:
         """Logs of snapshots that left the history, which those that stayed still need."""
         if repository.dialect is not Dialect.V2:
             return set()
-        snapshots = repository._repository.protocol.read_repo_info().snapshots
+        snapshots = repository.protocol.read_repo_info().snapshots
         pruned = {log for each in snapshots.values() for log in each.pruned_ancestor_tx_logs}
         return {f"transactions/{log}" for log in pruned} - self.listing().keys()
 

@@ -60,7 +60,7 @@ def dangling_files(repository: Repository) -> set[str]:
 
 
 def _named_files(repository: Repository) -> Iterator[str]:
-    protocol = repository._repository.protocol
+    protocol = repository.protocol
     layout = protocol.assets.layout
     tips = [protocol.lookup_branch(name) for name in protocol.list_branches()]
     tips += [protocol.lookup_tag(name) for name in protocol.list_tags()]

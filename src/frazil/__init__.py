@@ -83,6 +83,9 @@ if TYPE_CHECKING:
     from frazil.errors import SnapshotNotFoundError as SnapshotNotFoundError
     from frazil.errors import StorageError as StorageError
     from frazil.lazy import install_as_icechunk as install_as_icechunk
+    from frazil.maintenance.migrate import (
+        upgrade_icechunk_repository as upgrade_icechunk_repository,
+    )
     from frazil.ops import ExpirySummary as ExpirySummary
     from frazil.ops import GCSummary as GCSummary
     from frazil.ops import RepoAvailability as RepoAvailability
@@ -93,13 +96,10 @@ if TYPE_CHECKING:
     from frazil.ops import UpdateType as UpdateType
     from frazil.ops import spec_version as spec_version
     from frazil.ops import supported_spec_versions as supported_spec_versions
+    from frazil.repository.locate import create_legacy as create_legacy
     from frazil.repository.locate import open_repository as open_repository
     from frazil.repository.locate import open_session as open_session
     from frazil.repository.repository import Repository as Repository
-    from frazil.repository.repository import create_legacy as create_legacy
-    from frazil.repository.repository import (
-        upgrade_icechunk_repository as upgrade_icechunk_repository,
-    )
     from frazil.repository.session import ForkSession as ForkSession
     from frazil.repository.session import Session as Session
     from frazil.repository.store import IcechunkStore as IcechunkStore
@@ -171,12 +171,13 @@ _HOMES = {
         "StorageError"
     ),
     "lazy": "install_as_icechunk",
+    "maintenance.migrate": "upgrade_icechunk_repository",
     "ops": (
         "ExpirySummary GCSummary RepoAvailability RepoStatus SessionMode spec_version SpecVersion "
         "supported_spec_versions Update UpdateType"
     ),
-    "repository.locate": "open_repository open_session",
-    "repository.repository": "create_legacy Repository upgrade_icechunk_repository",
+    "repository.locate": "create_legacy open_repository open_session",
+    "repository.repository": "Repository",
     "repository.session": "ForkSession Session",
     "repository.store": "IcechunkStore",
     "snapshots": "AncestryGraph Diff ManifestFileInfo SnapshotInfo",

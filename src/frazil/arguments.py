@@ -46,36 +46,40 @@ def check_arguments(only: Collection[str] | None = None) -> Callable[[type[T]], 
 def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
     if hasattr(function, "_is_checked"):
         return function
-    signature = inspect.signature(function)
+    parameters = inspect.signature(function).parameters.values()
     positional = [
         each.name
-        for each in signature.parameters.values()
+        for each in parameters
         if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
     ]
+    # Defaults need no rule, which would load what is loaded lazily.
+    accepted = {(each.name, type(each.default)) for each in parameters if each.default is None}
+    """Types that were accepted before: a valid call costs one lookup per argument."""
+    find_rule = functools.cache(functools.partial(_find_rule, inspect.unwrap(function)))
 
-    @functools.cache
-    def expected() -> dict[str, "_Expected"]:
-        return _read_annotations(function, signature)
+    def check(name: str, value: Any) -> None:
+        rule = find_rule(name)
+        if rule is None or rule.require(function.__name__, name, value):
+            accepted.add((name, type(value)))
 
-    def check(args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        rules = expected()
+    def check_all(args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         for name, value in (*zip(positional, args, strict=False), *kwargs.items()):
-            rule = rules.get(name)
-            if rule is not None:
-                rule.require(function.__name__, name, value)
+            kind = type(value)
+            if (name, kind) not in accepted or (kind is str and not value.isascii()):
+                check(name, value)
 
     if inspect.iscoroutinefunction(function):
 
         @functools.wraps(function)
         async def checked(*args: Any, **kwargs: Any) -> Any:
-            check(args, kwargs)
+            check_all(args, kwargs)
             return await function(*args, **kwargs)
 
     else:
 
         @functools.wraps(function)
         def checked(*args: Any, **kwargs: Any) -> Any:
-            check(args, kwargs)
+            check_all(args, kwargs)
             return function(*args, **kwargs)
 
     checked._is_checked = True  # type: ignore[attr-defined]
@@ -88,9 +92,14 @@ class _Expected:
     def __init__(self, alternatives: Sequence[tuple[str, Check]]) -> None:
         self._names = " or ".join(dict.fromkeys(name for name, _ in alternatives))
         self._checks = tuple(check for _, check in alternatives)
+        # Partial functions check the contents of literals and sequences, others only the type.
+        self._is_by_type = not any(isinstance(each, functools.partial) for each in self._checks)
 
-    def require(self, method: str, name: str, value: Any) -> None:
-        """Raise InvalidTypeError for a wrong type, InvalidInputError for text with lone surrogates."""
+    def require(self, method: str, name: str, value: Any) -> bool:
+        """Return whether all values of this type are allowed, but for text that is not ASCII.
+
+        Raises InvalidTypeError for a wrong type, InvalidInputError for text with lone surrogates.
+        """
         if not any(check(value) for check in self._checks):
             hint = next((say(value) for sign, say in _HINTS if sign in self._names), "")
             raise InvalidTypeError(
@@ -100,6 +109,7 @@ class _Expected:
             raise InvalidInputError(
                 f"invalid {name} {value!r} of {method}: it has a lone surrogate, which is no text"
             )
+        return self._is_by_type
 
 
 def is_text(value: str) -> bool:
@@ -127,26 +137,17 @@ def _show(value: Any) -> str:
     return text if len(text) <= 60 else f"of type {type(value).__name__}"
 
 
-def _read_annotations(
-    function: Callable[..., Any], signature: inspect.Signature
-) -> dict[str, _Expected]:
+def _find_rule(function: Callable[..., Any], name: str) -> _Expected | None:
+    """Return the types that a parameter allows; None if it allows everything."""
+    hint = function.__annotations__.get(name, Any)
     try:
-        hints = typing.get_type_hints(function)
+        named = types.SimpleNamespace(__annotations__={name: hint})
+        hint = typing.get_type_hints(named, function.__globals__)[name]
     except NameError:
         # Some names are imported for type checkers only.
-        hints = {
-            each.name: each.annotation
-            for each in signature.parameters.values()
-            if not isinstance(each.annotation, str)
-        }
-    found = {}
-    for name, parameter in signature.parameters.items():
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            continue
-        alternatives = _alternatives(hints.get(name, Any))
-        if alternatives is not None:
-            found[name] = _Expected(alternatives)
-    return found
+        hint = Any if isinstance(hint, str) else hint
+    alternatives = _alternatives(hint)
+    return None if alternatives is None else _Expected(alternatives)
 
 
 def _alternatives(hint: Any) -> list[tuple[str, Check]] | None:
@@ -187,17 +188,18 @@ def _alternative(cls: type, items: tuple[Any, ...]) -> tuple[str, Check]:
 
 
 def _iterable_of(items: tuple[Any, ...]) -> tuple[str, Check]:
-    element = _alternatives(items[0]) if items and items[0] in (int, str) else None
-    name = "an iterable" if element is None else f"a sequence of {items[0].__name__}"
+    if not items or items[0] not in (int, str):
+        return "an iterable", lambda value: _is_iterable(None, value)
+    check = functools.partial(_is_iterable, _WIDER[items[0]][1])
+    return f"a sequence of {items[0].__name__}", check
 
-    def check(value: Any) -> bool:
-        if isinstance(value, str | bytes) or not isinstance(value, Iterable):
-            return False
-        if element is None or not isinstance(value, list | tuple) or len(value) > _MOST_ITEMS:
-            return True
-        return all(element[0][1](each) for each in value)
 
-    return name, check
+def _is_iterable(element: Check | None, value: Any) -> bool:
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        return False
+    if element is None or not isinstance(value, list | tuple) or len(value) > _MOST_ITEMS:
+        return True
+    return all(map(element, value))
 
 
 # Types that also accept compatible values, mainly numpy scalars.

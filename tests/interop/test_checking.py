@@ -90,7 +90,7 @@ def test_the_official_library_reads_a_repository_with_rebuilt_logs(pair: Pair) -
     repository = pair.open()
     for number, info in enumerate(repository.ancestry(branch="main")):
         has_log = info.parent_id is not None or repository.spec_version == 2
-        listed = repository._protocol.lookup_snapshot(SnapshotId.parse(info.id))
+        listed = repository.protocol.lookup_snapshot(SnapshotId.parse(info.id))
         if has_log and not listed.pruned_ancestor_tx_logs:
             damage = delete if number % 2 else cut
             damage(repository, log_key(repository, listed.id))

@@ -61,7 +61,7 @@ def migrated(
 
 def _migrate(expected: dict[str, Any], path: Path, official: OfficialLibrary) -> Migrated:
     repository = migrate(path)
-    infos = repository._repository.protocol.read_repo_info().snapshots.values()
+    infos = repository.protocol.read_repo_info().snapshots.values()
     ids = {_origin_of(info.metadata): str(info.id) for info in infos}
     return Migrated(expected, repository, official.open(path), ids)
 

@@ -8,8 +8,10 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+import zarr
 
 import frazil
+from frazil.testing.object_server import ObjectServer
 from tests.generations import REPOSITORY_NAMES
 
 # Prints one line for every promise that the import breaks.
@@ -47,6 +49,73 @@ def test_importing_starts_no_thread_and_loads_no_engine() -> None:
     )
 
     assert child.stdout == ""
+
+
+READ_ONE_CHUNK = """
+import sys
+import frazil, zarr
+
+url, options = sys.argv[1], eval(sys.argv[2])
+if url.startswith("memory"):
+    repository = frazil.Repository.create(frazil.storage_from_url(url))
+    session = repository.writable_session("main")
+    zarr.create_array(session.store, name="a", shape=(4,), chunks=(2,), dtype="i4")[:] = 1
+    session.commit("an array")
+repository = frazil.Repository.open(frazil.storage_from_url(url, **options))
+array = zarr.open_array(repository.readonly_session("main").store, path="a", mode="r")
+assert array[:2].tolist() == [1, 1]
+print(*(name for name in sys.modules if name.partition(".")[0] == "frazil"))
+"""
+
+
+def list_modules_that_read(url: str, **options: object) -> set[str]:
+    """Our modules that a new process loads to open a repository and to read a chunk."""
+    command = [sys.executable, "-c", READ_ONE_CHUNK, url, repr(options)]
+    child = subprocess.run(command, capture_output=True, text=True, check=True)
+    return set(child.stdout.split())
+
+
+def commit_an_array(storage: frazil.Storage) -> None:
+    session = frazil.Repository.create(storage).writable_session("main")
+    zarr.create_array(session.store, name="a", shape=(4,), chunks=(2,), dtype="i4")[:] = 1
+    session.commit("an array")
+
+
+def test_reading_a_chunk_from_a_disk_loads_little(tmp_path: Path) -> None:
+    commit_an_array(frazil.local_filesystem_storage(str(tmp_path)))
+
+    loaded = list_modules_that_read(str(tmp_path))
+
+    assert len(loaded) <= 66
+    assert not {f"frazil.{each}" for each in _NOT_TO_READ} & loaded
+
+
+_NOT_TO_READ = {
+    "conflicts", "credentials", "format.legacy", "format.legacy.alpha", "maintenance",
+    "protocols.v1_protocol", "repository.commit", "repository.rebase", "snapshots",
+    "storage.memory", "storage.object_store", "storage.source_objects",
+}  # fmt: skip
+
+
+def test_committing_in_memory_loads_a_few_more() -> None:
+    loaded = list_modules_that_read("memory://loaded")
+
+    assert len(loaded) <= 74
+    assert "frazil.storage.object_store" not in loaded
+
+
+def test_reading_a_chunk_from_s3_loads_the_object_store() -> None:
+    options = {
+        "region": "us-east-1", "allow_http": True, "force_path_style": True,
+        "access_key_id": "key", "secret_access_key": "secret",
+    }  # fmt: skip
+    with ObjectServer() as server:
+        options["endpoint_url"] = server.url
+        commit_an_array(frazil.storage_from_url("s3://bucket/modules", **options))
+        loaded = list_modules_that_read("s3://bucket/modules", **options)
+
+    assert len(loaded) <= 74
+    assert "frazil.storage.local" not in loaded
 
 
 def test_every_repository_of_the_archive_is_unpacked(generations: Path) -> None:

@@ -33,9 +33,10 @@ from frazil.errors import (
 )
 from frazil.maintenance.check import CheckOptions, check_storage, repair_storage
 from frazil.maintenance.findings import CheckReport
+from frazil.maintenance.migrate import upgrade_icechunk_repository
 from frazil.maintenance.repair import RepairReport
 from frazil.ops import GCSummary
-from frazil.repository.repository import Repository, upgrade_icechunk_repository
+from frazil.repository.repository import Repository
 from frazil.storage.constructors import storage_from_url
 
 OlderThan = Annotated[

@@ -7,6 +7,7 @@ ignored, because development builds carried that of the previous release.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from zstandard import ZstdDecompressor
@@ -24,9 +25,9 @@ from frazil.format.header import (
     decompress,
     encode_file,
     has_header,
+    is_messagepack_payload,
 )
 from frazil.format.ids import SnapshotId
-from frazil.format.legacy import alpha, draft
 from frazil.format.manifest import Manifest
 from frazil.format.ragged import Part
 from frazil.format.repo_info import RepoInfo
@@ -47,7 +48,14 @@ from frazil.format.v2.snapshot_codec import (
     encode_snapshot_payload,
     encode_transaction_log_payload,
 )
+from frazil.lazy import lazy_modules
 from frazil.version import __version__
+
+if TYPE_CHECKING:
+    from frazil.format.legacy import alpha, draft
+else:
+    # Few repositories are older than V1.
+    alpha, draft = lazy_modules("frazil.format.legacy.alpha", "frazil.format.legacy.draft")
 
 IMPLEMENTATION = f"frazil-{__version__}"
 
@@ -73,7 +81,7 @@ def decode_snapshot(data: bytes) -> Decoded[Snapshot]:
     if data[:1] == b"{":
         return draft.decode_snapshot(data)
     header, payload = _open(data, FileType.SNAPSHOT)
-    if header is None or alpha.is_messagepack_payload(payload):
+    if header is None or is_messagepack_payload(payload):
         return alpha.decode_snapshot_payload(payload, header)
     dialect = _dialect_of(header)
     return Decoded(decode_snapshot_payload(payload, header.spec_version), dialect, header)
@@ -83,7 +91,7 @@ def decode_used_manifests(data: bytes) -> Sequence[ManifestFileInfo]:
     """Return the manifests of a snapshot file, as `Snapshot.used_manifests` does."""
     if has_header(data):
         header, payload = decode_file(data, FileType.SNAPSHOT)
-        if header.spec_version in _FLATBUFFERS and not alpha.is_messagepack_payload(payload):
+        if header.spec_version in _FLATBUFFERS and not is_messagepack_payload(payload):
             return v2_snapshot.decode_used_manifests(payload)
     return decode_snapshot(data).value.used_manifests()
 
@@ -95,7 +103,7 @@ def decode_manifest(data: bytes) -> Decoded[Manifest]:
     if data[:4] == ZSTD_MAGIC:
         return alpha.decode_manifest(data)
     header, payload = _open(data, FileType.MANIFEST)
-    if header is None or alpha.is_messagepack_payload(payload):
+    if header is None or is_messagepack_payload(payload):
         return alpha.decode_manifest_payload(payload, header)
     dialect = _dialect_of(header)
     return Decoded(decode_manifest_payload(payload), dialect, header)
@@ -121,7 +129,7 @@ def _find_manifest_payload(data: bytes, decompressor: ZstdDecompressor) -> bytes
     except FormatError:
         return None
     is_flatbuffer = header.spec_version in _FLATBUFFERS
-    return payload if is_flatbuffer and not alpha.is_messagepack_payload(payload) else None
+    return payload if is_flatbuffer and not is_messagepack_payload(payload) else None
 
 
 def inspect_manifest_payload(data: bytes) -> tuple[int, LocationEncoding]:
@@ -129,7 +137,7 @@ def inspect_manifest_payload(data: bytes) -> tuple[int, LocationEncoding]:
     if data[:4] == ZSTD_MAGIC:
         return len(decompress(data, "manifest file")), LocationEncoding()
     header, payload = _open(data, FileType.MANIFEST)
-    if header is None or alpha.is_messagepack_payload(payload):
+    if header is None or is_messagepack_payload(payload):
         return len(payload), LocationEncoding()
     return len(payload), read_location_encoding(payload)
 
@@ -137,7 +145,7 @@ def inspect_manifest_payload(data: bytes) -> tuple[int, LocationEncoding]:
 def decode_transaction_log(data: bytes, snapshot_id: SnapshotId) -> Decoded[TransactionLog]:
     """Decode a transaction log file; alpha files don't record the snapshot they belong to."""
     header, payload = _open(data, FileType.TRANSACTION_LOG)
-    if header is None or alpha.is_messagepack_payload(payload):
+    if header is None or is_messagepack_payload(payload):
         return alpha.decode_transaction_log_payload(payload, header, snapshot_id)
     dialect = _dialect_of(header)
     return Decoded(decode_transaction_log_payload(payload), dialect, header)

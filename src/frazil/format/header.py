@@ -98,6 +98,11 @@ def has_header(data: bytes) -> bool:
     return data[:12] == MAGIC
 
 
+def is_messagepack_payload(payload: bytes) -> bool:
+    """Return whether a payload can be a MessagePack struct, as alphas wrote it; a FlatBuffer can't."""
+    return bool(payload) and 0x92 <= payload[0] <= 0x9B and payload[4:8] != b"Ichk"
+
+
 def find_file_type(data: bytes) -> FileType | None:
     """Return the file type in the header, or None without a header; raise FormatError if damaged."""
     return _decode_header(bytes(data[:HEADER_SIZE])).file_type if has_header(data) else None
@@ -206,6 +211,30 @@ class Dialect(Enum):
     ALPHA_H = "0.1.0-0.1.3"
     V1 = "1"
     V2 = "2"
+
+    def __init__(self, _: str) -> None:
+        # Attributes, because hashing a member calls Python code.
+        self.age = len(type(self).__members__)
+        """Position among the dialects, oldest first."""
+        is_draft, is_newest = self.age == 0, self.age == 10
+        self.id_size = 16 if is_draft else 12
+        """Number of bytes of the ids of snapshots, manifests and chunks."""
+        self.numbers_nodes = self.age < 2
+        """Nodes have numbers instead of random ids."""
+        self.has_logs = self.age >= 2
+        """Commits have transaction logs."""
+        self.has_checksums = self.age >= 3
+        """Virtual chunks have checksums."""
+        self.shares_manifests = self.age < 7
+        """All arrays of a snapshot share one manifest."""
+        self.records_history = self.age < 8
+        """Snapshots record their ancestors."""
+        self.is_legacy = self.age < 9
+        """Before V1: no extents of manifests, no `zarr.json` as it was written."""
+        self.names_parents = not is_newest
+        """Snapshot files name their parents; in V2 only the repo info does."""
+        self.has_repo_info = is_newest
+        """Refs, history and state are in one object, `repo`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -298,7 +298,7 @@ class _Check:
                 yield note(tip.key, f"{tip} pointed to {tip.snapshot_id}, which is gone")
 
     def _check_state(self) -> Problems:
-        if self.assets.dialect is not Dialect.V2:
+        if not self.assets.dialect.has_repo_info:
             return
         size = find_page_size(self.base.config)
         yield from check_ops_log(self.base.ops_log, self.inventory.others, size)
@@ -411,12 +411,11 @@ class _Check:
 
 def _refs_key(assets: Assets) -> str:
     """Return the key or prefix of the refs."""
-    if assets.dialect is Dialect.V2:
+    if assets.dialect.has_repo_info:
         return REPO
     return "r/" if assets.dialect is Dialect.DRAFT else "refs/"
 
 
-_AGES = list(Dialect)
 _V1_ENDING = "/ref.json"
 
 
@@ -497,7 +496,7 @@ def _guess_dialect(storage: Storage) -> Dialect:
     if any(True for _ in storage.list("transactions/")):
         # Snapshots of the first alphas look like later ones, but the first alphas had no logs.
         known.append(Dialect.ALPHA_B)
-    return max(known, key=_AGES.index, default=Dialect.ALPHA_H)
+    return max(known, key=lambda each: each.age, default=Dialect.ALPHA_H)
 
 
 def _find_dialect(storage: Storage, key: str) -> Dialect | None:

@@ -331,7 +331,7 @@ def check_locations(
     yield from few(problems, len(wrong), whole)
     if unheld:
         # Readers may pass containers when they open a repository; V2 can save all of them.
-        severity = Severity.WARNING if dialect is Dialect.V2 else Severity.NOTE
+        severity = Severity.WARNING if dialect.has_repo_info else Severity.NOTE
         what = f"no container of the configuration holds {len(unheld)} locations, as {unheld[0]!r}"
         yield Problem(severity, place.key, what, path=place.path)
 

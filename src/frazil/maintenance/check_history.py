@@ -34,7 +34,7 @@ from frazil.protocols.protocol import MAIN, CommitProtocol
 from frazil.protocols.ref_files import KEY as CONFIG_KEY
 from frazil.protocols.ref_files import RefSpelling, decode_ref_file
 from frazil.protocols.sequence_protocol import SequenceFile
-from frazil.protocols.v2_protocol import BACKUPS, REPO, V2Protocol
+from frazil.protocols.v2_protocol import BACKUPS, REPO
 from frazil.storage.interface import ObjectInfo, Storage
 
 
@@ -443,7 +443,7 @@ class UnreadableRepoError(Exception):
 
 def read_base(protocol: CommitProtocol, assets: Assets) -> Base:
     """Read refs, history and configuration; raises UnreadableRepoError."""
-    if isinstance(protocol, V2Protocol):
+    if protocol.has_repo_info:
         return _read_repo_info(assets.storage)
     plan = plan_ref_files(info.key for info in list_ref_files(assets.storage))
     refs = read_ref_files(assets.storage, plan)

@@ -17,33 +17,18 @@ from frazil.format.snapshot import ArrayData, ManifestFileInfo, ManifestRef, Nod
 from frazil.format.transaction_log import TransactionLog
 from frazil.format.v2.schema import find_unordered_in_log, is_ascending
 from frazil.maintenance.findings import Problem, Problems, Repair, error, note, warning
-from frazil.protocols.history import has_history
 from frazil.protocols.protocol import MICROSECOND
 from frazil.repository.zarr_keys import read_node_metadata
 
-_WITHOUT_EXTENTS = frozenset(
-    {
-        Dialect.DRAFT, Dialect.ALPHA_A, Dialect.ALPHA_B, Dialect.ALPHA_C, Dialect.ALPHA_D,
-        Dialect.ALPHA_E, Dialect.ALPHA_F,
-    }
-)  # fmt: skip
-"""Dialects whose manifests hold the references of all arrays, and have no extents."""
-
-
 # Most nodes are equal in consecutive snapshots.
 _read_metadata = lru_cache(10_000)(read_node_metadata)
-
-
-def has_extents(dialect: Dialect) -> bool:
-    """Return whether the snapshots of a dialect record the extents of manifests."""
-    return dialect not in _WITHOUT_EXTENTS
 
 
 def check_nodes(nodes: Mapping[str, Node], key: str, dialect: Dialect) -> Problems:
     """Check all nodes of a snapshot, their parents and ids; raises FormatError."""
     for node in nodes.values():
         yield from check_metadata(node, key, dialect)
-        if node.array is not None and has_extents(dialect):
+        if node.array is not None and not dialect.shares_manifests:
             yield from check_extents(node.path, node.array, key)
     yield from _check_parents(nodes, key)
     repeated = [id for id, n in Counter(node.id for node in nodes.values()).items() if n > 1]
@@ -226,7 +211,7 @@ def check_header(header: Header | None, key: str, dialect: Dialect) -> Problems:
         return
     if header.compression is Compression.NONE:
         yield warning(key, "it is not compressed, and the official library reads no such file")
-    expected = 2 if dialect is Dialect.V2 else 1
+    expected = 2 if dialect.has_repo_info else 1
     if header.spec_version > expected:
         what = f"its spec version is {header.spec_version}, that of the repository is {expected}"
         yield error(key, what)
@@ -236,17 +221,17 @@ def _check_identity(decoded: Decoded[Snapshot], id: SnapshotId, key: str) -> Pro
     snapshot = decoded.value
     # The first alphas and the draft name the file of the first snapshot differently from its id.
     is_first = snapshot.history is not None and not snapshot.history.short_term_history
-    if snapshot.id != id and not (is_first and has_history(decoded.dialect)):
+    if snapshot.id != id and not (is_first and decoded.dialect.records_history):
         yield error(key, f"the snapshot in it is {snapshot.id}")
-    if decoded.dialect is Dialect.V2 and snapshot.parent_id is not None:
+    if not decoded.dialect.names_parents and snapshot.parent_id is not None:
         yield warning(key, "it names a parent, which in V2 only the repo info does")
 
 
 def _check_node_order(snapshot: Snapshot, key: str, dialect: Dialect) -> Problems:
     paths = list(snapshot.nodes)
-    if dialect not in (Dialect.V1, Dialect.V2) or is_ascending(paths, byte_order):
+    if dialect.is_legacy or is_ascending(paths, byte_order):
         return
-    if dialect is Dialect.V1 and is_ascending(paths, segment_order):
+    if dialect.names_parents and is_ascending(paths, segment_order):
         yield note(
             key, "its nodes are in the order of segments, as releases up to 1.1.2 wrote them"
         )
@@ -271,7 +256,7 @@ def _check_listed(snapshot: Snapshot, key: str, listed: SnapshotInfo | None) -> 
 def _check_manifest_files(snapshot: Snapshot, key: str, dialect: Dialect) -> Problems:
     listed = {info.id for info in snapshot.manifest_files}
     is_ordered = is_ascending([info.id for info in snapshot.manifest_files])
-    if dialect in (Dialect.V1, Dialect.V2) and not is_ordered:
+    if not dialect.is_legacy and not is_ordered:
         yield error(key, "the list of its manifest files is not in order")
     for node in snapshot.nodes.values():
         for ref in node.array.manifests if node.array is not None else ():
@@ -290,7 +275,7 @@ def collect_uses(nodes: Iterable[Node], dialect: Dialect) -> Uses:
             continue
         axes = len(node.array.shape)
         for ref in node.array.manifests:
-            extents = ref.extents if has_extents(dialect) else None
+            extents = None if dialect.shares_manifests else ref.extents
             uses.setdefault(ref.id, {})[Use(node.id, axes, extents)] = node.path
     return uses
 
@@ -300,15 +285,9 @@ def damaged(key: str, failure: FormatError, what: str) -> Problem:
     return error(key, f"the {what} can't be read: {failure.message}")
 
 
-_FLATBUFFERS = (Dialect.V1, Dialect.V2)
-_WITHOUT_LOGS = (Dialect.DRAFT, Dialect.ALPHA_A)
-
-
 def needs_log(dialect: Dialect, *, is_first: bool) -> bool:
     """Return whether a snapshot of a dialect must have a transaction log."""
-    if dialect in _WITHOUT_LOGS:
-        return False
-    return dialect is Dialect.V2 or not is_first
+    return dialect.has_logs and (dialect.has_repo_info or not is_first)
 
 
 def check_log_file(
@@ -335,11 +314,11 @@ def _check_contents(
 
 
 def _check_log_order(data: bytes, dialect: Dialect, key: str) -> Problems:
-    if dialect not in _FLATBUFFERS:
+    if dialect.is_legacy:
         return
     _, payload = decode_file(data, FileType.TRANSACTION_LOG)
     for name in find_unordered_in_log(payload):
-        if dialect is Dialect.V1:
+        if dialect.names_parents:
             yield note(key, f"{name} is not in order, as releases up to 1.1.21 wrote it")
         else:
             yield error(key, f"{name} is not in order", Repair.REBUILD_LOG)

@@ -7,6 +7,8 @@ from typing import Any
 from frazil.display import Block, Item
 from frazil.errors import IcechunkError, InvalidInputError
 from frazil.format.chunk_table import VirtualRef
+from frazil.repository.changes import ChangeSet
+from frazil.repository.session_state import RepositoryContext
 from frazil.repository.view import View
 from frazil.virtual.access import VirtualChunkAccess
 
@@ -65,6 +67,14 @@ class DoctorReport(Block):
             "is_well": self.is_well,
             "containers": [asdict(each) for each in self.containers],
         }
+
+
+def examine_branch(context: RepositoryContext, branch: str, *, probe: bool) -> DoctorReport:
+    """Check all containers, with the virtual chunks at the tip of a branch."""
+    assets = context.assets
+    snapshot = assets.read_snapshot(context.protocol.lookup_branch(branch))
+    view = View(assets, snapshot, ChangeSet.of(assets.dialect))
+    return examine(view, context.virtual, probe=probe)
 
 
 def examine(view: View, access: VirtualChunkAccess, *, probe: bool) -> DoctorReport:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from itertools import takewhile
 
@@ -14,13 +14,12 @@ from frazil.format.ids import SnapshotId
 from frazil.format.metadata import JsonValue
 from frazil.format.repo_info import ExpirationRan, RepoInfo, SnapshotInfo
 from frazil.format.snapshot import History, HistoryEntry, Snapshot
-from frazil.format.timestamps import Nanoseconds
+from frazil.format.timestamps import Nanoseconds, from_datetime, require_zone
 from frazil.ops import ExpirySummary
 from frazil.protocols.assets import Assets
-from frazil.protocols.history import LONGEST_TEXT, has_history
+from frazil.protocols.history import LONGEST_TEXT
 from frazil.protocols.protocol import MAIN, CommitProtocol
 from frazil.protocols.repo_changes import Change, read_protected, read_section, with_section
-from frazil.protocols.v2_protocol import V2Protocol
 
 Snapshots = Mapping[SnapshotId, SnapshotInfo]
 
@@ -220,7 +219,7 @@ def expire_snapshots(protocol: CommitProtocol, policy: ExpiryPolicy) -> frozense
     FormatError
         If the generation can't delete tags; then nothing is changed.
     """
-    if isinstance(protocol, V2Protocol):
+    if protocol.has_repo_info:
         return _expire_in_repo_info(protocol, policy)
     plan = _plan_in_files(protocol, policy)
     _expire_in_files(protocol, plan)
@@ -229,7 +228,7 @@ def expire_snapshots(protocol: CommitProtocol, policy: ExpiryPolicy) -> frozense
 
 def find_expired(protocol: CommitProtocol, policy: ExpiryPolicy) -> frozenset[SnapshotId]:
     """Return the snapshots that an expiry would release now; nothing is changed."""
-    if isinstance(protocol, V2Protocol):
+    if protocol.has_repo_info:
         return plan_expiry(protocol.read_repo_info(), policy).released
     return _plan_in_files(protocol, policy).released
 
@@ -246,7 +245,7 @@ def _lines(protocol: CommitProtocol, tips: Mapping[str, SnapshotId]) -> dict[str
     return dict(zip(tips, map(tuple, protocol.ancestries(tips.values())), strict=True))
 
 
-def _expire_in_repo_info(protocol: V2Protocol, policy: ExpiryPolicy) -> frozenset[SnapshotId]:
+def _expire_in_repo_info(protocol: CommitProtocol, policy: ExpiryPolicy) -> frozenset[SnapshotId]:
     plans: list[ExpiryPlan] = []
 
     def expire(info: RepoInfo) -> Change:
@@ -272,7 +271,7 @@ def _expire_in_files(protocol: CommitProtocol, plan: FileExpiryPlan) -> None:
 def _shortened(assets: Assets, line: Line) -> Iterator[Decoded[Snapshot]]:
     """Yield the snapshots of an ancestry that must be rewritten, oldest first."""
     oldest = len(line) - 2
-    newest = 0 if has_history(assets.dialect) else oldest
+    newest = 0 if assets.dialect.records_history else oldest
     for at in range(oldest, newest - 1, -1):
         decoded = assets.read_snapshot_file_anew(line[at].id)
         shortened = with_ancestors(decoded.value, line[at + 1 :])
@@ -363,7 +362,8 @@ def _policies_for(policies: Policies, name: str) -> list[RetentionPolicy]:
 
 def set_policies(protocol: CommitProtocol, policies: Policies) -> None:
     """Replace the retention policies of a repository."""
-    _require_v2(protocol).update_metadata(lambda before: with_policies(before, policies))
+    _refuse_unless_kept(protocol)
+    protocol.update_metadata(lambda before: with_policies(before, policies))
 
 
 def expire_by_policies(
@@ -374,15 +374,15 @@ def expire_by_policies(
     Uses the policies of the repository, unless others are given. Nothing is written in a dry run, or if
     no snapshot is released.
     """
-    repository = _require_v2(protocol)
-    plans = [plan_retention(repository.read_repo_info(), now, policies)]
+    _refuse_unless_kept(protocol)
+    plans = [plan_retention(protocol.read_repo_info(), now, policies)]
 
     def expire(info: RepoInfo) -> Change:
         plans.append(plan_retention(info, now, policies))
         return Change(plans[-1].info, ExpirationRan())
 
     if plans[0].released and not dry_run:
-        repository.update(expire)
+        protocol.update(expire)
     return summarize(plans[-1])
 
 
@@ -391,7 +391,15 @@ def summarize(plan: ExpiryPlan) -> ExpirySummary:
     return ExpirySummary(set(map(str, plan.released)), len(plan.info.snapshots))
 
 
-def _require_v2(protocol: CommitProtocol) -> V2Protocol:
-    if not isinstance(protocol, V2Protocol):
+def _refuse_unless_kept(protocol: CommitProtocol) -> None:
+    if not protocol.has_repo_info:
         raise protocol.unsupported("retention policies")
-    return protocol
+
+
+def policy_of(older_than: datetime, deletes_branches: bool, deletes_tags: bool) -> ExpiryPolicy:
+    """Return the policy of a time, which needs a zone, and of options."""
+    return ExpiryPolicy(
+        from_datetime(require_zone(older_than, "older_than")),
+        deletes_branches=deletes_branches,
+        deletes_tags=deletes_tags,
+    )

@@ -19,7 +19,6 @@ from frazil.errors import (
     StorageUnreachableError,
     ThrottledError,
 )
-from frazil.format.header import Dialect
 from frazil.format.ids import SnapshotId
 from frazil.format.manifest import Manifest
 from frazil.format.repo_info import GCRan, RepoInfo
@@ -52,7 +51,6 @@ from frazil.progress import count, find_length
 from frazil.protocols.assets import Assets
 from frazil.protocols.protocol import CommitProtocol
 from frazil.protocols.repo_changes import Change
-from frazil.protocols.v2_protocol import V2Protocol
 from frazil.storage.interface import CHOSEN_AT_ONCE, Choice, ObjectInfo, Storage
 
 
@@ -209,7 +207,7 @@ def metadata_folder(assets: Assets, name: str) -> Folder:
 
 def find_id_size(assets: Assets) -> int:
     """Return the size of file ids in bytes."""
-    return 16 if assets.dialect is Dialect.DRAFT else 12
+    return assets.dialect.id_size
 
 
 def list_garbage(
@@ -528,7 +526,7 @@ def _collect(
 def _retain(
     protocol: CommitProtocol, old: Files, collector: Collector, options: CollectionOptions
 ) -> Retained:
-    if isinstance(protocol, V2Protocol):
+    if protocol.has_repo_info:
         return _retain_by_repo_info(protocol, old, collector, options)
     reachable = find_reachable(protocol)
     collector.mark(sorted(reachable))
@@ -541,7 +539,7 @@ def _retain(
 
 
 def _retain_by_repo_info(
-    protocol: V2Protocol, old: Files, collector: Collector, options: CollectionOptions
+    protocol: CommitProtocol, old: Files, collector: Collector, options: CollectionOptions
 ) -> Retained:
     plan = plan_garbage(protocol.read_repo_info(), frozenset(old))
     collector.mark(plan.kept_by_age())
@@ -552,7 +550,9 @@ def _retain_by_repo_info(
     return Retained(after.snapshots.keys(), retained_logs(after), collector)
 
 
-def _drop_in_repo_info(protocol: V2Protocol, plan: GarbagePlan, collector: Collector) -> RepoInfo:
+def _drop_in_repo_info(
+    protocol: CommitProtocol, plan: GarbagePlan, collector: Collector
+) -> RepoInfo:
     """Drop the planned snapshots from the history, after marking all that remain."""
     for _ in range(_MOST_ATTEMPTS):
         try:
@@ -614,7 +614,7 @@ def _mark_late(protocol: CommitProtocol, retained: Retained, options: Collection
 
     Later commits notice that their sources are gone and fail. V2 commits check the repo info instead.
     """
-    if not isinstance(protocol, V2Protocol) and not options.is_dry_run:
+    if not protocol.has_repo_info and not options.is_dry_run:
         retained.collector.mark(find_new(protocol, retained.snapshots))
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import NoReturn
 
 from frazil.config.saved_config import decode_config, encode_config
 from frazil.errors import (
@@ -58,8 +59,10 @@ from frazil.protocols.protocol import (
 from frazil.protocols.ref_files import KEY as CONFIG_KEY
 from frazil.protocols.ref_files import delete_files, describe_snapshot, read_snapshot_anew
 from frazil.protocols.sequence_protocol import SequenceProtocol
-from frazil.protocols.v1_protocol import MAIN_KEY, V1Protocol
+from frazil.protocols.v1_protocol import MAIN_KEY
 from frazil.protocols.v2_protocol import RepoFile
+from frazil.repository.context import open_repository
+from frazil.repository.repository import Repository
 from frazil.storage.interface import Storage
 
 _MILLISECOND = 1000 * MICROSECOND
@@ -264,15 +267,15 @@ def migrate_to_v2(protocol: CommitProtocol, options: MigrationOptions) -> None:
     ConflictError
         If another writer was first.
     """
-    if isinstance(protocol, V1Protocol):
-        _migrate_v1(protocol, options)
+    if protocol.has_repo_info:
+        _finish(protocol, options)
     elif isinstance(protocol, SequenceProtocol):
         _migrate_legacy(protocol, options)
     else:
-        _finish(protocol, options)
+        _migrate_v1(protocol, options)
 
 
-def _migrate_v1(protocol: V1Protocol, options: MigrationOptions) -> None:
+def _migrate_v1(protocol: CommitProtocol, options: MigrationOptions) -> None:
     info = plan_migration(_read_repository(protocol, options), read_clock())
     if options.is_dry_run:
         return
@@ -309,7 +312,7 @@ def _finish(protocol: CommitProtocol, options: MigrationOptions) -> None:
         delete_old_files(storage, places)
 
 
-def _read_repository(protocol: V1Protocol, options: MigrationOptions) -> OldRepository:
+def _read_repository(protocol: CommitProtocol, options: MigrationOptions) -> OldRepository:
     branches = {name: protocol.lookup_branch(name) for name in protocol.list_branches()}
     tags = {name: protocol.lookup_tag(name) for name in protocol.list_tags()}
     tips = [*branches.values(), *tags.values()]
@@ -364,3 +367,60 @@ def _delete_old_files(storage: Storage) -> None:
     # The file of `main` first: without it the repository is no longer detected as V1.
     delete_files(storage, [MAIN_KEY])
     delete_files(storage, [*(info.key for info in storage.list(_REFS)), CONFIG_KEY])
+
+
+class _Outdated:
+    """Placeholder for the contents of a repository object whose repository was migrated."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise RuntimeError(
+            "this Repository was invalidated by upgrade_icechunk_repository: use the object that it"
+            " returned"
+        )
+
+
+def upgrade_icechunk_repository(
+    repo: Repository,
+    *,
+    dry_run: bool,
+    delete_unused_v1_files: bool = True,
+    prefetch_concurrency: int | None = None,
+) -> Repository:
+    """Migrate a repository of any older generation to V2 while nobody else uses it, and open it anew.
+
+    For V1 only refs and the saved configuration are rewritten, which takes seconds unless the history
+    is very long. For older generations all metadata is rewritten: commits get new ids, with the old
+    ones in their metadata. Chunks stay where they are, except those of the draft, which are copied.
+
+    An interrupted migration leaves a repository that can be opened, as what it was or as V2. A second
+    call continues it, and deletes old files that were left.
+
+    Parameters
+    ----------
+    repo
+        The repository; the object can't be used afterwards.
+    dry_run
+        Whether to only check that a migration is possible.
+    delete_unused_v1_files
+        Whether to delete the files that `repo` replaces.
+    prefetch_concurrency
+        Maximum number of snapshots read at once.
+
+    Returns
+    -------
+    Repository
+        The migrated repository, with its saved configuration and without credentials.
+
+    Raises
+    ------
+    SessionStateError
+        If there is nothing to migrate.
+    """
+    opened = repo._repository
+    concurrency = 64 if prefetch_concurrency is None else prefetch_concurrency
+    if concurrency < 1:
+        raise InvalidInputError(f"prefetch_concurrency is {concurrency}, and must be at least 1")
+    migrate_to_v2(opened.protocol, MigrationOptions(dry_run, delete_unused_v1_files, concurrency))
+    if not dry_run:
+        repo._repository = _Outdated()  # type: ignore[assignment]  # whose use is an error
+    return Repository(open_repository(opened.storage, attribution=opened.attribution))

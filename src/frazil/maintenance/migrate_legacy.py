@@ -48,8 +48,6 @@ from frazil.repository.changes import updated_nodes
 from frazil.repository.view import manifests_of
 from frazil.storage.interface import ByteRange, ObjectInfo, Storage
 
-_NUMBERING_DIALECTS = frozenset((Dialect.DRAFT, Dialect.ALPHA_A))
-
 
 def name_snapshot(old: SnapshotId) -> SnapshotId:
     """Return the new id of a snapshot and its transaction log."""
@@ -66,7 +64,7 @@ def name_node(node: Node, dialect: Dialect) -> NodeId:
 
     Numbers are reused after a deletion, so that number, path and kind together identify a node.
     """
-    if dialect not in _NUMBERING_DIALECTS:
+    if not dialect.numbers_nodes:
         return node.id
     kind = b"group" if node.array is None else b"array"
     return NodeId(_digest(b"node", node.id, kind, node.path.encode())[:8])

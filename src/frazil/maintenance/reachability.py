@@ -17,14 +17,12 @@ from frazil.format.snapshot import ManifestFileInfo
 from frazil.maintenance.expire import reachable_snapshots
 from frazil.progress import count, find_length
 from frazil.protocols.assets import Assets
-from frazil.protocols.history import has_history
 from frazil.protocols.protocol import CommitProtocol
-from frazil.protocols.v2_protocol import V2Protocol
 
 
 def find_reachable(protocol: CommitProtocol) -> frozenset[SnapshotId]:
     """Return all snapshots that are reachable from a branch or a tag."""
-    if isinstance(protocol, V2Protocol):
+    if protocol.has_repo_info:
         return reachable_snapshots(protocol.read_repo_info())
     found: set[SnapshotId] = set()
     for line in protocol.ancestries(list_tips(protocol)):
@@ -231,6 +229,6 @@ def _find_used_manifests(assets: Assets, id: SnapshotId) -> Sequence[ManifestFil
         return assets.read_used_manifests(id)
     except ObjectNotFoundError:
         # A history recorded in snapshots may name snapshots without files.
-        if has_history(assets.dialect):
+        if assets.dialect.records_history:
             return ()
         raise

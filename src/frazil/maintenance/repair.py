@@ -28,8 +28,8 @@ from frazil.maintenance.reachability import uncached
 from frazil.protocols.assets import Assets
 from frazil.protocols.protocol import CommitProtocol, read_clock
 from frazil.protocols.repo_changes import Change
-from frazil.protocols.v2_protocol import BACKUPS, REPO, V2Protocol, backup_name
-from frazil.repository.changes import keeps_attributes_apart, tell_attributes_apart
+from frazil.protocols.v2_protocol import BACKUPS, REPO, backup_name
+from frazil.repository.changes import tell_attributes_apart
 from frazil.repository.diff import compare_snapshots
 from frazil.storage.interface import Storage, Version, Versioned
 
@@ -60,7 +60,7 @@ def rebuild_log(assets: Assets, parent: Snapshot | None, snapshot: Snapshot) -> 
         updated_chunks={paths[path].id: chunks for path, chunks in diff.chunk_coordinates.items()},
         moves=find_moves(before, after),
     )
-    if not keeps_attributes_apart(assets.dialect):
+    if not assets.dialect.is_legacy:
         return log
     return tell_attributes_apart(log, before, after)
 
@@ -271,7 +271,7 @@ def _try(act: Callable[[Problem], str], problem: Problem) -> Outcome:
 
 def _drop(protocol: CommitProtocol, problem: Problem, *, dry_run: bool) -> str:
     id = _id_of(problem)
-    if not isinstance(protocol, V2Protocol):
+    if not protocol.has_repo_info:
         raise NothingToRepairError("only a repo info lists snapshots")
     try:
         protocol.assets.storage.head(problem.object)

@@ -70,7 +70,7 @@ def is_amending(commit_method: CommitMethod, dialect: Dialect) -> bool:
     if commit_method not in ("new_commit", "amend"):
         raise InvalidInputError(f"{commit_method!r} is neither 'new_commit' nor 'amend'")
     is_amend = commit_method == "amend"
-    if is_amend and dialect is not Dialect.V2:
+    if is_amend and not dialect.has_repo_info:
         raise FormatError(
             f"a repository of the generation {dialect.value} can't amend: use 'new_commit'",
             kind="unsupported-operation-for-version",

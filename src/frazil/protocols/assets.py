@@ -123,26 +123,22 @@ class WeightedCache(Generic[K, V]):
 
 def new_snapshot_id(dialect: Dialect) -> SnapshotId:
     """Return a new random snapshot id."""
-    return SnapshotId(os.urandom(_size(dialect)))
+    return SnapshotId(os.urandom(dialect.id_size))
 
 
 def new_manifest_id(dialect: Dialect) -> ManifestId:
     """Return a new random manifest id."""
-    return ManifestId(os.urandom(_size(dialect)))
+    return ManifestId(os.urandom(dialect.id_size))
 
 
 def new_chunk_id(dialect: Dialect) -> ChunkId:
     """Return a new random chunk id."""
-    return ChunkId(os.urandom(_size(dialect)))
+    return ChunkId(os.urandom(dialect.id_size))
 
 
 def new_node_id() -> NodeId:
     """Return a new random node id, for the generations that don't number their nodes."""
     return NodeId(os.urandom(8))
-
-
-def _size(dialect: Dialect) -> int:
-    return 16 if dialect is Dialect.DRAFT else 12
 
 
 @dataclass(frozen=True, slots=True)

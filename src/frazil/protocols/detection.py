@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from frazil.errors import InvalidInputError, RepositoryNotFoundError, StorageError
 from frazil.format.files import (
@@ -15,26 +15,23 @@ from frazil.format.files import (
 from frazil.format.header import Decoded, Dialect
 from frazil.format.ids import FIRST_SNAPSHOT_ID, SnapshotId
 from frazil.format.metadata import NO_METADATA, JsonValue, Metadata
-from frazil.format.refs import Ref
 from frazil.format.snapshot import Snapshot
+from frazil.lazy import lazy_modules
 from frazil.protocols.assets import AssetOptions, Assets, Layout, new_snapshot_id
-from frazil.protocols.history import first_history
 from frazil.protocols.protocol import MAIN, CommitProtocol, UpdatePolicy, read_clock
-from frazil.protocols.ref_files import FileProtocol, Tip, find_object
-from frazil.protocols.sequence_protocol import (
-    ALPHA_BRANCHES,
-    DRAFT_BRANCHES,
-    BranchLayout,
-    SequencedBranches,
-    SequenceFile,
-    SequenceProtocol,
-)
-from frazil.protocols.v1_protocol import MAIN_KEY, V1Protocol
 from frazil.protocols.v2_protocol import REPO, V2Protocol, create_v2
 from frazil.storage.interface import Storage
 
-_AGES = list(Dialect)
-"""Dialects, oldest first."""
+if TYPE_CHECKING:
+    from frazil.format import refs
+    from frazil.protocols import history, ref_files, sequence_protocol, v1_protocol
+    from frazil.protocols.ref_files import FileProtocol, Tip
+    from frazil.protocols.sequence_protocol import BranchLayout, SequenceFile
+else:
+    refs, history, ref_files, sequence_protocol, v1_protocol = lazy_modules(
+        "frazil.format.refs", "frazil.protocols.history", "frazil.protocols.ref_files",
+        "frazil.protocols.sequence_protocol", "frazil.protocols.v1_protocol",
+    )  # fmt: skip
 
 _LOOKALIKES = frozenset((Dialect.ALPHA_A, Dialect.ALPHA_B))
 """Dialects that can't be told from newer ones by their snapshots alone."""
@@ -49,7 +46,7 @@ class _Found:
 
 def detect_dialect(storage: Storage) -> Dialect | None:
     """Return the dialect of the repository in a storage, or None if there is no repository."""
-    if find_object(storage, REPO) is not None:
+    if ref_files.find_object(storage, REPO) is not None:
         return Dialect.V2
     found = _find_older(storage)
     return None if found is None else found.dialect
@@ -88,19 +85,19 @@ def open_protocol(
 
 
 def _find_older(storage: Storage) -> _Found | None:
-    if find_object(storage, MAIN_KEY) is not None:
-        return _Found(Dialect.V1, V1Protocol)
-    tip = _find_main(storage, ALPHA_BRANCHES)
+    if ref_files.find_object(storage, v1_protocol.MAIN_KEY) is not None:
+        return _Found(Dialect.V1, v1_protocol.V1Protocol)
+    tip = _find_main(storage, sequence_protocol.ALPHA_BRANCHES)
     if tip is not None:
-        return _Found(_detect_alpha(storage, tip.snapshot_id), SequenceProtocol)
-    if _find_main(storage, DRAFT_BRANCHES) is not None:
-        return _Found(Dialect.DRAFT, SequenceProtocol)
+        return _Found(_detect_alpha(storage, tip.snapshot_id), sequence_protocol.SequenceProtocol)
+    if _find_main(storage, sequence_protocol.DRAFT_BRANCHES) is not None:
+        return _Found(Dialect.DRAFT, sequence_protocol.SequenceProtocol)
     return None
 
 
-def _find_main(storage: Storage, layout: BranchLayout) -> Tip[SequenceFile] | None:
+def _find_main(storage: Storage, layout: "BranchLayout") -> "Tip[SequenceFile] | None":
     try:
-        return SequencedBranches(storage, layout, Ref).find(MAIN)
+        return sequence_protocol.SequencedBranches(storage, layout, refs.Ref).find(MAIN)
     except StorageError:
         # A read-only storage may be unable to list; then we can't find any sequence.
         if storage.is_read_only:
@@ -115,7 +112,7 @@ def _detect_alpha(storage: Storage, tip: SnapshotId) -> Dialect:
     if not _is_ambiguous(decoded):
         return decoded.dialect
     seen = [decoded.dialect, *_look_further(storage, layout, tip, decoded.value)]
-    return max(seen, key=_AGES.index)
+    return max(seen, key=lambda each: each.age)
 
 
 def _is_ambiguous(decoded: Decoded[Snapshot]) -> bool:
@@ -130,7 +127,7 @@ def _look_further(
     # Only the first alphas named the file of the first snapshot differently from its id.
     if snapshot.id == tip and snapshot.parent_id is None:
         yield Dialect.ALPHA_B
-    log = find_object(storage, f"{layout.transactions}/{tip}")
+    log = ref_files.find_object(storage, f"{layout.transactions}/{tip}")
     if log is not None:
         yield decode_transaction_log(bytes(log), tip).dialect
     if snapshot.manifest_files:
@@ -142,7 +139,7 @@ def _look_further(
 
 def _manifest_dialects(storage: Storage, keys: Iterable[str]) -> Iterator[Dialect]:
     for key in keys:
-        manifest = find_object(storage, key)
+        manifest = ref_files.find_object(storage, key)
         dialect = None if manifest is None else decode_manifest(bytes(manifest)).dialect
         # V2 manifests come from an interrupted migration.
         if dialect is not None and dialect is not Dialect.V2:
@@ -211,8 +208,8 @@ def create_repository(
     if dialect is Dialect.V2:
         return create_v2(assets, config, policy or UpdatePolicy())
     if dialect is Dialect.V1:
-        return _create(V1Protocol(assets), config)
-    return _create(SequenceProtocol(assets), config)
+        return _create(v1_protocol.V1Protocol(assets), config)
+    return _create(sequence_protocol.SequenceProtocol(assets), config)
 
 
 def _refuse_unless_clean(storage: Storage) -> None:
@@ -223,7 +220,7 @@ def _refuse_unless_clean(storage: Storage) -> None:
         )
 
 
-def _create(protocol: FileProtocol[At], config: Mapping[str, JsonValue] | None) -> CommitProtocol:
+def _create(protocol: "FileProtocol[At]", config: Mapping[str, JsonValue] | None) -> CommitProtocol:
     protocol.refuse_if_begun()
     if config is not None:
         protocol.write_config(config)
@@ -252,5 +249,5 @@ def _first_snapshot(dialect: Dialect) -> Snapshot:
         flushed_at=now,
         message=FIRST_MESSAGE,
         metadata=_FIRST_METADATA.get(dialect, NO_METADATA),
-        history=first_history(dialect, now),
+        history=history.first_history(dialect, now),
     )

@@ -13,19 +13,13 @@ from frazil.format.timestamps import Nanoseconds
 from frazil.protocols.assets import Assets
 from frazil.protocols.ref_files import describe_snapshot, read_snapshot_anew
 
-_WITHOUT_HISTORY = frozenset((Dialect.ALPHA_H, Dialect.V1, Dialect.V2))
 LONGEST_TEXT = 2**16 - 1
 """Maximum number of recorded ancestors (a 16-bit count); the last one's file records older ones."""
 
 
-def has_history(dialect: Dialect) -> bool:
-    """Return whether the snapshots of a dialect record their history."""
-    return dialect not in _WITHOUT_HISTORY
-
-
 def next_history(parent: Snapshot, dialect: Dialect, started_at: Nanoseconds) -> History | None:
     """Return the history of a child of `parent`, or None if the dialect records none."""
-    if not has_history(dialect):
+    if not dialect.records_history:
         return None
     entries = (HistoryEntry(parent.id, parent.flushed_at, parent.message), *_ancestors(parent))
     kept = entries[:LONGEST_TEXT]
@@ -35,12 +29,12 @@ def next_history(parent: Snapshot, dialect: Dialect, started_at: Nanoseconds) ->
 
 def first_history(dialect: Dialect, started_at: Nanoseconds) -> History | None:
     """Return the history of a repository's first snapshot, or None if the dialect records none."""
-    return History(0, 0, (), started_at) if has_history(dialect) else None
+    return History(0, 0, (), started_at) if dialect.records_history else None
 
 
 def snapshot_parent_id(parent: Snapshot, dialect: Dialect) -> SnapshotId | None:
     """Return the parent id to store in a snapshot file; None in V2, where only the repo info has it."""
-    return None if dialect is Dialect.V2 else parent.id
+    return parent.id if dialect.names_parents else None
 
 
 def _ancestors(parent: Snapshot) -> tuple[HistoryEntry, ...]:
@@ -54,7 +48,7 @@ def continue_history(
 
     None if the dialect records no history. Raises SnapshotNotFoundError.
     """
-    if not has_history(assets.dialect):
+    if not assets.dialect.records_history:
         return None
     return next_history(read_snapshot_anew(assets, parent_id), assets.dialect, started_at)
 

@@ -5,15 +5,25 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, TypeVar
 
-from frazil.errors import FormatError, InvalidInputError, SnapshotNotFoundError
+from frazil.errors import (
+    FormatError,
+    InvalidInputError,
+    InvalidTypeError,
+    SnapshotNotFoundError,
+)
 from frazil.format.header import Dialect
-from frazil.format.ids import SnapshotId
+from frazil.format.ids import ObjectId, SnapshotId
 from frazil.format.metadata import JsonValue
 from frazil.format.repo_info import RepoInfo, RepoStatus, SnapshotInfo, Update
 from frazil.format.snapshot import Snapshot
-from frazil.format.timestamps import Nanoseconds
+from frazil.format.timestamps import Nanoseconds, from_datetime
 from frazil.protocols.assets import Assets
+
+if TYPE_CHECKING:
+    from frazil.protocols.repo_changes import Change
 
 MAIN = "main"
 """Name of the branch that every repository has."""
@@ -48,6 +58,9 @@ class CommitProtocol(ABC):
     Every change of a branch is atomic: of several concurrent writers exactly one wins.
     """
 
+    has_repo_info = False
+    """Whether refs, history and state are one object, which `update` replaces."""
+
     def __init__(self, assets: Assets) -> None:
         self.assets = assets
 
@@ -60,7 +73,47 @@ class CommitProtocol(ABC):
     def reopen(self, assets: Assets, policy: UpdatePolicy) -> "CommitProtocol":
         """Return a protocol for this repository with other assets; keeps what was already read."""
 
+    @abstractmethod
+    def at(self, assets: Assets) -> "CommitProtocol":
+        """Return a protocol of this class with other assets; it knows nothing of what was read."""
+
+    def begin(self, first: SnapshotId, tip: SnapshotId | None = None) -> None:
+        """Create `main` at `tip`, by default the first snapshot, where refs are files.
+
+        Raises ConflictError if another writer was first.
+        """
+        raise self.unsupported("ref files")
+
     # Refs
+
+    def resolve(
+        self, branch: str | None, tag: str | None = None, snapshot_id: str | None = None
+    ) -> SnapshotId:
+        """Return the snapshot that exactly one of the arguments names.
+
+        Raises ValueError unless it is one, InvalidInputError for an invalid id, RefNotFoundError and
+        SnapshotNotFoundError.
+        """
+        refuse_unless_one(branch, tag, snapshot_id)
+        if branch is not None:
+            return self.lookup_branch(branch)
+        if tag is not None:
+            return self.lookup_tag(tag)
+        assert snapshot_id is not None
+        return self.lookup_snapshot(parse_id(SnapshotId, snapshot_id)).id
+
+    def resolve_as_of(self, branch: str, moment: datetime) -> SnapshotId:
+        """Return the last snapshot of a branch at or before a time; raises SnapshotNotFoundError."""
+        if moment.tzinfo is None:
+            raise InvalidTypeError("as_of needs a time zone")
+        limit = from_datetime(moment)
+        for info in self.ancestry(self.lookup_branch(branch)):
+            if info.flushed_at <= limit:
+                return info.id
+        raise SnapshotNotFoundError(
+            f"branch {branch} does not have a snapshots before or at {moment.isoformat()}",
+            kind="no-snapshot-at-time",
+        )
 
     @abstractmethod
     def list_branches(self) -> Set[str]:
@@ -69,6 +122,14 @@ class CommitProtocol(ABC):
     @abstractmethod
     def list_tags(self) -> Set[str]:
         """Return the names of all tags, without deleted ones."""
+
+    def list_deleted_tags(self) -> Mapping[str, SnapshotId]:
+        """Return the deleted tags with the snapshots they pointed to; V2 keeps only the names."""
+        return {}
+
+    def reserve_tag(self, name: str, snapshot_id: SnapshotId) -> None:
+        """Write a deleted tag, so that its name can't be used; the snapshot may be gone."""
+        raise self.unsupported("deleted tags with snapshots")
 
     @abstractmethod
     def lookup_branch(self, name: str) -> SnapshotId:
@@ -174,6 +235,10 @@ class CommitProtocol(ABC):
     def refuse_unless_writable(self) -> None:  # noqa: B027 (only V2 repositories can be read-only)
         """Raise ReadOnlyError if the repository is not writable."""
 
+    def refuse_unless_movable(self) -> None:
+        """Raise unless the repository is writable and nodes can be moved."""
+        raise self.unsupported("rearrange sessions")
+
     # Configuration
 
     @abstractmethod
@@ -188,6 +253,14 @@ class CommitProtocol(ABC):
 
     def read_repo_info(self) -> RepoInfo:
         """Return the repo info: the state of a V2 repository."""
+        raise self.unsupported("repo info")
+
+    def update(self, change: "Callable[[RepoInfo], Change]") -> RepoInfo:
+        """Apply a pure change, again after a lost race, and return the repo info that was written.
+
+        Raises ReadOnlyError unless the repository is online, ConflictError of kind
+        `update-attempts-exhausted` after too many lost races, and whatever the change raises.
+        """
         raise self.unsupported("repo info")
 
     def update_metadata(
@@ -262,6 +335,30 @@ def plan_pauses(policy: UpdatePolicy) -> Iterator[float]:
         yield random.uniform(pause / 2, pause)
         pause = min(2 * pause, policy.max_backoff_seconds)
     yield 0.0
+
+
+def refuse_unless_one(branch: str | None, tag: str | None, snapshot_id: str | None) -> None:
+    """Raise ValueError unless exactly one names a version, InvalidInputError for an invalid id."""
+    if sum(each is not None for each in (branch, tag, snapshot_id)) != 1:
+        raise ValueError("give one of branch, tag and snapshot_id")
+    if snapshot_id is not None:
+        parse_id(SnapshotId, snapshot_id)
+
+
+Id = TypeVar("Id", bound=ObjectId)
+
+
+def parse_id(kind: type[Id], text: str) -> Id:
+    """Return the id that a text spells; raises InvalidInputError that names the kind of id."""
+    try:
+        return kind.parse(text)
+    except InvalidInputError as error:
+        if kind is SnapshotId:
+            raise InvalidInputError(
+                f"{text!r} is no snapshot id", kind="invalid-snapshot-id"
+            ) from error
+        name = kind.__name__.removesuffix("Id").lower()
+        raise InvalidInputError(f"{text!r} is no {name} id", kind=error.kind) from error
 
 
 def validate_name(name: str) -> str:

@@ -343,13 +343,12 @@ class FileProtocol(CommitProtocol, Generic[At]):
         self._config = ConfigFile(assets.storage)
 
     def reopen(self, assets: Assets, policy: UpdatePolicy) -> "FileProtocol[At]":
-        other = self._on(assets)
+        other = self.at(assets)
         other._config = self._config
         return other
 
     @abstractmethod
-    def _on(self, assets: Assets) -> "FileProtocol[At]":
-        """Return a protocol of the same class with other assets."""
+    def at(self, assets: Assets) -> "FileProtocol[At]": ...
 
     # Creation
 
@@ -358,9 +357,8 @@ class FileProtocol(CommitProtocol, Generic[At]):
         if self._branches.find(MAIN) is not None:
             raise self._update_conflict(MAIN, None)
 
-    def begin(self, first: SnapshotId) -> None:
-        """Create `main` at the first snapshot; raises ConflictError if another writer was first."""
-        if not self._branches.create(MAIN, first):
+    def begin(self, first: SnapshotId, tip: SnapshotId | None = None) -> None:
+        if not self._branches.create(MAIN, tip or first):
             raise self._update_conflict(MAIN, None)
 
     # Refs
@@ -372,8 +370,11 @@ class FileProtocol(CommitProtocol, Generic[At]):
         return self._tags.list_names()
 
     def list_deleted_tags(self) -> Mapping[str, SnapshotId]:
-        """Return the deleted tags, whose names stay reserved, with the snapshots they pointed to."""
         return self._tags.list_deleted()
+
+    def reserve_tag(self, name: str, snapshot_id: SnapshotId) -> None:
+        self._tags.create(name, self._make_ref(snapshot_id))
+        self._tags.delete(name)
 
     def lookup_branch(self, name: str) -> SnapshotId:
         return self._require_branch(name).snapshot_id

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, replace
 
+from frazil.config.settings import FeatureFlag
 from frazil.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -20,19 +21,9 @@ from frazil.format.repo_info import Availability, RepoInfo, RepoStatus, Snapshot
 from frazil.format.timestamps import encode_rfc3339
 from frazil.protocols.protocol import lost_source
 
-
-@dataclass(frozen=True, slots=True)
-class FeatureFlag:
-    """Feature flag with its default."""
-
-    id: int
-    name: str
-    default_enabled: bool = True
-
-
-MOVE_NODE = FeatureFlag(3, "move_node")
-CREATE_TAG = FeatureFlag(4, "create_tag")
-DELETE_TAG = FeatureFlag(5, "delete_tag")
+MOVE_NODE = FeatureFlag(3, "move_node", default_enabled=True)
+CREATE_TAG = FeatureFlag(4, "create_tag", default_enabled=True)
+DELETE_TAG = FeatureFlag(5, "delete_tag", default_enabled=True)
 
 FEATURE_FLAGS = (MOVE_NODE, CREATE_TAG, DELETE_TAG)
 """All flags of the specification; the ids 1 and 2 are reserved."""
@@ -47,6 +38,11 @@ def feature_flag_named(name: str) -> FeatureFlag:
     raise InvalidInputError(
         f"{name!r} is no feature flag; there are {known}", kind="invalid-feature-flag"
     )
+
+
+def list_feature_flags(info: RepoInfo) -> list[FeatureFlag]:
+    """Return all flags with their settings in a repository."""
+    return [replace(flag, setting=find_setting(info, flag)) for flag in FEATURE_FLAGS]
 
 
 def find_setting(info: RepoInfo, flag: FeatureFlag) -> bool | None:

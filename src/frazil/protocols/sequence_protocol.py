@@ -186,8 +186,14 @@ class SequenceProtocol(FileProtocol[SequenceFile]):
         super().__init__(assets, branches, tags, make_ref)
         self._sequences = branches
 
-    def _on(self, assets: Assets) -> "SequenceProtocol":
+    def at(self, assets: Assets) -> "SequenceProtocol":
         return SequenceProtocol(assets)
+
+    def begin(self, first: SnapshotId, tip: SnapshotId | None = None) -> None:
+        # The first file of `main` leads to the first snapshot.
+        super().begin(first)
+        if tip not in (None, first):
+            self.reset_branch(MAIN, tip, first)
 
     def delete_tag(self, name: str) -> None:
         if self.dialect in _WITHOUT_TOMBSTONES:

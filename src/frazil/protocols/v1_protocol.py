@@ -86,5 +86,5 @@ class V1Protocol(FileProtocol[FileVersion]):
         storage = assets.storage
         super().__init__(assets, ReplacedFiles(storage), TagFiles(storage, FOLDERS))
 
-    def _on(self, assets: Assets) -> "V1Protocol":
+    def at(self, assets: Assets) -> "V1Protocol":
         return V1Protocol(assets)

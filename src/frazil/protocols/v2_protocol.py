@@ -292,9 +292,15 @@ def _decode(key: str, data: bytes) -> RepoInfo:
 class V2Protocol(CommitProtocol):
     """Commit protocol of V2 repositories."""
 
+    has_repo_info = True
+
     def __init__(self, assets: Assets, policy: UpdatePolicy) -> None:
         super().__init__(assets)
+        self._policy = policy
         self._file = RepoFile(assets, policy)
+
+    def at(self, assets: Assets) -> "V2Protocol":
+        return V2Protocol(assets, self._policy)
 
     def reopen(self, assets: Assets, policy: UpdatePolicy) -> "V2Protocol":
         other = V2Protocol(assets, policy)
@@ -305,11 +311,6 @@ class V2Protocol(CommitProtocol):
         return self._file.read()
 
     def update(self, change: Callable[[RepoInfo], Change]) -> RepoInfo:
-        """Apply a pure change, again after a lost race, and return the repo info that was written.
-
-        Raises ReadOnlyError unless the repository is online, ConflictError of kind
-        `update-attempts-exhausted` after too many lost races, and whatever the change raises.
-        """
         return self._file.update(partial(_change_online, change=change))
 
     def ops_log(self) -> Iterator[Update]:
@@ -413,6 +414,11 @@ class V2Protocol(CommitProtocol):
 
     def refuse_unless_writable(self) -> None:
         repo_changes.refuse_unless_online(self._file.read())
+
+    def refuse_unless_movable(self) -> None:
+        info = self._file.read()
+        repo_changes.refuse_unless_online(info)
+        repo_changes.refuse_unless_enabled(info, repo_changes.MOVE_NODE)
 
     def read_config(self) -> dict[str, JsonValue] | None:
         config = self._file.read().config

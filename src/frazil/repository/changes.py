@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Self, TypeVar, cast
+from typing import TYPE_CHECKING, Self, TypeVar, cast
 
 import numpy as np
 
@@ -16,9 +16,14 @@ from frazil.format.manifest import Manifest
 from frazil.format.paths import segment_order
 from frazil.format.snapshot import ArrayData, ManifestFileInfo, ManifestRef, Node, Snapshot
 from frazil.format.transaction_log import Move, NodeType, TransactionLog
-from frazil.format.zarr_metadata import decode_zarr_json
+from frazil.lazy import lazy_modules
 from frazil.protocols.assets import Assets, new_manifest_id
 from frazil.repository.zarr_keys import Coordinate
+
+if TYPE_CHECKING:
+    from frazil.format import zarr_metadata
+else:
+    (zarr_metadata,) = lazy_modules("frazil.format.zarr_metadata")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -321,7 +326,7 @@ class ChangeSet:
     @classmethod
     def of(cls, dialect: Dialect) -> Self:
         """Return an empty change set for a dialect."""
-        return cls(id_size=16 if dialect is Dialect.DRAFT else 12)
+        return cls(id_size=dialect.id_size)
 
     def __bool__(self) -> bool:
         # As in the official library, moves count even if every node is back at its original path.
@@ -482,11 +487,6 @@ def chain_moves(moves: Sequence[Move]) -> tuple[Move, ...]:
     return tuple(sorted(kept, key=lambda move: segment_order(move.to_path)))
 
 
-def keeps_attributes_apart(dialect: Dialect) -> bool:
-    """Return True if the logs of a generation list attributes separately, as before V1."""
-    return dialect not in (Dialect.V1, Dialect.V2)
-
-
 def tell_attributes_apart(
     log: TransactionLog, before: Mapping[NodeId, Node], after: Mapping[NodeId, Node]
 ) -> TransactionLog:
@@ -496,7 +496,8 @@ def tell_attributes_apart(
     """
     attributes, metadata = set(log.new_groups | log.new_arrays), set[NodeId]()
     for id in log.updated_groups | log.updated_arrays:
-        old, new = decode_zarr_json(before[id].user_data), decode_zarr_json(after[id].user_data)
+        old = zarr_metadata.decode_zarr_json(before[id].user_data)
+        new = zarr_metadata.decode_zarr_json(after[id].user_data)
         if old.attributes != new.attributes:
             attributes.add(id)
         if replace(old, attributes=None) != replace(new, attributes=None):

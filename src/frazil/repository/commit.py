@@ -38,7 +38,6 @@ from frazil.repository.changes import (
     PrewrittenManifest,
     arrays_of,
     groups_of,
-    keeps_attributes_apart,
     merge_logs,
     tell_attributes_apart,
     with_manifests_of,
@@ -46,13 +45,6 @@ from frazil.repository.changes import (
 from frazil.repository.session_state import SessionState
 from frazil.repository.view import View, manifests_of
 from frazil.repository.zarr_keys import Cell, SplitGrid, SplitRule, plan_split
-
-SHARED_MANIFEST_DIALECTS = frozenset(
-    {
-        Dialect.DRAFT, Dialect.ALPHA_A, Dialect.ALPHA_B, Dialect.ALPHA_C, Dialect.ALPHA_D,
-        Dialect.ALPHA_E, Dialect.ALPHA_F,
-    }
-)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -71,7 +63,7 @@ ManifestWriter = Callable[[View, Sequence[SplitRule]], WrittenManifests]
 
 def write_manifests(view: View, rules: Sequence[SplitRule]) -> WrittenManifests:
     """Write the manifests of all arrays that the session changed."""
-    if view.assets.dialect in SHARED_MANIFEST_DIALECTS:
+    if view.assets.dialect.shares_manifests:
         return write_shared_manifest(view)
     written = WrittenManifests()
     current = {node.id: node for node in view.changes.nodes.values() if node is not None}
@@ -84,7 +76,7 @@ def write_manifests(view: View, rules: Sequence[SplitRule]) -> WrittenManifests:
 
 def write_all_manifests(view: View, rules: Sequence[SplitRule]) -> WrittenManifests:
     """Rewrite the manifests of all arrays, one per split region that has chunks."""
-    if view.assets.dialect in SHARED_MANIFEST_DIALECTS:
+    if view.assets.dialect.shares_manifests:
         return write_shared_manifest(view)
     written = WrittenManifests()
     for node in view.nodes():
@@ -343,7 +335,7 @@ def build_log(view: View, snapshot_id: SnapshotId) -> TransactionLog:
         updated_chunks={id: edits.coordinates() for id, edits in changes.chunks.items()},
         moves=changes.moves(),
     )
-    if not keeps_attributes_apart(view.assets.dialect):
+    if not view.assets.dialect.is_legacy:
         return log
     former = {node.id: node for node in view.snapshot.nodes.values()}
     return tell_attributes_apart(log, former, changes.updated)
@@ -376,7 +368,7 @@ def amend(
 ) -> SnapshotId:
     """Replace the tip of the session's branch with a snapshot that also has the session's changes."""
     protocol = state.context.protocol
-    if protocol.dialect is not Dialect.V2:
+    if not protocol.has_repo_info:
         raise protocol.unsupported("amend")
     with state.lock:
         branch = require_branch(state)

@@ -1,10 +1,11 @@
 """Open and create repositories: build the context for sessions from a storage and a configuration."""
 
 import logging
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from frazil.config.saved_config import decode_config, encode_config
 from frazil.config.settings import (
     Attribution,
     EffectiveConfig,
@@ -13,20 +14,28 @@ from frazil.config.settings import (
     merge_configs,
     resolve_config,
 )
-from frazil.credentials import AnyCredential
+from frazil.errors import InvalidInputError
 from frazil.format.files import EncodingOptions
 from frazil.format.header import Dialect
-from frazil.format.metadata import JsonValue
+from frazil.lazy import lazy_modules
+from frazil.ops import SpecVersion
 from frazil.protocols.assets import AssetOptions, Assets
 from frazil.protocols.detection import create_repository, open_protocol
 from frazil.protocols.protocol import CommitProtocol, UpdatePolicy
 from frazil.repository.session_state import RepositoryContext
-from frazil.storage.interface import Storage
+from frazil.storage.interface import Storage, StorageSettings
 from frazil.virtual.access import VirtualChunkAccess
+
+if TYPE_CHECKING:
+    from frazil.config import saved_config as config_files
+    from frazil.credentials import AnyCredential
+else:
+    # Most repositories have no saved configuration.
+    (config_files,) = lazy_modules("frazil.config.saved_config")
 
 _logger = logging.getLogger("frazil.repository")
 
-Authorizations = Mapping[str, AnyCredential | None]
+Authorizations = Mapping[str, "AnyCredential | None"]
 """Credentials by container URL prefix."""
 
 
@@ -53,8 +62,7 @@ def open_repository(
 ) -> Opened:
     """Open the repository in a storage, of any generation; raises RepositoryNotFoundError."""
     protocol = open_protocol(storage)
-    saved = protocol.read_config()
-    merged = _layer(storage, None if saved is None else decode_config(saved), config)
+    merged = _layer(storage, saved_config(protocol), config)
     return _make_context(storage, protocol, merged, authorizations or {}, attribution)
 
 
@@ -64,7 +72,6 @@ def create(
     config: RepositoryConfig | None = None,
     authorizations: Authorizations | None = None,
     attribution: Attribution | None = None,
-    *,
     check_clean_root: bool = True,
 ) -> Opened:
     """Create a repository, and save its configuration unless it is the default."""
@@ -76,7 +83,7 @@ def create(
         dialect,
         asset_options(resolve_config(merged)),
         update_policy(resolve_config(merged)),
-        encode_config(merged) if says_something else None,
+        config_files.encode_config(merged) if says_something else None,
         check_clean_root,
     )
     return _make_context(storage, protocol, merged, authorizations or {}, attribution)
@@ -156,5 +163,60 @@ def update_policy(settings: EffectiveConfig) -> UpdatePolicy:
 
 def saved_config(protocol: CommitProtocol) -> RepositoryConfig | None:
     """Return the configuration saved with a repository, or None."""
-    tree: Mapping[str, JsonValue] | None = protocol.read_config()
-    return None if tree is None else decode_config(dict(tree))
+    tree = protocol.read_config()
+    return None if tree is None else config_files.decode_config(tree)
+
+
+def with_settings(storage: Storage, settings: StorageSettings | None) -> Storage:
+    """Return a storage with other settings, if any are given."""
+    return storage if settings is None else storage.with_settings(settings)
+
+
+_DIALECTS = {SpecVersion.v1: Dialect.V1, SpecVersion.v2: Dialect.V2}
+
+
+def parse_spec_version(version: SpecVersion | int | None) -> Dialect:
+    """Return the dialect of a version that new repositories can have; by default the newest."""
+    if version is None:
+        return Dialect.V2
+    for known, dialect in _DIALECTS.items():
+        if version == known:
+            return dialect
+    if not isinstance(version, int):
+        raise InvalidInputError(f"Couldn't parse a valid version from {version!r}: expected 1 or 2")
+    raise InvalidInputError(f"Unsupported version {version}: expected 1 or 2")
+
+
+def generation_of(dialect: Dialect) -> SpecVersion:
+    """Return the spec version of a dialect."""
+    for version, known in _DIALECTS.items():
+        if dialect is known:
+            return version
+    return SpecVersion.draft if dialect is Dialect.DRAFT else SpecVersion.alpha
+
+
+_INSTEAD = {
+    "s3": "frazil.s3_from_env_credentials()",
+    "tigris": "frazil.s3_from_env_credentials()",
+    "gs": "frazil.credentials.gcs_anonymous_credentials()",
+    "gcs": "frazil.credentials.gcs_anonymous_credentials()",
+    "az": "frazil.azure_from_env_credentials()",
+    "azure": "frazil.azure_from_env_credentials()",
+    "abfs": "frazil.azure_from_env_credentials()",
+    "file": "frazil.credentials.LocalFileSystemAccess",
+    "http": "frazil.credentials.HttpAccess",
+    "https": "frazil.credentials.HttpAccess",
+}
+
+
+def warn_of_none(authorizations: Authorizations | None) -> None:
+    """Warn of containers with None for credentials, which may use what the environment has."""
+    for prefix, credential in (authorizations or {}).items():
+        if credential is None:
+            instead = _INSTEAD.get(prefix.partition("://")[0], "a credential")
+            warnings.warn(
+                f"None as the credentials of {prefix!r} is deprecated, because it may take them from"
+                f" the environment; say authorize_virtual_chunk_access={{{prefix!r}: {instead}}}",
+                DeprecationWarning,
+                stacklevel=4,
+            )

@@ -16,7 +16,7 @@ from frazil.format.repo_info import SnapshotInfo
 from frazil.format.snapshot import ArrayData, Node, Snapshot
 from frazil.format.transaction_log import Move, TransactionLog
 from frazil.protocols.assets import Assets
-from frazil.protocols.protocol import CommitProtocol
+from frazil.protocols.protocol import CommitProtocol, refuse_unless_one
 from frazil.protocols.ref_files import read_snapshot
 from frazil.repository.changes import ChangeSet, merge_chunks, updated_nodes
 from frazil.repository.conflict_rules import describe_ours
@@ -190,3 +190,14 @@ def _is_in(nodes: Mapping[str, Node], node: Node) -> bool:
 
 def _list_moves(moves: Iterable[Move]) -> list[tuple[str, str]]:
     return [(move.from_path, move.to_path) for move in moves]
+
+
+Version = tuple[str | None, str | None, str | None]
+"""Branch, tag or snapshot id; exactly one of them."""
+
+
+def diff_versions(protocol: CommitProtocol, old: Version, new: Version) -> Diff:
+    """Return the changes between two versions; both are checked before anything is read."""
+    for version in (old, new):
+        refuse_unless_one(*version)
+    return diff(protocol, protocol.resolve(*old), protocol.resolve(*new))

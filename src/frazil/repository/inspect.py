@@ -33,7 +33,12 @@ from frazil.protocols.assets import Assets
 from frazil.protocols.protocol import CommitProtocol
 from frazil.protocols.v2_protocol import REPO
 from frazil.repository.changes import merge_logs
-from frazil.snapshots import ManifestFileInfo, public_manifest_file_info
+from frazil.snapshots import (
+    AncestryGraph,
+    ManifestFileInfo,
+    public_manifest_file_info,
+    public_snapshot_info,
+)
 
 Description = dict[str, Any]
 
@@ -326,3 +331,22 @@ def inspect_repo_info(protocol: CommitProtocol) -> Description:
     protocol.read_repo_info()
     decoded = decode_repo_info(bytes(protocol.assets.storage.get(REPO)))
     return {"header": describe_header(decoded.header), **describe_repo_info(decoded.value)}
+
+
+def ancestry_graph(
+    protocol: CommitProtocol,
+    branch: str | None,
+    tag: str | None,
+    snapshot_id: str | None,
+    *,
+    plain: bool,
+) -> AncestryGraph:
+    """Return the history of one version, by default of all branches, as a graph."""
+    branches = {name: protocol.lookup_branch(name) for name in sorted(protocol.list_branches())}
+    tags = {name: str(protocol.lookup_tag(name)) for name in protocol.list_tags()}
+    is_whole = branch is None and tag is None and snapshot_id is None
+    starts = [*branches.values()] if is_whole else [protocol.resolve(branch, tag, snapshot_id)]
+    found = {info.id: info for line in protocol.ancestries(starts) for info in line}
+    infos = [public_snapshot_info(info) for info in found.values()]
+    tips = {name: str(id) for name, id in branches.items()}
+    return AncestryGraph(infos, branches=tips, tags=tags, plain=plain)

@@ -6,14 +6,24 @@ from typing import Any
 from frazil.config.settings import Attribution, RepositoryConfig
 from frazil.credentials import AnyCredential
 from frazil.errors import InvalidInputError, RefNotFoundError
+from frazil.format.header import Dialect
 from frazil.format.ids import SnapshotId
+from frazil.repository import context
 from frazil.repository.repository import Repository
 from frazil.repository.session import Session
 from frazil.storage.constructors import storage_from_url
+from frazil.storage.interface import Storage
 from frazil.urls import BranchRef, Location, NamedRef, Ref, SnapshotRef, TagRef, parse_location
 from frazil.virtual.access import default_credential
 
-__all__ = ["EVERY_CONTAINER", "authorize", "open_repository", "open_session", "read_version"]
+__all__ = [
+    "EVERY_CONTAINER",
+    "authorize",
+    "create_legacy",
+    "open_repository",
+    "open_session",
+    "read_version",
+]
 
 
 EVERY_CONTAINER = "*"
@@ -164,3 +174,40 @@ def _is_snapshot_id(name: str) -> bool:
     except InvalidInputError:
         return False
     return True
+
+
+def create_legacy(
+    storage: Storage,
+    generation: str = Dialect.ALPHA_H.value,
+    config: RepositoryConfig | None = None,
+) -> Repository:
+    """Create a repository of the draft or of an alpha release.
+
+    Their commits only create objects, so they are safe on storage that can create an object if there
+    is none, but can't replace one conditionally.
+
+    Parameters
+    ----------
+    storage
+        Storage of the new repository.
+    generation
+        `"draft"`, or the releases of an alpha, such as `"0.1.0-0.1.3"`.
+    config
+        Configuration; saved in the repository unless it is the default.
+
+    Returns
+    -------
+    Repository
+        The new repository.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no such generation.
+    """
+    known = {each.value: each for each in Dialect if each.is_legacy}
+    if generation not in known:
+        raise InvalidInputError(
+            f"{generation!r} is no old generation; there are {', '.join(known)}"
+        )
+    return Repository(context.create(storage, known[generation], config))

@@ -8,7 +8,6 @@ import numpy as np
 from frazil.errors import AlreadyExistsError, InvalidInputError, ReadOnlyError, SessionStateError
 from frazil.format import coordinates as coords_
 from frazil.format.chunk_table import ChunkTable
-from frazil.format.header import Dialect
 from frazil.format.paths import parent_path, validate_path
 from frazil.format.snapshot import Node
 from frazil.ops import SessionMode
@@ -23,7 +22,7 @@ def move_node(state: SessionState, from_path: str, to_path: str) -> None:
     """Move a node and its descendants to another path."""
     validate_path(from_path)
     validate_path(to_path)
-    if state.context.dialect is not Dialect.V2:
+    if not state.context.protocol.has_repo_info:
         raise state.context.protocol.unsupported("moves")
     with state.lock:
         _refuse_move(state, from_path, to_path)

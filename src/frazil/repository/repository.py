@@ -1,699 +1,95 @@
-"""The repository as users see it: sessions, refs, history, state."""
+"""The repository as users see it: sessions, refs, history, state and maintenance."""
 
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Self
 
+from frazil import ops
 from frazil.arguments import check_arguments
 from frazil.async_names import asynchronous, asynchronous_class_method
-from frazil.config.saved_config import encode_config
-from frazil.config.settings import Attribution, FeatureFlag, RepositoryConfig
-from frazil.conflicts import ConflictSolver
-from frazil.credentials import AnyCredential
+from frazil.config.settings import Attribution, FeatureFlag, RepositoryConfig, RetentionPolicy
 from frazil.display import Block, Item, public_name, render_html
-from frazil.errors import (
-    InvalidInputError,
-    InvalidTypeError,
-    RepositoryNotFoundError,
-    SnapshotNotFoundError,
-)
+from frazil.errors import InvalidInputError, RepositoryNotFoundError
 from frazil.format.header import Dialect
 from frazil.format.ids import ManifestId, SnapshotId
-from frazil.format.snapshot import Snapshot
-from frazil.format.timestamps import from_datetime
+from frazil.format.timestamps import from_datetime, require_zone
 from frazil.lazy import lazy_modules
-from frazil.ops import (
-    AsyncCloseableIterator,
-    RepoStatus,
-    SessionMode,
-    SpecVersion,
-    Update,
-    public_status,
-    public_update,
-    stored_status,
-)
+from frazil.ops import AsyncCloseableIterator, RepoStatus, SessionMode, SpecVersion, Update
 from frazil.protocols import repo_changes
 from frazil.protocols.detection import detect_dialect, open_protocol
-from frazil.protocols.repo_changes import MOVE_NODE, keep_reserved, refuse_unless_enabled
-from frazil.repository import context, diff
+from frazil.protocols.protocol import CommitProtocol, parse_id
+from frazil.repository import context
 from frazil.repository.context import Opened
-from frazil.repository.operations import (
-    Editing,
-    Health,
-    RepositoryPart,
-    Upkeep,
-    parse_snapshot_id,
-    refuse_unless_one,
-)
 from frazil.repository.session import Session
-from frazil.repository.session_state import SessionState, preload, with_metadata
+from frazil.repository.session_state import RepositoryContext, open_state
 from frazil.repository.store import IcechunkStore
-from frazil.snapshots import (
-    AncestryGraph,
-    Diff,
-    ManifestFileInfo,
-    SnapshotInfo,
-    public_snapshot_info,
-)
 from frazil.storage.interface import Storage, StorageSettings
+from frazil.types import CommitMethod
 
 if TYPE_CHECKING:
-    from frazil.maintenance import migrate
-    from frazil.repository import inspect
+    from frazil import conflicts, snapshots
+    from frazil.config import saved_config
+    from frazil.credentials import AnyCredential
+    from frazil.maintenance import check as check_verb
+    from frazil.maintenance import (
+        doctor,
+        expire,
+        findings,
+        gc,
+        reachability,
+        repair,
+        rewrite,
+        stats,
+    )
+    from frazil.repository import diff, history_edits, inspect
 else:
-    migrate, inspect = lazy_modules("frazil.maintenance.migrate", "frazil.repository.inspect")
-
-
-class Condition(RepositoryPart):
-    """What holds for the repository as a whole."""
-
-    @property
-    def config(self) -> RepositoryConfig:
-        """Return the configuration of the repository: the saved one merged with the given one."""
-        return self._context.config
-
-    def save_config(self) -> None:
-        """Save the configuration in the repository, as the default for everybody who opens it."""
-        self._protocol.write_config(encode_config(self._context.config))
-
-    save_config_async = asynchronous(save_config)
-
-    def get_metadata(self) -> dict[str, Any]:
-        """Return the user metadata of the repository."""
-        return dict(self._protocol.read_repo_info().metadata)
-
-    get_metadata_async = asynchronous(get_metadata)
-
-    @property
-    def metadata(self) -> dict[str, Any]:
-        """Return the user metadata of the repository."""
-        return self.get_metadata()
-
-    def set_metadata(self, metadata: dict[str, Any]) -> None:
-        """Replace the user metadata of the repository; Frazil's reserved entry is kept unless set.
-
-        Parameters
-        ----------
-        metadata
-            The new metadata.
-        """
-        self._protocol.update_metadata(lambda before: keep_reserved(before, metadata))
-
-    set_metadata_async = asynchronous(set_metadata)
-
-    def update_metadata(self, metadata: dict[str, Any]) -> dict[str, Any]:
-        """Merge entries into the user metadata of the repository.
-
-        Parameters
-        ----------
-        metadata
-            Entries to add; they replace entries with the same key.
-
-        Returns
-        -------
-        dict
-            The merged metadata.
-        """
-        return dict(self._protocol.update_metadata(lambda before: {**before, **metadata}))
-
-    update_metadata_async = asynchronous(update_metadata)
-
-    def get_status(self) -> RepoStatus:
-        """Return the status of the repository: its availability, since when, and why."""
-        return public_status(self._protocol.read_repo_info().status)
-
-    get_status_async = asynchronous(get_status)
-
-    @property
-    def status(self) -> RepoStatus:
-        """Return the status of the repository: its availability, since when, and why."""
-        return self.get_status()
-
-    def set_status(self, status: RepoStatus) -> None:
-        """Set the status of the repository, for example to make it read-only.
-
-        Parameters
-        ----------
-        status
-            The new status.
-        """
-        self._protocol.set_status(stored_status(status))
-
-    set_status_async = asynchronous(set_status)
-
-    def feature_flags(self) -> list[FeatureFlag]:
-        """Return all feature flags."""
-        info = self._protocol.read_repo_info()
-        return [
-            FeatureFlag(
-                flag.id, flag.name, flag.default_enabled, repo_changes.find_setting(info, flag)
-            )
-            for flag in repo_changes.FEATURE_FLAGS
-        ]
-
-    feature_flags_async = asynchronous(feature_flags)
-
-    def enabled_feature_flags(self) -> list[FeatureFlag]:
-        """Return the feature flags that are enabled."""
-        return [flag for flag in self.feature_flags() if flag.enabled]
-
-    enabled_feature_flags_async = asynchronous(enabled_feature_flags)
-
-    def disabled_feature_flags(self) -> list[FeatureFlag]:
-        """Return the feature flags that are disabled."""
-        return [flag for flag in self.feature_flags() if not flag.enabled]
-
-    disabled_feature_flags_async = asynchronous(disabled_feature_flags)
-
-    def set_feature_flag(self, name: str, setting: bool | None) -> None:
-        """Enable or disable a feature; V2 repositories only.
-
-        Parameters
-        ----------
-        name
-            Name of the feature flag.
-        setting
-            True to enable, False to disable, None to reset to the default.
-        """
-        if self._protocol.dialect is not Dialect.V2:
-            raise self._protocol.unsupported("feature flags")
-        self._protocol.set_feature_flag(repo_changes.feature_flag_named(name).id, setting)
-
-    set_feature_flag_async = asynchronous(set_feature_flag)
-
-
-class History(RepositoryPart):
-    """Snapshots, their ancestors, and the log of operations."""
-
-    def ancestry(
-        self,
-        *,
-        branch: str | None = None,
-        tag: str | None = None,
-        snapshot_id: str | None = None,
-    ) -> Iterator[SnapshotInfo]:
-        """Iterate over a snapshot and its ancestors, newest first.
-
-        Parameters
-        ----------
-        branch, tag, snapshot_id
-            Where to start; exactly one of them.
-
-        Returns
-        -------
-        Iterator of SnapshotInfo
-            The snapshots.
-
-        Raises
-        ------
-        RefNotFoundError
-            If there is no such branch or tag.
-        SnapshotNotFoundError
-            If there is no such snapshot.
-        """
-        start = self._resolve(branch, tag, snapshot_id)
-        return map(public_snapshot_info, self._protocol.ancestry(start))
-
-    def async_ancestry(
-        self,
-        *,
-        branch: str | None = None,
-        tag: str | None = None,
-        snapshot_id: str | None = None,
-    ) -> AsyncCloseableIterator[SnapshotInfo]:
-        """Iterate over a snapshot and its ancestors on an event loop; see `ancestry`."""
-        return AsyncCloseableIterator(
-            self.ancestry(branch=branch, tag=tag, snapshot_id=snapshot_id)
-        )
-
-    def ancestry_graph(
-        self,
-        *,
-        branch: str | None = None,
-        tag: str | None = None,
-        snapshot_id: str | None = None,
-        plain: bool = False,
-    ) -> AncestryGraph:
-        """Return the history as a graph for terminals and notebooks.
-
-        Parameters
-        ----------
-        branch, tag, snapshot_id
-            Where to start; by default all branches.
-        plain
-            Whether to render without colours.
-
-        Returns
-        -------
-        AncestryGraph
-            The graph.
-        """
-        branches = {name: str(self._protocol.lookup_branch(name)) for name in self._branch_names()}
-        tags = {name: str(self._protocol.lookup_tag(name)) for name in self._protocol.list_tags()}
-        if branch is None and tag is None and snapshot_id is None:
-            starts = [parse_snapshot_id(tip) for tip in branches.values()]
-        else:
-            starts = [self._resolve(branch, tag, snapshot_id)]
-        found = {info.id: info for line in self._protocol.ancestries(starts) for info in line}
-        infos = [public_snapshot_info(info) for info in found.values()]
-        return AncestryGraph(infos, branches=branches, tags=tags, plain=plain)
-
-    ancestry_graph_async = asynchronous(ancestry_graph)
-
-    def _branch_names(self) -> list[str]:
-        return sorted(self._protocol.list_branches())
-
-    def lookup_snapshot(self, snapshot_id: str) -> SnapshotInfo:
-        """Return information about a snapshot.
-
-        Parameters
-        ----------
-        snapshot_id
-            Id of the snapshot.
-
-        Returns
-        -------
-        SnapshotInfo
-            Its parent, time, message and metadata.
-
-        Raises
-        ------
-        SnapshotNotFoundError
-            If there is no such snapshot.
-        """
-        return public_snapshot_info(self._protocol.lookup_snapshot(parse_snapshot_id(snapshot_id)))
-
-    lookup_snapshot_async = asynchronous(lookup_snapshot)
-
-    def list_manifest_files(self, snapshot_id: str) -> list[ManifestFileInfo]:
-        """Return the manifest files of a snapshot."""
-        return inspect.list_manifest_files(self._protocol, parse_snapshot_id(snapshot_id))
-
-    list_manifest_files_async = asynchronous(list_manifest_files)
-
-    def ops_log(self) -> Iterator[Update]:
-        """Iterate over the operations log of the repository, newest first."""
-        return map(public_update, self._protocol.ops_log())
-
-    def ops_log_async(self) -> AsyncCloseableIterator[Update]:
-        """Iterate over the operations log on an event loop; see `ops_log`."""
-        return AsyncCloseableIterator(self.ops_log())
-
-    def diff(
-        self,
-        *,
-        from_branch: str | None = None,
-        from_tag: str | None = None,
-        from_snapshot_id: str | None = None,
-        to_branch: str | None = None,
-        to_tag: str | None = None,
-        to_snapshot_id: str | None = None,
-    ) -> Diff:
-        """Return the changes from a snapshot to one of its descendants.
-
-        Parameters
-        ----------
-        from_branch, from_tag, from_snapshot_id
-            The older snapshot; exactly one of them.
-        to_branch, to_tag, to_snapshot_id
-            The newer snapshot; exactly one of them.
-
-        Returns
-        -------
-        Diff
-            The changes of all commits in between.
-
-        Raises
-        ------
-        InvalidInputError
-            If the older snapshot is no ancestor of the newer one.
-        """
-        refuse_unless_one(from_branch, from_tag, from_snapshot_id)
-        refuse_unless_one(to_branch, to_tag, to_snapshot_id)
-        start = self._resolve(from_branch, from_tag, from_snapshot_id)
-        end = self._resolve(to_branch, to_tag, to_snapshot_id)
-        return diff.diff(self._protocol, start, end)
-
-    diff_async = asynchronous(diff)
-
-
-class Inspection(RepositoryPart):
-    """Looks into single files."""
-
-    def inspect_snapshot(self, snapshot_id: str) -> dict[str, Any]:
-        """Describe a snapshot file."""
-        return inspect.inspect_snapshot(self._protocol, parse_snapshot_id(snapshot_id))
-
-    inspect_snapshot_async = asynchronous(inspect_snapshot)
-
-    def inspect_repo_info(self) -> dict[str, Any]:
-        """Describe the repo info file of a V2 repository."""
-        return inspect.inspect_repo_info(self._protocol)
-
-    inspect_repo_info_async = asynchronous(inspect_repo_info)
-
-    def inspect_manifest(self, manifest_id: str) -> dict[str, Any]:
-        """Describe a manifest file."""
-        return inspect.inspect_manifest(self._protocol, _parse_manifest_id(manifest_id))
-
-    inspect_manifest_async = asynchronous(inspect_manifest)
-
-    def inspect_transaction_log(self, snapshot_id: str) -> dict[str, Any]:
-        """Describe the transaction log of a snapshot."""
-        return inspect.inspect_transaction_log(self._protocol, parse_snapshot_id(snapshot_id))
-
-    inspect_transaction_log_async = asynchronous(inspect_transaction_log)
-
-
-def _parse_manifest_id(text: str) -> ManifestId:
-    try:
-        return ManifestId.parse(text)
-    except InvalidInputError as error:
-        raise InvalidInputError(f"{text!r} is no manifest id", kind=error.kind) from error
-
-
-class Refs(RepositoryPart):
-    """Names for snapshots: branches move, tags stay."""
-
-    def create_branch(self, branch: str, snapshot_id: str) -> None:
-        """Create a branch.
-
-        Parameters
-        ----------
-        branch
-            Name of the branch.
-        snapshot_id
-            Snapshot that it points to.
-
-        Raises
-        ------
-        AlreadyExistsError
-            If the branch exists.
-        SnapshotNotFoundError
-            If there is no such snapshot.
-        """
-        self._protocol.create_branch(branch, parse_snapshot_id(snapshot_id))
-
-    create_branch_async = asynchronous(create_branch)
-
-    def list_branches(self) -> set[str]:
-        """Return the names of all branches."""
-        return set(self._protocol.list_branches())
-
-    list_branches_async = asynchronous(list_branches)
-
-    def lookup_branch(self, branch: str) -> str:
-        """Return the id of the snapshot that a branch points to; raises RefNotFoundError."""
-        return str(self._protocol.lookup_branch(branch))
-
-    lookup_branch_async = asynchronous(lookup_branch)
-
-    def reset_branch(
-        self, branch: str, snapshot_id: str, *, from_snapshot_id: str | None = None
-    ) -> None:
-        """Point a branch to another snapshot.
-
-        Garbage collection deletes snapshots that no branch or tag can reach any more.
-
-        Parameters
-        ----------
-        branch
-            Name of the branch.
-        snapshot_id
-            Snapshot that it points to from now on.
-        from_snapshot_id
-            Reset the branch only if it points to this snapshot.
-        """
-        expected = None if from_snapshot_id is None else parse_snapshot_id(from_snapshot_id)
-        self._protocol.reset_branch(branch, parse_snapshot_id(snapshot_id), expected)
-
-    reset_branch_async = asynchronous(reset_branch)
-
-    def delete_branch(self, branch: str) -> None:
-        """Delete a branch other than `main`; raises RefNotFoundError."""
-        self._protocol.delete_branch(branch)
-
-    delete_branch_async = asynchronous(delete_branch)
-
-    def create_tag(self, tag: str, snapshot_id: str) -> None:
-        """Create a tag.
-
-        Parameters
-        ----------
-        tag
-            Name of the tag.
-        snapshot_id
-            Snapshot that it points to.
-
-        Raises
-        ------
-        AlreadyExistsError
-            If the tag exists, or existed and was deleted.
-        """
-        self._protocol.create_tag(tag, parse_snapshot_id(snapshot_id))
-
-    create_tag_async = asynchronous(create_tag)
-
-    def list_tags(self) -> set[str]:
-        """Return the names of all tags."""
-        return set(self._protocol.list_tags())
-
-    list_tags_async = asynchronous(list_tags)
-
-    def lookup_tag(self, tag: str) -> str:
-        """Return the id of the snapshot that a tag points to; raises RefNotFoundError."""
-        return str(self._protocol.lookup_tag(tag))
-
-    lookup_tag_async = asynchronous(lookup_tag)
-
-    def delete_tag(self, tag: str) -> None:
-        """Delete a tag; its name can't be reused. Raises RefNotFoundError."""
-        self._protocol.delete_tag(tag)
-
-    delete_tag_async = asynchronous(delete_tag)
-
-
-class Sessions(RepositoryPart):
-    """Views of the repository, to read and to write."""
-
-    def readonly_session(
-        self,
-        branch: str | None = None,
-        *,
-        tag: str | None = None,
-        snapshot_id: str | None = None,
-        as_of: datetime | None = None,
-    ) -> Session:
-        """Open a read-only session of a branch, tag or snapshot.
-
-        Parameters
-        ----------
-        branch, tag, snapshot_id
-            What to read; exactly one of them.
-        as_of
-            With a branch: read its last snapshot written at or before this time, which needs a time
-            zone.
-
-        Returns
-        -------
-        Session
-            A read-only session.
-
-        Raises
-        ------
-        RefNotFoundError
-            If there is no such branch or tag.
-        SnapshotNotFoundError
-            If there is no such snapshot, or none at that time.
-        """
-        if as_of is None:
-            id = self._resolve(branch, tag, snapshot_id)
-        elif branch is None or tag is not None or snapshot_id is not None:
-            raise InvalidInputError("as_of needs a branch, and nothing else")
-        else:
-            id = self._snapshot_as_of(branch, as_of)
-        return self._open(id)
-
-    readonly_session_async = asynchronous(readonly_session)
-
-    def writable_session(self, branch: str) -> Session:
-        """Open a session that collects changes for one commit to a branch.
-
-        Parameters
-        ----------
-        branch
-            Name of the branch.
-
-        Returns
-        -------
-        Session
-            A writable session whose base is the tip of the branch.
-
-        Raises
-        ------
-        RefNotFoundError
-            If there is no such branch.
-        """
-        self._protocol.refuse_unless_writable()
-        return self._open(self._protocol.lookup_branch(branch), SessionMode.writable, branch)
-
-    writable_session_async = asynchronous(writable_session)
-
-    def rearrange_session(self, branch: str) -> Session:
-        """Open a session that moves nodes, for one commit to a branch; V2 repositories only.
-
-        Parameters
-        ----------
-        branch
-            Name of the branch.
-
-        Returns
-        -------
-        Session
-            A session for `Session.move`, whose base is the tip of the branch.
-        """
-        if self._protocol.dialect is not Dialect.V2:
-            raise self._protocol.unsupported("rearrange sessions")
-        self._protocol.refuse_unless_writable()
-        refuse_unless_enabled(self._protocol.read_repo_info(), MOVE_NODE)
-        return self._open(self._protocol.lookup_branch(branch), SessionMode.rearrange, branch)
-
-    rearrange_session_async = asynchronous(rearrange_session)
-
-    @contextmanager
-    def transaction(
-        self,
-        branch: str,
-        *,
-        message: str,
-        metadata: dict[str, Any] | None = None,
-        rebase_with: ConflictSolver | None = None,
-        rebase_tries: int = 1_000,
-    ) -> Iterator[IcechunkStore]:
-        """Open a writable store, committed at the end of the `with` block unless that raises.
-
-        Parameters
-        ----------
-        branch
-            Branch to commit to.
-        message
-            Commit message.
-        metadata
-            Commit metadata, merged over the repository's default commit metadata.
-        rebase_with
-            Solver to rebase with after a concurrent commit; None to raise ConflictError instead.
-        rebase_tries
-            Maximum number of rebases.
-
-        Yields
-        ------
-        IcechunkStore
-            The store.
-        """
-        session = self.writable_session(branch)
-        yield session.store
-        session.commit(
-            message=message, metadata=metadata, rebase_with=rebase_with, rebase_tries=rebase_tries
-        )
-
-    def _open(
-        self,
-        id: SnapshotId,
-        mode: SessionMode = SessionMode.readonly,
-        branch: str | None = None,
-    ) -> Session:
-        snapshot: Snapshot = self._context.assets.read_snapshot(id)
-        state = SessionState(self._context, snapshot, mode=mode, branch=branch)
-        preload(state)
-        return Session(state)
-
-    def _snapshot_as_of(self, branch: str, moment: datetime) -> SnapshotId:
-        if moment.tzinfo is None:
-            raise InvalidTypeError("as_of needs a time zone")
-        limit = from_datetime(moment)
-        for info in self._protocol.ancestry(self._protocol.lookup_branch(branch)):
-            if info.flushed_at <= limit:
-                return info.id
-        raise SnapshotNotFoundError(
-            f"branch {branch} does not have a snapshots before or at {moment.isoformat()}",
-            kind="no-snapshot-at-time",
-        )
-
-
-_INSTEAD = {
-    "s3": "frazil.s3_from_env_credentials()",
-    "tigris": "frazil.s3_from_env_credentials()",
-    "gs": "frazil.credentials.gcs_anonymous_credentials()",
-    "gcs": "frazil.credentials.gcs_anonymous_credentials()",
-    "az": "frazil.azure_from_env_credentials()",
-    "azure": "frazil.azure_from_env_credentials()",
-    "abfs": "frazil.azure_from_env_credentials()",
-    "file": "frazil.credentials.LocalFileSystemAccess",
-    "http": "frazil.credentials.HttpAccess",
-    "https": "frazil.credentials.HttpAccess",
-}
-
-
-def warn_of_none(authorizations: Mapping[str, AnyCredential | None] | None) -> None:
-    """Warn of containers with None for credentials, which may use what the environment has."""
-    for prefix, credential in (authorizations or {}).items():
-        if credential is None:
-            instead = _INSTEAD.get(prefix.partition("://")[0], "a credential")
-            warnings.warn(
-                f"None as the credentials of {prefix!r} is deprecated, because it may take them from"
-                f" the environment; say authorize_virtual_chunk_access={{{prefix!r}: {instead}}}",
-                DeprecationWarning,
-                stacklevel=3,
-            )
-
-
-_DIALECTS = {SpecVersion.v1: Dialect.V1, SpecVersion.v2: Dialect.V2}
-
-
-def parse_spec_version(version: SpecVersion | int | None) -> Dialect:
-    """Return the dialect of a spec version for new repositories; by default the newest."""
-    if version is None:
-        return Dialect.V2
-    for known, dialect in _DIALECTS.items():
-        if version == known:
-            return dialect
-    if not isinstance(version, int):
-        raise InvalidInputError(f"Couldn't parse a valid version from {version!r}: expected 1 or 2")
-    raise InvalidInputError(f"Unsupported version {version}: expected 1 or 2")
-
-
-def generation_of(dialect: Dialect) -> SpecVersion:
-    """Return the spec version of a dialect."""
-    for version, known in _DIALECTS.items():
-        if dialect is known:
-            return version
-    return SpecVersion.draft if dialect is Dialect.DRAFT else SpecVersion.alpha
-
-
-Credentials = Mapping[str, AnyCredential | None]
-"""By the prefix of the container that they are for."""
+    # Most programs open a repository and never maintain it: verbs are loaded when they are called.
+    (conflicts, snapshots, saved_config, diff, history_edits, inspect, check_verb, doctor, expire,
+     findings, gc, reachability, repair, rewrite, stats) = lazy_modules(
+        "frazil.conflicts", "frazil.snapshots", "frazil.config.saved_config",
+        "frazil.repository.diff", "frazil.repository.history_edits", "frazil.repository.inspect",
+        "frazil.maintenance.check", "frazil.maintenance.doctor", "frazil.maintenance.expire",
+        "frazil.maintenance.findings", "frazil.maintenance.gc", "frazil.maintenance.reachability",
+        "frazil.maintenance.repair", "frazil.maintenance.rewrite", "frazil.maintenance.stats",
+    )  # fmt: skip
+
+_MEBIBYTE = 1024 * 1024
+Metadata = dict[str, Any]
+Policies = Mapping[str, RetentionPolicy]
+Credentials = Mapping[str, "AnyCredential | None"]
+"""Credentials by the URL prefix of their container."""
 
 
 @check_arguments()
-class Repository(Sessions, Refs, History, Condition, Inspection, Upkeep, Editing, Health, Block):
+class Repository(Block):
     """A repository of any generation of the format."""
 
     def __init__(self, repository: Opened) -> None:
         """Create a repository object; internal, use `open`, `create` or `open_or_create`."""
         self._repository = repository
 
+    @property
+    def context(self) -> RepositoryContext:
+        """Return what all sessions of the repository share; internal."""
+        return self._repository.context
+
+    @property
+    def protocol(self) -> CommitProtocol:
+        """Return the commit protocol, which reads and moves refs; internal."""
+        return self._repository.context.protocol
+
     def shown_title(self) -> str:
         """Return the name with the version of the specification."""
-        version = self.spec_version
-        return f"{public_name(self)} ({version.name})"
+        return f"{public_name(self)} ({self.spec_version.name})"
 
     def shown_items(self) -> Iterator[Item]:
         """Yield the fields of the summary."""
         yield Item("storage", self.storage)
         yield Item("config", "<RepositoryConfig ...>")
-        yield Item("generation", self._protocol.dialect.value)
+        yield Item("generation", self.dialect.value)
 
     def __repr__(self) -> str:
         return str(self)
@@ -731,25 +127,11 @@ class Repository(Sessions, Refs, History, Condition, Inspection, Upkeep, Editing
             Whether to refuse a storage location that is not empty.
         attribution
             Labels for the User-Agent header of requests.
-
-        Returns
-        -------
-        Repository
-            The new repository.
         """
-        warn_of_none(authorize_virtual_chunk_access)
-        return cls(
-            context.create(
-                storage,
-                parse_spec_version(spec_version),
-                config,
-                authorize_virtual_chunk_access,
-                attribution,
-                check_clean_root=check_clean_root,
-            )
-        )
-
-    create_async = asynchronous_class_method(create)
+        access, dialect = authorize_virtual_chunk_access, context.parse_spec_version(spec_version)
+        context.warn_of_none(access)
+        is_clean = check_clean_root
+        return cls(context.create(storage, dialect, config, access, attribution, is_clean))
 
     @classmethod
     def open(
@@ -767,28 +149,14 @@ class Repository(Sessions, Refs, History, Condition, Inspection, Upkeep, Editing
             Storage of the repository.
         config
             Configuration, merged over the one saved with the repository.
-        authorize_virtual_chunk_access
-            Credentials by URL prefix of the containers whose virtual chunks may be read. Virtual chunks
-            in other containers can't be read.
-        attribution
-            Labels for the User-Agent header of requests.
+        authorize_virtual_chunk_access, attribution
+            As in `create`. Virtual chunks in other containers can't be read.
 
-        Returns
-        -------
-        Repository
-            The open repository.
-
-        Raises
-        ------
-        RepositoryNotFoundError
-            If there is no repository in the storage.
+        Raises RepositoryNotFoundError if there is no repository in the storage.
         """
-        warn_of_none(authorize_virtual_chunk_access)
-        return cls(
-            context.open_repository(storage, config, authorize_virtual_chunk_access, attribution)
-        )
-
-    open_async = asynchronous_class_method(open)
+        access = authorize_virtual_chunk_access
+        context.warn_of_none(access)
+        return cls(context.open_repository(storage, config, access, attribution))
 
     @classmethod
     def open_or_create(
@@ -800,120 +168,295 @@ class Repository(Sessions, Refs, History, Condition, Inspection, Upkeep, Editing
         check_clean_root: bool = True,
         attribution: Attribution | None = None,
     ) -> Self:
-        """Open a repository, or create it if there is none.
-
-        Parameters
-        ----------
-        storage
-            Storage of the repository.
-        config
-            Configuration, merged over the one saved with the repository.
-        authorize_virtual_chunk_access
-            Credentials by URL prefix of the containers whose virtual chunks may be read.
-        create_version
-            Version of the format for a new repository, 1 or 2; by default the newest.
-        check_clean_root
-            Whether to refuse to create a repository in a storage location that is not empty.
-        attribution
-            Labels for the User-Agent header of requests.
-
-        Returns
-        -------
-        Repository
-            The repository.
-        """
+        """Open a repository, or create it if there is none; see `open` and `create`."""
+        access = authorize_virtual_chunk_access
         try:
-            return cls.open(storage, config, authorize_virtual_chunk_access, attribution)
+            return cls.open(storage, config, access, attribution)
         except RepositoryNotFoundError:
             return cls.create(
-                storage,
-                config,
-                authorize_virtual_chunk_access,
-                create_version,
-                check_clean_root,
-                attribution,
+                storage, config, access, create_version, check_clean_root, attribution
             )
-
-    open_or_create_async = asynchronous_class_method(open_or_create)
 
     def reopen(
         self,
         config: RepositoryConfig | None = None,
         authorize_virtual_chunk_access: Credentials | None = None,
     ) -> Self:
-        """Return this repository with another configuration or other credentials.
+        """Return this repository with a configuration merged over its own, or other credentials.
 
-        Parameters
-        ----------
-        config
-            Configuration, merged over the current one.
-        authorize_virtual_chunk_access
-            Credentials by container URL prefix, in place of the current ones.
-
-        Returns
-        -------
-        Repository
-            A new repository object.
+        Without `authorize_virtual_chunk_access`, the new object keeps the current credentials.
         """
-        warn_of_none(authorize_virtual_chunk_access)
+        context.warn_of_none(authorize_virtual_chunk_access)
         return type(self)(context.reopen(self._repository, config, authorize_virtual_chunk_access))
 
-    reopen_async = asynchronous(reopen)
-
     def authorize(self, more: Credentials) -> Self:
-        """Authorize access to more virtual chunk containers.
-
-        Parameters
-        ----------
-        more
-            Credentials by container URL prefix, in addition to the current ones.
-
-        Returns
-        -------
-        Repository
-            A new repository object.
-        """
+        """Return this repository with credentials for more containers, by URL prefix."""
         return self.reopen(None, {**self._repository.authorizations, **more})
-
-    authorize_async = asynchronous(authorize)
-
-    # Looking from outside
 
     @staticmethod
     def exists(storage: Storage, storage_settings: StorageSettings | None = None) -> bool:
-        """Return True if there is a repository in a storage."""
-        return detect_dialect(_use(storage, storage_settings)) is not None
-
-    exists_async = staticmethod(asynchronous(exists))
+        """Return True if there is a repository in a storage, read with the given settings."""
+        return detect_dialect(context.with_settings(storage, storage_settings)) is not None
 
     @staticmethod
     def fetch_spec_version(
         storage: Storage, storage_settings: StorageSettings | None = None
     ) -> SpecVersion | None:
         """Return the spec version of the repository in a storage, or None if there is none."""
-        dialect = detect_dialect(_use(storage, storage_settings))
-        return None if dialect is None else generation_of(dialect)
-
-    fetch_spec_version_async = staticmethod(asynchronous(fetch_spec_version))
+        dialect = detect_dialect(context.with_settings(storage, storage_settings))
+        return None if dialect is None else context.generation_of(dialect)
 
     @staticmethod
     def fetch_config(storage: Storage) -> RepositoryConfig | None:
         """Return the configuration saved with the repository in a storage, or None."""
         return context.saved_config(open_protocol(storage))
 
+    create_async = asynchronous_class_method(create)
+    open_async = asynchronous_class_method(open)
+    open_or_create_async = asynchronous_class_method(open_or_create)
+    reopen_async = asynchronous(reopen)
+    authorize_async = asynchronous(authorize)
+    exists_async = staticmethod(asynchronous(exists))
+    fetch_spec_version_async = staticmethod(asynchronous(fetch_spec_version))
     fetch_config_async = staticmethod(asynchronous(fetch_config))
 
-    # What it is
+    # Sessions
+
+    def readonly_session(
+        self,
+        branch: str | None = None,
+        *,
+        tag: str | None = None,
+        snapshot_id: str | None = None,
+        as_of: datetime | None = None,
+    ) -> Session:
+        """Open a read-only session of a branch, tag or snapshot.
+
+        Parameters
+        ----------
+        branch, tag, snapshot_id
+            What to read; exactly one of them.
+        as_of
+            With a branch: read its last snapshot written at or before this time, which needs a time
+            zone.
+
+        Raises
+        ------
+        RefNotFoundError
+            If there is no such branch or tag.
+        SnapshotNotFoundError
+            If there is no such snapshot, or none at that time.
+        """
+        if as_of is None:
+            id = self.protocol.resolve(branch, tag, snapshot_id)
+        elif branch is None or tag is not None or snapshot_id is not None:
+            raise InvalidInputError("as_of needs a branch, and nothing else")
+        else:
+            id = self.protocol.resolve_as_of(branch, as_of)
+        return Session(open_state(self.context, id))
+
+    def writable_session(self, branch: str) -> Session:
+        """Open a session on the tip of a branch that collects changes for one commit to it.
+
+        Raises RefNotFoundError, and ReadOnlyError if the repository is read-only.
+        """
+        self.protocol.refuse_unless_writable()
+        id = self.protocol.lookup_branch(branch)
+        return Session(open_state(self.context, id, SessionMode.writable, branch))
+
+    def rearrange_session(self, branch: str) -> Session:
+        """Open a session for `Session.move`, for one commit to a branch; see `writable_session`.
+
+        Raises FormatError before V2, which can't move nodes.
+        """
+        self.protocol.refuse_unless_movable()
+        id = self.protocol.lookup_branch(branch)
+        return Session(open_state(self.context, id, SessionMode.rearrange, branch))
+
+    @contextmanager
+    def transaction(
+        self,
+        branch: str,
+        *,
+        message: str,
+        metadata: Metadata | None = None,
+        rebase_with: "conflicts.ConflictSolver | None" = None,
+        rebase_tries: int = 1_000,
+    ) -> Iterator[IcechunkStore]:
+        """Open a writable store, committed at the end of the `with` block unless that raises.
+
+        The other parameters are those of `Session.commit`.
+        """
+        session = self.writable_session(branch)
+        yield session.store
+        session.commit(message, metadata, rebase_with=rebase_with, rebase_tries=rebase_tries)
+
+    readonly_session_async = asynchronous(readonly_session)
+    writable_session_async = asynchronous(writable_session)
+    rearrange_session_async = asynchronous(rearrange_session)
+
+    # Refs
+
+    def create_branch(self, branch: str, snapshot_id: str) -> None:
+        """Create a branch at a snapshot; raises AlreadyExistsError or SnapshotNotFoundError."""
+        self.protocol.create_branch(branch, parse_id(SnapshotId, snapshot_id))
+
+    def list_branches(self) -> set[str]:
+        """Return the names of all branches."""
+        return set(self.protocol.list_branches())
+
+    def lookup_branch(self, branch: str) -> str:
+        """Return the id of the snapshot that a branch points to; raises RefNotFoundError."""
+        return str(self.protocol.lookup_branch(branch))
+
+    def reset_branch(
+        self, branch: str, snapshot_id: str, *, from_snapshot_id: str | None = None
+    ) -> None:
+        """Point a branch to another snapshot.
+
+        Garbage collection deletes snapshots that no branch or tag can reach any more. Raises
+        ConflictError if `from_snapshot_id` is given and the branch does not point to it.
+        """
+        expected = None if from_snapshot_id is None else parse_id(SnapshotId, from_snapshot_id)
+        self.protocol.reset_branch(branch, parse_id(SnapshotId, snapshot_id), expected)
+
+    def delete_branch(self, branch: str) -> None:
+        """Delete a branch other than `main`; raises RefNotFoundError."""
+        self.protocol.delete_branch(branch)
+
+    def create_tag(self, tag: str, snapshot_id: str) -> None:
+        """Create a tag of a snapshot; raises AlreadyExistsError, also for a deleted tag."""
+        self.protocol.create_tag(tag, parse_id(SnapshotId, snapshot_id))
+
+    def list_tags(self) -> set[str]:
+        """Return the names of all tags."""
+        return set(self.protocol.list_tags())
+
+    def lookup_tag(self, tag: str) -> str:
+        """Return the id of the snapshot that a tag points to; raises RefNotFoundError."""
+        return str(self.protocol.lookup_tag(tag))
+
+    def delete_tag(self, tag: str) -> None:
+        """Delete a tag; its name can't be reused. Raises RefNotFoundError."""
+        self.protocol.delete_tag(tag)
+
+    create_branch_async = asynchronous(create_branch)
+    list_branches_async = asynchronous(list_branches)
+    lookup_branch_async = asynchronous(lookup_branch)
+    reset_branch_async = asynchronous(reset_branch)
+    delete_branch_async = asynchronous(delete_branch)
+    create_tag_async = asynchronous(create_tag)
+    list_tags_async = asynchronous(list_tags)
+    lookup_tag_async = asynchronous(lookup_tag)
+    delete_tag_async = asynchronous(delete_tag)
+
+    # History
+
+    def ancestry(
+        self, *, branch: str | None = None, tag: str | None = None, snapshot_id: str | None = None
+    ) -> "Iterator[snapshots.SnapshotInfo]":
+        """Iterate over the snapshot that one parameter names and its ancestors, newest first.
+
+        Raises RefNotFoundError or SnapshotNotFoundError.
+        """
+        start = self.protocol.resolve(branch, tag, snapshot_id)
+        return map(snapshots.public_snapshot_info, self.protocol.ancestry(start))
+
+    def async_ancestry(
+        self, *, branch: str | None = None, tag: str | None = None, snapshot_id: str | None = None
+    ) -> "AsyncCloseableIterator[snapshots.SnapshotInfo]":
+        """Iterate over a snapshot and its ancestors on an event loop; see `ancestry`."""
+        found = self.ancestry(branch=branch, tag=tag, snapshot_id=snapshot_id)
+        return AsyncCloseableIterator(found)
+
+    def ancestry_graph(
+        self,
+        *,
+        branch: str | None = None,
+        tag: str | None = None,
+        snapshot_id: str | None = None,
+        plain: bool = False,
+    ) -> "snapshots.AncestryGraph":
+        """Return the history as a graph for terminals and notebooks.
+
+        It starts at one branch, tag or snapshot, by default at all branches; `plain` has no colours.
+        """
+        return inspect.ancestry_graph(self.protocol, branch, tag, snapshot_id, plain=plain)
+
+    def lookup_snapshot(self, snapshot_id: str) -> "snapshots.SnapshotInfo":
+        """Return parent, time, message and metadata of a snapshot; raises SnapshotNotFoundError."""
+        id = parse_id(SnapshotId, snapshot_id)
+        return snapshots.public_snapshot_info(self.protocol.lookup_snapshot(id))
+
+    def list_manifest_files(self, snapshot_id: str) -> "list[snapshots.ManifestFileInfo]":
+        """Return the manifest files of a snapshot; raises SnapshotNotFoundError."""
+        return inspect.list_manifest_files(self.protocol, parse_id(SnapshotId, snapshot_id))
+
+    def ops_log(self) -> Iterator[Update]:
+        """Iterate over the operations log of the repository, newest first."""
+        return map(ops.public_update, self.protocol.ops_log())
+
+    def ops_log_async(self) -> AsyncCloseableIterator[Update]:
+        """Iterate over the operations log on an event loop; see `ops_log`."""
+        return AsyncCloseableIterator(self.ops_log())
+
+    def diff(
+        self,
+        *,
+        from_branch: str | None = None,
+        from_tag: str | None = None,
+        from_snapshot_id: str | None = None,
+        to_branch: str | None = None,
+        to_tag: str | None = None,
+        to_snapshot_id: str | None = None,
+    ) -> "snapshots.Diff":
+        """Return the changes of all commits from a snapshot to one of its descendants.
+
+        Exactly one `from_…` names the older snapshot, one `to_…` the newer. Raises InvalidInputError
+        if the older is no ancestor of the newer.
+        """
+        return diff.diff_versions(
+            self.protocol,
+            (from_branch, from_tag, from_snapshot_id),
+            (to_branch, to_tag, to_snapshot_id),
+        )
+
+    def inspect_snapshot(self, snapshot_id: str) -> Metadata:
+        """Describe a snapshot file."""
+        return inspect.inspect_snapshot(self.protocol, parse_id(SnapshotId, snapshot_id))
+
+    def inspect_repo_info(self) -> Metadata:
+        """Describe the repo info file of a V2 repository."""
+        return inspect.inspect_repo_info(self.protocol)
+
+    def inspect_manifest(self, manifest_id: str) -> Metadata:
+        """Describe a manifest file."""
+        return inspect.inspect_manifest(self.protocol, parse_id(ManifestId, manifest_id))
+
+    def inspect_transaction_log(self, snapshot_id: str) -> Metadata:
+        """Describe the transaction log of a snapshot."""
+        return inspect.inspect_transaction_log(self.protocol, parse_id(SnapshotId, snapshot_id))
+
+    ancestry_graph_async = asynchronous(ancestry_graph)
+    lookup_snapshot_async = asynchronous(lookup_snapshot)
+    list_manifest_files_async = asynchronous(list_manifest_files)
+    diff_async = asynchronous(diff)
+    inspect_snapshot_async = asynchronous(inspect_snapshot)
+    inspect_repo_info_async = asynchronous(inspect_repo_info)
+    inspect_manifest_async = asynchronous(inspect_manifest)
+    inspect_transaction_log_async = asynchronous(inspect_transaction_log)
+
+    # State
 
     @property
     def spec_version(self) -> SpecVersion:
         """Return the spec version of the repository."""
-        return generation_of(self._protocol.dialect)
+        return context.generation_of(self.dialect)
 
     @property
     def dialect(self) -> Dialect:
         """Return the exact dialect of the format."""
-        return self._protocol.dialect
+        return self.protocol.dialect
 
     @property
     def storage(self) -> Storage:
@@ -928,91 +471,324 @@ class Repository(Sessions, Refs, History, Condition, Inspection, Upkeep, Editing
     @property
     def authorized_virtual_container_prefixes(self) -> set[str]:
         """Return the URL prefixes of the containers whose virtual chunks may be read."""
-        return set(self._context.virtual.authorized_prefixes)
+        return set(self.context.virtual.authorized_prefixes)
 
-    def set_default_commit_metadata(self, metadata: dict[str, Any]) -> None:
-        """Set the default metadata for commits of sessions that are opened from now on.
+    @property
+    def config(self) -> RepositoryConfig:
+        """Return the configuration of the repository: the saved one merged with the given one."""
+        return self.context.config
+
+    def save_config(self) -> None:
+        """Save the configuration in the repository, as the default for everybody who opens it."""
+        self.protocol.write_config(saved_config.encode_config(self.context.config))
+
+    def set_default_commit_metadata(self, metadata: Metadata) -> None:
+        """Set metadata for all commits of sessions opened from now on; their own entries win."""
+        changed = replace(self.context, default_commit_metadata=dict(metadata))
+        self._repository = replace(self._repository, context=changed)
+
+    def default_commit_metadata(self) -> Metadata:
+        """Return the default metadata for commits."""
+        return dict(self.context.default_commit_metadata)
+
+    def get_metadata(self) -> Metadata:
+        """Return the user metadata of the repository."""
+        return dict(self.protocol.read_repo_info().metadata)
+
+    @property
+    def metadata(self) -> Metadata:
+        """Return the user metadata of the repository."""
+        return self.get_metadata()
+
+    def set_metadata(self, metadata: Metadata) -> None:
+        """Replace the user metadata of the repository; Frazil's reserved entry is kept unless set."""
+        self.protocol.update_metadata(lambda old: repo_changes.keep_reserved(old, metadata))
+
+    def update_metadata(self, metadata: Metadata) -> Metadata:
+        """Merge entries over the user metadata of the repository, and return all of it."""
+        return dict(self.protocol.update_metadata(lambda old: {**old, **metadata}))
+
+    def get_status(self) -> RepoStatus:
+        """Return the status of the repository: its availability, since when, and why."""
+        return ops.public_status(self.protocol.read_repo_info().status)
+
+    @property
+    def status(self) -> RepoStatus:
+        """Return the status of the repository: its availability, since when, and why."""
+        return self.get_status()
+
+    def set_status(self, status: RepoStatus) -> None:
+        """Set the status of the repository, for example to make it read-only."""
+        self.protocol.set_status(ops.stored_status(status))
+
+    def feature_flags(self) -> list[FeatureFlag]:
+        """Return all feature flags."""
+        return repo_changes.list_feature_flags(self.protocol.read_repo_info())
+
+    def enabled_feature_flags(self) -> list[FeatureFlag]:
+        """Return the feature flags that are enabled."""
+        return [flag for flag in self.feature_flags() if flag.enabled]
+
+    def disabled_feature_flags(self) -> list[FeatureFlag]:
+        """Return the feature flags that are disabled."""
+        return [flag for flag in self.feature_flags() if not flag.enabled]
+
+    def set_feature_flag(self, name: str, setting: bool | None) -> None:
+        """Enable (True), disable (False) or reset (None) a feature; V2 repositories only."""
+        self.protocol.set_feature_flag(repo_changes.feature_flag_named(name).id, setting)
+
+    save_config_async = asynchronous(save_config)
+    get_metadata_async = asynchronous(get_metadata)
+    set_metadata_async = asynchronous(set_metadata)
+    update_metadata_async = asynchronous(update_metadata)
+    get_status_async = asynchronous(get_status)
+    set_status_async = asynchronous(set_status)
+    feature_flags_async = asynchronous(feature_flags)
+    enabled_feature_flags_async = asynchronous(enabled_feature_flags)
+    disabled_feature_flags_async = asynchronous(disabled_feature_flags)
+    set_feature_flag_async = asynchronous(set_feature_flag)
+
+    # History edits
+
+    def squash(
+        self,
+        branch: str,
+        since: str,
+        *,
+        message: str | None = None,
+        metadata: Metadata | None = None,
+    ) -> str:
+        """Replace all commits of a branch after the snapshot `since` with one, and return its id.
+
+        The default message lists those of the commits. Only a snapshot and a transaction log are
+        written; garbage collection deletes the commits. Raises ConflictError if somebody commits to
+        the branch meanwhile, and then changes nothing.
+        """
+        start = parse_id(SnapshotId, since)
+        return str(history_edits.squash(self.context, branch, start, message, metadata or {}))
+
+    def cherry_pick(
+        self,
+        snapshot_id: str,
+        *,
+        onto: str,
+        message: str | None = None,
+        rebase_with: "conflicts.ConflictSolver | None" = None,
+    ) -> str:
+        """Commit the changes of one commit to the branch `onto` as well, and return the new id.
+
+        Message and metadata are those of the commit; the metadata also has its id. A commit that
+        moved nodes can't be picked. Raises RebaseFailedError with all conflicts that the solver does
+        not resolve.
+        """
+        id, solver = parse_id(SnapshotId, snapshot_id), rebase_with or conflicts.ConflictDetector()
+        return str(history_edits.cherry_pick(self.context, id, onto, message, solver))
+
+    def fast_forward(self, branch: str, to: str) -> str:
+        """Move a branch to the tip of the branch `to`, and return its id.
+
+        Raises DivergedError if the branch has commits that `to` does not have.
+        """
+        return str(history_edits.fast_forward(self.protocol, branch, to))
+
+    def protect_branch(self, branch: str, *, by: str | None = None) -> None:
+        """Let a branch move by `fast_forward` only; V2 repositories only.
+
+        Other changes through Frazil raise a ReadOnlyError that names `by`. The official library
+        ignores the protection.
+        """
+        self.protocol.protect_branch(branch, by)
+
+    def unprotect_branch(self, branch: str) -> None:
+        """Remove the protection of a branch; raises RefNotFoundError if it is not protected."""
+        self.protocol.unprotect_branch(branch)
+
+    def protected_branches(self) -> dict[str, str | None]:
+        """Return the protected branches, with who protects each, if known."""
+        return repo_changes.read_protected(self.protocol.read_repo_info().metadata)
+
+    # Maintenance
+
+    def set_retention(self, policies: Policies) -> None:
+        """Replace the retention policies of `expire`, by patterns of ref names; V2 only."""
+        expire.set_policies(self.protocol, policies)
+
+    def retention(self) -> dict[str, RetentionPolicy]:
+        """Return the retention policies, by patterns of branch and tag names."""
+        return expire.read_policies(self.protocol.read_repo_info().metadata)
+
+    def expire(
+        self,
+        *,
+        now: datetime | None = None,
+        policies: Policies | None = None,
+        dry_run: bool = False,
+    ) -> ops.ExpirySummary:
+        """Remove snapshots from the history that no branch or tag retains by its policies.
+
+        Policies are those of the repository unless others are given. A ref without a policy retains
+        all its ancestors. Garbage collection deletes the files. A dry run only reports.
+        """
+        time = from_datetime(require_zone(now or datetime.now(UTC), "now"))
+        return expire.expire_by_policies(self.protocol, time, policies, dry_run=dry_run)
+
+    def expire_snapshots(
+        self,
+        older_than: datetime,
+        *,
+        delete_expired_branches: bool = False,
+        delete_expired_tags: bool = False,
+    ) -> set[str]:
+        """Remove snapshots before a time from the history, and return their ids.
+
+        The first snapshot and the tips of refs stay. With the options, branches other than `main` and
+        tags that point to an old snapshot are deleted. Garbage collection deletes the files.
+        """
+        policy = expire.policy_of(older_than, delete_expired_branches, delete_expired_tags)
+        return set(map(str, expire.expire_snapshots(self.protocol, policy)))
+
+    def find_expired_snapshots(
+        self,
+        older_than: datetime,
+        *,
+        delete_expired_branches: bool = False,
+        delete_expired_tags: bool = False,
+    ) -> set[str]:
+        """Return what `expire_snapshots` would remove, without changing anything."""
+        policy = expire.policy_of(older_than, delete_expired_branches, delete_expired_tags)
+        return set(map(str, expire.find_expired(self.protocol, policy)))
+
+    def rewrite_manifests(
+        self,
+        message: str,
+        *,
+        branch: str,
+        metadata: Metadata | None = None,
+        commit_method: CommitMethod = "new_commit",
+    ) -> str:
+        """Rewrite the manifests of a branch, split as the configuration says; return the new id.
+
+        The commit method is `"new_commit"`, or `"amend"` to replace the last commit (V2 only).
+        """
+        said = metadata or {}
+        return str(rewrite.rewrite_manifests(self.context, branch, message, said, commit_method))
+
+    def garbage_collect(
+        self,
+        delete_object_older_than: datetime,
+        *,
+        dry_run: bool = False,
+        max_snapshots_in_memory: int = 50,
+        max_compressed_manifest_mem_bytes: int = 512 * _MEBIBYTE,
+        max_decoded_manifest_mem_bytes: int = 4096 * _MEBIBYTE,
+        max_concurrent_manifest_fetches: int = 500,
+        max_concurrent_deletes: int = 10,
+        max_consecutive_delete_failures: int = 50,
+        max_concurrent_listings: int | None = None,
+    ) -> ops.GCSummary:
+        """Delete objects that no branch or tag can reach, and count them.
 
         Parameters
         ----------
-        metadata
-            Entries added to the metadata of every commit; the commit's own entries win.
+        delete_object_older_than
+            Only delete objects written before this time. It must be before the start of every session
+            that is still to be committed: nothing else protects the objects they have written.
+        dry_run
+            Whether to only count.
+        max_consecutive_delete_failures
+            Number of failed deletions in a row after which to stop.
+
+        The other parameters limit memory and concurrent requests.
         """
-        context = with_metadata(self._context, metadata)
-        before = self._repository
-        self._repository = Opened(
-            before.storage, context, before.authorizations, before.attribution
+        total, fetches = max_snapshots_in_memory, max_concurrent_manifest_fetches
+        memory = max_compressed_manifest_mem_bytes, max_decoded_manifest_mem_bytes
+        sweep = reachability.SweepLimits(
+            max_concurrent_deletes, max_consecutive_delete_failures, max_concurrent_listings
         )
+        walk = reachability.WalkLimits(total, *memory, fetches)
+        cutoff = require_zone(delete_object_older_than, "delete_object_older_than")
+        return gc.collect_garbage(self.protocol, gc.CollectionOptions(cutoff, walk, sweep, dry_run))
 
-    def default_commit_metadata(self) -> dict[str, Any]:
-        """Return the default metadata for commits."""
-        return dict(self._context.default_commit_metadata)
+    def chunk_storage_stats(
+        self,
+        *,
+        max_snapshots_in_memory: int = 50,
+        max_compressed_manifest_mem_bytes: int = 512 * _MEBIBYTE,
+        max_decoded_manifest_mem_bytes: int = 4096 * _MEBIBYTE,
+        max_concurrent_manifest_fetches: int = 500,
+    ) -> ops.ChunkStorageStats:
+        """Return the bytes of all chunks that refs can reach, each chunk counted once.
 
+        The limits are those of `garbage_collect`.
+        """
+        total, fetches = max_snapshots_in_memory, max_concurrent_manifest_fetches
+        memory = max_compressed_manifest_mem_bytes, max_decoded_manifest_mem_bytes
+        limits = reachability.WalkLimits(total, *memory, fetches)
+        return stats.measure_chunks(self.protocol, limits)
 
-def _use(storage: Storage, settings: StorageSettings | None) -> Storage:
-    return storage if settings is None else storage.with_settings(settings)
-
-
-def create_legacy(
-    storage: Storage,
-    generation: str = Dialect.ALPHA_H.value,
-    config: RepositoryConfig | None = None,
-) -> Repository:
-    """Make a repository of the draft (`"draft"`) or of an alpha release (such as `"0.1.0-0.1.3"`).
-
-    Their commits only ever create objects, so they are safe on storage that can create an object if
-    there is none, but can't replace one only if nobody else did. Raises ValueError for a generation
-    that there is not.
-    """
-    known = {each.value: each for each in Dialect if each not in (Dialect.V1, Dialect.V2)}
-    if generation not in known:
-        raise InvalidInputError(
-            f"{generation!r} is no old generation; there are {', '.join(known)}"
+    def total_chunks_storage(
+        self,
+        *,
+        max_snapshots_in_memory: int = 50,
+        max_compressed_manifest_mem_bytes: int = 512 * _MEBIBYTE,
+        max_decoded_manifest_mem_bytes: int = 4096 * _MEBIBYTE,
+        max_concurrent_manifest_fetches: int = 500,
+    ) -> int:
+        """Return the bytes of native chunks; deprecated in favour of `chunk_storage_stats`."""
+        warnings.warn(
+            "total_chunks_storage and total_chunks_storage_async are deprecated: use"
+            " chunk_storage_stats().native_bytes",
+            DeprecationWarning,
+            stacklevel=2,
         )
-    return Repository(context.create(storage, known[generation], config))
+        total, fetches = max_snapshots_in_memory, max_concurrent_manifest_fetches
+        memory = max_compressed_manifest_mem_bytes, max_decoded_manifest_mem_bytes
+        limits = reachability.WalkLimits(total, *memory, fetches)
+        return stats.measure_chunks(self.protocol, limits).native_bytes
 
+    def check(
+        self, *, branch: str | None = None, deep: bool = False, virtual: bool = False
+    ) -> "findings.CheckReport":
+        """Report everything that is wrong with the files of the repository; writes nothing.
 
-_DEFAULT_CONCURRENCY = 64
+        With a branch, check only what it can reach. `deep` reads and decodes every chunk, `virtual`
+        checks the source files of virtual chunks in authorized containers.
+        `frazil.maintenance.check.check_storage` does it for a repository that can't be opened.
+        """
+        options = check_verb.CheckOptions(branch, decodes_chunks=deep, asks_sources=virtual)
+        return check_verb.check_repository(self.protocol, self.context.virtual, options)
 
+    def repair(
+        self, report: "findings.CheckReport", *, dry_run: bool = False
+    ) -> "repair.RepairReport":
+        """Repair what a report proposes a safe repair for; a dry run writes nothing.
 
-class _Outdated:
-    """Stands for what a repository object had open before it was migrated."""
+        Nothing that a branch or a tag can reach is ever deleted. For a repository that can't be opened,
+        `frazil.maintenance.check.restore_repo` restores `repo` from its backups.
+        """
+        return repair.repair_repository(self.protocol, report, dry_run=dry_run)
 
-    def __getattr__(self, name: str) -> NoReturn:
-        raise RuntimeError(
-            "this Repository was invalidated by upgrade_icechunk_repository: use the object that it"
-            " returned"
-        )
+    def doctor(self, *, branch: str = "main", probe: bool = True) -> "doctor.DoctorReport":
+        """Report which virtual chunk containers can be read, and what to type for the others.
 
+        With `probe`, read one byte of a file in each container that arrays of the branch use.
+        """
+        return doctor.examine_branch(self.context, branch, probe=probe)
 
-def upgrade_icechunk_repository(
-    repo: Repository,
-    *,
-    dry_run: bool,
-    delete_unused_v1_files: bool = True,
-    prefetch_concurrency: int | None = None,
-) -> Repository:
-    """Migrate a repository of any older generation to V2 while nobody else uses it, and open it anew.
-
-    Of a V1 repository only refs and the saved configuration are rewritten, so it takes seconds unless
-    the history is very long. Of those from before V1 all metadata is: commits get new ids, with the
-    old ones in their metadata. Their chunks stay where they are, but the draft's are copied.
-
-    Broken off anywhere, it leaves a repository that can be opened, as what it was or as V2. A second
-    call goes on; of a repository from before V1 it also deletes old files that were left. Raises
-    SessionStateError where there is nothing to do.
-
-    The given object can't be used afterwards; the new one has the saved configuration and
-    is authorized to read no containers. A dry run changes nothing.
-    """
-    opened = repo._repository
-    concurrency = _DEFAULT_CONCURRENCY if prefetch_concurrency is None else prefetch_concurrency
-    if concurrency < 1:
-        raise InvalidInputError(f"prefetch_concurrency is {concurrency}, and must be at least 1")
-    options = migrate.MigrationOptions(
-        dry_run, deletes_old_files=delete_unused_v1_files, max_concurrent_snapshots=concurrency
-    )
-    migrate.migrate_to_v2(opened.protocol, options)
-    if not dry_run:
-        repo._repository = _Outdated()  # type: ignore[assignment]  # whose use is an error
-    return Repository(context.open_repository(opened.storage, attribution=opened.attribution))
+    squash_async = asynchronous(squash)
+    cherry_pick_async = asynchronous(cherry_pick)
+    fast_forward_async = asynchronous(fast_forward)
+    protect_branch_async = asynchronous(protect_branch)
+    unprotect_branch_async = asynchronous(unprotect_branch)
+    protected_branches_async = asynchronous(protected_branches)
+    set_retention_async = asynchronous(set_retention)
+    retention_async = asynchronous(retention)
+    expire_async = asynchronous(expire)
+    expire_snapshots_async = asynchronous(expire_snapshots)
+    rewrite_manifests_async = asynchronous(rewrite_manifests)
+    garbage_collect_async = asynchronous(garbage_collect)
+    chunk_storage_stats_async = asynchronous(chunk_storage_stats)
+    total_chunks_storage_async = asynchronous(total_chunks_storage)
+    check_async = asynchronous(check)
+    repair_async = asynchronous(repair)
+    doctor_async = asynchronous(doctor)

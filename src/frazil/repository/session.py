@@ -1,22 +1,31 @@
 """Session: a view of one snapshot, its changes, and their commit."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from frazil.arguments import check_arguments
 from frazil.async_names import asynchronous
 from frazil.config.settings import RepositoryConfig
-from frazil.conflicts import ConflictSolver
 from frazil.display import Block, Item
 from frazil.errors import ReadOnlyError
 from frazil.format.paths import validate_path
+from frazil.lazy import lazy_modules
 from frazil.ops import SessionMode
-from frazil.repository import commit, diff, moves, rebase, virtual_refs
 from frazil.repository.session_state import SessionState
 from frazil.repository.store import IcechunkStore
 from frazil.repository.zarr_keys import Coordinate
-from frazil.snapshots import Diff
 from frazil.storage.store_config import ChunkType
+
+if TYPE_CHECKING:
+    from frazil import conflicts, snapshots
+    from frazil.repository import commit, diff, moves, rebase, virtual_refs
+else:
+    # A session that only reads needs none of them.
+    conflicts, snapshots, commit, diff, moves, rebase, virtual_refs = lazy_modules(
+        "frazil.conflicts", "frazil.snapshots", "frazil.repository.commit",
+        "frazil.repository.diff", "frazil.repository.moves", "frazil.repository.rebase",
+        "frazil.repository.virtual_refs",
+    )  # fmt: skip
 
 __all__ = ["ForkSession", "Session", "SessionMode"]
 
@@ -108,7 +117,7 @@ class Session(Block):
         """Return the Zarr store of the session, for Zarr and xarray."""
         return IcechunkStore(self)
 
-    def status(self) -> Diff:
+    def status(self) -> "snapshots.Diff":
         """Return the changes since the base snapshot."""
         return diff.status(self._session)
 
@@ -260,7 +269,7 @@ class Session(Block):
         message: str,
         metadata: dict[str, Any] | None = None,
         *,
-        rebase_with: ConflictSolver | None = None,
+        rebase_with: "conflicts.ConflictSolver | None" = None,
         rebase_tries: int = 1_000,
         allow_empty: bool = False,
     ) -> str:
@@ -360,7 +369,7 @@ class Session(Block):
 
     flush_async = asynchronous(flush)
 
-    def rebase(self, solver: ConflictSolver) -> None:
+    def rebase(self, solver: "conflicts.ConflictSolver") -> None:
         """Rebase the changes onto the tip of the branch.
 
         Parameters

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator, Mapping, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Protocol
 from uuid import uuid4
@@ -138,11 +138,16 @@ class SessionState:
         self.view = View(self.assets, snapshot, state["changes"])  # type: ignore[arg-type]
 
 
-def with_metadata(
-    context: RepositoryContext, metadata: Mapping[str, JsonValue]
-) -> RepositoryContext:
-    """Return a context with other default commit metadata."""
-    return replace(context, default_commit_metadata=dict(metadata))
+def open_state(
+    context: RepositoryContext,
+    id: SnapshotId,
+    mode: SessionMode = SessionMode.readonly,
+    branch: str | None = None,
+) -> SessionState:
+    """Open a session on a snapshot, and start to preload its manifests."""
+    state = SessionState(context, context.assets.read_snapshot(id), mode=mode, branch=branch)
+    preload(state)
+    return state
 
 
 class StoreOwner(Protocol):

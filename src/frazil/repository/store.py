@@ -25,22 +25,19 @@ from frazil.async_names import asynchronous, end_tasks, run_together
 from frazil.display import Block, Item
 from frazil.errors import InvalidTypeError, NotFoundError, ReadOnlyError
 from frazil.format.chunk_table import VirtualRef
+from frazil.lazy import lazy_modules
 from frazil.ops import AsyncCloseableIterator
-from frazil.repository import store_io, virtual_refs
+from frazil.repository import store_io
 from frazil.repository.session_state import SessionState, StoreOwner
-from frazil.repository.virtual_refs import (
-    ChecksumColumn,
-    ChunkBatch,
-    TextColumn,
-    chunk_batches,
-    parse_checksum,
-)
 from frazil.repository.zarr_keys import prefix_path
 from frazil.storage.interface import ByteOffset, ByteRange, ByteSuffix, Range
 from frazil.virtual.containers import VirtualChunkSpec, normalize_location
 
 if TYPE_CHECKING:
+    from frazil.repository import virtual_refs
     from frazil.repository.session import Session
+else:
+    (virtual_refs,) = lazy_modules("frazil.repository.virtual_refs")
 
 __all__ = ["IcechunkStore"]
 
@@ -362,7 +359,7 @@ class IcechunkStore(Store, SyncMixin, Block):
         """
         location = normalize_location(location)
         self._refuse_read_only()
-        ref = VirtualRef(location, offset, length, parse_checksum(checksum))
+        ref = VirtualRef(location, offset, length, virtual_refs.parse_checksum(checksum))
         virtual_refs.set_virtual_ref(self._state, key, ref, validate_container=validate_container)
 
     set_virtual_ref_async = asynchronous(set_virtual_ref)
@@ -453,10 +450,10 @@ class IcechunkStore(Store, SyncMixin, Block):
             self._state,
             prefix_path(array_path),
             virtual_refs.grid_coordinates(chunk_grid_shape, arr_offset, len(locations)),
-            TextColumn.of(locations),
+            virtual_refs.TextColumn.of(locations),
             virtual_refs.unsigned_column(offsets, "an offset"),
             virtual_refs.unsigned_column(lengths, "a length"),
-            ChecksumColumn.of(checksum, len(locations)),
+            virtual_refs.ChecksumColumn.of(checksum, len(locations)),
             validate_containers=validate_containers,
         )
         return failed or None
@@ -506,7 +503,7 @@ class IcechunkStore(Store, SyncMixin, Block):
             self._state,
             prefix_path(array_path),
             coordinates,
-            TextColumn.of(locations),
+            virtual_refs.TextColumn.of(locations),
             offsets,
             lengths,
             checksums,
@@ -517,7 +514,7 @@ class IcechunkStore(Store, SyncMixin, Block):
 
     def array_chunk_iterator(
         self, array_path: str, batch_size: int = 100_000
-    ) -> AsyncCloseableIterator[ChunkBatch]:
+    ) -> "AsyncCloseableIterator[virtual_refs.ChunkBatch]":
         """Iterate over the chunk references of an array, in batches.
 
         Parameters
@@ -533,9 +530,7 @@ class IcechunkStore(Store, SyncMixin, Block):
             Tuples of coordinates, kinds, locations or chunk ids, offsets, lengths, and inline data
             by row.
         """
-        batches: Iterator[ChunkBatch] = chunk_batches(
-            self._state, prefix_path(array_path), batch_size
-        )
+        batches = virtual_refs.chunk_batches(self._state, prefix_path(array_path), batch_size)
         return AsyncCloseableIterator(batches)
 
     # Helpers

@@ -14,7 +14,6 @@ from frazil.errors import (
 )
 from frazil.format.chunk_table import ChunkRef, InlineRef, NativeRef
 from frazil.format.coordinates import Coordinates
-from frazil.format.header import Dialect
 from frazil.format.ids import NodeId
 from frazil.format.paths import ROOT, path_name
 from frazil.format.snapshot import Node
@@ -173,9 +172,6 @@ def _second_format(key: str) -> NodeNotFoundError:
     return NodeNotFoundError(f"{key!r} belongs to Zarr's second format", kind="key-not-found")
 
 
-_NUMBERED_NODES = frozenset({Dialect.DRAFT, Dialect.ALPHA_A})
-
-
 def set_key(state: SessionState, key: str, data: Buffer) -> None:
     """Set the metadata of a node, or a chunk."""
     match parse_key(key):
@@ -251,7 +247,7 @@ def delete_nodes_below(state: SessionState, path: str) -> None:
 
 
 def _next_node_id(state: SessionState) -> NodeId:
-    if state.context.dialect not in _NUMBERED_NODES:
+    if not state.context.dialect.numbers_nodes:
         return new_node_id()
     ids = [node.id for node in state.view.snapshot.nodes.values()]
     return NodeId.from_number(

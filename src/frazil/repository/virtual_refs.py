@@ -23,7 +23,6 @@ from frazil.format.chunk_table import (
     no_chunk_ids,
 )
 from frazil.format.coordinates import Coordinates
-from frazil.format.header import Dialect
 from frazil.format.ids import ALPHABET
 from frazil.format.ragged import NO_STRINGS, Strings
 from frazil.format.snapshot import ArrayData
@@ -190,7 +189,6 @@ def _seconds_of(moment: datetime | None) -> np.datetime64:
 Places = NDArray[np.integer[Any]]
 """Unvalidated coordinates of chunks, one row per chunk."""
 
-_WITHOUT_CHECKSUMS = frozenset({Dialect.DRAFT, Dialect.ALPHA_A, Dialect.ALPHA_B})
 _SHOWN = 5
 """Maximum number of coordinates in a message; the error has all of them."""
 
@@ -498,7 +496,7 @@ def _show(places: Sequence[Sequence[int]]) -> str:
 
 def _refuse_dialect(state: SessionState, *, has_checksums: bool) -> None:
     dialect = state.context.dialect
-    if has_checksums and dialect in _WITHOUT_CHECKSUMS:
+    if has_checksums and not dialect.has_checksums:
         raise InvalidInputError(
             f"the generation {dialect.value} has no checksums of virtual chunks",
             kind="invalid-virtual-ref",

@@ -4,16 +4,21 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from frazil.errors import InvalidInputError, InvalidTypeError
 from frazil.format.coordinates import Coordinates, Extents, rows_inside, split_rows
 from frazil.format.header import Dialect
-from frazil.format.legacy import draft
 from frazil.format.metadata import MOST_AXES, UINT64_MAX
 from frazil.format.paths import ROOT, find_path_problem
 from frazil.format.snapshot import ArrayData, Dimension
-from frazil.format.zarr_metadata import ArrayMetadata, decode_zarr_json
+from frazil.lazy import lazy_modules
+
+if TYPE_CHECKING:
+    from frazil.format import zarr_metadata
+    from frazil.format.legacy import draft
+else:
+    zarr_metadata, draft = lazy_modules("frazil.format.zarr_metadata", "frazil.format.legacy.draft")
 
 METADATA = "zarr.json"
 _SECOND_FORMAT = frozenset({".zgroup", ".zarray", ".zattrs", ".zmetadata"})
@@ -129,14 +134,14 @@ def read_node_metadata(data: bytes, dialect: Dialect) -> ArrayData | None:
     node_type = document.get("node_type")
     if node_type not in ("group", "array"):
         raise _bad(f"node_type is {node_type!r}, neither 'group' nor 'array'")
-    if dialect not in (Dialect.V1, Dialect.V2):
+    if dialect.is_legacy:
         _refuse_what_has_no_place(data, dialect)
     return _read_array(document, dialect) if node_type == "array" else None
 
 
 def _refuse_what_has_no_place(data: bytes, dialect: Dialect) -> None:
-    pieces = decode_zarr_json(data)
-    if dialect is Dialect.DRAFT and isinstance(pieces, ArrayMetadata):
+    pieces = zarr_metadata.decode_zarr_json(data)
+    if dialect is Dialect.DRAFT and isinstance(pieces, zarr_metadata.ArrayMetadata):
         draft.refuse_data_type(pieces.data_type)
 
 
@@ -157,7 +162,7 @@ def _read_array(document: Mapping[str, Any], dialect: Dialect) -> ArrayData:
     match grid.get("name"):
         case "regular":
             dimensions = _regular(shape, configuration)
-        case "rectilinear" if dialect is Dialect.V2:
+        case "rectilinear" if dialect.has_repo_info:
             dimensions = _rectilinear(shape, configuration)
         case "rectilinear":
             raise _bad(f"a repository of the generation {dialect.value} has no rectilinear grids")

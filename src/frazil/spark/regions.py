@@ -28,7 +28,6 @@ from frazil.errors import AlreadyExistsError, InvalidInputError
 from frazil.format.ids import NodeId
 from frazil.format.paths import validate_path
 from frazil.format.snapshot import Node
-from frazil.repository.commit import SHARED_MANIFEST_DIALECTS
 from frazil.repository.repository import Repository
 from frazil.repository.session import Session
 from frazil.repository.session_state import SessionState
@@ -245,7 +244,7 @@ def add_all_missing_rules(state: SessionState) -> None:
 
 
 def _add_rules(state: SessionState, is_for: Callable[[Node], bool]) -> None:
-    if state.context.dialect in SHARED_MANIFEST_DIALECTS:
+    if state.context.dialect.shares_manifests:
         return
     configured = configured_rules(state.context.config)
     rules: SplitSizes = ()

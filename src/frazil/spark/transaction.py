@@ -31,7 +31,7 @@ from frazil.repository.changes import (
     write_cell,
     write_part,
 )
-from frazil.repository.commit import SHARED_MANIFEST_DIALECTS, manifests_by_cell
+from frazil.repository.commit import manifests_by_cell
 from frazil.repository.locate import open_repository
 from frazil.repository.repository import Repository
 from frazil.repository.session import ForkSession, Session
@@ -221,7 +221,7 @@ _WHAT = "writing references"
 
 def plan_limit(runner: Runner, state: SessionState, tasks: int) -> int | None:
     """Return the maximum references of an array that a task returns; None for no limit."""
-    if runner.spark is None or state.context.dialect in SHARED_MANIFEST_DIALECTS:
+    if runner.spark is None or state.context.dialect.shares_manifests:
         return None
     return runner.returned_references // max(1, tasks)
 

@@ -3,45 +3,31 @@
 import threading
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from frazil.credentials import (
-    AnyAzureCredential,
-    AnyGcsCredential,
-    AnyS3Credential,
-    GcsBearerCredential,
-    S3StaticCredentials,
-    azure_credentials,
-    azure_from_env_credentials,
-    gcs_credentials,
-    gcs_from_env_credentials,
-    s3_credentials,
-    s3_from_env_credentials,
-)
 from frazil.errors import InvalidInputError
-from frazil.storage.connections import (
-    AzureConnection,
-    GcsConnection,
-    Headers,
-    HttpConnection,
-    merge_headers,
-    normalize_prefix,
-)
+from frazil.lazy import lazy_modules
 from frazil.storage.interface import Storage
-from frazil.storage.local import LocalStorage
-from frazil.storage.memory import MemoryStorage
-from frazil.storage.object_store import ObjectStorage
-from frazil.storage.s3_services import (
-    RedirectConnection,
-    hf_connection,
-    r2_connection,
-    refuse_rooted_keys,
-    s3_connection,
-    tigris_connection,
-)
 from frazil.storage.store_config import ChecksumAlgorithm, S3Options
 from frazil.urls import SWITCHES, Location, RepositoryUrl, Scheme, parse_location
+
+if TYPE_CHECKING:
+    from frazil import credentials as known
+    from frazil.credentials import (
+        AnyAzureCredential,
+        AnyGcsCredential,
+        AnyS3Credential,
+        GcsBearerCredential,
+        S3StaticCredentials,
+    )
+    from frazil.storage import connections, local, memory, object_store, s3_services
+else:
+    # A program uses one kind of storage.
+    known, connections, local, memory, object_store, s3_services = lazy_modules(
+        "frazil.credentials", "frazil.storage.connections", "frazil.storage.local",
+        "frazil.storage.memory", "frazil.storage.object_store", "frazil.storage.s3_services",
+    )  # fmt: skip
 
 
 def in_memory_storage() -> Storage:
@@ -52,7 +38,7 @@ def in_memory_storage() -> Storage:
     Storage
         An empty storage.
     """
-    return MemoryStorage()
+    return memory.MemoryStorage()
 
 
 def local_filesystem_storage(path: str) -> Storage:
@@ -67,7 +53,7 @@ def local_filesystem_storage(path: str) -> Storage:
     -------
     Storage
     """
-    return LocalStorage(path)
+    return local.LocalStorage(path)
 
 
 def http_storage(
@@ -91,7 +77,9 @@ def http_storage(
     Storage
     """
     sent = dict(headers or {})
-    return ObjectStorage(HttpConnection(base_url, dict(opts or {}), Headers(sent, sent)))
+    return object_store.ObjectStorage(
+        connections.HttpConnection(base_url, dict(opts or {}), connections.Headers(sent, sent))
+    )
 
 
 def redirect_storage(base_url: str) -> Storage:
@@ -109,7 +97,7 @@ def redirect_storage(base_url: str) -> Storage:
     -------
     Storage
     """
-    return ObjectStorage(RedirectConnection(base_url))
+    return object_store.ObjectStorage(s3_services.RedirectConnection(base_url))
 
 
 def gcs_storage(
@@ -123,7 +111,7 @@ def gcs_storage(
     anonymous: bool | None = None,
     from_env: bool | None = None,
     config: dict[str, str] | None = None,
-    get_credentials: Callable[[], GcsBearerCredential] | None = None,
+    get_credentials: "Callable[[], GcsBearerCredential] | None" = None,
     scatter_initial_credentials: bool = False,
     read_headers: dict[str, str] | None = None,
     write_headers: dict[str, str] | None = None,
@@ -152,7 +140,7 @@ def gcs_storage(
     -------
     Storage
     """
-    credentials = gcs_credentials(
+    credentials = known.gcs_credentials(
         service_account_file=service_account_file,
         service_account_key=service_account_key,
         application_credentials=application_credentials,
@@ -162,9 +150,11 @@ def gcs_storage(
         get_credentials=get_credentials,
         scatter_initial_credentials=scatter_initial_credentials,
     )
-    sent = merge_headers(headers, read_headers, write_headers)
-    place = normalize_prefix(prefix)
-    return ObjectStorage(GcsConnection(bucket, place, credentials, dict(config or {}), sent))
+    sent = connections.merge_headers(headers, read_headers, write_headers)
+    place = connections.normalize_prefix(prefix)
+    return object_store.ObjectStorage(
+        connections.GcsConnection(bucket, place, credentials, dict(config or {}), sent)
+    )
 
 
 def azure_storage(
@@ -196,16 +186,16 @@ def azure_storage(
     -------
     Storage
     """
-    credentials = azure_credentials(
+    credentials = known.azure_credentials(
         access_key=access_key,
         sas_token=sas_token,
         bearer_token=bearer_token,
         from_env=from_env,
         anonymous=anonymous,
     )
-    place = normalize_prefix(prefix)
-    return ObjectStorage(
-        AzureConnection(account, container, place, credentials, dict(config or {}))
+    place = connections.normalize_prefix(prefix)
+    return object_store.ObjectStorage(
+        connections.AzureConnection(account, container, place, credentials, dict(config or {}))
     )
 
 
@@ -222,7 +212,7 @@ def s3_storage(
     expires_after: datetime | None = None,
     anonymous: bool | None = None,
     from_env: bool | None = None,
-    get_credentials: Callable[[], S3StaticCredentials] | None = None,
+    get_credentials: "Callable[[], S3StaticCredentials] | None" = None,
     scatter_initial_credentials: bool = False,
     force_path_style: bool = False,
     network_stream_timeout_seconds: int = 60,
@@ -264,7 +254,7 @@ def s3_storage(
     -------
     Storage
     """
-    credentials = s3_credentials(
+    credentials = known.s3_credentials(
         access_key_id=access_key_id,
         secret_access_key=secret_access_key,
         session_token=session_token,
@@ -284,9 +274,11 @@ def s3_storage(
         anonymous=anonymous or False,
         checksum_algorithm=checksum_algorithm,
     )
-    refuse_rooted_keys(legacy_rooted_keys)
-    sent = merge_headers(headers, read_headers, write_headers)
-    return ObjectStorage(s3_connection(options, bucket, prefix, credentials, sent))
+    s3_services.refuse_rooted_keys(legacy_rooted_keys)
+    sent = connections.merge_headers(headers, read_headers, write_headers)
+    return object_store.ObjectStorage(
+        s3_services.s3_connection(options, bucket, prefix, credentials, sent)
+    )
 
 
 def s3_object_store_storage(
@@ -341,7 +333,7 @@ def tigris_storage(
     expires_after: datetime | None = None,
     anonymous: bool | None = None,
     from_env: bool | None = None,
-    get_credentials: Callable[[], S3StaticCredentials] | None = None,
+    get_credentials: "Callable[[], S3StaticCredentials] | None" = None,
     scatter_initial_credentials: bool = False,
     network_stream_timeout_seconds: int = 60,
     checksum_algorithm: ChecksumAlgorithm | None = None,
@@ -360,7 +352,7 @@ def tigris_storage(
     StorageError
         If both are missing.
     """
-    credentials = s3_credentials(
+    credentials = known.s3_credentials(
         access_key_id=access_key_id,
         secret_access_key=secret_access_key,
         session_token=session_token,
@@ -378,10 +370,10 @@ def tigris_storage(
         anonymous=anonymous or False,
         checksum_algorithm=checksum_algorithm,
     )
-    refuse_rooted_keys(legacy_rooted_keys)
-    sent = merge_headers(headers, read_headers, write_headers)
-    return ObjectStorage(
-        tigris_connection(
+    s3_services.refuse_rooted_keys(legacy_rooted_keys)
+    sent = connections.merge_headers(headers, read_headers, write_headers)
+    return object_store.ObjectStorage(
+        s3_services.tigris_connection(
             options, bucket, prefix, credentials, sent, is_weakly_consistent=use_weak_consistency
         )
     )
@@ -401,7 +393,7 @@ def r2_storage(
     expires_after: datetime | None = None,
     anonymous: bool | None = None,
     from_env: bool | None = None,
-    get_credentials: Callable[[], S3StaticCredentials] | None = None,
+    get_credentials: "Callable[[], S3StaticCredentials] | None" = None,
     scatter_initial_credentials: bool = False,
     network_stream_timeout_seconds: int = 60,
     checksum_algorithm: ChecksumAlgorithm | None = None,
@@ -420,7 +412,7 @@ def r2_storage(
     InvalidInputError
         If there is no bucket, or neither `account_id` nor `endpoint_url`.
     """
-    credentials = s3_credentials(
+    credentials = known.s3_credentials(
         access_key_id=access_key_id,
         secret_access_key=secret_access_key,
         session_token=session_token,
@@ -438,9 +430,11 @@ def r2_storage(
         anonymous=anonymous or False,
         checksum_algorithm=checksum_algorithm,
     )
-    refuse_rooted_keys(legacy_rooted_keys)
-    sent = merge_headers(headers, read_headers, write_headers)
-    return ObjectStorage(r2_connection(options, bucket, prefix, account_id, credentials, sent))
+    s3_services.refuse_rooted_keys(legacy_rooted_keys)
+    sent = connections.merge_headers(headers, read_headers, write_headers)
+    return object_store.ObjectStorage(
+        s3_services.r2_connection(options, bucket, prefix, account_id, credentials, sent)
+    )
 
 
 def hf_storage(
@@ -453,7 +447,7 @@ def hf_storage(
     session_token: str | None = None,
     expires_after: datetime | None = None,
     from_env: bool | None = None,
-    get_credentials: Callable[[], S3StaticCredentials] | None = None,
+    get_credentials: "Callable[[], S3StaticCredentials] | None" = None,
     scatter_initial_credentials: bool = False,
     network_stream_timeout_seconds: int = 60,
     legacy_rooted_keys: bool | None = None,
@@ -466,7 +460,7 @@ def hf_storage(
     Its gateway drops object metadata, so a conditional write with a lost response is resolved by
     comparing bytes. The other parameters are those of `s3_storage`.
     """
-    credentials = s3_credentials(
+    credentials = known.s3_credentials(
         access_key_id=access_key_id,
         secret_access_key=secret_access_key,
         session_token=session_token,
@@ -476,9 +470,11 @@ def hf_storage(
         scatter_initial_credentials=scatter_initial_credentials,
     )
     options = S3Options(network_stream_timeout_seconds=network_stream_timeout_seconds)
-    refuse_rooted_keys(legacy_rooted_keys)
-    sent = merge_headers(headers, read_headers, write_headers)
-    return ObjectStorage(hf_connection(options, bucket, prefix, namespace, credentials, sent))
+    s3_services.refuse_rooted_keys(legacy_rooted_keys)
+    sent = connections.merge_headers(headers, read_headers, write_headers)
+    return object_store.ObjectStorage(
+        s3_services.hf_connection(options, bucket, prefix, namespace, credentials, sent)
+    )
 
 
 Sent = dict[str, str] | None
@@ -489,7 +485,7 @@ def new_s3(
     config: S3Options,
     bucket: str,
     prefix: str | None,
-    credentials: AnyS3Credential | None = None,
+    credentials: "AnyS3Credential | None" = None,
     legacy_rooted_keys: bool | None = None,
     *,
     read_headers: Sent = None,
@@ -497,24 +493,28 @@ def new_s3(
     headers: Sent = None,
 ) -> Storage:
     """Create a storage in S3 or an S3-compatible store; credentials default to the environment."""
-    refuse_rooted_keys(legacy_rooted_keys)
-    sent = merge_headers(headers, read_headers, write_headers)
-    return ObjectStorage(s3_connection(config, bucket, prefix, _s3(credentials), sent))
+    s3_services.refuse_rooted_keys(legacy_rooted_keys)
+    sent = connections.merge_headers(headers, read_headers, write_headers)
+    return object_store.ObjectStorage(
+        s3_services.s3_connection(config, bucket, prefix, _s3(credentials), sent)
+    )
 
 
 def new_s3_object_store(
     config: S3Options,
     bucket: str,
     prefix: str | None,
-    credentials: AnyS3Credential | None = None,
+    credentials: "AnyS3Credential | None" = None,
     *,
     read_headers: Sent = None,
     write_headers: Sent = None,
     headers: Sent = None,
 ) -> Storage:
     """Create a storage in S3. Equivalent to `new_s3`, because both use the same client."""
-    sent = merge_headers(headers, read_headers, write_headers)
-    return ObjectStorage(s3_connection(config, bucket, prefix, _s3(credentials), sent))
+    sent = connections.merge_headers(headers, read_headers, write_headers)
+    return object_store.ObjectStorage(
+        s3_services.s3_connection(config, bucket, prefix, _s3(credentials), sent)
+    )
 
 
 def new_tigris(
@@ -522,7 +522,7 @@ def new_tigris(
     bucket: str,
     prefix: str | None,
     use_weak_consistency: bool,
-    credentials: AnyS3Credential | None = None,
+    credentials: "AnyS3Credential | None" = None,
     legacy_rooted_keys: bool | None = None,
     *,
     read_headers: Sent = None,
@@ -530,10 +530,10 @@ def new_tigris(
     headers: Sent = None,
 ) -> Storage:
     """Create a storage in Tigris, read-only if weakly consistent."""
-    refuse_rooted_keys(legacy_rooted_keys)
-    sent = merge_headers(headers, read_headers, write_headers)
-    return ObjectStorage(
-        tigris_connection(
+    s3_services.refuse_rooted_keys(legacy_rooted_keys)
+    sent = connections.merge_headers(headers, read_headers, write_headers)
+    return object_store.ObjectStorage(
+        s3_services.tigris_connection(
             config,
             bucket,
             prefix,
@@ -549,7 +549,7 @@ def new_r2(
     bucket: str | None = None,
     prefix: str | None = None,
     account_id: str | None = None,
-    credentials: AnyS3Credential | None = None,
+    credentials: "AnyS3Credential | None" = None,
     legacy_rooted_keys: bool | None = None,
     *,
     read_headers: Sent = None,
@@ -557,9 +557,11 @@ def new_r2(
     headers: Sent = None,
 ) -> Storage:
     """Create a storage in Cloudflare R2, identified by account or endpoint."""
-    refuse_rooted_keys(legacy_rooted_keys)
-    sent = merge_headers(headers, read_headers, write_headers)
-    return ObjectStorage(r2_connection(config, bucket, prefix, account_id, _s3(credentials), sent))
+    s3_services.refuse_rooted_keys(legacy_rooted_keys)
+    sent = connections.merge_headers(headers, read_headers, write_headers)
+    return object_store.ObjectStorage(
+        s3_services.r2_connection(config, bucket, prefix, account_id, _s3(credentials), sent)
+    )
 
 
 def new_hf(
@@ -567,7 +569,7 @@ def new_hf(
     bucket: str,
     prefix: str | None,
     namespace: str,
-    credentials: AnyS3Credential | None = None,
+    credentials: "AnyS3Credential | None" = None,
     legacy_rooted_keys: bool | None = None,
     *,
     read_headers: Sent = None,
@@ -575,15 +577,17 @@ def new_hf(
     headers: Sent = None,
 ) -> Storage:
     """Create a storage in a Hugging Face bucket owned by `namespace`."""
-    refuse_rooted_keys(legacy_rooted_keys)
-    sent = merge_headers(headers, read_headers, write_headers)
-    return ObjectStorage(hf_connection(config, bucket, prefix, namespace, _s3(credentials), sent))
+    s3_services.refuse_rooted_keys(legacy_rooted_keys)
+    sent = connections.merge_headers(headers, read_headers, write_headers)
+    return object_store.ObjectStorage(
+        s3_services.hf_connection(config, bucket, prefix, namespace, _s3(credentials), sent)
+    )
 
 
 def new_gcs(
     bucket: str,
     prefix: str | None,
-    credentials: AnyGcsCredential | None = None,
+    credentials: "AnyGcsCredential | None" = None,
     *,
     config: dict[str, str] | None = None,
     read_headers: Sent = None,
@@ -591,24 +595,28 @@ def new_gcs(
     headers: Sent = None,
 ) -> Storage:
     """Create a storage in Google Cloud Storage."""
-    sent: Headers = merge_headers(headers, read_headers, write_headers)
-    who = credentials or gcs_from_env_credentials()
-    place = normalize_prefix(prefix)
-    return ObjectStorage(GcsConnection(bucket, place, who, dict(config or {}), sent))
+    sent = connections.merge_headers(headers, read_headers, write_headers)
+    who = credentials or known.gcs_from_env_credentials()
+    place = connections.normalize_prefix(prefix)
+    return object_store.ObjectStorage(
+        connections.GcsConnection(bucket, place, who, dict(config or {}), sent)
+    )
 
 
 def new_azure_blob(
     account: str,
     container: str,
     prefix: str,
-    credentials: AnyAzureCredential | None = None,
+    credentials: "AnyAzureCredential | None" = None,
     *,
     config: dict[str, str] | None = None,
 ) -> Storage:
     """Create a storage in Azure Blob Storage."""
-    who = credentials or azure_from_env_credentials()
-    place = normalize_prefix(prefix)
-    return ObjectStorage(AzureConnection(account, container, place, who, dict(config or {})))
+    who = credentials or known.azure_from_env_credentials()
+    place = connections.normalize_prefix(prefix)
+    return object_store.ObjectStorage(
+        connections.AzureConnection(account, container, place, who, dict(config or {}))
+    )
 
 
 def new_http(
@@ -620,8 +628,8 @@ def new_http(
     return http_storage(base_url, config, headers)
 
 
-def _s3(credentials: AnyS3Credential | None) -> AnyS3Credential:
-    return credentials or s3_from_env_credentials()
+def _s3(credentials: "AnyS3Credential | None") -> "AnyS3Credential":
+    return credentials or known.s3_from_env_credentials()
 
 
 Storage.new_in_memory = staticmethod(in_memory_storage)
@@ -711,7 +719,7 @@ def _make_memory(url: RepositoryUrl, options: dict[str, Any]) -> Storage:
         raise InvalidInputError(f"a storage in memory has no options, such as {min(options)!r}")
     name = f"{url.host}/{url.path}"
     with _SHARED_LOCK:
-        return _SHARED.setdefault(name, MemoryStorage())
+        return _SHARED.setdefault(name, memory.MemoryStorage())
 
 
 _MAKERS: Mapping[Scheme, Callable[[RepositoryUrl, dict[str, Any]], Storage]] = {
@@ -724,6 +732,6 @@ _MAKERS: Mapping[Scheme, Callable[[RepositoryUrl, dict[str, Any]], Storage]] = {
     "memory": _make_memory,
 }
 
-_SHARED: dict[str, MemoryStorage] = {}
+_SHARED: "dict[str, memory.MemoryStorage]" = {}
 """In-memory storages by name, kept until the process ends."""
 _SHARED_LOCK = threading.Lock()

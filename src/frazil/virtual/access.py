@@ -5,29 +5,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from frazil.credentials import (
-    AnyCredential,
-    Credentials,
-    HttpAccess,
-    LocalFileSystemAccess,
-    azure_from_env_credentials,
-    gcs_from_env_credentials,
-    s3_from_env_credentials,
-)
 from frazil.errors import InvalidInputError, StorageError
 from frazil.format.chunk_table import Checksum, ETag, LastModified, VirtualRef
+from frazil.lazy import lazy_modules
 from frazil.storage.interface import Buffer, ByteRange
-from frazil.storage.source_objects import (
-    Check,
-    ForeignFiles,
-    ForeignObjects,
-    ForeignStore,
-    Observed,
-    connect_bucket,
-    connect_server,
-    mismatch,
-)
 from frazil.storage.store_config import AnyObjectStoreConfig, ObjectStoreConfig
 from frazil.virtual.containers import (
     Address,
@@ -37,6 +20,17 @@ from frazil.virtual.containers import (
     is_public,
     parse_address,
 )
+
+if TYPE_CHECKING:
+    from frazil import credentials
+    from frazil.credentials import AnyCredential
+    from frazil.storage import source_objects
+    from frazil.storage.source_objects import Check, ForeignObjects, Observed
+else:
+    # Most repositories have no virtual chunks.
+    credentials, source_objects = lazy_modules(
+        "frazil.credentials", "frazil.storage.source_objects"
+    )
 
 MODIFIED = "virtual-chunk-modified"
 """Error kind for a source file that was modified."""
@@ -62,7 +56,7 @@ class VirtualChunkAccess:
     def __init__(
         self,
         containers: Mapping[str, VirtualChunkContainer],
-        authorized: Mapping[str, AnyCredential | None],
+        authorized: "Mapping[str, AnyCredential | None]",
     ) -> None:
         self._containers = dict(containers)
         self._authorized = dict(authorized)
@@ -137,7 +131,7 @@ class VirtualChunkAccess:
         with _naming(location):
             return await source.get_async(key, wanted, _expect(ref.checksum, location))
 
-    def _locate(self, given: str) -> tuple[str, ForeignObjects, str]:
+    def _locate(self, given: str) -> "tuple[str, ForeignObjects, str]":
         location, container = self._index.locate(given)
         prefix = container.url_prefix
         if not self._is_authorized(container):
@@ -157,17 +151,22 @@ class VirtualChunkAccess:
 
 
 def _open(
-    config: AnyObjectStoreConfig, address: Address, credential: AnyCredential | None
-) -> ForeignObjects:
+    config: AnyObjectStoreConfig, address: Address, credential: "AnyCredential | None"
+) -> "ForeignObjects":
     match config:
         case ObjectStoreConfig.LocalFileSystem():
-            if credential is not None and credential != Credentials.LocalFileSystemAccess():
-                raise mismatch(config, credential)
-            return ForeignFiles()
+            if (
+                credential is not None
+                and credential != credentials.Credentials.LocalFileSystemAccess()
+            ):
+                raise source_objects.mismatch(config, credential)
+            return source_objects.ForeignFiles()
         case ObjectStoreConfig.Http():
             base_url = f"{address.scheme}://{address.host}"
-            return ForeignStore(connect_server(config, base_url, credential))
-    return ForeignStore(connect_bucket(config, _find_bucket(address), credential))
+            server = source_objects.connect_server(config, base_url, credential)
+            return source_objects.ForeignStore(server)
+    bucket = source_objects.connect_bucket(config, _find_bucket(address), credential)
+    return source_objects.ForeignStore(bucket)
 
 
 def _find_bucket(address: Address) -> str:
@@ -180,8 +179,8 @@ def _address_of_prefix(prefix: str) -> Address:
     return Address(scheme, rest.partition("/")[0], "")
 
 
-def _expect(checksum: Checksum | None, location: str) -> Check:
-    def check(found: Observed) -> None:
+def _expect(checksum: Checksum | None, location: str) -> "Check":
+    def check(found: "Observed") -> None:
         problem = _find_change(checksum, found)
         if problem is not None:
             raise StorageError(
@@ -193,7 +192,7 @@ def _expect(checksum: Checksum | None, location: str) -> Check:
     return check
 
 
-def _find_change(checksum: Checksum | None, found: Observed) -> str | None:
+def _find_change(checksum: Checksum | None, found: "Observed") -> str | None:
     match checksum:
         case ETag(value) if found.e_tag is None or _strip(found.e_tag) != _strip(value):
             shown = "none" if found.e_tag is None else _strip(found.e_tag)
@@ -237,15 +236,15 @@ def _refuse(container: VirtualChunkContainer) -> InvalidInputError:
     )
 
 
-def default_credential(container: VirtualChunkContainer) -> AnyCredential:
+def default_credential(container: VirtualChunkContainer) -> "AnyCredential":
     """Return credentials from the environment, of the kind that the container's store takes."""
     match container.store:
         case ObjectStoreConfig.LocalFileSystem():
-            return LocalFileSystemAccess
+            return credentials.LocalFileSystemAccess
         case ObjectStoreConfig.Http():
-            return HttpAccess
+            return credentials.HttpAccess
         case ObjectStoreConfig.Gcs():
-            return Credentials.Gcs(gcs_from_env_credentials())
+            return credentials.Credentials.Gcs(credentials.gcs_from_env_credentials())
         case ObjectStoreConfig.Azure():
-            return Credentials.Azure(azure_from_env_credentials())
-    return Credentials.S3(s3_from_env_credentials())
+            return credentials.Credentials.Azure(credentials.azure_from_env_credentials())
+    return credentials.Credentials.S3(credentials.s3_from_env_credentials())

@@ -9,9 +9,9 @@ from pyspark.sql import SparkSession
 import frazil.spark
 from frazil.errors import InvalidInputError, JobCancelledError
 from frazil.format.header import Dialect
-from frazil.maintenance.check import CheckOptions, check_storage
+from frazil.maintenance.check import CheckOptions, check_repository, check_storage
 from frazil.maintenance.findings import CheckReport, Repair
-from frazil.repository.operations import check_by
+from frazil.repository.repository import Repository
 from frazil.spark.maintenance.spark_check import TaskWorkers
 from frazil.spark.maintenance.spark_stats import TaskPool
 from frazil.storage.interface import Storage
@@ -45,6 +45,11 @@ def hire(storage: Storage) -> TaskWorkers:
     return TaskWorkers(TaskPool(None, job, "driver", storage, 3, task_bytes=1, ids_a_share=1))
 
 
+def check_by_hired(repository: Repository) -> CheckReport:
+    access = repository.context.virtual
+    return check_repository(repository.protocol, access, DEEP, hire(repository.storage))
+
+
 def check_by_tasks(storage: Storage) -> CheckReport:
     """A deep check, also where the repository does not open."""
     return check_storage(storage, DEEP, hire(storage))
@@ -73,7 +78,7 @@ def test_they_do_whatever_is_damaged(damaged: tuple[MemoryStorage, str, bytes | 
 def test_they_do_in_the_repositories_of_any_release(generations: Path, name: str) -> None:
     repository = open_known(generations / name)
 
-    report = check_by(hire(repository.storage), repository, DEEP)
+    report = check_by_hired(repository)
 
     assert report == repository.check(deep=True, virtual=True)
     assert report.is_healthy
@@ -116,7 +121,7 @@ def test_tasks_ask_for_the_sources_of_virtual_chunks(tmp_path: Path, authorized:
     if not authorized:
         repository = reopen(repository)
 
-    report = check_by(hire(repository.storage), repository, DEEP)
+    report = check_by_hired(repository)
 
     assert report == repository.check(deep=True, virtual=True)
     assert report.counts.virtual_sources == 6

@@ -89,10 +89,10 @@ def test_a_missing_manifest_is_found(dialect: Dialect) -> None:
 def test_a_missing_chunk_is_found_with_its_place(dialect: Dialect) -> None:
     repository = create_sample(dialect)
     node, array = read_node(repository, NATIVE)
-    table = repository._protocol.assets.read_manifest(array.manifests[0].id).table(node.id, 2)
+    table = repository.protocol.assets.read_manifest(array.manifests[0].id).table(node.id, 2)
     gone = table.ref(2)
     assert isinstance(gone, NativeRef)
-    key = repository._protocol.assets.layout.chunk_key(gone.chunk_id)
+    key = repository.protocol.assets.layout.chunk_key(gone.chunk_id)
     delete(repository, key)
 
     found = what_matters(reopen(repository).check())
@@ -263,7 +263,7 @@ def test_a_chunk_that_does_not_decode_is_found_by_a_deep_check(dialect: Dialect)
     repository = create_sample(dialect)
     node, array = read_node(repository, NATIVE)
     refs = dict(
-        repository._protocol.assets.read_manifest(array.manifests[0].id).table(node.id, 2).refs()
+        repository.protocol.assets.read_manifest(array.manifests[0].id).table(node.id, 2).refs()
     )
     first = refs[0, 0]
     assert isinstance(first, NativeRef)
@@ -283,7 +283,7 @@ def test_so_is_an_inline_one(dialect: Dialect) -> None:
     repository = create_sample(dialect)
     node, array = read_node(repository, SMALL)
     refs = dict(
-        repository._protocol.assets.read_manifest(array.manifests[0].id).table(node.id, 1).refs()
+        repository.protocol.assets.read_manifest(array.manifests[0].id).table(node.id, 1).refs()
     )
     assert isinstance(refs[(1,)], InlineRef)
     refs[(1,)] = InlineRef(b"odd")

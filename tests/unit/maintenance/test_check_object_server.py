@@ -38,7 +38,7 @@ def test_nothing_is_wrong_with_a_repository_in_an_object_store(repository: Repos
 
 
 def test_what_is_lost_or_lies_about_there_is_found(repository: Repository) -> None:
-    repository._protocol.assets.write_chunk(b"nobody's")
+    repository.protocol.assets.write_chunk(b"nobody's")
     assert repository.check().orphans == (Orphans("chunks", 1, 8),)
     used = [key for key in chunk_keys(repository) if repository.storage.head(key).size_bytes > 8]
 

@@ -16,7 +16,7 @@ from tests.damages import ALL_DIALECTS, create_sample, what_matters
 @pytest.mark.parametrize("dialect", ALL_DIALECTS)
 def test_an_orphan_chunk_is_counted(dialect: Dialect) -> None:
     repository = create_sample(dialect)
-    repository._protocol.assets.write_chunk(b"nobody's")
+    repository.protocol.assets.write_chunk(b"nobody's")
 
     report = repository.check()
 
@@ -69,7 +69,7 @@ def test_a_backup_that_no_update_names_is_counted() -> None:
 
 def test_garbage_collection_leaves_no_orphans() -> None:
     repository = create_sample()
-    repository._protocol.assets.write_chunk(b"nobody's")
+    repository.protocol.assets.write_chunk(b"nobody's")
     repository.garbage_collect(datetime.now(UTC) + timedelta(hours=1))
 
     assert repository.check().problems == ()

@@ -75,7 +75,7 @@ def test_a_deleted_tag_is_not_there_as_well() -> None:
 def test_a_snapshot_is_younger_than_its_parent() -> None:
     repository = create_sample()
     newest = tip(repository)
-    parent_time = repository._protocol.lookup_snapshot(ancestor(repository, 1)).flushed_at
+    parent_time = repository.protocol.lookup_snapshot(ancestor(repository, 1)).flushed_at
     rewrite_repo(repository, lambda info: _with_snapshot(info, newest, flushed_at=parent_time))
 
     problems = what_matters(check_storage(repository.storage))
@@ -213,7 +213,7 @@ def test_pages_of_the_ops_log_are_followed() -> None:
     for count in range(5):
         repository.set_metadata({"count": count})
     assert what_matters(repository.check()) == []
-    info = repository._protocol.read_repo_info()
+    info = repository.protocol.read_repo_info()
     gone = f"overwritten/{info.repo_before_updates}"
     delete(repository, gone)
 
@@ -228,7 +228,7 @@ def test_a_page_of_the_ops_log_that_can_not_be_read_is_found() -> None:
     repository = create_sample().reopen(config)
     repository.save_config()
     repository.set_metadata({"some": "thing"})
-    damaged = f"overwritten/{repository._protocol.read_repo_info().repo_before_updates}"
+    damaged = f"overwritten/{repository.protocol.read_repo_info().repo_before_updates}"
     cut(repository, damaged)
 
     problem = find_only(repository)

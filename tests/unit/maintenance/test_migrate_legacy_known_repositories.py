@@ -50,7 +50,7 @@ def copy_repository(folder: Path, target: Path) -> LocalStorage:
 
 def new_ids(repository: Repository) -> dict[str, str]:
     """New ids by old ones."""
-    infos = repository._repository.protocol.read_repo_info().snapshots.values()
+    infos = repository.protocol.read_repo_info().snapshots.values()
     origins: list[Any] = [info.metadata["__frazil"] for info in infos]
     return {
         origin["migrated_from"]: str(info.id) for info, origin in zip(infos, origins, strict=True)

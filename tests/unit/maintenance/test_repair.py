@@ -166,7 +166,7 @@ def test_a_listed_snapshot_without_a_file_is_dropped() -> None:
     outcome = repository.repair(repository.check())
 
     assert len(outcome.repaired) == 1
-    assert ghost not in repository._protocol.read_repo_info().snapshots
+    assert ghost not in repository.protocol.read_repo_info().snapshots
     assert reopen(repository).check().problems == ()
 
 
@@ -180,7 +180,7 @@ def test_a_snapshot_that_got_a_ref_meanwhile_is_not_dropped() -> None:
     (outcome,) = repository.repair(report).outcomes
 
     assert not outcome.is_repaired
-    assert ghost in repository._protocol.read_repo_info().snapshots
+    assert ghost in repository.protocol.read_repo_info().snapshots
 
 
 # Leftovers
@@ -247,7 +247,7 @@ def test_a_repository_that_is_read_only_is_not_repaired() -> None:
     repository.set_status(frazil.RepoStatus(frazil.RepoAvailability.read_only))
 
     with pytest.raises(frazil.ReadOnlyError):
-        repair_repository(repository._protocol, report)
+        repair_repository(repository.protocol, report)
 
 
 def test_what_was_repaired_is_shown_to_people_and_to_programs() -> None:

@@ -18,14 +18,14 @@ from tests.damages import (
 
 def test_a_damaged_repo_is_restored_from_its_newest_backup() -> None:
     repository = create_sample()
-    before = repository._protocol.read_repo_info()
+    before = repository.protocol.read_repo_info()
     repository.set_metadata({"the last": "update"})
     damaged = bytes(repository.storage.get("repo"))[:70]
     repository.storage.put("repo", damaged)
 
     restored = restore_repo(repository.storage)
 
-    assert Repository.open(repository.storage)._protocol.read_repo_info() == before
+    assert Repository.open(repository.storage).protocol.read_repo_info() == before
     assert what_matters(reopen(repository).check()) == []
     assert restored.damaged is not None
     assert bytes(repository.storage.get(restored.damaged)) == damaged

@@ -114,7 +114,7 @@ def test_a_repository_keeps_no_more_than_its_configuration_allows() -> None:
     ]
 
     assert values == [list(range(60))] * 10
-    assets = repository._repository.context.assets
+    assets = repository.context.assets
     assert 0 < assets._snapshots.weight <= 30
     assert 0 < assets._manifests.weight <= 25
     assert 0 < assets._chunks.weight <= 100

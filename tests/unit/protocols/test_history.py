@@ -5,12 +5,12 @@ import pytest
 from frazil.format.header import Dialect
 from frazil.format.ids import SnapshotId
 from frazil.format.snapshot import History, HistoryEntry, Snapshot
-from frazil.protocols.history import first_history, has_history, next_history, snapshot_parent_id
+from frazil.protocols.history import first_history, next_history, snapshot_parent_id
 
 FIRST = SnapshotId(b"first first!")
 SECOND = SnapshotId(b"second one!!")
-WITH_TEXT = [dialect for dialect in Dialect if has_history(dialect)]
-WITHOUT_TEXT = [dialect for dialect in Dialect if not has_history(dialect)]
+WITH_TEXT = [dialect for dialect in Dialect if dialect.records_history]
+WITHOUT_TEXT = [dialect for dialect in Dialect if not dialect.records_history]
 
 
 def test_the_draft_and_the_alphas_before_0_1_0_have_a_text() -> None:

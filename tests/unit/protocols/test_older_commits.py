@@ -10,13 +10,12 @@ from frazil.errors import ConflictError, FormatError
 from frazil.format.header import Dialect
 from frazil.format.repo_info import RepoStatus
 from frazil.protocols.detection import FIRST_MESSAGE, create_repository
-from frazil.protocols.history import has_history
 from frazil.protocols.protocol import MAIN, CommitProtocol
 from frazil.storage.interface import Storage
 from tests.older_repositories import OLDER, commit, messages, open_as, succeeds, write_snapshot
 
 WRITERS = 4
-WITH_TEXT = [dialect for dialect in OLDER if has_history(dialect)]
+WITH_TEXT = [dialect for dialect in OLDER if dialect.records_history]
 
 
 @pytest.fixture(params=OLDER, ids=lambda dialect: dialect.name)

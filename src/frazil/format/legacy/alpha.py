@@ -16,7 +16,6 @@ from frazil.format.legacy.alpha_layouts import (
     Layout,
     count_leading,
     get_layout,
-    is_messagepack_payload,
     open_envelope,
     pack,
     pack_with_singles,
@@ -487,5 +486,4 @@ __all__ = [
     "encode_manifest",
     "encode_snapshot",
     "encode_transaction_log",
-    "is_messagepack_payload",
 ]

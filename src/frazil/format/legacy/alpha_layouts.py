@@ -159,11 +159,6 @@ class Single(float):
     __slots__ = ()
 
 
-def is_messagepack_payload(payload: bytes) -> bool:
-    """Return whether a payload can be a MessagePack struct; a FlatBuffer can't."""
-    return bool(payload) and 0x92 <= payload[0] <= 0x9B and payload[4:8] != b"Ichk"
-
-
 def unpack(payload: bytes) -> Any:
     """Decode a whole payload; arrays become tuples, so that they can be map keys."""
     try:

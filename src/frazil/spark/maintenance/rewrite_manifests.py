@@ -15,7 +15,6 @@ from frazil.format.snapshot import ManifestFileInfo, ManifestRef
 from frazil.maintenance.rewrite import is_amending, record_rules
 from frazil.protocols.assets import Assets, new_manifest_id
 from frazil.repository.commit import (
-    SHARED_MANIFEST_DIALECTS,
     WrittenManifests,
     amend,
     commit,
@@ -209,7 +208,7 @@ class _Rewriting:
         return report.committed_as(str(id))
 
     def _write(self, state: SessionState) -> tuple[Runner, WrittenManifests]:
-        if state.context.dialect in SHARED_MANIFEST_DIALECTS:
+        if state.context.dialect.shares_manifests:
             runner = self.run.choose_runner(None, "driver")
             return runner, write_shared_manifest(state.view)
         plans = plan_manifests(state)

@@ -16,7 +16,7 @@ from frazil.errors import (
     ObjectNotFoundError,
     RepositoryNotFoundError,
 )
-from frazil.maintenance.check import CheckOptions, Stage, Workers, check_storage
+from frazil.maintenance.check import CheckOptions, Stage, Workers, check_repository, check_storage
 from frazil.maintenance.check_chunks import ManifestFindings, NeededFiles
 from frazil.maintenance.check_walk import CheckManifests, ManifestTotals, WantedManifest
 from frazil.maintenance.findings import CheckReport
@@ -29,7 +29,6 @@ from frazil.maintenance.inventory import (
     take_inventory,
 )
 from frazil.protocols.assets import Assets
-from frazil.repository.operations import check_by
 from frazil.repository.repository import Repository
 from frazil.spark.job import CheckJobReport, Job
 from frazil.spark.maintenance.spark_stats import Columns, TaskPool, count_refs, exchange, weigh
@@ -313,4 +312,4 @@ def _check(
         opened = find_repository(repo)
     except (FormatError, ObjectNotFoundError, RepositoryNotFoundError):
         return check_storage(storage, options, workers)
-    return check_by(workers, opened, options)
+    return check_repository(opened.protocol, opened.context.virtual, options, workers)

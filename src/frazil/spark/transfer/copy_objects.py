@@ -16,7 +16,6 @@ from frazil.format.snapshot import ManifestFileInfo
 from frazil.maintenance.id_ranges import Ids, distinct, ids_of
 from frazil.maintenance.reachability import Reduction, WalkLimits, map_manifests, uncached
 from frazil.protocols.assets import Assets
-from frazil.protocols.history import has_history
 from frazil.spark.job import Copied
 from frazil.storage.interface import NO_OPTIONS, PutOptions, Storage
 
@@ -100,7 +99,7 @@ class Passage:
         layout = self.source.layout
         folder = key.partition("/")[0]
         # The recorded history may name snapshots whose objects were never kept.
-        is_told = folder == layout.snapshots and has_history(self.source.dialect)
+        is_told = folder == layout.snapshots and self.source.dialect.records_history
         return folder == layout.transactions or is_told
 
     def _describe(self, key: str) -> PutOptions:

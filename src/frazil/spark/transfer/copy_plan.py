@@ -27,11 +27,8 @@ from frazil.maintenance.gc import retained_logs
 from frazil.maintenance.reachability import WalkLimits, find_manifests, uncached
 from frazil.protocols.assets import Assets
 from frazil.protocols.detection import detect_dialect
-from frazil.protocols.history import has_history
 from frazil.protocols.protocol import MAIN, CommitProtocol
 from frazil.protocols.repo_changes import read_section, with_section
-from frazil.protocols.v1_protocol import V1Protocol
-from frazil.protocols.v2_protocol import V2Protocol
 from frazil.repository.repository import Repository
 from frazil.spark.transfer.copy_objects import Passage, find_size
 from frazil.storage.constructors import storage_from_url
@@ -196,7 +193,7 @@ def take_part(assets: Assets, info: RepoInfo, group: str, *, is_named: bool) -> 
     Branches without the path and all tags are dropped. Raises NodeNotFoundError if no branch has the
     path, or a named branch lacks it, and FormatError for generations before V1.
     """
-    if assets.dialect not in (Dialect.V1, Dialect.V2):
+    if assets.dialect.is_legacy:
         raise FormatError(
             f"a part of a repository of the generation {assets.dialect.value} can't be copied: copy"
             " all of it, or migrate it first",
@@ -210,7 +207,8 @@ def take_part(assets: Assets, info: RepoInfo, group: str, *, is_named: bool) -> 
         snapshot = assets.read_snapshot(tip)
         if group in snapshot.nodes and tip != first.id:
             id = derive_id(tip, group)
-            made[id] = cut_snapshot(snapshot, group, id, _parent_in_file(first, assets.dialect))
+            parent_id = first.id if assets.dialect.names_parents else None
+            made[id] = cut_snapshot(snapshot, group, id, parent_id)
             infos[id] = _describe(info.snapshots[tip], id, first)
             tips[name] = id
         elif is_named and tip != first.id:
@@ -251,17 +249,13 @@ def _used_manifests(nodes: list[Node]) -> set[object]:
     return {ref.id for array in arrays for ref in array.manifests}
 
 
-def _parent_in_file(first: SnapshotInfo, dialect: Dialect) -> SnapshotId | None:
-    return first.id if dialect is Dialect.V1 else None
-
-
 def _describe(tip: SnapshotInfo, id: SnapshotId, first: SnapshotInfo) -> SnapshotInfo:
     return replace(tip, id=id, parent_id=first.id, pruned_ancestor_tx_logs=())
 
 
 def read_state(protocol: CommitProtocol) -> RepoInfo:
     """Read refs, history and configuration; before V2, from their separate objects."""
-    if isinstance(protocol, V2Protocol):
+    if protocol.has_repo_info:
         return protocol.read_repo_info()
     branches = {name: protocol.lookup_branch(name) for name in sorted(protocol.list_branches())}
     tags = {name: protocol.lookup_tag(name) for name in sorted(protocol.list_tags())}
@@ -269,17 +263,12 @@ def read_state(protocol: CommitProtocol) -> RepoInfo:
     return RepoInfo(
         branches=branches,
         tags=tags,
-        deleted_tags=frozenset(read_deleted_tags(protocol)),
+        deleted_tags=frozenset(protocol.list_deleted_tags()),
         snapshots=_read_history(protocol, [*branches.values(), *tags.values()]),
         status=RepoStatus(),
         latest_updates=(),
         config=None if config is None else Value(config),
     )
-
-
-def read_deleted_tags(protocol: CommitProtocol) -> Mapping[str, SnapshotId]:
-    """Return the deleted tags of a V1 repository, whose names stay reserved, with their snapshots."""
-    return protocol.list_deleted_tags() if isinstance(protocol, V1Protocol) else {}
 
 
 def _read_history(
@@ -356,7 +345,7 @@ def plan_copy(passage: Passage, part: Part, before: RepoInfo | None) -> CopyPlan
     files += [key for id in sorted(logs) if (key := layout.find_transaction_log_key(id))]
     changing: list[str] = []
     written: dict[str, bytes] = {}
-    if source.dialect is not Dialect.V2:
+    if not source.dialect.has_repo_info:
         written = dict(_rewrite(source, part))
         every = frozenset(wanted.snapshots) - part.made.keys()
         changing = [k for id in sorted(every) if (k := layout.snapshot_key(id)) not in written]
@@ -419,7 +408,7 @@ def _find_snapshot(source: Assets, id: SnapshotId) -> Decoded[Snapshot] | None:
         return source.read_snapshot_file(id)
     except ObjectNotFoundError:
         # The recorded history may name snapshots whose objects were never kept.
-        if has_history(source.dialect):
+        if source.dialect.records_history:
             return None
         raise
 

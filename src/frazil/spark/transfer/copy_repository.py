@@ -8,11 +8,9 @@ from dataclasses import dataclass, replace
 from pyspark.sql import SparkSession
 
 from frazil.errors import ConflictError, DivergedError, InvalidInputError, StorageError
-from frazil.format.header import Dialect
 from frazil.format.ids import SnapshotId
 from frazil.format.metadata import Metadata, Value
 from frazil.format.paths import ROOT
-from frazil.format.refs import Ref
 from frazil.format.repo_info import MetadataChanged, RepoInfo, RepoInitialized, RepoStatus, Update
 from frazil.format.snapshot import ManifestFileInfo
 from frazil.format.timestamps import Nanoseconds
@@ -22,11 +20,8 @@ from frazil.maintenance.repair import rebuild_log
 from frazil.protocols.assets import Assets
 from frazil.protocols.detection import detect_dialect, open_protocol
 from frazil.protocols.protocol import MAIN, CommitProtocol, UpdatePolicy, read_clock
-from frazil.protocols.ref_files import FOLDERS, FileProtocol, TagFiles
 from frazil.protocols.repo_changes import Change
-from frazil.protocols.sequence_protocol import SequenceProtocol
-from frazil.protocols.v1_protocol import V1Protocol
-from frazil.protocols.v2_protocol import RepoFile, V2Protocol
+from frazil.protocols.v2_protocol import RepoFile
 from frazil.spark.job import Copied, CopyReport, Job
 from frazil.spark.regions import LEAST_TASK_BYTES, choose_task_bytes, path_of
 from frazil.spark.runtime import count_slots, find_application_id
@@ -56,7 +51,6 @@ from frazil.spark.transfer.copy_plan import (
     name_place,
     newest_collection,
     plan_copy,
-    read_deleted_tags,
     read_state,
     refuse_same_place,
     refuse_target,
@@ -87,7 +81,7 @@ def create_repo_info(assets: Assets, wanted: RepoInfo, guard: Guard) -> None:
 
 
 def update_repo_info(
-    protocol: V2Protocol, wanted: RepoInfo, guard: Guard, collected_at: Nanoseconds
+    protocol: CommitProtocol, wanted: RepoInfo, guard: Guard, collected_at: Nanoseconds
 ) -> bool:
     """Set the state of a V2 repository to that of the source; return True if it changed.
 
@@ -124,11 +118,6 @@ def _with_state_of(info: RepoInfo, wanted: RepoInfo, guard: Guard) -> RepoInfo:
 # Before V2
 
 
-def make_protocol(assets: Assets, source: CommitProtocol) -> CommitProtocol:
-    """Return the protocol of the source's generation for a target without a repository."""
-    return V1Protocol(assets) if isinstance(source, V1Protocol) else SequenceProtocol(assets)
-
-
 def write_refs(
     protocol: CommitProtocol, source: CommitProtocol, wanted: RepoInfo, target: RepoInfo | None
 ) -> bool:
@@ -153,7 +142,7 @@ def _read_begun(protocol: CommitProtocol, wanted: RepoInfo) -> RepoInfo:
         wanted,
         branches={name: protocol.lookup_branch(name) for name in protocol.list_branches()},
         tags={name: protocol.lookup_tag(name) for name in protocol.list_tags()},
-        deleted_tags=frozenset(read_deleted_tags(protocol)),
+        deleted_tags=frozenset(protocol.list_deleted_tags()),
         config=None if config is None else Value(config),
     )
 
@@ -181,13 +170,10 @@ def _write_tags(
     for name in before.tags.keys() - wanted.tags.keys():
         protocol.delete_tag(name)
         changed += 1
-    if isinstance(protocol, V1Protocol):
-        files = TagFiles(protocol.assets.storage, FOLDERS)
-        for name, id in read_deleted_tags(source).items():
-            if name not in before.deleted_tags and name not in before.tags:
-                files.create(name, Ref(id))
-                files.delete(name)
-                changed += 1
+    for name, id in source.list_deleted_tags().items():
+        if name not in before.deleted_tags and name not in before.tags:
+            protocol.reserve_tag(name, id)
+            changed += 1
     return changed > 0
 
 
@@ -201,12 +187,8 @@ def _move_branch(
         protocol.delete_branch(name)
     elif before is not None:
         protocol.reset_branch(name, after, before)
-    elif name == MAIN and isinstance(protocol, FileProtocol):
-        # The oldest generations find the first snapshot through the first file of `main`.
-        first = find_first(wanted).id if isinstance(protocol, SequenceProtocol) else after
-        protocol.begin(first)
-        if first != after:
-            protocol.reset_branch(name, after, first)
+    elif name == MAIN:
+        protocol.begin(find_first(wanted).id, after)
     else:
         protocol.create_branch(name, after)
     return True
@@ -258,7 +240,7 @@ def _list_chunks(
 ) -> list[ChunkList]:
     groups = pack(manifests, list(map(count_references, manifests)), _REFERENCES_PER_TASK)
     most = runner.returned_references // max(len(groups), 1)
-    id_size = 16 if assets.dialect is Dialect.DRAFT else 12
+    id_size = assets.dialect.id_size
     task = ListChunks(assets, passage.target, LIMITS, id_size, most)
     return runner.run("listing chunks", task, groups)
 
@@ -390,13 +372,12 @@ class Attempt:
         collected_at: int,
     ) -> bool:
         wanted = self.part.info
-        if self.protocol.dialect is not Dialect.V2:
-            landing = target or make_protocol(assets, self.protocol)
+        if not self.protocol.has_repo_info:
+            landing = target or self.protocol.at(assets)
             return write_refs(landing, self.protocol, wanted, before)
         if target is None:
             create_repo_info(assets, wanted, self.guard)
             return True
-        assert isinstance(target, V2Protocol)
         return update_repo_info(target, wanted, self.guard, collected_at)
 
 

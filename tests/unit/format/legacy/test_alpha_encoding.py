@@ -9,7 +9,13 @@ import pytest
 
 from frazil.errors import InvalidInputError
 from frazil.format.chunk_table import ChunkTable, ETag, InlineRef, NativeRef, VirtualRef
-from frazil.format.header import ZSTD_MAGIC, Dialect, FileType, has_header
+from frazil.format.header import (
+    ZSTD_MAGIC,
+    Dialect,
+    FileType,
+    has_header,
+    is_messagepack_payload,
+)
 from frazil.format.ids import ChunkId, ManifestId, NodeId, SnapshotId
 from frazil.format.legacy import alpha
 from frazil.format.legacy.alpha_layouts import (
@@ -152,10 +158,10 @@ def test_a_file_has_the_envelope_of_its_layout(dialect: Dialect) -> None:
 
 
 def test_messagepack_is_told_from_flatbuffers() -> None:
-    assert alpha.is_messagepack_payload(pack((1, 2)))
-    assert not alpha.is_messagepack_payload(b"\x94\x00\x00\x00Ichk")
-    assert not alpha.is_messagepack_payload(b"\x18\x00\x00\x00Ichk")
-    assert not alpha.is_messagepack_payload(b"")
+    assert is_messagepack_payload(pack((1, 2)))
+    assert not is_messagepack_payload(b"\x94\x00\x00\x00Ichk")
+    assert not is_messagepack_payload(b"\x18\x00\x00\x00Ichk")
+    assert not is_messagepack_payload(b"")
 
 
 def test_packing_with_singles_equals_plain_packing_where_there_are_none() -> None:
