@@ -10,7 +10,7 @@ from unittest.mock import patch
 from frazil.protocols import protocol as clock
 from frazil.storage.interface import DeleteReport, ObjectInfo, Storage
 from frazil.storage.memory import MemoryStorage
-from frazil.storage.wrappers import STRAIGHT_ON, Course, ForwardingStorage, Request, Verb
+from frazil.storage.wrappers import NO_FAULT, ForwardingStorage, Injection, Request, Verb
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -64,10 +64,10 @@ class TimedStorage(ForwardingStorage):
         other.times = dict(self.times)
         return other
 
-    def _begin(self, request: Request) -> Course:
+    def _begin(self, request: Request) -> Injection:
         if request.verb.is_write and request.verb is not Verb.DELETE_MANY:
             self.times[request.keys[-1]] = self.clocks.of_storage
-        return STRAIGHT_ON
+        return NO_FAULT
 
     def _strip(self, info: ObjectInfo) -> ObjectInfo:
         return replace(info, created_at=self.times[info.key])
@@ -91,13 +91,13 @@ class CountedStorage(ForwardingStorage):
         """Whether a request has a number; any that there is has one."""
         return bool(request.verb)
 
-    def _begin(self, request: Request) -> Course:
+    def _begin(self, request: Request) -> Injection:
         with self._lock:
             is_now = self.counts(request) and self.count == self._number
             self.count += self.counts(request)
         if is_now:
             self._act()
-        return STRAIGHT_ON
+        return NO_FAULT
 
 
 class DiedError(Exception):
@@ -120,7 +120,7 @@ class MortalStorage(CountedStorage):
             self._inner.delete_many(some[::2])
         return super().delete_many(some)
 
-    def _begin(self, request: Request) -> Course:
+    def _begin(self, request: Request) -> Injection:
         if self.is_dead:
             raise DiedError
         return super()._begin(request)

@@ -28,7 +28,10 @@ def ours(folder: str, chunks: int) -> Figures:
 def theirs(folder: str, chunks: int) -> Figures:
     """By VirtualiZarr's parser."""
     path = _make_file(folder, chunks)
-    return _measure(lambda stores: foreign.read_group(stores, path.as_uri(), HDF5, "", _LOADING))
+    size = path.stat().st_size
+    return _measure(
+        lambda stores: foreign.read_group(stores, path.as_uri(), size, HDF5, "", _LOADING)
+    )
 
 
 def _measure(read: Callable[[SourceStores], FoundGroup]) -> Figures:

@@ -22,39 +22,39 @@ class ProgressCallback(Protocol):
         """Report the progress of a step; `total` is None if unknown."""
 
 
-_watcher: ContextVar[ProgressCallback | None] = ContextVar("frazil_watcher", default=None)
+_callback: ContextVar[ProgressCallback | None] = ContextVar("frazil_progress", default=None)
 
 
 @contextmanager
-def on_progress(watcher: ProgressCallback | None) -> Iterator[None]:
+def on_progress(callback: ProgressCallback | None) -> Iterator[None]:
     """Send the progress of operations in this context to a callback, or to none."""
-    token = _watcher.set(watcher)
+    token = _callback.set(callback)
     try:
         yield
     finally:
-        _watcher.reset(token)
+        _callback.reset(token)
 
 
 class Count:
     """Counter of the completed items of a step."""
 
     def __init__(
-        self, watcher: ProgressCallback | None, what: str, unit: str, total: int | None
+        self, callback: ProgressCallback | None, what: str, unit: str, total: int | None
     ) -> None:
-        self._watcher = watcher
+        self._callback = callback
         self._what, self._unit, self._total = what, unit, total
         self._done = 0
 
     def add(self, more: int) -> None:
         """Add completed items and report the progress."""
-        if self._watcher is not None:
+        if self._callback is not None:
             self._done += more
-            self._watcher.show(self._what, self._done, self._total, self._unit)
+            self._callback.show(self._what, self._done, self._total, self._unit)
 
 
 def count(what: str, unit: str, total: int | None = None) -> Count:
     """Return a counter that reports to the current callback."""
-    return Count(_watcher.get(), what, unit, total)
+    return Count(_callback.get(), what, unit, total)
 
 
 def find_length(items: Iterable[object]) -> int | None:
@@ -62,7 +62,7 @@ def find_length(items: Iterable[object]) -> int | None:
     return len(items) if isinstance(items, Sized) else None
 
 
-def watch(items: Iterable[T], what: str, unit: str, *, total: int | None = None) -> Iterator[T]:
+def track(items: Iterable[T], what: str, unit: str, *, total: int | None = None) -> Iterator[T]:
     """Yield the items and report each one."""
     done = count(what, unit, total)
     for each in items:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from frazil.storage import ByteRange
-from frazil.testing.object_server import DoAndRefuse, LoseAnswer, ObjectServer, Refuse, Rule
+from frazil.testing.object_server import DoAndRefuse, LoseResponse, ObjectServer, Refuse, Rule
 from tests.interop.official_library import ROOT, find_python
 from tests.storage.object_stores import ACCESS_KEY, SECRET_KEY, make_s3
 
@@ -70,7 +70,7 @@ def test_the_official_library_finds_its_way_through_faults(server: ObjectServer)
     server.inject(
         [
             Rule(Refuse(500), probability=0.05),
-            Rule(LoseAnswer(), method="PUT", probability=0.05),
+            Rule(LoseResponse(), method="PUT", probability=0.05),
             Rule(DoAndRefuse(500), method="PUT", probability=0.05),
         ],
         seed=11,

@@ -31,7 +31,7 @@ from frazil.testing.object_server import (
     DoAndRefuse,
     DropConnection,
     Fault,
-    LoseAnswer,
+    LoseResponse,
     ObjectServer,
     Refuse,
     Rule,
@@ -68,7 +68,7 @@ def count_writes(server: ObjectServer, work: Callable[[], object]) -> int:
     return bucket.count_writes() - before
 
 
-LOST = [LoseAnswer(), DoAndRefuse(500), DoAndRefuse(503, "SlowDown")]
+LOST = [LoseResponse(), DoAndRefuse(500), DoAndRefuse(503, "SlowDown")]
 
 
 @pytest.mark.parametrize("fault", LOST, ids=repr)
@@ -105,9 +105,9 @@ def test_a_lost_answer_is_settled_by_the_bytes_where_there_is_no_metadata(
     server: ObjectServer, make: Callable[..., ObjectStorage]
 ) -> None:
     storage = make(server.url, settings=WITHOUT_METADATA)
-    server.inject([Rule(LoseAnswer(), method="PUT", count=1)])
+    server.inject([Rule(LoseResponse(), method="PUT", count=1)])
     first = storage.create("object", b"first")
-    server.inject([Rule(LoseAnswer(), method="PUT", count=1)])
+    server.inject([Rule(LoseResponse(), method="PUT", count=1)])
     storage.replace("object", b"second", first)
 
     assert bytes(storage.get("object")) == b"second"
@@ -310,7 +310,7 @@ def test_a_write_has_time_for_its_bytes_whatever_the_silence_allowed(server: Obj
 def test_with_a_fifth_of_all_requests_failing_everything_is_as_it_should_be(
     make: Callable[..., ObjectStorage],
 ) -> None:
-    faults = (DropConnection(), Refuse(500), SLOW_DOWN, LoseAnswer(), DoAndRefuse(500))
+    faults = (DropConnection(), Refuse(500), SLOW_DOWN, LoseResponse(), DoAndRefuse(500))
     with ObjectServer() as server:
         storage = make(server.url)
         server.inject([Rule(fault, probability=0.044) for fault in faults], seed=7)
@@ -348,7 +348,7 @@ def test_threads_that_append_lose_nothing_while_answers_get_lost() -> None:
         storage = make_s3(server.url)
         storage.create("log", b"")
         server.inject(
-            [Rule(LoseAnswer(), probability=0.1), Rule(DoAndRefuse(500), probability=0.1)], seed=3
+            [Rule(LoseResponse(), probability=0.1), Rule(DoAndRefuse(500), probability=0.1)], seed=3
         )
 
         def append(thread: int) -> None:

@@ -7,7 +7,7 @@ import pytest
 from frazil.format.header import Dialect
 from frazil.protocols.detection import create_repository, open_protocol
 from frazil.protocols.protocol import MAIN
-from frazil.testing.object_server import LoseAnswer, ObjectServer, Rule
+from frazil.testing.object_server import LoseResponse, ObjectServer, Rule
 from tests.older_repositories import OLDER, commit, messages
 from tests.storage.object_stores import make_s3
 
@@ -23,7 +23,7 @@ def test_refs_and_commits_land_once_though_answers_get_lost(
     server: ObjectServer, dialect: Dialect
 ) -> None:
     storage = make_s3(server.url, prefix=f"folder/{dialect.value}")
-    server.inject([Rule(LoseAnswer(), method="PUT", probability=0.3)], seed=7)
+    server.inject([Rule(LoseResponse(), method="PUT", probability=0.3)], seed=7)
     repository = create_repository(storage, dialect)
 
     for number in range(4):

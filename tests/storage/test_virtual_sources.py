@@ -101,7 +101,7 @@ def test_chunks_are_read_from_s3_with_credentials(
     refer(repository, location)
 
     np.testing.assert_array_equal(read(repository), VALUES)
-    assert repository.doctor().is_well
+    assert repository.doctor().is_healthy
 
 
 def test_the_etag_of_an_object_is_compared(archive: str) -> None:

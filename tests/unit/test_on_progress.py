@@ -7,7 +7,7 @@ import pytest
 import zarr
 
 from frazil import Repository, RepositoryConfig, in_memory_storage
-from frazil.progress import count, on_progress, watch
+from frazil.progress import count, on_progress, track
 
 LATER = datetime(2100, 1, 1, tzinfo=UTC)
 
@@ -43,7 +43,7 @@ def test_steps_are_told_to_whoever_watches() -> None:
     notes = Notes()
 
     with on_progress(notes):
-        assert list(watch("abc", "reading", "letters", total=3)) == ["a", "b", "c"]
+        assert list(track("abc", "reading", "letters", total=3)) == ["a", "b", "c"]
         count("listing", "files").add(7)
 
     assert notes.steps == {"reading": (3, 3, "letters"), "listing": (7, None, "files")}
@@ -52,7 +52,7 @@ def test_steps_are_told_to_whoever_watches() -> None:
 def test_without_anybody_nothing_is_told() -> None:
     notes = Notes()
     with on_progress(notes), on_progress(None):
-        assert list(watch("abc", "reading", "letters")) == ["a", "b", "c"]
+        assert list(track("abc", "reading", "letters")) == ["a", "b", "c"]
     count("listing", "files").add(7)
 
     assert notes.steps == {}

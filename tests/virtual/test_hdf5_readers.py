@@ -26,8 +26,9 @@ NONE = Loading(frozenset(), 0)
 def read_both(path: Path, group: str, loading: Loading) -> tuple[FoundGroup, FoundGroup]:
     """What our reader finds, and what VirtualiZarr's parser finds."""
     stores, url = SourceStores(), path.as_uri()
-    ours = read_hdf5(stores, url, path.stat().st_size, b"", group, loading)
-    return ours, foreign.read_group(stores, url, HDF5, group, loading)
+    size = path.stat().st_size
+    ours = read_hdf5(stores, url, size, b"", group, loading)
+    return ours, foreign.read_group(stores, url, size, HDF5, group, loading)
 
 
 def assert_same(path: Path, group: str = "") -> None:

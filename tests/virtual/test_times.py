@@ -271,7 +271,9 @@ def test_dimensions_without_a_variable_are_no_coordinates(tmp_path: Path) -> Non
     foreign = load_foreign_reader()
 
     found = virtual.open(path)
-    others = foreign(stores, path.as_uri(), HDF5, "", Loading(frozenset(), 1024))
+    others = foreign(
+        stores, path.as_uri(), path.stat().st_size, HDF5, "", Loading(frozenset(), 1024)
+    )
 
     assert list(found.arrays) == list(others.arrays) == ["t"]
     assert found.arrays["t"].dims == others.arrays["t"].dims == ("time", "y")

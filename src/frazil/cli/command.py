@@ -73,11 +73,11 @@ class Cluster:
             return job(None, *arguments, job=self.job(), run_on="driver", **options)
 
     def is_wanted(self, spark: bool) -> bool:
-        """Whether somebody asks for Spark, or for a master of it."""
+        """Return whether Spark is wanted: by its option, or by a master."""
         return spark or self.master is not None
 
     def job(self) -> Any:
-        """How far it is, and how to stop it."""
+        """Return the job that reports progress and can be stopped."""
         return load_spark().Job(progress=self.shows_progress)
 
 

@@ -102,7 +102,7 @@ def run_demo(folder: Path, console: Console | None = None, spark: Any = None) ->
 
 
 class Tour:
-    """What the steps share."""
+    """State that the steps of the demo share."""
 
     def __init__(self, folder: Path, console: Console, spark: Any = None) -> None:
         self._folder = folder

@@ -330,5 +330,5 @@ def import_zarr(
 
 
 def _choose(cluster: Cluster, spark: bool) -> Callable[..., Any]:
-    """Where to run: on Spark, if that or its master is asked for."""
+    """Return where to run: on Spark, if --spark or a master is given."""
     return cluster.run if cluster.is_wanted(spark) else cluster.run_here

@@ -126,15 +126,15 @@ def check(
     planned = mend(report, dry_run=True)
     if dry_run or not planned.repaired:
         planned = replace(planned, is_dry_run=dry_run)
-        told = {"check": report, "repair": planned, "check_after": None}
-        output.answer(told, clean(str(report)), clean(str(planned)))
+        result = {"check": report, "repair": planned, "check_after": None}
+        output.answer(result, clean(str(report)), clean(str(planned)))
         raise typer.Exit(0 if report.is_healthy else _DAMAGED)
     output.note(str(planned))
     output.confirm("Repair this?", is_agreed=yes)
     done = mend(report, dry_run=False)
     after = look()
-    told = {"check": report, "repair": done, "check_after": after}
-    output.answer(told, clean(str(done)), clean(str(after)).rstrip())
+    result = {"check": report, "repair": done, "check_after": after}
+    output.answer(result, clean(str(done)), clean(str(after)).rstrip())
     raise typer.Exit(0 if after.is_healthy else _DAMAGED)
 
 
@@ -266,9 +266,9 @@ def migrate(url: Place, *, dry_run: DryRun = False, yes: Yes = False, output: Ou
     if not dry_run:
         output.confirm(f"Migrate {url} from {before}? Nobody may use it meanwhile.", is_agreed=yes)
     after = upgrade_icechunk_repository(repo, dry_run=dry_run).dialect.value
-    told = "can be migrated" if dry_run else f"is {after} now"
+    result = "can be migrated" if dry_run else f"is {after} now"
     found |= {"to": after, "is_migrated": not dry_run}
-    output.answer(found, f"{url}, generation {before}, {told}")
+    output.answer(found, f"{url}, generation {before}, {result}")
 
 
 _PACKAGES = ("frazil", "zarr", "obstore", "numpy", "xarray", "pyarrow", "pyspark", "virtualizarr")
@@ -306,7 +306,7 @@ def doctor(
         ]
     )
     output.answer(found, card, *([clean(str(report)).rstrip()] if report is not None else []))
-    if report is not None and not report.is_well:
+    if report is not None and not report.is_healthy:
         raise typer.Exit(1)
 
 

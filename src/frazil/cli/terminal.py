@@ -52,7 +52,7 @@ def open_bars(*, is_wanted: bool) -> Bars:
 
 
 INTERRUPTED = 130
-"""What shells expect after Ctrl-C."""
+"""Exit code that shells expect after Ctrl-C."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +76,13 @@ class Failure:
         }
 
 
-_DAMAGE_ADVICE = "`frazil check` tells what is damaged, and what can be repaired"
+_DAMAGE_ADVICE = "`frazil check` reports what is damaged, and what can be repaired"
 _ADVICE: tuple[tuple[type[BaseException], int, str | None], ...] = (
     (errors.JobCancelledError, INTERRUPTED, None),
     (errors.RepositoryNotFoundError, 3, "see whether the place is right; `frazil create` makes one"),
     (errors.RefNotFoundError, 3, "`frazil branch list` and `frazil tag list` tell what there is"),
-    (errors.SnapshotNotFoundError, 3, "`frazil log` tells what there is"),
-    (errors.NodeNotFoundError, 3, "`frazil tree` tells what there is"),
+    (errors.SnapshotNotFoundError, 3, "`frazil log` lists snapshots"),
+    (errors.NodeNotFoundError, 3, "`frazil tree` lists nodes"),
     (errors.NotFoundError, 3, None),
     (errors.AlreadyExistsError, 4, "choose another name"),
     (
@@ -92,7 +92,7 @@ _ADVICE: tuple[tuple[type[BaseException], int, str | None], ...] = (
     ),
     (
         errors.RebaseFailedError, 5,
-        "nothing was changed: both sides changed the same nodes or chunks, which `frazil diff` tells",
+        "nothing was changed: both sides changed the same nodes or chunks, which `frazil diff` shows",
     ),
     (errors.ConflictError, 5, "nothing was changed: look with `frazil log`, and run it again"),
     (
@@ -195,7 +195,7 @@ def _extra_of(module: str | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Where a command puts its answer, and in which form."""
+    """Output of a command: as text for people, or as JSON."""
 
     is_json: bool = False
     bars: Bars = field(default_factory=lambda: Bars(Silent()))

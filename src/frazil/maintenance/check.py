@@ -45,11 +45,11 @@ from frazil.maintenance.check_walk import (
     WantedManifest,
     WantedSnapshot,
     check_missing,
-    choose_snapshots,
     join_links,
     list_ids,
     plan_logs,
     plan_manifests,
+    select_snapshots,
 )
 from frazil.maintenance.findings import (
     CheckReport,
@@ -71,8 +71,8 @@ from frazil.maintenance.inventory import (
     check_temporary_files,
     count_orphans,
     list_temporary_files,
+    report_orphans,
     take_inventory,
-    tell_orphans,
 )
 from frazil.maintenance.reachability import MEBIBYTE, WalkLimits, pack, uncached
 from frazil.maintenance.repair import (
@@ -158,7 +158,7 @@ class Threads:
         self, stage: CheckManifests, wanted: Sequence[WantedManifest], inventory: Inventory
     ) -> tuple[ManifestTotals, ChunkTotals]:
         """Check each manifest against the chunk listing, which is in memory."""
-        stage = replace(stage, around=replace(stage.around, chunks=inventory.chunks))
+        stage = replace(stage, context=replace(stage.context, chunks=inventory.chunks))
         used = IdSet()
         done = count("reading manifests", "manifests", len(wanted))
 
@@ -233,7 +233,7 @@ def _check(
     # List after the refs were read: all that they reach existed before the listing.
     inventory = workers.take_inventory(assets)
     links = base.links or _read_links(workers, assets, inventory.snapshots)
-    chosen = choose_snapshots(base, links, options.branch)
+    chosen = select_snapshots(base, links, options.branch)
     gathered = Gathered(options.decodes_chunks)
     check = _Check(assets, virtual, options, base, workers, inventory, links, chosen, gathered)
     return check.run()
@@ -331,14 +331,14 @@ class _Check:
     def _check_manifests(self) -> tuple[ManifestTotals, ChunkTotals]:
         plan = plan_manifests(self.assets, self.gathered, self.inventory.manifests)
         containers = self.virtual.index if self.base.has_usable_config else None
-        around = CheckContext(
+        context = CheckContext(
             self.assets.dialect,
             None,
             self.assets.layout.chunks,
             containers,
             self.options.asks_sources,
         )
-        stage = CheckManifests(self.assets, around, self.options.limits, self._kinds)
+        stage = CheckManifests(self.assets, context, self.options.limits, self._kinds)
         found, chunks = self.workers.check_manifests(stage, plan.present, self.inventory)
         totals = ManifestTotals(list(plan.missing), has_all=not plan.missing)
         totals.add(found)
@@ -373,11 +373,11 @@ class _Check:
     ) -> CheckReport:
         is_whole = self._has_all_refs() and self.gathered.has_all and manifests.has_all
         orphans = count_orphans(self.inventory, self._used(), chunks) if is_whole else ()
-        told = (*problems, *tell_orphans(orphans, self.assets.layout))
+        reported = (*problems, *report_orphans(orphans, self.assets.layout))
         order = list(Severity)
         return CheckReport(
             self.assets.dialect.value,
-            tuple(sorted(told, key=lambda each: order.index(each.severity))),
+            tuple(sorted(reported, key=lambda each: order.index(each.severity))),
             counts,
             orphans,
             is_whole,

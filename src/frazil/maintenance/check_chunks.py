@@ -130,8 +130,8 @@ class NeededFiles:
 
 
 def _missing(table: ChunkTable, rows: Rows, place: Place) -> Problems:
-    told = rows[:MOST_ALIKE]
-    for row, name in zip(told.tolist(), spell_ids(table.chunk_id[told]), strict=True):
+    shown = rows[:MOST_ALIKE]
+    for row, name in zip(shown.tolist(), spell_ids(table.chunk_id[shown]), strict=True):
         yield error(
             f"{place.folder}/{name}",
             f"there is no such file, and {place.key} refers to it",
@@ -141,9 +141,9 @@ def _missing(table: ChunkTable, rows: Rows, place: Place) -> Problems:
 
 
 def _too_short(table: ChunkTable, rows: Rows, sizes: NDArray[np.uint64], place: Place) -> Problems:
-    told = rows[:MOST_ALIKE]
-    names = spell_ids(table.chunk_id[told])
-    for row, name, size in zip(told.tolist(), names, sizes.tolist(), strict=False):
+    shown = rows[:MOST_ALIKE]
+    names = spell_ids(table.chunk_id[shown])
+    for row, name, size in zip(shown.tolist(), names, sizes.tolist(), strict=False):
         start, length = int(table.offset[row]), int(table.length[row])
         yield error(
             f"{place.folder}/{name}",
@@ -457,30 +457,30 @@ class ManifestFindings:
 
 
 def check_manifest_file(
-    data: bytes, id: ManifestId, key: str, uses: Mapping[Use, str], around: CheckContext
+    data: bytes, id: ManifestId, key: str, uses: Mapping[Use, str], context: CheckContext
 ) -> ManifestFindings:
     """Check a manifest file; raises FormatError if it is damaged."""
     decoded = decode_manifest(data)
     manifest = _decode_refs(decoded.value)
     tables = [
-        (table, Place(key, path, around.chunk_folder))
+        (table, Place(key, path, context.chunk_folder))
         for path, table in _read_tables(manifest, uses)
     ]
     problems = chain(
-        check_header(decoded.header, key, around.dialect),
+        check_header(decoded.header, key, context.dialect),
         _check_identity(manifest, id, key),
         _check_order(decoded.value, uses, key),
         _check_uses(manifest, uses, key),
-        *(_check_table(table, place, around) for table, place in tables),
+        *(_check_table(table, place, context) for table, place in tables),
     )
-    needed = _find_needed(manifest) if around.chunks is None else None
+    needed = _find_needed(manifest) if context.chunks is None else None
     return ManifestFindings(
         id,
         len(data),
         len(manifest),
         distinct_chunk_ids(manifest) if needed is None else needed.ids,
         None if needed is None else needed.ends,
-        collect_sources(tables) if around.collects_sources else {},
+        collect_sources(tables) if context.collects_sources else {},
         sum((_count(table) for table in manifest.tables().values()), Counts(manifests=1)),
         tuple(problems),
     )
@@ -516,11 +516,11 @@ def _of_axes(manifest: Manifest, node_id: NodeId, axes: int) -> ChunkTable:
         return ChunkTable.empty(axes)
 
 
-def _check_table(table: ChunkTable, place: Place, around: CheckContext) -> Problems:
-    if around.chunks is not None:
-        yield from check_native(table, around.chunks, place)
+def _check_table(table: ChunkTable, place: Place, context: CheckContext) -> Problems:
+    if context.chunks is not None:
+        yield from check_native(table, context.chunks, place)
     yield from check_inline(table, place)
-    yield from check_locations(table, place, around.containers, around.dialect)
+    yield from check_locations(table, place, context.containers, context.dialect)
 
 
 def _check_identity(manifest: Manifest, id: ManifestId, key: str) -> Problems:

@@ -80,8 +80,8 @@ def check_links(links: Links) -> Problems:
     """Check that no snapshot is its own ancestor, and that each is younger than its parent."""
     cycles = find_cycles(links)
     for members in cycles:
-        told = " → ".join(map(str, members))
-        yield error(links[members[0]].key, f"snapshots are their own ancestors: {told}")
+        listed = " → ".join(map(str, members))
+        yield error(links[members[0]].key, f"snapshots are their own ancestors: {listed}")
     in_cycle = {id for members in cycles for id in members}
     for link in links.values():
         parent = None if link.parent_id is None else links.get(link.parent_id)
@@ -183,7 +183,7 @@ def check_ops_log(log: OpsLog, existing: Container[str], num_updates_per_file: i
     for newer, older in pairwise(log.pages):
         last, first = newer.info.latest_updates[-1:], older.info.latest_updates[:1]
         if last and first and first[0].updated_at >= last[0].updated_at:
-            yield error(older.key, "it tells of updates that are younger than those after them")
+            yield error(older.key, "its updates are younger than those after them")
 
 
 def check_page(page: Page, num_updates_per_file: int) -> Problems:
@@ -321,8 +321,8 @@ def _check_sequences(
     for folder, sequence in sequences.items():
         missing = sorted(set(range(sequence[-1].number)) - {each.number for each in sequence})
         if missing:
-            told = ", ".join(map(str, missing[:5])) + ("…" if len(missing) > 5 else "")
-            yield warning(folder, f"moves of the branch are missing in its sequence: {told}")
+            listed = ", ".join(map(str, missing[:5])) + ("…" if len(missing) > 5 else "")
+            yield warning(folder, f"moves of the branch are missing in its sequence: {listed}")
 
 
 def read_ref_files(storage: Storage, plan: RefFilePlan) -> FoundRefs:

@@ -58,26 +58,26 @@ def check_metadata(node: Node, key: str, dialect: Dialect) -> Problems:
     # Only V1 and V2 keep zarr.json as it was written; V2 supports all chunk grids.
     known = dialect if dialect is Dialect.V1 else Dialect.V2
     try:
-        told = _read_metadata(node.user_data, known)
+        document = _read_metadata(node.user_data, known)
     except InvalidInputError as failure:
         yield error(key, f"its metadata can't be used: {failure.message}", path=node.path)
         return
-    if (told is None) != (node.array is None):
-        kinds = ["array" if each else "group" for each in (told, node.array)]
+    if (document is None) != (node.array is None):
+        kinds = ["array" if each else "group" for each in (document, node.array)]
         yield error(key, f"zarr.json says {kinds[0]}, the snapshot {kinds[1]}", path=node.path)
-    elif told is not None and node.array is not None:
-        for what in _compare(told, node.array):
+    elif document is not None and node.array is not None:
+        for what in _compare(document, node.array):
             yield error(key, what, path=node.path)
 
 
-def _compare(told: ArrayData, kept: ArrayData) -> Iterator[str]:
+def _compare(document: ArrayData, kept: ArrayData) -> Iterator[str]:
     pairs = {
-        "shape": ([d.array_length for d in told.shape], [d.array_length for d in kept.shape]),
+        "shape": ([d.array_length for d in document.shape], [d.array_length for d in kept.shape]),
         "number of chunks": (
-            [d.num_chunks for d in told.shape],
+            [d.num_chunks for d in document.shape],
             [d.num_chunks for d in kept.shape],
         ),
-        "dimension names": (_names(told), _names(kept)),
+        "dimension names": (_names(document), _names(kept)),
     }
     for what, (there, here) in pairs.items():
         if there != here:
@@ -310,7 +310,7 @@ def _check_contents(
         yield error(key, f"the log in it is that of {log.id}", Repair.REBUILD_LOG)
     contents = [getattr(log, each.name) for each in fields(log) if each.name != "id"]
     if is_first and any(contents):
-        yield error(key, "it tells of changes in the first snapshot, which has none")
+        yield error(key, "it records changes in the first snapshot, which has none")
 
 
 def _check_log_order(data: bytes, dialect: Dialect, key: str) -> Problems:

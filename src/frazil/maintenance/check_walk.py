@@ -155,7 +155,7 @@ def _find_link(assets: Assets, id: SnapshotId) -> Link | None:
     return Link(key, snapshot.id, snapshot.parent_id, snapshot.flushed_at)
 
 
-def choose_snapshots(base: Base, links: Links, branch: str | None) -> dict[SnapshotId, str]:
+def select_snapshots(base: Base, links: Links, branch: str | None) -> dict[SnapshotId, str]:
     """Return the snapshots to check, each with a description of what refers to it."""
     chosen: dict[SnapshotId, str] = {}
     tips = base.refs.tips if branch is None else base.refs.branches
@@ -320,7 +320,7 @@ def _key(assets: Assets, id: SnapshotId) -> str:
     return key
 
 
-_STRETCH_BYTES = 64 * MEBIBYTE
+_RANGE_BYTES = 64 * MEBIBYTE
 """Bytes of a manifest's chunks that one worker decodes at a time."""
 _CHUNK_BYTES = 64 * 1024
 """Fixed cost of decoding a chunk, in bytes."""
@@ -349,7 +349,7 @@ def plan_rows(
     ends = np.cumsum(np.minimum(lengths, _MOST_BYTES) + _CHUNK_BYTES)
     start, done = 0, 0
     while start < len(ends):
-        stop = int(np.searchsorted(ends, done + _STRETCH_BYTES, "right"))
+        stop = int(np.searchsorted(ends, done + _RANGE_BYTES, "right"))
         stop = max(stop, start + 1)
         end = int(ends[stop - 1])
         yield ChunkRows(manifest_id, node_id, array, start, stop, end - done)
@@ -387,8 +387,8 @@ class DecodeChunks:
         parts: Iterable[ChunkRows],
         reader: ChunkReader,
     ) -> Problems:
-        for node_id, stretches in groupby(parts, lambda each: each.node_id):
-            first, *others = stretches
+        for node_id, ranges in groupby(parts, lambda each: each.node_id):
+            first, *others = ranges
             array, table = first.array, manifest.table(node_id, len(first.array.num_chunks))
             rows = find_rows(table, array.num_chunks, self.kinds)
             place = Place(key, array.path, self.assets.layout.chunks)
@@ -467,7 +467,7 @@ class CheckManifests:
     """Stage that checks manifest files."""
 
     assets: Assets
-    around: CheckContext
+    context: CheckContext
     limits: WalkLimits
     kinds: Kinds
     """Kinds of chunks to decode."""
@@ -490,8 +490,8 @@ class CheckManifests:
                 totals.rows += rows
                 for source, need in findings.sources.items():
                     add_need(totals.sources, source, need)
-                told = [*findings.problems, *problems]
-                totals.problems += dict.fromkeys(told)
+                reported = [*findings.problems, *problems]
+                totals.problems += dict.fromkeys(reported)
                 totals.problems += check_facts(findings, by_id[findings.id].facts)
         return totals
 
@@ -501,7 +501,7 @@ class CheckManifests:
         id, key = wanted.info.id, self.assets.layout.manifest_key(wanted.info.id)
 
         def check(data: bytes) -> tuple[ManifestFindings, list[ChunkRows], list[Problem]]:
-            findings = check_manifest_file(data, id, key, wanted.uses, self.around)
+            findings = check_manifest_file(data, id, key, wanted.uses, self.context)
             if not wanted.arrays:
                 return findings, [], []
             problems: list[Problem] = []

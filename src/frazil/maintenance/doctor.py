@@ -29,7 +29,7 @@ class ContainerHealth:
     """Recommended action; None if there is no problem."""
 
     @property
-    def is_well(self) -> bool:
+    def is_healthy(self) -> bool:
         """Return whether no problem was found."""
         return self.advice is None
 
@@ -49,13 +49,13 @@ class DoctorReport(Block):
     containers: tuple[ContainerHealth, ...]
 
     @property
-    def is_well(self) -> bool:
+    def is_healthy(self) -> bool:
         """Return whether no container has a problem."""
-        return all(each.is_well for each in self.containers)
+        return all(each.is_healthy for each in self.containers)
 
     def shown_items(self) -> Iterator[Item]:
         """Yield the fields of the summary."""
-        yield Item("well", "yes" if self.is_well else "no")
+        yield Item("healthy", "yes" if self.is_healthy else "no")
         yield Item("containers", "\n".join(map(str, self.containers)) or "none are declared")
 
     def __repr__(self) -> str:
@@ -64,7 +64,7 @@ class DoctorReport(Block):
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         return {
-            "is_well": self.is_well,
+            "is_healthy": self.is_healthy,
             "containers": [asdict(each) for each in self.containers],
         }
 
@@ -87,7 +87,7 @@ def examine(view: View, access: VirtualChunkAccess, *, probe: bool) -> DoctorRep
     if None in examples:
         found.append(_examine_stray(access, examples[None]))
     return DoctorReport(
-        tuple(sorted(found, key=lambda each: (each.is_well, each.url_prefix or "")))
+        tuple(sorted(found, key=lambda each: (each.is_healthy, each.url_prefix or "")))
     )
 
 

@@ -29,7 +29,7 @@ class Repair(StrEnum):
     """Write a transaction log from the differences between a snapshot and its parent."""
     RESTORE_REPO = "restore-repo"
     """Replace `repo` with the newest readable backup, with `restore_repo`."""
-    REMOVE_LEFTOVER = "remove-leftover"
+    REMOVE_TEMPORARY_FILE = "remove-temporary-file"
     """Delete a temporary file of a killed process."""
     COLLECT_GARBAGE = "collect-garbage"
     """Run `Repository.garbage_collect`, which needs a cutoff."""
@@ -177,8 +177,10 @@ class CheckReport(Block):
             "checked", ", ".join(f"{n} {name.replace('_', ' ')}" for name, n in seen.items())
         )
         if self.has_counted_orphans:
-            told = [f"{each.count} {each.kind} ({each.size_bytes} bytes)" for each in self.orphans]
-            yield Item("orphans", ", ".join(told) or "none")
+            listed = [
+                f"{each.count} {each.kind} ({each.size_bytes} bytes)" for each in self.orphans
+            ]
+            yield Item("orphans", ", ".join(listed) or "none")
         for name, problems in (
             ("errors", self.errors), ("warnings", self.warnings), ("notes", self.notes)
         ):  # fmt: skip

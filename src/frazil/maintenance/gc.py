@@ -211,7 +211,7 @@ def find_id_size(assets: Assets) -> int:
 
 
 def list_garbage(
-    storage: Storage, folder: Folder, kept: IdSet, cutoff: datetime, share: IdRange = ALL
+    storage: Storage, folder: Folder, kept: IdSet, cutoff: datetime, id_range: IdRange = ALL
 ) -> Iterator[ObjectInfo]:
     """List the files of a folder, or of an id range, that are older than the cutoff and not kept.
 
@@ -220,11 +220,11 @@ def list_garbage(
     """
     done = count(f"looking through {folder.name}", "files")
 
-    def choose(keys: Sequence[str]) -> NDArray[np.bool_]:
+    def select(keys: Sequence[str]) -> NDArray[np.bool_]:
         done.add(len(keys))
-        return choose_garbage(keys, folder, kept, share)
+        return select_garbage(keys, folder, kept, id_range)
 
-    found = _list_chosen(storage, folder, share, choose)
+    found = _list_chosen(storage, folder, id_range, select)
     if not storage.is_local:
         found = chain.from_iterable(read_ahead(in_batches(found, _LISTED_AHEAD)))
     for info in found:
@@ -233,24 +233,24 @@ def list_garbage(
 
 
 def _list_chosen(
-    storage: Storage, folder: Folder, share: IdRange, choose: Choice
+    storage: Storage, folder: Folder, id_range: IdRange, select: Choice
 ) -> Iterator[ObjectInfo]:
-    if share == ALL or storage.is_local:  # which lists only names, and always the whole folder
-        yield from storage.list_chosen(f"{folder.name}/", choose)
+    if id_range == ALL or storage.is_local:  # which lists only names, and always the whole folder
+        yield from storage.list_chosen(f"{folder.name}/", select)
         return
-    after, before = (f"{folder.name}/{name}" for name in share.find_names())
+    after, before = (f"{folder.name}/{name}" for name in id_range.find_names())
     found = storage.list_between(f"{folder.name}/", after, before)
     for batch in in_batches(found, CHOSEN_AT_ONCE):
-        yield from compress(batch, choose([info.key for info in batch]))
+        yield from compress(batch, select([info.key for info in batch]))
 
 
-def choose_garbage(
-    keys: Sequence[str], folder: Folder, kept: IdSet, share: IdRange = ALL
+def select_garbage(
+    keys: Sequence[str], folder: Folder, kept: IdSet, id_range: IdRange = ALL
 ) -> NDArray[np.bool_]:
     """Return which keys are named by an id of the range that is not kept."""
     ids, is_garbage = parse_names(folder.find_stems(keys), folder.id_size)
     goes = ~kept.contains(ids)
-    is_garbage[is_garbage] = goes if share == ALL else goes & share.choose(ids)
+    is_garbage[is_garbage] = goes if id_range == ALL else goes & id_range.contains(ids)
     return is_garbage
 
 
@@ -396,7 +396,7 @@ class Collector(Protocol):
         """Delete the native chunks that are not marked, or count them in a dry run."""
 
 
-HireCollector = Callable[[Assets, CollectionOptions], Collector]
+MakeCollector = Callable[[Assets, CollectionOptions], Collector]
 
 
 class LocalCollector:
@@ -460,7 +460,9 @@ class HistoryGrewError(Exception):
 
 
 def collect_garbage(
-    protocol: CommitProtocol, options: CollectionOptions, hire: HireCollector = LocalCollector
+    protocol: CommitProtocol,
+    options: CollectionOptions,
+    make_collector: MakeCollector = LocalCollector,
 ) -> GCSummary:
     """Delete what is not reachable from a branch or a tag; a dry run only counts it.
 
@@ -474,7 +476,7 @@ def collect_garbage(
         The commit protocol of the repository.
     options
         Cutoff, limits and mode.
-    hire
+    make_collector
         Creates the collector; the default runs in this process.
 
     Returns
@@ -496,18 +498,20 @@ def collect_garbage(
     protocol.refuse_unless_writable()
     storage, now = protocol.assets.storage, datetime.now(UTC)
     leases = list_leases(storage)
-    summary = _collect(protocol, replace(options, cutoff=spare(options.cutoff, leases, now)), hire)
+    summary = _collect(
+        protocol, replace(options, cutoff=spare(options.cutoff, leases, now)), make_collector
+    )
     if not options.is_dry_run:
         delete_expired(storage, leases, now)
     return summary
 
 
 def _collect(
-    protocol: CommitProtocol, options: CollectionOptions, hire: HireCollector
+    protocol: CommitProtocol, options: CollectionOptions, make_collector: MakeCollector
 ) -> GCSummary:
     for _ in range(_MOST_ATTEMPTS):
         old = _list_old_snapshots(protocol.assets, options)
-        collector = hire(protocol.assets, options)
+        collector = make_collector(protocol.assets, options)
         try:
             retained = _retain(protocol, old, collector, options)
         except HistoryMovedError:

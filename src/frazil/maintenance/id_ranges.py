@@ -118,7 +118,7 @@ class IdRange:
         size = CELLS // self.count
         return range(self.number * size, (self.number + 1) * size)
 
-    def choose(self, ids: Ids) -> NDArray[np.bool_]:
+    def contains(self, ids: Ids) -> NDArray[np.bool_]:
         """Return which ids belong to the range."""
         cells = cells_of(ids)
         return (cells >= self.cells.start) & (cells < self.cells.stop)

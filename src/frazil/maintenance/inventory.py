@@ -147,13 +147,13 @@ def take_inventory(assets: Assets, *, with_chunks: bool = True) -> Inventory:
     )
 
 
-def list_chunks(assets: Assets, share: IdRange) -> Listed:
+def list_chunks(assets: Assets, id_range: IdRange) -> Listed:
     """List the chunk files of an id range; other names belong to the range they sort into."""
     folder = chunk_folder(assets)
     name = folder.name
-    after, before = (f"{name}/{each}" for each in share.find_names())
-    after = f"{name}/" if share.number == 0 else after
-    before = f"{name}{_AFTER_SLASH}" if share.number == share.count - 1 else before
+    after, before = (f"{name}/{each}" for each in id_range.find_names())
+    after = f"{name}/" if id_range.number == 0 else after
+    before = f"{name}{_AFTER_SLASH}" if id_range.number == id_range.count - 1 else before
     if assets.storage.is_local:  # which always lists all names of a folder
         found = assets.storage.list_chosen(
             f"{name}/", lambda keys: np.array([after < key < before for key in keys], np.bool_)
@@ -232,14 +232,14 @@ def list_temporary_files(storage: Storage) -> Iterator[ObjectInfo]:
     return storage.list_temporary_files() if isinstance(storage, KeepsTemporaryFiles) else iter(())
 
 
-def check_temporary_files(leftovers: Iterable[ObjectInfo], now: datetime) -> Problems:
+def check_temporary_files(files: Iterable[ObjectInfo], now: datetime) -> Problems:
     """Yield a problem for each temporary file; a note for young ones, which may be in use."""
-    for each in leftovers:
+    for each in files:
         if now - each.created_at < YOUNG:
             yield note(each.key, "a temporary file, of a writer that is at work or was just killed")
         else:
             what = f"a temporary file of {each.size_bytes} bytes, of a writer that was killed"
-            yield warning(each.key, what, Repair.REMOVE_LEFTOVER)
+            yield warning(each.key, what, Repair.REMOVE_TEMPORARY_FILE)
 
 
 _REPO_BACKUPS = f"{BACKUPS}/repo."
@@ -316,7 +316,7 @@ def _measure(kind: str, objects: Iterator[ObjectInfo]) -> Orphans:
     return Orphans(kind, len(sizes), sum(sizes))
 
 
-def tell_orphans(orphans: Collection[Orphans], layout: Layout) -> Problems:
+def report_orphans(orphans: Collection[Orphans], layout: Layout) -> Problems:
     """Yield a note for each kind of orphans."""
     folders = {
         "snapshots": layout.snapshots,

@@ -46,7 +46,7 @@ from frazil.maintenance.migrate_legacy import (
     read_refs,
 )
 from frazil.maintenance.reachability import uncached
-from frazil.progress import watch
+from frazil.progress import track
 from frazil.protocols.assets import Assets
 from frazil.protocols.protocol import (
     MAIN,
@@ -351,8 +351,8 @@ def _read_all(assets: Assets, concurrency: int) -> dict[SnapshotId, SnapshotInfo
     names = [info.key.removeprefix(folder) for info in assets.storage.list(folder)]
     with ThreadPoolExecutor(concurrency) as pool:
         infos = pool.map(lambda name: _find_info(assets, name), names)
-        told = watch(infos, "reading snapshots", "snapshots", total=len(names))
-        return {info.id: info for info in told if info is not None}
+        counted = track(infos, "reading snapshots", "snapshots", total=len(names))
+        return {info.id: info for info in counted if info is not None}
 
 
 def _find_info(assets: Assets, name: str) -> SnapshotInfo | None:

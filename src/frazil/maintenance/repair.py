@@ -29,7 +29,7 @@ from frazil.protocols.assets import Assets
 from frazil.protocols.protocol import CommitProtocol, read_clock
 from frazil.protocols.repo_changes import Change
 from frazil.protocols.v2_protocol import BACKUPS, REPO, backup_name
-from frazil.repository.changes import tell_attributes_apart
+from frazil.repository.changes import separate_attribute_changes
 from frazil.repository.diff import compare_snapshots
 from frazil.storage.interface import Storage, Version, Versioned
 
@@ -62,7 +62,7 @@ def rebuild_log(assets: Assets, parent: Snapshot | None, snapshot: Snapshot) -> 
     )
     if not assets.dialect.is_legacy:
         return log
-    return tell_attributes_apart(log, before, after)
+    return separate_attribute_changes(log, before, after)
 
 
 def find_moves(before: Nodes, after: Nodes) -> tuple[Move, ...]:
@@ -204,8 +204,8 @@ class RepairReport(Block):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        told = [asdict(each) | {"problem": each.problem.to_dict()} for each in self.outcomes]
-        return {"outcomes": told, "is_dry_run": self.is_dry_run}
+        listed = [asdict(each) | {"problem": each.problem.to_dict()} for each in self.outcomes]
+        return {"outcomes": listed, "is_dry_run": self.is_dry_run}
 
 
 class NothingToRepairError(Exception):
@@ -242,7 +242,7 @@ def repair_repository(
     acts: Mapping[Repair, Callable[[Problem], str]] = {
         Repair.DROP_SNAPSHOT: lambda each: _drop(protocol, each, dry_run=dry_run),
         Repair.REBUILD_LOG: lambda each: _rebuild(protocol, each, dry_run=dry_run),
-        Repair.REMOVE_LEFTOVER: lambda each: _remove(protocol.assets, each, dry_run=dry_run),
+        Repair.REMOVE_TEMPORARY_FILE: lambda each: _remove(protocol.assets, each, dry_run=dry_run),
         Repair.RESTORE_REPO: lambda _: _restore(protocol.assets, dry_run=dry_run),
     }
     # One repair may solve several problems of a file.

@@ -64,14 +64,14 @@ class Tally:
             self._waiting.append(sizes)
             self._count += len(sizes.ids)
         if self._count >= _COUNTED_AT_ONCE:
-            self._settle()
+            self._add_waiting()
 
     def total_bytes(self) -> int:
         """Return the total size of all chunks that were added."""
-        self._settle()
+        self._add_waiting()
         return self._bytes
 
-    def _settle(self) -> None:
+    def _add_waiting(self) -> None:
         if self._waiting:
             sizes = Sizes.unite(self._waiting)
             self._bytes += int(sizes.lengths[self._known.add(sizes.ids)].sum())

@@ -487,7 +487,7 @@ def chain_moves(moves: Sequence[Move]) -> tuple[Move, ...]:
     return tuple(sorted(kept, key=lambda move: segment_order(move.to_path)))
 
 
-def tell_attributes_apart(
+def separate_attribute_changes(
     log: TransactionLog, before: Mapping[NodeId, Node], after: Mapping[NodeId, Node]
 ) -> TransactionLog:
     """Return a log that lists attributes separately and includes new nodes in that list.

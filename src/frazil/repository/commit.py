@@ -39,7 +39,7 @@ from frazil.repository.changes import (
     arrays_of,
     groups_of,
     merge_logs,
-    tell_attributes_apart,
+    separate_attribute_changes,
     with_manifests_of,
 )
 from frazil.repository.session_state import SessionState
@@ -338,7 +338,7 @@ def build_log(view: View, snapshot_id: SnapshotId) -> TransactionLog:
     if not view.assets.dialect.is_legacy:
         return log
     former = {node.id: node for node in view.snapshot.nodes.values()}
-    return tell_attributes_apart(log, former, changes.updated)
+    return separate_attribute_changes(log, former, changes.updated)
 
 
 def commit(

@@ -60,7 +60,7 @@ class ConditionalWrite(Protocol):
         """Return the error for any other failure."""
 
 
-def settle(
+def resolve_write(
     write: ConditionalWrite,
     settings: EffectiveSettings,
     sleep: Callable[[float], None] = time.sleep,

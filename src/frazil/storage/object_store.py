@@ -23,7 +23,7 @@ from frazil.storage.conditional import (
     Replace,
     Upload,
     encode_version,
-    settle,
+    resolve_write,
 )
 from frazil.storage.connections import Connection, Purpose, S3Connection, lists_in_order
 from frazil.storage.interface import (
@@ -377,7 +377,7 @@ class ObjectStorage(Storage):
         upload = self._upload(key, data, options)
         if not self._effective.uses_conditional_create:
             return self._put(key, upload.data, dict(upload.attributes))
-        return settle(Create(upload), self._effective)
+        return resolve_write(Create(upload), self._effective)
 
     def replace(
         self, key: str, data: Buffer, version: Version, options: PutOptions = NO_OPTIONS
@@ -385,7 +385,7 @@ class ObjectStorage(Storage):
         upload = self._upload(key, data, options)
         if not self._effective.uses_conditional_update:
             return self._put(key, upload.data, dict(upload.attributes))
-        return settle(Replace(upload, version, self._quotes), self._effective)
+        return resolve_write(Replace(upload, version, self._quotes), self._effective)
 
     def copy(self, source: str, target: str, version: Version | None = None) -> None:
         self._require_writable()

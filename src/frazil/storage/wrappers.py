@@ -83,14 +83,14 @@ def give(answer: T) -> T:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class Injection:
     """Delay of a request, and a function applied to its response."""
 
     delay_seconds: float = 0
     finish: Finish = give
 
 
-STRAIGHT_ON = Course()
+NO_FAULT = Injection()
 
 
 class ForwardingStorage(Storage):
@@ -152,9 +152,9 @@ class ForwardingStorage(Storage):
         wrapped._inner = inner
         return wrapped
 
-    def _begin(self, request: Request) -> Course:
+    def _begin(self, request: Request) -> Injection:
         """Reject a request by raising, or return how to continue."""
-        return STRAIGHT_ON
+        return NO_FAULT
 
     # Reading
 
@@ -313,13 +313,13 @@ class CountingStorage(ForwardingStorage):
             self._bytes_read = 0
             self._bytes_written = 0
 
-    def _begin(self, request: Request) -> Course:
+    def _begin(self, request: Request) -> Injection:
         with self._lock:
             self._requests[request.verb] += (
                 len(request.keys) if request.verb is Verb.GET_MANY else 1
             )
             self._bytes_written += request.size_bytes
-        return Course(finish=self._count_answer)
+        return Injection(finish=self._count_answer)
 
     def _count_answer(self, answer: T, /) -> T:
         with self._lock:
@@ -400,7 +400,7 @@ class FaultyStorage(ForwardingStorage):
     def __reduce__(self) -> tuple[object, ...]:
         return (_restore, (self._inner, self._plan, self._delay_seconds))
 
-    def _begin(self, request: Request) -> Course:
+    def _begin(self, request: Request) -> Injection:
         with self._lock:
             number = self._numbers[request.verb]
             self._numbers[request.verb] += 1
@@ -408,13 +408,13 @@ class FaultyStorage(ForwardingStorage):
             case Fault.REFUSE:
                 raise ThrottledError(f"{_name(request)} was refused, as planned")
             case Fault.DELAY:
-                return Course(self._delay_seconds)
+                return Injection(self._delay_seconds)
             case Fault.LOSE_ANSWER:
-                return Course(finish=_losing(request))
+                return Injection(finish=_losing(request))
             case Fault.TRUNCATE if request.verb.reads_bytes:
-                return Course(finish=_truncate)
+                return Injection(finish=_truncate)
             case _:
-                return STRAIGHT_ON
+                return NO_FAULT
 
 
 def _restore(inner: Storage, plan: FaultPlan, delay_seconds: float) -> FaultyStorage:
@@ -492,11 +492,11 @@ class LatencyStorage(ForwardingStorage):
     def is_local(self) -> bool:
         return False
 
-    def _begin(self, request: Request) -> Course:
+    def _begin(self, request: Request) -> Injection:
         if request.verb is Verb.FLUSH:  # no message to the storage
-            return STRAIGHT_ON
+            return NO_FAULT
         latency = self._latency
-        return Course((latency.write_ms if request.verb.is_write else latency.read_ms) / 1000)
+        return Injection((latency.write_ms if request.verb.is_write else latency.read_ms) / 1000)
 
 
 class PrefixedStorage(ForwardingStorage):
@@ -513,8 +513,8 @@ class ReadOnlyStorage(ForwardingStorage):
     def is_read_only(self) -> bool:
         return True
 
-    def _begin(self, request: Request) -> Course:
+    def _begin(self, request: Request) -> Injection:
         if request.verb.is_write:
             keys = ", ".join(map(repr, request.keys[:3]))
             raise ReadOnlyError(f"{request.verb} of {keys}: this storage is read only")
-        return STRAIGHT_ON
+        return NO_FAULT

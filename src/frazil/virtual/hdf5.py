@@ -34,9 +34,9 @@ from frazil.virtual.source_formats import (
     NotReadable,
     RefusedError,
     SourceStores,
-    choose_loaded,
     escape_url,
     find_unread_bounds,
+    is_loaded,
     without_codec_warnings,
 )
 
@@ -458,7 +458,7 @@ class FileContext:
     loading: Loading
 
 
-def describe(dataset: Any, name: str, around: FileContext) -> Described:
+def describe(dataset: Any, name: str, context: FileContext) -> Described:
     """Describe a dataset; the header of one that can't be referenced has the reason."""
     space = dataset.get_space()
     shape: Shape = ()
@@ -466,16 +466,16 @@ def describe(dataset: Any, name: str, around: FileContext) -> Described:
         if space.get_simple_extent_type() == h5s.NULL:
             raise RefusedError("it is an HDF5 dataset without a shape")
         shape = tuple(space.get_simple_extent_dims())
-        return _describe_dataset(dataset, name, shape, around)
+        return _describe_dataset(dataset, name, shape, context)
     except (RefusedError, NotPlainError, UnicodeDecodeError) as error:
         return ArrayHeader(name, {"shape": shape}, None, str(error)), no_references(len(shape))
 
 
-def _describe_dataset(dataset: Any, name: str, shape: Shape, around: FileContext) -> Described:
+def _describe_dataset(dataset: Any, name: str, shape: Shape, context: FileContext) -> Described:
     plain = find_plain_dtype(dataset.get_type())
     dtype = np.dtype(plain) if plain else dataset.dtype
     if not plain and is_text(dtype):
-        return _describe_texts(dataset, name, shape, around)
+        return _describe_texts(dataset, name, shape, context)
     _refuse_pointers(dtype)
     properties = dataset.get_create_plist()
     layout = properties.get_layout()
@@ -486,7 +486,7 @@ def _describe_dataset(dataset: Any, name: str, shape: Shape, around: FileContext
         Kind(dtype, _fill_bytes(properties, dtype), filters),
         shape,
         chunk_shape,
-        dims_of(dataset, name, len(shape), around.group),
+        dims_of(dataset, name, len(shape), context.group),
         _attributes(dataset, dtype),
     )
     header = ArrayHeader(name, metadata)
@@ -495,14 +495,14 @@ def _describe_dataset(dataset: Any, name: str, shape: Shape, around: FileContext
     obstacle = None
     if stored is not None:
         columns, is_filtered = find_chunks(
-            dataset, shape, stored, chunk_shape, dtype.itemsize, around.location
+            dataset, shape, stored, chunk_shape, dtype.itemsize, context.location
         )
         if not is_filtered:
             obstacle = "some of its chunks were stored without the filters of the others"
     else:
-        columns = find_contiguous(dataset, len(shape), around.location)
+        columns = find_contiguous(dataset, len(shape), context.location)
     header = replace(header, obstacle=_elsewhere(layout, properties) or obstacle)
-    if choose_loaded(header, around.loading):
+    if is_loaded(header, context.loading):
         header = replace(header, values=_load(dataset, shape, dtype, filters))
     return header, columns
 
@@ -562,18 +562,18 @@ def _load(dataset: Any, shape: Shape, dtype: np.dtype[Any], filters: Any) -> NDA
     return values
 
 
-def _describe_texts(dataset: Any, name: str, shape: Shape, around: FileContext) -> Described:
+def _describe_texts(dataset: Any, name: str, shape: Shape, context: FileContext) -> Described:
     properties = dataset.get_create_plist()
     stored = tuple(properties.get_chunk()) if properties.get_layout() == h5d.CHUNKED else None
     chunk_shape = text_chunk_shape(shape, stored)
     fill = _fill_text(properties, dataset.dtype)
     metadata = make_metadata(
         Kind(TEXT, fill), shape, chunk_shape,
-        dims_of(dataset, name, len(shape), around.group), read_attributes(dataset),
+        dims_of(dataset, name, len(shape), context.group), read_attributes(dataset),
     )  # fmt: skip
     header = ArrayHeader(name, metadata, None, _elsewhere(properties.get_layout(), properties))
     texts = read_texts(dataset, shape, dataset.dtype)
-    if choose_loaded(header, around.loading):
+    if is_loaded(header, context.loading):
         filled = np.full(shape, fill, object) if texts is None else texts
         # A scalar string has the form in which Zarr returns it.
         values = filled.astype(TEXT) if shape else np.asarray(filled[()])
@@ -663,9 +663,9 @@ def is_dimension_only(dataset: Any) -> bool:
     return isinstance(text, bytes) and text.startswith(_NOT_A_VARIABLE)
 
 
-def read_group(file: Any, around: FileContext) -> FoundGroup:
+def read_group(file: Any, context: FileContext) -> FoundGroup:
     """Return the arrays of a group; raise NotReadable for features that another reader supports."""
-    group = _open_group(file, around)
+    group = _open_group(file, context)
     headers: dict[str, ArrayHeader] = {}
     references: dict[str, ReferenceColumns] = {}
     groups: list[str] = []
@@ -678,14 +678,14 @@ def read_group(file: Any, around: FileContext) -> FoundGroup:
         if isinstance(member, h5g.GroupID):
             groups.append(name)
         elif isinstance(member, h5d.DatasetID) and not is_dimension_only(member):
-            headers[name], references[name] = describe(member, name, around)
+            headers[name], references[name] = describe(member, name, context)
             if link == h5l.TYPE_EXTERNAL:
                 obstacle = "it is a link of HDF5 into another file"
                 headers[name] = replace(headers[name], obstacle=obstacle, values=None)
                 references[name] = no_references(len(headers[name].shape))
     bounds = find_unread_bounds(headers)
     for name in bounds:
-        again = replace(around, loading=replace(around.loading, names=frozenset(bounds)))
+        again = replace(context, loading=replace(context.loading, names=frozenset(bounds)))
         member = h5o.open(group, name.encode("utf-8", "surrogateescape"))
         headers[name], references[name] = describe(member, name, again)
     try:
@@ -706,14 +706,14 @@ def _list_links(group: Any) -> list[tuple[bytes, int]]:
     return found
 
 
-def _open_group(file: Any, around: FileContext) -> Any:
-    path = around.group.encode("utf-8", "surrogateescape") or b"/"
+def _open_group(file: Any, context: FileContext) -> Any:
+    path = context.group.encode("utf-8", "surrogateescape") or b"/"
     try:
         found = h5o.open(file, path)
     except KeyError:
         found = None
     if not isinstance(found, h5g.GroupID):
-        raise InvalidInputError(f"{around.location} has no group {around.group!r}")
+        raise InvalidInputError(f"{context.location} has no group {context.group!r}")
     return found
 
 

@@ -175,7 +175,7 @@ def _recognise_ending(location: str, found: str) -> Format:
         if path.endswith(each.endings):
             return each
     raise InvalidInputError(
-        f"{location} is of no known format: {found}, and its ending tells nothing; "
+        f"{location} is of no known format: {found}, and so is its ending; "
         f"known are {_names()}, one of which can be named with format="
     )
 
@@ -201,7 +201,7 @@ _LARGEST_INDEX_BYTES = 64 << 20
 _GUESSED_ITEM_BYTES = 16
 
 
-def choose_loaded(header: ArrayHeader, loading: Loading) -> bool:
+def is_loaded(header: ArrayHeader, loading: Loading) -> bool:
     """Return whether the values of an array are read with its header."""
     if header.obstacle is not None:
         return False

@@ -25,9 +25,9 @@ from frazil.virtual.source_formats import (
     FoundGroup,
     Loading,
     SourceStores,
-    choose_loaded,
     escape_url,
     find_unread_bounds,
+    is_loaded,
     load_values,
     without_codec_warnings,
 )
@@ -274,7 +274,7 @@ def _describe(parsed: ParsedGroup, loading: Loading, sizes: Mapping[str, int]) -
         if name in parsed.compact:
             columns = _inline_whole(columns, parsed.compact[name])
             header = replace(header, values=parsed.compact[name])
-        elif choose_loaded(header, loading):
+        elif is_loaded(header, loading):
             header = replace(header, values=load_values(parsed.store, name))
         headers[name], references[name] = header, columns
     for name in find_unread_bounds(headers):

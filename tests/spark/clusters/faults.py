@@ -12,7 +12,7 @@ from pyspark import TaskContext
 
 from frazil.spark import Job
 from frazil.storage import Storage
-from frazil.storage.wrappers import STRAIGHT_ON, Course, ForwardingStorage, Request, Verb
+from frazil.storage.wrappers import NO_FAULT, ForwardingStorage, Injection, Request, Verb
 
 T = TypeVar("T")
 
@@ -41,9 +41,9 @@ class DiesAt(ForwardingStorage):
         self._driver = os.getpid()
         self._seen: set[str] = set()
 
-    def _begin(self, request: Request) -> Course:
+    def _begin(self, request: Request) -> Injection:
         if not request.verb.is_write or os.getpid() != self._driver:
-            return STRAIGHT_ON
+            return NO_FAULT
         kind = request.keys[0].split("/")[0]
         self._seen.add(kind)
         if kind == "snapshots" and self._moment == Moment.BEFORE:
@@ -51,8 +51,8 @@ class DiesAt(ForwardingStorage):
         if (request.verb, kind) == (Verb.REPLACE, "repo") and "snapshots" in self._seen:
             if self._moment == Moment.BETWEEN:
                 die()
-            return Course(finish=_die_with)
-        return STRAIGHT_ON
+            return Injection(finish=_die_with)
+        return NO_FAULT
 
 
 def _die_with(answer: T) -> T:
@@ -67,17 +67,17 @@ class SlowAtFirst(ForwardingStorage):
         super().__init__(inner)
         self._folder = folder
 
-    def _begin(self, request: Request) -> Course:
+    def _begin(self, request: Request) -> Injection:
         context = TaskContext.get()
         if context is None or not request.verb.is_write:
-            return STRAIGHT_ON
+            return NO_FAULT
         if not request.keys[0].startswith("manifests/"):
-            return STRAIGHT_ON
+            return NO_FAULT
         task, attempt = context.partitionId(), context.attemptNumber()
         (self._folder / f"{task}-{attempt}").touch()
         if attempt == 0 and _is_first(self._folder / "waits"):
-            return Course(delay_seconds=WAIT_SECONDS)
-        return STRAIGHT_ON
+            return Injection(delay_seconds=WAIT_SECONDS)
+        return NO_FAULT
 
 
 class FailsAtFirst(ForwardingStorage):
@@ -87,11 +87,11 @@ class FailsAtFirst(ForwardingStorage):
         super().__init__(inner)
         self._marks = [folder / f"failed-{number}" for number in range(times)]
 
-    def _begin(self, request: Request) -> Course:
+    def _begin(self, request: Request) -> Injection:
         is_manifest = request.verb.is_write and request.keys[0].startswith("manifests/")
         if is_manifest and TaskContext.get() is not None and any(map(_is_first, self._marks)):
             raise OSError("not yet")
-        return STRAIGHT_ON
+        return NO_FAULT
 
 
 def _is_first(mark: Path) -> bool:

@@ -15,7 +15,7 @@ import frazil.spark
 from frazil.errors import JobCancelledError
 from frazil.spark import Job
 from frazil.storage import Storage
-from frazil.storage.wrappers import STRAIGHT_ON, Course, ForwardingStorage, Request
+from frazil.storage.wrappers import NO_FAULT, ForwardingStorage, Injection, Request
 from tests.spark.ingestion.archives import Ingest, expect, read, save_archive
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -47,12 +47,12 @@ class KillsWorker(ForwardingStorage):
         self._marker = marker
         self._driver = os.getpid()
 
-    def _begin(self, request: Request) -> Course:
+    def _begin(self, request: Request) -> Injection:
         is_manifest = request.verb.is_write and request.keys[0].startswith("manifests/")
         if is_manifest and os.getpid() != self._driver and not self._marker.exists():
             self._marker.touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        return STRAIGHT_ON
+        return NO_FAULT
 
 
 def messages(repo: frazil.Repository) -> list[str]:

@@ -15,7 +15,7 @@ from frazil.spark import compact, rewrite_manifests
 from frazil.spark.maintenance import compact_ranges as tasks
 from frazil.spark.transaction import Run, Runner
 from frazil.storage import Storage
-from frazil.storage.wrappers import STRAIGHT_ON, Course, ForwardingStorage, Request
+from frazil.storage.wrappers import NO_FAULT, ForwardingStorage, Injection, Request
 from tests.repositories import dangling_files, manifest_ids, split_every
 from tests.spark.clusters.faults import FailsAtFirst, die
 from tests.spark.maintenance.contents import (
@@ -80,11 +80,11 @@ class KillsAtFirst(ForwardingStorage):
         self._mark = folder / "killed"
         self._kind = kind
 
-    def _begin(self, request: Request) -> Course:
+    def _begin(self, request: Request) -> Injection:
         is_meant = request.verb.is_write and "".join(request.keys[:1]).startswith(self._kind)
         if not is_meant or TaskContext.get() is None or self._mark.exists():
-            return STRAIGHT_ON
-        return Course(finish=self._kill)
+            return NO_FAULT
+        return Injection(finish=self._kill)
 
     def _kill(self, answer: Any) -> Any:
         self._mark.touch()

@@ -18,7 +18,7 @@ import frazil
 import frazil.spark
 from frazil.maintenance.leases import Lease
 from frazil.storage import Storage
-from frazil.storage.wrappers import STRAIGHT_ON, Course, ForwardingStorage, Request, Verb
+from frazil.storage.wrappers import NO_FAULT, ForwardingStorage, Injection, Request, Verb
 from frazil.testing.object_server import ObjectServer
 from tests.repositories import dangling_files
 from tests.storage.object_stores import make_s3
@@ -148,15 +148,15 @@ class KillsOnce(ForwardingStorage):
         self._verb, self._wanted, self._note = verb, prefix, note
         self._driver = os.getpid()
 
-    def _begin(self, request: Request) -> Course:
+    def _begin(self, request: Request) -> Injection:
         is_meant = request.verb is self._verb and "".join(request.keys[:1]).startswith(self._wanted)
         if not is_meant or os.getpid() == self._driver:
-            return STRAIGHT_ON
+            return NO_FAULT
         try:
             os.close(os.open(self._note, os.O_CREAT | os.O_EXCL))
         except FileExistsError:
-            return STRAIGHT_ON
-        return Course(finish=_die)
+            return NO_FAULT
+        return Injection(finish=_die)
 
 
 def _die(answer: T, /) -> T:
@@ -194,10 +194,10 @@ class Fails(ForwardingStorage):
         super().__init__(inner)
         self._verb, self._wanted = verb, prefix
 
-    def _begin(self, request: Request) -> Course:
+    def _begin(self, request: Request) -> Injection:
         if request.verb is self._verb and "".join(request.keys[:1]).startswith(self._wanted):
             raise frazil.StorageError("the storage is away")
-        return STRAIGHT_ON
+        return NO_FAULT
 
 
 def test_a_collection_that_failed_lost_nothing_and_the_next_completes(

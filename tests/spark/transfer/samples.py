@@ -11,7 +11,7 @@ from frazil.format.chunk_table import VirtualRef
 from frazil.repository.session import Session
 from frazil.repository.store_io import read_ref
 from frazil.storage import Storage
-from frazil.storage.wrappers import STRAIGHT_ON, Course, ForwardingStorage, Request
+from frazil.storage.wrappers import NO_FAULT, ForwardingStorage, Injection, Request
 
 ALL_NATIVE = RepositoryConfig(inline_chunk_threshold_bytes=0)
 FOLDERS = ("snapshots", "manifests", "transactions", "chunks")
@@ -81,6 +81,6 @@ class Watched(ForwardingStorage):
         super().__init__(inner)
         self._see = see
 
-    def _begin(self, request: Request) -> Course:
+    def _begin(self, request: Request) -> Injection:
         self._see(request)
-        return STRAIGHT_ON
+        return NO_FAULT

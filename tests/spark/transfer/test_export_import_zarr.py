@@ -214,7 +214,7 @@ def test_other_keys_of_chunks_are_translated() -> None:
     assert found["no/group/old"].tolist() == [5, 5, 7, 7]
 
 
-def make_second(place: Path) -> Any:
+def make_zarr_v2(place: Path) -> Any:
     """Arrays of Zarr V2 with all kinds of codecs."""
     group = zarr.open_group(str(place), mode="w", zarr_format=2, attributes={"of": "old"})
     kinds: dict[str, dict[str, Any]] = {
@@ -242,8 +242,8 @@ def make_second(place: Path) -> Any:
     return zarr.open_group(str(place), mode="r", zarr_format=2)
 
 
-def test_the_second_format_is_translated(tmp_path: Path) -> None:
-    second = make_second(tmp_path / "old")
+def test_zarr_v2_is_translated(tmp_path: Path) -> None:
+    second = make_zarr_v2(tmp_path / "old")
     repo = Repository.create(MemoryStorage(), RepositoryConfig(inline_chunk_threshold_bytes=0))
 
     report = import_zarr(None, str(tmp_path / "old"), repo)
@@ -259,7 +259,7 @@ def test_the_second_format_is_translated(tmp_path: Path) -> None:
     assert repo.check(deep=True).is_healthy
 
 
-def test_xarray_reads_a_dataset_of_the_second_format_as_before(tmp_path: Path) -> None:
+def test_xarray_reads_a_dataset_of_zarr_v2_as_before(tmp_path: Path) -> None:
     days = np.datetime64("2020-01-01", "ns") + np.arange(6) * np.timedelta64(1, "D")
     values = np.where(np.arange(24) % 5 == 0, np.nan, np.arange(24.0)).reshape(6, 4)
     dataset = xr.Dataset(

@@ -89,7 +89,7 @@ def test_what_a_killed_writer_left_is_found(tmp_path: Path) -> None:
 
     (problem,) = repository.check().problems
 
-    assert (problem.object, problem.repair) == (name, Repair.REMOVE_LEFTOVER)
+    assert (problem.object, problem.repair) == (name, Repair.REMOVE_TEMPORARY_FILE)
     assert problem.severity is Severity.WARNING
 
 

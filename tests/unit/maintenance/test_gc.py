@@ -10,7 +10,7 @@ import zarr
 from frazil import GCSummary, ReadOnlyError, RepoAvailability, Repository, RepoStatus, StorageError
 from frazil.errors import IcechunkError
 from frazil.storage.interface import Storage
-from frazil.storage.wrappers import STRAIGHT_ON, Course, ForwardingStorage, Request, Verb
+from frazil.storage.wrappers import NO_FAULT, ForwardingStorage, Injection, Request, Verb
 from tests.repositories import dangling_files, values_of
 from tests.unit.maintenance.repositories import (
     keys,
@@ -39,13 +39,13 @@ class Interrupted(ForwardingStorage):
         super().__init__(inner)
         self._act: Callable[[], object] | None = act
 
-    def _begin(self, request: Request) -> Course:
+    def _begin(self, request: Request) -> Injection:
         act = self._act
         is_read = request.verb in (Verb.GET, Verb.GET_MANY)
         if is_read and request.keys[0].startswith("manifests/") and act:
             self._act = None
             act()
-        return STRAIGHT_ON
+        return NO_FAULT
 
 
 def test_what_nothing_leads_to_is_deleted(garbage: Repository) -> None:
@@ -237,11 +237,11 @@ class Undeletable(ForwardingStorage):
         super().__init__(inner)
         self._folder = folder
 
-    def _begin(self, request: Request) -> Course:
+    def _begin(self, request: Request) -> Injection:
         is_there = any(key.startswith(f"{self._folder}/") for key in request.keys)
         if request.verb is Verb.DELETE_MANY and is_there:
             raise StorageError("these stay")
-        return STRAIGHT_ON
+        return NO_FAULT
 
 
 def test_what_comes_after_a_failure_waits_for_the_next_run(garbage: Repository) -> None:

@@ -22,7 +22,7 @@ def test_there_are_at_least_so_many_shares_if_there_are_as_many(wanted: int, cou
 @pytest.mark.parametrize("count", [1, 2, 8, 64])
 @pytest.mark.parametrize("ids", [IDS, EDGES], ids=["random", "edges"])
 def test_every_id_is_in_one_share(count: int, ids: np.ndarray) -> None:
-    chosen = np.array([share.choose(ids) for share in cut(count)])
+    chosen = np.array([id_range.contains(ids) for id_range in cut(count)])
 
     np.testing.assert_array_equal(chosen.sum(axis=0), 1)
 
@@ -32,9 +32,9 @@ def test_every_id_is_in_one_share(count: int, ids: np.ndarray) -> None:
 def test_the_names_of_a_share_are_a_stretch(count: int, ids: np.ndarray) -> None:
     names = [str(ChunkId(row.tobytes())) for row in ids.view(np.uint8).reshape(-1, 12)]
 
-    for share in cut(count):
-        after, before = share.find_names()
-        assert [after < name < before for name in names] == share.choose(ids).tolist()
+    for id_range in cut(count):
+        after, before = id_range.find_names()
+        assert [after < name < before for name in names] == id_range.contains(ids).tolist()
 
 
 def test_sorted_ids_have_sorted_cells() -> None:

@@ -12,9 +12,9 @@ from frazil.maintenance.leases import LEASES, Lease, delete_expired, leased, lis
 from frazil.storage import Storage
 from frazil.storage.memory import MemoryStorage
 from frazil.storage.wrappers import (
-    STRAIGHT_ON,
-    Course,
+    NO_FAULT,
     ForwardingStorage,
+    Injection,
     ReadOnlyStorage,
     Request,
     Verb,
@@ -134,10 +134,10 @@ def test_nothing_is_written_where_nothing_can_be() -> None:
 class Unreadable(ForwardingStorage):
     """A storage that gives nothing that was written."""
 
-    def _begin(self, request: Request) -> Course:
+    def _begin(self, request: Request) -> Injection:
         if request.verb is Verb.GET:
             raise StorageError("the storage is overloaded")
-        return STRAIGHT_ON
+        return NO_FAULT
 
 
 def test_a_lease_that_can_not_be_read_stops_a_collection() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from frazil.errors import ObjectExistsError, StorageError, ThrottledError
 from frazil.storage.clients import Diagnosis, Failure
-from frazil.storage.conditional import Found, find_write_id, pause_seconds, settle
+from frazil.storage.conditional import Found, find_write_id, pause_seconds, resolve_write
 from frazil.storage.interface import (
     StorageRetriesSettings,
     StorageSettings,
@@ -52,7 +52,7 @@ class Scripted:
 
 
 def run(answers: Sequence[Version | Diagnosis], there: Found | None = None) -> Version:
-    return settle(Scripted([*answers], there), SETTINGS, sleep=lambda _: None)
+    return resolve_write(Scripted([*answers], there), SETTINGS, sleep=lambda _: None)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_a_plain_refusal_is_believed_without_looking() -> None:
     write = Scripted([REFUSED])
 
     with pytest.raises(ObjectExistsError):
-        settle(write, SETTINGS, sleep=lambda _: None)
+        resolve_write(write, SETTINGS, sleep=lambda _: None)
 
     assert write.looks == 0
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import frazil
 from frazil import Repository, RepositoryConfig
 from frazil.format.chunk_table import NativeRef
-from frazil.storage.wrappers import Course, ForwardingStorage, Request
+from frazil.storage.wrappers import ForwardingStorage, Injection, Request
 from frazil.xarray import to_icechunk
 
 START = np.datetime64("2020-01-01T00:00:00", "ns")
@@ -29,9 +29,9 @@ class WatchedStorage(ForwardingStorage):
         super().__init__(inner)
         self.chunks: list[str] = []
 
-    def _begin(self, request: Request) -> Course:
+    def _begin(self, request: Request) -> Injection:
         self.chunks += [key for key in request.keys if key.startswith("chunks/")]
-        return Course()
+        return Injection()
 
 
 @dataclass(frozen=True, eq=False)

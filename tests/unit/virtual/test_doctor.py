@@ -38,7 +38,7 @@ def test_a_container_that_can_be_read_is_well(tmp_path: Path) -> None:
     report = create(tmp_path).doctor()
 
     (container,) = report.containers
-    assert report.is_well
+    assert report.is_healthy
     assert (container.is_authorized, container.is_reachable) == (True, True)
     assert container.example == f"file://{tmp_path}/values.bin"
 
@@ -47,7 +47,7 @@ def test_what_would_authorize_a_container_is_told(tmp_path: Path) -> None:
     report = create(tmp_path, is_authorized=False).doctor()
 
     (container,) = report.containers
-    assert not report.is_well
+    assert not report.is_healthy
     assert (container.is_authorized, container.is_reachable) == (False, None)
     assert f'authorize_virtual_chunk_access={{"file://{tmp_path}/": ' in str(report)
 
@@ -81,15 +81,15 @@ def test_locations_without_a_container_are_told(tmp_path: Path) -> None:
 
     assert first.url_prefix is None
     assert "s3://elsewhere/x" in str(first.advice)
-    assert second.is_well
+    assert second.is_healthy
 
 
 def test_a_repository_without_containers_is_well() -> None:
     report = Repository.create(in_memory_storage()).doctor()
 
-    assert report.is_well
+    assert report.is_healthy
     assert "none are declared" in str(report)
-    assert report.to_dict() == {"is_well": True, "containers": []}
+    assert report.to_dict() == {"is_healthy": True, "containers": []}
 
 
 ANONYMOUS = s3_store(region="us-east-1", anonymous=True)

@@ -69,7 +69,7 @@ class ReadAgain:
     @classmethod
     def of(cls, stage: CheckManifests, wrong: WrongFiles) -> "ReadAgain":
         """Return the task for a stage in which only these chunk objects are wrong."""
-        return cls(replace(stage, around=replace(stage.around, chunks=wrong)))
+        return cls(replace(stage, context=replace(stage.context, chunks=wrong)))
 
 
 class _Needed:

@@ -4,7 +4,7 @@
 
     with ObjectServer() as server:
         storage = s3_storage(bucket="bucket", prefix="p", endpoint_url=server.url, allow_http=True,
-        …) server.inject([Rule(LoseAnswer(), method="PUT", count=1)])
+        …) server.inject([Rule(LoseResponse(), method="PUT", count=1)])
 """
 
 from frazil.testing.object_server.bucket import Bucket, Conditions, Request, StoredObject
@@ -15,7 +15,7 @@ from frazil.testing.object_server.s3_api import (
     DoAndRefuse,
     DropConnection,
     Fault,
-    LoseAnswer,
+    LoseResponse,
     Refuse,
     Rule,
     Truncate,
@@ -31,7 +31,7 @@ __all__ = [
     "DoAndRefuse",
     "DropConnection",
     "Fault",
-    "LoseAnswer",
+    "LoseResponse",
     "ObjectServer",
     "Refuse",
     "Request",

@@ -205,7 +205,7 @@ class DropConnection:
 
 
 @dataclass(frozen=True, slots=True)
-class LoseAnswer:
+class LoseResponse:
     """Execute the request, then close the connection."""
 
 
@@ -242,7 +242,7 @@ class Truncate:
 SLOW_DOWN = Refuse(503, "SlowDown")
 CONFLICT = Refuse(409, "ConditionalRequestConflict")
 
-Fault = DropConnection | LoseAnswer | Refuse | DoAndRefuse | Delay | Truncate
+Fault = DropConnection | LoseResponse | Refuse | DoAndRefuse | Delay | Truncate
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from frazil.testing.object_server.s3_api import (
     DropConnection,
     Fault,
     FaultPlan,
-    LoseAnswer,
+    LoseResponse,
     Refuse,
     Rule,
     Truncate,
@@ -119,7 +119,7 @@ class ObjectServer:
                 time.sleep(seconds)
         response = self._answer(request)
         match fault:
-            case LoseAnswer():
+            case LoseResponse():
                 return None
             case DoAndRefuse(status, code):
                 response = refuse(Refusal(status, code), request)
