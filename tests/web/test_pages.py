@@ -14,8 +14,8 @@ import pytest
 import zarr
 
 import frazil
+from frazil.web.html import draw_slice
 from frazil.web.pages import render_report
-from frazil.web.pictures import draw_slice
 from frazil.web.web_app import make_app
 
 from .conftest import HOSTILE, TURNED, run_site

@@ -10,9 +10,6 @@ from frazil.lazy import load_lazily
 from frazil.virtual.containers import VirtualChunkContainer, VirtualChunkSpec
 
 if TYPE_CHECKING:
-    from frazil.virtual.apply_plan import create as create
-    from frazil.virtual.apply_plan import set_references as set_references
-    from frazil.virtual.apply_plan import write as write
     from frazil.virtual.combine_plan import Plan as Plan
     from frazil.virtual.combine_plan import Problem as Problem
     from frazil.virtual.combine_plan import ProblemKind as ProblemKind
@@ -20,6 +17,9 @@ if TYPE_CHECKING:
     from frazil.virtual.combine_plan import Severity as Severity
     from frazil.virtual.combine_plan import Treatment as Treatment
     from frazil.virtual.combine_plan import VariablePlan as VariablePlan
+    from frazil.virtual.combine_plan import create as create
+    from frazil.virtual.combine_plan import set_references as set_references
+    from frazil.virtual.combine_plan import write as write
     from frazil.virtual.combine_sources import combine as combine
     from frazil.virtual.source import ArrayHeader as ArrayHeader
     from frazil.virtual.source import FileVersion as FileVersion
@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 
 # Module of each name; must match the imports above, which are for type checkers.
 _HOMES = {
-    "apply_plan": "create set_references write",
-    "combine_plan": "Plan Problem ProblemKind Report Severity Treatment VariablePlan",
+    "combine_plan": (
+        "create Plan Problem ProblemKind Report set_references Severity Treatment VariablePlan write"
+    ),
     "combine_sources": "combine",
     "source": "ArrayHeader FileVersion ReferenceColumns Source SourceHeader",
     "source_files": "open",

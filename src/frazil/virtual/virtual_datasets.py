@@ -15,7 +15,10 @@ from zarr.core.sync import sync
 
 from frazil.errors import InvalidInputError
 from frazil.format.chunk_table import ChunkKind
-from frazil.virtual.apply_plan import (
+from frazil.virtual.combine_plan import (
+    Problem,
+    ProblemKind,
+    Report,
     VirtualStore,
     as_zarr,
     create_array,
@@ -23,8 +26,7 @@ from frazil.virtual.apply_plan import (
     join,
     set_references,
 )
-from frazil.virtual.combine_axes import compare, compare_meaning, compare_storage
-from frazil.virtual.combine_plan import Problem, ProblemKind, Report
+from frazil.virtual.combine_sources import compare, compare_meaning, compare_storage
 from frazil.virtual.containers import VirtualChunkContainer, normalize_location
 from frazil.virtual.source import ArrayHeader, ReferenceColumns
 from frazil.virtual.source_formats import (

@@ -16,8 +16,19 @@ from frazil.snapshots import AncestryGraph, SnapshotInfo
 from frazil.version import __version__
 from frazil.web import answers
 from frazil.web.answers import ArrayAnswer, DiffAnswer, Home, Operation, StorageAnswer, TreeAnswer
-from frazil.web.html import Html, Links, ReportLinks, card, link, link_to, table, tag
-from frazil.web.pictures import draw_chunks, draw_line, draw_slice
+from frazil.web.html import (
+    Html,
+    Links,
+    ReportLinks,
+    card,
+    draw_chunks,
+    draw_line,
+    draw_slice,
+    link,
+    link_to,
+    table,
+    tag,
+)
 
 
 @dataclass(frozen=True, slots=True)

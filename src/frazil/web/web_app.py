@@ -25,9 +25,8 @@ from frazil.display import to_plain
 from frazil.errors import IcechunkError, InvalidInputError, NotFoundError
 from frazil.repository.repository import Repository
 from frazil.web import answers, pages
-from frazil.web.html import Html, SiteLinks, address, link, tag
+from frazil.web.html import Html, SiteLinks, address, draw_slice, link, tag
 from frazil.web.pages import Page, lay_out, read_style
-from frazil.web.pictures import draw_slice
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _NAME = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*")

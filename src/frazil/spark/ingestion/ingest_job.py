@@ -83,8 +83,7 @@ from frazil.spark.runtime import count_slots, find_application_id
 from frazil.spark.transaction import Runner, RunOn, choose_runner
 from frazil.tables.statistics import find_analysable
 from frazil.urls import Location
-from frazil.virtual.apply_plan import join
-from frazil.virtual.combine_plan import Treatment
+from frazil.virtual.combine_plan import Treatment, join
 from frazil.virtual.containers import VirtualChunkContainer
 from frazil.virtual.source import SourceHeader
 from frazil.virtual.source_formats import Credentials, SourceStores

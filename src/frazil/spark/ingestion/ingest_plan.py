@@ -25,7 +25,6 @@ from frazil.spark.ingestion.encoding_options import (
 )
 from frazil.spark.ingestion.ledger import Region, find_group
 from frazil.spark.regions import LEAST_TASK_BYTES, Box, Shape, choose_task_bytes, count_items, grow
-from frazil.virtual.combine_axes import are_equal, compare, compare_meaning, compare_storage
 from frazil.virtual.combine_plan import (
     Plan,
     Problem,
@@ -35,7 +34,13 @@ from frazil.virtual.combine_plan import (
     Treatment,
     VariablePlan,
 )
-from frazil.virtual.combine_sources import combine
+from frazil.virtual.combine_sources import (
+    are_equal,
+    combine,
+    compare,
+    compare_meaning,
+    compare_storage,
+)
 from frazil.virtual.containers import VirtualChunkContainer
 from frazil.virtual.source import ArrayHeader, FileVersion, SourceHeader
 from frazil.virtual.source_formats import Credentials, without_codec_warnings

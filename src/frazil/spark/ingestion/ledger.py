@@ -9,7 +9,7 @@ import numpy as np
 import zarr
 
 from frazil.spark.ingestion.discovery import SourceFile
-from frazil.virtual.apply_plan import as_zarr
+from frazil.virtual.combine_plan import as_zarr
 from frazil.virtual.source import FileVersion
 from frazil.virtual.source_formats import without_codec_warnings
 

@@ -39,7 +39,7 @@ from frazil.spark.regions import (
 from frazil.spark.runtime import count_slots
 from frazil.spark.transaction import Runner, count_written, write_regions
 from frazil.virtual import source_formats
-from frazil.virtual.apply_plan import as_zarr, join
+from frazil.virtual.combine_plan import as_zarr, join
 from frazil.virtual.source import FileVersion, SourceHeader
 from frazil.virtual.source_formats import HDF5, SourceStores, key_url, without_codec_warnings
 

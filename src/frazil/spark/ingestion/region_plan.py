@@ -26,13 +26,6 @@ from frazil.spark.ingestion.ingest_plan import (
 )
 from frazil.spark.ingestion.ledger import Region
 from frazil.spark.regions import Box
-from frazil.virtual.combine_axes import (
-    are_equal,
-    compare,
-    compare_meaning,
-    compare_storage,
-    find_obstacles,
-)
 from frazil.virtual.combine_plan import (
     NOT_PLACED,
     Plan,
@@ -41,6 +34,13 @@ from frazil.virtual.combine_plan import (
     Report,
     Treatment,
     VariablePlan,
+)
+from frazil.virtual.combine_sources import (
+    are_equal,
+    compare,
+    compare_meaning,
+    compare_storage,
+    find_obstacles,
 )
 from frazil.virtual.source import ArrayHeader, SourceHeader
 

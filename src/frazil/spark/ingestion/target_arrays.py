@@ -21,8 +21,15 @@ from frazil.repository.zarr_keys import Cell, SplitGrid, plan_split
 from frazil.spark.ingestion.ingest_plan import IngestPlan
 from frazil.spark.ingestion.ledger import Region
 from frazil.spark.regions import plan_rule
-from frazil.virtual.apply_plan import as_zarr, create_array, create_group, join
-from frazil.virtual.combine_plan import NOT_PLACED, Treatment, VariablePlan
+from frazil.virtual.combine_plan import (
+    NOT_PLACED,
+    Treatment,
+    VariablePlan,
+    as_zarr,
+    create_array,
+    create_group,
+    join,
+)
 from frazil.virtual.source import FileVersion
 from frazil.virtual.source_formats import without_codec_warnings
 
