@@ -11,9 +11,11 @@ from frazil.display import list_known
 from frazil.errors import InvalidInputError, ObjectNotFoundError
 from frazil.virtual import source_formats
 from frazil.virtual.containers import VirtualChunkContainer, normalize_location
+from frazil.virtual.grib import read_grib
 from frazil.virtual.hdf5 import read_hdf5
 from frazil.virtual.source import FileVersion, ReferenceColumns, Source, SourceHeader
 from frazil.virtual.source_formats import (
+    GRIB,
     HDF5,
     ZARR,
     Credentials,
@@ -188,6 +190,8 @@ def _read(
     if start.format == HDF5:
         with suppress(NotReadable):
             return read_hdf5(stores, url, size_bytes, start.head, group, loading)
+    if start.format == GRIB:
+        return read_grib(stores, url, size_bytes, start.head, group, loading)
     return load_foreign_reader()(stores, url, size_bytes, start.format, group, loading)
 
 

@@ -114,6 +114,10 @@ HDF5 = Format(
     "hdf5", _PARSERS + "HDFParser", (".nc", ".nc4", ".h5", ".hdf5", ".he5"), _is_hdf5,
     "frazil[virtual]",
 )  # fmt: skip
+GRIB = Format(
+    "grib", "frazil.virtual.grib:read_grib", (".grib", ".grib1", ".grib2", ".grb", ".grb1", ".grb2"),
+    _starts_with(b"GRIB"), "frazil[grib]",
+)  # fmt: skip
 ZARR = Format("zarr", _PARSERS + "ZarrParser", (".zarr",), _never, "frazil[virtual]")
 KERCHUNK_PARQUET = Format(
     "kerchunk-parquet", _PARSERS + "KerchunkParquetParser", (".parq", ".parquet"), _never,
@@ -127,8 +131,7 @@ FORMATS = (
     ),
     Format("fits", _PARSERS + "FITSParser", (".fits", ".fit", ".fts"),
            _starts_with(b"SIMPLE  ="), "frazil[virtual] astropy"),
-    Format("grib", "gribberish.virtualizarr:GribberishParser", (".grib", ".grib2", ".grb", ".grb2"),
-           _starts_with(b"GRIB"), "gribberish"),
+    GRIB,
     Format("tiff", "virtual_tiff:VirtualTIFF", (".tif", ".tiff"),
            _starts_with(b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"), "virtual-tiff"),
     Format("zarr-zip", _PARSERS + "ZippedZarrParser", (".zarr.zip",),

@@ -40,8 +40,15 @@ from frazil.spark.runtime import count_slots
 from frazil.spark.transaction import Runner, count_written, write_regions
 from frazil.virtual import source_formats
 from frazil.virtual.combine_plan import as_zarr, join
+from frazil.virtual.grib import open_grib
 from frazil.virtual.source import FileVersion, SourceHeader
-from frazil.virtual.source_formats import HDF5, SourceStores, key_url, without_codec_warnings
+from frazil.virtual.source_formats import (
+    GRIB,
+    HDF5,
+    SourceStores,
+    key_url,
+    without_codec_warnings,
+)
 
 with suppress(ImportError):
     import hdf5plugin  # noqa: F401 (makes its filters known to the library of HDF5)
@@ -106,6 +113,22 @@ class Hdf5Values:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+
+class GribValues:
+    """Values of a GRIB file, decoded with eccodes."""
+
+    def __init__(self, stores: SourceStores, source: SourceToRead, reading: Reading) -> None:
+        url = key_url(source.location)
+        self._file = open_grib(stores, url, source.version.size_bytes)
+        self._names = {new: old for old, new in reading.rename.items()}
+
+    def read(self, name: str, box: Box, target: NDArray[Any], place: Box) -> None:
+        """Read a box of an array into a region of another array."""
+        target[slices_of(place)] = self._file.read_box(self._names.get(name, name), box)
+
+    def close(self) -> None:
+        """Do nothing: no file is open."""
 
 
 class ChunkValues:
@@ -206,6 +229,8 @@ class OpenSources:
                 is_whole=self._weigh(name) > 0,
             )
             return Hdf5Values(file, reading)
+        if source.format == GRIB.name:
+            return GribValues(self._stores, source, reading)
         return ChunkValues(refer_to(source.location, reading).store)
 
     def _check(self, name: str) -> None:

@@ -1,0 +1,456 @@
+"""Read GRIB files: one rule from messages to arrays, with a reference to each message.
+
+The name of an array depends only on the metadata of its messages, so that all files of an archive have
+the same names; `docs/virtual.md` states the rule.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
+from itertools import product as multiply
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import obstore
+from numpy.typing import NDArray
+from obstore.store import LocalStore
+
+from frazil.errors import InvalidInputError, ObjectNotFoundError
+from frazil.virtual import grib_messages as messages
+from frazil.virtual.grib_messages import (
+    DamagedError,
+    Field,
+    Grid,
+    GridKey,
+    StaleIndexError,
+    Window,
+    seconds_of,
+)
+from frazil.virtual.source import ArrayHeader, ReferenceColumns, no_references
+from frazil.virtual.source_formats import (
+    FoundGroup,
+    Loading,
+    SourceStores,
+    escape_url,
+    reading,
+)
+
+# Parameters of the air, which are plain on pressure levels and have a suffix at the surface.
+_OF_THE_AIR = frozenset(
+    (
+        "t", "u", "v", "w", "wz", "q", "r", "z", "gh", "d", "vo", "pv", "pt", "pres", "absv", "strf",
+        "vp", "clwc", "ciwc", "crwc", "cswc", "cc", "o3", "tke",
+    )
+)  # fmt: skip
+_PLAIN_LEVELS = ("surface", "meanSea")
+_PRESSURE = "isobaricInhPa"
+# Short names that say their level: 2t, 10u, swvl1.
+_NAMED_LEVEL = re.compile(r"\d+[a-z]\w*|(swvl|stl|istl|mx2t|mn2t|max_2t|min_2t|i10fg)\d*")
+# Short names that say how they are accumulated.
+_NAMED_STATISTIC = re.compile(
+    r"(?P<accum>tp|cp|lsp|sf|csf|lsf|ssrd?c?|strd?c?|tsrc?|ttrc?|sshf|slhf|ewss|nsss|e|pev|s?s?ro"
+    r"|acpcp|ncpcp|fdir|cdir|uvb|es|smlt|tisr|sund)"
+    r"|(?P<max>mx\w+|max\w+|tmax|\d*i?10fg\d*)|(?P<min>mn\w+|min\w+|tmin)"
+)
+_LONGER = "_since_start"
+_CODEC = {"name": "gribberish", "configuration": {"var": "values"}}
+_MOST_LOADED_BYTES = 1 << 20
+_BYTES = {"name": "bytes", "configuration": {"endian": "little"}}
+_KEYS = {"name": "default", "configuration": {"separator": "/"}}
+
+Box = Sequence[tuple[int, int]]
+ReadMessage = Callable[[Field], bytes]
+"""Function that returns the whole message of a field."""
+
+
+@dataclass(slots=True)
+class Variable:
+    """Array of a file: its fields by place."""
+
+    name: str
+    grid: Grid
+    level_type: str
+    dims: tuple[str, ...]
+    """Dimensions before those of the grid."""
+    fields: dict[tuple[float, ...], Field] = field(default_factory=dict)
+    """Fields by coordinates along the dimensions."""
+    conflict: str | None = None
+    """Reason why the messages contradict each other, or None."""
+
+
+def name_field(found: Field) -> str:
+    """Return the name of a field's array, from its own metadata alone."""
+    product = found.product
+    name, short = product.parameter.name, product.parameter.short_name
+    parts = [name]
+    is_plain = product.level_type == _PRESSURE or (
+        product.level_type in _PLAIN_LEVELS and short not in _OF_THE_AIR
+    )
+    if not is_plain and not _NAMED_LEVEL.fullmatch(short):
+        parts.append(product.level_type)
+    said = _NAMED_STATISTIC.fullmatch(short)
+    is_said = said is not None and said.lastgroup == product.step_type
+    is_said = is_said or short.startswith(f"{product.step_type}_")  # avg_t
+    # Step 0 of a sum and sums of old editions come as instants.
+    if product.step_type != "instant" and not is_said:
+        parts.append(product.step_type)
+    if product.kind:
+        parts.append(product.kind)
+    return "_".join(parts)
+
+
+def _place(found: Field) -> dict[str, float]:
+    """Return the coordinates of a field by dimension, in the order of the dimensions."""
+    product = found.product
+    places: dict[str, float] = {"time": seconds_of(found.time), "step": product.end}
+    if product.member is not None:
+        places["number"] = product.member
+    places.update(product.extra)
+    if product.level is not None and not _NAMED_LEVEL.fullmatch(product.parameter.short_name):
+        places[product.level_type] = product.level
+    return places
+
+
+def arrange_fields(fields: Sequence[Field], read: ReadMessage) -> dict[str, Variable]:
+    """Return the arrays of fields by name.
+
+    Fields of one name on several grids, on several types of level, or with several intervals that
+    end at once become several arrays.
+    """
+    grids: dict[GridKey, int] = {}
+    numbers = [grids.setdefault(GridKey.of(each.header), len(grids)) for each in fields]
+    known = {number: _on_grid(messages.read_grid(key), number) for key, number in grids.items()}
+    found: dict[str, Variable] = {}
+    rows = sorted(range(len(fields)), key=lambda row: _rank(fields[row]))
+    for row in rows:
+        _put(found, fields[row], known[numbers[row]], numbers[row], read)
+    return dict(sorted(found.items()))
+
+
+def _rank(each: Field) -> tuple[bool, bool, int]:
+    """Return the order in which fields get the plain name."""
+    kind, product = each.product.level_type, each.product
+    # Of intervals that end at once, the shortest is first.
+    return kind != _PRESSURE, kind != _PLAIN_LEVELS[0], product.end - product.start
+
+
+def _on_grid(grid: Grid, number: int) -> Grid:
+    if number == 0:
+        return grid
+    return replace(grid, dims=tuple(f"{dim}_grid{number + 1}" for dim in grid.dims))
+
+
+def _put(
+    found: dict[str, Variable], each: Field, grid: Grid, number: int, read: ReadMessage
+) -> None:
+    """Put a field into the first array that has a place for it."""
+    product, places = each.product, _place(each)
+    dims, cell = tuple(places), tuple(places.values())
+    on_grid = f"_grid{number + 1}" if number else ""
+    plain = name_field(each)
+    for name in (plain, f"{plain}_{product.level_type}"):
+        for ending in ("", _LONGER) if product.start == 0 < product.end else ("",):
+            whole = f"{name}{ending}{on_grid}"
+            variable = found.get(whole)
+            if variable is None:
+                variable = found[whole] = Variable(whole, grid, product.level_type, dims)
+            if (variable.level_type, variable.dims) != (product.level_type, dims):
+                break
+            other = variable.fields.get(cell)
+            if other is None:
+                variable.fields[cell] = each
+                return
+        else:
+            if other is None or other.product != product or read(other) != read(each):
+                variable.conflict = (
+                    "several messages have different values for one place, at bytes "
+                    f"{variable.fields[cell].header.offset} and {each.header.offset}"
+                )
+            return
+
+
+@dataclass(slots=True)
+class GribFile:
+    """GRIB file: its arrays, their coordinates, and their values."""
+
+    url: str
+    variables: Mapping[str, Variable]
+    read: ReadMessage
+    attributes: Mapping[str, Any]
+    coordinates: dict[str, NDArray[Any]] = field(init=False)
+    """Values of each dimension."""
+
+    def __post_init__(self) -> None:
+        values: dict[str, set[float]] = {}
+        for each in self.variables.values():
+            for axis, dim in enumerate(each.dims):
+                values.setdefault(dim, set()).update(cell[axis] for cell in each.fields)
+        self.coordinates = {
+            # As usual, pressure levels begin at the ground.
+            dim: np.array(sorted(found, reverse=dim == _PRESSURE), _dtype_of(dim))
+            for dim, found in values.items()
+        }
+
+    def describe(self, loading: Loading) -> FoundGroup:
+        """Return headers and references of all arrays."""
+        arrays = {
+            dim: _describe_values(dim, (dim,), values, _attributes_of(dim))
+            for dim, values in self.coordinates.items()
+        }
+        references: dict[str, ReferenceColumns] = {dim: no_references(1) for dim in arrays}
+        for name, (dims, values) in self._find_points().items():
+            header = _describe_values(name, dims, values, _attributes_of(name))
+            if values.nbytes > _MOST_LOADED_BYTES and name not in loading.names:
+                why = f"it is computed from the grid; load=[{name!r}] keeps its values with the header"
+                header = replace(header, values=None, obstacle=why)
+            arrays[name], references[name] = header, no_references(len(dims))
+        has_codec = find_spec("gribberish") is not None
+        for name, each in self.variables.items():
+            obstacle = each.conflict or _find_obstacle(each, has_codec)
+            arrays[name] = ArrayHeader(name, self._describe(each), None, obstacle)
+            axes = len(each.dims) + len(each.grid.dims)
+            references[name] = no_references(axes) if obstacle else self._refer(each)
+        return FoundGroup(self.attributes, arrays, references, ())
+
+    def read_box(self, name: str, box: Box) -> NDArray[Any]:
+        """Return a box of an array, decoded with eccodes; NaN where there is no message."""
+        inside = tuple(slice(*each) for each in box)
+        if name in self.coordinates:
+            return self.coordinates[name][inside]
+        points = self._find_points()
+        if name in points:
+            return points[name][1][inside]
+        variable = self.variables[name]
+        if variable.conflict is not None:
+            raise InvalidInputError(f"{name} of {escape_url(self.url)}: {variable.conflict}")
+        outer = len(variable.dims)
+        found = np.full([stop - start for start, stop in box], np.nan)
+        axes = [self.coordinates[dim].tolist() for dim in variable.dims]
+        for place in multiply(*(range(*each) for each in box[:outer])):
+            cell = tuple(axis[at] for axis, at in zip(axes, place, strict=True))
+            if cell in variable.fields:
+                at = tuple(p - start for p, (start, _) in zip(place, box[:outer], strict=True))
+                found[at] = self._decode(variable, variable.fields[cell])[inside[outer:]]
+        return found
+
+    def _decode(self, variable: Variable, each: Field) -> NDArray[np.float64]:
+        try:
+            values = messages.decode(self.read(each), each.header.number)
+            if values.size != variable.grid.size:
+                raise DamagedError(f"it has {values.size} values for {variable.grid.size} points")
+        except DamagedError as error:
+            where = f"{escape_url(self.url)}, message at byte {each.header.offset}"
+            raise InvalidInputError(f"{where}: {error}") from error
+        return messages.arrange(values, variable.grid)
+
+    def _find_points(self) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
+        """Return dimensions and values of latitudes and longitudes, by name."""
+        found = {}
+        for each in self.variables.values():
+            grid = each.grid
+            # The suffix of further grids.
+            ending = grid.dims[0].partition("_")[1] + grid.dims[0].partition("_")[2]
+            for name, values in (("latitude", grid.latitude), ("longitude", grid.longitude)):
+                if values is not None:
+                    whole = name + ending
+                    found[whole] = ((whole,) if grid.is_regular else grid.dims, values)
+        return found
+
+    def _describe(self, variable: Variable) -> dict[str, Any]:
+        shape = (*(len(self.coordinates[dim]) for dim in variable.dims), *variable.grid.shape)
+        first = next(iter(variable.fields.values()))
+        attributes = _describe_product(first, variable)
+        if not variable.grid.is_regular and variable.grid.latitude is not None:
+            ending = variable.grid.dims[0].partition("_")[1:]
+            attributes["coordinates"] = f"latitude{''.join(ending)} longitude{''.join(ending)}"
+        chunks = (*(1 for _ in variable.dims), *variable.grid.shape)
+        dims = (*variable.dims, *variable.grid.dims)
+        return _metadata(shape, chunks, "float64", "NaN", _CODEC, attributes, dims)
+
+    def _refer(self, variable: Variable) -> ReferenceColumns:
+        places = [
+            {value: at for at, value in enumerate(self.coordinates[dim].tolist())}
+            for dim in variable.dims
+        ]
+        inner = (0,) * len(variable.grid.dims)
+        rows = sorted(
+            (
+                (*(axis[value] for axis, value in zip(places, cell, strict=True)), *inner),
+                each.header.offset,
+                each.header.length,
+            )
+            for cell, each in variable.fields.items()
+        )
+        return ReferenceColumns(
+            coordinates=np.array([place for place, _, _ in rows], np.int64),
+            location_codes=np.zeros(len(rows), np.int32),
+            locations=(escape_url(self.url),),
+            offsets=np.array([offset for _, offset, _ in rows], np.uint64),
+            lengths=np.array([length for _, _, length in rows], np.uint64),
+            inline_coordinates=np.empty((0, len(variable.dims) + len(inner)), np.int64),
+        )
+
+
+def _find_obstacle(variable: Variable, has_codec: bool) -> str | None:
+    if variable.grid.alternates:
+        return "every second row of its grid runs backwards"
+    for each in variable.fields.values():
+        header = each.header
+        if header.edition == 1:
+            return "its codec is for GRIB2, and it is GRIB1"
+        if not header.is_readable:
+            return f"its codec does not read its packing (template 5.{header.packing})"
+        if header.number > 0:
+            return "it is not the first field of its messages"
+    return None if has_codec else "its codec is not installed: pip install 'frazil[grib]'"
+
+
+def _dtype_of(dim: str) -> str:
+    return "int64" if dim in ("time", "step", "number") else "float64"
+
+
+_TIME_UNITS = "seconds since 1970-01-01"
+_ATTRIBUTES: Mapping[str, Mapping[str, str]] = {
+    "time": {
+        "standard_name": "forecast_reference_time", "units": _TIME_UNITS,
+        "calendar": "proleptic_gregorian",
+    },
+    "step": {
+        "standard_name": "forecast_period", "units": "seconds", "dtype": "timedelta64[s]",
+    },
+    "number": {"standard_name": "realization", "units": "1"},
+    "latitude": {"standard_name": "latitude", "units": "degrees_north"},
+    "longitude": {"standard_name": "longitude", "units": "degrees_east"},
+    _PRESSURE: {"standard_name": "air_pressure", "units": "hPa", "positive": "down"},
+}  # fmt: skip
+
+
+def _attributes_of(name: str) -> Mapping[str, str]:
+    return _ATTRIBUTES.get(name.partition("_grid")[0], {"long_name": name})
+
+
+def _describe_values(
+    name: str, dims: tuple[str, ...], values: NDArray[Any], attributes: Mapping[str, str]
+) -> ArrayHeader:
+    shape = values.shape
+    fill = 0 if values.dtype.kind == "i" else "NaN"
+    metadata = _metadata(shape, shape, values.dtype.name, fill, _BYTES, attributes, dims)
+    return ArrayHeader(name, metadata, values)
+
+
+def _metadata(
+    shape: Sequence[int],
+    chunks: Sequence[int],
+    data_type: str,
+    fill_value: Any,
+    codec: Mapping[str, Any],
+    attributes: Mapping[str, Any],
+    dims: Sequence[str],
+) -> dict[str, Any]:
+    return {
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": list(shape),
+        "data_type": data_type,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(chunks)}},
+        "chunk_key_encoding": _KEYS,
+        "fill_value": fill_value,
+        "codecs": [dict(codec)],
+        "attributes": dict(attributes),
+        "dimension_names": list(dims),
+        "storage_transformers": [],
+    }
+
+
+def _describe_product(first: Field, variable: Variable) -> dict[str, Any]:
+    product, parameter = first.product, first.product.parameter
+    found: dict[str, Any] = {
+        "long_name": parameter.long_name,
+        "standard_name": parameter.standard_name,
+        "units": parameter.units,
+        "GRIB_shortName": parameter.short_name,
+        "GRIB_paramId": parameter.id,
+        "GRIB_typeOfLevel": product.level_type,
+        "GRIB_stepType": product.step_type,
+        "GRIB_gridType": variable.grid.kind,
+    }
+    if product.level is not None and product.level_type not in variable.dims:
+        found["GRIB_level"] = product.level
+    layers = sorted({e.product.layer for e in variable.fields.values() if e.product.layer})
+    if layers:
+        found["GRIB_layers"] = [list(each) for each in layers]
+    return {key: value for key, value in found.items() if value != ""}
+
+
+def open_grib(stores: SourceStores, url: str, size_bytes: int, head: bytes = b"") -> GribFile:
+    """Find the messages of a file; raise InvalidInputError if it is damaged.
+
+    They are located by the index beside the file, if there is one that fits, or else by their lengths.
+    """
+    messages.load_eccodes()
+    store, key = stores.resolve(url)
+
+    def read_ranges(starts: Sequence[int], ends: Sequence[int]) -> list[bytes]:
+        with reading(stores, url):
+            if isinstance(store, LocalStore):
+                with Path("/", key).open("rb", buffering=0) as file:
+                    return [_read_local(file, *each) for each in zip(starts, ends, strict=True)]
+            found = obstore.get_ranges(store, key, starts=starts, ends=ends, coalesce=_GAP_BYTES)
+            return [bytes(each) for each in found]
+
+    def read(each: Field) -> bytes:
+        start = each.header.offset
+        return read_ranges([start], [start + each.header.length])[0]
+
+    try:
+        window = Window(read_ranges, size_bytes, head)
+        fields = _find_by_index(stores, url, window)
+        if fields is None:
+            fields = [Field.of(each) for each in messages.scan(window)]
+        variables = arrange_fields(fields, read)
+    except DamagedError as error:
+        raise InvalidInputError(f"{escape_url(url)} can't be parsed as grib: {error}") from error
+    return GribFile(url, variables, read, _ROOT_ATTRIBUTES)
+
+
+_GAP_BYTES = 4 << 10
+_ROOT_ATTRIBUTES = {"Conventions": "CF-1.8"}
+
+
+def _read_local(file: Any, start: int, end: int) -> bytes:
+    file.seek(start)
+    found = b""
+    while len(found) < end - start and (part := file.read(end - start - len(found))):
+        found += part
+    return found
+
+
+def _find_by_index(stores: SourceStores, url: str, window: Window) -> list[Field] | None:
+    """Return the fields by the index beside a file, or None if there is none that fits."""
+    stem, dot, _ = url.rpartition(".")
+    for name in (f"{url}.idx", *([f"{stem}.index"] if dot else [])):
+        store, key = stores.resolve(name)
+        try:
+            with reading(stores, name):
+                text = bytes(obstore.get(store, key).bytes()).decode("utf-8", "replace")
+        except ObjectNotFoundError:
+            continue
+        try:
+            entries = messages.parse_index(text, window.size_bytes)
+            return messages.read_by_index(entries, window)
+        except StaleIndexError:
+            continue
+    return None
+
+
+def read_grib(
+    stores: SourceStores, url: str, size_bytes: int, head: bytes, group: str, loading: Loading
+) -> FoundGroup:
+    """Return headers and references of a GRIB file, which has no groups."""
+    if group:
+        raise InvalidInputError(
+            f"{escape_url(url)} has no group {group!r}: GRIB has no groups", kind="node-not-found"
+        )
+    return open_grib(stores, url, size_bytes, head).describe(loading)
