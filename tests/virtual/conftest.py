@@ -4,6 +4,8 @@ from importlib.util import find_spec
 
 # VirtualiZarr needs a newer Python than Frazil does.
 collect_ignore_glob = [] if find_spec("virtualizarr") else ["test_*.py"]
+if not (find_spec("eccodes") and find_spec("gribberish")):
+    collect_ignore_glob.append("test_grib.py")
 
 if find_spec("hdf5plugin"):
     import hdf5plugin

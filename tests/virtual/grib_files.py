@@ -24,11 +24,7 @@ def opened(message: bytes) -> Iterator[Any]:
 
 
 def make_message(
-    values: NDArray[Any] | None = None,
-    *,
-    sample: str = "regular_ll_pl_grib2",
-    seed: int = 0,
-    **keys: object,
+    values: Any = None, *, sample: Any = "regular_ll_pl_grib2", seed: Any = 0, **keys: Any
 ) -> bytes:
     """One message: keys in the order given, then values; random ones by default."""
     handle = eccodes.codes_grib_new_from_samples(sample)

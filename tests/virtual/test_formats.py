@@ -3,8 +3,8 @@
 import gzip
 import json
 import struct
+import sys
 import zipfile
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -291,10 +291,19 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         virtual.open(tmp_path / "nothing.nc")
 
 
-@pytest.mark.skipif(find_spec("gribberish") is not None, reason="its parser is installed")
-def test_a_parser_that_is_not_installed_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "a.grib2"
-    path.write_bytes(b"GRIB" + bytes(100))
+@pytest.mark.parametrize(
+    ("head", "package", "install"),
+    [
+        (b"II*\0", "virtual_tiff", "pip install virtual-tiff"),
+        (b"GRIB\0\0\0\2", "eccodes", r"pip install 'frazil\[grib\]'"),
+    ],
+)
+def test_a_parser_that_is_not_installed_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, head: bytes, package: str, install: str
+) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(head + bytes(100))
+    monkeypatch.setitem(sys.modules, package, None)
 
-    with pytest.raises(InvalidInputError, match="pip install gribberish"):
+    with pytest.raises(InvalidInputError, match=install):
         virtual.open(path)

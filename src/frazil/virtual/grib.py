@@ -150,25 +150,24 @@ def _put(
     dims, cell = tuple(places), tuple(places.values())
     on_grid = f"_grid{number + 1}" if number else ""
     plain = name_field(each)
+    endings = ("", _LONGER) if product.start == 0 < product.end else ("",)
+    taken: list[Field] = []
     for name in (plain, f"{plain}_{product.level_type}"):
-        for ending in ("", _LONGER) if product.start == 0 < product.end else ("",):
+        for ending in endings:
             whole = f"{name}{ending}{on_grid}"
-            variable = found.get(whole)
-            if variable is None:
-                variable = found[whole] = Variable(whole, grid, product.level_type, dims)
+            variable = found.setdefault(whole, Variable(whole, grid, product.level_type, dims))
             if (variable.level_type, variable.dims) != (product.level_type, dims):
                 break
-            other = variable.fields.get(cell)
-            if other is None:
+            if cell not in variable.fields:
                 variable.fields[cell] = each
                 return
-        else:
-            if other is None or other.product != product or read(other) != read(each):
-                variable.conflict = (
-                    "several messages have different values for one place, at bytes "
-                    f"{variable.fields[cell].header.offset} and {each.header.offset}"
-                )
-            return
+            taken.append(variable.fields[cell])
+        if taken:
+            break
+    if not any(other.product == product and read(other) == read(each) for other in taken):
+        variable.conflict = (
+            f"its message at byte {each.header.offset} has a place that another message has taken"
+        )
 
 
 @dataclass(slots=True)

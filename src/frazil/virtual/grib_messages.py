@@ -130,13 +130,13 @@ class FieldHeader:
         first = self.sections[1]
         try:
             if self.edition == 2:
-                year = int.from_bytes(first[12:14])
-                return datetime(year, *first[14:19], tzinfo=UTC)
-            # In GRIB1, the year 100 ends a century.
-            year = (first[24] - 1) * 100 + first[12]
-            return datetime(year, *first[13:17], tzinfo=UTC)
+                moment = datetime(int.from_bytes(first[12:14]), *first[14:19])
+            else:
+                # In GRIB1, the year 100 ends a century.
+                moment = datetime((first[24] - 1) * 100 + first[12], *first[13:17])
         except ValueError as error:
             raise DamagedError(f"its reference time is invalid at byte {self.offset}") from error
+        return moment.replace(tzinfo=UTC)
 
 
 def read_message(window: Window, offset: int, most: int | None = None) -> list[FieldHeader]:

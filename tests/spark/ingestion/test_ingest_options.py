@@ -185,7 +185,7 @@ class PanicException(BaseException):
     pass
 
 
-class GribberishParser:
+class VirtualTIFF:
     def __call__(self, url, registry):
         raise {error}
 """
@@ -195,18 +195,17 @@ class GribberishParser:
 def install_parser(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[[str], None]]:
-    """Make a package that reads GRIB, and fails."""
+    """Make a package that reads TIFF, and fails."""
 
     def install(error: str) -> None:
-        package = tmp_path / "site" / "gribberish"
-        package.mkdir(parents=True)
-        (package / "__init__.py").touch()
-        (package / "virtualizarr.py").write_text(PANICKING.format(error=error))
-        monkeypatch.syspath_prepend(str(tmp_path / "site"))
+        site = tmp_path / "site"
+        site.mkdir()
+        (site / "virtual_tiff.py").write_text(PANICKING.format(error=error))
+        monkeypatch.syspath_prepend(str(site))
+        monkeypatch.delitem(sys.modules, "virtual_tiff", raising=False)
 
     yield install
-    for name in ("gribberish", "gribberish.virtualizarr"):
-        sys.modules.pop(name, None)
+    sys.modules.pop("virtual_tiff", None)
 
 
 def test_a_panic_of_a_foreign_runtime_is_a_bad_file(
@@ -214,13 +213,13 @@ def test_a_panic_of_a_foreign_runtime_is_a_bad_file(
 ) -> None:
     install_parser("PanicException('index out of bounds')")
     save_archive(archive, 2)
-    (archive / "bad.grib2").write_bytes(b"GRIB" + bytes(100))
+    (archive / "bad.tif").write_bytes(b"II*\0" + bytes(100))
 
     with pytest.raises(InvalidSourcesError, match="PanicException: index out of bounds"):
         ingest(archive, repo)
     report = ingest(archive, repo, on_bad_file="skip")
 
-    assert [each.location for each in report.bad] == [(archive / "bad.grib2").as_uri()]
+    assert [each.location for each in report.bad] == [(archive / "bad.tif").as_uri()]
     xr.testing.assert_identical(read(repo), expect(archive))
 
 
@@ -229,7 +228,7 @@ def test_what_ends_a_program_is_no_bad_file(
     repo: frazil.Repository, archive: Path, install_parser: Callable[[str], None], error: str
 ) -> None:
     install_parser(f"{error}()")
-    (archive / "a.grib2").write_bytes(b"GRIB" + bytes(100))
+    (archive / "a.tif").write_bytes(b"II*\0" + bytes(100))
 
     with pytest.raises((KeyboardInterrupt, SystemExit)):
         ingest(archive, repo, on_bad_file="skip")
