@@ -11,8 +11,8 @@ import xarray as xr
 import frazil
 import frazil.spark
 from benchmarks.support.measuring import Figures, answer
-from frazil.tables.scan_plan import open_source, open_table
 from frazil.tables.table_options import Options
+from frazil.tables.table_source import open_source, open_table
 from frazil.xarray import to_icechunk
 
 FULL = "SELECT sum(t) AS total, sum(lat) AS lats, count(*) AS cells FROM {table}"

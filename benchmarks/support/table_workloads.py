@@ -9,8 +9,8 @@ import zarr
 import frazil
 import frazil.spark
 from benchmarks.support.measuring import Figures, answer
-from frazil.tables.scan_plan import open_source, open_table
 from frazil.tables.table_options import Options
+from frazil.tables.table_source import open_source, open_table
 
 _ROWS, _COLUMNS = 25, 40
 _PREFIX = "s3://archive/"

@@ -24,8 +24,9 @@ from uuid import uuid4
 import pyarrow as pa
 from pyspark import InheritableThread, TaskContext
 from pyspark.cloudpickle import dumps as _dumps
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
+from pyspark.sql.types import StructType
 
 import frazil
 from frazil import errors
@@ -303,6 +304,30 @@ def fan_out(
     count = len(groups)
     frame = spark.range(0, count, 1, count).mapInArrow(run, RESULT_SCHEMA)
     return collect_results(spark, job, what, frame, count)
+
+
+def make_rows(
+    spark: SparkSession,
+    read: Callable[[Group], Iterable[pa.RecordBatch]],
+    groups: Sequence[Group],
+    schema: StructType,
+) -> DataFrame:
+    """Return a DataFrame of the batches that a function yields, in one task per group."""
+    count = len(groups)
+    if not count:
+        return spark.createDataFrame([], schema)
+    blob = dump((read, list(groups)))
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        loaded: tuple[Callable[[Any], Iterable[pa.RecordBatch]], list[Any]] = pickle.loads(blob)
+        read, groups = loaded
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                with telling_kind():
+                    yield from read(groups[number])
+        settle_worker()
+
+    return spark.range(0, count, 1, count).mapInArrow(run, schema)
 
 
 def collect_results(spark: SparkSession, job: Job, what: str, frame: Any, count: int) -> list[Any]:

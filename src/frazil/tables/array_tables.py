@@ -26,13 +26,19 @@ from frazil.tables.chunk_tables import (
     manifest_ids,
     pack,
     plan_arrays,
-    read_ahead,
     read_tables,
     references_of_a_task,
 )
 from frazil.tables.columns import TIMESTAMP
-from frazil.tables.history_tables import Whole, choose_columns, list_of, make_whole
-from frazil.tables.scan_plan import Source
+from frazil.tables.statistics import NO_SUM, STATISTICS
+from frazil.tables.table_source import (
+    RowTable,
+    Source,
+    list_of,
+    make_rows,
+    read_ahead,
+    select_fields,
+)
 from frazil.virtual.source_formats import without_codec_warnings
 
 _TEXT, _NUMBER = pa.string(), pa.int64()
@@ -48,7 +54,7 @@ _ARRAYS_SCHEMA = pa.schema(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Arrays:
+class ArrayTable:
     """Table of the arrays of a version; implements `Table`. Tasks measure the chunk sizes."""
 
     session: Session
@@ -105,10 +111,10 @@ def _count(session: Session, node: Node) -> dict[str, int]:
     return {"references": references, **by_kind, "bytes": sum(sizes.values())}
 
 
-def open_arrays(source: Source) -> Arrays:
+def open_arrays(source: Source) -> ArrayTable:
     """Open the table of all arrays of a version."""
-    schema = choose_columns(source.options, _ARRAYS_SCHEMA)
-    return Arrays(source.session, schema, references_of_a_task(source))
+    schema = select_fields(source.options, _ARRAYS_SCHEMA)
+    return ArrayTable(source.session, schema, references_of_a_task(source))
 
 
 _NODES_SCHEMA = pa.schema(
@@ -119,7 +125,7 @@ _NODES_SCHEMA = pa.schema(
 )  # fmt: skip
 
 
-def open_nodes(source: Source) -> Whole:
+def open_nodes(source: Source) -> RowTable:
     """Open the table of all nodes of a version, sorted by path; attributes and metadata are JSON."""
     nodes = list(source.session.state.view.nodes())
     paths = [node.path for node in nodes]
@@ -133,7 +139,7 @@ def open_nodes(source: Source) -> Whole:
         "attributes": [json.dumps(each.get("attributes") or {}) for each in documents],
         "metadata": [json.dumps(each) for each in documents],
     }
-    return make_whole(source.options, _NODES_SCHEMA, columns)
+    return make_rows(source.options, _NODES_SCHEMA, columns)
 
 
 _STORAGE_SCHEMA = pa.schema(
@@ -267,12 +273,11 @@ def open_storage(source: Source) -> StorageTable:
     session = source.session
     protocol = session.state.context.protocol
     others = find_reachable(protocol) - {session.state.view.snapshot_id}
-    schema = choose_columns(source.options, _STORAGE_SCHEMA)
+    schema = select_fields(source.options, _STORAGE_SCHEMA)
     return StorageTable(session, schema, references_of_a_task(source), others)
 
 
 LEDGER = "/_frazil/ledger"
-STATISTICS = "/_frazil/statistics"
 
 _LEDGER = pa.schema(
     {
@@ -287,11 +292,9 @@ _STATISTICS = pa.schema(
     }
 )  # fmt: skip
 _MEASURES = _STATISTICS.names[2:]
-_NO_SUM = np.iinfo(np.int64).min
-"""Marks a sum of integers that does not fit in 64 bits."""
 
 
-def open_ledger(source: Source) -> Whole:
+def open_ledger(source: Source) -> RowTable:
     """Open the table of ingested files; empty if there are none."""
     arrays = _read_arrays(source.session, LEDGER)
     columns: dict[str, Any] = {name: [] for name in _LEDGER.names}
@@ -304,10 +307,10 @@ def open_ledger(source: Source) -> Whole:
             "start": pa.array(start, mask=start < 0),
             "stop": pa.array(arrays["stop"], mask=start < 0),
         }
-    return make_whole(source.options, _LEDGER, columns)
+    return make_rows(source.options, _LEDGER, columns)
 
 
-def open_statistics(source: Source) -> Whole:
+def open_statistics(source: Source) -> RowTable:
     """Open the table of chunk statistics; empty if there are none.
 
     The statistics of an array `/a/b` are in the group `/_frazil/statistics/a/b`: one array per measure,
@@ -320,7 +323,7 @@ def open_statistics(source: Source) -> Whole:
     ]
     empty = pa.table({f.name: pa.array([], f.type) for f in _STATISTICS})
     rows = pa.concat_tables([empty, *parts])
-    return make_whole(source.options, _STATISTICS, {n: rows.column(n) for n in rows.column_names})
+    return make_rows(source.options, _STATISTICS, {n: rows.column(n) for n in rows.column_names})
 
 
 def _find_measures(session: Session) -> Iterator[tuple[str, Mapping[str, NDArray[Any]]]]:
@@ -357,7 +360,7 @@ def _read_measures(values: NDArray[Any], type: pa.DataType, empty: NDArray[np.bo
     """Return the column of a measure; null where it is unknown or the chunk has no values."""
     if type == pa.int64():
         return pa.array(values.astype(np.int64))
-    missing = empty | (values == _NO_SUM if values.dtype == np.int64 else np.isnan(values))
+    missing = empty | (values == NO_SUM if values.dtype == np.int64 else np.isnan(values))
     return pa.array(values.astype(np.float64), mask=missing)
 
 

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from frazil.errors import ConflictError, InvalidInputError, SnapshotNotFoundError
 from frazil.format.coordinates import Coordinates
 from frazil.format.ids import SnapshotId
-from frazil.format.paths import validate_path
 from frazil.format.repo_info import SnapshotInfo
 from frazil.format.snapshot import Snapshot
 from frazil.format.timestamps import to_microseconds
@@ -29,17 +28,16 @@ from frazil.tables.chunk_tables import BATCH_ROWS, BOUNDS, BoundsFinder, place_c
 from frazil.tables.columns import (
     TIMESTAMP,
     Column,
+    GroupArrays,
     Region,
     Values,
     byte_width,
-    find_columns,
     join_boxes,
-    split_box,
+    split_to_read,
 )
-from frazil.tables.history_tables import choose_columns, list_of
-from frazil.tables.scan import schema_of
-from frazil.tables.scan_plan import ScanPlan, Source, choose, find_branch
+from frazil.tables.scan_plan import ScanPlan, plan_scan, schema_of
 from frazil.tables.table_options import Options
+from frazil.tables.table_source import Source, find_branch, list_of, select_fields
 from frazil.urls import NamedRef
 
 EARLIEST, LATEST = "earliest", "latest"
@@ -200,7 +198,6 @@ _OWN = pa.schema(
     }
 )  # fmt: skip
 _OLD, _NEW = "old", "new"
-_READ_AT_ONCE_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -230,7 +227,7 @@ class ChangedCells:
 
     def _read_commit(self, commit: Commit) -> Iterator[pa.RecordBatch]:
         after = self.repository.readonly_session(snapshot_id=commit.id)
-        path = find_path(self.options.group, self.variable)
+        path = GroupArrays(after, self.options.group).path(self.variable)
         changes = find_changes(after.state.context.protocol, commit, path)
         chunks = [each.chunks for each in changes if isinstance(each, ChunkChanges)]
         if chunks:
@@ -242,14 +239,13 @@ class ChangedCells:
     def _read_region(
         self, commit: Commit, new: ScanPlan, before: "_Before", region: Region
     ) -> Iterator[pa.RecordBatch]:
-        scan = new.scan()
-        read = scan.read_columns(region, None, new.read_array)
+        read = new.read_columns(region)
         read[_NEW] = read.pop(self.variable)
         dims = new.columns.get(self.variable).dims
         shape = read[_NEW].data.shape
         read[_OLD] = before.read(region, shape, dims, read[_NEW])
         ends = tuple(Column(name, "variable", dims, self.type) for name in (_OLD, _NEW))
-        cells = replace(scan, given=(*self.coordinates, *ends), lazy={}, grids={})
+        cells = replace(new, selected=(*self.coordinates, *ends), lazy={}, grids={})
         for batch in cells.batches(region, None, read):
             columns = {
                 **describe_rows(commit, len(batch)),
@@ -265,7 +261,7 @@ class _Before:
     """Array as it was before a commit, if it existed."""
 
     variable: str
-    chosen: ScanPlan | None = None
+    plan: ScanPlan | None = None
 
     @classmethod
     def find(cls, cells: ChangedCells, commit: Commit, after: Session, path: str) -> "_Before":
@@ -281,7 +277,7 @@ class _Before:
             return cls(cells.variable)
         group, _, name = former[0].path.rpartition("/")
         options = replace(cells.options, group=group or "/", variables=(name,))
-        return cls(name, choose(Source(cells.repository, before, options)))
+        return cls(name, plan_scan(Source.of(cells.repository, before, options)))
 
     def read(
         self, region: Region, shape: tuple[int, ...], dims: Sequence[str], new: Values
@@ -289,16 +285,16 @@ class _Before:
         """Return the old values in a region; missing where there were none."""
         data: NDArray[Any] = np.zeros(shape, new.data.dtype)
         missing = np.ones(shape, np.bool_)
-        if self.chosen is None or self.chosen.columns.get(self.variable).type != new.type:
+        if self.plan is None or self.plan.columns.get(self.variable).type != new.type:
             return Values(new.type, data, missing)
-        sizes = self.chosen.columns.sizes
+        sizes = self.plan.columns.sizes
         part = tuple(
             slice(each.start, min(each.stop, sizes[dim]))
             for each, dim in zip(region, dims, strict=True)
         )
         if any(each.stop <= each.start for each in part):
             return Values(new.type, data, missing)
-        values = self.chosen.read_array(self.variable, part)
+        values = self.plan.read_array(self.variable, part)
         own = tuple(slice(0, size) for size in values.data.shape)
         data[own] = values.data
         missing[own] = False if values.missing is None else values.missing
@@ -306,8 +302,8 @@ class _Before:
 
 
 def _select_cells(cells: ChangedCells, session: Session) -> ScanPlan:
-    chosen = choose(Source(cells.repository, session, cells.options))
-    found = {each.name: each for each in chosen.columns.all}
+    plan = plan_scan(Source.of(cells.repository, session, cells.options))
+    found = {each.name: each for each in plan.columns.all}
     type = found[cells.variable].type
     lost = [each.name for each in cells.coordinates if found.get(each.name) != each]
     if type != cells.type or lost:
@@ -316,30 +312,23 @@ def _select_cells(cells: ChangedCells, session: Session) -> ScanPlan:
             f"{', '.join(lost) or f'its type is {type}, no {cells.type}'}. Ask for the commits before "
             "and after it apart, with `from` and `to`"
         )
-    return chosen
+    return plan
 
 
-def _regions(chosen: ScanPlan, variable: str, chunks: NDArray[np.int64]) -> Iterator[Region]:
-    grid = chosen.find_grid(variable)
-    width = sum(byte_width(each.type) for each in chosen.columns.all)
-    most = max(_READ_AT_ONCE_BYTES // max(grid.largest_chunk() * width, 1), 1)
+def _regions(plan: ScanPlan, variable: str, chunks: NDArray[np.int64]) -> Iterator[Region]:
+    grid = plan.find_grid(variable)
+    width = sum(byte_width(each.type) for each in plan.columns.all)
     if not grid.dims:
         yield ()
         return
     for box in join_boxes(chunks):
-        for part in split_box(box, most):
-            yield grid.region(part)
-
-
-def find_path(group: str, variable: str) -> str:
-    """Return the path of an array in a group."""
-    return validate_path("/" + f"{group.strip('/')}/{variable}".lstrip("/"))
+        yield from map(grid.region, split_to_read(grid, box, width))
 
 
 def open_changed_cells(source: Source, range: CommitRange) -> ChangedCells:
     """Open the feed of the array that the options name, with the columns of the source's session."""
     options = source.options
-    columns = find_columns(source.session, options.group, options.variables)
+    columns = source.arrays.columns(options.variables)
     if len(columns.variables) != 1:
         raise InvalidInputError(
             f"values=true is about one array, and there are {', '.join(columns.variables)}: choose one "
@@ -362,7 +351,7 @@ def open_changed_cells(source: Source, range: CommitRange) -> ChangedCells:
         variable=variable,
         coordinates=coordinates,
         type=type,
-        schema=choose_columns(options, pa.schema(whole)),
+        schema=select_fields(options, pa.schema(whole)),
         range=range,
     )
 
@@ -454,7 +443,8 @@ def open_changes(source: Source) -> Changes:
         # Pin a branch to its current tip. Other refs don't move and are resolved when needed.
         start = repository.lookup_branch(start)
     session = repository.readonly_session(snapshot_id=tip)
-    return make_feed(replace(source, session=session), CommitRange(repository, start, tip))
+    at_end = Source.of(repository, session, source.options)
+    return make_feed(at_end, CommitRange(repository, start, tip))
 
 
 def make_feed(source: Source, range: CommitRange) -> Changes:
@@ -464,7 +454,7 @@ def make_feed(source: Source, range: CommitRange) -> Changes:
         raise InvalidInputError(f"values={wanted!r}: it is true or false")
     if wanted == "true":
         return open_changed_cells(source, range)
-    return ChangeRows(source.repository, choose_columns(source.options, _SCHEMA), range)
+    return ChangeRows(source.repository, select_fields(source.options, _SCHEMA), range)
 
 
 OnReset = Literal["fail", "ancestor", "latest"]

@@ -1,8 +1,7 @@
 """Metadata tables of chunk references, manifests and source files."""
 
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -23,17 +22,22 @@ from frazil.repository.session import Session
 from frazil.repository.view import manifests_of
 from frazil.tables.columns import (
     TIMESTAMP,
-    Column,
     Grid,
+    GroupArrays,
     Offsets,
     Values,
-    find_grid,
     find_type,
+    is_unauthorized,
     make_values,
-    open_dataset,
 )
-from frazil.tables.history_tables import Whole, choose_columns, list_of, make_whole
-from frazil.tables.scan_plan import Source
+from frazil.tables.table_source import (
+    RowTable,
+    Source,
+    list_of,
+    make_rows,
+    read_ahead,
+    select_fields,
+)
 
 _SPAN = pa.struct(
     {
@@ -43,7 +47,6 @@ _SPAN = pa.struct(
 )  # fmt: skip
 BOUNDS = pa.map_(pa.string(), _SPAN)
 """Coordinate bounds by dimension name; numbers and times have separate fields."""
-_UNAUTHORIZED = "unauthorized-virtual-chunk-container"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,7 +133,7 @@ def find_chunk_grid(session: Session, node: Node) -> Grid | None:
     dims = tuple(each or "" for each in names)
     # Zarr must be allowed to open rectilinear chunk grids; no values are read here.
     with zarr.config.set({"array.rectilinear_chunks": True}):
-        return find_grid(session, group or "/", Column(name, "variable", dims, pa.null()))
+        return GroupArrays(session, group).grid(name, dims)
 
 
 def _read_coordinate(session: Session, group: str, dim: str) -> Values | None:
@@ -139,12 +142,12 @@ def _read_coordinate(session: Session, group: str, dim: str) -> Values | None:
     if node is None or node.array is None or node.array.dimension_names != (dim,):
         return None
     try:
-        variable = open_dataset(session, group, [dim]).variables[dim]
+        variable = GroupArrays(session, group).open([dim]).variables[dim]
         type = find_type(dim, variable.dtype)
         is_known = type == TIMESTAMP or variable.dtype.kind in "iuf"
         return make_values(variable.values, type) if is_known else None
     except InvalidInputError as error:
-        if error.kind != _UNAUTHORIZED:
+        if not is_unauthorized(error):
             raise
         return None
 
@@ -174,9 +177,7 @@ _ASSUMED = 10_000
 """Assumed references of a manifest whose generation does not record the number."""
 _COST = 1_000
 """Cost of reading a file in addition to its references, in references."""
-_READ_AHEAD = 4
 T = TypeVar("T")
-R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,18 +255,6 @@ def read_table(session: Session, id: ManifestId, node: Node) -> ChunkTable:
 def read_tables(session: Session, node: Node) -> Iterator[ChunkTable]:
     """Yield the references of an array, one manifest at a time, reading the next ones ahead."""
     return read_ahead(manifest_ids(session, node), lambda id: read_table(session, id, node))
-
-
-def read_ahead(items: Iterable[T], read: Callable[[T], R]) -> Iterator[R]:
-    """Yield the result of `read` for each item in order, reading some items ahead."""
-    with ThreadPoolExecutor(_READ_AHEAD) as pool:
-        waiting: deque[Future[R]] = deque()
-        for item in items:
-            waiting.append(pool.submit(read, item))
-            if len(waiting) >= _READ_AHEAD:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
 
 
 def references_of_a_task(source: Source) -> int:
@@ -427,7 +416,7 @@ def place_column(chunks: Coordinates) -> pa.Array:
 
 def open_chunks(source: Source) -> Chunks:
     """Open the table of all chunk references of a version."""
-    schema = choose_columns(source.options, _CHUNKS_SCHEMA)
+    schema = select_fields(source.options, _CHUNKS_SCHEMA)
     return Chunks(source.session, schema, references_of_a_task(source))
 
 
@@ -441,7 +430,7 @@ _MANIFESTS_SCHEMA = pa.schema(
 )  # fmt: skip
 
 
-def open_manifests(source: Source) -> Whole:
+def open_manifests(source: Source) -> RowTable:
     """Open the table of manifests of a version, with the extents of each array in them."""
     snapshot = source.session.state.view.snapshot
     boxes = _find_boxes(list(snapshot.nodes.values()))
@@ -453,7 +442,7 @@ def open_manifests(source: Source) -> Whole:
         "arrays": [sorted({str(box["array"]) for box in boxes[file.id]}) for file in files],
         "extents": [boxes[file.id] for file in files],
     }
-    return make_whole(source.options, _MANIFESTS_SCHEMA, columns)
+    return make_rows(source.options, _MANIFESTS_SCHEMA, columns)
 
 
 def _find_boxes(nodes: list[Node]) -> dict[ManifestId, list[dict[str, object]]]:
@@ -539,4 +528,4 @@ def _unite(parts: Sequence[pa.Table]) -> pa.Table:
 
 def open_virtual_sources(source: Source) -> VirtualSources:
     """Open the table of source files with virtual chunks of a version."""
-    return VirtualSources(source.session, choose_columns(source.options, _VIRTUAL_SOURCES_SCHEMA))
+    return VirtualSources(source.session, select_fields(source.options, _VIRTUAL_SOURCES_SCHEMA))

@@ -1,10 +1,11 @@
 """Columns of a group of arrays: types, values, and the grid of cells that gives the rows."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from math import prod
+from threading import RLock
 from typing import Any, Literal
 
 import numpy as np
@@ -12,10 +13,13 @@ import pyarrow as pa
 import xarray
 import zarr
 from numpy.typing import NDArray
-from xarray import Dataset
-from xarray.backends.zarr import ZarrStore
+from xarray import Dataset, Variable
+from xarray.backends.zarr import ZarrArrayWrapper, ZarrStore
+from xarray.core.indexing import LazilyIndexedArray
 
+from frazil.display import suggest
 from frazil.errors import InvalidInputError, NodeNotFoundError
+from frazil.format.chunk_table import VirtualRef
 from frazil.format.paths import validate_path
 from frazil.repository.session import Session
 
@@ -121,6 +125,15 @@ def split_box(box: NDArray[np.int64], limit: int) -> Iterator[NDArray[np.int64]]
         yield part
 
 
+READ_AT_ONCE_BYTES = 16 << 20
+"""Approximate size of the values that one region reads."""
+
+
+def split_to_read(grid: Grid, box: NDArray[np.int64], width: int) -> Iterator[NDArray[np.int64]]:
+    """Split a box of chunks into boxes that are read at once, given the bytes per cell."""
+    return split_box(box, max(READ_AT_ONCE_BYTES // max(grid.largest_chunk() * width, 1), 1))
+
+
 def split_shape(shape: tuple[int, ...], limit: int) -> Iterator[Region]:
     """Split a shape into regions of at most `limit` elements, consecutive in C order."""
     if 0 in shape:
@@ -180,7 +193,7 @@ def find_type(name: str, dtype: np.dtype[Any], *, is_bytes: bool = False) -> pa.
     found = _BY_CODE.get(f"{dtype.kind}{dtype.itemsize}") or _BY_KIND.get(dtype.kind)
     if found is None or dtype.names is not None:
         raise InvalidInputError(
-            f"{name} has the type {dtype}, which no column has: leave it out with `variables`"
+            f"the array {name} has the unsupported type {dtype}: leave it out with `variables`"
         )
     return found
 
@@ -300,6 +313,11 @@ class Column:
     type: pa.DataType
 
 
+def unknown_column(name: str, known: Sequence[str]) -> InvalidInputError:
+    """Return the error for a column that a table does not have."""
+    return InvalidInputError(f"unknown column {name!r}: {suggest(name, known)}")
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Columns:
     """All columns of a table of cells, and the dimensions of its rows."""
@@ -317,8 +335,7 @@ class Columns:
         for each in self.all:
             if each.name == name:
                 return each
-        known = ", ".join(each.name for each in self.all)
-        raise InvalidInputError(f"there is no column {name!r}, but {known}")
+        raise unknown_column(name, [each.name for each in self.all])
 
     @property
     def types(self) -> dict[str, pa.DataType]:
@@ -326,67 +343,256 @@ class Columns:
         return {each.name: each.type for each in self.all}
 
 
+_Pieces = dict[int, NDArray[Any]]
+"""Stored values of a coordinate, by chunk."""
+
+
+class _CoordinateArray(ZarrArrayWrapper):
+    """Coordinate of one dimension that keeps every chunk it has read.
+
+    Xarray reads the first and the last value of times to find their type, and a scan all of them.
+    """
+
+    __slots__ = ("_offsets", "_pieces")
+
+    def __init__(self, array: Any, offsets: Offsets, pieces: _Pieces) -> None:
+        super().__init__(array)
+        self._offsets = offsets
+        self._pieces = pieces
+
+    def _getitem(self, key: tuple[Any, ...]) -> Any:
+        (part,) = key
+        if not isinstance(part, slice):
+            return super()._getitem(key)
+        start, stop, step = part.indices(self.shape[0])
+        if step != 1 or stop <= start:
+            return super()._getitem(key)
+        first = int(np.searchsorted(self._offsets, start, "right")) - 1
+        end = int(np.searchsorted(self._offsets, stop, "left"))
+        self._read([number for number in range(first, end) if number not in self._pieces])
+        whole = np.concatenate([self._pieces[number] for number in range(first, end)])
+        origin = int(self._offsets[first])
+        return whole[start - origin : stop - origin]
+
+    def _read(self, missing: list[int]) -> None:
+        """Read chunks; neighbours together."""
+        for run in np.split(missing, np.flatnonzero(np.diff(missing) != 1) + 1):
+            if not len(run):
+                continue
+            cuts = self._offsets[int(run[0]) : int(run[-1]) + 2]
+            values = np.asarray(super()._getitem((slice(int(cuts[0]), int(cuts[-1])),)))
+            pieces = np.split(values, cuts[1:-1] - cuts[0])
+            self._pieces.update(zip(map(int, run), pieces, strict=True))
+
+
 class _SomeArrays(ZarrStore):
     """Zarr group from which Xarray opens only some arrays, because it may not support others."""
 
     names: Sequence[str] = ()
+    coordinates: Mapping[str, tuple[Offsets, _Pieces]] = {}
 
     def array_keys(self) -> tuple[str, ...]:
         """Return the names of the arrays to open."""
         return tuple(self.names)
 
+    def open_store_variable(self, name: str) -> Variable:
+        """Open an array; coordinates keep what they have read."""
+        variable: Variable = super().open_store_variable(name)
+        if name in self.coordinates:
+            array = _CoordinateArray(self.members[name], *self.coordinates[name])
+            variable.data = LazilyIndexedArray(array)
+        return variable
 
-def open_dataset(session: Session, group: str, names: Sequence[str]) -> Dataset:
-    """Open arrays of a group with Xarray's decoding, without reading values."""
-    arrays = _arrays_in(session, group)
-    _refuse_unnamed({name: arrays[name] for name in names})
-    store = _SomeArrays.open_group(
-        session.store,
-        group=group_path(group).lstrip("/") or None,
-        mode="r",
-        consolidated=False,
-        zarr_format=3,
-        cache_members=False,
+
+_UNAUTHORIZED = "unauthorized-virtual-chunk-container"
+
+
+class GroupArrays:
+    """Arrays of a group at one version.
+
+    Metadata is looked up once, and every chunk of a coordinate is read once. A copy in a task reads
+    values anew, but not those that are needed only to decode.
+    """
+
+    def __init__(
+        self, session: Session, group: str, pieces: Mapping[str, _Pieces] | None = None
+    ) -> None:
+        self.session = session
+        self.group = group_path(group)
+        self._pieces: dict[str, _Pieces] = dict(pieces or {})
+        self._metadata: dict[str, dict[str, Any]] | None = None
+        self._datasets: dict[tuple[str, ...], Dataset] = {}
+        self._columns: dict[tuple[str, ...] | None, Columns] = {}
+        self._coordinates: dict[tuple[tuple[str, ...], str], Values] = {}
+        self._lock = RLock()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        ends = {
+            name: {number: pieces[number] for number in {min(pieces), max(pieces)}}
+            for name, pieces in self._pieces.items()
+            if pieces and next(iter(pieces.values())).dtype.kind in "iuf"
+        }
+        return (GroupArrays, (self.session, self.group, ends))
+
+    @property
+    def metadata(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return the Zarr metadata of each array, by name; raises NodeNotFoundError."""
+        if self._metadata is None:
+            view = self.session.state.view
+            if view.get_node(self.group).array is not None:
+                raise InvalidInputError(
+                    f"{self.group} is an array, not a group: name it with `variables`"
+                )
+            self._metadata = {
+                node.path.rpartition("/")[2]: json.loads(node.user_data)
+                for node in view.children(self.group)
+                if node.array is not None
+            }
+        return self._metadata
+
+    def path(self, name: str) -> str:
+        """Return the path of an array."""
+        return f"{self.group.rstrip('/')}/{name}"
+
+    def open(self, names: Sequence[str]) -> Dataset:
+        """Open arrays with Xarray's decoding. Only the ends of times are read."""
+        key = tuple(names)
+        with self._lock:
+            if key not in self._datasets:
+                self._datasets[key] = self._open(key)
+            return self._datasets[key]
+
+    def _open(self, names: tuple[str, ...]) -> Dataset:
+        metadata = {name: self.metadata[name] for name in names}
+        _refuse_unnamed(metadata)
+        store = _SomeArrays.open_group(
+            self.session.store,
+            group=self.group.lstrip("/") or None,
+            mode="r",
+            consolidated=False,
+            zarr_format=3,
+            cache_members=False,
+        )
+        store.names = names
+        coordinates = _named_coordinates(metadata.values())
+        store.coordinates = {
+            name: (self.grid(name).offsets[0], self._pieces.setdefault(name, {}))
+            for name, document in metadata.items()
+            if len(document["shape"]) == 1
+            if name in coordinates or document["dimension_names"] == [name]
+        }
+        dataset: Dataset = xarray.open_dataset(
+            store, chunks=None, cache=False, create_default_indexes=False
+        )
+        return dataset
+
+    def columns(self, variables: Sequence[str] | None) -> Columns:
+        """Return the columns of arrays, by default all; raises InvalidInputError if dims disagree."""
+        key = None if variables is None else tuple(variables)
+        if key not in self._columns:
+            self._columns[key] = self._find_columns(key)
+        return self._columns[key]
+
+    def _find_columns(self, variables: tuple[str, ...] | None) -> Columns:
+        opened = tuple(self._list_needed(variables))
+        dataset = self.open(opened)
+        selected = _select_variables(dataset, variables)
+        dims = _common_dims(dataset, selected)
+        coordinates = [
+            str(name) for name in dataset.coords if name not in dims and name not in selected
+        ]
+        found: dict[str, Column] = {}
+        for name in (*dims, *coordinates, *selected):
+            if name not in dataset.variables:
+                found[name] = Column(name, "index", (name,), pa.int64())
+            elif set(dataset.variables[name].dims) <= set(dims):
+                found[name] = _column(dataset, name, self.metadata[name])
+        sizes = {dim: int(dataset.sizes[dim]) for dim in dims}
+        return Columns(tuple(found.values()), dims, sizes, tuple(selected), opened)
+
+    def _list_needed(self, variables: Sequence[str] | None) -> list[str]:
+        """Return the selected arrays and all possible coordinates of them."""
+        arrays = self.metadata
+        if variables is None:
+            return list(arrays)
+        for name in variables:
+            if name not in arrays:
+                raise NodeNotFoundError(
+                    f"{self.group} has no array {name!r}: {suggest(name, sorted(arrays))}"
+                )
+        dims = {dim for name in variables for dim in arrays[name].get("dimension_names") or ()}
+        named = _named_coordinates(arrays.values())
+        return [name for name in arrays if name in {*variables, *dims, *named}]
+
+    def grid(self, name: str, dims: tuple[str, ...] | None = None) -> Grid:
+        """Return the chunk grid of an array, by default with the names of its dimensions."""
+        document = self.metadata[name]
+        grid = document["chunk_grid"]
+        if grid["name"] == "regular":
+            lengths = zip(document["shape"], grid["configuration"]["chunk_shape"], strict=True)
+            offsets = [regular_offsets(size, each) for size, each in lengths]
+        else:
+            path = self.path(name).lstrip("/")
+            array: Any = zarr.open_array(self.session.store, path=path, mode="r")
+            offsets = [np.append(0, np.cumsum(each)) for each in array.write_chunk_sizes]
+        named = dims if dims is not None else tuple(document.get("dimension_names") or ())
+        # Xarray joins the characters of texts, which takes their dimension away.
+        return Grid(named, tuple(each.astype(np.int64) for each in offsets[: len(named)]))
+
+    def read(self, columns: Columns, name: str, region: Region) -> Values:
+        """Read a column in a region; raises InvalidInputError if access is not authorized."""
+        variable: Any = self.open(columns.opened).variables[name]
+        try:
+            return make_values(variable[region].values, columns.get(name).type)
+        except InvalidInputError as error:
+            raise _explain_access(error) from error
+
+    def read_coordinate(self, columns: Columns, name: str) -> Values:
+        """Read a whole coordinate, or return it if it was read before."""
+        # What it is decoded to may depend on the other arrays that are opened.
+        key = (columns.opened, name)
+        if key not in self._coordinates:
+            column = columns.get(name)
+            whole = tuple(slice(0, columns.sizes[dim]) for dim in column.dims)
+            self._coordinates[key] = (
+                Values(column.type, np.arange(whole[0].stop, dtype=np.int64))
+                if column.kind == "index"
+                else self.read(columns, name, whole)
+            )
+        return self._coordinates[key]
+
+    def check_access(self, name: str, chunk: tuple[int, ...]) -> None:
+        """Raise InvalidInputError if a chunk is virtual and access to it is not authorized."""
+        state = self.session.state
+        node, _ = state.view.get_array(self.path(name))
+        ref = state.view.find_chunk(node, chunk)
+        if isinstance(ref, VirtualRef):
+            try:
+                state.context.virtual.check_location(ref.location)
+            except InvalidInputError as error:
+                raise _explain_access(error) from error
+
+    @property
+    def is_restricted(self) -> bool:
+        """Return True if access to some virtual chunks may not be authorized."""
+        return self.session.state.context.virtual.is_restricted
+
+
+def is_unauthorized(error: InvalidInputError) -> bool:
+    """Return True if access to a virtual chunk was not authorized."""
+    return error.kind == _UNAUTHORIZED
+
+
+def _explain_access(error: InvalidInputError) -> InvalidInputError:
+    if not is_unauthorized(error):
+        return error
+    what, _, _ = error.message.partition(": to read")
+    prefix = what.rpartition(" at ")[2].partition(" ")[0]
+    return InvalidInputError(
+        f'{what}: add option("authorize", "{prefix}"), or authorize=["{prefix}"] in Python; "*" is '
+        "every container that the repository declares",
+        kind=error.kind,
     )
-    store.names = names
-    dataset: Dataset = xarray.open_dataset(
-        store, chunks=None, cache=False, create_default_indexes=False
-    )
-    return dataset
-
-
-def find_columns(session: Session, group: str, variables: Sequence[str] | None) -> Columns:
-    """Return the columns of a group; raises InvalidInputError if arrays have incompatible dims."""
-    opened = _wanted(session, group, variables)
-    dataset = open_dataset(session, group, opened)
-    chosen = _choose(dataset, variables)
-    dims = _common_dims(dataset, chosen)
-    arrays = _arrays_in(session, group)
-    coordinates = [str(name) for name in dataset.coords if name not in dims and name not in chosen]
-    indexes = [_index(dim) if dim not in dataset.variables else dim for dim in dims]
-    found: dict[str, Column] = {}
-    for name in (*indexes, *coordinates, *chosen):
-        if isinstance(name, Column):
-            found[name.name] = name
-        elif set(dataset.variables[name].dims) <= set(dims):
-            found[name] = _column(dataset, name, arrays[name])
-    sizes = {dim: int(dataset.sizes[dim]) for dim in dims}
-    return Columns(tuple(found.values()), dims, sizes, tuple(chosen), tuple(opened))
-
-
-def find_grid(session: Session, group: str, column: Column) -> Grid:
-    """Return the chunk grid of an array."""
-    document = _arrays_in(session, group)[column.name]
-    shape = document["shape"]
-    grid = document["chunk_grid"]
-    if grid["name"] == "regular":
-        lengths = grid["configuration"]["chunk_shape"]
-        offsets = [regular_offsets(size, each) for size, each in zip(shape, lengths, strict=True)]
-    else:
-        path = f"{group_path(group).rstrip('/')}/{column.name}".lstrip("/")
-        array: Any = zarr.open_array(session.store, path=path, mode="r")
-        offsets = [np.append(0, np.cumsum(each)) for each in array.write_chunk_sizes]
-    return Grid(column.dims, tuple(each.astype(np.int64) for each in offsets))
 
 
 def group_path(group: str) -> str:
@@ -394,42 +600,13 @@ def group_path(group: str) -> str:
     return validate_path("/" + group.strip("/"))
 
 
-def list_arrays(session: Session, group: str) -> list[str]:
-    """Return the names of the arrays in a group; raises NodeNotFoundError."""
-    return list(_arrays_in(session, group))
+def _named_coordinates(documents: Iterable[Mapping[str, Any]]) -> set[str]:
+    """Return the names in the attribute `coordinates` of arrays."""
+    attributes = [each.get("attributes") or {} for each in documents]
+    return {name for each in attributes for name in str(each.get("coordinates", "")).split()}
 
 
-def _arrays_in(session: Session, group: str) -> dict[str, dict[str, Any]]:
-    """Return the Zarr metadata of the arrays of a group, by name."""
-    path, view = group_path(group), session.state.view
-    if view.get_node(path).array is not None:
-        raise InvalidInputError(f"{path} is an array, no group: name it with `variables`")
-    return {
-        node.path.rpartition("/")[2]: json.loads(node.user_data)
-        for node in view.children(path)
-        if node.array is not None
-    }
-
-
-def _wanted(session: Session, group: str, variables: Sequence[str] | None) -> list[str]:
-    """Return the selected arrays and all possible coordinates of them."""
-    arrays = _arrays_in(session, group)
-    if variables is None:
-        return list(arrays)
-    missing = [name for name in variables if name not in arrays]
-    if missing:
-        known = ", ".join(sorted(arrays)) or "none"
-        raise NodeNotFoundError(
-            f"{group_path(group)} has no array {', '.join(map(repr, missing))}; there are {known}"
-        )
-    documents = [arrays[name] for name in variables]
-    dims = {dim for each in documents for dim in each.get("dimension_names") or ()}
-    attributes = [each.get("attributes") or {} for each in arrays.values()]
-    named = {name for each in attributes for name in str(each.get("coordinates", "")).split()}
-    return [name for name in arrays if name in {*variables, *dims, *named}]
-
-
-def _choose(dataset: Dataset, variables: Sequence[str] | None) -> list[str]:
+def _select_variables(dataset: Dataset, variables: Sequence[str] | None) -> list[str]:
     if variables is not None:
         return list(dict.fromkeys(variables))
     return [str(name) for name in (dataset.data_vars or dataset.coords)]
@@ -439,14 +616,14 @@ def _common_dims(dataset: Dataset, names: Sequence[str]) -> tuple[str, ...]:
     """Return the dimensions of the array that has most; all others must broadcast to them."""
     dims = {name: tuple(map(str, dataset.variables[name].dims)) for name in names}
     if not dims:
-        raise InvalidInputError("there are no arrays in this group to be columns")
+        raise InvalidInputError("the group has no arrays that can be columns")
     largest = max(dims, key=lambda name: len(dims[name]))
     odd = next((name for name in dims if not set(dims[name]) <= set(dims[largest])), None)
     if odd is not None:
         shown = [f"{name}({', '.join(dims[name])})" for name in (largest, odd)]
         raise InvalidInputError(
-            f"{' and '.join(shown)} have dimensions that the other has not, so that they are no "
-            "columns of one table: select arrays that go together with `variables`"
+            f"{' and '.join(shown)} can't be columns of one table, because each has a dimension that "
+            "the other lacks: select arrays with common dimensions with `variables`"
         )
     return dims[largest]
 
@@ -464,15 +641,11 @@ def _column(dataset: Dataset, name: str, document: Mapping[str, Any]) -> Column:
     )
 
 
-def _index(dim: str) -> Column:
-    return Column(dim, "index", (dim,), pa.int64())
-
-
 def _refuse_unnamed(arrays: Mapping[str, Mapping[str, Any]]) -> None:
     for name, document in arrays.items():
         names = document.get("dimension_names") or ()
         if None in names or len(names) != len(document["shape"]):
             raise InvalidInputError(
-                f"the dimensions of {name} have no names, which columns need: leave it out with "
+                f"the array {name} has dimensions without names, which columns need: leave it out with "
                 "`variables`"
             )

@@ -17,16 +17,13 @@ from frazil.repository.session import Session
 from frazil.tables.columns import (
     TIMESTAMP,
     UNSIGNED_64,
-    Column,
     Grid,
+    GroupArrays,
     Region,
     Values,
-    find_grid,
     find_type,
     group_path,
-    list_arrays,
     make_values,
-    open_dataset,
     to_arrow,
 )
 from frazil.tables.frame_values import (
@@ -47,7 +44,7 @@ from frazil.tables.predicates import (
     evaluate,
     find_unknown,
     find_zone,
-    tell_of_values,
+    truth_of_values,
 )
 from frazil.virtual.source_formats import without_codec_warnings
 
@@ -232,14 +229,14 @@ def open_array(session: Session, group: str, name: str) -> AnyArray:
 def find_arrays(session: Session, group: str) -> list[str]:
     """Return the names of a group's arrays; empty if there is no group."""
     node = session.state.view.find_node(group_path(group))
-    return [] if node is None else list_arrays(session, group)
+    return [] if node is None else list(GroupArrays(session, group).metadata)
 
 
 def find_dims(session: Session, options: WriteOptions, names: Sequence[str]) -> tuple[str, ...]:
     """Return the dimensions of rows with these columns; raises InvalidInputError."""
     known = find_arrays(session, options.group)
     own = [name for name in names if name in known]
-    shown = open_dataset(session, options.group, own).variables.values() if own else ()
+    shown = GroupArrays(session, options.group).open(own).variables.values() if own else ()
     dims = _order_dims([tuple(map(str, each.dims)) for each in shown])
     made = [name for name in names if name not in known and name not in dims]
     if options.dims is not None:
@@ -270,22 +267,20 @@ def find_target(session: Session, options: WriteOptions, names: Sequence[str]) -
     known = find_arrays(session, options.group)
     stored = find_stored(session, options.group, [name for name in known if name in names])
     sizes = {dim: size for each in stored.values() for dim, size in zip(each.dims, each.shape)}  # noqa: B905
-    dataset = open_dataset(session, options.group, [dim for dim in dims if dim in stored])
+    arrays = GroupArrays(session, options.group)
+    dataset = arrays.open([dim for dim in dims if dim in stored])
     axes = {dim: _open_axis(dataset, stored.get(dim), dim, sizes[dim]) for dim in dims}
     variables = {name: each for name, each in stored.items() if name not in dims}
     if not variables:
         raise InvalidInputError("the rows have no column besides coordinates")
-    grids = {
-        name: find_grid(session, options.group, Column(name, "variable", each.dims, each.type))
-        for name, each in variables.items()
-    }
+    grids = {name: arrays.grid(name, each.dims) for name, each in variables.items()}
     coordinates = {name: each for name, each in stored.items() if name in dims}
     return Target(options.group, axes, variables, grids, coordinates)
 
 
 def find_stored(session: Session, group: str, names: Sequence[str]) -> dict[str, Stored]:
     """Describe how arrays of a group store their values."""
-    dataset = open_dataset(session, group, names)
+    dataset = GroupArrays(session, group).open(names)
     return {name: _describe(session, group, dataset, name) for name in names}
 
 
@@ -592,10 +587,10 @@ def _mask(
 
 
 def _evaluate(condition: Condition, columns: Mapping[str, Values]) -> NDArray[np.bool_]:
-    def tell(leaf: Leaf) -> Truth:
-        return tell_of_values(leaf, columns[leaf.column])
+    def truth_of(leaf: Leaf) -> Truth:
+        return truth_of_values(leaf, columns[leaf.column])
 
-    return np.asarray(evaluate(condition, tell).can_be_true, np.bool_)
+    return np.asarray(evaluate(condition, truth_of).can_be_true, np.bool_)
 
 
 def _coordinates(target: Target, dim: str) -> pa.Array:

@@ -1,7 +1,7 @@
 """Commit the rows of a frame atomically and at most once."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -15,7 +15,6 @@ from frazil.protocols.assets import Assets
 from frazil.repository.locate import authorize
 from frazil.repository.repository import Repository
 from frazil.repository.session import Session
-from frazil.storage.constructors import storage_from_url
 from frazil.tables.frame_arrays import (
     Facts,
     Target,
@@ -28,9 +27,8 @@ from frazil.tables.frame_arrays import (
 )
 from frazil.tables.frame_cells import gather, locate_rows, write_cells
 from frazil.tables.frame_values import WriteOptions, read_write_options
-from frazil.tables.scan_plan import AnyRepository
 from frazil.tables.table_options import NO_REPOSITORY, Options
-from frazil.urls import Ref, parse_location
+from frazil.tables.table_source import open_repository
 
 STREAMS = "_frazil/streams"
 TOKEN = "frazil_commit_token"
@@ -247,19 +245,11 @@ def open_destination(options: Options, *, overwrite: bool) -> Destination:
     """Open the destination named by the options of a data source writer."""
     if options.repo is None:
         raise InvalidInputError(NO_REPOSITORY)
-    repository, ref = open_place(options.repo)
+    repository, ref = open_repository(options.repo)
     if options.ref is not None and ref is not None:
         raise InvalidInputError(f"{options.repo} names a version, and so do the options")
     chosen = read_write_options(options, overwrite=overwrite, ref=ref)
     return Destination(authorize(repository, options.authorize), chosen)
-
-
-def open_place(repo: AnyRepository) -> tuple[Repository, Ref | None]:
-    """Return a repository and the version that its URL names."""
-    if isinstance(repo, Repository):
-        return repo, None
-    url = parse_location(repo)
-    return Repository.open(storage_from_url(replace(url, ref=None))), url.ref
 
 
 def check_columns(destination: Destination, schema: pa.Schema) -> None:

@@ -2,81 +2,22 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from frazil.errors import FormatError, InvalidInputError
+from frazil.errors import FormatError
 from frazil.format.ids import SnapshotId
 from frazil.format.repo_info import SnapshotInfo
 from frazil.format.timestamps import to_microseconds
 from frazil.ops import Update
 from frazil.protocols.protocol import CommitProtocol
 from frazil.tables.columns import TIMESTAMP
-from frazil.tables.scan_plan import Source
-from frazil.tables.table_options import Options
-
-_ROWS_OF_A_PARTITION = 1 << 20
-
-
-class Whole:
-    """Table of rows in memory; implements `Table`."""
-
-    def __init__(self, rows: pa.Table) -> None:
-        self._rows = rows.combine_chunks()
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Return the columns."""
-        return self._rows.schema
-
-    def partitions(self) -> Sequence[int]:
-        """Return the first row of each partition, mostly one."""
-        return range(0, len(self._rows), _ROWS_OF_A_PARTITION)
-
-    def read(self, partition: int) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a partition."""
-        yield from self._rows.slice(partition, _ROWS_OF_A_PARTITION).to_batches()
-
-
-def make_whole(options: Options, schema: pa.Schema, columns: Mapping[str, Any]) -> Whole:
-    """Make a table of columns given as lists or arrays, keeping those the options select."""
-    chosen = choose_columns(options, schema)
-    arrays = [_to_column(columns[field.name], field.type) for field in chosen]
-    return Whole(pa.table(arrays, schema=chosen))
-
-
-def choose_columns(options: Options, schema: pa.Schema) -> pa.Schema:
-    """Return the selected columns; raises InvalidInputError for unknown columns and for predicates."""
-    if options.where is not None and not options.engine_filters:
-        raise InvalidInputError(
-            f"the table {options.table} takes no option `where`: leave it to the frame, as in "
-            '`.load().where("…")`'
-        )
-    if options.columns is None:
-        return schema
-    missing = [name for name in options.columns if name not in schema.names]
-    if missing:
-        raise InvalidInputError(
-            f"there is no column {', '.join(missing)}, but {', '.join(schema.names)}"
-        )
-    return pa.schema([schema.field(name) for name in options.columns])
-
-
-def list_of(type: pa.DataType) -> pa.DataType:
-    """Return a list type with Spark's field name."""
-    return pa.list_(pa.field("element", type))
-
-
-def _to_column(values: Any, type: pa.DataType) -> Any:
-    if isinstance(values, (pa.Array, pa.ChunkedArray)):
-        return values
-    return pa.array(values, type)
-
+from frazil.tables.table_source import RowTable, Source, list_of, make_rows
 
 _TEXT = pa.string()
 _SNAPSHOTS = pa.schema(
@@ -117,12 +58,12 @@ class _Lines:
     lines: Sequence[NDArray[np.int64]]
 
 
-def open_snapshots(source: Source) -> Whole:
+def open_snapshots(source: Source) -> RowTable:
     """Open the table of all snapshots reachable from a branch or tag, newest first."""
     refs = _list_refs(source)
     known = _read_lines(_protocol(source), refs).snapshots
     infos = sorted(known, key=lambda info: info.flushed_at, reverse=True)
-    return make_whole(
+    return make_rows(
         source.options,
         _SNAPSHOTS,
         {
@@ -134,15 +75,15 @@ def open_snapshots(source: Source) -> Whole:
     )
 
 
-def open_refs(source: Source) -> Whole:
+def open_refs(source: Source) -> RowTable:
     """Open the table of all branches and tags."""
     refs, protocol = _list_refs(source), _protocol(source)
     infos = [protocol.lookup_snapshot(ref.tip) for ref in refs]
     columns = {**_describe(infos), "name": [r.name for r in refs], "kind": [r.kind for r in refs]}
-    return make_whole(source.options, _REFS, columns)
+    return make_rows(source.options, _REFS, columns)
 
 
-def open_history(source: Source) -> Whole:
+def open_history(source: Source) -> RowTable:
     """Open the table of the ancestry of each branch and tag; the tip has position 0."""
     refs = _list_refs(source)
     found = _read_lines(_protocol(source), refs)
@@ -160,10 +101,10 @@ def open_history(source: Source) -> Whole:
         "kind": pa.array([ref.kind for ref in refs], _TEXT).take(pa.array(owner)),
         "position": positions,
     }
-    return make_whole(source.options, _HISTORY, columns)
+    return make_rows(source.options, _HISTORY, columns)
 
 
-def open_ops_log(source: Source) -> Whole:
+def open_ops_log(source: Source) -> RowTable:
     """Open the table of operations, newest first; empty for generations without an ops log."""
     try:
         updates = list(source.repository.ops_log())
@@ -183,7 +124,7 @@ def open_ops_log(source: Source) -> Whole:
         "details": [json.dumps(each, default=str) for each in details],
         "backup_path": [update.backup_path for update in updates],
     }
-    return make_whole(source.options, _OPS_LOG, columns)
+    return make_rows(source.options, _OPS_LOG, columns)
 
 
 def _pair(

@@ -100,29 +100,29 @@ class Truth:
 UNKNOWN = Truth(True, True)
 
 
-def evaluate(condition: Condition, tell: Callable[[Leaf], Truth]) -> Truth:
+def evaluate(condition: Condition, truth_of: Callable[[Leaf], Truth]) -> Truth:
     """Evaluate a condition from the truth of its leaves; arrays are broadcast."""
     match condition:
         case And(parts):
-            truths = [evaluate(part, tell) for part in parts]
+            truths = [evaluate(part, truth_of) for part in parts]
             return Truth(
                 reduce(and_, (each.can_be_true for each in truths), True),
                 reduce(or_, (each.can_be_false for each in truths), False),
             )
         case Or(parts):
-            truths = [evaluate(part, tell) for part in parts]
+            truths = [evaluate(part, truth_of) for part in parts]
             return Truth(
                 reduce(or_, (each.can_be_true for each in truths), False),
                 reduce(and_, (each.can_be_false for each in truths), True),
             )
         case Not(part):
-            truth = evaluate(part, tell)
+            truth = evaluate(part, truth_of)
             return Truth(truth.can_be_false, truth.can_be_true)
         case Null():
             return Truth(False, False)
         case Unknown():
             return UNKNOWN
-    return tell(condition)
+    return truth_of(condition)
 
 
 def leaves_of(condition: Condition) -> Iterator[Leaf]:
@@ -182,7 +182,7 @@ def _condition_can_fail(condition: Condition) -> bool:
     return False
 
 
-def tell_of_values(leaf: Leaf, values: Values) -> Truth:
+def truth_of_values(leaf: Leaf, values: Values) -> Truth:
     """Return the exact truth of a leaf for each value."""
     if isinstance(leaf, IsNull):
         missing: Flags = False if values.missing is None else values.missing

@@ -16,7 +16,7 @@ from frazil.tables.predicates import (
     Truth,
     evaluate,
     leaves_of,
-    tell_of_values,
+    truth_of_values,
 )
 
 
@@ -98,20 +98,20 @@ class Axis:
     values: Values
 
 
-def find_chunks(
+def prune_chunks(
     condition: Condition,
     axes: Mapping[str, Axis],
     grid: Grid,
-    told: Mapping[Leaf, ChunkTruth] | None = None,
+    truths: Mapping[Leaf, ChunkTruth] | None = None,
 ) -> NDArray[np.bool_]:
     """Return a mask of the chunks that may have rows for which a condition is true.
 
-    `axes` are the columns with known values; `told` is the truth of leaves on other columns.
+    `axes` are the columns with known values; `truths` is the truth of leaves on other columns.
     """
     if 0 in grid.shape:
         return np.zeros(grid.shape, np.bool_)
     known = {leaf: axes[leaf.column] for leaf in leaves_of(condition) if leaf.column in axes}
-    others = {leaf: each for leaf, each in (told or {}).items() if leaf not in known}
+    others = {leaf: each for leaf, each in (truths or {}).items() if leaf not in known}
     fine = grid.refine([each.grid for each in others.values()])
     if prod(fine.shape) > _MOST_COMBINATIONS:
         fine = grid
@@ -122,19 +122,20 @@ def find_chunks(
 
 
 def _find_in(
-    condition: Condition, known: Mapping[Leaf, Axis], told: Mapping[Leaf, Truth], grid: Grid
+    condition: Condition, known: Mapping[Leaf, Axis], others: Mapping[Leaf, Truth], grid: Grid
 ) -> NDArray[np.bool_]:
-    truths = {leaf: tell_of_values(leaf, axis.values) for leaf, axis in known.items()}
-    alike = _find_alike(told, grid)
+    truths = {leaf: truth_of_values(leaf, axis.values) for leaf, axis in known.items()}
+    alike = _find_alike(others, grid)
     kinds = _find_all_kinds(known, truths, grid)
-    if kinds is not None and len(alike.told) <= _MOST_ALIKE:
+    if kinds is not None and len(alike.truths) <= _MOST_ALIKE:
         found = np.zeros(grid.shape, np.bool_)
-        for number, same in enumerate(alike.told):
+        for number, same in enumerate(alike.truths):
             found |= _combine(condition, kinds, {**truths, **same}, grid) & (alike.of == number)
         return found
-    wholes = {leaf: _tell_of_chunks(truths[leaf], axis, grid) for leaf, axis in known.items()}
-    tell = {**told, **wholes}
-    possible = evaluate(condition, lambda leaf: tell.get(leaf, UNKNOWN)).can_be_true
+    wholes = {leaf: _truth_of_chunks(truths[leaf], axis, grid) for leaf, axis in known.items()}
+    possible = evaluate(
+        condition, lambda leaf: wholes.get(leaf) or others.get(leaf, UNKNOWN)
+    ).can_be_true
     found = np.array(np.broadcast_to(possible, grid.shape))
     return found if kinds is None else found & _combine(condition, kinds, truths, grid)
 
@@ -156,12 +157,12 @@ class _Alike:
 
     of: NDArray[np.int64]
     """Group number of each chunk."""
-    told: list[dict[Leaf, Truth]]
+    truths: list[dict[Leaf, Truth]]
 
 
-def _find_alike(told: Mapping[Leaf, Truth], grid: Grid) -> _Alike:
+def _find_alike(truths: Mapping[Leaf, Truth], grid: Grid) -> _Alike:
     number = np.zeros(grid.shape, np.int64)
-    for truth in told.values():
+    for truth in truths.values():
         code = np.asarray(truth.can_be_true) + 2 * np.asarray(truth.can_be_false)
         _, inverse = np.unique(number * 4 + code, return_inverse=True)
         number = inverse.reshape(grid.shape)
@@ -171,7 +172,7 @@ def _find_alike(told: Mapping[Leaf, Truth], grid: Grid) -> _Alike:
             np.broadcast_to(flags, grid.shape).reshape(-1)[first]
             for flags in (truth.can_be_true, truth.can_be_false)
         ]
-        for leaf, truth in told.items()
+        for leaf, truth in truths.items()
     }
     return _Alike(
         number,
@@ -182,7 +183,7 @@ def _find_alike(told: Mapping[Leaf, Truth], grid: Grid) -> _Alike:
     )
 
 
-def _tell_of_chunks(truth: Truth, axis: Axis, grid: Grid) -> Truth:
+def _truth_of_chunks(truth: Truth, axis: Axis, grid: Grid) -> Truth:
     """Return the possible results over the cells of each chunk."""
     return Truth(
         _reduce_to_chunks(truth.can_be_true, axis, grid),
@@ -237,7 +238,7 @@ def _combine(
     """Return a mask of the chunks with a combination of kinds for which the condition can be true."""
     where = {leaf: number for number, each in enumerate(kinds) for leaf in each.truths}
 
-    def tell(leaf: Leaf) -> Truth:
+    def truth_of(leaf: Leaf) -> Truth:
         if leaf not in where:
             # Constant for all rows, or unknown.
             return truths.get(leaf, UNKNOWN)
@@ -247,7 +248,7 @@ def _combine(
         return Truth((codes == _TRUE).reshape(shape), (codes == _FALSE).reshape(shape))
 
     found: Any = np.broadcast_to(
-        evaluate(condition, tell).can_be_true, tuple(each.count for each in kinds)
+        evaluate(condition, truth_of).can_be_true, tuple(each.count for each in kinds)
     )
     for each in kinds:
         # Turn the first axis from kinds into chunks and move it to the end: any kind sets its chunk.

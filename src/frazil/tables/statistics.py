@@ -13,10 +13,9 @@ import numpy as np
 import pyarrow as pa
 import zarr
 from numpy.typing import NDArray
-from xarray import Dataset
 
 from frazil.errors import InvalidInputError
-from frazil.format.chunk_table import ChunkKind, ChunkTable, VirtualRef
+from frazil.format.chunk_table import ChunkKind, ChunkTable
 from frazil.format.ragged import Strings
 from frazil.format.snapshot import Node
 from frazil.repository.session import Session
@@ -27,16 +26,12 @@ from frazil.tables.columns import (
     UNSIGNED_64,
     Boxes,
     Column,
+    Columns,
     Grid,
-    Region,
+    GroupArrays,
     Values,
     byte_width,
-    find_columns,
-    find_grid,
-    group_path,
-    make_values,
-    open_dataset,
-    split_box,
+    split_to_read,
 )
 from frazil.tables.predicates import Compare, Flags, IsIn, IsNull, Leaf, Operator, Truth
 from frazil.tables.pruning import ChunkTruth
@@ -417,65 +412,6 @@ def is_fresh(kept: Kept, fingerprints: Fingerprints) -> NDArray[np.bool_]:
     return found
 
 
-_UNAUTHORIZED = "unauthorized-virtual-chunk-container"
-
-
-class Arrays:
-    """Arrays of a group; reopened after unpickling."""
-
-    def __init__(self, session: Session, group: str, names: Sequence[str]) -> None:
-        self.session = session
-        self.group = group
-        self.names = tuple(names)
-        self._opened: Dataset | None = None
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return (Arrays, (self.session, self.group, self.names))
-
-    def open(self) -> Dataset:
-        """Open all arrays with Xarray's decoding, without reading values."""
-        if self._opened is None:
-            self._opened = open_dataset(self.session, self.group, self.names)
-        return self._opened
-
-    def read(self, name: str, type: pa.DataType, region: Region) -> Values:
-        """Read an array in a region; raises InvalidInputError if access is not authorized."""
-        variable: Any = self.open().variables[name]
-        try:
-            return make_values(variable[region].values, type)
-        except InvalidInputError as error:
-            raise _explain(error) from error
-
-    def check_access(self, name: str, chunk: tuple[int, ...]) -> None:
-        """Raise InvalidInputError if a chunk is virtual and access to it is not authorized."""
-        state = self.session.state
-        node, _ = state.view.get_array(f"{group_path(self.group).rstrip('/')}/{name}")
-        ref = state.view.find_chunk(node, chunk)
-        if isinstance(ref, VirtualRef):
-            try:
-                state.context.virtual.check_location(ref.location)
-            except InvalidInputError as error:
-                raise _explain(error) from error
-
-    @property
-    def is_restricted(self) -> bool:
-        """Return True if access to some virtual chunks may not be authorized."""
-        return self.session.state.context.virtual.is_restricted
-
-
-def _explain(error: InvalidInputError) -> InvalidInputError:
-    if error.kind != _UNAUTHORIZED:
-        return error
-    what, _, _ = error.message.partition(": to read")
-    prefix = what.rpartition(" at ")[2].partition(" ")[0]
-    return InvalidInputError(
-        f'{what}: add option("authorize", "{prefix}"), or authorize=["{prefix}"] in Python; "*" is '
-        "every container that the repository declares",
-        kind=error.kind,
-    )
-
-
-_READ_AT_ONCE_BYTES = 16 << 20
 _READ_AHEAD = 4
 
 
@@ -483,10 +419,15 @@ _READ_AHEAD = 4
 class Subject:
     """Array whose chunks are measured, in any process."""
 
-    path: str
-    arrays: Arrays
+    arrays: GroupArrays
+    columns: Columns
     column: Column
     grid: Grid
+
+    @property
+    def path(self) -> str:
+        """Return the path of the array."""
+        return self.arrays.path(self.column.name)
 
     @property
     def chunk_bytes(self) -> int:
@@ -495,13 +436,13 @@ class Subject:
 
     def measure(self, boxes: Boxes) -> Measures:
         """Read boxes of chunks and measure each chunk."""
-        most = max(_READ_AT_ONCE_BYTES // max(self.chunk_bytes, 1), 1)
-        parts = (part for box in boxes for part in split_box(box, most))
+        width = byte_width(self.column.type)
+        parts = (part for box in boxes for part in split_to_read(self.grid, box, width))
         with ThreadPoolExecutor(_READ_AHEAD) as pool:
             return join_measures(list(pool.map(self._measure_box, parts)))
 
     def _measure_box(self, box: NDArray[np.int64]) -> Measures:
-        values = self.arrays.read(self.column.name, self.column.type, self.grid.region(box))
+        values = self.arrays.read(self.columns, self.column.name, self.grid.region(box))
         return measure_chunks(values, self.grid, box)
 
     def measure_unwritten(self, chunks: NDArray[np.int64]) -> Measures:
@@ -510,7 +451,7 @@ class Subject:
             slice(int(each[at]), int(each[at]) + 1)
             for each, at in zip(self.grid.offsets, chunks[0], strict=True)
         )
-        one = measure(self.arrays.read(self.column.name, self.column.type, first))
+        one = measure(self.arrays.read(self.columns, self.column.name, first))
         return measure_alike(one, self.grid, chunks, self.column.type)
 
 
@@ -550,13 +491,14 @@ def plan_analysis(session: Session, path: str) -> Analysis:
     group, _, name = path.rpartition("/")
     view = session.state.view
     node, _ = view.get_array(path)
-    columns = find_columns(session, group or "/", (name,))
+    arrays = GroupArrays(session, group)
+    columns = arrays.columns((name,))
     column = columns.get(name)
-    grid = find_grid(session, group or "/", column)
+    grid = arrays.grid(name, column.dims)
     if not grid.dims:
-        raise InvalidInputError(f"{path} is one value, of which there are no statistics")
-    subject = Subject(path, Arrays(session, group or "/", columns.opened), column, grid)
-    digest = take_digest(node, subject.arrays.open().variables[name], column.type)
+        raise InvalidInputError(f"{path} is a single value, which has no statistics: leave it out")
+    subject = Subject(arrays, columns, column, grid)
+    digest = take_digest(node, arrays.open(columns.opened).variables[name], column.type)
     fingerprints = take_fingerprints(grid, view.tables(node))
     kept = read_statistics(session, path, grid, column.type, digest)
     fresh = np.zeros(grid.shape, np.bool_) if kept is None else is_fresh(kept, fingerprints)
@@ -591,7 +533,7 @@ def _places(flags: NDArray[np.bool_]) -> NDArray[np.int64]:
     return np.argwhere(flags).astype(np.int64)
 
 
-Columns = Mapping[str, NDArray[Any]]
+Measured = Mapping[str, NDArray[Any]]
 """Measures by name, of equal shape."""
 
 _OPPOSITE: dict[Operator, Operator] = {
@@ -599,7 +541,7 @@ _OPPOSITE: dict[Operator, Operator] = {
 }  # fmt: skip
 
 
-def tell_of_measures(leaf: Leaf, measured: Columns) -> Truth:
+def truth_of_measures(leaf: Leaf, measured: Measured) -> Truth:
     """Return the possible results of a leaf in each chunk."""
     has_values, has_nulls = measured["count"] > 0, measured["null_count"] > 0
     if isinstance(leaf, IsNull):
@@ -617,7 +559,7 @@ def tell_of_measures(leaf: Leaf, measured: Columns) -> Truth:
     )
 
 
-def _can_hold(operator: Operator, value: Any, measured: Columns) -> NDArray[np.bool_]:
+def _can_hold(operator: Operator, value: Any, measured: Measured) -> NDArray[np.bool_]:
     """Return True where a value between minimum and maximum, inclusive, may satisfy the comparison."""
     least, greatest = measured["min"], measured["max"]
     found: Flags
@@ -646,9 +588,10 @@ _LOOKED_UP = 64
 """Up to this many chunks, references are looked up one by one; for more, all are read."""
 
 
-def tell_of_chunks(
-    arrays: Arrays,
-    column: Column,
+def truth_of_chunks(
+    arrays: GroupArrays,
+    columns: Columns,
+    name: str,
     grid: Grid,
     leaves: Sequence[Leaf],
     wanted: NDArray[np.bool_],
@@ -657,16 +600,16 @@ def tell_of_chunks(
 
     Chunks that changed since they were measured may have any result.
     """
-    path = array_path(arrays.group, column.name)
+    path, type = arrays.path(name), columns.get(name).type
     view = arrays.session.state.view
     if not grid.dims or view.find_node(group_of(path)) is None:
         return {}
     node, _ = view.get_array(path)
-    digest = take_digest(node, arrays.open().variables[column.name], column.type)
-    kept = read_statistics(arrays.session, path, grid, column.type, digest)
+    digest = take_digest(node, arrays.open(columns.opened).variables[name], type)
+    kept = read_statistics(arrays.session, path, grid, type, digest)
     if kept is None:
         return {}
-    found = {leaf: tell_of_measures(leaf, kept.columns) for leaf in leaves}
+    found = {leaf: truth_of_measures(leaf, kept.columns) for leaf in leaves}
     says_something = np.logical_or.reduce(
         [~(np.asarray(each.can_be_true) & each.can_be_false) for each in found.values()]
     )
@@ -694,8 +637,3 @@ def find_fingerprints(
     written = {place: ref for place, ref in refs.items() if ref is not None}
     table = ChunkTable.of(len(grid.dims), written, view.changes.id_size)
     return take_some_fingerprints(grid, chunks, [table])
-
-
-def array_path(group: str, name: str) -> str:
-    """Return the path of an array in a group."""
-    return f"{group_path(group).rstrip('/')}/{name}"

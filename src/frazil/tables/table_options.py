@@ -4,12 +4,10 @@ Every option given has an effect or is refused: otherwise a misspelled name coul
 than the one requested.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, Protocol, cast, get_args
-
-import pyarrow as pa
+from typing import Any, Literal, cast, get_args
 
 from frazil.display import suggest
 from frazil.errors import InvalidInputError
@@ -79,6 +77,8 @@ class Options:
     """True if unqualified columns may belong to another table."""
     engine_filters: bool = False
     """True if the engine also evaluates the predicate, so that any is allowed."""
+    engine_text: str | None = None
+    """Query or predicate of the engine: columns that it names are read in addition to `columns`."""
     more: Mapping[str, str] = field(default_factory=dict)
     """Options of single tables, by name in lower case."""
 
@@ -181,21 +181,3 @@ def parse_moment(name: str, text: str, time_zone: str) -> datetime:
 def split_names(text: str) -> tuple[str, ...]:
     """Split names separated by commas."""
     return tuple(name.strip() for name in text.split(",") if name.strip())
-
-
-class Table(Protocol):
-    """Table of one version of a repository.
-
-    A table and its partitions are pickled and sent to tasks. Its contents don't change: it is pinned to
-    the version it was opened at.
-    """
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Return the columns, of types that Spark supports: see `frazil.tables.columns`."""
-
-    def partitions(self) -> Sequence[Any]:
-        """Return the partitions, one per task; empty for a table without rows."""
-
-    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a partition, in batches of exactly the schema."""

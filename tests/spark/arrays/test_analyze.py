@@ -13,8 +13,8 @@ import frazil.spark
 from frazil import Repository
 from frazil.errors import InvalidInputError
 from frazil.spark import analyze, transform
-from frazil.tables.scan_plan import open_source, open_table
 from frazil.tables.table_options import Options
+from frazil.tables.table_source import open_source, open_table
 from frazil.xarray import to_icechunk
 from tests.command_line import make_frazil
 

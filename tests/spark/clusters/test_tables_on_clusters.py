@@ -17,7 +17,7 @@ from pyspark.sql import Row, SparkSession
 import frazil
 import frazil.spark
 from frazil.errors import InvalidInputError
-from frazil.tables.scan_plan import TABLES
+from frazil.tables.table_source import TABLES
 from frazil.xarray import to_icechunk
 from tests.spark.clusters.drivers import Driver
 from tests.spark.tables.streams import batches, expected, put_file, read_files, start, values

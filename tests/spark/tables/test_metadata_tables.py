@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 import frazil
 import frazil.spark
 from frazil.errors import InvalidInputError
-from frazil.tables.scan_plan import ABOUT_REPOSITORY
+from frazil.tables.table_source import ABOUT_REPOSITORY
 from tests.spark.tables.conftest import Weather
 from tests.unit.tables.rows import read_table
 

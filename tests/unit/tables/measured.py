@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 from frazil import Repository
 from frazil.repository.session import Session
 from frazil.tables.columns import Grid, Values
-from frazil.tables.predicates import Compare, IsIn, Leaf, Truth, evaluate, tell_of_values
-from frazil.tables.scan import plan_partitions
-from frazil.tables.scan_plan import ScanPlan
+from frazil.tables.predicates import Compare, IsIn, Leaf, Truth, evaluate, truth_of_values
+from frazil.tables.scan_plan import ScanPlan, plan_partitions
 from frazil.tables.statistics import Analysis, find_analysable, plan_analysis
 
 
@@ -30,39 +29,39 @@ def analyse(repo: Repository, names: list[str] | None = None) -> dict[str, Analy
     return found
 
 
-def find_needed(chosen: ScanPlan, fresh: dict[str, NDArray[np.bool_]]) -> dict[str, set[Any]]:
+def find_needed(plan: ScanPlan, fresh: dict[str, NDArray[np.bool_]]) -> dict[str, set[Any]]:
     """By array, the chunks with a cell that can satisfy the condition by all that can be known.
 
     Of values that is what the bounds and counts of their chunk say, if it is fresh.
     """
-    dims = chosen.columns.dims
-    shape = tuple(chosen.columns.sizes[dim] for dim in dims)
+    dims = plan.columns.dims
+    shape = tuple(plan.columns.sizes[dim] for dim in dims)
 
     def tell(leaf: Leaf) -> Truth:
-        column = chosen.columns.get(leaf.column)
-        if column.name in chosen.axes:
-            axis = chosen.axes[column.name]
-            truth = tell_of_values(leaf, axis.values)
+        column = plan.columns.get(leaf.column)
+        if column.name in plan.axes:
+            axis = plan.axes[column.name]
+            truth = truth_of_values(leaf, axis.values)
             return Truth(*(_spread(each, axis.values.data.shape, column.dims, dims) for each in
                            (truth.can_be_true, truth.can_be_false)))  # fmt: skip
-        grid = chosen.grids[column.name]
-        own = tuple(chosen.columns.sizes[dim] for dim in column.dims)
+        grid = plan.grids[column.name]
+        own = tuple(plan.columns.sizes[dim] for dim in column.dims)
         can, cannot = np.ones(own, np.bool_), np.ones(own, np.bool_)
-        whole = chosen.read_array(column.name, tuple(slice(0, size) for size in own))
+        whole = plan.read_array(column.name, tuple(slice(0, size) for size in own))
         for place in np.ndindex(*grid.shape):
             if grid.dims and column.name in fresh and fresh[column.name][place]:
                 part = _region(grid, place)
                 can[part], cannot[part] = _tell_of_chunk(leaf, whole[part])
         return Truth(*(_spread(each, own, column.dims, dims) for each in (can, cannot)))
 
-    possible = np.broadcast_to(evaluate(chosen.condition, tell).can_be_true, shape)
+    possible = np.broadcast_to(evaluate(plan.condition, tell).can_be_true, shape)
     return {
         name: {
             place
             for place in product(*map(range, grid.shape))
             if possible[_in_all(grid, place, dims)].any()
         }
-        for name, grid in chosen.grids.items()
+        for name, grid in plan.grids.items()
     }
 
 
@@ -84,7 +83,7 @@ def _tell_of_chunk(leaf: Leaf, values: Values) -> tuple[bool, bool]:
     has_null = present.size < values.data.size
     data = np.array([*tried, 0] if has_null else tried, present.dtype)
     missing = np.arange(len(data)) == len(tried)
-    truth = tell_of_values(leaf, Values(values.type, data, missing))
+    truth = truth_of_values(leaf, Values(values.type, data, missing))
     return bool(np.any(truth.can_be_true)), bool(np.any(truth.can_be_false))
 
 

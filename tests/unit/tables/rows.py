@@ -6,8 +6,8 @@ from typing import Any
 import pyarrow as pa
 
 from frazil import Repository
-from frazil.tables.scan_plan import open_source, open_table
 from frazil.tables.table_options import Options
+from frazil.tables.table_source import open_source, open_table
 
 
 def read_table(repo: Repository, table: str, **options: Any) -> pa.Table:

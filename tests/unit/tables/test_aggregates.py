@@ -11,15 +11,14 @@ from hypothesis import strategies as st
 from frazil.tables.aggregates import (
     Function,
     Partial,
-    Summaries,
-    SumQuery,
-    can_be,
-    find_sums,
-    parse_query,
+    PartialAggregates,
+    can_push_down,
 )
 from frazil.tables.columns import TIMESTAMP
-from frazil.tables.scan_plan import choose, open_source, open_table
+from frazil.tables.scan_plan import plan_scan
+from frazil.tables.sql_queries import AggregateQuery, parse_query, push_down
 from frazil.tables.table_options import Options
+from frazil.tables.table_source import open_source, open_table
 from tests.unit.tables.worlds import World, conditions, worlds
 
 FUNCTIONS: tuple[Function, ...] = ("sum", "count", "min", "max")
@@ -37,16 +36,16 @@ def test_partial_sums_come_to_the_sums_of_cells(world: World, data: st.DataObjec
     rows = world.rows(world.names)
     condition = data.draw(st.none() | conditions(rows, rows.columns))
     source = open_source(Options(where=condition, target_bytes=64), world.repo)
-    chosen = choose(source)
-    types = chosen.columns.types
-    dims = [each.name for each in chosen.columns.all if each.kind != "variable"]
+    plan = plan_scan(source)
+    types = plan.columns.types
+    dims = [each.name for each in plan.columns.all if each.kind != "variable"]
     groups = tuple(data.draw(st.lists(st.sampled_from(dims), unique=True, max_size=2)))
     partials = (Partial("count", None, "cells"), *(
         Partial(function, name, f"{function} {name}")
-        for name, type in types.items() for function in FUNCTIONS if can_be(function, type)
+        for name, type in types.items() for function in FUNCTIONS if can_push_down(function, type)
     ))  # fmt: skip
 
-    found = read_all(Summaries(chosen, groups, partials))
+    found = read_all(PartialAggregates(plan, groups, partials))
 
     cells = read_all(open_table(source))
     cells = cells.append_column("one", pa.array([1] * len(cells), pa.int64()))
@@ -85,9 +84,9 @@ TYPES = {
 }  # fmt: skip
 
 
-def find(query: str) -> SumQuery | None:
+def find(query: str) -> AggregateQuery | None:
     (use,) = parse_query(query).uses
-    return find_sums(query, use, TYPES, {"time", "lat", "zone"})
+    return push_down(query, use, TYPES, {"time", "lat", "zone"})
 
 
 @pytest.mark.parametrize(
@@ -147,4 +146,4 @@ def test_a_query_about_sums_becomes_one_about_partial_sums(query: str, expected:
 def test_other_queries_are_left_as_they_are(query: str) -> None:
     uses = parse_query(query).uses
 
-    assert find_sums(query, uses[0], TYPES, {"time", "lat", "zone"}) is None
+    assert push_down(query, uses[0], TYPES, {"time", "lat", "zone"}) is None

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frazil import Repository, in_memory_storage
-from frazil.tables.cells import Cells
-from frazil.tables.scan_plan import open_source, open_table
+from frazil.tables.scan_plan import ScanPlan
 from frazil.tables.table_options import Options
+from frazil.tables.table_source import open_source, open_table
 from frazil.xarray import to_icechunk
 from tests.unit.tables.worlds import World, as_set, conditions, filter_by_sqlite, worlds
 
@@ -71,7 +71,7 @@ def test_only_chunks_with_rows_that_are_wanted_are_read(world: World, data: st.D
         expected = filter_by_sqlite(rows, condition)
         options = Options(where=condition, columns=(*dims, "a"))
         table = open_table(open_source(options, world.repo))
-        assert isinstance(table, Cells)
+        assert isinstance(table, ScanPlan)
         partitions = table.partitions()
         world.storage.chunks.clear()
         batches = [batch for part in partitions for batch in table.read(part)]

@@ -170,7 +170,7 @@ def test_columns_can_be_chosen() -> None:
 
     assert (chunks.column_names, feed.column_names) == (["kind", "array"], ["path"])
     assert cells.column_names == ["new", "lat"]
-    with pytest.raises(InvalidInputError, match="there is no column nothing"):
+    with pytest.raises(InvalidInputError, match="unknown column 'nothing'"):
         read_table(repo, "nodes", columns=("nothing",))
     with pytest.raises(InvalidInputError, match="takes no option `where`"):
         read_table(repo, "nodes", where="path = '/t'")

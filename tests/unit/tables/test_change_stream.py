@@ -10,8 +10,8 @@ import frazil
 from frazil import Repository
 from frazil.errors import ConflictError, InvalidInputError, SnapshotNotFoundError
 from frazil.tables.change_feed import BEGINNING, CommitStream, open_stream
-from frazil.tables.scan_plan import open_source
 from frazil.tables.table_options import Options, parse_options
+from frazil.tables.table_source import open_source
 from frazil.urls import make_ref
 
 

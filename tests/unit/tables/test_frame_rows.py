@@ -17,8 +17,8 @@ from frazil.tables.frame_arrays import find_dims, measure
 from frazil.tables.frame_cells import Cells, join_cells, share, write_cells, write_part
 from frazil.tables.frame_commit import commit_rows, finish, open_attempt, prepare
 from frazil.tables.frame_values import make_write_options
-from frazil.tables.scan_plan import open_source, open_table
 from frazil.tables.table_options import Options
+from frazil.tables.table_source import open_source, open_table
 from tests.unit.tables.worlds import World, as_set, conditions, filter_by_sqlite, worlds
 
 

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from frazil.tables.columns import TIMESTAMP, UNSIGNED_64, Values, make_values
-from frazil.tables.predicates import Compare, IsIn, IsNull, Leaf, tell_of_values
-from frazil.tables.statistics import NO_SUM, make_measures, measure, repeat, tell_of_measures
+from frazil.tables.predicates import Compare, IsIn, IsNull, Leaf, truth_of_values
+from frazil.tables.statistics import NO_SUM, make_measures, measure, repeat, truth_of_measures
 
 CONSTANTS = (-1, 0, 1, 2, 3)
 LEAVES: list[Leaf] = [
@@ -35,9 +35,9 @@ def test_measures_tell_what_some_value_of_a_chunk_can_be(dtype: str) -> None:
     measured = make_measures([[n] for n in range(len(chunks))], list(map(measure, values)), type)
 
     for leaf in LEAVES:
-        told = tell_of_measures(leaf, measured.columns)
+        told = truth_of_measures(leaf, measured.columns)
         for number, each in enumerate(values):
-            truth = tell_of_values(leaf, each)
+            truth = truth_of_values(leaf, each)
             can, cannot = bool(np.any(truth.can_be_true)), bool(np.any(truth.can_be_false))
             said = (
                 bool(np.asarray(told.can_be_true)[number]),

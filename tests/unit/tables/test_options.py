@@ -8,8 +8,8 @@ import frazil
 from frazil import Repository
 from frazil.errors import InvalidInputError, RefNotFoundError
 from frazil.tables.frame_values import make_write_options
-from frazil.tables.scan_plan import find_branch, open_source, open_table
 from frazil.tables.table_options import STREAM_WRITE_OPTIONS, WRITE_OPTIONS, Options, parse_options
+from frazil.tables.table_source import find_branch, open_source, open_table
 from frazil.urls import BranchRef, NamedRef, Ref, make_ref
 
 
@@ -153,5 +153,5 @@ def test_the_branch_is_that_of_the_url_or_of_the_options(tmp_path: object) -> No
     assert find_branch(open_source(Options(), f"{tmp_path}@dev"), "this") == "dev"
     assert find_branch(open_source(Options(), str(tmp_path)), "this") == "main"
     assert find_branch(open_source(Options(ref=make_ref(branch="dev")), repo), "this") == "dev"
-    with pytest.raises(InvalidInputError, match="this goes with a branch"):
+    with pytest.raises(InvalidInputError, match="this needs a branch"):
         find_branch(open_source(Options(), f"{tmp_path}@v1"), "this")

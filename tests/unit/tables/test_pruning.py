@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from frazil.tables.cells import Cells
-from frazil.tables.scan_plan import ScanPlan, choose, open_source
+from frazil.tables.scan_plan import ScanPlan, plan_scan
 from frazil.tables.table_options import Options
+from frazil.tables.table_source import open_source
 from tests.unit.tables.measured import analyse, find_fresh, find_needed
 from tests.unit.tables.worlds import World, as_set, conditions, filter_by_sqlite, worlds
 
@@ -21,22 +21,22 @@ def check(world: World, condition: str, fresh: dict[str, NDArray[np.bool_]]) -> 
     """Rows are those that another engine finds; no chunk is read that need not be."""
     rows = world.rows(world.names)
     expected = filter_by_sqlite(rows, condition)
-    chosen = choose(open_source(Options(where=condition), world.repo))
+    plan = plan_scan(open_source(Options(where=condition), world.repo))
 
-    found, keys = read(world, chosen)
-    _, all_keys = read(world, replace(chosen, told={}))
+    found, keys = read(world, plan)
+    _, all_keys = read(world, replace(plan, truths={}))
 
     assert as_set(found, rows.columns) == as_set(expected, rows.columns)
-    needed = find_needed(chosen, fresh)
+    needed = find_needed(plan, fresh)
     assert keys == {key for name in needed for key in world.written(name, needed[name])}
     assert keys <= all_keys
-    counted = {name: each.read for name, each in Cells(chosen).count_chunks().items()}
+    counted = {name: each.read for name, each in plan.count_chunks().items()}
     assert counted == {name: len(each) for name, each in needed.items()}
 
 
-def read(world: World, chosen: ScanPlan) -> tuple[Any, set[str]]:
+def read(world: World, plan: ScanPlan) -> tuple[Any, set[str]]:
     """The rows, and the chunks that were read for them."""
-    table = Cells(chosen)
+    table = plan
     partitions = table.partitions()
     world.storage.chunks.clear()
     batches = [batch for part in partitions for batch in table.read(part)]

@@ -5,7 +5,9 @@ import re
 import pytest
 
 from frazil.errors import InvalidInputError
-from frazil.tables.aggregates import parse_query
+from frazil.tables.sql_queries import parse_query
+from frazil.tables.table_options import Options
+from frazil.tables.table_source import select_columns
 
 
 @pytest.mark.parametrize(("query", "where", "is_alone"), [
@@ -42,7 +44,9 @@ def test_a_table_that_is_named_twice_has_two_conditions() -> None:
 
 @pytest.mark.parametrize(("query", "needed"), [
     ("SELECT avg(T) FROM a WHERE lat > 5", {"t", "lat"}),
-    ("SELECT count(*) FROM a", set()),
+    ("SELECT count(*) FROM a", {"t"}),
+    ("SELECT count(*) FROM lat", {"t"}),
+    ("SELECT count(lat) FROM lat", {"lat"}),
     ("SELECT * FROM a", {"t", "lat", "lon"}),
     ("SELECT a.* FROM a", {"t", "lat", "lon"}),
     ("SELECT t FROM a NATURAL JOIN b", {"t", "lat", "lon"}),
@@ -53,7 +57,9 @@ def test_a_table_that_is_named_twice_has_two_conditions() -> None:
 def test_only_columns_that_are_named_are_needed(query: str, needed: set[str]) -> None:
     parsed = parse_query(query)
 
-    assert {name for name in ("t", "lat", "lon") if parsed.needs(name)} == needed
+    columns = None if parsed.column_text is None else ()
+    options = Options(columns=columns, engine_text=parsed.column_text)
+    assert set(select_columns(options, ("t", "lat", "lon"))) == needed
 
 
 def test_names_are_replaced_where_they_stand() -> None:

@@ -20,10 +20,10 @@ from frazil.format.chunk_table import (
     VirtualRef,
 )
 from frazil.format.ids import ChunkId
-from frazil.tables.cells import Cells
-from frazil.tables.scan_plan import choose, open_source
+from frazil.tables.scan_plan import plan_scan
 from frazil.tables.statistics import NONE, hash_references
 from frazil.tables.table_options import Options
+from frazil.tables.table_source import Source, open_source
 from frazil.xarray import to_icechunk
 from tests.unit.tables.measured import analyse
 
@@ -49,7 +49,7 @@ def repo() -> Repository:
 
 def count(repo: Repository, where: str) -> tuple[int, int]:
     """How many chunks are read for a condition, and how many rows it has."""
-    table = Cells(choose(open_source(Options(where=where), repo)))
+    table = plan_scan(open_source(Options(where=where), repo))
     rows = sum(len(batch) for part in table.partitions() for batch in table.read(part))
     return table.count_chunks()["t"].read, rows
 
@@ -121,10 +121,10 @@ def test_an_older_version_has_the_statistics_that_it_had(repo: Repository) -> No
     analyse(repo)
 
     source = open_source(Options(where="t > 14"), repo)
-    older = replace(source, session=repo.readonly_session(snapshot_id=before))
+    older = Source.of(repo, repo.readonly_session(snapshot_id=before), source.options)
 
-    assert choose(source).told
-    assert not choose(older).told
+    assert plan_scan(source).truths
+    assert not plan_scan(older).truths
 
 
 def test_statistics_are_where_a_group_was_an_array(repo: Repository) -> None:
@@ -138,7 +138,7 @@ def test_statistics_are_where_a_group_was_an_array(repo: Repository) -> None:
     analyse(repo)
 
     options = Options(where="min > 4", group="t")
-    assert Cells(choose(open_source(options, repo))).count_chunks()["min"] == (1, 3)
+    assert plan_scan(open_source(options, repo)).count_chunks()["min"] == (1, 3)
 
 
 @pytest.mark.parametrize(

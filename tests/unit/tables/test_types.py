@@ -6,9 +6,9 @@ import xarray as xr
 
 import frazil
 from frazil import Repository
-from frazil.tables.cells import Cells, open_chunk_rows
-from frazil.tables.scan_plan import choose, open_source
+from frazil.tables.scan_plan import open_chunks, plan_scan
 from frazil.tables.table_options import Options
+from frazil.tables.table_source import open_source
 from frazil.xarray import to_icechunk
 from tests.unit.tables.measured import analyse
 
@@ -55,12 +55,12 @@ def repo() -> Repository:
         ("half", "half > 10.5", 1, 1),
     ],
 )
-def test_conditions_about_values_choose_chunks(
+def test_conditions_about_values_prune_chunks(
     repo: Repository, name: str, where: str, chunks: int, rows: int
 ) -> None:
     options = Options(where=where, variables=(name,))
 
-    table = Cells(choose(open_source(options, repo)))
+    table = plan_scan(open_source(options, repo))
 
     assert table.count_chunks()[name].read == chunks
     assert sum(len(batch) for part in table.partitions() for batch in table.read(part)) == rows
@@ -69,7 +69,7 @@ def test_conditions_about_values_choose_chunks(
 def test_what_one_array_rules_out_is_not_read_of_another(repo: Repository) -> None:
     options = Options(where="half < 2 AND coarse > 17.5", variables=("half", "coarse"))
 
-    table = Cells(choose(open_source(options, repo)))
+    table = plan_scan(open_source(options, repo))
 
     # Either leaves a chunk, but they share no cell.
     assert {name: each.read for name, each in table.count_chunks().items()} == {
@@ -82,7 +82,7 @@ def test_what_one_array_rules_out_is_not_read_of_another(repo: Repository) -> No
 def test_rows_of_chunks_are_those_that_can_have_such_cells(repo: Repository) -> None:
     options = Options(where="half BETWEEN 3 AND 4", variables=("half",), layout="chunks")
 
-    table = open_chunk_rows(open_source(options, repo))
+    table = open_chunks(open_source(options, repo))
     rows = [batch for part in table.partitions() for batch in table.read(part)]
 
     assert [row.column("chunk").to_pylist() for row in rows] == [[[1]]]

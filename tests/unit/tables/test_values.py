@@ -12,8 +12,8 @@ import frazil
 from frazil import InvalidInputError, Repository
 from frazil.tables.frame_commit import commit_rows
 from frazil.tables.frame_values import make_write_options
-from frazil.tables.scan_plan import open_source, open_table
 from frazil.tables.table_options import Options
+from frazil.tables.table_source import open_source, open_table
 from frazil.xarray import to_icechunk
 
 DAYS = np.array(["2020-01-01", "2020-01-02"], "datetime64[ns]")

@@ -15,7 +15,7 @@ from frazil.spark.regions import choose_task_bytes, path_of
 from frazil.spark.runtime import count_slots
 from frazil.spark.transaction import AnyRepository, Runner, RunOn, find_repository, running
 from frazil.tables.columns import Boxes
-from frazil.tables.scan import plan_partitions
+from frazil.tables.scan_plan import plan_partitions
 from frazil.tables.statistics import Analysis, Measures, Subject, find_analysable, plan_analysis
 from frazil.virtual.source_formats import without_codec_warnings
 

@@ -19,15 +19,14 @@ from pyspark.sql.types import StructType
 
 from frazil.spark.runtime import telling_kind
 from frazil.spark.spark_session import find_session
-from frazil.tables.scan_plan import open_source, open_table
 from frazil.tables.table_options import (
     STREAM_WRITE_OPTIONS,
     WRITE_OPTIONS,
-    Table,
     list_options,
     parse_options,
     refuse_unknown,
 )
+from frazil.tables.table_source import Table, open_source, open_table
 
 NAME = "icechunk"
 

@@ -3,29 +3,25 @@
 This is about twice as fast as Spark's Python data source.
 """
 
-import pickle
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from inspect import Parameter, signature
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from frazil.spark.runtime import dump, settle_worker, telling_kind
-from frazil.tables.scan_plan import AnyRepository, Source, open_source, open_table
+from frazil.spark.runtime import make_rows
 from frazil.tables.table_options import (
     DEFAULT_TARGET_BYTES,
     Layout,
     Options,
-    Table,
     list_options,
     pop_version,
     refuse_unknown,
 )
+from frazil.tables.table_source import AnyRepository, Table, open_source, open_table
 from frazil.urls import parse_bytes
 
 _NAMED = Parameter.KEYWORD_ONLY
@@ -35,23 +31,7 @@ _NOT_OF_READ = ("repo", "path", "time_zone")
 
 def make_frame(spark: SparkSession, table: Table) -> DataFrame:
     """Return a DataFrame of all rows of a table."""
-    schema = from_arrow_schema(table.schema)
-    partitions = list(table.partitions())
-    if not partitions:
-        return spark.createDataFrame([], schema)
-    blob = dump((table, partitions))
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        loaded: tuple[Table, list[Any]] = pickle.loads(blob)
-        table, partitions = loaded
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                with telling_kind():
-                    yield from table.read(partitions[number])
-        settle_worker()
-
-    count = len(partitions)
-    return spark.range(0, count, 1, count).mapInArrow(run, schema)
+    return make_rows(spark, table.read, table.partitions(), from_arrow_schema(table.schema))
 
 
 def read(
@@ -130,35 +110,14 @@ def read(
         engine_filters=True,
         more=texts,
     )
-    source = open_source(options, repo)
     if where is None or layout == "chunks":
-        return make_frame(spark, open_table(source))
+        return make_frame(spark, open_table(open_source(options, repo)))
     if "\\" in where or not reads_plainly(spark):
-        source = replace(source, options=replace(options, where=None))
+        options = replace(options, where=None)
     # Spark evaluates the predicate again and needs its columns.
-    wider = None if columns is None else _widen(open_table(_without(source)).schema.names, options)
-    wide = replace(source, options=replace(source.options, columns=wider))
-    frame = make_frame(spark, open_table(wide))
-    filtered = frame.where(where)
+    source = open_source(replace(options, engine_text=where), repo)
+    filtered = make_frame(spark, open_table(source)).where(where)
     return filtered if columns is None else filtered.select(*(f"`{name}`" for name in columns))
-
-
-def _without(source: Source) -> Source:
-    return replace(source, options=replace(source.options, columns=None))
-
-
-def _widen(names: Sequence[str], options: Options) -> tuple[str, ...]:
-    """Return the selected columns and those named in the predicate."""
-    words = {word.lower() for word in re.findall(r"\w+", options.where or "")}
-    asked = options.columns or ()
-    named = [name for name in names if name not in asked and _is_named(name, words, options.where)]
-    return (*asked, *named)
-
-
-def _is_named(name: str, words: set[str], where: str | None) -> bool:
-    return name.lower() in words or (
-        not name.isidentifier() and name.lower() in (where or "").lower()
-    )
 
 
 _PLAIN_SETTINGS = {

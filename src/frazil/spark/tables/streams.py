@@ -33,8 +33,8 @@ from frazil.tables.change_feed import (
     plan_tasks,
 )
 from frazil.tables.frame_commit import Batch, Destination, commit_rows, open_destination
-from frazil.tables.scan_plan import open_source
 from frazil.tables.table_options import Options
+from frazil.tables.table_source import open_source
 
 _SNAPSHOT = "snapshot"
 STREAMED = "changes"

@@ -51,15 +51,14 @@ from frazil.tables.frame_commit import (
     finish,
     open_attempt,
     open_destination,
-    open_place,
     prepare,
     retrying,
     spool,
     unspool,
 )
 from frazil.tables.frame_values import WriteOptions, find_branch, make_write_options
-from frazil.tables.scan_plan import AnyRepository
 from frazil.tables.table_options import Options
+from frazil.tables.table_source import AnyRepository, open_repository
 
 _TASK, _ROW = "__frazil_task", "__frazil_row"
 _ROWS_PER_TASK = 2_000_000
@@ -137,7 +136,7 @@ def write_frame(
         append_dim=append_dim, chunks=chunks, duplicates=duplicates, commit_token=commit_token,
         message=message, metadata=dict(metadata or {}),
     )  # fmt: skip
-    return _write(frame, open_place(repo)[0], options, None, job)
+    return _write(frame, open_repository(repo)[0], options, None, job)
 
 
 def commit_batch(
@@ -176,7 +175,7 @@ def commit_batch(
         the earlier commit, unless that has expired.
     """
     chosen = _make_options(frame, repo, branch, **options)
-    return _write(frame, open_place(repo)[0], chosen, Batch(query, batch_id), job)
+    return _write(frame, open_repository(repo)[0], chosen, Batch(query, batch_id), job)
 
 
 def find_written(repo: AnyRepository, token: str, *, branch: str = "main") -> str | None:
@@ -196,13 +195,13 @@ def find_written(repo: AnyRepository, token: str, *, branch: str = "main") -> st
     str or None
         Snapshot id; None if there is no such commit or it has expired.
     """
-    return find_commit(open_place(repo)[0], token, branch=branch)
+    return find_commit(open_repository(repo)[0], token, branch=branch)
 
 
 def _make_options(
     frame: DataFrame, repo: AnyRepository, branch: str | None, **given: Any
 ) -> WriteOptions:
-    ref = open_place(repo)[1] if branch is None else None
+    ref = open_repository(repo)[1] if branch is None else None
     return make_write_options(
         branch=branch or find_branch(ref), time_zone=time_zone_of(frame.sparkSession), **given
     )

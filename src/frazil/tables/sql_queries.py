@@ -1,0 +1,455 @@
+"""SQL queries: find their tables, plan them once, and push aggregates down."""
+
+import re
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ParseError, SqlglotError
+
+from frazil.errors import InvalidInputError
+from frazil.repository.locate import read_version
+from frazil.tables.aggregates import Function, Partial, PartialAggregates, can_push_down
+from frazil.tables.predicates import find_unknown
+from frazil.tables.scan_plan import ScanPlan
+from frazil.tables.sql_predicates import DIALECT
+from frazil.tables.table_options import parse_moment
+from frazil.tables.table_source import CELLS, TABLES, Source, Table, find_branch, open_table
+from frazil.urls import BranchRef, NamedRef, Ref
+
+_VERSION = re.compile(
+    r"\s+(?:FOR\s+)?(?:SYSTEM_)?(VERSION|TIMESTAMP|TIME)\s+AS\s+OF\s+('[^'\\]*'|\d+)", re.IGNORECASE
+)
+_CHANGES_ROWS = ("sample", "pivots", "laterals", "joins")
+
+
+@dataclass(frozen=True, slots=True)
+class TableUse:
+    """Use of a table in a query."""
+
+    folder: str
+    """Qualifier before the dot; empty if there is none."""
+    name: str
+    start: int
+    end: int
+    """End of the table's span in the query text, including its `VERSION AS OF` clause."""
+    alias: str
+    """Qualifier of the table's columns. The query already contains it if `is_aliased`."""
+    is_aliased: bool
+    where: str | None
+    is_alone: bool
+    """True if every unqualified column belongs to this table."""
+    version: str | None = None
+    as_of: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Query and the tables it uses."""
+
+    text: str
+    uses: tuple[TableUse, ...]
+    uses_unnamed: bool
+    """True if the query may use columns that it does not name, as with `*`."""
+
+    @property
+    def column_text(self) -> str | None:
+        """Return the text with all columns that the query may use; None if it may use any."""
+        if self.uses_unnamed:
+            return None
+        # A table has the name of its array, which need not be read for that.
+        text = self.text
+        for use in sorted(self.uses, key=lambda each: -each.start):
+            text = f"{text[: use.start]} {text[use.end :]}"
+        return text
+
+    def replaced(self, names: Sequence[tuple[TableUse, str]]) -> str:
+        """Return the query text with tables replaced by other names."""
+        text = self.text
+        for use, name in sorted(names, key=lambda each: -each[0].start):
+            alias = "" if use.is_aliased else f" AS `{use.alias}`"
+            text = f"{text[: use.start]}`{name}`{alias}{text[use.end :]}"
+        return text
+
+
+def parse_query(text: str, *, pushes_down: bool = True) -> Query:
+    """Parse a query.
+
+    Parameters
+    ----------
+    text
+        One `SELECT` or `WITH` query in Spark's SQL dialect.
+    pushes_down
+        If False, no predicate is taken from the query, because the engine may interpret it
+        differently.
+
+    Raises
+    ------
+    InvalidInputError
+        If the text is not exactly one query.
+    """
+    try:
+        trees = [tree for tree in sqlglot.parse(text, dialect=DIALECT) if tree is not None]
+    except SqlglotError as error:
+        raise InvalidInputError(f"can't parse this query: {_explain(error)}") from error
+    if len(trees) != 1 or not isinstance(trees[0], exp.Query):
+        raise InvalidInputError("can't run this text: give one query, SELECT or WITH")
+    (tree,) = trees
+    uses = [
+        _use(text, table)
+        for table in tree.find_all(exp.Table)
+        if isinstance(table.this, exp.Identifier) and not table.catalog
+        if table.db or not _names_cte(table)
+    ]
+    # Parsers interpret escapes differently, so no predicate is pushed down.
+    if not pushes_down or "\\" in text:
+        uses = [replace(use, where=None, is_alone=False) for use in uses]
+    return Query(text, tuple(uses), _uses_unnamed(tree))
+
+
+def _names_cte(table: exp.Table) -> bool:
+    """Return True if a table name refers to a `WITH` definition in scope.
+
+    A definition sees those before it, and itself only if it is recursive.
+    """
+    name = table.name.lower()
+    inner: Any = table
+    while inner.parent is not None:
+        outer = inner.parent
+        if isinstance(outer, exp.With):
+            at = next(n for n, each in enumerate(outer.expressions) if each is inner)
+            seen = outer.expressions[: at + bool(outer.recursive)]
+        else:
+            clause = outer.args.get("with_") or outer.args.get("with")
+            seen = [] if clause is None or clause is inner else clause.expressions
+        if any(each.alias.lower() == name for each in seen):
+            return True
+        inner = outer
+    return False
+
+
+def _explain(error: SqlglotError) -> str:
+    """Return the reason and position of a parse error, without the parser's internal wording."""
+    found = error.errors[0] if isinstance(error, ParseError) and error.errors else None
+    if found is None:
+        return "it has no words that SQL knows, or a quote or a comment without its end"
+    # The parser prints its own objects in angle brackets.
+    reason, _, _ = str(found["description"]).partition(" but got <")
+    if "<" in reason or "Invalid expression" in reason:
+        reason = "something is missing or too much"
+    where = f"line {found['line']}, column {found['col']}"
+    return f"{reason[0].lower()}{reason[1:]} near {found['highlight']!r} ({where})"
+
+
+def _uses_unnamed(tree: Any) -> bool:
+    """Return True if a query uses unnamed columns: by `*`, a natural join or position."""
+    stars = (star for star in tree.find_all(exp.Star) if not isinstance(star.parent, exp.Count))
+    natural = (join for join in tree.find_all(exp.Join) if join.method)
+    renamed = (table for table in tree.find_all(exp.Table) if _renames_columns(table))
+    pivots = tree.find_all(exp.Pivot)
+    return any(True for found in (stars, natural, renamed, pivots) for _ in found)
+
+
+def _renames_columns(table: exp.Table) -> bool:
+    """Return True if a table alias renames columns by position."""
+    return bool(table.alias_column_names)
+
+
+def _use(text: str, table: exp.Table) -> TableUse:
+    first: Any = table.args.get("db") or table.this
+    start, end = first.meta["start"], table.this.meta["end"] + 1
+    select, is_alone = _find_select(table)
+    where = None if select is None else select.args.get("where")
+    version = _VERSION.match(text, end)
+    kind, value = (version[1].upper(), version[2].strip("'")) if version else ("", None)
+    return TableUse(
+        folder=table.db,
+        name=table.name,
+        start=start,
+        end=version.end() if version else end,
+        alias=table.alias or table.name,
+        is_aliased=bool(table.alias),
+        where=None if where is None else where.this.sql(dialect=DIALECT),
+        is_alone=is_alone,
+        version=value if kind == "VERSION" else None,
+        as_of=value if kind in ("TIMESTAMP", "TIME") else None,
+    )
+
+
+def _find_select(table: exp.Table) -> tuple[exp.Select | None, bool]:
+    """Return the select whose `WHERE` filters every row of a table, and if it reads nothing else."""
+    parent = table.parent
+    select = parent.parent if isinstance(parent, exp.From | exp.Join) else None
+    if not isinstance(select, exp.Select) or any(table.args.get(each) for each in _CHANGES_ROWS):
+        return None, False
+    if _renames_columns(table):
+        return None, False
+    joins = select.args.get("joins") or []
+    if select.args.get("laterals") or not all(map(_keeps_apart, joins)):
+        return None, False
+    return select, not joins
+
+
+def _keeps_apart(join: exp.Join) -> bool:
+    """Return True if filtering one side of a join filters the result and changes no other row."""
+    return not join.side and not join.method and join.kind in ("", "INNER", "CROSS")
+
+
+_FUNCTIONS: dict[type[exp.Expression], Function] = {
+    exp.Sum: "sum", exp.Count: "count", exp.Min: "min", exp.Max: "max",
+}  # fmt: skip
+_PARTS = {"kind", "expressions", "from", "from_", "where", "group", "having", "order", "limit"}
+"""Clauses that a pushed-down select may have."""
+_ARGUMENTS = ("this", "big_int")
+"""Arguments a pushed-down function may have: the column, and a flag set by the parser."""
+_SIMPLE = (
+    exp.Select, exp.From, exp.Table, exp.TableAlias, exp.Group, exp.Having, exp.Order, exp.Ordered,
+    exp.Limit, exp.Alias, exp.Column, exp.Identifier, exp.Literal, exp.Paren, exp.Add, exp.Sub,
+    exp.Mul, exp.Div, exp.Neg, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.And, exp.Or,
+    exp.Not, exp.Star, exp.Sum, exp.Count, exp.Avg, exp.Min, exp.Max,
+)  # fmt: skip
+
+
+class _NotPushedDownError(Exception):
+    """Query that can't be pushed down."""
+
+
+@dataclass(slots=True)
+class AggregateQuery:
+    """Aggregate query split into partial aggregates and a query that combines them."""
+
+    tree: Any
+    use: TableUse
+    types: Mapping[str, pa.DataType]
+    coordinates: Set[str]
+    """Columns that can be grouped by."""
+    groups: tuple[str, ...] = ()
+    partials: dict[tuple[Function, str | None], Partial] = field(default_factory=dict)
+
+    def text(self, view: str) -> str:
+        """Return the query that combines the partial aggregates of a view."""
+        alias = exp.TableAlias(this=exp.to_identifier(self.use.alias, quoted=True))
+        (table,) = self.tree.find_all(exp.Table)
+        table.replace(exp.Table(this=exp.to_identifier(view, quoted=True), alias=alias))
+        found: str = self.tree.sql(dialect=DIALECT)
+        return found
+
+    def read(self) -> None:
+        """Find the groups and partial aggregates; rewrite the tree to combine them."""
+        self._refuse_others()
+        if self.tree.args.get("where"):
+            self.tree.args["where"].pop()
+        group = self.tree.args.get("group")
+        keys = group.expressions if group else []
+        self.groups = tuple(dict.fromkeys(self._coordinate(each) for each in keys))
+        self._name_results()
+        names = {each.alias.lower() for each in self.tree.expressions if each.alias}
+        aggregates = list(self.tree.find_all(exp.AggFunc))
+        for each in aggregates:
+            each.replace(self._rewrite(each))
+        if not (aggregates or self.groups):
+            raise _NotPushedDownError
+        partial = {each.name for each in self.partials.values()}
+        for column in self.tree.find_all(exp.Column):
+            if column.name not in partial:
+                self._refuse_other_column(column, names)
+
+    def _refuse_others(self) -> None:
+        tree = self.tree
+        given = {name for name, value in tree.args.items() if value}
+        where = tree.args.get("where")
+        inside = {id(each) for each in where.walk()} if where else set()
+        nodes = [each for each in tree.walk() if id(each) not in inside]
+        if (
+            not isinstance(tree, exp.Select)
+            or not given <= _PARTS
+            or len(list(tree.find_all(exp.Table))) != 1
+            or any(type(each) not in _SIMPLE for each in nodes)
+        ):
+            raise _NotPushedDownError
+        group = tree.args.get("group")
+        if group and any(value for name, value in group.args.items() if name != "expressions"):
+            raise _NotPushedDownError  # rollups, cubes, sets
+
+    def _name_results(self) -> None:
+        """Name the results as the engine would name them."""
+        for each in list(self.tree.expressions):
+            if isinstance(each, exp.AggFunc):
+                inner = "1" if _is_every_cell(each) else each.this.name
+                alias = exp.to_identifier(f"{each.sql_name().lower()}({inner})", quoted=True)
+                each.replace(exp.Alias(this=each.copy(), alias=alias))
+            elif not isinstance(each, exp.Alias | exp.Column):
+                raise _NotPushedDownError
+
+    def _rewrite(self, aggregate: Any) -> Any:
+        if any(value for name, value in aggregate.args.items() if name not in _ARGUMENTS):
+            raise _NotPushedDownError
+        if isinstance(aggregate, exp.Avg):
+            meant = self._column(aggregate.this)
+            total, count = (self._partial(each, meant) for each in ("sum", "count"))
+            return sqlglot.parse_one(f"(SUM({total}) / NULLIF(SUM({count}), 0))", dialect=DIALECT)
+        function = _FUNCTIONS[type(aggregate)]
+        column = None if _is_every_cell(aggregate) else self._column(aggregate.this)
+        name = self._partial(function, column)
+        texts = {"count": f"COALESCE(SUM({name}), 0)", "sum": f"SUM({name})"}
+        text = texts.get(function, f"{function.upper()}({name})")
+        return sqlglot.parse_one(text, dialect=DIALECT)
+
+    def _partial(self, function: Any, column: str | None) -> str:
+        if column is not None and not can_push_down(function, self.types[column]):
+            raise _NotPushedDownError
+        name = f"_frazil_{len(self.partials)}"
+        return self.partials.setdefault((function, column), Partial(function, column, name)).name
+
+    def _coordinate(self, node: Any) -> str:
+        name = self._column(node)
+        if name not in self.coordinates:
+            raise _NotPushedDownError
+        return name
+
+    def _column(self, node: Any) -> str:
+        """Return the column a name refers to."""
+        if not isinstance(node, exp.Column) or node.args.get("db"):
+            raise _NotPushedDownError
+        if node.table and node.table.lower() != self.use.alias.lower():
+            raise _NotPushedDownError
+        found = [name for name in self.types if name.lower() == node.name.lower()]
+        if len(found) != 1:
+            raise _NotPushedDownError
+        return found[0]
+
+    def _refuse_other_column(self, node: Any, results: Set[str]) -> None:
+        """Accept group columns, and in `HAVING` or `ORDER BY` result names that are no column."""
+        is_result = not node.table and node.name.lower() in results
+        is_own = node.name.lower() in {name.lower() for name in self.types}
+        if is_result and not is_own and node.find_ancestor(exp.Having, exp.Order) is not None:
+            return
+        if self._column(node) not in self.groups or (is_result and not _names_itself(node)):
+            raise _NotPushedDownError
+
+
+def push_down(
+    text: str, use: TableUse, types: Mapping[str, pa.DataType], coordinates: Set[str]
+) -> AggregateQuery | None:
+    """Return the push-down of an aggregate query over one table; None if it can't be pushed down."""
+    tree = sqlglot.parse_one(text, dialect=DIALECT)
+    query = AggregateQuery(tree, use, types, coordinates)
+    try:
+        query.read()
+    except _NotPushedDownError:
+        return None
+    return query
+
+
+def _is_every_cell(aggregate: Any) -> bool:
+    """Return True for `count(*)` and `count(1)`."""
+    inner = aggregate.this
+    # The engine names other counts, such as `count(2)`, after their argument.
+    return isinstance(aggregate, exp.Count) and (
+        isinstance(inner, exp.Star) or inner == exp.Literal.number(1)
+    )
+
+
+def _names_itself(node: Any) -> bool:
+    """Return True if results with a column's name are that column itself."""
+    select: Any = node.find_ancestor(exp.Select)
+    named = [each.this for each in select.expressions if each.alias.lower() == node.name.lower()]
+    return all(isinstance(e, exp.Column) and e.name.lower() == node.name.lower() for e in named)
+
+
+GROUP_TABLE = "cells"
+"""Name of the table of all arrays of the group."""
+METADATA_FOLDER = "repo"
+"""Qualifier of the metadata tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedQuery:
+    """Query and the tables that it reads, each planned once."""
+
+    query: Query
+    tables: tuple[tuple[TableUse, Table], ...]
+    """Tables of the repository; other names are the engine's own."""
+    aggregates: AggregateQuery | None = None
+    """Set if the only table has partial aggregates, which this query combines."""
+
+    def text(self, views: Sequence[str]) -> str:
+        """Return the query over views of the tables."""
+        if self.aggregates is not None:
+            return self.aggregates.text(views[0])
+        names = [(use, view) for (use, _), view in zip(self.tables, views, strict=True)]
+        return self.query.replaced(names)
+
+
+def plan_query(source: Source, query: Query) -> PlannedQuery:
+    """Plan all tables of a query, and push aggregates down where possible."""
+    versions: dict[tuple[str | None, str | None], Source] = {}
+    tables: list[tuple[TableUse, Table]] = []
+    for use in query.uses:
+        key = (use.version, use.as_of)
+        if key not in versions:
+            versions[key] = _at_version(source, use)
+        named = _select_table(versions[key], use, query)
+        if named is not None:
+            tables.append((use, open_table(named)))
+    if len(query.uses) == len(tables) == 1 and query.uses[0].is_alone:
+        ((use, plan),) = tables
+        if isinstance(plan, ScanPlan) and find_unknown(plan.condition) is None:
+            coordinates = {each.name for each in plan.columns.all if each.kind != "variable"}
+            pushed = push_down(query.text, use, plan.columns.types, coordinates)
+            if pushed is not None:
+                partials = tuple(pushed.partials.values())
+                needed = {*pushed.groups, *(each.column for each in partials if each.column)}
+                table = PartialAggregates(plan.restrict(needed), pushed.groups, partials)
+                return PlannedQuery(query, ((use, table),), pushed)
+    return PlannedQuery(query, tuple(tables))
+
+
+def _select_table(source: Source, use: TableUse, query: Query) -> Source | None:
+    """Return the source of a table in a query; None if it is not of the repository."""
+    text = query.column_text
+    columns = None if text is None else ()
+    if use.folder.lower() == METADATA_FOLDER and use.name.lower() in TABLES:
+        name = use.name.lower()
+        if name != CELLS:
+            return source.with_options(table=name, columns=columns, engine_text=text)
+        array = None
+    elif use.folder:
+        return None
+    else:
+        array = _find_name(use.name, list(source.arrays.metadata))
+        if array is None and use.name.lower() != GROUP_TABLE:
+            return None
+    return source.with_options(
+        variables=None if array is None else (array,),
+        columns=columns,
+        engine_text=text,
+        where=use.where,
+        qualifiers=frozenset({use.alias.lower()}),
+        needs_qualifier=not use.is_alone,
+    )
+
+
+def _find_name(name: str, names: Sequence[str]) -> str | None:
+    if name in names:
+        return name
+    found = [each for each in names if each.lower() == name.lower()]
+    return found[0] if len(found) == 1 else None
+
+
+def _at_version(source: Source, use: TableUse) -> Source:
+    """Return the source at the version that a table of a query names."""
+    ref: Ref
+    if use.version is not None:
+        ref = NamedRef(use.version)
+    elif use.as_of is not None:
+        moment = parse_moment("TIMESTAMP AS OF", use.as_of, source.options.time_zone)
+        at = source.options.ref
+        branch = at.name if isinstance(at, BranchRef) else find_branch(source, "TIMESTAMP AS OF")
+        ref = BranchRef(branch, moment)
+    else:
+        return source
+    return Source.of(source.repository, read_version(source.repository, ref), source.options)
