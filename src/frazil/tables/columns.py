@@ -356,17 +356,16 @@ class _CoordinateArray(ZarrArrayWrapper):
     __slots__ = ("_offsets", "_pieces")
 
     def __init__(self, array: Any, offsets: Offsets, pieces: _Pieces) -> None:
-        super().__init__(array)
+        init: Any = super().__init__  # Xarray has no types here.
+        init(array)
         self._offsets = offsets
         self._pieces = pieces
 
     def _getitem(self, key: tuple[Any, ...]) -> Any:
         (part,) = key
-        if not isinstance(part, slice):
-            return super()._getitem(key)
-        start, stop, step = part.indices(self.shape[0])
+        start, stop, step = part.indices(self.shape[0]) if isinstance(part, slice) else (0, 0, 0)
         if step != 1 or stop <= start:
-            return super()._getitem(key)
+            return self._array[key]
         first = int(np.searchsorted(self._offsets, start, "right")) - 1
         end = int(np.searchsorted(self._offsets, stop, "left"))
         self._read([number for number in range(first, end) if number not in self._pieces])
@@ -380,7 +379,7 @@ class _CoordinateArray(ZarrArrayWrapper):
             if not len(run):
                 continue
             cuts = self._offsets[int(run[0]) : int(run[-1]) + 2]
-            values = np.asarray(super()._getitem((slice(int(cuts[0]), int(cuts[-1])),)))
+            values = np.asarray(self._array[int(cuts[0]) : int(cuts[-1])])
             pieces = np.split(values, cuts[1:-1] - cuts[0])
             self._pieces.update(zip(map(int, run), pieces, strict=True))
 
@@ -397,7 +396,8 @@ class _SomeArrays(ZarrStore):
 
     def open_store_variable(self, name: str) -> Variable:
         """Open an array; coordinates keep what they have read."""
-        variable: Variable = super().open_store_variable(name)
+        open_array: Any = super().open_store_variable
+        variable: Variable = open_array(name)
         if name in self.coordinates:
             array = _CoordinateArray(self.members[name], *self.coordinates[name])
             variable.data = LazilyIndexedArray(array)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from xarray import Dataset
 
 from frazil.errors import InvalidInputError
+from frazil.lazy import lazy_modules
 from frazil.repository.session import Session
 from frazil.tables.columns import (
     TIMESTAMP,
@@ -28,7 +29,6 @@ from frazil.tables.columns import (
 )
 from frazil.tables.frame_values import (
     Stored,
-    WriteOptions,
     cast_column,
     encode,
     null_of,
@@ -46,7 +46,14 @@ from frazil.tables.predicates import (
     find_zone,
     truth_of_values,
 )
+from frazil.tables.table_options import WriteOptions
 from frazil.virtual.source_formats import without_codec_warnings
+
+if TYPE_CHECKING:
+    from frazil.tables import sql_predicates
+else:
+    # Only `replace_where` needs the SQL parser.
+    (sql_predicates,) = lazy_modules("frazil.tables.sql_predicates")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -497,10 +504,8 @@ def read_condition(options: WriteOptions, target: Target) -> Condition:
     if options.replace_where is None:
         return EVERYTHING
     types = {dim: axis.type for dim, axis in target.axes.items()}
-    from frazil.tables.sql_predicates import Scope, parse_predicate  # noqa: PLC0415
-
-    scope = Scope(types, find_zone(options.time_zone))
-    condition = parse_predicate(options.replace_where, scope)
+    scope = sql_predicates.Scope(types, find_zone(options.time_zone))
+    condition = sql_predicates.parse_predicate(options.replace_where, scope)
     unknown = find_unknown(condition)
     if unknown is not None:
         raise InvalidInputError(

@@ -1,9 +1,9 @@
-"""Write options of frames, and encoding of columns as array values."""
+"""Encoding of columns as the values that arrays store."""
 
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any, Literal, cast, get_args
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,9 +13,7 @@ from xarray import Variable
 from xarray.conventions import decode_cf_variable, encode_cf_variable
 
 from frazil.errors import InvalidInputError
-from frazil.tables.columns import DURATION, TIMESTAMP, UNSIGNED_64, Values, group_path, to_arrow
-from frazil.tables.table_options import Options, refuse_unknown, split_names
-from frazil.urls import BranchRef, NamedRef, Ref
+from frazil.tables.columns import DURATION, TIMESTAMP, UNSIGNED_64, Values, to_arrow
 
 _CF = (
     "_FillValue",
@@ -199,143 +197,3 @@ def _is_same(stored: Stored, given: NDArray[Any], again: NDArray[Any]) -> NDArra
         )  # fmt: skip
         return np.asarray(near)
     return np.asarray(given == again)
-
-
-Mode = Literal["append", "overwrite"]
-Duplicates = Literal["error", "first", "last", "sum", "mean", "min", "max"]
-"""Policy for several rows of one cell. Nulls count only for `error`, `first` and `last`."""
-
-
-@dataclass(frozen=True, slots=True)
-class WriteOptions:
-    """Options of writing rows."""
-
-    group: str = "/"
-    branch: str = "main"
-    mode: Mode = "append"
-    """`append` sets the given cells; `overwrite` also clears others."""
-    replace_where: str | None = None
-    """Predicate on coordinates that selects the cells `overwrite` clears; None means all."""
-    dims: tuple[str, ...] | None = None
-    """Dimensions of new arrays."""
-    append_dim: str | None = None
-    """Dimension along which arrays may grow."""
-    chunks: Mapping[str, int] = field(default_factory=dict)
-    """Chunk lengths of new arrays, by dimension."""
-    duplicates: Duplicates = "error"
-    time_zone: str = "UTC"
-    """Time zone of times in `replace_where` without one."""
-    commit_token: str | None = None
-    """Idempotency key of the commit; a second commit with it is skipped."""
-    message: str | None = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-
-
-def make_write_options(
-    *,
-    mode: str = "append",
-    duplicates: str = "error",
-    dims: Sequence[str] | None = None,
-    chunks: Mapping[str, int] | None = None,
-    group: str = "/",
-    replace_where: str | None = None,
-    **more: Any,
-) -> WriteOptions:
-    """Validate write options.
-
-    Parameters
-    ----------
-    mode
-        `append` sets the given cells; `overwrite` also clears others.
-    duplicates
-        Policy for several rows of one cell: `error`, `first`, `last`, `sum`, `mean`, `min` or `max`.
-    dims
-        Dimensions of new arrays.
-    chunks
-        Chunk lengths of new arrays, by dimension.
-    group
-        Path of the group.
-    replace_where
-        Predicate on coordinates that selects the cells `overwrite` clears.
-    **more
-        Other fields of `WriteOptions`.
-
-    Raises
-    ------
-    InvalidInputError
-        If an option is unknown or invalid, or options contradict each other.
-    """
-    refuse_unknown(more, [each.name for each in fields(WriteOptions)], "a writer")
-    if mode not in get_args(Mode):
-        raise InvalidInputError(f"mode={mode!r}: rows can be written with append or overwrite")
-    if duplicates not in get_args(Duplicates):
-        known = ", ".join(get_args(Duplicates))
-        raise InvalidInputError(f"duplicates={duplicates!r} is none of {known}")
-    if replace_where is not None and mode != "overwrite":
-        raise InvalidInputError("replace_where goes with the mode overwrite")
-    if any(length < 1 for length in (chunks or {}).values()):
-        raise InvalidInputError(f"chunks={dict(chunks or {})}: lengths are one or more")
-    return WriteOptions(
-        group=group_path(group),
-        mode=cast("Mode", mode),
-        duplicates=cast("Duplicates", duplicates),
-        dims=None if dims is None else tuple(dims),
-        chunks=dict(chunks or {}),
-        replace_where=replace_where,
-        **more,
-    )
-
-
-def read_write_options(options: Options, *, overwrite: bool, ref: Ref | None) -> WriteOptions:
-    """Parse the options of a data source writer.
-
-    Parameters
-    ----------
-    options
-        Options of the data source.
-    overwrite
-        True for the mode `overwrite`, False for `append`.
-    ref
-        Version that the repository's URL names; used if the options name none.
-
-    Raises
-    ------
-    InvalidInputError
-        If an option is invalid, or the version is not a branch.
-    """
-    more = options.more
-    dims = more.get("dims")
-    return make_write_options(
-        group=options.group,
-        branch=find_branch(options.ref or ref),
-        mode="overwrite" if overwrite else "append",
-        replace_where=more.get("replace_where"),
-        dims=None if dims is None else split_names(dims),
-        append_dim=more.get("append_dim"),
-        chunks=_read_chunks(more.get("chunks", "")),
-        duplicates=more.get("duplicates", "error"),
-        time_zone=options.time_zone,
-        commit_token=more.get("commit_token"),
-        message=more.get("message"),
-    )
-
-
-def find_branch(ref: Ref | None) -> str:
-    """Return the branch of a ref; raises InvalidInputError if it is not writable."""
-    match ref:
-        case None:
-            return "main"
-        case BranchRef(name, None) | NamedRef(name):
-            return name
-    raise InvalidInputError(f"rows are written to a branch, and {ref} is none")
-
-
-def _read_chunks(text: str) -> dict[str, int]:
-    """Parse chunk lengths such as `time=24, lat=90`."""
-    found = {}
-    for part in split_names(text):
-        name, _, length = part.partition("=")
-        if not length.strip().isdecimal():
-            raise InvalidInputError(f"chunks={text!r}: say it as in `time=24, lat=90`")
-        found[name.strip()] = int(length)
-    return found

@@ -33,8 +33,8 @@ import frazil.spark
 from frazil.errors import IcechunkError
 from frazil.spark.tables import sql as views
 from frazil.spark.tables.read import make_frame
-from frazil.tables.table_options import Options, Table
-from frazil.tables.table_source import open_source, open_table
+from frazil.tables.table_options import Options
+from frazil.tables.table_source import Table, open_source, open_table
 from frazil.xarray import to_icechunk
 from tests.spark.conftest import FAST_START
 

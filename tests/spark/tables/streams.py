@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from frazil import Repository
-from frazil.tables.frame_commit import STREAM
+from frazil.tables.frame_rows import STREAM
 
 ROWS = 6
 SCHEMA = "t long, x long, v double"

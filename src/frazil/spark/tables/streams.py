@@ -32,7 +32,7 @@ from frazil.tables.change_feed import (
     open_stream,
     plan_tasks,
 )
-from frazil.tables.frame_commit import Batch, Destination, commit_rows, open_destination
+from frazil.tables.frame_rows import Batch, Destination, commit_rows, open_destination
 from frazil.tables.table_options import Options
 from frazil.tables.table_source import open_source
 

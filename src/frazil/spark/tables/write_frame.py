@@ -18,6 +18,7 @@ from pyspark.sql.types import IntegerType, LongType, StructType
 from frazil.repository.repository import Repository
 from frazil.repository.session import ForkSession, Session
 from frazil.spark.job import METRICS, Job, JobReport
+from frazil.spark.regions import TASKS_PER_SLOT
 from frazil.spark.runtime import (
     RESULT_SCHEMA,
     collect_results,
@@ -31,38 +32,39 @@ from frazil.spark.tables.read import time_zone_of
 from frazil.spark.transaction import count_written, fresh_fork, merge_changes, running
 from frazil.storage.memory import MemoryStorage
 from frazil.tables.frame_arrays import Facts, Target, find_dims, join_facts, measure
-from frazil.tables.frame_cells import (
-    Part,
-    Sharing,
-    join_cells,
-    order_rows,
-    share,
-    write_cells,
-    write_part,
-)
-from frazil.tables.frame_commit import (
+from frazil.tables.frame_rows import (
     Batch,
     Destination,
     Done,
+    Part,
+    Sharing,
     Spool,
     check_columns,
     commit_rows,
     find_commit,
     finish,
+    join_cells,
     open_attempt,
     open_destination,
+    order_rows,
     prepare,
     retrying,
+    share,
     spool,
     unspool,
+    write_cells,
+    write_part,
 )
-from frazil.tables.frame_values import WriteOptions, find_branch, make_write_options
-from frazil.tables.table_options import Options
+from frazil.tables.table_options import (
+    Options,
+    WriteOptions,
+    find_write_branch,
+    make_write_options,
+)
 from frazil.tables.table_source import AnyRepository, open_repository
 
 _TASK, _ROW = "__frazil_task", "__frazil_row"
 _ROWS_PER_TASK = 2_000_000
-_TASKS_PER_SLOT = 3
 _ROW_BITS = 33
 
 
@@ -203,7 +205,7 @@ def _make_options(
 ) -> WriteOptions:
     ref = open_repository(repo)[1] if branch is None else None
     return make_write_options(
-        branch=branch or find_branch(ref), time_zone=time_zone_of(frame.sparkSession), **given
+        branch=branch or find_write_branch(ref), time_zone=time_zone_of(frame.sparkSession), **given
     )
 
 
@@ -268,7 +270,7 @@ class FrameWriting:
 
     def write(self, session: Session, target: Target, facts: Facts) -> None:
         """Write all rows in tasks, and on the driver the cells that several tasks set."""
-        most = max(count_slots(self.spark) * _TASKS_PER_SLOT, -(-facts.rows // _ROWS_PER_TASK))
+        most = max(count_slots(self.spark) * TASKS_PER_SLOT, -(-facts.rows // _ROWS_PER_TASK))
         sharing = share(target, most)
         fork, options = session.fork(), self.options
 

@@ -10,9 +10,8 @@ import xarray as xr
 
 import frazil
 from frazil import InvalidInputError, Repository
-from frazil.tables.frame_commit import commit_rows
-from frazil.tables.frame_values import make_write_options
-from frazil.tables.table_options import Options
+from frazil.tables.frame_rows import commit_rows
+from frazil.tables.table_options import Options, make_write_options
 from frazil.tables.table_source import open_source, open_table
 from frazil.xarray import to_icechunk
 

@@ -7,8 +7,13 @@ import pytest
 import frazil
 from frazil import Repository
 from frazil.errors import InvalidInputError, RefNotFoundError
-from frazil.tables.frame_values import make_write_options
-from frazil.tables.table_options import STREAM_WRITE_OPTIONS, WRITE_OPTIONS, Options, parse_options
+from frazil.tables.table_options import (
+    STREAM_WRITE_OPTIONS,
+    WRITE_OPTIONS,
+    Options,
+    make_write_options,
+    parse_options,
+)
 from frazil.tables.table_source import find_branch, open_source, open_table
 from frazil.urls import BranchRef, NamedRef, Ref, make_ref
 
