@@ -1,20 +1,34 @@
 """Tables of cells beside what Xarray and SQLite make of the same data."""
 
+import pickle
 from collections import deque
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pytest
 import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frazil import Repository, in_memory_storage
-from frazil.tables.scan_plan import ScanPlan
-from frazil.tables.table_options import Options
+from frazil.tables.columns import GroupArrays
+from frazil.tables.scan_plan import ScanPlan, plan_scan
+from frazil.tables.table_options import Options, parse_options
 from frazil.tables.table_source import open_source, open_table
 from frazil.xarray import to_icechunk
-from tests.unit.tables.worlds import World, as_set, conditions, filter_by_sqlite, worlds
+from tests.unit.tables.worlds import (
+    WatchedStorage,
+    World,
+    as_set,
+    conditions,
+    count_calls,
+    count_coordinate_reads,
+    filter_by_sqlite,
+    make_weather,
+    worlds,
+)
 
 
 def read(repo: Repository, **options: Any) -> pd.DataFrame:
@@ -104,3 +118,45 @@ def test_of_arrays_with_other_chunks_only_those_with_rows_are_read(
 
     needed = [key for name in names for key in world.written(name, world.holders(name, expected))]
     assert read_chunks == set(needed)
+
+
+@pytest.mark.parametrize("options", [
+    Options(),
+    Options(columns=("a",), where="lat > 1 AND hour(time) = 0",
+            engine_filters=True, engine_text="lat time"),
+    parse_options({"variables": "a", "columns": "a,lon", "where": "a > 5"}),
+    parse_options({"layout": "chunks", "variables": "a"}),
+])  # fmt: skip
+def test_a_table_looks_up_metadata_once_and_reads_each_chunk_of_a_coordinate_once(
+    options: Options,
+) -> None:
+    world = make_weather()
+    world.storage.chunks.clear()
+
+    def plan() -> Any:
+        table = open_table(open_source(options, world.repo))
+        return table, table.partitions()
+
+    (table, partitions), counts = count_calls(
+        plan, plan_scan, GroupArrays._find_columns, GroupArrays._open
+    )
+
+    reads = count_coordinate_reads(world)
+    assert set().union(*reads.values()) <= {0, 1}
+    assert counts == [1, 1, 1]
+    # Tasks read no coordinates at all.
+    sent, parts = pickle.loads(pickle.dumps((table, partitions)))
+    batches = [batch for part in parts for batch in sent.read(part)]
+    copy = replace(world, storage=sent_storage(sent))
+    copy.storage.chunks = copy.storage.chunks[len(world.storage.chunks) :]
+    assert batches
+    assert copy.storage.chunks
+    assert count_coordinate_reads(copy) == {}
+
+
+def sent_storage(table: Any) -> WatchedStorage:
+    """The storage of a table in a task."""
+    plan = table if isinstance(table, ScanPlan) else table.plan
+    storage = plan.arrays.session.state.assets.storage
+    assert isinstance(storage, WatchedStorage)
+    return storage

@@ -5,9 +5,12 @@ import re
 import pytest
 
 from frazil.errors import InvalidInputError
-from frazil.tables.sql_queries import parse_query
+from frazil.tables.columns import GroupArrays
+from frazil.tables.scan_plan import plan_scan
+from frazil.tables.sql_queries import parse_query, plan_query
 from frazil.tables.table_options import Options
-from frazil.tables.table_source import select_columns
+from frazil.tables.table_source import open_source, select_columns
+from tests.unit.tables.worlds import count_calls, count_coordinate_reads, make_weather
 
 
 @pytest.mark.parametrize(("query", "where", "is_alone"), [
@@ -122,3 +125,47 @@ def test_a_syntax_error_is_told_in_words_of_sql(text: str, words: str) -> None:
         parse_query(text)
     assert words in caught.value.message
     assert not re.search(r"sqlglot|<|class|Token|\x1b", caught.value.message)
+
+
+@pytest.mark.parametrize(("query", "coordinates", "tables"), [
+    ("SELECT time, lat, a FROM a WHERE time > '2020-01-02'", {"time", "lat"}, 1),
+    ("SELECT lat, avg(a) AS m FROM a WHERE time > '2020-01-02' GROUP BY lat", {"time", "lat"}, 1),
+    ("SELECT max(lon) AS n FROM a", {"lon"}, 1),
+    ("SELECT * FROM cells WHERE zone = 1 AND a > 5", {"time", "lat", "lon", "zone"}, 1),
+    ("SELECT x.a, y.a FROM a x JOIN a y USING (time, lat, lon)", {"time", "lat", "lon"}, 1),
+    ("SELECT x.a, y.b FROM a x JOIN b y USING (time, lat, lon)", {"time", "lat", "lon"}, 2),
+])  # fmt: skip
+def test_a_query_looks_up_metadata_once_and_reads_each_chunk_of_a_coordinate_once(
+    query: str, coordinates: set[str], tables: int
+) -> None:
+    world = make_weather()
+    parsed = parse_query(query)
+    world.storage.chunks.clear()
+
+    def plan() -> None:
+        source = open_source(Options(engine_filters=True), world.repo)
+        for _, table in plan_query(source, parsed).tables:
+            table.partitions()
+
+    _, counts = count_calls(plan, plan_scan, GroupArrays._find_columns, GroupArrays._open)
+
+    reads = count_coordinate_reads(world)
+    # Without it only the first and the last time are read, from which Xarray finds the type.
+    assert reads.pop("time") == ({1} if "time" in coordinates else {0, 1})
+    assert reads == {name: {1} for name in coordinates - {"time"}}
+    assert counts == [len(parsed.uses), tables, tables]
+
+
+def test_a_pushed_down_count_of_rows_reads_no_values() -> None:
+    world = make_weather()
+    source = open_source(Options(engine_filters=True), world.repo)
+
+    planned = plan_query(source, parse_query("SELECT count(*) AS n FROM a WHERE lat > 1"))
+    ((_, table),) = planned.tables
+    partitions = table.partitions()
+    world.storage.chunks.clear()
+    counted = [row for part in partitions for b in table.read(part) for row in b.to_pylist()]
+
+    assert planned.aggregates is not None
+    assert sum(row["_frazil_0"] for row in counted) == 6 * 2 * 4
+    assert world.storage.chunks == []

@@ -1,7 +1,9 @@
 """Random datasets in repositories, and conditions about them that SQLite can answer, too."""
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -114,6 +116,46 @@ def write_world(dataset: xr.Dataset, chunks: dict[str, tuple[int, ...]]) -> Worl
     to_icechunk(dataset, session, mode="w", encoding=encoding)
     session.commit("a world")
     return World(dataset, chunks, storage, repo)
+
+
+def make_weather() -> World:
+    """Days by places, every array and coordinate in several chunks."""
+    days = START + np.arange(6) * np.timedelta64(1, "D")
+    values = np.arange(6 * 4 * 4, dtype="f8").reshape(6, 4, 4)
+    dataset = xr.Dataset(
+        {"a": (DIMS, values), "b": (DIMS, values + 1)},
+        {"time": days, "lat": np.arange(4.0), "lon": np.arange(4), "zone": ("lat", [3, 1, 4, 1])},
+    )
+    cut = {"time": (2,), "lat": (2,), "lon": (2,), "zone": (2,)}
+    return write_world(dataset, {"a": (2, 2, 2), "b": (3, 4, 4), **cut})
+
+
+def count_coordinate_reads(world: World) -> dict[str, set[int]]:
+    """How often the chunks of each coordinate were read, for coordinates that were."""
+    found = {}
+    for name in map(str, world.dataset.coords):
+        count = -(-world.dataset.sizes[world.dataset[name].dims[0]] // world.chunks[name][0])
+        keys = world.written(name, [(number,) for number in range(count)])
+        reads = {world.storage.chunks.count(key) for key in keys}
+        if reads != {0}:
+            found[name] = reads
+    return found
+
+
+def count_calls(action: Callable[[], Any], *functions: Any) -> tuple[Any, list[int]]:
+    """The result of an action, and how often it called each function."""
+    calls = Counter[Any]()
+
+    def count(frame: Any, event: str, _: Any) -> None:
+        if event == "call":
+            calls[frame.f_code] += 1
+
+    sys.setprofile(count)
+    try:
+        found = action()
+    finally:
+        sys.setprofile(None)
+    return found, [calls[each.__code__] for each in functions]
 
 
 def _labels(dim: str, size: int) -> st.SearchStrategy[Any]:
