@@ -122,8 +122,9 @@ class CommitRange:
         numbers = [number for number, commit in enumerate(line) if commit.id == first]
         if not numbers:
             raise InvalidInputError(
-                f"from={self.start}: {first} is no ancestor of {self.end}, so that no commits lead "
-                "from one to the other"
+                f"invalid from {self.start!r}: {first} is no ancestor of {self.end}; "
+                "give a version in its "
+                "history"
             )
         return line[numbers[0] + 1 :]
 
@@ -141,7 +142,7 @@ def find_changes(
             yield NodeChange(kind, path)
     for path, chunks in sorted(found.chunk_coordinates.items()):
         if array is None or path == array:
-            yield from _tell_apart(protocol, new, path, chunks)
+            yield from _split_by_existence(protocol, new, path, chunks)
 
 
 def _diff(protocol: CommitProtocol, commit: Commit, new: Snapshot) -> Diff:
@@ -152,7 +153,7 @@ def _diff(protocol: CommitProtocol, commit: Commit, new: Snapshot) -> Diff:
     return compare_snapshots(protocol.assets, nothing, new)
 
 
-def _tell_apart(
+def _split_by_existence(
     protocol: CommitProtocol, new: Snapshot, path: str, chunks: Coordinates
 ) -> Iterator[ChunkChanges]:
     """Split changed chunks into those that now exist and those that were deleted."""
@@ -308,9 +309,10 @@ def _select_cells(cells: ChangedCells, session: Session) -> ScanPlan:
     lost = [each.name for each in cells.coordinates if found.get(each.name) != each]
     if type != cells.type or lost:
         raise InvalidInputError(
-            f"{cells.variable} in {session.snapshot_id} has other columns than at the end: "
-            f"{', '.join(lost) or f'its type is {type}, no {cells.type}'}. Ask for the commits before "
-            "and after it apart, with `from` and `to`"
+            f"{cells.variable} has other columns in {session.snapshot_id} than at the end "
+            f"({', '.join(lost) or f'type {type}, not {cells.type}'}): read the "
+            "commits before and after "
+            "it separately, with `from` and `to`"
         )
     return plan
 
@@ -331,8 +333,9 @@ def open_changed_cells(source: Source, range: CommitRange) -> ChangedCells:
     columns = source.arrays.columns(options.variables)
     if len(columns.variables) != 1:
         raise InvalidInputError(
-            f"values=true is about one array, and there are {', '.join(columns.variables)}: choose one "
-            "with `variables`"
+            "values=true reads one array, but there are "
+            f"{', '.join(columns.variables)}: select one with "
+            "`variables`"
         )
     variable = columns.variables[0]
     coordinates = tuple(each for each in columns.all if each.name != variable)
@@ -343,7 +346,7 @@ def open_changed_cells(source: Source, range: CommitRange) -> ChangedCells:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise InvalidInputError(
-            f"{', '.join(twice)} is a coordinate, and a column of the feed as well"
+            f"the coordinate {', '.join(twice)} has the name of a column of the feed: rename it"
         )
     return ChangedCells(
         repository=source.repository,
@@ -451,7 +454,7 @@ def make_feed(source: Source, range: CommitRange) -> Changes:
     """Return the feed that the options select; cell columns are those of the source's session."""
     wanted = source.options.more.get("values", "false").lower()
     if wanted not in ("true", "false"):
-        raise InvalidInputError(f"values={wanted!r}: it is true or false")
+        raise InvalidInputError(f"invalid values {wanted!r}: give true or false")
     if wanted == "true":
         return open_changed_cells(source, range)
     return ChangeRows(source.repository, select_fields(source.options, _SCHEMA), range)
@@ -483,7 +486,7 @@ def parse_stream_options(source: Source) -> StreamOptions:
     more = source.options.more
     most = more.get("max_commits")
     if most is not None and (not most.isdecimal() or int(most) < 1):
-        raise InvalidInputError(f"max_commits={most!r}: it is a number of commits, one at least")
+        raise InvalidInputError(f"invalid max_commits {most!r}: give a number of at least 1")
     if "to" in more:
         raise InvalidInputError("a stream has no end: leave out the option `to`")
     return StreamOptions(
@@ -499,7 +502,7 @@ def _select_commits(more: Mapping[str, str], name: str, choices: Any) -> str:
     known: Sequence[str] = get_args(choices)
     found = more.get(name, known[0])
     if found not in known:
-        raise InvalidInputError(f"{name}={found!r}: it is one of {', '.join(known)}")
+        raise InvalidInputError(f"invalid {name} {found!r}: expected {', '.join(known)}")
     return found
 
 
@@ -569,15 +572,15 @@ class CommitStream:
             case "ancestor":
                 return line[max(shared) + 1 :]
         raise ConflictError(
-            message=f"the branch {self.options.branch} was reset: {start}, the last commit that the"
-            " stream has read, is not in its history any more. Say where to go on with"
-            " the option `on_reset`: ancestor is where both histories part, latest the newest commit"
+            message=f"the branch {self.options.branch} was reset, and the last commit that the stream"
+            f" read, {start}, is no longer in its history: set the option on_reset to ancestor, to"
+            " continue from the common ancestor, or to latest"
         )
 
     def _expired(self, id: str) -> SnapshotNotFoundError:
         return SnapshotNotFoundError(
-            f"the commit {id}, which the stream has come to, has expired. With the option "
-            "`on_expired` = earliest it reads all commits that are left, also those that it has read"
+            f"the last commit that the stream read, {id}, has expired: set the option on_expired to "
+            "earliest, to read all commits that are left again"
         )
 
 

@@ -82,8 +82,9 @@ class WriteAxis:
             unknown = pc.unique(column.filter(pa.array(places < 0)))
             unknown = unknown.take(pc.sort_indices(unknown))
             raise InvalidInputError(
-                f"{self.dim} has no coordinate {show(unknown)}: only coordinates that are there can be "
-                f'written to, unless the option append_dim is "{self.dim}"'
+                f"{self.dim} has no coordinate {show(unknown)}: write to existing "
+                "coordinates, or append "
+                f'new ones with append_dim="{self.dim}"'
             )
         return places
 
@@ -99,7 +100,7 @@ def check_coordinates(name: str, column: pa.Array | pa.ChunkedArray, type: pa.Da
     cast = cast_column(name, column, type)
     if cast.null_count:
         raise InvalidInputError(
-            f"there are rows without {name}, and so without a cell: leave them out, as in "
+            f"{cast.null_count} rows have no {name}, and so no cell: leave them out, as in "
             f'`.where("{name} IS NOT NULL")`'
         )
     return cast
@@ -112,7 +113,9 @@ def refuse_repeated(axis: WriteAxis) -> None:
     counts = axis.values.value_counts()
     twice = counts.field(0).filter(pc.greater(counts.field(1), 1))
     raise InvalidInputError(
-        f"{axis.dim} has {show(twice)} more than once, so that nobody knows which is meant"
+        f"{axis.dim} has the coordinate {show(twice)} more than once: rows can be "
+        "written only to arrays "
+        "with distinct coordinates"
     )
 
 
@@ -124,7 +127,7 @@ def extend(axis: WriteAxis, given: pa.Array) -> WriteAxis:
     if axis.values is None:
         least = pc.min(given).as_py()
         if least is not None and least < 0:
-            raise InvalidInputError(f"{axis.dim} has no place {least}: they begin at zero")
+            raise InvalidInputError(f"invalid position {least} of {axis.dim}: positions start at 0")
         return replace(axis, size=max(axis.size, (pc.max(given).as_py() or 0) + 1))
     new = pc.unique(given.filter(pa.array(axis.find(given) < 0)))
     if not len(new):
@@ -137,8 +140,8 @@ def extend(axis: WriteAxis, given: pa.Array) -> WriteAxis:
         late = new.filter(pc.invert(compare(new, last)))
         if len(late):
             raise InvalidInputError(
-                f"{axis.dim} ends with {last.as_py()}, and {show(late)} would come before it: arrays "
-                "grow at their end only"
+                f"can't append {show(late)} to {axis.dim}, which ends with {last.as_py()}: append "
+                "coordinates that come after it"
             )
     whole = pa.concat_arrays([axis.values, new])
     return replace(axis, values=whole, size=len(whole))
@@ -250,16 +253,20 @@ def find_dims(session: Session, options: WriteOptions, names: Sequence[str]) -> 
         dims = (*options.dims, *(dim for dim in dims if dim not in options.dims))
     elif made:
         raise InvalidInputError(
-            f"{options.group} has no array {', '.join(made)}: name the dimensions that it should have "
-            "with the option dims, or leave the column out"
+            f"{options.group} has no array {', '.join(made)}: name the dimensions of "
+            "the new array with "
+            "the option dims, or leave the column out"
         )
     absent = [dim for dim in dims if dim not in names]
     if absent:
         raise InvalidInputError(
-            f"the rows have no column {', '.join(absent)}, which is a dimension of the arrays"
+            f"the rows have no column {', '.join(absent)}: add it, because it is a "
+            "dimension of the arrays"
         )
     if options.append_dim is not None and options.append_dim not in dims:
-        raise InvalidInputError(f"append_dim={options.append_dim!r} is none of {', '.join(dims)}")
+        raise InvalidInputError(
+            f"invalid append_dim {options.append_dim!r}: the arrays have dimensions {', '.join(dims)}"
+        )
     return dims
 
 
@@ -279,7 +286,7 @@ def find_target(session: Session, options: WriteOptions, names: Sequence[str]) -
     axes = {dim: _open_axis(dataset, stored.get(dim), dim, sizes[dim]) for dim in dims}
     variables = {name: each for name, each in stored.items() if name not in dims}
     if not variables:
-        raise InvalidInputError("the rows have no column besides coordinates")
+        raise InvalidInputError("the rows have no column besides coordinates: add one to write")
     grids = {name: arrays.grid(name, each.dims) for name, each in variables.items()}
     coordinates = {name: each for name, each in stored.items() if name in dims}
     return Target(options.group, axes, variables, grids, coordinates)
@@ -295,7 +302,10 @@ def _open_axis(dataset: Dataset, stored: Stored | None, dim: str, size: int) -> 
     if stored is None:
         return WriteAxis(dim, pa.int64(), size, None)
     if stored.dims != (dim,):
-        raise InvalidInputError(f"{dim} is a dimension and an array of {', '.join(stored.dims)}")
+        raise InvalidInputError(
+            f"the array {dim} has dimensions {', '.join(stored.dims)}, but a coordinate of {dim} must "
+            f"have only {dim}"
+        )
     values = to_arrow(make_values(dataset.variables[dim].values, stored.type))
     axis = WriteAxis(dim, stored.type, size, values)
     refuse_repeated(axis)
@@ -336,7 +346,7 @@ def make_room(session: Session, options: WriteOptions, schema: pa.Schema, facts:
     if any(name not in known for name in schema.names if name not in dims or not known):
         if not facts.rows:
             raise InvalidInputError(
-                f"{options.group} has no such arrays, and no rows say what they are"
+                f"can't create the arrays of {options.group} from no rows: write at least one row"
             )
         with without_codec_warnings():
             _make_arrays(session, options, schema, facts, dims)
@@ -462,7 +472,9 @@ def choose_chunks(
     """Return chunk lengths by dimension: as given, else about square, longer along `append_dim`."""
     unknown = sorted(set(requested) - set(sizes))
     if unknown:
-        raise InvalidInputError(f"chunks has {', '.join(unknown)}, which is no dimension")
+        raise InvalidInputError(
+            f"invalid chunks: {', '.join(unknown)} is not one of the dimensions {', '.join(sizes)}"
+        )
     lengths = {dim: requested.get(dim, max(size, 1)) for dim, size in sizes.items()}
     free = [dim for dim in sizes if dim not in requested]
     while prod(lengths.values()) > CHUNK_ITEMS and any(lengths[dim] > 1 for dim in free):
@@ -494,8 +506,8 @@ def _describe_type(field: pa.Field, *, may_lack: bool) -> tuple[Any, dict[str, A
         missing_number = int(edge.max if kind.kind == "u" else edge.min)
         return kind.name, {"_FillValue": missing_number}, missing_number
     raise InvalidInputError(
-        f"no array is made of the column {field.name}, which is {type}: cast it to a number, a text, a "
-        "boolean or a timestamp"
+        f"can't create an array for the column {field.name} of type {type}: cast it to a number, a "
+        "string, a boolean or a timestamp"
     )
 
 
@@ -509,7 +521,7 @@ def read_condition(options: WriteOptions, target: Target) -> Condition:
     unknown = find_unknown(condition)
     if unknown is not None:
         raise InvalidInputError(
-            f"replace_where can't be told from coordinates: {unknown}; it takes comparisons of "
+            f"invalid replace_where {unknown!r}: compare the coordinates "
             f"{', '.join(types)} with constants"
         )
     return condition
@@ -528,7 +540,7 @@ def refuse_outside(options: WriteOptions, target: Target, table: pa.Table) -> No
     count = int(table.num_rows - np.broadcast_to(is_inside, (table.num_rows,)).sum())
     if count:
         raise InvalidInputError(
-            f"{count} rows are not where {options.replace_where}, which is all that is replaced"
+            f"{count} rows don't match replace_where {options.replace_where!r}: leave them out"
         )
 
 

@@ -124,7 +124,7 @@ def _aggregate(
     try:
         reduced = table.group_by("cell").aggregate([("value", how)]).sort_by("cell")
     except pa.ArrowNotImplementedError as error:
-        raise InvalidInputError(f"duplicates={how} can't be done with the column {name}") from error
+        raise _no_aggregate(name, how) from error
     value = reduced[f"value_{how}"]
     if how == "mean" and not pa.types.is_floating(column.type):
         value = _round_mean(name, value, column.type)
@@ -133,8 +133,14 @@ def _aggregate(
 
 def _round_mean(name: str, value: pa.ChunkedArray, type: pa.DataType) -> pa.ChunkedArray:
     if not pa.types.is_integer(type):
-        raise InvalidInputError(f"duplicates=mean can't be done with the column {name}")
+        raise _no_aggregate(name, "mean")
     return pc.round(value)
+
+
+def _no_aggregate(name: str, how: Duplicates) -> InvalidInputError:
+    return InvalidInputError(
+        f"the column {name} has no {how}: use another policy for duplicates, such as last"
+    )
 
 
 def agree(target: Target, cells: StoredCells) -> StoredCells:
@@ -149,9 +155,10 @@ def agree(target: Target, cells: StoredCells) -> StoredCells:
         differs &= ~(np.isnan(first) & np.isnan(raw))
     if np.any(differs):
         stored = target.variables[cells.name]
-        place = _tell(target, stored, numbers[np.flatnonzero(differs)[:1]])
+        place = _describe_cells(target, stored, numbers[np.flatnonzero(differs)[:1]])
         raise InvalidInputError(
-            f"rows have several values of {cells.name} at {place}, which has one for all of them"
+            f"rows have different values of {cells.name} at {place}, which stores one "
+            "value for all of them"
         )
     return StoredCells(cells.name, numbers[is_first], raw[is_first])
 
@@ -165,17 +172,17 @@ def join_cells(target: Target, parts: Sequence[StoredCells]) -> StoredCells:
 
 
 def _repeated(target: Target, name: str, numbers: NDArray[np.int64]) -> InvalidInputError:
-    told = _tell(target, target.variables[name], numbers[:_SHOWN])
+    shown = _describe_cells(target, target.variables[name], numbers[:_SHOWN])
     more = f" and {len(numbers) - _SHOWN} more cells" if len(numbers) > _SHOWN else ""
     return InvalidInputError(
-        f"there are several rows for {told}{more}: choose one with the option duplicates, which is "
-        "first, last, sum, mean, min or max"
+        f"several rows for {shown}{more}: set the option duplicates to first, last, "
+        "sum, mean, min or max"
     )
 
 
-def _tell(target: Target, stored: Stored, numbers: NDArray[np.int64]) -> str:
+def _describe_cells(target: Target, stored: Stored, numbers: NDArray[np.int64]) -> str:
     """Describe cells by their coordinates."""
-    told = []
+    described = []
     for place in zip(*np.unravel_index(numbers, stored.shape), strict=True):
         parts = []
         for dim, index in zip(stored.dims, place, strict=True):
@@ -183,8 +190,8 @@ def _tell(target: Target, stored: Stored, numbers: NDArray[np.int64]) -> str:
             parts.append(
                 f"{dim}={index if values is None else show(values[int(index) : int(index) + 1])}"
             )
-        told.append(", ".join(parts))
-    return "; ".join(told)
+        described.append(", ".join(parts))
+    return "; ".join(described)
 
 
 # Writing
@@ -232,7 +239,7 @@ def split_by_chunk(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sharing:
+class TaskAssignment:
     """Assignment of cells to tasks."""
 
     target: Target
@@ -252,7 +259,7 @@ class Sharing:
         return (number * self.tasks // max(prod(self.grid.shape), 1)).astype(np.int32)
 
 
-def share(target: Target, most_tasks: int) -> Sharing:
+def assign_tasks(target: Target, most_tasks: int) -> TaskAssignment:
     """Plan tasks so that no two write the same chunk of an array that has all dimensions."""
     grids = [grid for name, grid in target.grids.items() if target.is_whole(name)]
     offsets = [
@@ -260,7 +267,7 @@ def share(target: Target, most_tasks: int) -> Sharing:
         for dim, axis in target.axes.items()
     ]
     grid = Grid(target.dims, tuple(offsets))
-    return Sharing(target, grid, max(min(most_tasks, prod(grid.shape)), 1))
+    return TaskAssignment(target, grid, max(min(most_tasks, prod(grid.shape)), 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,7 +326,9 @@ def find_last_batch(session: Session, query: str) -> int | None:
     group = zarr.open_group(session.store, path=_path(query), mode="r", zarr_format=3)
     number = group.attrs[_BATCH]
     if not isinstance(number, int):
-        raise IcechunkError(f"/{_path(query)} has no number of a batch: somebody has changed it")
+        raise IcechunkError(
+            f"the attribute {_BATCH!r} of /{_path(query)} is {number!r}, not a batch number: restore it"
+        )
     return number
 
 
@@ -331,12 +340,12 @@ def note_batch(session: Session, batch: Batch) -> None:
 
 def describe(batch: Batch | None, token: str | None) -> dict[str, Any]:
     """Return the commit metadata that identifies a batch and a token."""
-    told: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     if token is not None:
-        told[TOKEN] = token
+        found[TOKEN] = token
     if batch is not None:
-        told[STREAM] = {_QUERY: batch.query, _BATCH: batch.number}
-    return told
+        found[STREAM] = {_QUERY: batch.query, _BATCH: batch.number}
+    return found
 
 
 def find_commit(repository: Repository, token: str, *, branch: str = "main") -> str | None:
@@ -413,17 +422,19 @@ def finish(
     """Commit, rebasing if needed; raises ConflictError if coordinates or these cells changed."""
     if batch is not None:
         note_batch(session, batch)
-    told = {**options.metadata, **(metadata or {}), **describe(batch, options.commit_token)}
+    described = {**options.metadata, **(metadata or {}), **describe(batch, options.commit_token)}
     names = [*target.coordinates, *target.variables]
     for _ in range(_PASSES):
         try:
-            return session.commit(options.message or _name(batch), told, allow_empty=True)
+            return session.commit(options.message or _name(batch), described, allow_empty=True)
         except ConflictError as error:
             if error.kind != ConflictError.default_kind:
                 raise
             session.rebase(ConflictDetector())
             _refuse_changed(session, options, target, names, error)
-    raise ConflictError(message=f"others commit to {options.branch} faster than these rows can be")
+    raise ConflictError(
+        message=f"gave up after {_PASSES} concurrent commits to {options.branch}: write again later"
+    )
 
 
 def _refuse_changed(
@@ -431,7 +442,9 @@ def _refuse_changed(
 ) -> None:
     now = find_target(session, options, [*names, *(d for d in target.dims if d not in names)])
     if not all(axis.is_same(now.axes[dim]) for dim, axis in target.axes.items()):
-        raise ConflictError(message="the coordinates have changed meanwhile") from error
+        raise ConflictError(
+            message="a concurrent commit changed the coordinates of the arrays"
+        ) from error
 
 
 def retrying(attempt: Callable[[], Result]) -> Result:
@@ -514,9 +527,11 @@ def open_destination(options: Options, *, overwrite: bool) -> Destination:
         raise InvalidInputError(NO_REPOSITORY)
     repository, ref = open_repository(options.repo)
     if options.ref is not None and ref is not None:
-        raise InvalidInputError(f"{options.repo} names a version, and so do the options")
-    chosen = read_write_options(options, overwrite=overwrite, ref=ref)
-    return Destination(authorize(repository, options.authorize), chosen)
+        raise InvalidInputError(
+            f"{options.repo} names a version, and so do the options: name it in one of them"
+        )
+    write_options = read_write_options(options, overwrite=overwrite, ref=ref)
+    return Destination(authorize(repository, options.authorize), write_options)
 
 
 def check_columns(destination: Destination, schema: pa.Schema) -> None:

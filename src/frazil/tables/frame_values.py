@@ -67,7 +67,7 @@ def cast_column(name: str, column: pa.Array | pa.ChunkedArray, type: pa.DataType
         found: pa.Array = given.cast(type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise InvalidInputError(
-            f"the column {name} is {given.type}, which is not all {type} as the array: {error}"
+            f"can't cast the column {name} from {given.type} to the type {type} of the array: {error}"
         ) from error
     if pa.types.is_floating(type):
         found = _refuse_overflow(name, given, found)
@@ -78,7 +78,7 @@ def _refuse_overflow(name: str, given: pa.Array, found: pa.Array) -> pa.Array:
     lost = pc.and_(pc.is_inf(found), pc.invert(pc.is_inf(given.cast(pa.float64()))))
     if pc.any(lost).as_py():
         raise InvalidInputError(
-            f"{show(given.filter(lost))} of the column {name} is too large for {found.type}"
+            f"the value {show(given.filter(lost))} of the column {name} is too large for {found.type}"
         )
     # Negative zero becomes zero, and NaN becomes null.
     positive = pc.add(found, pa.scalar(0.0, found.type))
@@ -123,7 +123,7 @@ def encode(stored: Stored, column: pa.Array) -> NDArray[Any]:
             ).values
         except (ValueError, OverflowError, TypeError) as error:
             raise InvalidInputError(
-                f"the column {stored.name} can't be stored as the array is: {error}"
+                f"can't encode the column {stored.name} as the array is encoded: {error}"
             ) from error
     _refuse_unless(_is_same(stored, decoded, again), stored, column)
     return raw
@@ -134,8 +134,8 @@ def _refuse_unless(is_kept: NDArray[np.bool_], stored: Stored, column: pa.Array)
         return
     how = ", ".join(f"{key}={value}" for key, value in stored.cf.items())
     raise InvalidInputError(
-        f"{show(column.filter(pa.array(~is_kept)))} of the column {stored.name} can't be stored as "
-        f"{stored.raw}{f' with {how}' if how else ''}"
+        f"can't store {show(column.filter(pa.array(~is_kept)))} of the column {stored.name} as "
+        f"{stored.raw}{f' with {how}' if how else ''}: it would be read as another value"
     )
 
 
@@ -162,7 +162,7 @@ def _decoded(stored: Stored, values: Values) -> NDArray[Any]:
     kind = stored.decoded.kind
     if values.missing is not None and not _has_null(stored):
         raise InvalidInputError(
-            f"the column {stored.name} has nulls, and the array no `_FillValue` for them"
+            f"the column {stored.name} has nulls, but the array has no `_FillValue`: fill the nulls"
         )
     if kind in "mM":
         times = values.data.astype(np.int64)
@@ -173,7 +173,9 @@ def _decoded(stored: Stored, values: Values) -> NDArray[Any]:
         wide = values.data.astype(stored.decoded)
         return wide if values.missing is None else np.where(values.missing, np.nan, wide)
     if kind == "O" and values.data.dtype != object:
-        raise InvalidInputError(f"values of {stored.name} can't be made of {values.type}")
+        raise InvalidInputError(
+            f"can't store the type {values.type} in the array {stored.name}: cast the column"
+        )
     if kind in "OTUSV":
         return values.data
     numbers = values.data.astype(stored.decoded)

@@ -109,7 +109,7 @@ def parse_options(given: Mapping[str, str], known: Iterable[str] | None = None) 
         refuse_unknown(texts, known, "a writer")
     repo, path = texts.pop("repo", None), texts.pop("path", None)
     if None not in (repo, path) and repo != path:
-        raise InvalidInputError(f"repo={repo!r} and the path {path!r} are two places: give one")
+        raise InvalidInputError(f"repo {repo!r} and path {path!r} differ: give one of them")
     variables, columns = texts.pop("variables", None), texts.pop("columns", None)
     time_zone = texts.pop("time_zone", "UTC")
     return Options(
@@ -158,7 +158,9 @@ def pop_version(texts: dict[str, str], time_zone: str, **given: Any) -> Ref | No
     ref = make_ref(**(given or {name: texts.pop(name, None) for name in _REFS}))
     if version is not None:
         if ref is not None or moment is not None:
-            raise InvalidInputError(f"versionAsOf={version!r} is not the only version: name one")
+            raise InvalidInputError(
+                f"versionAsOf {version!r} is not the only version given: name one"
+            )
         return NamedRef(version)
     if moment is None:
         return ref
@@ -166,7 +168,9 @@ def pop_version(texts: dict[str, str], time_zone: str, **given: Any) -> Ref | No
         case None | BranchRef(as_of=None):
             branch = "main" if ref is None else ref.name
             return BranchRef(branch, parse_moment("timestampAsOf", moment, time_zone))
-    raise InvalidInputError(f"timestampAsOf={moment!r} goes with a branch only")
+    raise InvalidInputError(
+        f"timestampAsOf {moment!r} needs a branch, not another version: leave that out"
+    )
 
 
 def parse_moment(name: str, text: str, time_zone: str) -> datetime:
@@ -250,14 +254,14 @@ def make_write_options(
     """
     refuse_unknown(more, [each.name for each in fields(WriteOptions)], "a writer")
     if mode not in get_args(Mode):
-        raise InvalidInputError(f"mode={mode!r}: rows can be written with append or overwrite")
+        raise InvalidInputError(f"invalid mode {mode!r}: expected append or overwrite")
     if duplicates not in get_args(Duplicates):
         known = ", ".join(get_args(Duplicates))
-        raise InvalidInputError(f"duplicates={duplicates!r} is none of {known}")
+        raise InvalidInputError(f"invalid duplicates {duplicates!r}: expected {known}")
     if replace_where is not None and mode != "overwrite":
-        raise InvalidInputError("replace_where goes with the mode overwrite")
+        raise InvalidInputError("replace_where needs the mode overwrite")
     if any(length < 1 for length in (chunks or {}).values()):
-        raise InvalidInputError(f"chunks={dict(chunks or {})}: lengths are one or more")
+        raise InvalidInputError(f"invalid chunks {dict(chunks or {})}: lengths must be at least 1")
     return WriteOptions(
         group=group_path(group),
         mode=cast("Mode", mode),
@@ -310,7 +314,7 @@ def find_write_branch(ref: Ref | None) -> str:
             return "main"
         case BranchRef(name, None) | NamedRef(name):
             return name
-    raise InvalidInputError(f"rows are written to a branch, and {ref} is none")
+    raise InvalidInputError(f"can't write rows to {ref}: name a branch")
 
 
 def _read_chunks(text: str) -> dict[str, int]:
@@ -319,6 +323,8 @@ def _read_chunks(text: str) -> dict[str, int]:
     for part in split_names(text):
         name, _, length = part.partition("=")
         if not length.strip().isdecimal():
-            raise InvalidInputError(f"chunks={text!r}: say it as in `time=24, lat=90`")
+            raise InvalidInputError(
+                f"invalid chunks {text!r}: give lengths as in `time=24, lat=90`"
+            )
         found[name.strip()] = int(length)
     return found

@@ -243,5 +243,5 @@ def test_one_row_may_be_a_chunk(load: Any, weather: Weather) -> None:
 def test_arrays_that_are_cut_differently_are_no_rows_of_chunks(
     spark: SparkSession, weather: Weather
 ) -> None:
-    with pytest.raises(InvalidInputError, match="cut alike with `variables`"):
+    with pytest.raises(InvalidInputError, match="equal chunks with `variables`"):
         frazil.spark.read(spark, weather.repo, layout="chunks")

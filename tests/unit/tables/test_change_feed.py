@@ -190,9 +190,9 @@ def test_what_can_be_no_feed_is_refused() -> None:
     zarr.create_array(session.store, name="u", shape=(4,), dtype="i4", dimension_names=("lat",))
     session.commit("another")
 
-    with pytest.raises(InvalidInputError, match="about one array"):
+    with pytest.raises(InvalidInputError, match="reads one array"):
         read_rows(repo, "changes", values="true", to="dev")
-    with pytest.raises(InvalidInputError, match="true or false"):
+    with pytest.raises(InvalidInputError, match="give true or false"):
         read_rows(repo, "changes", values="perhaps")
     with pytest.raises(InvalidInputError, match="no ancestor"):
         read_rows(repo, "changes", from_="dev", to="main")

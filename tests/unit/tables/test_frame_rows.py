@@ -22,6 +22,7 @@ from frazil.tables.frame_rows import (
     Batch,
     Done,
     StoredCells,
+    assign_tasks,
     commit_rows,
     find_commit,
     find_last_batch,
@@ -30,7 +31,6 @@ from frazil.tables.frame_rows import (
     open_attempt,
     prepare,
     retrying,
-    share,
     write_cells,
     write_part,
     write_rows,
@@ -101,7 +101,7 @@ def test_tasks_write_what_one_process_writes(world: World, seed: int, most_tasks
     session = open_attempt(world.repo, options, None)
     facts = measure(rows, find_dims(session, options, rows.column_names))
     target = prepare(session, options, rows.schema, facts)
-    sharing = share(target, most_tasks)
+    sharing = assign_tasks(target, most_tasks)
     base = session.fork()
 
     owners = sharing.assign(rows)

@@ -80,15 +80,15 @@ def test_values_read_back_as_they_were(repo: Repository, name: str, values: pa.A
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"packed": [1e6, 0]}, "1000000.0 of the column packed can't be stored as int16"),
+        ({"packed": [1e6, 0]}, "can't store 1000000.0 of the column packed as int16"),
         ({"when": [datetime(2020, 1, 1, 0, 30, tzinfo=UTC)] * 2}, "column when"),
         ({"count": pa.array([1, None])}, "the column count has nulls"),
         ({"count": [-1, 2]}, "column count"),
-        ({"count": [1.5, 2]}, "the column count is double"),
+        ({"count": [1.5, 2]}, "can't cast the column count from double"),
         ({"single": [1e300, 0]}, "1e+300 of the column single is too large"),
         ({"text": pa.array(["a", None])}, "the column text has nulls"),
-        ({"flag": ["what", "x"]}, "the column flag is string"),
-        ({"when": ["2020-01-01", "x"]}, "the column when is string"),
+        ({"flag": ["what", "x"]}, "can't cast the column flag from string"),
+        ({"when": ["2020-01-01", "x"]}, "can't cast the column when from string"),
         ({"unheard": [1, 2]}, "has no array unheard"),
         ({}, "no column besides coordinates"),
     ],
@@ -127,10 +127,10 @@ def test_all_arrays_of_a_group_grow_together(repo: Repository) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"mode": "ignore"}, "mode='ignore'"),
-        ({"duplicates": "median"}, "duplicates='median'"),
-        ({"replace_where": "x = 1"}, "goes with the mode overwrite"),
-        ({"chunks": {"x": 0}}, "lengths are one or more"),
+        ({"mode": "ignore"}, "invalid mode 'ignore'"),
+        ({"duplicates": "median"}, "invalid duplicates 'median'"),
+        ({"replace_where": "x = 1"}, "needs the mode overwrite"),
+        ({"chunks": {"x": 0}}, "lengths must be at least 1"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(options: dict[str, Any], message: str) -> None:
@@ -141,12 +141,12 @@ def test_options_that_make_no_sense_are_refused(options: dict[str, Any], message
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"append_dim": "lon"}, "append_dim='lon'"),
-        ({"mode": "overwrite", "replace_where": "single > 1"}, "replace_where can't be told"),
-        ({"mode": "overwrite", "replace_where": "hour(time) > 1"}, "replace_where can't be told"),
+        ({"append_dim": "lon"}, "invalid append_dim 'lon'"),
+        ({"mode": "overwrite", "replace_where": "single > 1"}, "invalid replace_where"),
+        ({"mode": "overwrite", "replace_where": "hour(time) > 1"}, "invalid replace_where"),
         (
             {"mode": "overwrite", "replace_where": "time < '2020-01-02'"},
-            "1 rows are not where time < '2020-01-02'",
+            "1 rows don't match replace_where",
         ),
     ],
 )

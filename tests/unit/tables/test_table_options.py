@@ -110,10 +110,10 @@ def test_versions_have_the_names_that_other_formats_give_them(
     [
         ({"versionAsOf": "v1", "branch": "main"}, "name one"),
         ({"versionAsOf": "v1", "timestampAsOf": "2026-01-31"}, "name one"),
-        ({"timestampAsOf": "2026-01-31", "tag": "v1"}, "goes with a branch"),
+        ({"timestampAsOf": "2026-01-31", "tag": "v1"}, "needs a branch"),
         ({"timestampAsOf": "yesterday"}, "invalid timestampAsOf 'yesterday'"),
         ({"timestampAsOf": "2026-01-31", "time_zone": "Atlantis"}, "known time zone"),
-        ({"repo": "r", "path": "q"}, "two places"),
+        ({"repo": "r", "path": "q"}, "differ"),
         ({"layout": "rows"}, "invalid layout 'rows'"),
         ({"table": "chunks", "references": "many"}, "invalid references 'many'"),
     ],

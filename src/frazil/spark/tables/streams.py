@@ -93,7 +93,7 @@ def make_stream_reader(options: Options, schema: StructType) -> DataSourceStream
     """Return a reader of the stream that the options name."""
     if options.table != STREAMED:
         raise InvalidInputError(
-            f"the table {options.table!r} can't be read as a stream, but {STREAMED!r} can"
+            f"can't read the table {options.table!r} as a stream: only {STREAMED!r} can be one"
         )
     source = open_source(options)
     now = CommitRange(source.repository, LATEST, source.session.snapshot_id)

@@ -37,8 +37,9 @@ from frazil.tables.frame_rows import (
     Destination,
     Done,
     Part,
-    Sharing,
     Spool,
+    TaskAssignment,
+    assign_tasks,
     check_columns,
     commit_rows,
     find_commit,
@@ -49,7 +50,6 @@ from frazil.tables.frame_rows import (
     order_rows,
     prepare,
     retrying,
-    share,
     spool,
     unspool,
     write_cells,
@@ -176,8 +176,8 @@ def commit_batch(
         Result of the job. A batch committed before is not written again; its report has the snapshot of
         the earlier commit, unless that has expired.
     """
-    chosen = _make_options(frame, repo, branch, **options)
-    return _write(frame, open_repository(repo)[0], chosen, Batch(query, batch_id), job)
+    made = _make_options(frame, repo, branch, **options)
+    return _write(frame, open_repository(repo)[0], made, Batch(query, batch_id), job)
 
 
 def find_written(repo: AnyRepository, token: str, *, branch: str = "main") -> str | None:
@@ -271,7 +271,7 @@ class FrameWriting:
     def write(self, session: Session, target: Target, facts: Facts) -> None:
         """Write all rows in tasks, and on the driver the cells that several tasks set."""
         most = max(count_slots(self.spark) * TASKS_PER_SLOT, -(-facts.rows // _ROWS_PER_TASK))
-        sharing = share(target, most)
+        tasks = assign_tasks(target, most)
         fork, options = session.fork(), self.options
 
         def write(table: pa.Table) -> Part:
@@ -281,8 +281,8 @@ class FrameWriting:
             own.state.assets.storage.flush()
             return Part(own.state.changes.copy(), cells, table.num_rows)
 
-        together = bring_together(self.frame, sharing)
-        parts: list[Part] = self._run("writing", together, write, sharing.tasks)
+        shuffled = shuffle_by_chunk(self.frame, tasks)
+        parts: list[Part] = self._run("writing", shuffled, write, tasks.tasks)
         merge_changes(session.state, fork.state, [part.changes for part in parts])
         for name in target.variables:
             shared = [each for part in parts for each in part.cells if each.name == name]
@@ -317,13 +317,13 @@ class FrameWriting:
         )  # fmt: skip
 
 
-def bring_together(frame: DataFrame, sharing: Sharing) -> DataFrame:
+def shuffle_by_chunk(frame: DataFrame, assignment: TaskAssignment) -> DataFrame:
     """Shuffle rows so that those of each chunk are in one partition, with numbers for their order."""
     schema = StructType([*frame.schema.fields]).add(_TASK, IntegerType()).add(_ROW, LongType())
-    blob = dump(sharing)
+    blob = dump(assignment)
 
     def number(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        loaded: Sharing = pickle.loads(blob)
+        loaded: TaskAssignment = pickle.loads(blob)
         context = TaskContext.get()
         at = (0 if context is None else context.partitionId()) << _ROW_BITS
         for batch in batches:
@@ -333,7 +333,7 @@ def bring_together(frame: DataFrame, sharing: Sharing) -> DataFrame:
             yield batch.append_column(_TASK, pa.array(tasks)).append_column(_ROW, pa.array(rows))
 
     numbered = frame.mapInArrow(number, schema)
-    return numbered.repartitionById(sharing.tasks, sql.col(_TASK)).drop(_TASK)
+    return numbered.repartitionById(assignment.tasks, sql.col(_TASK)).drop(_TASK)
 
 
 @dataclass(frozen=True)
