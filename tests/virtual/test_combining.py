@@ -347,7 +347,7 @@ def test_years_of_different_lengths_end_inside_of_chunks(tmp_path: Path) -> None
     planned = plan(*paths)
 
     problem = only(planned.report.of(ProblemKind.RAGGED))
-    assert problem.files == uris(paths[0])
+    assert problem.files == uris(*paths)
     assert problem.text == "its chunks of 73 along time don't end where the file does"
     assert planned.variables["t"].treatment is Treatment.REENCODED
     assert planned.variables["time"].treatment is Treatment.INLINE

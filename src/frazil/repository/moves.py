@@ -86,6 +86,19 @@ def shift_array(state: SessionState, path: str, offset: Sequence[int]) -> None:
         _replace_all(state, node, table, stays, moved[stays])
 
 
+def move_chunks(
+    state: SessionState, path: str, axis: int, places: "np.ndarray[tuple[int], np.dtype[np.int64]]"
+) -> None:
+    """Move the chunks of an array along one axis to new indices, by old index."""
+    with state.lock:
+        node, _ = _regular_array(state, path)
+        state.refuse_unless_writable()
+        table = state.view.table(node)
+        moved = table.coordinates.astype(np.int64)
+        moved[:, axis] = places[moved[:, axis]]
+        _replace_all(state, node, table, np.ones(len(table), bool), moved)
+
+
 def reindex_array(
     state: SessionState, path: str, forward: Reindexing, backward: Reindexing | None
 ) -> None:

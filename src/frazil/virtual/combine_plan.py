@@ -153,10 +153,45 @@ class VariablePlan:
     metadata: Metadata
     """`zarr.json` of the combined array."""
     chunk_offsets: NDArray[np.int64]
-    """Chunk offset of each source; NOT_PLACED if the source does not have the variable."""
+    """Chunk offset of each source; NOT_PLACED if no chunk of the source can be referenced."""
     values: NDArray[Any] | None = field(default=None, repr=False)
     reasons: tuple[str, ...] = ()
     """Reasons for re-encoding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Consecutive elements of a source that are consecutive in the combined array as well."""
+
+    start: int
+    """Position in the combined array."""
+    length: int
+    first: int = 0
+    """Position in the source."""
+
+    @property
+    def stop(self) -> int:
+        """Return the end in the combined array."""
+        return self.start + self.length
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Axis:
+    """Concatenation dimension with the values of all sources, in order."""
+
+    dim: str
+    values: NDArray[Any]
+    runs: tuple[tuple[Run, ...], ...]
+    """Runs of each source; more than one if values of others lie between its own."""
+    regions: NDArray[np.int64]
+    """First position and end of each source."""
+    moved: NDArray[np.int64]
+    """New position of each element that was there before."""
+
+    @property
+    def is_shifted(self) -> bool:
+        """Return whether elements that were there before change their position."""
+        return bool(np.any(self.moved != np.arange(len(self.moved))))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -168,8 +203,8 @@ class Plan(Block):
     attributes: Mapping[str, Any]
     variables: Mapping[str, VariablePlan]
     report: Report
-    regions: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
-    """Start and end of each source, by concatenation dimension."""
+    axes: Mapping[str, Axis] = field(default_factory=dict)
+    """Concatenation dimensions, with the place of each source."""
 
     @property
     def reencoded(self) -> tuple[VariablePlan, ...]:

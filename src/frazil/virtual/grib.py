@@ -213,6 +213,16 @@ class GribFile:
             references[name] = no_references(axes) if obstacle else self._refer(each)
         return FoundGroup(self.attributes, arrays, references, ())
 
+    def count_axes(self, name: str) -> int:
+        """Return the number of axes of an array."""
+        if name in self.coordinates:
+            return int(self.coordinates[name].ndim)
+        points = self._find_points()
+        if name in points:
+            return int(points[name][1].ndim)
+        variable = self.variables[name]
+        return len(variable.dims) + len(variable.grid.dims)
+
     def read_box(self, name: str, box: Box) -> NDArray[Any]:
         """Return a box of an array, decoded with eccodes; NaN where there is no message."""
         inside = tuple(slice(*each) for each in box)

@@ -15,6 +15,7 @@ from zarr.core.sync import sync
 
 from frazil.errors import InvalidInputError
 from frazil.format.chunk_table import ChunkKind
+from frazil.virtual.combine_axes import compare, compare_meaning, compare_storage
 from frazil.virtual.combine_plan import (
     Problem,
     ProblemKind,
@@ -26,7 +27,6 @@ from frazil.virtual.combine_plan import (
     join,
     set_references,
 )
-from frazil.virtual.combine_sources import compare, compare_meaning, compare_storage
 from frazil.virtual.containers import VirtualChunkContainer, normalize_location
 from frazil.virtual.source import ArrayHeader, ReferenceColumns
 from frazil.virtual.source_formats import (

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol, TypeGuard
 
@@ -65,11 +65,20 @@ class FileRegion:
     """None if the file is the whole dataset."""
     start: int = 0
     stop: int = 0
+    positions: Mapping[str, slice | tuple[int, ...]] = field(default_factory=dict)
+    """Positions along all dimensions that files are concatenated along."""
 
     @property
-    def indexers(self) -> dict[str, slice]:
+    def indexers(self) -> dict[str, slice | list[int]]:
         """Indexers for `Dataset.isel`."""
-        return {} if self.dim is None else {self.dim: slice(self.start, self.stop)}
+        if self.dim is None:
+            return {}
+        return {
+            dim: each if isinstance(each, slice) else list(each)
+            for dim, each in (
+                {self.dim: slice(self.start, self.stop)} | dict(self.positions)
+            ).items()
+        }
 
     @property
     def ends(self) -> tuple[int, int] | None:

@@ -199,7 +199,9 @@ class SamplesEqualSource:
                 if name in found or name not in source.variables:
                     continue
                 mine = np.asarray(arrays[name][slices_of(box)].values)
-                text = _compare(mine, source[name], box)
+                theirs = source[name]
+                new = [dim for dim in arrays[name].dims if dim not in theirs.dims]
+                text = _compare(mine, theirs.expand_dims(new) if new else theirs, box)
                 if text is not None:
                     found[name] = region.find(self.name, text, name)
         return list(found.values())

@@ -24,24 +24,28 @@ from frazil.spark.ingestion.discovery import SourceFile, SourceName, discover
 from frazil.spark.ingestion.encoding_options import Chunks, Encoding, EncodingOptions
 from frazil.spark.ingestion.ingest_plan import (
     Choice,
+    Covered,
     IngestPlan,
     Mode,
     OnBadFile,
     OnFailedCheck,
+    OnLate,
     OnOverlap,
     Options,
     RegionOption,
-    Replacing,
+    Target,
     Written,
     find_converted,
+    find_late,
     find_unread,
     loaded_everywhere,
+    plan_expected,
     plan_ingest,
     read_existing,
     refuse_mistyped,
     refuse_unknown,
     refuse_unnamed,
-    split_replacing,
+    spread_differing,
 )
 from frazil.spark.ingestion.ingest_plan import refuse as refuse_problems
 from frazil.spark.ingestion.ingest_report import (
@@ -52,7 +56,16 @@ from frazil.spark.ingestion.ingest_report import (
     with_quarantined,
 )
 from frazil.spark.ingestion.ingest_tasks import parse_here, parse_sources
-from frazil.spark.ingestion.ledger import Entry, Work, read_ledger, subtract, write_ledger
+from frazil.spark.ingestion.ledger import (
+    UNNAMED,
+    Entry,
+    Ledger,
+    Place,
+    Work,
+    read_ledger,
+    subtract,
+    write_ledger,
+)
 from frazil.spark.ingestion.native_write import find_native, write_natives
 from frazil.spark.ingestion.region_plan import plan_filling
 from frazil.spark.ingestion.source_data import (
@@ -76,7 +89,7 @@ from frazil.spark.ingestion.target_arrays import (
     plan_placement,
     plan_rules,
 )
-from frazil.spark.ingestion.write_audit_publish import check_session, refuse, refuse_late
+from frazil.spark.ingestion.write_audit_publish import check_session, refuse
 from frazil.spark.job import Job
 from frazil.spark.regions import LEAST_TASK_BYTES, configured_rules
 from frazil.spark.runtime import count_slots, find_application_id
@@ -85,6 +98,7 @@ from frazil.tables.statistics import find_analysable
 from frazil.urls import Location
 from frazil.virtual.combine_plan import Treatment, join
 from frazil.virtual.containers import VirtualChunkContainer
+from frazil.virtual.new_dimensions import Coordinate
 from frazil.virtual.source import SourceHeader
 from frazil.virtual.source_formats import Credentials, SourceStores
 from frazil.virtual.time_units import count_alike, find_times
@@ -133,8 +147,10 @@ class Attempt:
         work = subtract(usable, ledger, self.options.group)
         if not work.files:
             return nothing_to_do(self.job.id, work, bad)
-        found = self._plan(session, work, sources)
-        report = describe(self.job.id, found, work, bad, self.parsed.runner.name)
+        found, work, left_out = self._place(session, ledger, work, sources)
+        if found is None:
+            return nothing_to_do(self.job.id, work, (*bad, *left_out))
+        report = describe(self.job.id, found, work, (*bad, *left_out), self.parsed.runner.name)
         if self.options.dry_run:
             return report
         chosen = [sources[file.location] for file in work.files]
@@ -153,35 +169,70 @@ class Attempt:
         files = tuple(file for file in self.files if file.location not in blamed)
         return replace(self, files=files, findings=findings)
 
+    def _place(
+        self, session: Session, ledger: Ledger, work: Work, sources: Mapping[str, ParsedSource]
+    ) -> tuple[IngestPlan | None, Work, list[BadFile]]:
+        """Plan the files that can be placed, and leave out the others if that was asked for."""
+        left_out: list[BadFile] = []
+        while work.files:
+            locations = {sources[each.location].header.name: each.location for each in work.files}
+            try:
+                found = self._plan(session, ledger, work, sources)
+            except InvalidSourcesError as error:
+                blamed = {locations[each]: str(error) for each in error.files if each in locations}
+                is_all = len(blamed) == len(locations)
+                if self.options.on_bad_file == "fail" or not blamed or is_all:
+                    raise
+            else:
+                blamed = {}
+                if self.options.on_late == "set_aside":
+                    late = find_late(found)
+                    blamed = {locations[name]: f"set aside: {each.text}" for name, each in late}
+                if not blamed:
+                    return found, work, left_out
+            left_out += [BadFile(location, text) for location, text in blamed.items()]
+            work = work.without(blamed.keys())
+        return None, work, left_out
+
     def _plan(
-        self, session: Session, work: Work, sources: Mapping[str, ParsedSource]
+        self,
+        session: Session,
+        ledger: Ledger,
+        work: Work,
+        sources: Mapping[str, ParsedSource],
     ) -> IngestPlan:
         headers = [sources[file.location].header for file in work.files]
         existing, headers = self._count_times(session, headers)
-        new = headers[: len(work.new)]
-        changed: list[Replacing] = [
-            (header, entry.region)
-            for header, (_, entry) in zip(headers[len(work.new) :], work.changed, strict=True)
-        ]
-        if self.options.on_failed_check == "quarantine" and existing is not None:
-            refuse_late(new, existing, self.options.append_dim)
-        if self.options.on_overlap == "replace" and existing is not None:
-            new, replacing = split_replacing(new, existing, self.options.append_dim)
-            changed += replacing
         choice = self._choose(session, existing, headers)
+        dims = self.options.dims
         if self.options.region is not None:
-            return plan_filling(
-                headers, existing, self.options.append_dim, self.options.region, choice
-            )
-        return plan_ingest(new, changed, existing, self.options.append_dim, choice)
+            dim = dims[0] if dims else None
+            return plan_filling(headers, existing, dim, self.options.region, choice)
+        names = {sources[file.location].location: sources[file.location].header.name
+                 for file in work.files}  # fmt: skip
+        changed = {names[entry.source]: _named(entry.place, dims) for _, entry in work.changed}
+        covered = [
+            Covered(each.source, _named(each.place, dims), each.variables)
+            for each in ledger.entries
+            if each.group == self.options.group and each.source not in names and each.place
+        ]
+        return plan_ingest(
+            spread_differing(headers, existing, dims),
+            Target(existing, covered, changed),
+            dims,
+            choice,
+            on_overlap=self.options.on_overlap,
+            on_late=self.options.on_late,
+            expected=plan_expected(self.options.expected, existing, headers),
+        )
 
     def _count_times(
         self, session: Session, headers: Sequence[SourceHeader]
     ) -> tuple[SourceHeader | None, list[SourceHeader]]:
         """Convert times of the group and the sources to equal units, those of the group if they fit."""
-        group, dim = self.options.group, self.options.append_dim
+        group, dims = self.options.group, self.options.dims
         fresh = loaded_everywhere(headers)
-        existing = read_existing(session.store, group, fresh, dim)
+        existing = read_existing(session.store, group, fresh, dims)
         if existing is None:
             counted, problems = count_alike(headers)
             refuse_problems(problems, Choice(self.options.mode))
@@ -189,7 +240,7 @@ class Attempt:
         times = find_times([existing, *headers]) & existing.arrays.keys()
         # Values of virtual times can't be read without access to their source files.
         native = find_native(session.state, group, times)
-        existing = read_existing(session.store, group, fresh, dim, native) or existing
+        existing = read_existing(session.store, group, fresh, dims, native) or existing
         (there, *counted), problems = count_alike([existing, *headers])
         problems += find_unread(existing, there, times - native)
         if self.options.region is not None:
@@ -221,12 +272,12 @@ class Attempt:
         rules = plan_rules(found, options.group, configured_rules(config))
         config = add_to(config, missing, rules)
         # Completing a chunk requires reading its existing values, and so does measuring it.
-        is_read = found.existing and (found.natives or options.statistics)
+        is_read = found.existing and (found.natives or found.shifts or options.statistics)
         read = config.virtual_chunk_containers or {} if is_read else {}
         configured = configure(self.repository, config, [*folders, *read], options.credentials)
         session = _open_again(configured, session)
 
-        make_room(found, session.store, options.group)
+        make_room(found, session, options.group)
         headers = [each.header for each in sources]
         written = write_natives(
             self.parsed.runner, session, found, headers, self.reading, options.group
@@ -270,12 +321,21 @@ class Attempt:
                 each.location,
                 self.options.group,
                 each.header.version,
-                found.regions[each.header.name],
+                found.places[each.header.name],
                 self.job.id,
+                frozenset(each.header.arrays),
             )
             for each in sources
         ]
-        write_ledger(session.store, read_ledger(session.store), entries)
+        before = read_ledger(session.store)
+        if found.shifts:
+            new = {each.source for each in entries}
+            entries += [
+                replace(each, place=found.move(_named(each.place, found.dims)))
+                for each in before.entries
+                if each.group == self.options.group and each.source not in new and each.place
+            ]
+        write_ledger(session.store, before, entries)
 
     def _measure(
         self,
@@ -301,6 +361,13 @@ class Attempt:
             "checks": [each.name for each in self.options.checks],
             "quarantined": len({file for each in self.findings for file in each.files}),
         }
+
+
+def _named(place: Place, dims: Sequence[str]) -> Place:
+    """Return a place of the ledger with the name of its dimension."""
+    if UNNAMED in place and dims:
+        return {dims[0]: place[UNNAMED]}
+    return place
 
 
 def needed_folders(found: IngestPlan, sources: Sequence[ParsedSource]) -> list[str]:
@@ -341,12 +408,15 @@ def ingest(
     *,
     branch: str = "main",
     group: str = "/",
-    append_dim: str | None = None,
+    append_dim: str | Sequence[str] | None = None,
+    coords: Mapping[str, Coordinate] | None = None,
+    expected: Mapping[str, Any] | None = None,
     mode: Mode = "auto",
     chunks: Chunks | None = None,
     encoding: Encoding | None = None,
     region: RegionOption | None = None,
     on_overlap: OnOverlap = "refuse",
+    on_late: OnLate = "insert",
     on_bad_file: OnBadFile = "fail",
     checks: Iterable[AnyCheck | Function] = (),
     on_failed_check: OnFailedCheck = "fail",
@@ -382,7 +452,13 @@ def ingest(
     group
         Group to ingest into.
     append_dim
-        Dimension along which files are ordered, by the values of its coordinate.
+        Dimension along which files are ordered, by the values of its coordinate, or several ones. A
+        dimension that the files lack is made from a scalar coordinate of its name.
+    coords
+        Coordinates that the files don't have as variables, by dimension: `from_path`,
+        `from_attribute`, or a function of the header of a file.
+    expected
+        Values that a dimension has even where no file brings them, by dimension.
     mode
         `"virtual"` writes references, `"native"` decodes and writes values, `"auto"` decides per
         variable.
@@ -393,8 +469,10 @@ def ingest(
         Fill a region of existing arrays: a slice by dimension, or `"auto"` for the region given by the
         values of coordinates.
     on_overlap
-        `"replace"` lets a file replace existing data if all its coordinate values exist; a file that
-        overlaps in part is refused.
+        `"replace"` lets a file replace existing data at its place.
+    on_late
+        `"insert"` moves existing data to make room for a file that belongs in front of or between it,
+        `"set_aside"` leaves such files out, `"refuse"` raises.
     on_bad_file
         `"skip"` leaves out files that can't be read; `"fail"` raises.
     checks
@@ -441,8 +519,9 @@ def ingest(
         If the job fails or is cancelled.
     """
     refuse_unknown(
-        mode=mode, on_overlap=on_overlap, on_bad_file=on_bad_file, on_failed_check=on_failed_check
-    )
+        mode=mode, on_overlap=on_overlap, on_bad_file=on_bad_file,
+        on_failed_check=on_failed_check, on_late=on_late,
+    )  # fmt: skip
     refuse_mistyped(
         append_dim=append_dim, group=group, source_group=source_group, skip=skip, load=load,
         rename=rename, chunks=chunks, encoding=encoding,
@@ -458,10 +537,15 @@ def ingest(
     start = time.perf_counter()
     if not isinstance(repo, Repository):
         repo = open_repository(repo, storage_options=storage_options)
+    dims = (append_dim,) if isinstance(append_dim, str) else tuple(append_dim or ())
+    refuse_unnamed("coords", coords or (), dims, "dimensions", "append_dim=")
+    refuse_unnamed("expected", expected or (), dims, "dimensions", "append_dim=")
     options = Options(
         branch=branch,
         group=group.strip("/"),
-        append_dim=append_dim,
+        dims=dims,
+        on_late=on_late,
+        expected=dict(expected or {}),
         on_overlap=on_overlap,
         on_bad_file=on_bad_file,
         mode=mode,
@@ -482,6 +566,8 @@ def ingest(
         load=tuple(load),
         skip=tuple(skip),
         rename=dict(rename or {}),
+        dims=dims,
+        coords=dict(coords or {}),
         containers=(*known, *options.containers),
         credentials=options.credentials,
     )
@@ -603,14 +689,14 @@ def _refuse_unknown_names(
     arrays = dict.fromkeys(name for each in headers for name in each.arrays)
     dims = dict.fromkeys(dim for each in headers for dim in each.dims)
     # A coordinate without a dimension of its name has its own error message.
-    if options.append_dim is not None and options.append_dim not in arrays:
-        refuse_unnamed("append_dim", [options.append_dim], dims, "dimensions")
+    unknown = [dim for dim in options.dims if dim not in arrays]
+    refuse_unnamed("append_dim", unknown, dims, "dimensions")
     chunks, encoding = options.encoding_options.chunks, options.encoding_options.encoding
     named = [name for name, size in chunks.items() if isinstance(size, Mapping)]
     plain = [name for name in chunks if name not in named]
     if {*named, *encoding} - arrays.keys() or set(plain) - dims.keys():
         store = repository.readonly_session(options.branch).store
-        existing = read_existing(store, options.group, {}, None)
+        existing = read_existing(store, options.group, {}, ())
         arrays |= {} if existing is None else dict.fromkeys(existing.arrays)
         dims |= {} if existing is None else dict.fromkeys(existing.dims)
     refuse_unnamed("chunks", plain, dims, "dimensions")

@@ -23,9 +23,21 @@ from frazil.spark.ingestion.encoding_options import (
     item_bytes,
     plan_metadata,
 )
-from frazil.spark.ingestion.ledger import Region, find_group
+from frazil.spark.ingestion.ledger import Place, Region, find_group
 from frazil.spark.regions import LEAST_TASK_BYTES, Box, Shape, choose_task_bytes, count_items, grow
+from frazil.virtual.combine_axes import (
+    THE_REPOSITORY,
+    Boxes,
+    are_equal,
+    boxes_of,
+    compare,
+    compare_meaning,
+    compare_storage,
+    find_values,
+    read_indexes,
+)
 from frazil.virtual.combine_plan import (
+    NOT_PLACED,
     Plan,
     Problem,
     ProblemKind,
@@ -34,28 +46,25 @@ from frazil.virtual.combine_plan import (
     Treatment,
     VariablePlan,
 )
-from frazil.virtual.combine_sources import (
-    are_equal,
-    combine,
-    compare,
-    compare_meaning,
-    compare_storage,
-)
+from frazil.virtual.combine_sources import combine, group_runs
 from frazil.virtual.containers import VirtualChunkContainer
+from frazil.virtual.new_dimensions import add_axis, make_index
 from frazil.virtual.source import ArrayHeader, FileVersion, SourceHeader
 from frazil.virtual.source_formats import Credentials, without_codec_warnings
+from frazil.virtual.time_units import count_alike
 
 RegionOption = Mapping[str, slice | tuple[int, int] | Literal["auto"]] | Literal["auto"]
 """Region by dimension, or `auto` for the region given by the values of coordinates."""
 
 Mode = Literal["auto", "virtual", "native"]
 OnOverlap = Literal["refuse", "replace"]
+OnLate = Literal["insert", "set_aside", "refuse"]
 OnBadFile = Literal["fail", "skip"]
 OnFailedCheck = Literal["fail", "quarantine"]
 
 _ALTERNATIVES = {
     "mode": get_args(Mode), "on_overlap": get_args(OnOverlap), "on_bad_file": get_args(OnBadFile),
-    "on_failed_check": get_args(OnFailedCheck),
+    "on_failed_check": get_args(OnFailedCheck), "on_late": get_args(OnLate),
 }  # fmt: skip
 
 
@@ -66,7 +75,8 @@ class Options:
     branch: str
     group: str
     """Path without leading and trailing slashes; empty for the root."""
-    append_dim: str | None
+    dims: tuple[str, ...]
+    """Concatenation dimensions, outermost first."""
     on_overlap: OnOverlap
     on_bad_file: OnBadFile
     mode: Mode
@@ -80,6 +90,9 @@ class Options:
     encoding_options: EncodingOptions = field(default_factory=EncodingOptions)
     region: RegionOption | None = None
     statistics: bool = False
+    on_late: OnLate = "insert"
+    expected: Mapping[str, Any] = field(default_factory=dict)
+    """Values that a dimension has even where no file brings them."""
 
 
 def refuse_unknown(**given: str) -> None:
@@ -126,8 +139,8 @@ def _maps_names(value: Any) -> bool:
 _NAMES = (_are_names, "a list of names of arrays")
 _SHAPES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "append_dim": (
-        lambda value: value is None or _is_name(value),
-        "the name of one dimension, or None for a single file",
+        lambda value: value is None or _is_name(value) or _are_names(value),
+        "the name of a dimension, a list of names, or None for a single file",
     ),
     "group": (lambda value: isinstance(value, str), "the path of a group"),
     "source_group": (lambda value: isinstance(value, str), "the path of a group"),
@@ -144,10 +157,12 @@ _SHAPES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Box of an array that a whole source fills."""
+    """Box of an array that a source fills."""
 
     source: str
     box: Box
+    origin: Shape
+    """Position of the source's first element in the array; may be negative."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,9 +231,8 @@ def plan_pieces(array: NativeArray, most_bytes: int) -> list[Piece]:
     cell = _choose_cell(array, most_bytes)
     found: defaultdict[Shape, list[Fragment]] = defaultdict(list)
     for part in array.parts:
-        origin = tuple(start for start, _ in part.box)
         for place, box in _slice_native(part.box, cell):
-            found[place].append(Fragment(part.source, box, origin))
+            found[place].append(Fragment(part.source, box, part.origin))
     pieces = []
     for place in sorted(found):
         fragments = tuple(found[place])
@@ -275,32 +289,54 @@ class Choice:
     """Existing arrays with native chunks."""
 
 
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """Reason why values of a variable are decoded and written, and of which files."""
+
+    reason: str
+    files: frozenset[str] | None = None
+    """None if those of all files are."""
+
+
 def choose_native(
     plan: Plan, problems: Iterable[Problem], there: Mapping[str, ArrayHeader], choice: Choice
-) -> dict[str, str]:
-    """Return the variables to decode and write, with the reason for each."""
+) -> dict[str, Decoding]:
+    """Return the variables to decode and write, with the reason for each.
+
+    A minority of files that are stored in another way than the array is decoded file by file.
+    """
     if choice.mode == "virtual":
         return {}
-    reasons: dict[str, list[str]] = {}
+    blamed: defaultdict[str, list[Problem]] = defaultdict(list)
     for each in problems:
         if each.kind in SOLVED_BY_DECODING:
-            reasons.setdefault(each.subject, []).append(each.text)
+            blamed[each.subject].append(each)
     found = {}
     for name, variable in plan.variables.items():
         if variable.treatment is Treatment.INLINE or "data_type" not in variable.metadata:
             continue
         if choice.mode == "native":
-            found[name] = "mode='native'"
+            found[name] = Decoding("mode='native'")
         elif name in choice.native_there:
-            found[name] = "it is native in the repository"
-        elif name in reasons:
-            found[name] = "; ".join(dict.fromkeys(reasons[name]))
+            found[name] = Decoding("it is native in the repository")
+        elif name in blamed:
+            found[name] = _decode_blamed(variable, blamed[name], name in there)
         elif choice.encoding_options.names(name) and name not in there:
-            found[name] = "its encoding was asked for"
+            found[name] = Decoding("its encoding was asked for")
     return found
 
 
-def find_unsolved(problems: Iterable[Problem], native: Mapping[str, str]) -> Iterator[Problem]:
+def _decode_blamed(variable: VariablePlan, problems: Sequence[Problem], is_there: bool) -> Decoding:
+    text = "; ".join(dict.fromkeys(each.text for each in problems))
+    files = frozenset(file for each in problems for file in each.files)
+    placed = int(np.sum(np.all(variable.chunk_offsets != NOT_PLACED, axis=1)))
+    is_minority = len(files) * 2 < placed and can_encode(variable.metadata)
+    if is_there or is_minority:
+        return Decoding(f"{len(files)} of {placed} files: {text}", files)
+    return Decoding(text)
+
+
+def find_unsolved(problems: Iterable[Problem], native: Collection[str]) -> Iterator[Problem]:
     """Yield the problems that remain after some variables are decoded."""
     for each in problems:
         if each.kind not in SOLVED_BY_DECODING or each.subject not in native:
@@ -318,58 +354,52 @@ def find_one_way(there: Mapping[str, ArrayHeader], native: Iterable[str]) -> Ite
             yield Problem(ProblemKind.CODECS, name, text, ())
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class IngestContext:
-    """Sources, regions and existing arrays that native arrays are planned for."""
-
-    headers: Sequence[SourceHeader]
-    """Headers of the sources to ingest."""
-    regions: Mapping[str, Region | None]
-    there: Mapping[str, ArrayHeader]
-    is_kept: bool
-    """True if any part of the group is kept."""
-    append_dim: str | None
-    encoding_options: EncodingOptions
-
-
 def plan_native(
-    variable: VariablePlan, around: IngestContext
+    variable: VariablePlan, found: "IngestPlan", decoding: Decoding, choice: Choice
 ) -> tuple[dict[str, object], NativeArray]:
-    """Return the metadata of an array, and the box of each source in it."""
-    having = [each for each in around.headers if variable.name in each.arrays]
-    first = having[0].arrays[variable.name]
+    """Return the metadata of an array, and the boxes that sources fill in it."""
+    name = variable.name
+    having = [each for each in found.headers if name in each.arrays]
+    if decoding.files is not None:
+        having = [each for each in having if each.name in decoding.files]
+    first = having[0].arrays[name]
     shape = tuple(variable.metadata["shape"])
-    there = around.there.get(variable.name)
+    there = found.existing.arrays.get(name) if found.existing is not None else None
+    growing = next((dim for dim in found.dims if dim in first.dims), None)
     if there is not None:
         metadata = {**there.metadata, "shape": list(shape)}
+    elif decoding.files is not None:
+        metadata = dict(variable.metadata)
     else:
-        metadata = plan_metadata(first, shape, around.append_dim, around.encoding_options)
-    axis = first.dims.index(around.append_dim) if around.append_dim in first.dims else None
-    if axis is None:
-        having = [] if there is not None and around.is_kept else having[:1]
+        metadata = plan_metadata(first, shape, growing, choice.encoding_options)
+    if growing is None:
+        having = [] if there is not None and found.is_kept else having[:1]
     parts = [
-        Part(each.name, _place(each.arrays[variable.name], axis, around.regions[each.name]))
+        Part(each.name, _box_of(place), _origin_of(place, part))
         for each in having
+        for place, part in group_runs(
+            each.arrays[name], found.plan.sources[each.name], found.plan.axes
+        )
     ]
     return metadata, NativeArray(
-        variable.name,
+        name,
         shape,
         find_unit(metadata),
         first.chunk_shape,
         item_bytes(first),
-        axis,
+        first.dims.index(growing) if growing is not None else None,
         tuple(parts),
     )
 
 
-def _place(header: ArrayHeader, axis: int | None, region: Region | None) -> tuple[Region, ...]:
-    box = [(0, extent) for extent in header.shape]
-    if axis is not None and region is not None:
-        box[axis] = region
-    return tuple(box)
+def _box_of(place: Sequence[slice]) -> Box:
+    return tuple((each.start, each.stop) for each in place)
 
 
-THE_REPOSITORY = "the repository"
+def _origin_of(place: Sequence[slice], part: Sequence[slice]) -> Shape:
+    return tuple(a.start - b.start for a, b in zip(place, part, strict=True))
+
+
 _NO_VERSION = FileVersion(None, datetime(1970, 1, 1, tzinfo=UTC), 0)
 
 
@@ -377,7 +407,7 @@ def read_existing(
     store: object,
     group: str,
     fresh: Mapping[str, ArrayHeader],
-    append_dim: str | None,
+    dims: Collection[str],
     times: Collection[str] = (),
 ) -> SourceHeader | None:
     """Return the header of a group, to be combined with those of sources, or None without arrays.
@@ -394,7 +424,7 @@ def read_existing(
                 array,
                 ArrayHeader(name, _metadata(array)),
                 fresh.get(name),
-                None if name in times else append_dim,
+                () if name in times else dims,
             )
             for name, array in found.arrays()
         }
@@ -410,13 +440,13 @@ def _metadata(array: zarr.Array[Any]) -> dict[str, Any]:
 
 
 def _read_array(
-    array: zarr.Array[Any], header: ArrayHeader, fresh: ArrayHeader | None, append_dim: str | None
+    array: zarr.Array[Any], header: ArrayHeader, fresh: ArrayHeader | None, dims: Collection[str]
 ) -> ArrayHeader:
     if header.is_index:
         return replace(header, values=np.asarray(array[...]))
     if fresh is None or _is_virtual(header, fresh):
         return header
-    if append_dim in header.dims:
+    if len(dims) == 1 and set(dims) & set(header.dims):
         # The existing values are kept and never compared; any values mark the array as loaded.
         return replace(header, values=np.broadcast_to(np.zeros((), array.dtype), array.shape))
     return replace(header, values=np.asarray(array[...]))
@@ -429,43 +459,14 @@ def _is_virtual(header: ArrayHeader, fresh: ArrayHeader) -> bool:
     )
 
 
-def cut_out(header: SourceHeader, dim: str | None, holes: Sequence[Region]) -> list[SourceHeader]:
-    """Return the parts of a group that remain beside the regions to be ingested again."""
-    if not holes:
-        return [header]
-    if dim is None:
-        return []
-    length = header.dims[dim]
-    return [_slice_existing(header, dim, part) for part in _between(sorted(holes), length)]
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """Place of a source that was ingested before, in the positions of the repository."""
 
-
-def _between(holes: Sequence[Region], length: int) -> Iterator[Region]:
-    start = 0
-    for hole_start, hole_stop in [*holes, (length, length)]:
-        if start < hole_start:
-            yield start, hole_start
-        start = hole_stop
-
-
-def _slice_existing(header: SourceHeader, dim: str, part: Region) -> SourceHeader:
-    arrays = {name: _cut_array(array, dim, part) for name, array in header.arrays.items()}
-    return replace(header, location=f"{header.location} [{part[0]}:{part[1]}]", arrays=arrays)
-
-
-def _cut_array(array: ArrayHeader, dim: str, part: Region) -> ArrayHeader:
-    if dim not in array.dims:
-        return array
-    axis = array.dims.index(dim)
-    shape = list(array.shape)
-    shape[axis] = part[1] - part[0]
-    values = array.values
-    if values is not None:
-        values = values[(slice(None),) * axis + (slice(*part),)]
-    return replace(array, metadata={**array.metadata, "shape": shape}, values=values)
-
-
-Replacing = tuple[SourceHeader, Region | None]
-"""Source and the region it replaces."""
+    source: str
+    place: Place
+    variables: frozenset[str] | None
+    """Variables that it has; None if they are not known."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -473,82 +474,226 @@ class IngestPlan:
     """Plan of an ingest into a group."""
 
     plan: Plan
-    append_dim: str | None
-    regions: Mapping[str, Region | None]
-    """Region of each ingested source along the append dimension."""
-    replaced: Mapping[str, Region | None] = field(default_factory=dict)
-    """Regions of the sources that were ingested before."""
+    dims: tuple[str, ...]
+    headers: tuple[SourceHeader, ...]
+    """Sources to ingest."""
+    places: Mapping[str, Place]
+    """Region by dimension of each ingested source."""
+    replaced: Mapping[str, Place] = field(default_factory=dict)
+    """Places of sources whose data replaces what was there."""
     existing: SourceHeader | None = None
-    kept: tuple[str, ...] = ()
-    """Parts of the group that are kept unchanged."""
+    is_kept: bool = False
+    """True if any part of the group is kept unchanged."""
     natives: Mapping[str, NativeArray] = field(default_factory=dict)
-    """Variables whose values are decoded and written."""
+    """Variables with values that are decoded and written."""
     reasons: Mapping[str, str] = field(default_factory=dict)
-    """Reason for each native variable."""
+    """Reason for each of them."""
     asked: frozenset[str] = frozenset()
     """Variables created with the encoding the caller requested."""
-    places: Mapping[str, Mapping[str, Region]] = field(default_factory=dict)
-    """Region by dimension of sources that fill a part of existing arrays."""
+    changed: frozenset[str] = frozenset()
+    """Sources of which an earlier version was ingested before."""
+
+    def move(self, place: Place) -> Place:
+        """Return a place of the repository in the positions of the plan."""
+        places: dict[str, Region] = {}
+        for dim, axis in self.plan.axes.items():
+            start, stop = place.get(dim, (0, len(axis.moved)))
+            stop = min(stop, len(axis.moved))
+            is_empty = start >= stop
+            places[dim] = (0, 0) if is_empty else (
+                int(axis.moved[start]), int(axis.moved[stop - 1]) + 1)  # fmt: skip
+        return places
+
+    @property
+    def shifts(self) -> dict[str, NDArray[np.int64]]:
+        """Return the new position of each existing element, by dimension in which any moves."""
+        return {dim: each.moved for dim, each in self.plan.axes.items() if each.is_shifted}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Target:
+    """Group that an ingest extends."""
+
+    existing: SourceHeader | None = None
+    covered: Sequence[Covered] = ()
+    """Places of sources that were ingested before, without those that have changed."""
+    changed: Mapping[str, Place] = field(default_factory=dict)
+    """Former places of sources that have changed, by name."""
 
 
 def plan_ingest(
-    new: Sequence[SourceHeader],
-    changed: Sequence[Replacing],
-    existing: SourceHeader | None,
-    append_dim: str | None,
+    headers: Sequence[SourceHeader],
+    target: Target,
+    dims: Sequence[str],
     choice: Choice | None = None,
+    *,
+    on_overlap: OnOverlap = "refuse",
+    on_late: OnLate = "insert",
+    expected: Mapping[str, NDArray[Any]] | None = None,
 ) -> IngestPlan:
-    """Plan the region of each source; raise InvalidSourcesError with all problems and their files.
+    """Plan the place of each source; raise InvalidSourcesError with all problems and their files.
 
     Without a choice every variable is virtual.
     """
     choice = choice or Choice()
-    replaced = {header.name: region for header, region in changed}
-    holes = [region or (0, 0) for region in replaced.values()]
-    kept = cut_out(existing, append_dim, holes) if existing is not None else []
-    headers = [*new, *(header for header, _ in changed)]
-    plan = combine([*kept, *headers], append_dim or ())
+    existing = target.existing
+    is_kept = existing is not None and not _is_replaced(existing, dims, target)
+    plan = combine(headers, dims, there=existing if is_kept else None, expected=expected)
+    places = {header.name: _place(plan, header.name) for header in headers}
     found = IngestPlan(
         plan,
-        append_dim,
-        {header.name: _region(plan, append_dim, header.name) for header in headers},
-        replaced,
+        tuple(dims),
+        tuple(headers),
+        places,
+        {name: places[name] for name in target.changed if name in places},
         existing,
-        tuple(each.name for each in kept),
+        is_kept,
+        changed=frozenset(target.changed),
     )
-    problems = [*_serious(plan), *_find_displaced(found), *_find_misfits(found)]
+    problems = [*_serious(plan), *_find_misfits(found)]
+    if plan.axes:
+        problems += _find_shrunk(found, target)
+        if on_late == "refuse":
+            problems += _find_late(found)
+        occupied = list(_find_occupied(found, target))
+        if on_overlap == "replace":
+            replaced = {**found.replaced, **{name: places[name] for name, _ in occupied}}
+            found = replace(found, replaced=replaced)
+        else:
+            problems += [problem for _, problem in occupied]
     there = existing.arrays if existing is not None else {}
-    reasons = choose_native(plan, problems, there, choice)
-    refuse([*find_unsolved(problems, reasons), *find_one_way(there, reasons)], choice)
-    return _with_natives(found, headers, reasons, choice)
+    native = choose_native(plan, problems, there, choice)
+    refuse([*find_unsolved(problems, native), *find_one_way(there, native)], choice)
+    return _with_natives(found, native, choice)
 
 
-def _with_natives(
-    found: IngestPlan, headers: Sequence[SourceHeader], reasons: Mapping[str, str], choice: Choice
-) -> IngestPlan:
+def spread_differing(
+    headers: Sequence[SourceHeader], existing: SourceHeader | None, dims: Sequence[str]
+) -> list[SourceHeader]:
+    """Return the sources with a dimension for small variables that differ between them.
+
+    A variable without a concatenation dimension, such as the reference time of a forecast, gets the
+    first dimension along which its values tell the files apart.
+    """
+    loaded = loaded_everywhere(headers) if dims else {}
+    spread: dict[str, str] = {}
+    for name, first in loaded.items():
+        having = [each for each in headers if name in each.arrays]
+        if any(set(dims) & set(each.arrays[name].dims) for each in having) or len(having) < 2:
+            continue
+        there = existing.arrays.get(name) if existing is not None else None
+        if there is not None:
+            if there.dims[:1] and there.dims[0] in dims and there.dims[1:] == first.dims:
+                spread[name] = there.dims[0]
+            continue
+        values = [each.arrays[name].values for each in having]
+        if any(v is None or not are_equal(v, values[0]) for v in values if values[0] is not None):
+            dim = _find_telling(having, name, dims)
+            if dim is not None:
+                spread[name] = dim
+    if not spread:
+        return list(headers)
+    return [_spread(header, spread) for header in headers]
+
+
+def _find_telling(headers: Sequence[SourceHeader], name: str, dims: Sequence[str]) -> str | None:
+    """Return the first dimension for whose values a variable has one value each."""
+    for dim in dims:
+        seen: dict[bytes, NDArray[Any] | None] = {}
+        for header in headers:
+            index = find_values(header, dim)
+            if index is None:
+                break
+            mine = header.arrays[name].values
+            other = seen.setdefault(index.tobytes(), mine)
+            if mine is None or other is None or not are_equal(mine, other):
+                break
+        else:
+            return dim
+    return None
+
+
+def _spread(header: SourceHeader, dims: Mapping[str, str]) -> SourceHeader:
+    arrays = dict(header.arrays)
+    for name, dim in dims.items():
+        if name in arrays and dim in header.dims:
+            arrays[name] = add_axis(arrays[name], dim, header.dims[dim])
+    return replace(header, arrays=arrays)
+
+
+def plan_expected(
+    expected: Mapping[str, Any], existing: SourceHeader | None, headers: Sequence[SourceHeader]
+) -> dict[str, NDArray[Any]]:
+    """Return the values that dimensions shall have, in type and units of their coordinates."""
+    found = {}
+    for dim, values in expected.items():
+        sources = [each for each in (existing, *headers) if each is not None]
+        index = next((each.arrays[dim] for each in sources if dim in each.arrays), None)
+        if index is None:
+            continue
+        made = replace(make_index(dim, list(values), len(values)), name=dim)
+        pair = [replace(sources[0], arrays={dim: index}), replace(sources[0], arrays={dim: made})]
+        (_, counted), problems = count_alike(pair)
+        indexes, wrong = read_indexes([pair[0], counted], [dim])
+        if problems or wrong or indexes is None:
+            raise InvalidInputError(
+                f"invalid expected values of {dim!r}: they can't be given as "
+                f"{index.metadata['data_type']} in the units {index.attributes.get('units')!r}"
+            )
+        found[dim] = indexes[dim][1]
+    return found
+
+
+def _is_replaced(existing: SourceHeader, dims: Sequence[str], target: Target) -> bool:
+    """Return whether sources that have changed brought all that is there."""
+    if not dims:
+        return True
+    if target.covered or not target.changed:
+        return False
+    lengths = [existing.dims.get(dim, 0) for dim in dims]
+    boxes = [[place.get(dim, (0, n)) for dim, n in zip(dims, lengths, strict=True)]
+             for place in target.changed.values()]  # fmt: skip
+    return sum(count_items(tuple(each)) for each in boxes) >= int(np.prod(lengths))
+
+
+def _place(plan: Plan, name: str) -> Place:
+    row = plan.sources[name]
+    ends = {dim: axis.regions[row].tolist() for dim, axis in plan.axes.items()}
+    return {dim: (start, stop) for dim, (start, stop) in ends.items()}
+
+
+def _with_natives(found: IngestPlan, native: Mapping[str, Decoding], choice: Choice) -> IngestPlan:
     """Return the plan with its native variables."""
     there = found.existing.arrays if found.existing is not None else {}
-    around = IngestContext(
-        headers, found.regions, there, bool(found.kept), found.append_dim, choice.encoding_options
-    )
     variables = dict(found.plan.variables)
     natives = {}
-    for name in reasons:
-        metadata, natives[name] = plan_native(variables[name], around)
-        variables[name] = replace(variables[name], treatment=Treatment.REENCODED, metadata=metadata)
+    for name, decoding in native.items():
+        variable = variables[name]
+        metadata, natives[name] = plan_native(variable, found, decoding, choice)
+        offsets = variable.chunk_offsets.copy()
+        treatment = Treatment.REENCODED
+        if decoding.files is None:
+            offsets[:] = NOT_PLACED
+        else:
+            treatment = Treatment.VIRTUAL
+            offsets[[found.plan.sources[each] for each in decoding.files]] = NOT_PLACED
+        variables[name] = replace(
+            variable, treatment=treatment, metadata=metadata, chunk_offsets=offsets
+        )
     asked = {
         name for name in variables if choice.encoding_options.names(name) and name not in there
     }
     for name in asked - natives.keys():
-        header = next(each.arrays[name] for each in headers if name in each.arrays)
+        header = next(each.arrays[name] for each in found.headers if name in each.arrays)
         shape = variables[name].metadata["shape"]
-        metadata = plan_metadata(header, shape, found.append_dim, choice.encoding_options)
+        growing = next((dim for dim in found.dims if dim in header.dims), None)
+        metadata = plan_metadata(header, shape, growing, choice.encoding_options)
         variables[name] = replace(variables[name], metadata=metadata)
     return replace(
         found,
         plan=replace(found.plan, variables=variables),
         natives=natives,
-        reasons=reasons,
+        reasons={name: each.reason for name, each in native.items()},
         asked=frozenset(asked),
     )
 
@@ -583,29 +728,6 @@ def have_one_clock(one: SourceHeader, other: SourceHeader, dim: str) -> bool:
     """Return whether the coordinates of two sources have the same units and calendar."""
     first, second = one.arrays[dim].attributes, other.arrays[dim].attributes
     return all(first.get(each) == second.get(each) for each in ("units", "calendar"))
-
-
-def split_replacing(
-    new: Sequence[SourceHeader], existing: SourceHeader, dim: str | None
-) -> tuple[list[SourceHeader], list[Replacing]]:
-    """Split sources into those with new coordinate values, and those that replace existing ones."""
-    there = _values_along(existing, dim)
-    bringing: list[SourceHeader] = []
-    replacing: list[Replacing] = []
-    for header in new:
-        values = _values_along(header, dim)
-        region = None
-        if dim is not None and there is not None and values is not None:
-            region = find_run(there, values) if have_one_clock(header, existing, dim) else None
-        if region is None:
-            bringing.append(header)
-        else:
-            replacing.append((header, region))
-    return bringing, replacing
-
-
-def _values_along(header: SourceHeader, dim: str | None) -> NDArray[Any] | None:
-    return header.arrays[dim].values if dim is not None and dim in header.arrays else None
 
 
 def find_run(there: NDArray[Any], values: NDArray[Any]) -> Region | None:
@@ -643,29 +765,97 @@ def _serious(plan: Plan) -> Iterator[Problem]:
     yield from plan.report.with_severity(Severity.REENCODES)
 
 
-def _region(plan: Plan, dim: str | None, name: str) -> Region | None:
-    if dim is None or dim not in plan.regions:
-        return None
-    start, stop = plan.regions[dim][plan.sources[name]].tolist()
-    return start, stop
-
-
-def _find_displaced(found: IngestPlan) -> Iterator[Problem]:
-    """Report sources that would move existing data."""
-    dim = found.append_dim
-    if dim is None:
-        return
-    end = found.existing.dims.get(dim, 0) if found.existing is not None else 0
-    for name, region in found.regions.items():
-        if region is None:
+def _find_shrunk(found: IngestPlan, target: Target) -> Iterator[Problem]:
+    """Report sources that no longer have all the steps they had when they were ingested before."""
+    for name, before in target.changed.items():
+        if not found.is_kept or name not in found.places:
             continue
-        before = found.replaced.get(name)
-        if before is not None and before != region:
-            text = f"it is in {_show(before)} and would be in {_show(region)} now"
-            yield Problem(ProblemKind.LENGTH, dim, text, (name,))
-        if before is None and region[0] < end:
-            text = f"it would come to {_show(region)}, before the end of what is there, {end}"
-            yield Problem(ProblemKind.OVERLAP, dim, text, (name,))
+        for dim, region in found.move(before).items():
+            now = found.places[name].get(dim, region)
+            if now[0] > region[0] or now[1] < region[1]:
+                text = f"it is in {_show(region)} and would be in {_show(now)} now"
+                yield Problem(ProblemKind.LENGTH, dim, text, (name,))
+
+
+def _find_late(found: IngestPlan) -> Iterator[Problem]:
+    """Report sources that would move existing data."""
+    for name, problem in find_late(found):
+        yield replace(problem, files=(name,))
+
+
+def find_late(found: IngestPlan) -> Iterator[tuple[str, Problem]]:
+    """Yield the sources with values before the end of what is there that are not there themselves."""
+    for dim in found.shifts:
+        axis = found.plan.axes[dim]
+        is_new = np.ones(len(axis.values), bool)
+        is_new[axis.moved] = False
+        end = int(axis.moved[-1])
+        for name, row in found.plan.sources.items():
+            runs = axis.runs[row]
+            if any(is_new[each.start : min(each.stop, end)].any() for each in runs):
+                region = found.places[name][dim]
+                text = (
+                    f"it would come to {_show(region)}, before the end of what is there, "
+                    f"{axis.values[end]}"
+                )
+                yield name, Problem(ProblemKind.OVERLAP, dim, text, (name,))
+
+
+def _find_occupied(found: IngestPlan, target: Target) -> Iterator[tuple[str, Problem]]:
+    """Yield the new sources whose place holds data already."""
+    if not found.is_kept or found.existing is None:
+        return
+    new = [name for name in found.places if name not in target.changed]
+    if not new:
+        return
+    dims = list(found.plan.axes)
+    boxes = boxes_of(list(found.plan.axes.values()))
+    covered = [
+        (each, np.array([found.move(each.place)[dim] for dim in dims], np.int64))
+        for each in target.covered or [_all_of(found.existing, dims)]
+    ]
+    edges: Boxes = np.stack([box for _, box in covered])
+    variables = {header.name: header.arrays.keys() - set(dims) for header in found.headers}
+    there = found.existing.arrays.keys()
+    for name in new:
+        box = boxes[found.plan.sources[name]]
+        meets = ((edges[:, :, 0] < box[:, 1]) & (box[:, 0] < edges[:, :, 1])).all(axis=1)
+        for at in np.flatnonzero(meets).tolist():
+            other, _ = covered[at]
+            shared = variables[name] & (there if other.variables is None else other.variables)
+            moving = [each for each in shared if set(found.existing.arrays[each].dims) & set(dims)
+                      ] if shared <= there else shared  # fmt: skip
+            if moving and _is_filled(found, name, other):
+                text = (
+                    f"its place {_show_place(found.places[name])} holds data of {other.source}: "
+                    "on_overlap='replace' replaces it"
+                )
+                yield name, Problem(ProblemKind.OVERLAP, ", ".join(dims), text, (name,))
+                break
+
+
+def _is_filled(found: IngestPlan, name: str, other: Covered) -> bool:
+    """Return whether an element of a source was there before."""
+    row = found.plan.sources[name]
+    for dim, region in found.move(other.place).items():
+        axis = found.plan.axes[dim]
+        is_there = np.zeros(len(axis.values), bool)
+        is_there[axis.moved] = True
+        start, stop = region
+        if not any(
+            is_there[max(start, each.start) : min(stop, each.stop)].any() for each in axis.runs[row]
+        ):
+            return False
+    return True
+
+
+def _all_of(existing: SourceHeader, dims: Sequence[str]) -> Covered:
+    place = {dim: (0, existing.dims.get(dim, 0)) for dim in dims}
+    return Covered(THE_REPOSITORY, place, None)
+
+
+def _show_place(place: Place) -> str:
+    return ", ".join(f"{dim} {_show(region)}" for dim, region in place.items())
 
 
 def _show(region: Region) -> str:
@@ -674,20 +864,19 @@ def _show(region: Region) -> str:
 
 def _find_misfits(found: IngestPlan) -> Iterator[Problem]:
     """Report variables that don't fit the existing ones when no part of the group is kept."""
-    if found.existing is None or found.kept:
+    if found.existing is None or found.is_kept:
         return
-    dim = found.append_dim
 
     def fixed(header: ArrayHeader) -> list[int]:
         pairs = zip(header.dims, header.shape, strict=True)
-        return [extent for each, extent in pairs if each != dim]
+        return [extent for each, extent in pairs if each not in found.dims]
 
     for name, variable in found.plan.variables.items():
         there = found.existing.arrays.get(name)
         if there is None:
             continue
         both = [(THE_REPOSITORY, there), *((each, ArrayHeader(name, variable.metadata))
-                for each in found.regions)]  # fmt: skip
+                for each in found.places)]  # fmt: skip
         yield from compare(both, ProblemKind.DIMENSIONS, "dimensions", lambda each: each.dims)
         yield from compare(both, ProblemKind.LENGTH, "length of its other axes", fixed)
         yield from compare_meaning(both)

@@ -27,8 +27,11 @@ class IngestedFile:
 
     source: str
     region: Region | None
+    """Region along the first concatenation dimension."""
     is_changed: bool
     """True if an earlier version of the file was ingested before."""
+    place: Mapping[str, Region] = field(default_factory=dict)
+    """Region by concatenation dimension."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +142,16 @@ def describe(
 ) -> IngestReport:
     """Return the report of a plan, before it is carried out."""
     files = tuple(
-        IngestedFile(name, region, name in found.replaced) for name, region in found.regions.items()
+        IngestedFile(name, next(iter(place.values()), None), name in found.changed, dict(place))
+        for name, place in found.places.items()
     )
     variables = tuple(
         IngestedVariable(
             name,
             tuple(each.metadata["shape"]),
-            _HOW[each.treatment],
+            _HOW[each.treatment]
+            if name not in found.natives or each.treatment is Treatment.REENCODED
+            else "virtual and native",
             reason=found.reasons.get(name, ""),
         )
         for name, each in found.plan.variables.items()

@@ -1,6 +1,7 @@
 """Ledger of the ingested source files, stored as arrays of the repository."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -27,14 +28,21 @@ _CHUNK_ROWS = 8192
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _COLUMNS: Mapping[str, Any] = {
     "source": str, "group": str, "etag": str, "size": "int64", "mtime": "int64",
-    "start": "int64", "stop": "int64", "job": str,
+    "start": "int64", "stop": "int64", "job": str, "place": str, "variables": str,
 }  # fmt: skip
+_LATER = ("place", "variables")
+"""Columns that ledgers of Frazil 0.1 don't have."""
+UNNAMED = ""
+"""Dimension of places in ledgers of Frazil 0.1, which knew of one dimension alone."""
+
 _ATTRIBUTES: Mapping[str, dict[str, Any]] = {
     "mtime": {"units": "microseconds since 1970-01-01T00:00:00Z"}
 }
 
 Region = tuple[int, int]
-"""Start and stop along the append dimension."""
+"""Start and stop along a dimension."""
+Place = Mapping[str, Region]
+"""Region by concatenation dimension."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +52,10 @@ class Entry:
     source: str
     group: str
     version: FileVersion
-    region: Region | None
+    place: Place
     job: str
+    variables: frozenset[str] | None = None
+    """Variables that the source brought; None if they are not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +90,14 @@ class Work:
     def files(self) -> tuple[SourceFile, ...]:
         """Return the new and changed files, which are to be ingested."""
         return (*self.new, *(file for file, _ in self.changed))
+
+    def without(self, locations: Collection[str]) -> "Work":
+        """Return the work without some files."""
+        return Work(
+            tuple(each for each in self.new if each.location not in locations),
+            tuple(each for each in self.changed if each[0].location not in locations),
+            self.known,
+        )
 
 
 def subtract(files: Sequence[SourceFile], ledger: Ledger, group: str) -> Work:
@@ -116,9 +134,14 @@ def read_ledger(store: object) -> Ledger:
         group = find_group(store, PATH)
         if group is None:
             return Ledger()
-        columns = {name: np.asarray(_array(group, name)[...]).tolist() for name in _COLUMNS}
-    rows = zip(*columns.values(), strict=True)
-    return Ledger.of(_entry(*row) for row in rows)
+        count = _array(group, "source").shape[0]
+        columns = [
+            np.asarray(_array(group, name)[...]).tolist()
+            if name in group or name not in _LATER
+            else [""] * count
+            for name in _COLUMNS
+        ]
+    return Ledger.of(_entry(*row) for row in zip(*columns, strict=True))
 
 
 def write_ledger(store: object, before: Ledger, entries: Sequence[Entry]) -> None:
@@ -133,7 +156,8 @@ def write_ledger(store: object, before: Ledger, entries: Sequence[Entry]) -> Non
     replaced = [before.rows[key] for e in entries if (key := (e.group, e.source)) in before.rows]
     first = min([*replaced, len(before.entries)])
     with without_codec_warnings():
-        group = _open(store)
+        group, is_older = _open(store)
+        first = 0 if is_older else first
         columns = zip(*map(_row, merged[first:]), strict=True)
         for (name, dtype), values in zip(_COLUMNS.items(), columns, strict=True):
             array = _array(group, name)
@@ -141,8 +165,10 @@ def write_ledger(store: object, before: Ledger, entries: Sequence[Entry]) -> Non
             array[first:] = np.array(values, object if dtype is str else dtype)
 
 
-def _open(store: object) -> zarr.Group:
+def _open(store: object) -> tuple[zarr.Group, bool]:
+    """Return the group of the ledger, and whether it lacks columns."""
     group = zarr.open_group(as_zarr(store), path=PATH, mode="a", zarr_format=3)
+    is_older = "source" in group and any(name not in group for name in _LATER)
     for name, dtype in _COLUMNS.items():
         if name not in group:
             group.create_array(
@@ -153,7 +179,7 @@ def _open(store: object) -> zarr.Group:
                 dimension_names=("entry",),
                 attributes=_ATTRIBUTES.get(name, {}),
             )
-    return group
+    return group, is_older
 
 
 def _array(group: zarr.Group, name: str) -> zarr.Array[Any]:
@@ -165,15 +191,21 @@ def _array(group: zarr.Group, name: str) -> zarr.Array[Any]:
 def _row(entry: Entry) -> tuple[object, ...]:
     version = entry.version
     microseconds = (version.modified_at - _EPOCH) // timedelta(microseconds=1)
-    start, stop = entry.region or (-1, -1)
+    start, stop = next(iter(entry.place.values()), (-1, -1))
+    variables = "" if entry.variables is None else json.dumps(sorted(entry.variables))
     return (
         entry.source, entry.group, version.e_tag or "", version.size_bytes, microseconds,
-        start, stop, entry.job,
+        start, stop, entry.job, json.dumps(dict(entry.place)), variables,
     )  # fmt: skip
 
 
 def _entry(
-    source: str, group: str, etag: str, size: int, mtime: int, start: int, stop: int, job: str
-) -> Entry:
+    source: str, group: str, etag: str, size: int, mtime: int, start: int, stop: int, job: str,
+    place: str, variables: str,
+) -> Entry:  # fmt: skip
     version = FileVersion(etag or None, _EPOCH + timedelta(microseconds=mtime), size)
-    return Entry(source, group, version, None if start < 0 else (start, stop), job)
+    places: Place = {} if start < 0 else {UNNAMED: (start, stop)}
+    if place:
+        places = {dim: (first, last) for dim, (first, last) in json.loads(place).items()}
+    known = frozenset(json.loads(variables)) if variables else None
+    return Entry(source, group, version, places, job, known)

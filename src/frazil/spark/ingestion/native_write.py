@@ -103,6 +103,7 @@ class Hdf5Values:
         found: Any = self._group.get(old)
         if not isinstance(found, h5py.Dataset):
             found = self._group[_NOT_A_COORDINATE + old]
+        target, box, place = without_new_axes(target, box, place, found.ndim)
         here, there = slices_of(box), slices_of(place)
         if box and found.dtype == target.dtype and target.dtype.kind in _PLAIN_KINDS:
             found.read_direct(target, here, there)
@@ -125,10 +126,23 @@ class GribValues:
 
     def read(self, name: str, box: Box, target: NDArray[Any], place: Box) -> None:
         """Read a box of an array into a region of another array."""
-        target[slices_of(place)] = self._file.read_box(self._names.get(name, name), box)
+        old = self._names.get(name, name)
+        target, box, place = without_new_axes(target, box, place, self._file.count_axes(old))
+        target[slices_of(place)] = self._file.read_box(old, box)
 
     def close(self) -> None:
         """Do nothing: no file is open."""
+
+
+def without_new_axes(
+    target: NDArray[Any], box: Box, place: Box, ndim: int
+) -> tuple[NDArray[Any], Box, Box]:
+    """Drop the first axes, of length one, that the arrays of a file don't have."""
+    new = len(box) - ndim
+    if not new:
+        return target, box, place
+    corner: tuple[Any, ...] = (*(start for start, _ in place[:new]), ...)
+    return target[corner], box[new:], place[new:]
 
 
 class ChunkValues:
@@ -141,6 +155,7 @@ class ChunkValues:
         """Read a box of an array into a region of another array."""
         with without_codec_warnings():
             array = zarr.open_array(self._store, path=name, mode="r", zarr_format=3)
+            target, box, place = without_new_axes(target, box, place, array.ndim)
             target[slices_of(place)] = array[slices_of(box)]
 
     def close(self) -> None:

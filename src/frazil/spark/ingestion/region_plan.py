@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from frazil.errors import InvalidInputError
 from frazil.spark.ingestion.encoding_options import find_unit, item_bytes
 from frazil.spark.ingestion.ingest_plan import (
-    THE_REPOSITORY,
     Choice,
     IngestPlan,
     NativeArray,
@@ -24,8 +23,16 @@ from frazil.spark.ingestion.ingest_plan import (
     refuse,
     refuse_unnamed,
 )
-from frazil.spark.ingestion.ledger import Region
+from frazil.spark.ingestion.ledger import Place, Region
 from frazil.spark.regions import Box
+from frazil.virtual.combine_axes import (
+    THE_REPOSITORY,
+    are_equal,
+    compare,
+    compare_meaning,
+    compare_storage,
+    find_obstacles,
+)
 from frazil.virtual.combine_plan import (
     NOT_PLACED,
     Plan,
@@ -35,17 +42,7 @@ from frazil.virtual.combine_plan import (
     Treatment,
     VariablePlan,
 )
-from frazil.virtual.combine_sources import (
-    are_equal,
-    compare,
-    compare_meaning,
-    compare_storage,
-    find_obstacles,
-)
 from frazil.virtual.source import ArrayHeader, SourceHeader
-
-Places = Mapping[str, Region]
-"""Start and stop of a source, by dimension."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,7 +70,7 @@ def plan_filling(
     filling = Filling(headers, existing, append_dim, region)
     _refuse_unknown(filling)
     problems: list[Problem] = []
-    places: dict[str, Places] = {}
+    places: dict[str, Place] = {}
     for header in headers:
         places[header.name], found = _place(filling, header)
         problems += found
@@ -92,25 +89,24 @@ def plan_filling(
             variables[name] = _plan_variable(filling, name, having, places, rows)
             natives[name] = _plan_native(filling, name, having, places)
     plan = Plan(rows, {}, variables, Report())
-    reasons = choose_native(plan, problems, existing.arrays, choice)
-    unsolved = find_unsolved(problems, reasons)
-    refuse([*unsolved, *find_one_way(existing.arrays, reasons)], choice)
-    for name in reasons:
+    native = choose_native(plan, problems, existing.arrays, choice)
+    unsolved = find_unsolved(problems, native)
+    refuse([*unsolved, *find_one_way(existing.arrays, native)], choice)
+    for name in native:
         old = variables[name]
         variables[name] = VariablePlan(
             name, Treatment.REENCODED, old.metadata, np.full_like(old.chunk_offsets, NOT_PLACED)
         )
-    regions = {each: found.get(append_dim or "") for each, found in places.items()}
     return IngestPlan(
         plan,
-        append_dim,
-        regions,
-        replaced=regions,
+        () if append_dim is None else (append_dim,),
+        tuple(headers),
+        places,
+        replaced=places,
         existing=existing,
-        kept=(THE_REPOSITORY,),
-        natives={name: natives[name] for name in reasons},
-        reasons=reasons,
-        places=places,
+        is_kept=True,
+        natives={name: natives[name] for name in native},
+        reasons={name: each.reason for name, each in native.items()},
     )
 
 
@@ -136,7 +132,7 @@ def _is_filled(array: ArrayHeader, filling: Filling) -> bool:
 # Regions of sources
 
 
-def _place(filling: Filling, header: SourceHeader) -> tuple[Places, list[Problem]]:
+def _place(filling: Filling, header: SourceHeader) -> tuple[Place, list[Problem]]:
     places: dict[str, Region] = {}
     problems: list[Problem] = []
     for dim, length in header.dims.items():
@@ -198,14 +194,14 @@ def _values(header: SourceHeader, dim: str) -> NDArray[Any] | None:
 # Plans of variables
 
 
-def _box(header: ArrayHeader, places: Places) -> Box:
+def _box(header: ArrayHeader, places: Place) -> Box:
     return tuple(
         places.get(dim, (0, extent)) for dim, extent in zip(header.dims, header.shape, strict=True)
     )
 
 
 def _find_problems(
-    filling: Filling, name: str, having: Sequence[SourceHeader], places: Mapping[str, Places]
+    filling: Filling, name: str, having: Sequence[SourceHeader], places: Mapping[str, Place]
 ) -> Iterator[Problem]:
     files = tuple(each.name for each in having)
     there = filling.existing.arrays.get(name)
@@ -254,7 +250,7 @@ def _plan_variable(
     filling: Filling,
     name: str,
     having: Sequence[SourceHeader],
-    places: Mapping[str, Places],
+    places: Mapping[str, Place],
     rows: Mapping[str, int],
 ) -> VariablePlan:
     there = filling.existing.arrays[name]
@@ -266,11 +262,12 @@ def _plan_variable(
 
 
 def _plan_native(
-    filling: Filling, name: str, having: Sequence[SourceHeader], places: Mapping[str, Places]
+    filling: Filling, name: str, having: Sequence[SourceHeader], places: Mapping[str, Place]
 ) -> NativeArray:
     there, first = filling.existing.arrays[name], having[0].arrays[name]
     dim = filling.append_dim
-    parts = [Part(each.name, _box(each.arrays[name], places[each.name])) for each in having]
+    boxes = {each.name: _box(each.arrays[name], places[each.name]) for each in having}
+    parts = [Part(each, box, tuple(start for start, _ in box)) for each, box in boxes.items()]
     return NativeArray(
         name,
         there.shape,

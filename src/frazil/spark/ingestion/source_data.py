@@ -43,6 +43,7 @@ from frazil.storage.store_config import AnyObjectStoreConfig, ObjectStoreConfig,
 from frazil.virtual import source_formats
 from frazil.virtual.access import default_credential
 from frazil.virtual.containers import VirtualChunkContainer, index_containers, parse_address
+from frazil.virtual.new_dimensions import Coordinate, add_dimensions
 from frazil.virtual.source import ArrayHeader, ReferenceColumns, Source, SourceHeader
 from frazil.virtual.source_files import SMALL_BYTES, find_groups, open_from
 from frazil.virtual.source_formats import (
@@ -227,6 +228,10 @@ class Reading:
     skip: tuple[str, ...] = ()
     """Arrays to leave out, by their name in the file."""
     rename: Mapping[str, str] = field(default_factory=dict)
+    dims: tuple[str, ...] = ()
+    """Concatenation dimensions, by their new names."""
+    coords: Mapping[str, Coordinate] = field(default_factory=dict)
+    """Function that returns the coordinate of a file, by dimension."""
     containers: tuple[VirtualChunkContainer, ...] = ()
     credentials: Credentials = field(default_factory=dict, repr=False)
 
@@ -290,6 +295,7 @@ def _parse(location: str, reading: Reading, stores: SourceStores) -> tuple[Outco
         return BadFile(location, _explain_empty(location, reading, stores), is_empty=True), None
     described = describe_opaque(source, reading.containers, reading.credentials)
     renamed = rename(leave_out(described, reading.skip), reading.rename)
+    renamed = add_dimensions(renamed, reading.dims, reading.coords)
     if not renamed.arrays:
         text = f"skip= leaves none of its arrays {', '.join(source.arrays)}"
         return BadFile(location, text, is_empty=True), None

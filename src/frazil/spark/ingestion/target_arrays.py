@@ -16,6 +16,8 @@ from frazil.format.ids import NodeId
 from frazil.format.snapshot import ManifestRef
 from frazil.repository.changes import PrewrittenManifest
 from frazil.repository.commit import manifests_by_cell
+from frazil.repository.moves import move_chunks
+from frazil.repository.session import Session
 from frazil.repository.session_state import SessionState
 from frazil.repository.zarr_keys import Cell, SplitGrid, plan_split
 from frazil.spark.ingestion.ingest_plan import IngestPlan
@@ -30,25 +32,26 @@ from frazil.virtual.combine_plan import (
     create_group,
     join,
 )
-from frazil.virtual.source import FileVersion
+from frazil.virtual.source import ArrayHeader, FileVersion
 from frazil.virtual.source_formats import without_codec_warnings
 
 _ROOM_ITEMS = 1 << 14
 """Target number of items in a chunk of a small array that grows."""
 
 
-def make_room(found: IngestPlan, store: Any, group: str) -> None:
+def make_room(found: IngestPlan, session: Session, group: str) -> None:
     """Create or resize the arrays of a plan, and write the values of those kept inline."""
+    store = session.store
     there = found.existing.arrays if found.existing is not None else {}
     with without_codec_warnings():
+        shift_existing(found, session, group)
         if found.existing is None:
             create_group(store, group, found.plan.attributes)
         for name, variable in found.plan.variables.items():
             path = join(group, name)
             if name not in there:
-                is_asked = name in found.asked
-                dim = None if is_asked else found.append_dim
-                array = create_array(store, path, _with_room(variable, dim))
+                dims = () if name in found.asked else found.dims
+                array = create_array(store, path, _with_room(variable, dims))
                 if variable.values is not None:
                     array[...] = variable.values
             else:
@@ -65,13 +68,75 @@ def _grow(found: IngestPlan, variable: VariablePlan, store: Any, path: str) -> N
         array.resize(shape)
     if variable.treatment is not Treatment.INLINE or variable.values is None:
         return
-    axis = _axis(variable, found.append_dim)
-    if axis is not None:
-        for region in unite(each for each in found.regions.values() if each is not None):
+    growing = [dim for dim in found.dims if _axis(variable, dim) is not None]
+    if len(growing) > 1 or variable.name in found.dims:
+        array[...] = variable.values
+    elif growing:
+        axis = _axis(variable, growing[0]) or 0
+        regions = (each[growing[0]] for each in found.places.values() if growing[0] in each)
+        for region in unite(regions):
             place = (slice(None),) * axis + (slice(*region),)
             array[place] = variable.values[place]
-    elif not found.kept:
+    elif not found.is_kept:
         array[...] = variable.values
+
+
+_MOVED_BYTES = 64 << 20
+"""Decoded size of what is moved at once where chunks can't be moved as they are."""
+
+
+def can_move_chunks(array: ArrayHeader, axis: int, moved: NDArray[np.int64]) -> bool:
+    """Return whether elements move with whole chunks along an axis."""
+    step = array.chunk_shape[axis]
+    starts = np.arange(0, len(moved), step)
+    is_aligned = moved[starts] % step == 0
+    ends = np.minimum(starts + step, len(moved)) - 1
+    return bool(np.all(is_aligned & (moved[ends] - moved[starts] == ends - starts)))
+
+
+def shift_existing(found: IngestPlan, session: Session, group: str) -> None:
+    """Move the elements of existing arrays where sources have values in front of or between them."""
+    for dim, moved in found.shifts.items():
+        length = len(found.plan.axes[dim].values)
+        for name, array in (found.existing.arrays if found.existing is not None else {}).items():
+            if dim not in array.dims or array.is_index:
+                continue
+            axis = array.dims.index(dim)
+            path = join(group, name)
+            opened = zarr.open_array(as_zarr(session.store), path=path, mode="r+", zarr_format=3)
+            shape = list(opened.shape)
+            shape[axis] = length
+            opened.resize(tuple(shape))
+            if can_move_chunks(array, axis, moved):
+                step = array.chunk_shape[axis]
+                move_chunks(session.state, f"/{path}", axis, moved[::step] // step)
+            else:
+                _move_values(opened, axis, moved)
+
+
+def _move_values(array: zarr.Array[Any], axis: int, moved: NDArray[np.int64]) -> None:
+    """Rewrite the values of an array at their new positions, from the last to the first."""
+    first = int(np.flatnonzero(moved != np.arange(len(moved)))[0])
+    row_bytes = max(1, array.nbytes // max(1, array.shape[axis]))
+    step = array.chunks[axis]
+    rows = max(1, _MOVED_BYTES // row_bytes // step) * step
+    before = (slice(None),) * axis
+    stop = len(moved)
+    while stop > first:
+        start = max(first, (stop - 1) // rows * rows)
+        values = np.asarray(array[(*before, slice(start, stop))])
+        low, high = int(moved[start]), int(moved[stop - 1]) + 1
+        shape = list(values.shape)
+        shape[axis] = high - low
+        block = np.full(shape, array.fill_value, values.dtype)
+        place: tuple[Any, ...] = (*before, moved[start:stop] - low)
+        block[place] = values
+        array[(*before, slice(low, high))] = block
+        gap = (int(moved[start - 1]) + 1 if start else 0, low)
+        if gap[0] < gap[1]:
+            shape[axis] = gap[1] - gap[0]
+            array[(*before, slice(*gap))] = np.full(shape, array.fill_value, values.dtype)
+        stop = start
 
 
 def _means_something_else(array: zarr.Array[Any], variable: VariablePlan) -> bool:
@@ -92,7 +157,7 @@ def _rewrite(found: IngestPlan, variable: VariablePlan, store: Any, path: str) -
         )
     parent, _, name = path.rpartition("/")
     del zarr.open_group(as_zarr(store), path=parent, mode="r+", zarr_format=3)[name]
-    array = create_array(store, path, _with_room(variable, found.append_dim))
+    array = create_array(store, path, _with_room(variable, found.dims))
     array[...] = variable.values
 
 
@@ -114,9 +179,10 @@ def _axis(variable: VariablePlan, dim: str | None) -> int | None:
     return dims.index(dim) if dim in dims else None
 
 
-def _with_room(variable: VariablePlan, dim: str | None) -> dict[str, Any]:
+def _with_room(variable: VariablePlan, dims: Sequence[str]) -> dict[str, Any]:
     """Return the metadata of an array; a small array that grows gets longer chunks."""
-    axis = _axis(variable, dim)
+    axes = [axis for dim in dims if (axis := _axis(variable, dim)) is not None]
+    axis = axes[0] if axes else None
     metadata = dict(variable.metadata)
     if axis is None or variable.treatment is not Treatment.INLINE:
         return metadata
@@ -203,7 +269,7 @@ def plan_placement(
         ]
         targets[name] = Target(variable.chunk_offsets, grid.edges, numbers)
     return Placement(
-        {name: found.plan.sources[name] for name in found.regions},
+        {name: found.plan.sources[name] for name in found.places},
         versions,
         targets,
         tuple(cells),
@@ -232,7 +298,7 @@ def _touched(found: IngestPlan, name: str, grid: SplitGrid) -> list[Cell]:
         return []
     variable = found.plan.variables[name]
     cells: set[Cell] = set()
-    for source in found.regions:
+    for source in found.places:
         if np.any(variable.chunk_offsets[found.plan.sources[source]] == NOT_PLACED):
             continue
         cells.update(grid.cells_touching(_chunk_box(found, variable, grid.shape, source)))
@@ -246,16 +312,10 @@ def _chunk_box(
     box = [(0, count) for count in counts]
     steps = variable.metadata["chunk_grid"]["configuration"]["chunk_shape"]
     for axis, dim in enumerate(variable.metadata.get("dimension_names") or ()):
-        place = _find_place(found, source, dim)
+        place = found.places[source].get(dim)
         if place is not None:
             box[axis] = (place[0] // steps[axis], -(-place[1] // steps[axis]))
     return tuple(box)
-
-
-def _find_place(found: IngestPlan, source: str, dim: str) -> Region | None:
-    if source in found.places:
-        return found.places[source].get(dim)
-    return found.regions[source] if dim == found.append_dim else None
 
 
 def _count(box: Extents) -> int:
@@ -289,7 +349,7 @@ def plan_rules(found: IngestPlan, group: str, configured: SplitSizes | None) -> 
         steps = variable.metadata["chunk_grid"]["configuration"]["chunk_shape"]
         counts = [-(-extent // step) for extent, step in zip(shape, steps, strict=True)]
         dims = variable.metadata.get("dimension_names") or ()
-        growing = dims.index(found.append_dim) if found.append_dim in dims else None
+        growing = next((dims.index(dim) for dim in found.dims if dim in dims), None)
         path = f"/{group}/{name}" if group else f"/{name}"
         rules = (*rules, *plan_rule(path, counts, growing, configured))
     return rules

@@ -20,13 +20,11 @@ from frazil.spark.checks.audit import (
     render_findings,
     run_checks,
 )
-from frazil.spark.ingestion.ingest_plan import IngestPlan, have_one_clock
+from frazil.spark.ingestion.ingest_plan import IngestPlan
 from frazil.spark.ingestion.source_data import ParsedSource, Reading, SourceData
 from frazil.spark.transaction import Runner
-from frazil.virtual.source import SourceHeader
 
 _GUESSED_ITEM_BYTES = 16
-_ORDERED = "biufmM"
 
 
 def check_session(
@@ -46,7 +44,7 @@ def check_session(
         session=session.fork(),
         former=Session(SessionState(session.state.context, session.state.view.snapshot)),
         group=group,
-        dim=found.append_dim,
+        dim=found.dims[0] if found.dims else None,
         regions=regions,
         told=gather(sources),
         open_source=SourceData(reading),
@@ -67,42 +65,26 @@ def refuse(findings: Sequence[Finding]) -> FailedChecksError:
     )
 
 
-def refuse_late(new: Sequence[SourceHeader], existing: SourceHeader, dim: str | None) -> None:
-    """Raise FailedChecksError for files that belong between existing data.
-
-    They were left out of an earlier ingest, and data can't be inserted there.
-    """
-    text = "it belongs before the end of what is there, where nothing can be inserted"
-    late = [Finding(text, "in order", dim, (each.location,)) for each in new
-            if is_late(each, existing, dim)]  # fmt: skip
-    if late:
-        raise refuse(late)
-
-
-def is_late(header: SourceHeader, existing: SourceHeader, dim: str | None) -> bool:
-    """Return whether all coordinate values of a file are new and lie between existing ones."""
-    if dim is None or dim not in header.arrays or dim not in existing.arrays:
-        return False
-    mine, theirs = header.arrays[dim], existing.arrays[dim]
-    if mine.values is None or theirs.values is None or not len(mine.values) * len(theirs.values):
-        return False
-    is_comparable = mine.values.dtype.kind in _ORDERED and theirs.values.dtype.kind in _ORDERED
-    if not is_comparable or not have_one_clock(header, existing, dim):
-        return False
-    between = (mine.values < theirs.values.max()) & (mine.values > theirs.values.min())
-    return bool(np.all(between)) and not np.any(np.isin(mine.values, theirs.values))
-
-
 def plan_regions(found: IngestPlan, sources: Sequence[ParsedSource]) -> tuple[FileRegion, ...]:
     """Return the region of each file, sorted by start."""
     regions = []
     for each in sources:
-        region = found.regions[each.header.name]
-        if region is None:
+        place = found.places[each.header.name]
+        along = [dim for dim in found.dims if dim in place]
+        if not along:
             regions.append(FileRegion(each.location))
-        else:
-            regions.append(FileRegion(each.location, found.append_dim, *region))
+            continue
+        positions = {dim: _find_positions(found, each.header.name, dim) for dim in along}
+        regions.append(FileRegion(each.location, along[0], *place[along[0]], positions))
     return tuple(sorted(regions, key=lambda region: region.start))
+
+
+def _find_positions(found: IngestPlan, name: str, dim: str) -> slice | tuple[int, ...]:
+    axis = found.plan.axes.get(dim)
+    runs = () if axis is None else axis.runs[found.plan.sources[name]]
+    if len(runs) < 2:
+        return slice(*found.places[name][dim])
+    return tuple(at for run in runs for at in range(run.start, run.stop))
 
 
 def gather(sources: Sequence[ParsedSource]) -> tuple[VariableMetadata, ...]:
@@ -129,12 +111,12 @@ def count_bytes(found: IngestPlan) -> int:
     """Return the decoded size of all ingested data in bytes."""
     total = 0
     for variable in found.plan.variables.values():
-        shape = dict(enumerate(variable.metadata["shape"]))
-        dims = list(variable.metadata.get("dimension_names") or ())
-        if found.append_dim in dims:
-            spans = [region for region in found.regions.values() if region is not None]
-            shape[dims.index(found.append_dim)] = sum(stop - start for start, stop in spans)
-        total += prod(shape.values()) * _item_bytes(variable.metadata["data_type"])
+        shape = list(variable.metadata["shape"])
+        for axis, dim in enumerate(variable.metadata.get("dimension_names") or ()):
+            spans = {each[dim] for each in found.places.values() if dim in each}
+            if dim in found.dims and spans:
+                shape[axis] = sum(stop - start for start, stop in spans)
+        total += prod(shape) * _item_bytes(variable.metadata["data_type"])
     return total
 
 

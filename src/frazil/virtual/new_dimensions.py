@@ -1,0 +1,349 @@
+"""Give sources the dimensions that they lack, so that they can be placed along them. Pure.
+
+A file that holds one step has no dimension for it. The coordinate of that step is a scalar variable, an
+attribute, or part of the path. The data variables of such a file get a new first axis of length one.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+from numpy.typing import NDArray
+
+from frazil.errors import InvalidInputError
+from frazil.virtual.source import ArrayHeader, ReferenceColumns, Source, SourceHeader
+
+TIME_UNITS = "seconds since 1970-01-01"
+"""Units of times that are found in paths and attributes."""
+_FINE_TIME_UNITS = "microseconds since 1970-01-01"
+_EPOCH = np.datetime64("1970-01-01T00:00:00", "us")
+_TIME_ATTRIBUTES = {
+    "standard_name": "time", "units": TIME_UNITS, "calendar": "proleptic_gregorian"
+}  # fmt: skip
+_STRING_DTYPE = "string"
+_BYTES = {"name": "bytes", "configuration": {"endian": "little"}}
+_STRINGS = {"name": "vlen-utf8"}
+
+_WRF_TIMES = "Times"
+_WRF_TIME_FORMATS = ("%Y-%m-%d_%H:%M:%S", "%Y-%m-%d_%H_%M_%S")
+
+
+@dataclass(frozen=True, slots=True)
+class FromPath:
+    """Coordinate value that is part of a file's path."""
+
+    pattern: str
+    format: str | None = None
+
+    def __call__(self, header: SourceHeader) -> object:
+        path = unquote(header.location)
+        found = re.search(self.pattern, path)
+        if found is None:
+            raise InvalidInputError(f"its path does not match from_path({self.pattern!r})")
+        return _parse_text("".join(found.groups()) or found.group(), self.format)
+
+
+@dataclass(frozen=True, slots=True)
+class FromAttribute:
+    """Coordinate value that is an attribute of a file, or of one of its variables."""
+
+    name: str
+    variable: str | None = None
+    format: str | None = None
+
+    def __call__(self, header: SourceHeader) -> object:
+        if self.variable is not None and self.variable not in header.arrays:
+            raise InvalidInputError(f"it has no variable {self.variable!r}")
+        attributes = (
+            header.attributes if self.variable is None else header.arrays[self.variable].attributes
+        )
+        if self.name not in attributes:
+            where = "it" if self.variable is None else f"its variable {self.variable!r}"
+            raise InvalidInputError(f"{where} has no attribute {self.name!r}")
+        value = attributes[self.name]
+        if not isinstance(value, str):
+            return value
+        return _parse_text(value, self.format, is_time_likely=True)
+
+
+Coordinate = Callable[[SourceHeader], object]
+"""Function that returns the coordinate of a source along a dimension: one value, or one per index."""
+
+
+def from_path(pattern: str, format: str | None = None) -> FromPath:
+    """Read the coordinate of a file from its path.
+
+    Parameters
+    ----------
+    pattern
+        Regular expression; the value is the text of its groups, or of the whole match.
+    format
+        Format of `datetime.strptime` if the value is a time. Without one, digits are an integer and
+        anything else is a string.
+
+    Returns
+    -------
+    FromPath
+        Value for `coords=` of an ingest.
+
+    Examples
+    --------
+    >>> coords = {"time": from_path(r"A(\\d{7})", "%Y%j"), "member": from_path(r"member=r(\\d+)")}
+    """
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise InvalidInputError(f"invalid pattern {pattern!r} of from_path: {error}") from error
+    return FromPath(pattern, format)
+
+
+def from_attribute(
+    name: str, variable: str | None = None, *, format: str | None = None
+) -> FromAttribute:
+    """Read the coordinate of a file from an attribute.
+
+    Parameters
+    ----------
+    name
+        Name of the attribute.
+    variable
+        Variable that has the attribute; without one it is a global attribute.
+    format
+        Format of `datetime.strptime`; without one, ISO 8601 is recognised.
+
+    Returns
+    -------
+    FromAttribute
+        Value for `coords=` of an ingest.
+
+    Examples
+    --------
+    >>> coords = {"time": from_attribute("time_coverage_start")}
+    """
+    return FromAttribute(name, variable, format)
+
+
+def _parse_text(text: str, format: str | None, *, is_time_likely: bool = False) -> object:
+    if format is not None:
+        try:
+            return datetime.strptime(text, format)
+        except ValueError as error:
+            raise InvalidInputError(f"{text!r} is no time of the format {format!r}") from error
+    if is_time_likely:
+        try:
+            return datetime.fromisoformat(text.strip())
+        except ValueError:
+            pass
+    try:
+        return int(text)
+    except ValueError:
+        return text
+
+
+def add_dimensions(
+    source: Source, dims: Sequence[str], coords: Mapping[str, Coordinate] | None = None
+) -> Source:
+    """Return the source with a coordinate for each of some dimensions, where one can be found.
+
+    A dimension that the source lacks becomes the first axis, of length one, of its data variables, and
+    of the bounds of its coordinate. Coordinates, the bounds of other coordinates and grid mappings stay
+    as they are.
+
+    Parameters
+    ----------
+    source
+        Parsed source.
+    dims
+        Concatenation dimensions, outermost first.
+    coords
+        Function that returns the value of a coordinate, by dimension. Without one, a scalar variable
+        with the name of the dimension is taken, or the `Times` of WRF.
+
+    Raises
+    ------
+    InvalidInputError
+        If a value can't be found, or has another length than the dimension.
+    """
+    given = coords or {}
+    lacking: list[str] = []
+    arrays = dict(source.arrays)
+    for dim in dims:
+        length = source.dims.get(dim)
+        index = _find_index(source, dim, length, given.get(dim))
+        if index is None:
+            continue
+        arrays[dim] = index
+        if length is None:
+            lacking.append(dim)
+    if arrays == source.arrays:
+        return source
+    changed = Source(replace(source.header, arrays=arrays), source.references)
+    references = dict(source.references)
+    for dim in reversed(lacking):
+        for name in _find_growing(changed.header, dim):
+            arrays[name] = add_axis(arrays[name], dim)
+            if name in references:
+                references[name] = _add_axis_to_references(references[name])
+        references.pop(dim, None)
+    return Source(replace(source.header, arrays=arrays), references)
+
+
+def _find_index(
+    source: Source, dim: str, length: int | None, given: Coordinate | None
+) -> ArrayHeader | None:
+    """Return the coordinate of a dimension, or None if the source has it or it can't be found."""
+    own = source.arrays.get(dim)
+    if given is not None:
+        return make_index(dim, given(source.header), length)
+    if own is not None and not own.dims and own.values is not None:
+        shape = {"shape": [1], "dimension_names": [dim], "chunk_grid": _regular([1])}
+        return replace(own, metadata={**own.metadata, **shape}, values=own.values.reshape(1))
+    times = source.arrays.get(_WRF_TIMES)
+    if own is None and length is not None and times is not None and times.dims[:1] == (dim,):
+        return _read_wrf_times(times, dim)
+    return None
+
+
+def _read_wrf_times(times: ArrayHeader, dim: str) -> ArrayHeader | None:
+    """Return the times that WRF writes as text, one character an element."""
+    if times.values is None:
+        return None
+    if times.values.ndim == 2:
+        texts = [b"".join(row).decode("ascii", "replace") for row in times.values.astype("S1")]
+    else:
+        texts = [each.decode() if isinstance(each, bytes) else str(each) for each in times.values]
+    for format in _WRF_TIME_FORMATS:
+        try:
+            found = [datetime.strptime(text.rstrip("\0 "), format) for text in texts]
+        except ValueError:
+            continue
+        return make_index(dim, found, len(found))
+    return None
+
+
+def make_index(dim: str, value: object, length: int | None = None) -> ArrayHeader:
+    """Return the coordinate of a dimension from its value or values.
+
+    Raises InvalidInputError if there is another number of values than the dimension is long.
+    """
+    given = list(value) if isinstance(value, list | tuple | np.ndarray) else [value]
+    if len(given) != (length or 1):
+        raise InvalidInputError(
+            f"invalid coordinate of {dim!r}: {len(given)} values, and its length is {length or 1}"
+        )
+    values, attributes = _to_values(dim, given)
+    is_text = values.dtype.kind == "U"
+    metadata = {
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": [len(values)],
+        "data_type": _STRING_DTYPE if is_text else values.dtype.name,
+        "chunk_grid": _regular([len(values)]),
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "fill_value": "" if is_text else 0,
+        "codecs": [_STRINGS if is_text else _BYTES],
+        "attributes": attributes,
+        "dimension_names": [dim],
+    }
+    return ArrayHeader(dim, metadata, values)
+
+
+def _to_values(dim: str, given: Sequence[object]) -> tuple[NDArray[Any], dict[str, Any]]:
+    if all(isinstance(each, datetime | date | np.datetime64) for each in given):
+        ticks = np.array([_to_microseconds(each) for each in given], np.int64)
+        attributes = dict(_TIME_ATTRIBUTES)
+        if np.any(ticks % 1_000_000):
+            attributes["units"] = _FINE_TIME_UNITS
+            return ticks, attributes
+        return ticks // 1_000_000, attributes
+    values = np.array(given)
+    if values.dtype.kind in "iu":
+        return values.astype(np.int64), {}
+    if values.dtype.kind == "f":
+        return values.astype(np.float64), {}
+    if values.dtype.kind == "U":
+        return values, {}
+    raise InvalidInputError(
+        f"invalid coordinate {given[0]!r} of {dim!r}: expected a time, a number or a string"
+    )
+
+
+def _to_microseconds(moment: Any) -> int:
+    if isinstance(moment, datetime) and moment.tzinfo is not None:
+        moment = moment.astimezone(UTC).replace(tzinfo=None)
+    return int((np.datetime64(moment, "us") - _EPOCH).astype(np.int64))
+
+
+def _find_growing(header: SourceHeader, dim: str) -> list[str]:
+    """Return the arrays that get a new axis for a dimension."""
+    arrays = header.arrays
+    named = set(_find_words(header.attributes, "coordinates"))
+    mappings: set[str] = set()
+    bounds: dict[str, str] = {}
+    for name, array in arrays.items():
+        named.update(_find_words(array.attributes, "coordinates"))
+        mappings.update(re.split(r"[:\s]+", str(array.attributes.get("grid_mapping", ""))))
+        for attribute in ("bounds", "climatology"):
+            bounds |= dict.fromkeys(_find_words(array.attributes, attribute), name)
+    named -= {dim}
+    static = {name for name, array in arrays.items() if array.is_index or name in named}
+    static |= {name for name, owner in bounds.items() if owner != dim and owner in static}
+    return [name for name in arrays if name not in static | mappings]
+
+
+def _find_words(attributes: Mapping[str, Any], name: str) -> list[str]:
+    return str(attributes.get(name, "")).split()
+
+
+def add_axis(array: ArrayHeader, dim: str, length: int = 1) -> ArrayHeader:
+    """Return the array with a new first axis, along which its values are equal."""
+    metadata = dict(array.metadata)
+    if metadata.get("dimension_names") or not array.shape:
+        metadata["dimension_names"] = [dim, *(metadata.get("dimension_names") or ())]
+    else:
+        metadata["dimension_names"] = [dim, *array.dims]
+    metadata["shape"] = [length, *array.shape]
+    if "chunk_grid" in metadata:
+        metadata["chunk_grid"] = _regular([1, *array.chunk_shape])
+    if "codecs" in metadata:
+        metadata["codecs"] = [_add_axis_to_codec(each) for each in metadata["codecs"]]
+    values = array.values
+    if values is not None:
+        values = np.broadcast_to(values, (length, *values.shape))
+    return replace(array, metadata=metadata, values=values)
+
+
+def _add_axis_to_codec(codec: Mapping[str, Any]) -> Mapping[str, Any]:
+    settings = codec.get("configuration") or {}
+    match codec["name"]:
+        case "transpose":
+            order = [0, *(axis + 1 for axis in settings["order"])]
+            return {**codec, "configuration": {**settings, "order": order}}
+        case "sharding_indexed":
+            inner = [_add_axis_to_codec(each) for each in settings["codecs"]]
+            shape = [1, *settings["chunk_shape"]]
+            changed = {**settings, "chunk_shape": shape, "codecs": inner}
+            return {**codec, "configuration": changed}
+    return codec
+
+
+def _add_axis_to_references(columns: ReferenceColumns) -> ReferenceColumns:
+    def widen(coordinates: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.pad(coordinates, ((0, 0), (1, 0)))
+
+    return replace(
+        columns,
+        coordinates=widen(columns.coordinates),
+        inline_coordinates=widen(columns.inline_coordinates),
+    )
+
+
+def _regular(chunk_shape: Sequence[int]) -> dict[str, Any]:
+    return {"name": "regular", "configuration": {"chunk_shape": list(chunk_shape)}}
+
+
+__all__ = ["FromAttribute", "FromPath", "add_dimensions", "from_attribute", "from_path"]
