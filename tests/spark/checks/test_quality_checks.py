@@ -1,7 +1,6 @@
 """What single checks find, without any session."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -28,8 +27,6 @@ from frazil.spark.checks.value_checks import (
     find_outside,
     read_blocks,
 )
-from frazil.spark.ingestion.write_audit_publish import is_late
-from frazil.virtual import ArrayHeader, FileVersion, SourceHeader
 
 NAN = np.nan
 DAYS = np.arange("2000-01-01", "2000-01-07", dtype="datetime64[D]").astype("datetime64[ns]")
@@ -256,19 +253,3 @@ def test_many_findings_are_cut_short() -> None:
     assert len(shown) == 2 + 50 + 1
     assert shown[2].split() == ["c", "a", "and", "1", "more", "x"]
     assert shown[-1] == "and 10 more"
-
-
-@pytest.mark.parametrize(
-    ("mine", "late"),
-    [([2, 3], True), ([3, 6], False), ([4, 5], False), ([-1], False), (["b"], False)],
-)
-def test_late_is_what_belongs_between(mine: Any, late: bool) -> None:
-    def header_of(values: Any) -> SourceHeader:
-        array = np.asarray(values)
-        metadata = {"shape": [len(array)], "dimension_names": ["time"], "attributes": {}}
-        version = FileVersion(None, datetime(2000, 1, 1, tzinfo=UTC), 1)
-        return SourceHeader(
-            "a", "zarr", "", version, {}, {"time": ArrayHeader("time", metadata, array)}
-        )
-
-    assert is_late(header_of(mine), header_of([0, 1, 4, 5]), "time") is late

@@ -13,12 +13,11 @@ from frazil.format.chunk_table import ChunkTable
 from frazil.spark.ingestion.discovery import SourceFile, discover
 from frazil.spark.ingestion.ingest_plan import (
     IngestPlan,
-    cut_out,
+    Target,
     loaded_everywhere,
     plan_ingest,
     read_existing,
     refuse_unknown,
-    split_replacing,
 )
 from frazil.spark.ingestion.ingest_tasks import Cutter, write
 from frazil.spark.ingestion.ledger import Entry, Ledger, read_ledger, subtract, write_ledger
@@ -100,7 +99,7 @@ def test_a_name_that_finds_nothing_is_refused(tmp_path: Path) -> None:
 
 
 def entry(source: str, version: FileVersion = VERSION, group: str = "") -> Entry:
-    return Entry(source, group, version, (2, 4), "a job")
+    return Entry(source, group, version, {"time": (2, 4)}, "a job", frozenset({"t"}))
 
 
 def test_files_are_new_changed_or_known() -> None:
@@ -137,7 +136,7 @@ def test_an_etag_tells_more_than_a_time(version: FileVersion, is_known: bool) ->
 def test_a_ledger_is_read_as_it_was_written() -> None:
     store = new_session().store
     first = [entry("a"), entry("b", FileVersion("etag", MOMENT, 2**40), "group")]
-    second = [entry("c"), Entry("a", "", FileVersion("new", MOMENT, 1), None, "another job")]
+    second = [entry("c"), Entry("a", "", FileVersion("new", MOMENT, 1), {}, "another job")]
 
     write_ledger(store, Ledger(), first)
     assert read_ledger(store) == Ledger.of(first)
@@ -216,16 +215,16 @@ def headers_of(paths: list[Path]) -> list[virtual.SourceHeader]:
 
 def existing_of(paths: list[Path], session: frazil.Session) -> virtual.SourceHeader:
     """Ingest some files in this process; gives the header of what is there then."""
-    carry_out(plan_ingest(headers_of(paths), [], None, "time"), open_all(paths), session)
+    carry_out(plan_ingest(headers_of(paths), Target(), ("time",)), open_all(paths), session)
     fresh = loaded_everywhere(headers_of(paths))
-    found = read_existing(session.store, "", fresh, "time")
+    found = read_existing(session.store, "", fresh, ("time",))
     assert found is not None
     return found
 
 
 def carry_out(found: IngestPlan, sources: list[Source], session: frazil.Session) -> None:
     """What the driver and the workers do together."""
-    make_room(found, session.store, "")
+    make_room(found, session, "")
     versions = {each.header.name: each.version for each in sources}
     placement = plan_placement(found, versions, session.state, "")
     assets = session.state.assets
@@ -250,9 +249,9 @@ def test_new_files_follow_what_is_there(tmp_path: Path) -> None:
     existing = existing_of(save_archive(tmp_path, 2), new_session())
     more = headers_of(save_archive(tmp_path, 2, first=2))
 
-    found = plan_ingest(more, [], existing, "time")
+    found = plan_ingest(more, Target(existing), ("time",))
 
-    assert list(found.regions.values()) == [(4, 6), (6, 8)]
+    assert list(found.places.values()) == [{"time": (4, 6)}, {"time": (6, 8)}]
     assert found.plan.variables["t"].metadata["shape"] == [8, 24, 16]
     assert found.plan.variables["time"].values is not None
     assert found.plan.variables["time"].values.tolist() == list(range(8))
@@ -262,7 +261,9 @@ def test_what_comes_before_the_end_of_what_is_there_is_refused(tmp_path: Path) -
     existing = existing_of(save_archive(tmp_path, 1, first=2), new_session())
 
     with pytest.raises(InvalidSourcesError, match=r"it would come to \[0:2\]") as caught:
-        plan_ingest(headers_of(save_archive(tmp_path, 1)), [], existing, "time")
+        plan_ingest(
+            headers_of(save_archive(tmp_path, 1)), Target(existing), ("time",), on_late="refuse"
+        )
 
     assert caught.value.files == ((tmp_path / "0000.nc").as_uri(),)
 
@@ -271,19 +272,37 @@ def test_a_last_chunk_that_is_not_full_must_be_reencoded_before_more_comes(tmp_p
     existing = existing_of([save_days(tmp_path, 0, 3)], new_session())
 
     with pytest.raises(InvalidSourcesError, match="chunks of 2 along time don't end where"):
-        plan_ingest(headers_of([save_days(tmp_path, 3)]), [], existing, "time")
+        plan_ingest(headers_of([save_days(tmp_path, 3)]), Target(existing), ("time",))
 
 
-def test_files_whose_place_is_there_are_told_from_others(tmp_path: Path) -> None:
+def test_files_whose_place_holds_data_are_refused_or_replace_it(tmp_path: Path) -> None:
     existing = existing_of(save_archive(tmp_path, 3), new_session())
     inside = virtual.open(save_days(tmp_path / "inside", 2)).header
-    across = virtual.open(save_days(tmp_path / "across", 5)).header
+    across = virtual.open(save_days(tmp_path / "across", 4, 4)).header
+    target = Target(existing)
 
-    bringing, replacing = split_replacing([inside, across], existing, "time")
+    with pytest.raises(InvalidSourcesError, match="holds data of the repository") as caught:
+        plan_ingest([inside, across], target, ("time",))
+    found = plan_ingest([inside, across], target, ("time",), on_overlap="replace")
 
-    assert bringing == [across]
-    assert replacing == [(inside, (2, 4))]
-    assert split_replacing([inside], existing, None) == ([inside], [])
+    assert caught.value.files == (inside.name, across.name)
+    assert found.replaced == {inside.name: {"time": (2, 4)}, across.name: {"time": (4, 8)}}
+
+
+def test_data_moves_with_whole_chunks_where_a_file_belongs_in_front_of_it(tmp_path: Path) -> None:
+    session = new_session()
+    existing = existing_of(save_archive(tmp_path, 2, first=2), session)
+    earlier = open_all(save_archive(tmp_path / "early", 1))
+
+    found = plan_ingest([each.header for each in earlier], Target(existing), ("time",))
+    carry_out(found, earlier, session)
+
+    assert found.shifts["time"].tolist() == [2, 3, 4, 5]
+    view = session.state.view
+    table = view.table(view.get_node("/t"))
+    assert table.coordinates[:, 0].tolist() == sorted([0, 1, 2] * 4)
+    is_first = table.coordinates[:, 0] == 0
+    assert {table.locations[each] for each in table.location[is_first]} == {earlier[0].location}
 
 
 def test_of_what_is_there_only_the_values_are_read_that_are_compared(tmp_path: Path) -> None:
@@ -300,23 +319,11 @@ def test_of_what_is_there_only_the_values_are_read_that_are_compared(tmp_path: P
     assert values["time"].tolist() == [0, 1, 2, 3]
 
 
-def test_what_is_there_is_cut_where_files_have_changed(tmp_path: Path) -> None:
-    existing = existing_of(save_archive(tmp_path, 4), new_session())
-
-    parts = cut_out(existing, "time", [(6, 8), (2, 4)])
-
-    assert [part.arrays["t"].shape[0] for part in parts] == [2, 2]
-    values = [part.arrays["time"].values for part in parts]
-    assert [None if each is None else each.tolist() for each in values] == [[0, 1], [4, 5]]
-    assert cut_out(existing, "time", []) == [existing]
-    assert cut_out(existing, None, [(0, 0)]) == []
-
-
 def test_workers_write_what_one_process_would(tmp_path: Path) -> None:
     sources = open_all(save_archive(tmp_path, 5))
     session, expected = new_session(), new_session()
 
-    carry_out(plan_ingest([e.header for e in sources], [], None, "time"), sources, session)
+    carry_out(plan_ingest([e.header for e in sources], Target(), ("time",)), sources, session)
     plan = virtual.combine(sources, "time")
     virtual.write(plan, expected.store, sources, validate_containers=False)
 
@@ -329,8 +336,8 @@ def test_workers_write_what_one_process_would(tmp_path: Path) -> None:
 def test_a_source_that_changed_after_it_was_planned_is_refused(tmp_path: Path) -> None:
     (source,) = open_all([save_days(tmp_path, 0)])
     session = new_session()
-    found = plan_ingest([source.header], [], None, "time")
-    make_room(found, session.store, "")
+    found = plan_ingest([source.header], Target(), ("time",))
+    make_room(found, session, "")
     versions = {source.header.name: VERSION}
     placement = plan_placement(found, versions, session.state, "")
 
@@ -341,7 +348,7 @@ def test_a_source_that_changed_after_it_was_planned_is_refused(tmp_path: Path) -
 
 
 def test_rules_name_arrays_to_the_letter(tmp_path: Path) -> None:
-    found = plan_ingest(headers_of(save_archive(tmp_path, 2)), [], None, "time")
+    found = plan_ingest(headers_of(save_archive(tmp_path, 2)), Target(), ("time",))
 
     rules = plan_rules(found, "a.b", None)
 

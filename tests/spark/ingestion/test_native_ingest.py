@@ -127,7 +127,7 @@ def test_a_changed_file_and_a_better_one_take_their_places(
     xr.testing.assert_identical(read(repo), expect(archive))
 
 
-def test_only_variables_that_cant_be_virtual_are_native(
+def test_only_files_that_cant_be_virtual_are_native(
     repo: frazil.Repository, archive: Path, ingest: Ingest
 ) -> None:
     save_archive(archive, 2)
@@ -137,9 +137,9 @@ def test_only_variables_that_cant_be_virtual_are_native(
 
     report = ingest()
 
-    assert (how(report)["t"], how(report)["p"]) == ("native", "virtual")
+    assert (how(report)["t"], how(report)["p"]) == ("virtual and native", "virtual")
     reasons = {each.name: each.reason for each in report.variables}
-    assert reasons["t"].startswith("codecs is")
+    assert reasons["t"].startswith("1 of 3 files: codecs is")
     assert "chunk shape is [2, 24, 16], and [1, 12, 8] elsewhere" in reasons["t"]
     assert reasons["p"] == ""
     xr.testing.assert_identical(read(repo), expect(archive))
@@ -176,7 +176,7 @@ def test_a_virtual_array_goes_on_natively_behind_a_chunk_that_is_not_full(
         ingest(mode="virtual")
     report = ingest()
 
-    assert (how(report)["t"], how(report)["p"]) == ("virtual", "native")
+    assert (how(report)["t"], how(report)["p"]) == ("virtual", "virtual and native")
     is_virtual = [each is ChunkType.virtual for each in kinds(repo, "p", 3)]
     assert is_virtual == [True, False, False]
     xr.testing.assert_identical(read(repo), expect(archive))
@@ -228,7 +228,9 @@ def test_a_file_that_changes_between_plan_and_reading_is_named(archive: Path) ->
     session = frazil.Repository.create(frazil.in_memory_storage()).writable_session("main")
     zarr.create_array(session.store, name="p", shape=(2, 24, 16), chunks=(1, 24, 16), dtype="i4")
     box = ((0, 2), (0, 24), (0, 16))
-    array = NativeArray("p", (2, 24, 16), (1, 24, 16), (2, 24, 8), 4, 0, (Part("a", box),))
+    array = NativeArray(
+        "p", (2, 24, 16), (1, 24, 16), (2, 24, 8), 4, 0, (Part("a", box, (0, 0, 0)),)
+    )
     (pieces,) = plan_tasks([array], 1)
     write = WritePieces("", {"a": SourceToRead.of(header)}, Reading())
     write(session.fork(), pieces)

@@ -52,7 +52,8 @@ def arrays(draw: st.DrawFn) -> NativeArray:
         box[axis] = (start, start + length)
         start += length
         if is_taken:
-            parts.append(Part(f"file {number}", tuple(box)))
+            origin = tuple(start for start, _ in box)
+            parts.append(Part(f"file {number}", tuple(box), origin))
     sizes = st.lists(st.integers(1, 12), min_size=axes, max_size=axes)
     name = draw(st.sampled_from("abc"))
     return NativeArray(
@@ -108,7 +109,7 @@ def test_files_of_several_variables_come_to_one_task() -> None:
     planned = [
         NativeArray(
             name, (64, mib), (1, mib), (1, mib), 4, 0,
-            tuple(Part(f"file {n}", ((8 * n, 8 * n + 8), (0, mib))) for n in range(8)),
+            tuple(Part(f"file {n}", ((8 * n, 8 * n + 8), (0, mib)), (8 * n, 0)) for n in range(8)),
         )
         for name in "ab"
     ]  # fmt: skip

@@ -195,8 +195,8 @@ def test_what_is_behind_a_gap_waits_for_what_is_missing(
     xr.testing.assert_identical(read(repo), expect(archive))
 
 
-def test_a_file_that_comes_too_late_stays_in_quarantine_and_stops_nobody(
-    archive: Path, ingest_here: Ingest
+def test_a_quarantined_file_stops_nobody_and_is_inserted_once_it_is_mended(
+    repo: frazil.Repository, archive: Path, ingest_here: Ingest
 ) -> None:
     save_archive(archive, 3)
     empty = save_without_values(archive, 2)
@@ -204,11 +204,13 @@ def test_a_file_that_comes_too_late_stays_in_quarantine_and_stops_nobody(
     added = save_days(archive, 6)
 
     report = ingest_here(checks=[MOSTLY_THERE], on_failed_check="quarantine")
-
     assert [each.source for each in report.files] == [added.as_uri()]
-    (quarantined,) = report.quarantined
-    assert quarantined.source == empty
-    assert [each.check for each in quarantined.findings] == ["in order"]
+    assert [each.source for each in report.quarantined] == [empty]
+
+    save_days(archive, 2)
+    report = ingest_here(checks=[MOSTLY_THERE], on_failed_check="quarantine")
+    assert [each.source for each in report.files] == [empty]
+    xr.testing.assert_identical(read(repo), expect(archive))
 
 
 def test_a_finding_that_names_no_file_fails_also_in_quarantine(

@@ -200,7 +200,7 @@ class SamplesEqualSource:
                     continue
                 mine = np.asarray(arrays[name][slices_of(box)].values)
                 theirs = source[name]
-                new = [dim for dim in arrays[name].dims if dim not in theirs.dims]
+                new = arrays[name].dims[: arrays[name].ndim - theirs.ndim]
                 text = _compare(mine, theirs.expand_dims(new) if new else theirs, box)
                 if text is not None:
                     found[name] = region.find(self.name, text, name)

@@ -142,7 +142,7 @@ def describe(
 ) -> IngestReport:
     """Return the report of a plan, before it is carried out."""
     files = tuple(
-        IngestedFile(name, next(iter(place.values()), None), name in found.changed, dict(place))
+        IngestedFile(name, next(iter(place.values()), None), name in found.replaced, dict(place))
         for name, place in found.places.items()
     )
     variables = tuple(
