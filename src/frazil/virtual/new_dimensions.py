@@ -75,7 +75,7 @@ Coordinate = Callable[[SourceHeader], object]
 
 
 def from_path(pattern: str, format: str | None = None) -> FromPath:
-    """Read the coordinate of a file from its path.
+    r"""Read the coordinate of a file from its path.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def from_path(pattern: str, format: str | None = None) -> FromPath:
 
     Examples
     --------
-    >>> coords = {"time": from_path(r"A(\\d{7})", "%Y%j"), "member": from_path(r"member=r(\\d+)")}
+    >>> coords = {"time": from_path(r"A(\d{7})", "%Y%j"), "member": from_path(r"member=r(\d+)")}
     """
     try:
         re.compile(pattern)

@@ -148,16 +148,17 @@ def test_a_changed_file_that_is_all_there_is_comes_to_its_old_region(
 def test_a_changed_file_may_grow_and_not_shrink(
     repo: frazil.Repository, archive: Path, ingest: Ingest
 ) -> None:
-    save_archive(archive, 3)
+    save_archive(archive, 2)
+    changed = save_days(archive, 4, 4)
     ingest()
-    changed = save_days(archive, 4, 1)
+    save_days(archive, 4, 2)
 
-    with pytest.raises(InvalidSourcesError, match=r"it is in \[4:6\]") as caught:
+    with pytest.raises(InvalidSourcesError, match=r"it is in \[4:8\]") as caught:
         ingest()
 
     assert caught.value.files == (changed.as_uri(),)
     assert count_versions(repo) == 2
-    save_days(archive, 4, 4)
+    save_days(archive, 4, 6)
     ingest()
     xr.testing.assert_identical(read(repo), expect(archive))
 
