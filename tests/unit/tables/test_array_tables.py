@@ -22,8 +22,8 @@ def test_the_ledger_has_a_row_for_each_file_that_was_ingested() -> None:
     modified = datetime(2024, 2, 29, 1, 2, 3, 4, tzinfo=UTC)
     session = repo.writable_session("main")
     entries = [
-        Entry("s3://b/one.nc", "/", FileVersion("tag", modified, 10), (0, 4), "job"),
-        Entry("s3://b/two.nc", "/g", FileVersion(None, modified, 20), None, "job"),
+        Entry("s3://b/one.nc", "/", FileVersion("tag", modified, 10), {"time": (0, 4)}, "job"),
+        Entry("s3://b/two.nc", "/g", FileVersion(None, modified, 20), {}, "job"),
     ]
     write_ledger(session.store, Ledger(), entries)
     session.commit("ingested")
