@@ -204,3 +204,17 @@ def test_the_requests_of_a_repository_say_who_asks(server: ObjectServer) -> None
     agents = {each.headers["user-agent"] for each in server.requests}
     says = "nightly/2 (workload=ingest; principal=weather service)"
     assert agents == {f"frazil/{frazil.__version__} {says}"}
+
+
+def test_neighbouring_chunks_that_are_read_together_are_one_request(server: ObjectServer) -> None:
+    storage = make_s3(server.url)
+    data = os.urandom(100_000)
+    storage.put("chunks/packed", data)
+    ranges = [ByteRange(start, start + 900) for start in range(1_000, 90_000, 1_000)]
+    server.requests.clear()
+
+    async def read_together() -> list[bytes]:
+        return await asyncio.gather(*(_get(storage, "chunks/packed", each) for each in ranges))
+
+    assert asyncio.run(read_together()) == [data[each.start : each.end] for each in ranges]
+    assert len(server.requests) == 1

@@ -17,6 +17,7 @@ from zarr.abc.store import (
 )
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 from zarr.core.common import BytesLike
+from zarr.core.config import config as zarr_config
 from zarr.core.sync import SyncMixin
 from zarr.core.sync import loop as zarr_loop
 
@@ -59,6 +60,8 @@ FailedChunks = list[tuple[int, ...]] | None
 """Coordinates of chunks that were not set; None if all were."""
 
 _MOST_SECONDS_TO_END = 20.0
+_ZARR_CONCURRENCY = 10
+"""Zarr's default of `async.concurrency`."""
 
 
 @check_arguments(only=_CHECKED)
@@ -79,6 +82,19 @@ class IcechunkStore(Store, SyncMixin, Block):
         super().__init__(read_only=store.read_only if read_only is None else read_only)
         self._owner = store
         self._is_open = True
+        self._allow_concurrent_requests()
+
+    def _allow_concurrent_requests(self) -> None:
+        """Let Zarr send more requests at once over a network than its default.
+
+        Zarr has one number for all stores, which is left alone if the user has set another.
+        """
+        storage = self._state.assets.storage
+        if (
+            not storage.is_local
+            and zarr_config.get("async.concurrency") == _ZARR_CONCURRENCY < storage.concurrency
+        ):
+            zarr_config.set({"async.concurrency": storage.concurrency})
 
     @property
     def _state(self) -> SessionState:
@@ -111,6 +127,7 @@ class IcechunkStore(Store, SyncMixin, Block):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+        self._allow_concurrent_requests()
 
     def with_read_only(self, read_only: bool = False) -> Store:
         """Return a store of the same session that is read-only or writable.
@@ -202,7 +219,8 @@ class IcechunkStore(Store, SyncMixin, Block):
         byte_range: ByteRequest | None = None,
     ) -> Buffer | None:
         """Run `get` without an event loop."""
-        data = store_io.read_key(self._state, key, _range(byte_range))
+        range = None if byte_range is None else _range(byte_range)
+        data = store_io.read_key(self._owner.state, key, range)
         if data is None:
             return None
         return (prototype or default_buffer_prototype()).buffer.from_bytes(data)

@@ -37,12 +37,20 @@ from frazil.storage.interface import Buffer, ByteOffset, ByteRange, ByteSuffix, 
 
 def read_key(state: SessionState, key: str, range: Range | None = None) -> Buffer | None:
     """Return the value of a key, or a byte range of it; None if the key does not exist."""
+    located = state.view.located.get(key)
+    if located is not None:
+        name, offset, length = located
+        start, end = (0, length) if range is None else resolve(range, length)
+        return state.view.assets.storage.get(name, ByteRange(offset + start, offset + end))
     found = _find(state, key)
     if found is None:
         return None
     if isinstance(found, _Chunk):
         ref = state.view.find_chunk(found.node, found.coordinate)
-        return None if ref is None else read_ref(state, ref, range)
+        if ref is None:
+            return None
+        _locate(state, key, ref)
+        return read_ref(state, ref, range)
     return _slice(found, range)
 
 
@@ -50,13 +58,37 @@ async def read_key_async(
     state: SessionState, key: str, range: Range | None = None
 ) -> Buffer | None:
     """Run `read_key` on an event loop."""
+    located = state.view.located.get(key)
+    if located is not None:
+        name, offset, length = located
+        start, end = (0, length) if range is None else resolve(range, length)
+        storage = state.view.assets.storage
+        return await storage.get_async(name, ByteRange(offset + start, offset + end))
     found = _find(state, key)
     if found is None:
         return None
     if isinstance(found, _Chunk):
         ref = await _find_ref_async(state, found)
-        return None if ref is None else await read_ref_async(state, ref, range)
+        if ref is None:
+            return None
+        _locate(state, key, ref)
+        return await read_ref_async(state, ref, range)
     return _slice(found, range)
+
+
+_MOST_LOCATED = 10_000
+
+
+def _locate(state: SessionState, key: str, ref: ChunkRef) -> None:
+    """Remember the object of a native chunk, if nothing can change it and chunks are not cached."""
+    located, assets = state.view.located, state.assets
+    if (
+        type(ref) is NativeRef
+        and state.is_read_only
+        and len(located) < _MOST_LOCATED
+        and not assets.options.num_bytes_chunks
+    ):
+        located[key] = (assets.layout.chunk_key(ref.chunk_id), ref.offset, ref.length)
 
 
 def read_ref(state: SessionState, ref: ChunkRef, range: Range | None = None) -> Buffer:

@@ -49,6 +49,8 @@ class View:
         self.assets = assets
         self.snapshot = snapshot
         self.changes = changes
+        self.located: dict[str, tuple[str, int, int]] = {}
+        """Objects of native chunks by key, with offset and length, if the view never changes."""
 
     @property
     def snapshot_id(self) -> SnapshotId:

@@ -345,8 +345,10 @@ class Storage(Block, ABC):
     new_http: ClassVar[Callable[..., "Storage"]]
     new_redirect: ClassVar[Callable[..., "Storage"]]
 
-    concurrency = 16
-    """Maximum number of concurrent requests of `get_many` and `put_many`."""
+    @property
+    def concurrency(self) -> int:
+        """Return the maximum number of concurrent requests of `get_many` and `put_many`."""
+        return 16
 
     @property
     def place(self) -> str:

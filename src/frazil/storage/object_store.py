@@ -15,7 +15,7 @@ from obstore.store import ObjectStore
 from frazil.async_names import run_concurrently, run_together
 from frazil.display import Item
 from frazil.errors import ObjectRangeError, ReadOnlyError, StorageError, VersionMismatchError
-from frazil.storage.clients import Clients, Diagnosis, Failure
+from frazil.storage.clients import Clients, Diagnosis, Failure, process_limit
 from frazil.storage.conditional import (
     WRITE_ID,
     Create,
@@ -46,7 +46,7 @@ from frazil.storage.interface import (
     resolve_settings,
     validate_key,
 )
-from frazil.storage.ranges import plan_reads
+from frazil.storage.ranges import Gathering, plan_reads
 
 
 class Reader:
@@ -213,6 +213,7 @@ def _batches(keys: Iterable[str], size: int) -> Iterator[list[str]]:
 
 
 _LISTED_AT_ONCE = 1000
+_CONCURRENT_REQUESTS = 64
 
 
 class ObjectStorage(Storage):
@@ -233,7 +234,13 @@ class ObjectStorage(Storage):
         self._effective = resolve_settings(self._settings)
         self._clients = Clients(connection, self._effective, user_agent)
         self._reader = Reader(self._clients, self._effective)
+        self._gathering = Gathering(self._read_range)
         self._quotes = Quotes()
+
+    @property
+    def concurrency(self) -> int:
+        """Return the number of requests that `get_many`, `put_many` and Zarr send at once."""
+        return min(_CONCURRENT_REQUESTS, process_limit().places)
 
     def __reduce__(self) -> tuple[object, ...]:
         return (type(self), (self._connection, self._settings, self._user_agent))
@@ -284,7 +291,14 @@ class ObjectStorage(Storage):
         return self._reader.get(validate_key(key), range)
 
     async def get_async(self, key: str, range: Range | None = None) -> Buffer:
-        return await self._reader.get_async(validate_key(key), range)
+        validate_key(key)
+        # Only in objects that hold several chunks do ranges start later, and may have neighbours.
+        if type(range) is ByteRange and 0 < range.start < range.end:
+            return (await self._gathering.get(key, range))[0]
+        return await self._reader.get_async(key, range)
+
+    async def _read_range(self, key: str, range: ByteRange) -> tuple[Buffer, None]:
+        return await self._reader.get_async(key, range), None
 
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[Buffer]:
         validate_key(key)

@@ -12,6 +12,9 @@ from frazil.storage.interface import Buffer, ByteRange
 COALESCED_GAP_BYTES = 1024 * 1024
 """Largest gap that is cheaper to read than another request."""
 
+COALESCED_BYTES = 16 * 1024 * 1024
+"""Largest request that is made of several ranges; larger ones are faster apart."""
+
 
 @dataclass(frozen=True, slots=True)
 class PlannedRead:
@@ -25,11 +28,18 @@ class PlannedRead:
 def plan_reads(
     ranges: Sequence[ByteRange], gap_bytes: int = COALESCED_GAP_BYTES
 ) -> list[PlannedRead]:
-    """Return requests that cover all ranges; ranges less than a gap apart share a request."""
+    """Return requests that cover all ranges.
+
+    Ranges less than a gap apart share a request of at most `COALESCED_BYTES`.
+    """
     planned: list[tuple[int, int, list[int]]] = []
     for index in sorted(range(len(ranges)), key=lambda index: ranges[index].start):
         start, end = ranges[index].start, ranges[index].end
-        if planned and start - planned[-1][1] < gap_bytes:
+        if (
+            planned
+            and start - planned[-1][1] < gap_bytes
+            and end - planned[-1][0] <= COALESCED_BYTES
+        ):
             first, last, members = planned[-1]
             members.append(index)
             planned[-1] = (first, max(last, end), members)

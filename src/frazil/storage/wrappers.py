@@ -99,7 +99,10 @@ class ForwardingStorage(Storage):
     def __init__(self, inner: Storage, prefix: str = "") -> None:
         self._inner = inner
         self._prefix = prefix
-        self.concurrency = inner.concurrency
+
+    @property
+    def concurrency(self) -> int:
+        return self._inner.concurrency
 
     @property
     def place(self) -> str:
