@@ -6,7 +6,7 @@ from multiprocessing.synchronize import Barrier
 from frazil.format.header import Dialect
 from frazil.protocols.protocol import MAIN
 from frazil.storage.interface import Storage
-from tests.older_repositories import open_as, succeeds, write_snapshot
+from tests.protocol_repositories import open_as, succeeds, write_snapshot
 
 
 @dataclass(frozen=True, slots=True)

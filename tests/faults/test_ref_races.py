@@ -10,7 +10,7 @@ from frazil.protocols.detection import create_repository
 from frazil.storage.local import Durability, LocalStorage
 from tests.faults.committing_to_refs import race
 from tests.faults.processes import run_at_once
-from tests.older_repositories import messages
+from tests.protocol_repositories import messages
 
 PROCESSES = 4
 ROUNDS = 200 if "FRAZIL_DEEP" in os.environ else 25

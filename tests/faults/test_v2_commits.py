@@ -8,7 +8,7 @@ from frazil.format.repo_info import NewCommit, RepoInitialized, TagCreated
 from frazil.storage.local import Durability, LocalStorage
 from tests.faults.processes import run_at_once
 from tests.faults.v2_committing import POLICY, commit_many
-from tests.v2_repositories import create_repository, messages
+from tests.protocol_repositories import create_repository, messages
 
 PROCESSES = 4
 COMMITS = 25

@@ -4,7 +4,7 @@ from multiprocessing.synchronize import Barrier
 
 from frazil.protocols.protocol import UpdatePolicy
 from frazil.storage.interface import Storage
-from tests.v2_repositories import commit_until_it_lands, open_repository
+from tests.protocol_repositories import commit_until_it_lands, open_repository
 
 POLICY = UpdatePolicy(
     max_tries=1000,

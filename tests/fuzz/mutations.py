@@ -7,11 +7,12 @@ only ever tests zstd.
 
 import random
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import zstandard
 
+from frazil.errors import FormatError
 from frazil.format.header import HEADER_SIZE, MAGIC, ZSTD_MAGIC
 
 Mutation = Callable[[bytes, random.Random], bytes]
@@ -92,6 +93,19 @@ def mutate(data: bytes, other: bytes, chance: random.Random) -> bytes:
     envelope = Envelope.open(data)
     payload = _injure(envelope.payload, Envelope.open(other).payload, chance)
     return envelope.seal(payload, chance)
+
+
+def decode_mutants(
+    decode: Callable[[bytes], object], files: Sequence[bytes], count: int, chance: random.Random
+) -> int:
+    """Decode damaged copies of files; how many raised FormatError. Any other exception passes on."""
+    refused = 0
+    for _ in range(count):
+        try:
+            decode(mutate(chance.choice(files), chance.choice(files), chance))
+        except FormatError:
+            refused += 1
+    return refused
 
 
 def _injure(data: bytes, other: bytes, chance: random.Random) -> bytes:

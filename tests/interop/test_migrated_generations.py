@@ -16,8 +16,7 @@ import frazil
 from frazil.format.header import Dialect
 from frazil.storage.local import Durability, LocalStorage
 from tests.interop.official_library import OfficialLibrary, OfficialRepository
-from tests.known_contents import simplify
-from tests.known_repositories import read_expectations
+from tests.known_repositories import read_expectations, simplify
 from tests.legacy_files import ALPHA_NAMES, DRAFT_NAMES
 from tests.unit.maintenance.legacy_repositories import OLD, contents_of, create_old, fill
 

@@ -13,7 +13,7 @@ from frazil.protocols.detection import create_repository, open_protocol
 from frazil.protocols.protocol import MAIN
 from frazil.testing.object_server import ObjectServer
 from tests.interop.official_library import ROOT, find_python
-from tests.older_repositories import commit, messages
+from tests.protocol_repositories import commit, messages
 from tests.storage.object_stores import ACCESS_KEY, SECRET_KEY, make_s3
 
 WORK = """

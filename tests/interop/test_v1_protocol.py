@@ -17,7 +17,7 @@ from frazil.protocols.protocol import MAIN, CommitProtocol
 from frazil.storage.local import Durability, LocalStorage
 from tests.interop.descriptions import describe_ancestor
 from tests.interop.official_library import OfficialLibrary, OfficialRepository
-from tests.older_repositories import plan_snapshot, unknown_id
+from tests.protocol_repositories import plan_snapshot, unknown_id
 
 FIRST = str(FIRST_SNAPSHOT_ID)
 NOWHERE = str(unknown_id(Dialect.V1))

@@ -24,7 +24,7 @@ from tests.interop.descriptions import (
     describe_updates,
 )
 from tests.interop.official_library import OfficialLibrary, OfficialRepository
-from tests.v2_repositories import (
+from tests.protocol_repositories import (
     UNKNOWN_ID,
     commit,
     create_repository,

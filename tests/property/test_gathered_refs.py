@@ -30,8 +30,8 @@ from frazil.spark.transaction import (
     merge_changes,
 )
 from frazil.storage.memory import MemoryStorage
-from tests.engine_sessions import commit, open_session, set_array
 from tests.repositories import split_every
+from tests.session_states import commit, open_session, set_array
 
 DEEP = "FRAZIL_DEEP" in os.environ
 PATH = "/a"

@@ -9,8 +9,8 @@ import pytest
 from frazil import ConflictDetector, RebaseFailedError, Repository
 from frazil.errors import IcechunkError
 from frazil.format.header import Dialect
-from tests.engine_sessions import set_array, set_group
-from tests.garbage_worlds import CONFIG, Lines, World
+from tests.gc_programs import CONFIG, Lines, World
+from tests.session_states import set_array, set_group
 from tests.timed_storage import DiedError, MortalStorage, at
 
 GENERATIONS = [Dialect.V2, Dialect.V1, Dialect.ALPHA_H, Dialect.DRAFT]

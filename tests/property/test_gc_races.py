@@ -14,7 +14,7 @@ import pytest
 
 from frazil import Repository, SnapshotNotFoundError
 from frazil.format.header import Dialect
-from tests.garbage_worlds import CONFIG, World
+from tests.gc_programs import CONFIG, World
 from tests.timed_storage import CountedStorage, at
 
 DEEP = "FRAZIL_DEEP" in os.environ

@@ -9,8 +9,7 @@ import os
 import pytest
 
 from frazil.format.header import Dialect
-from tests.garbage_programs import run_programs
-from tests.garbage_worlds import World
+from tests.gc_programs import World, run_programs
 
 DEEP = "FRAZIL_DEEP" in os.environ
 EXAMPLES = {Dialect.V2: 20, Dialect.V1: 12, Dialect.ALPHA_H: 4, Dialect.DRAFT: 4}

@@ -18,7 +18,7 @@ from frazil import (
     VersionSelection,
 )
 from frazil.format.header import Dialect
-from tests.garbage_worlds import CONFIG, Lines, World, read_values
+from tests.gc_programs import CONFIG, Lines, World, read_values
 from tests.repositories import dangling_files
 from tests.timed_storage import CountedStorage, at
 

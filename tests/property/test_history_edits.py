@@ -23,10 +23,10 @@ from frazil.format.paths import parent_path
 from frazil.repository.history_edits import cherry_pick, fast_forward, squash
 from frazil.repository.session_state import SessionState
 from frazil.repository.store_io import delete_chunk
-from tests.engine_sessions import (
+from tests.session_states import (
     MAIN,
     commit,
-    create_surroundings,
+    create_context,
     delete,
     open_session,
     read_chunks,
@@ -88,7 +88,7 @@ class History:
 
     def __post_init__(self) -> None:
         self.numbers: Iterator[int] = count()
-        self.context = create_surroundings(self.dialect)
+        self.context = create_context(self.dialect)
         state = open_session(self.context)
         nodes: State = {}
         for path in ("/", "/g", "/h", "/g/a"):

@@ -24,7 +24,7 @@ from frazil.format.v2.repo_info_codec import (
 from frazil.format.v2.schema import RepoSlot, SnapshotInfoSlot
 from frazil.format.v2.snapshot_info_codec import EncodedSnapshots
 from frazil.protocols.v2_protocol import record_update
-from tests.hostile import mutate
+from tests.fuzz.mutations import mutate
 from tests.strategies import v2
 from tests.strategies.values import snapshot_ids, texts
 
@@ -162,7 +162,8 @@ def test_who_removes_a_parent_is_told_whose(data: st.DataObject) -> None:
 
 @given(v2.repo_infos(), st.integers(0, 2**32))
 def test_damage_is_found_at_the_latest_when_it_is_touched(info: RepoInfo, seed: int) -> None:
-    payload = mutate(encode(info), random.Random(seed))
+    whole = encode(info)
+    payload = mutate(whole, whole, random.Random(seed))
 
     try:
         touched = look_at_all(decode(payload, ONE_BY_ONE))
@@ -174,7 +175,8 @@ def test_damage_is_found_at_the_latest_when_it_is_touched(info: RepoInfo, seed: 
 
 @given(v2.repo_infos(), st.integers(0, 2**32))
 def test_damage_is_not_copied(info: RepoInfo, seed: int) -> None:
-    payload = mutate(encode(info), random.Random(seed))
+    whole = encode(info)
+    payload = mutate(whole, whole, random.Random(seed))
 
     try:
         copy = encode(decode(payload, ONE_BY_ONE))

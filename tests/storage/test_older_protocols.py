@@ -8,7 +8,7 @@ from frazil.format.header import Dialect
 from frazil.protocols.detection import create_repository, open_protocol
 from frazil.protocols.protocol import MAIN
 from frazil.testing.object_server import LoseResponse, ObjectServer, Rule
-from tests.older_repositories import OLDER, commit, messages
+from tests.protocol_repositories import OLDER, commit, messages
 from tests.storage.object_stores import make_s3
 
 

@@ -15,7 +15,7 @@ A repository is named by a path or a URL, and a version of it by what follows an
 data/weather, data/weather@v1, s3://bucket/weather@main?region=eu-central-1. Credentials come from the
 environment and are never part of a URL.
 
-Exit codes: 0 well, 1 not well, 2 wrong usage, 3 not found, 4 exists already, 5 conflict, 6 no
+Exit codes: 0 success, 1 failure, 2 wrong usage, 3 not found, 4 exists already, 5 conflict, 6 no
 permission, 7 storage, 8 damaged, 9 something to install, 10 a job failed, 11 read-only, 130 stopped.
 """
 
@@ -59,7 +59,7 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
 
 
 def make_app() -> typer.Typer:
-    """Run the command `frazil`."""
+    """Make the command `frazil` of all its commands."""
     app = typer.Typer(
         name="frazil", help=_HELP, no_args_is_help=True, pretty_exceptions_enable=False
     )
@@ -72,7 +72,7 @@ def make_app() -> typer.Typer:
     return app
 
 
-def _tell_version(is_asked: bool) -> None:
+def _show_version(is_asked: bool) -> None:
     if is_asked:
         print(__version__)
         raise typer.Exit
@@ -81,7 +81,7 @@ def _tell_version(is_asked: bool) -> None:
 def _root(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_tell_version, is_eager=True, help="Tell the version."),
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
     del version

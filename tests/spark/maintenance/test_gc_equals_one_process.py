@@ -10,8 +10,7 @@ import frazil
 from frazil import GCSummary, Repository
 from frazil.format.header import Dialect
 from frazil.spark import MaintenancePolicy, collect_garbage, maintain
-from tests.garbage_programs import run_programs
-from tests.garbage_worlds import World
+from tests.gc_programs import World, run_programs
 
 DEEP = "FRAZIL_DEEP" in os.environ
 EXAMPLES = {Dialect.V2: 8, Dialect.V1: 4, Dialect.DRAFT: 2}

@@ -26,7 +26,7 @@ from tests.damages import (
     tip,
     what_matters,
 )
-from tests.older_repositories import SEQUENCED, unknown_id
+from tests.protocol_repositories import SEQUENCED, unknown_id
 
 WITH_PARENTS = [Dialect.ALPHA_H, Dialect.V1]
 FIRST_BRANCH_FILE: dict[Dialect, str] = {

@@ -12,8 +12,13 @@ import frazil
 from frazil import Repository
 from frazil.format.header import Dialect
 from frazil.storage.local import Durability, LocalStorage
-from tests.known_contents import check_arrays, check_nodes, check_virtual_refs
-from tests.known_repositories import open_known, read_expectations
+from tests.known_repositories import (
+    check_arrays,
+    check_nodes,
+    check_virtual_refs,
+    open_known,
+    read_expectations,
+)
 from tests.legacy_files import ALPHA_NAMES, DRAFT_NAMES
 from tests.repositories import dangling_files
 from tests.unit.maintenance.legacy_repositories import listing

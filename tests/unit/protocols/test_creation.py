@@ -24,7 +24,7 @@ from frazil.storage.local import Durability, LocalStorage
 from frazil.storage.memory import MemoryStorage
 from frazil.storage.wrappers import PrefixedStorage
 from tests.alpha_reader import OldRepository
-from tests.older_repositories import OLDER, SEQUENCED
+from tests.protocol_repositories import OLDER, SEQUENCED
 
 _FIRST_METADATA = {
     Dialect.ALPHA_H: {"__root": True},

@@ -19,7 +19,7 @@ from frazil.storage.interface import ObjectInfo, Storage
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
 from frazil.storage.wrappers import CountingStorage, ReadOnlyStorage, Verb
-from tests.older_repositories import OLDER, commit
+from tests.protocol_repositories import OLDER, commit
 
 
 class UnlistableStorage(ReadOnlyStorage):

@@ -12,7 +12,7 @@ from frazil.format.repo_info import RepoStatus
 from frazil.protocols.detection import FIRST_MESSAGE, create_repository
 from frazil.protocols.protocol import MAIN, CommitProtocol
 from frazil.storage.interface import Storage
-from tests.older_repositories import OLDER, commit, messages, open_as, succeeds, write_snapshot
+from tests.protocol_repositories import OLDER, commit, messages, open_as, succeeds, write_snapshot
 
 WRITERS = 4
 WITH_TEXT = [dialect for dialect in OLDER if dialect.records_history]

@@ -25,7 +25,7 @@ from frazil.protocols.detection import create_repository, detect_dialect
 from frazil.protocols.protocol import MAIN, CommitProtocol
 from frazil.storage.local import Durability, LocalStorage
 from tests.alpha_reader import OldRepository
-from tests.older_repositories import SEQUENCED, commit, plan_snapshot
+from tests.protocol_repositories import SEQUENCED, commit, plan_snapshot
 
 _GROUP = {"zarr_format": 3, "node_type": "group", "attributes": {"made by": "a test"}}
 _ARRAY: dict[str, Any] = {

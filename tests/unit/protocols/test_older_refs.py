@@ -18,7 +18,7 @@ from frazil.format.header import Dialect
 from frazil.protocols.detection import create_repository
 from frazil.protocols.protocol import MAIN, CommitProtocol
 from frazil.storage.interface import Storage
-from tests.older_repositories import OLDER, commit, messages, open_as, unknown_id
+from tests.protocol_repositories import OLDER, commit, messages, open_as, unknown_id
 
 WITH_DELETED_TAGS = [Dialect.ALPHA_H, Dialect.V1]
 WITHOUT_DELETED_TAGS = [dialect for dialect in OLDER if dialect not in WITH_DELETED_TAGS]

@@ -13,7 +13,7 @@ from frazil.protocols.protocol import MAIN, UpdatePolicy, read_clock, time_after
 from frazil.protocols.repo_changes import Change
 from frazil.protocols.v2_protocol import backup_name, read_updates, record_update
 from frazil.storage.memory import MemoryStorage
-from tests.v2_repositories import create_repository, open_repository
+from tests.protocol_repositories import create_repository, open_repository
 
 EMPTY = RepoInfo({MAIN: FIRST}, {}, frozenset(), {}, RepoStatus(), ())
 

@@ -11,7 +11,7 @@ from frazil.protocols.protocol import MAIN
 from frazil.protocols.sequence_protocol import SequenceFile
 from frazil.storage.interface import DeleteReport, Storage
 from frazil.storage.memory import MemoryStorage
-from tests.older_repositories import SEQUENCED, commit, messages, open_as
+from tests.protocol_repositories import SEQUENCED, commit, messages, open_as
 
 
 def keys(storage: Storage, prefix: str) -> list[str]:

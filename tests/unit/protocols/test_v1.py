@@ -8,7 +8,7 @@ from frazil.protocols.detection import create_repository
 from frazil.protocols.protocol import MAIN, CommitProtocol
 from frazil.storage.interface import Storage
 from frazil.storage.memory import MemoryStorage
-from tests.older_repositories import commit, open_as
+from tests.protocol_repositories import commit, open_as
 
 
 class PlainNames(MemoryStorage):

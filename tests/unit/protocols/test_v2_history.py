@@ -24,7 +24,7 @@ from frazil.protocols.v2_protocol import V2Protocol
 from frazil.storage.interface import Storage
 from frazil.storage.memory import MemoryStorage
 from frazil.storage.wrappers import CountingStorage, Verb
-from tests.v2_repositories import (
+from tests.protocol_repositories import (
     UNKNOWN_ID,
     commit,
     create_repository,

@@ -22,7 +22,7 @@ from frazil.protocols.v2_protocol import V2Protocol
 from frazil.storage.interface import NO_OPTIONS, Buffer, PutOptions, Storage, Version
 from frazil.storage.memory import MemoryStorage
 from frazil.storage.wrappers import Fault, FaultyStorage, RandomFaults, ScriptedFaults, Verb
-from tests.v2_repositories import (
+from tests.protocol_repositories import (
     commit,
     commit_until_it_lands,
     create_repository,

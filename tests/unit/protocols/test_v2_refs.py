@@ -16,7 +16,7 @@ from frazil.protocols.protocol import MAIN
 from frazil.protocols.repo_changes import CREATE_TAG, DELETE_TAG
 from frazil.protocols.v2_protocol import V2Protocol
 from frazil.storage.interface import Storage
-from tests.v2_repositories import UNKNOWN_ID, commit, create_repository, open_repository
+from tests.protocol_repositories import UNKNOWN_ID, commit, create_repository, open_repository
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from frazil.protocols.repo_changes import (
 )
 from frazil.protocols.v2_protocol import V2Protocol, create_v2
 from frazil.storage.interface import Storage
-from tests.v2_repositories import (
+from tests.protocol_repositories import (
     EAGER,
     commit,
     create_repository,

@@ -17,9 +17,9 @@ from frazil.repository.virtual_refs import (
     spell_ids,
 )
 from frazil.storage import ChunkType
-from tests.engine_sessions import (
+from tests.session_states import (
     commit_change,
-    create_surroundings,
+    create_context,
     open_session,
     plant,
     set_array,
@@ -30,7 +30,7 @@ from tests.engine_sessions import (
 @pytest.fixture
 def state() -> SessionState:
     """A session with inline chunks in `/g/a`, a native one at 1 and, uncommitted, a virtual at 2."""
-    context = create_surroundings()
+    context = create_context()
     plant(context)
     commit_change(context, lambda s: write_chunks(s, "/g/a", 1, data=b"n" * 2000))
     session = open_session(context)
@@ -75,7 +75,7 @@ def test_what_is_no_array_has_no_chunks(state: SessionState) -> None:
 
 @pytest.mark.parametrize("dialect", Dialect, ids=lambda dialect: dialect.value)
 def test_an_array_without_chunks_has_none_in_every_generation(dialect: Dialect) -> None:
-    context = create_surroundings(dialect)
+    context = create_context(dialect)
     plant(context)
     commit_change(context, lambda s: set_array(s, "/empty", 4))
     session = open_session(context)

@@ -10,31 +10,29 @@ from frazil.protocols.ref_files import delete_files
 from frazil.repository.diff import diff
 from frazil.repository.history_edits import cherry_pick
 from frazil.repository.session_state import RepositoryContext, SessionState
-from tests.engine_branches import (
+from tests.session_states import (
     DETECTOR,
+    MAIN,
     SIDE,
+    WITH_LOGS,
+    WITHOUT_LOGS,
     change,
+    create_context,
     deletes,
     describes,
     fork_history,
-    pick,
-    writes,
-)
-from tests.engine_sessions import (
-    MAIN,
-    WITH_LOGS,
-    WITHOUT_LOGS,
-    create_surroundings,
     paths_of,
+    pick,
     read_chunks,
     set_array,
+    writes,
 )
 
 
 @pytest.fixture
 def context() -> RepositoryContext:
     """A repository with a small tree, and a branch beside `main` that starts there."""
-    return fork_history(create_surroundings())
+    return fork_history(create_context())
 
 
 # What does not meet
@@ -42,7 +40,7 @@ def context() -> RepositoryContext:
 
 @pytest.mark.parametrize("dialect", WITH_LOGS, ids=lambda dialect: dialect.value)
 def test_the_changes_of_a_commit_are_made_again_in_every_generation(dialect: Dialect) -> None:
-    context = fork_history(create_surroundings(dialect))
+    context = fork_history(create_context(dialect))
     change(context, SIDE, writes(0, data=b"x"), describes("/not-picked"))
     id = change(
         context,
@@ -137,7 +135,7 @@ def test_a_commit_of_which_nothing_is_left_is_not_made(context: RepositoryContex
 
 @pytest.mark.parametrize("dialect", WITHOUT_LOGS, ids=lambda dialect: dialect.value)
 def test_generations_without_logs_refuse(dialect: Dialect) -> None:
-    context = fork_history(create_surroundings(dialect))
+    context = fork_history(create_context(dialect))
     id = change(context, SIDE, writes(1))
 
     with pytest.raises(FormatError, match="cherry-pick"):
@@ -156,7 +154,7 @@ def test_the_first_snapshot_and_unknown_ones_are_refused(context: RepositoryCont
 
 @pytest.mark.parametrize("dialect", [Dialect.V1, Dialect.V2], ids=lambda dialect: dialect.value)
 def test_a_commit_whose_parent_is_gone_is_refused(dialect: Dialect) -> None:
-    context = fork_history(create_surroundings(dialect))
+    context = fork_history(create_context(dialect))
     change(context, SIDE, describes("/n"))
     id = change(context, SIDE, writes(1))
     before = context.protocol.lookup_snapshot(id)

@@ -7,32 +7,30 @@ import pytest
 from frazil.conflicts import Conflict, ConflictType
 from frazil.errors import RebaseFailedError, SessionStateError
 from frazil.repository.session_state import RepositoryContext
-from tests.engine_branches import (
+from tests.session_states import (
+    MAIN,
     OURS,
     SIDE,
     THEIRS,
+    Change,
     change,
+    create_context,
     deletes,
     describes,
     fork_history,
     move,
-    pick,
-    writes,
-)
-from tests.engine_sessions import (
-    MAIN,
-    Change,
-    create_surroundings,
     paths_of,
+    pick,
     read_chunks,
     set_array,
+    writes,
 )
 
 
 @pytest.fixture
 def context() -> RepositoryContext:
     """A repository with a small tree, and a branch beside `main` that starts there."""
-    return fork_history(create_surroundings())
+    return fork_history(create_context())
 
 
 # What meets

@@ -6,10 +6,10 @@ from frazil.format.header import Dialect
 from frazil.repository.commit import CommitText
 from frazil.repository.rebase import commit_with_rebase
 from frazil.repository.session_state import RepositoryContext, SessionState
-from tests.engine_sessions import (
+from tests.session_states import (
     WITH_LOGS,
     commit_change,
-    create_surroundings,
+    create_context,
     delete,
     latest,
     open_session,
@@ -24,7 +24,7 @@ SOLVER = BasicConflictSolver()
 @pytest.fixture
 def context() -> RepositoryContext:
     """A repository with a small tree."""
-    created = create_surroundings()
+    created = create_context()
     plant(created)
     return created
 
@@ -37,7 +37,7 @@ def commit_ours(state: SessionState, tries: int = 10) -> dict[str, object]:
 
 @pytest.mark.parametrize("dialect", WITH_LOGS[-2:], ids=lambda dialect: dialect.value)
 def test_a_commit_tells_how_often_it_was_rebased(dialect: Dialect) -> None:
-    context = create_surroundings(dialect)
+    context = create_context(dialect)
     plant(context)
     first, second = open_session(context), open_session(context)
     set_group(first, "/one")

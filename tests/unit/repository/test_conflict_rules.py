@@ -13,10 +13,10 @@ from frazil.repository.conflict_rules import (
 )
 from frazil.repository.moves import move_node
 from frazil.repository.session_state import SessionState
-from tests.engine_sessions import (
+from tests.session_states import (
     Change,
     commit,
-    create_surroundings,
+    create_context,
     delete,
     open_session,
     plant,
@@ -30,7 +30,7 @@ Found = list[tuple[ConflictType, str]]
 
 def clash(ours: Change, theirs: Change, mode: SessionMode = SessionMode.writable) -> list[Clash]:
     """What is found between two sessions that start from the same tree."""
-    context = create_surroundings()
+    context = create_context()
     plant(context)
     our_session = open_session(context, mode)
     their_session = open_session(context)

@@ -12,11 +12,11 @@ from frazil.repository.moves import move_node
 from frazil.repository.session_state import RepositoryContext
 from frazil.repository.virtual_refs import set_virtual_ref
 from frazil.snapshots import Diff
-from tests.engine_sessions import (
+from tests.session_states import (
     Change,
     commit,
     commit_change,
-    create_surroundings,
+    create_context,
     delete,
     open_session,
     plant,
@@ -32,7 +32,7 @@ EIGHT = [[index] for index in range(8)]
 @pytest.fixture(params=ALL, ids=lambda dialect: dialect.value)
 def context(request: pytest.FixtureRequest) -> RepositoryContext:
     """A repository of any generation with a small tree."""
-    created = create_surroundings(request.param)
+    created = create_context(request.param)
     plant(created)
     return created
 
@@ -122,7 +122,7 @@ def test_both_ends_must_be_there(context: RepositoryContext) -> None:
 
 
 def test_snapshots_tell_what_their_log_tells() -> None:
-    context = create_surroundings()
+    context = create_context()
     before = plant(context)
     changes: list[Change] = [
         lambda s: write_chunks(s, "/g/a", 0, data=b"inline"),
@@ -141,7 +141,7 @@ def test_snapshots_tell_what_their_log_tells() -> None:
 
 
 def test_references_that_are_set_again_as_they_were_are_no_difference() -> None:
-    context = create_surroundings()
+    context = create_context()
     before = plant(context)
     tip = commit_change(context, lambda s: write_chunks(s, "/g/a", *range(8), data=b"0"))
     assets = context.assets
@@ -161,7 +161,7 @@ def set_virtual(state: object, path: str, index: int, location: str, offset: int
 
 
 def test_moves_of_newer_commits_come_first() -> None:
-    context = create_surroundings()
+    context = create_context()
     before = plant(context)
     for source, target in (("/g/a", "/h/a"), ("/h/a", "/a"), ("/g", "/k")):
         state = open_session(context, SessionMode.rearrange)
@@ -195,7 +195,7 @@ def test_a_session_tells_what_its_commit_will_tell(context: RepositoryContext) -
 
 
 def test_a_session_tells_its_moves() -> None:
-    context = create_surroundings()
+    context = create_context()
     plant(context)
     state = open_session(context, SessionMode.rearrange)
     move_node(state, "/g/a", "/h/a")

@@ -7,19 +7,18 @@ from frazil.format.header import Dialect
 from frazil.maintenance.expire import ExpiryPolicy, expire_snapshots
 from frazil.repository.history_edits import fast_forward
 from frazil.repository.session_state import RepositoryContext
-from tests.engine_branches import SIDE, change, describes, fork_history
-from tests.engine_sessions import MAIN, create_surroundings
+from tests.session_states import MAIN, SIDE, change, create_context, describes, fork_history
 
 
 @pytest.fixture
 def context() -> RepositoryContext:
     """A repository with a small tree, and a branch beside `main` that starts there."""
-    return fork_history(create_surroundings())
+    return fork_history(create_context())
 
 
 @pytest.mark.parametrize("dialect", Dialect, ids=lambda dialect: dialect.value)
 def test_a_branch_moves_to_what_builds_on_it_in_every_generation(dialect: Dialect) -> None:
-    context = fork_history(create_surroundings(dialect))
+    context = fork_history(create_context(dialect))
     for path in ("/one", "/two"):
         tip = change(context, SIDE, describes(path))
 

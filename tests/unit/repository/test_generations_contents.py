@@ -8,8 +8,13 @@ import zarr
 
 from frazil import NotFoundError, SpecVersion
 from tests.generations import REPOSITORY_NAMES
-from tests.known_contents import check_arrays, check_nodes, check_virtual_refs
-from tests.known_repositories import open_known, read_expectations
+from tests.known_repositories import (
+    check_arrays,
+    check_nodes,
+    check_virtual_refs,
+    open_known,
+    read_expectations,
+)
 
 PATHSORT_NAMES = [name for name in REPOSITORY_NAMES if name.endswith("pathsort")]
 FULLY_KNOWN_NAMES = [name for name in REPOSITORY_NAMES if name not in PATHSORT_NAMES]

@@ -11,13 +11,13 @@ from frazil.repository.inspect import (
     list_manifest_files,
 )
 from frazil.repository.session_state import RepositoryContext
-from tests.engine_sessions import WITH_LOGS, WITHOUT_LOGS, create_surroundings, plant
+from tests.session_states import WITH_LOGS, WITHOUT_LOGS, create_context, plant
 
 WITHOUT_REPO_INFO = [dialect for dialect in Dialect if dialect is not Dialect.V2]
 
 
 def create(dialect: Dialect) -> RepositoryContext:
-    context = create_surroundings(dialect)
+    context = create_context(dialect)
     plant(context)
     return context
 

@@ -12,7 +12,7 @@ from frazil import Repository, Session, create_legacy
 from frazil.format.header import Dialect
 from frazil.storage.local import Durability, LocalStorage
 from tests.alpha_reader import OldRepository
-from tests.older_repositories import SEQUENCED
+from tests.protocol_repositories import SEQUENCED
 from tests.repositories import dangling_files, keys_of
 
 DTYPES = [

@@ -18,8 +18,8 @@ from frazil.repository.rebase import commit_with_rebase
 from frazil.repository.session_state import RepositoryContext, SessionState
 from frazil.repository.store_io import set_chunk
 from frazil.storage.memory import MemoryStorage
-from tests.engine_sessions import commit, open_session, set_array
 from tests.repositories import split_every
+from tests.session_states import commit, open_session, set_array
 
 PATH = "/a"
 FIRST, SECOND = ((0, 4),), ((4, 8),)

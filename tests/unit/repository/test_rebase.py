@@ -14,13 +14,13 @@ from frazil.repository.commit import fork
 from frazil.repository.moves import move_node
 from frazil.repository.rebase import rebase
 from frazil.repository.session_state import RepositoryContext, SessionState
-from tests.engine_sessions import (
+from tests.session_states import (
     MAIN,
     WITH_LOGS,
     WITHOUT_LOGS,
     commit,
     commit_change,
-    create_surroundings,
+    create_context,
     delete,
     latest,
     open_session,
@@ -39,7 +39,7 @@ SOLVER = BasicConflictSolver()
 @pytest.fixture
 def context() -> RepositoryContext:
     """A repository with a small tree."""
-    created = create_surroundings()
+    created = create_context()
     plant(created)
     return created
 
@@ -49,7 +49,7 @@ def context() -> RepositoryContext:
 
 @pytest.mark.parametrize("dialect", WITH_LOGS, ids=lambda dialect: dialect.value)
 def test_chunks_of_both_are_there_in_every_generation(dialect: Dialect) -> None:
-    context = create_surroundings(dialect)
+    context = create_context(dialect)
     plant(context)
     state = open_session(context)
     write_chunks(state, "/g/a", 1, 2, data=b"o")
@@ -64,7 +64,7 @@ def test_chunks_of_both_are_there_in_every_generation(dialect: Dialect) -> None:
 
 @pytest.mark.parametrize("dialect", WITH_LOGS, ids=lambda dialect: dialect.value)
 def test_metadata_of_both_sides_meets_in_every_generation(dialect: Dialect) -> None:
-    context = create_surroundings(dialect)
+    context = create_context(dialect)
     plant(context)
     state = open_session(context)
     set_group(state, "/g", said="ours")
@@ -79,7 +79,7 @@ def test_metadata_of_both_sides_meets_in_every_generation(dialect: Dialect) -> N
 
 @pytest.mark.parametrize("dialect", WITHOUT_LOGS, ids=lambda dialect: dialect.value)
 def test_generations_without_logs_say_that_they_can_not_be_rebased(dialect: Dialect) -> None:
-    context = create_surroundings(dialect)
+    context = create_context(dialect)
     plant(context)
     state = open_session(context)
     set_group(state, "/n")

@@ -10,11 +10,11 @@ from frazil.protocols.v2_protocol import REPO
 from frazil.repository.commit import CommitText, amend
 from frazil.repository.rebase import Step, plan_steps, rebase
 from frazil.repository.session_state import RepositoryContext
-from tests.engine_sessions import (
+from tests.session_states import (
     MAIN,
     commit,
     commit_change,
-    create_surroundings,
+    create_context,
     latest,
     open_session,
     paths_of,
@@ -32,7 +32,7 @@ SOLVER = BasicConflictSolver()
 @pytest.fixture
 def context() -> RepositoryContext:
     """A repository with a small tree."""
-    created = create_surroundings()
+    created = create_context()
     plant(created)
     return created
 

@@ -12,7 +12,7 @@ from zarr.core.buffer import cpu
 from frazil import FormatError, IcechunkError, InvalidInputError, Repository, Session, create_legacy
 from frazil.format.header import Dialect
 from frazil.storage.memory import MemoryStorage
-from tests.older_repositories import OLDER, SEQUENCED
+from tests.protocol_repositories import OLDER, SEQUENCED
 from tests.repositories import create
 
 ARRAY: dict[str, Any] = {

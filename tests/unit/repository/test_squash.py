@@ -15,11 +15,11 @@ from frazil.repository.history_edits import squash
 from frazil.repository.moves import move_node
 from frazil.repository.rebase import rebase
 from frazil.repository.session_state import RepositoryContext
-from tests.engine_sessions import (
+from tests.session_states import (
     WITH_LOGS,
     commit,
     commit_change,
-    create_surroundings,
+    create_context,
     delete,
     latest,
     open_session,
@@ -35,7 +35,7 @@ from tests.engine_sessions import (
 @pytest.fixture
 def context() -> RepositoryContext:
     """A repository with a small tree."""
-    created = create_surroundings()
+    created = create_context()
     plant(created)
     return created
 
@@ -53,7 +53,7 @@ def files(context: RepositoryContext) -> set[str]:
 def test_a_squashed_branch_has_the_same_contents_and_one_commit_in_every_generation(
     dialect: Dialect,
 ) -> None:
-    context = create_surroundings(dialect)
+    context = create_context(dialect)
     since = plant(context)
     commit_change(context, lambda s: write_chunks(s, "/g/a", 1, 2, data=b"1"))
     commit_change(context, lambda s: set_group(s, "/new"), lambda s: delete(s, "/h"))
@@ -117,7 +117,7 @@ def test_a_single_commit_keeps_its_message_or_gets_another(context: RepositoryCo
 
 @pytest.mark.parametrize("dialect", WITH_LOGS, ids=lambda dialect: dialect.value)
 def test_what_was_made_and_deleted_leaves_no_trace_in_the_log(dialect: Dialect) -> None:
-    context = create_surroundings(dialect)
+    context = create_context(dialect)
     since = plant(context)
     commit_change(
         context,

@@ -7,7 +7,7 @@ import pytest
 
 from frazil.errors import FormatError
 from frazil.format.legacy import draft
-from tests.hostile import decode_mutants
+from tests.fuzz.mutations import decode_mutants
 from tests.legacy_files import DRAFT_NAMES, files_in
 
 MUTANTS = 1500

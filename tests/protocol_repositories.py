@@ -1,4 +1,4 @@
-"""Repositories of the generations before V2 for tests: small ones, written through the protocol."""
+"""Small repositories of every generation, written through their commit protocols."""
 
 from collections.abc import Callable
 
@@ -10,13 +10,16 @@ from frazil.format.snapshot import Snapshot
 from frazil.format.transaction_log import TransactionLog
 from frazil.protocols.assets import Assets, new_snapshot_id
 from frazil.protocols.history import next_history, snapshot_parent_id
-from frazil.protocols.protocol import MAIN, CommitProtocol, read_clock
+from frazil.protocols.protocol import MAIN, CommitProtocol, UpdatePolicy, read_clock, time_after
 from frazil.protocols.sequence_protocol import SequenceProtocol
 from frazil.protocols.v1_protocol import V1Protocol
+from frazil.protocols.v2_protocol import V2Protocol, create_v2
 from frazil.storage.interface import Storage
 
 OLDER = [dialect for dialect in Dialect if dialect is not Dialect.V2]
 SEQUENCED = [dialect for dialect in OLDER if dialect is not Dialect.V1]
+EAGER = UpdatePolicy(max_tries=1000, initial_backoff_seconds=0.001, max_backoff_seconds=0.02)
+"""Tests race more than people do, and have less time."""
 
 
 def unknown_id(dialect: Dialect) -> SnapshotId:
@@ -24,8 +27,21 @@ def unknown_id(dialect: Dialect) -> SnapshotId:
     return SnapshotId(b"never there!" + (b"!!!!" if dialect is Dialect.DRAFT else b""))
 
 
+UNKNOWN_ID = unknown_id(Dialect.V2)
+
+
+def create_repository(storage: Storage, policy: UpdatePolicy = EAGER) -> V2Protocol:
+    """A repository of one empty snapshot."""
+    return create_v2(Assets(storage, Dialect.V2), None, policy)
+
+
+def open_repository(storage: Storage, policy: UpdatePolicy = EAGER) -> V2Protocol:
+    """A repository as another process would open it."""
+    return V2Protocol(Assets(storage, Dialect.V2), policy)
+
+
 def open_as(storage: Storage, dialect: Dialect) -> CommitProtocol:
-    """A repository as another process would open it that knows what it is."""
+    """An older repository as another process would open it that knows what it is."""
     assets = Assets(storage, dialect)
     return V1Protocol(assets) if dialect is Dialect.V1 else SequenceProtocol(assets)
 
@@ -34,7 +50,8 @@ def plan_snapshot(
     repository: CommitProtocol, parent_id: SnapshotId, message: str = "a change"
 ) -> Snapshot:
     """An empty snapshot on top of another."""
-    parent, now = repository.assets.read_snapshot(parent_id), read_clock()
+    parent = repository.assets.read_snapshot(parent_id)
+    now = time_after(parent.flushed_at, read_clock())
     return Snapshot(
         new_snapshot_id(repository.dialect),
         snapshot_parent_id(parent, repository.dialect),
@@ -66,6 +83,16 @@ def commit(repository: CommitProtocol, branch: str = MAIN, message: str = "a cha
 def messages(repository: CommitProtocol, branch: str = MAIN) -> list[str]:
     """Of the commits of a branch, newest first, without that of the first snapshot."""
     return [info.message for info in repository.ancestry(repository.lookup_branch(branch))][:-1]
+
+
+def commit_until_it_lands(repository: CommitProtocol, message: str) -> SnapshotId:
+    """Commit on top of whatever is the tip of `main` by then."""
+    while True:
+        try:
+            return commit(repository, message=message)
+        except ConflictError as error:
+            if error.kind != "commit-conflict":
+                raise
 
 
 def succeeds(act: Callable[..., object], *arguments: object) -> bool:
