@@ -55,7 +55,8 @@ class Manifest:
         if asked * _WORTH < len(refs):
             return refs.find(wanted)
         table = refs.with_axes(len(wanted))
-        if ChunkIndex.can_hold(table):
+        # References of several numbers of axes, as old files may have, need an index each.
+        if len(table) == len(refs) and ChunkIndex.can_hold(table):
             self._indexes[node_id] = ChunkIndex(table)
         return table.find(wanted)
 
