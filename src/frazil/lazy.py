@@ -87,6 +87,8 @@ class AliasLoader(Loader):
 
 
 _OURS, _THEIRS = "frazil", "icechunk"
+OFFICIAL_VERSION = "2.3.0"
+"""Version of the official library whose Python interface Frazil has."""
 
 # Compiled module of the official library, from which some programs import names.
 _COMPILED = "_icechunk_python"
@@ -97,7 +99,8 @@ def install_as_icechunk() -> None:
     """Make `import icechunk` return Frazil in this process, even if the official library is installed.
 
     For libraries that look up the official classes by name, such as VirtualiZarr, and for programs
-    written for the official library.
+    written for the official library. `icechunk.__version__` is the official version that Frazil
+    implements, because programs choose what to call by it.
 
     Raises
     ------
@@ -112,6 +115,7 @@ def install_as_icechunk() -> None:
         raise RuntimeError("icechunk is imported already: call install_as_icechunk before that")
     sys.meta_path.insert(0, _Finder())
     sys.modules[_THEIRS] = ours
+    vars(ours)["__version__"] = OFFICIAL_VERSION
 
 
 def package_name() -> str:

@@ -22,6 +22,7 @@ from icechunk.distributed import merge_sessions
 from icechunk import IcechunkStore, xarray
 
 assert icechunk is frazil
+assert icechunk.__version__ == "2.3.0"
 assert icechunk.session is frazil.repository.session
 assert icechunk.session.ForkSession is frazil.ForkSession
 assert merge_sessions is frazil.distributed.merge_sessions

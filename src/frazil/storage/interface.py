@@ -17,7 +17,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from datetime import datetime
 from itertools import compress, islice
 from typing import Any, ClassVar, TypeVar
@@ -453,17 +453,20 @@ class Storage(Block, ABC):
         settings: StorageSettings | None = None,
         prefix: str | None = None,
     ) -> "Sequence[ObjectInfo]":
-        """Return all objects whose keys start with a prefix.
+        """Return all objects, or those below a prefix, sorted by key.
 
         Parameters
         ----------
         settings
             Settings that override those of the storage.
         prefix
-            Start of the keys; all keys by default.
+            Folder of the objects, to which the returned keys are relative.
         """
         storage = self if settings is None else self.with_settings(settings)
-        return tuple(storage.list(prefix or ""))
+        folder = f"{prefix.strip('/')}/" if prefix and prefix.strip("/") else ""
+        return tuple(
+            replace(info, key=info.key.removeprefix(folder)) for info in storage.list_sorted(folder)
+        )
 
     def list_objects(
         self, settings: StorageSettings | None = None, prefix: str | None = None
