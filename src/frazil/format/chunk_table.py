@@ -216,6 +216,10 @@ class ChunkTable:
         keys = map(tuple, self.coordinates.tolist())
         return {key: self.ref(row) for row, key in enumerate(keys)}
 
+    def rows(self, axes: int) -> dict[tuple[int, ...], ChunkRef] | None:
+        """Return the references by coordinate; None if one by one they can't be kept."""
+        return None if self.extras or self.axes != axes else self.refs()
+
     def extents(self) -> Extents:
         """Return the smallest box that contains all coordinates; the table must not be empty."""
         return coords_.bounding_box(self.coordinates)
@@ -450,6 +454,53 @@ _COLUMNS_OF: dict[type[ChunkRef], Callable[[list[Any], int], dict[str, Any]]] = 
     NativeRef: _native_columns,
     VirtualRef: _virtual_columns,
 }
+
+
+FEW = 256
+"""Number of references up to which they are kept one by one."""
+
+
+class ChunkRows:
+    """References of one array, few of them: one by one, sorted by coordinate."""
+
+    __slots__ = ("axes", "refs")
+
+    def __init__(self, axes: int, refs: Mapping[tuple[int, ...], ChunkRef]) -> None:
+        self.axes = axes
+        self.refs = dict(sorted(refs.items()))
+
+    def __len__(self) -> int:
+        return len(self.refs)
+
+    def __eq__(self, other: object) -> bool:
+        table = getattr(other, "table", None)
+        return bool(table is not None and self.table() == table())
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def find(self, wanted: Sequence[int]) -> ChunkRef | None:
+        """Return the reference of one chunk, or None."""
+        return self.refs.get(tuple(wanted))
+
+    def rows(self, axes: int) -> dict[tuple[int, ...], ChunkRef] | None:
+        """Return the references by coordinate; None if they are not of this number of axes."""
+        return self.refs if self.axes == axes else None
+
+    def table(self) -> ChunkTable:
+        """Return the references as columns."""
+        return ChunkTable.of(self.axes, self.refs)
+
+    def with_axes(self, axes: int) -> ChunkTable:
+        """Return the references as columns, for an array with this number of axes."""
+        return self.table().with_axes(axes)
+
+    def natives(self) -> NativeChunks:
+        """Return the native chunks in row order."""
+        return self.table().natives()
+
+    def extents(self) -> Extents:
+        """Return the smallest box that contains all coordinates; there must be at least one."""
+        return tuple([(min(column), max(column) + 1) for column in zip(*self.refs, strict=True)])
 
 
 class ChunkIndex:

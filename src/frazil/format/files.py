@@ -7,6 +7,7 @@ ignored, because development builds carried that of the previous release.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,9 +22,9 @@ from frazil.format.header import (
     Dialect,
     FileType,
     Header,
+    compress,
     decode_file,
     decompress,
-    encode_file,
     has_header,
     is_messagepack_payload,
 )
@@ -216,8 +217,13 @@ def _open(data: bytes, file_type: FileType) -> tuple[Header | None, bytes]:
 def _close(
     payload: list[Part], file_type: FileType, version: int, options: EncodingOptions
 ) -> bytes:
-    header = Header(options.implementation, version, file_type)
-    return encode_file(header, payload, options.compression_level)
+    compressed = compress(payload, file_type, options.compression_level)
+    return _encode_header(options.implementation, version, file_type) + compressed
+
+
+@lru_cache
+def _encode_header(implementation: str, version: int, file_type: FileType) -> bytes:
+    return Header(implementation, version, file_type).encode()
 
 
 def _dialect_of(header: Header) -> Dialect:

@@ -1,5 +1,6 @@
 """Header of binary metadata files, and the dialects of the format."""
 
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum
@@ -103,9 +104,15 @@ def is_messagepack_payload(payload: bytes) -> bool:
     return bool(payload) and 0x92 <= payload[0] <= 0x9B and payload[4:8] != b"Ichk"
 
 
+def find_header(data: bytes) -> Header | None:
+    """Return the header of a file, or None if it has none; raise FormatError if damaged."""
+    return _decode_header(bytes(data[:HEADER_SIZE])) if has_header(data) else None
+
+
 def find_file_type(data: bytes) -> FileType | None:
     """Return the file type in the header, or None without a header; raise FormatError if damaged."""
-    return _decode_header(bytes(data[:HEADER_SIZE])).file_type if has_header(data) else None
+    header = find_header(data)
+    return None if header is None else header.file_type
 
 
 def decode_file(
@@ -132,12 +139,44 @@ def _decode_header(data: bytes) -> Header:
 
 
 def encode_file(header: Header, payload: Sequence[Part], level: int = DEFAULT_LEVEL) -> bytes:
-    """Encode a file: the header, and the payload compressed part by part."""
+    """Encode a file: the header and the compressed payload."""
+    return header.encode() + compress(payload, header.file_type, level)
+
+
+def compress(payload: Sequence[Part], file_type: FileType, level: int) -> bytes:
+    """Compress a payload as one zstd frame: at once or, if it is large, part by part."""
     size = sum(map(len, payload))
-    parameters = _parameters(header.file_type, level, size)
-    compressor = zstandard.ZstdCompressor(compression_params=parameters).compressobj(size=size)
-    compressed = [compressor.compress(block) for block in _blocks_of(payload) if block.nbytes]
-    return b"".join([header.encode(), *compressed, compressor.flush()])
+    if size <= _SMALL:
+        return _compressor(file_type, level, size).compress(b"".join(map(bytes, payload)))
+    parameters = _parameters(file_type, level, size)
+    stream = zstandard.ZstdCompressor(compression_params=parameters).compressobj(size=size)
+    compressed = [stream.compress(block) for block in _blocks_of(payload) if block.nbytes]
+    return b"".join([*compressed, stream.flush()])
+
+
+_SMALL = 1 << 20
+"""Size up to which a payload is compressed at once."""
+
+
+class _Compressors(threading.local):
+    """Compressors of a thread, by kind of file, level and size in bits."""
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[bool, int, int], zstandard.ZstdCompressor] = {}
+
+
+_compressors = _Compressors()
+
+
+def _compressor(file_type: FileType, level: int, size: int) -> zstandard.ZstdCompressor:
+    """Return a compressor of this thread, for payloads of about this size."""
+    known = _compressors.known
+    key = (file_type in _TABULAR, level, size.bit_length())
+    found = known.get(key)
+    if found is None:
+        parameters = _parameters(file_type, level, 1 << key[2])
+        found = known[key] = zstandard.ZstdCompressor(compression_params=parameters)
+    return found
 
 
 def _blocks_of(payload: Sequence[Part]) -> Iterator[memoryview]:
@@ -212,8 +251,9 @@ class Dialect(Enum):
     V1 = "1"
     V2 = "2"
 
+    __hash__ = object.__hash__  # that of enumerations is a Python function of the name
+
     def __init__(self, _: str) -> None:
-        # Attributes, because hashing a member calls Python code.
         self.age = len(type(self).__members__)
         """Position among the dialects, oldest first."""
         is_draft, is_newest = self.age == 0, self.age == 10

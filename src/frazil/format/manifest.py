@@ -4,7 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from frazil.format.chunk_table import ChunkIndex, ChunkRef, ChunkTable, NativeChunks
+from frazil.format.chunk_table import (
+    FEW,
+    ChunkIndex,
+    ChunkRef,
+    ChunkRows,
+    ChunkTable,
+    NativeChunks,
+)
 from frazil.format.ids import ManifestId, NodeId
 
 _WORTH = 256
@@ -12,12 +19,15 @@ _WORTH = 256
 
 
 class ChunkRefs(Protocol):
-    """References of one array: a `ChunkTable`, or encoded references that decode on demand."""
+    """References of one array: in columns, one by one, or encoded and decoded on demand."""
 
     def __len__(self) -> int: ...
 
     def find(self, wanted: Sequence[int], /) -> ChunkRef | None:
         """Return the reference of one chunk, in O(log n)."""
+
+    def rows(self, axes: int) -> Mapping[tuple[int, ...], ChunkRef] | None:
+        """Return the references by coordinate; None if one by one they can't be kept."""
 
     def table(self) -> ChunkTable:
         """Return all references as columns."""
@@ -39,7 +49,7 @@ class Manifest:
     extra: bytes | None = None
     array_extras: Mapping[NodeId, bytes] = field(default_factory=dict)
     _asked: dict[NodeId, int] = field(default_factory=dict, init=False, repr=False, compare=False)
-    _indexes: dict[NodeId, ChunkIndex] = field(
+    _indexes: dict[NodeId, ChunkIndex | ChunkRows] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
@@ -54,11 +64,24 @@ class Manifest:
         asked = self._asked[node_id] = self._asked.get(node_id, 0) + 1
         if asked * _WORTH < len(refs):
             return refs.find(wanted)
+        rows = self.rows(node_id, len(wanted))
+        if rows is not None:
+            found = self._indexes[node_id] = ChunkRows(len(wanted), rows)
+            return found.find(wanted)
         table = refs.with_axes(len(wanted))
         # References of several numbers of axes, as old files may have, need an index each.
         if len(table) == len(refs) and ChunkIndex.can_hold(table):
             self._indexes[node_id] = ChunkIndex(table)
         return table.find(wanted)
+
+    def rows(self, node_id: NodeId, axes: int) -> Mapping[tuple[int, ...], ChunkRef] | None:
+        """Return the references of an array by coordinate; None if there are many."""
+        refs = self.arrays.get(node_id)
+        if type(refs) is ChunkRows and refs.axes == axes:
+            return refs.refs
+        if refs is None:
+            return {}
+        return None if len(refs) > FEW else refs.rows(axes)
 
     def table(self, node_id: NodeId, axes: int) -> ChunkTable:
         """Return the references of an array with this number of axes; empty if there are none."""

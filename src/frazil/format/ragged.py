@@ -260,9 +260,14 @@ class Strings:
 
 NO_STRINGS = Strings.of(())
 
+_FEW_TEXTS = 4096
+
 
 def unite(columns: Iterable[Strings]) -> tuple[Strings, list[Integers]]:
-    """Merge columns into one with distinct texts; also return the new codes of each column."""
+    """Merge columns into one with distinct texts; also return the new codes of each column.
+
+    Few texts keep their order, so that they are written as references one by one are.
+    """
     columns = list(columns)
     if columns and all(column is columns[0] for column in columns):
         same = np.arange(len(columns[0]), dtype=np.int64)
@@ -272,6 +277,9 @@ def unite(columns: Iterable[Strings]) -> tuple[Strings, list[Integers]]:
     all_lengths = np.concatenate([*lengths, np.empty(0, np.int64)])
     offsets = offsets_of(all_lengths)
     first, codes = distinct(blob, offsets[:-1], all_lengths)
+    if first.size <= _FEW_TEXTS:
+        order = np.argsort(first)
+        first, codes = first[order], np.argsort(order)[codes]
     united = Strings(blob, offsets).take(first)
     ends = np.cumsum([length.size for length in lengths])
     return united, np.split(codes, ends[:-1]) if columns else []

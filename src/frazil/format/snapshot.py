@@ -165,3 +165,12 @@ class Snapshot:
 def nodes_by_path(nodes: Iterable[Node]) -> dict[str, Node]:
     """Index nodes by path, for `Snapshot.nodes`."""
     return {node.path: node for node in nodes}
+
+
+def with_manifests(node: Node, manifests: tuple[ManifestRef, ...]) -> Node:
+    """Return an array's node with other manifests."""
+    array = node.array
+    if array is None:
+        return node
+    changed = ArrayData(array.shape, array.dimension_names, manifests)
+    return Node(node.id, node.path, node.user_data, changed, node.extra)

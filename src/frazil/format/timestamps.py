@@ -11,6 +11,9 @@ from frazil.errors import FormatError, InvalidTypeError
 
 Nanoseconds = int
 
+MICROSECOND = 1000
+"""Nanoseconds of a microsecond, the resolution of the FlatBuffers generations."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _RFC3339 = re.compile(
     r"(\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)", re.ASCII

@@ -19,7 +19,7 @@ from frazil.format.files import (
     encode_snapshot,
     encode_transaction_log,
 )
-from frazil.format.header import Decoded, Dialect
+from frazil.format.header import Decoded, Dialect, find_header
 from frazil.format.ids import ChunkId, ManifestId, NodeId, SnapshotId
 from frazil.format.manifest import Manifest
 from frazil.format.snapshot import ManifestFileInfo, Snapshot
@@ -89,10 +89,12 @@ class WeightedCache(Generic[K, V]):
                     self._loading.pop(key, None)
             return value
 
-    def put(self, key: K, value: V) -> None:
+    def put(self, key: K, value: V, weight: int | None = None) -> None:
         """Cache a value, unless it is heavier than the capacity of the cache."""
-        weight = self._weigh(value)
-        self.warn_if_large(value)
+        if weight is None:
+            weight = self._weigh(value)
+        if self._warning is not None and weight - 1 > self._capacity * self._warning.part:
+            self.warn_if_large(value)
         with self._lock:
             _, former = self._values.pop(key, (None, 0))
             self._weight -= former
@@ -260,6 +262,7 @@ class Assets:
         self.dialect = dialect
         self.options = options or AssetOptions()
         self.layout = Layout.of(dialect)
+        self._put_options: dict[str, PutOptions] = {}
         self._chunk_options = PutOptions(storage_class=self.options.chunks_storage_class)
         self._make_caches()
 
@@ -316,7 +319,7 @@ class Assets:
 
     def read_manifest(self, id: ManifestId) -> Manifest:
         """Read a manifest; its references are decoded lazily."""
-        return self.read_manifest_file(id).value
+        return (self._manifests.find(id) or self.read_manifest_file(id)).value
 
     def read_manifest_file(self, id: ManifestId) -> Decoded[Manifest]:
         """Read a manifest with its dialect and header."""
@@ -409,17 +412,19 @@ class Assets:
         """Write a snapshot file."""
         data = encode_snapshot(snapshot, self.dialect, self.options.encoding)
         self.storage.put(self.layout.snapshot_key(snapshot.id), data, self.describe("snapshot"))
-        self._snapshots.warn_if_large(Decoded(snapshot, self.dialect))
+        # The next session starts from it.
+        self._snapshots.put(snapshot.id, Decoded(snapshot, self.dialect, find_header(data)))
 
     def write_manifest(self, manifest: Manifest, id: ManifestId) -> ManifestFileInfo:
         """Write a manifest file and return the entry that a snapshot records for it."""
         data = encode_manifest(manifest, self.dialect, self.options.encoding)
         self.storage.put(self.layout.manifest_key(id), data, self.describe("manifest"))
-        self._manifests.put(id, Decoded(manifest, self.dialect))
+        count = len(manifest)
+        self._manifests.put(id, Decoded(manifest, self.dialect), 1 + count)
         return ManifestFileInfo(
             id,
             None if self.dialect in _WITHOUT_SIZES else len(data),
-            None if self.dialect in _WITHOUT_COUNTS else len(manifest),
+            None if self.dialect in _WITHOUT_COUNTS else count,
         )
 
     def write_transaction_log(self, log: TransactionLog) -> None:
@@ -448,6 +453,12 @@ class Assets:
 
     def describe(self, file_type: str) -> PutOptions:
         """Return the object metadata of a metadata file; informational, nothing reads it."""
+        found = self._put_options.get(file_type)
+        if found is None:
+            found = self._put_options[file_type] = self._describe(file_type)
+        return found
+
+    def _describe(self, file_type: str) -> PutOptions:
         encoding = self.options.encoding
         version = "2" if self.dialect is Dialect.V2 else "1"
         return PutOptions(

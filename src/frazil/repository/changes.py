@@ -3,12 +3,13 @@
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Self, TypeVar, cast
 
 import numpy as np
 
 from frazil.format import coordinates as coords_
-from frazil.format.chunk_table import ChunkKind, ChunkRef, ChunkTable, concatenate
+from frazil.format.chunk_table import FEW, ChunkKind, ChunkRef, ChunkTable, concatenate
 from frazil.format.coordinates import Coordinates, Extents
 from frazil.format.header import Dialect
 from frazil.format.ids import ManifestId, NodeId, SnapshotId
@@ -138,6 +139,11 @@ _MANY = 1 << 16
 """Number of single edits after which they are merged into the columns."""
 
 
+@lru_cache(maxsize=64)
+def _no_edits(axes: int, id_size: int) -> Columns:
+    return ChunkTable.empty(axes, id_size), np.empty((0, axes), np.uint32)
+
+
 class ChunkEdits:
     """Chunk edits of one array; the last edit of a chunk wins.
 
@@ -153,10 +159,7 @@ class ChunkEdits:
         self._lock = threading.Lock()
         self._recent: dict[Coordinate, ChunkRef | None] = {}
         self._cells: tuple[PrewrittenManifest, ...] = ()
-        self._columns: Columns = (
-            ChunkTable.empty(axes, id_size),
-            np.empty((0, axes), np.uint32),
-        )
+        self._columns = _no_edits(axes, id_size)
 
     def __len__(self) -> int:
         return len(self.coordinates())
@@ -247,6 +250,14 @@ class ChunkEdits:
         """Return the prewritten manifest that edits a chunk for which `get` returns `untouched`."""
         return next((cell for cell in self._cells if cell.has_changed(coordinate)), None)
 
+    def find_few(self) -> dict[Coordinate, ChunkRef | None] | None:
+        """Return all edits if they are few and were made one by one, else None."""
+        with self._lock:
+            written, deleted = self._columns
+            if len(self._recent) > FEW or self._cells or len(written) or len(deleted):
+                return None
+            return dict(self._recent)
+
     def settled(self) -> Columns:
         """Return all references set and coordinates deleted, without those of prewritten manifests."""
         with self._lock:
@@ -254,6 +265,9 @@ class ChunkEdits:
 
     def coordinates(self) -> Coordinates:
         """Return the coordinates of all chunks that were set or deleted, sorted."""
+        few = self.find_few()
+        if few is not None:
+            return np.array(sorted(few), np.uint32).reshape(len(few), self._axes)
         written, deleted = self.settled()
         cells = [cell.coordinates() for cell in self._cells]
         return coords_.unite([written.coordinates, deleted, *cells])
@@ -414,12 +428,12 @@ class ChangeSet:
 
 def groups_of(nodes: Mapping[NodeId, Node]) -> frozenset[NodeId]:
     """Return the ids of the groups among some nodes."""
-    return frozenset(id for id, node in nodes.items() if node.array is None)
+    return frozenset([id for id, node in nodes.items() if node.array is None])
 
 
 def arrays_of(nodes: Mapping[NodeId, Node]) -> frozenset[NodeId]:
     """Return the ids of the arrays among some nodes."""
-    return frozenset(id for id, node in nodes.items() if node.array is not None)
+    return frozenset([id for id, node in nodes.items() if node.array is not None])
 
 
 def with_manifests_of(array: ArrayData, former: ArrayData) -> ArrayData:

@@ -4,6 +4,9 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from operator import floordiv, itemgetter, lt
+
+import numpy as np
 
 from frazil.errors import (
     ConflictError,
@@ -12,19 +15,19 @@ from frazil.errors import (
     RefNotFoundError,
     SessionStateError,
 )
-from frazil.format.chunk_table import ChunkTable, concatenate
+from frazil.format.chunk_table import ChunkRef, ChunkRows, ChunkTable, concatenate
 from frazil.format.coordinates import Coordinates, Extents, is_inside, unite
 from frazil.format.header import Dialect
 from frazil.format.ids import ManifestId, NodeId, SnapshotId
 from frazil.format.manifest import Manifest
-from frazil.format.metadata import JsonValue, Metadata
+from frazil.format.metadata import NO_METADATA, JsonValue, Metadata
 from frazil.format.snapshot import (
     ArrayData,
     ManifestFileInfo,
     ManifestRef,
     Node,
     Snapshot,
-    nodes_by_path,
+    with_manifests,
 )
 from frazil.format.timestamps import Nanoseconds
 from frazil.format.transaction_log import TransactionLog
@@ -44,7 +47,7 @@ from frazil.repository.changes import (
 )
 from frazil.repository.session_state import SessionState
 from frazil.repository.view import View, manifests_of
-from frazil.repository.zarr_keys import Cell, SplitGrid, SplitRule, plan_split
+from frazil.repository.zarr_keys import Cell, Coordinate, SplitGrid, SplitRule, plan_split
 
 
 @dataclass(slots=True)
@@ -66,8 +69,9 @@ def write_manifests(view: View, rules: Sequence[SplitRule]) -> WrittenManifests:
     if view.assets.dialect.shares_manifests:
         return write_shared_manifest(view)
     written = WrittenManifests()
-    current = {node.id: node for node in view.changes.nodes.values() if node is not None}
-    by_id = current if view.changes.chunks.keys() <= current.keys() else _nodes_by_id(view)
+    by_id = {node.id: node for node in view.changes.nodes.values() if node is not None}
+    if not view.changes.chunks.keys() <= by_id.keys():
+        by_id = {node.id: node for node in view.snapshot.nodes.values()} | by_id
     for id in view.changes.changed_arrays():
         node = by_id[id]
         written.refs[id] = _write_array(view, node, rules, written.files)
@@ -89,10 +93,6 @@ def write_all_manifests(view: View, rules: Sequence[SplitRule]) -> WrittenManife
     return written
 
 
-def _nodes_by_id(view: View) -> dict[NodeId, Node]:
-    return {node.id: node for node in view.nodes()}
-
-
 def _write_array(
     view: View, node: Node, rules: Sequence[SplitRule], files: dict[ManifestId, ManifestFileInfo]
 ) -> tuple[ManifestRef, ...]:
@@ -100,25 +100,84 @@ def _write_array(
     grid = plan_split(node.path, node.array, rules)
     if 0 in grid.shape:
         return ()
+    edits = view.changes.chunks.get(node.id)
+    few = {} if edits is None else edits.find_few()
+    parts = None if few is None else _plan_few_parts(view, node, grid, few)
     refs = []
-    for part in _plan_parts(view, node, grid):
+    for part in _plan_parts(view, node, grid) if parts is None else parts:
         match part:
             case ManifestRef():
                 refs.append(part)
             case PrewrittenManifest():
                 files[part.file.id] = part.file
                 refs.append(part.ref)
-            case ChunkTable() if len(part):
+            case _ if len(part):
                 refs.append(_write_manifest(view.assets, node.id, part, files))
     return tuple(refs)
 
 
 def _write_manifest(
-    assets: Assets, node_id: NodeId, table: ChunkTable, files: dict[ManifestId, ManifestFileInfo]
+    assets: Assets,
+    node_id: NodeId,
+    table: ChunkTable | ChunkRows,
+    files: dict[ManifestId, ManifestFileInfo],
 ) -> ManifestRef:
     id = new_manifest_id(assets.dialect)
-    files[id] = assets.write_manifest(Manifest(id, {node_id: table.compact()}), id)
+    refs = table.compact() if isinstance(table, ChunkTable) else table
+    files[id] = assets.write_manifest(Manifest(id, {node_id: refs}), id)
     return ManifestRef(id, table.extents())
+
+
+def _plan_few_parts(
+    view: View, node: Node, grid: SplitGrid, edits: Mapping[Coordinate, ChunkRef | None]
+) -> list[ManifestRef | ChunkRows | ChunkTable] | None:
+    """Return what `_plan_parts` yields, for few edits; None if a manifest has to be split."""
+    assert node.array is not None
+    if view.assets.dialect.is_legacy:
+        return None
+    shape, sizes = grid.shape, grid.sizes
+    changed: dict[Cell, dict[Coordinate, ChunkRef | None]] = {}
+    for coordinate, new in edits.items():
+        if all(map(lt, coordinate, shape)):
+            changed.setdefault(tuple(map(floordiv, coordinate, sizes)), {})[coordinate] = new
+    parts: list[tuple[Cell, ManifestRef | ChunkRows | ChunkTable]] = []
+    former: dict[Cell, list[ManifestRef]] = {}
+    for ref in manifests_of(node.array, view.assets.dialect):
+        cell = tuple([start // size for (start, _), size in zip(ref.extents, sizes, strict=True)])
+        for (_, stop), index, size, count in zip(ref.extents, cell, sizes, shape, strict=True):
+            if stop > (index + 1) * size or stop > count:
+                return None
+        if cell in changed:
+            former.setdefault(cell, []).append(ref)
+        else:
+            parts.append((cell, ref))
+    for cell, edited in changed.items():
+        parts.append((cell, _merge_few(view, node, former.get(cell, ()), edited)))
+    parts.sort(key=itemgetter(0))
+    return [part for _, part in parts]
+
+
+def _merge_few(
+    view: View,
+    node: Node,
+    former: Sequence[ManifestRef],
+    edits: Mapping[Coordinate, ChunkRef | None],
+) -> ChunkRows | ChunkTable:
+    """Return the references of a split region, which holds its manifests, with few edits applied."""
+    axes = len(next(iter(edits)))
+    merged: dict[Coordinate, ChunkRef | None] = {}
+    for ref in former:
+        rows = view.assets.read_manifest(ref.id).rows(node.id, axes)
+        if rows is None:
+            break
+        merged.update(rows)
+    else:
+        merged.update(edits)
+        return ChunkRows(axes, {place: ref for place, ref in merged.items() if ref is not None})
+    base = concatenate([view.assets.read_manifest(ref.id).table(node.id, axes) for ref in former])
+    gone = np.array([place for place, ref in edits.items() if ref is None], np.uint32)
+    written = {place: ref for place, ref in edits.items() if ref is not None}
+    return base.remove(gone.reshape(-1, axes)).merge(ChunkTable.of(axes, written))
 
 
 def _plan_parts(
@@ -289,36 +348,41 @@ def build_snapshot(
 ) -> Snapshot:
     """Return the snapshot that results from a session's changes to its base."""
     dialect, parent = view.assets.dialect, view.snapshot
-    nodes = [_with_manifests(node, manifests) for node in view.nodes()]
+    nodes = _nodes_after(view, manifests)
     return Snapshot(
         id=id,
         parent_id=snapshot_parent_id(parent, dialect),
         flushed_at=time_after(parent.flushed_at, read_clock()),
         message=text.message,
-        metadata=Metadata(text.metadata),
-        nodes=nodes_by_path(nodes),
+        metadata=Metadata(text.metadata) if text.metadata else NO_METADATA,
+        nodes=nodes,
         manifest_files=_manifest_files(nodes, manifests, parent),
         history=continue_history(view.assets, parent.id, started_at),
     )
 
 
-def _with_manifests(node: Node, manifests: WrittenManifests) -> Node:
-    refs = manifests.refs.get(node.id)
-    if refs is None or node.array is None:
-        return node
-    return replace(node, array=replace(node.array, manifests=refs))
+def _nodes_after(view: View, manifests: WrittenManifests) -> dict[str, Node]:
+    """Return the nodes with a session's changes applied, in the order of their paths."""
+    base = view.snapshot.nodes
+    nodes: dict[str, Node] = {}
+    for path in sorted(base.keys() | view.changes.nodes.keys()):
+        node = view.changes.nodes[path] if path in view.changes.nodes else base[path]
+        if node is not None:
+            refs = manifests.refs.get(node.id)
+            nodes[path] = node if refs is None else with_manifests(node, refs)
+    return nodes
 
 
 def _manifest_files(
-    nodes: Sequence[Node], manifests: WrittenManifests, parent: Snapshot
+    nodes: Mapping[str, Node], manifests: WrittenManifests, parent: Snapshot
 ) -> tuple[ManifestFileInfo, ...]:
     """Return the manifest files that some nodes reference, sorted by id."""
     known = {info.id: info for info in parent.manifest_files} | manifests.files
     used: set[ManifestId] = set()
-    for node in nodes:
+    for node in nodes.values():
         if node.array is not None:
-            used.update(ref.id for ref in node.array.manifests)
-    return tuple(known.get(id) or ManifestFileInfo(id) for id in sorted(used))
+            used.update([ref.id for ref in node.array.manifests])
+    return tuple([known.get(id) or ManifestFileInfo(id) for id in sorted(used)])
 
 
 def build_log(view: View, snapshot_id: SnapshotId) -> TransactionLog:

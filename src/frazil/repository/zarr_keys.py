@@ -330,8 +330,8 @@ def plan_split(path: str, array: ArrayData, rules: Sequence[SplitRule]) -> Split
         for axis, name in enumerate(names):
             if sizes[axis] is None:
                 sizes[axis] = next((n for each, n in axes if each.matches(axis, name)), None)
-    shape = tuple(each.num_chunks for each in array.shape)
+    shape = tuple([each.num_chunks for each in array.shape])
     return SplitGrid(
         shape,
-        tuple(max(1, size or count) for size, count in zip(sizes, shape, strict=True)),
+        tuple([max(1, size or count) for size, count in zip(sizes, shape, strict=True)]),
     )

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from frazil.format.flatbuffers.flatbuffers_writer import rows
 from frazil.format.header import Compression, Dialect, FileType, Header, decode_file
 from frazil.format.v2 import snapshot_codec as log_encoding
 from frazil.maintenance.check_snapshots import check_header
@@ -103,7 +102,7 @@ def test_a_log_of_another_snapshot_is_found(dialect: Dialect) -> None:
 def test_a_log_that_is_not_in_order_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     repository = create_sample()
     first = ancestor(repository, 2)
-    monkeypatch.setattr(log_encoding, "_sorted_ids", lambda ids: rows(sorted(ids)[::-1], 8))
+    monkeypatch.setattr(log_encoding, "_sorted_ids", lambda ids: sorted(ids)[::-1])
     rewrite_log(repository, first, lambda log: log)
 
     found = what_matters(reopen(repository).check())

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 import zarr
 from zarr.core.buffer import default_buffer_prototype
@@ -36,7 +37,7 @@ def counted() -> Iterator[Calls]:
 
 def split_by(size: int) -> frazil.RepositoryConfig:
     """Return a configuration with so many chunks in a manifest."""
-    sizes = {frazil.ManifestSplitDimCondition.Any(): size}
+    sizes: dict[Any, int] = {frazil.ManifestSplitDimCondition.Any(): size}
     splitting = frazil.ManifestSplittingConfig.from_dict(
         {frazil.ManifestSplitCondition.AnyArray(): sizes}
     )
@@ -91,3 +92,53 @@ def test_an_entry_of_the_history_or_the_ops_log_is_listed_with_few_calls() -> No
 
     for a, b in zip(more, fewer, strict=True):
         assert a - b <= 6 * 40
+
+
+def commit_calls(repo: frazil.Repository, changes: dict[str, list[int]]) -> int:
+    """Return the number of calls of a commit that changes some chunks of some arrays."""
+    session = repo.writable_session("main")
+    for path, chunks in changes.items():
+        array = zarr.open_array(session.store, path=path)
+        for chunk in chunks:
+            array[chunk] = 1.0
+    with counted() as calls:
+        session.commit("change")
+    return calls.number
+
+
+def test_a_commit_of_one_chunk_takes_at_most_400_calls() -> None:
+    repo = new_repository(4)
+    commit_calls(repo, {"a0": [0]})
+
+    assert commit_calls(repo, {"a0": [1]}) <= 400
+
+
+def test_one_more_manifest_in_a_commit_takes_at_most_40_calls() -> None:
+    repo = new_repository(50, per_manifest=1)
+    commit_calls(repo, {"a0": [49]})
+    one, many = commit_calls(repo, {"a0": [0]}), commit_calls(repo, {"a0": [*range(1, 42)]})
+
+    assert many - one <= 40 * 40
+
+
+def test_a_commit_of_one_chunk_takes_as_many_calls_with_more_arrays() -> None:
+    few, many = new_repository(4, arrays=5), new_repository(4, arrays=50)
+    for repo in (few, many):
+        commit_calls(repo, {"a0": [0], "a4": [0]})
+
+    assert commit_calls(many, {"a0": [1]}) <= commit_calls(few, {"a0": [1]})
+
+
+def test_a_commit_of_one_chunk_takes_as_many_calls_with_more_manifests() -> None:
+    few, many = (new_repository(count, per_manifest=1) for count in (5, 100))
+    commit_calls(few, {"a0": [*range(5)]})
+    commit_calls(many, {"a0": [*range(100)]})
+
+    assert commit_calls(many, {"a0": [1]}) <= commit_calls(few, {"a0": [1]})
+
+
+def test_a_commit_of_one_chunk_takes_as_many_calls_after_more_commits() -> None:
+    repo = new_repository(4)
+    calls = [commit_calls(repo, {"a0": [0]}) for _ in range(60)]
+
+    assert max(calls[20:]) == min(calls[20:])

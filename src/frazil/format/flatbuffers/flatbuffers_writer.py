@@ -1,10 +1,10 @@
-"""Write FlatBuffers column by column, from the end of the file to its start."""
+"""Write FlatBuffers, from the end of the file to its start: few tables row by row, many by column."""
 
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,6 +79,73 @@ def rows(datas: Sequence[bytes], size: int) -> Bytes:
 def numbers(values: Iterable[int], dtype: str) -> NDArray[Any]:
     """Return integers as an array, for `Number`."""
     return np.array(list(values), dtype)
+
+
+FEW = 256
+"""Number of tables up to which rows are packed one by one, without arrays."""
+
+LINK, WORDS = "link", "words"
+"""Types of a field of a `Kind`: position of an object, and a vector as in `Attached`."""
+
+
+class Kind:
+    """Fields of a kind of tables, in the order of their columns: slot and type.
+
+    A type is a letter of `struct`, a size of bytes such as `12s`, LINK or WORDS.
+    """
+
+    __slots__ = ("fields", "layouts", "words_per_item")
+
+    def __init__(self, *fields: tuple[int, str], words_per_item: int = 1) -> None:
+        self.fields = fields
+        self.words_per_item = words_per_item
+        self.layouts: dict[tuple[tuple[int, ...], int], RowLayout] = {}
+        """Layouts by the fields that are present and the number of words attached."""
+
+    def field(self, index: int, column: Sequence[Any]) -> "Field":
+        """Return a field in columns."""
+        slot, type_ = self.fields[index]
+        if type_ == LINK:
+            return Link(slot, np.array(column, np.int64))
+        if type_ == WORDS:
+            words = np.array(column, np.uint32).reshape(len(column), len(column[0]))
+            return Attached(slot, words, self.words_per_item)
+        if type_.endswith("s"):
+            return Struct(slot, rows(column, int(type_[:-1])))
+        return Number(slot, np.array(column, f"<{type_}"))
+
+
+class RowLayout(NamedTuple):
+    """Layout of tables that are packed one by one."""
+
+    layout: "Layout"
+    pack: Callable[..., bytes]
+    """Pack one row: distance to the vtable, fields by position, and the vector that is attached."""
+    order: tuple[tuple[int, int, str], ...]
+    """Column, position and type of each field, by position."""
+
+
+def _lay_out_rows(kind: Kind, present: tuple[int, ...], words: int) -> RowLayout:
+    shapes = []
+    for index in present:
+        slot, type_ = kind.fields[index]
+        size = 4 if type_ in (LINK, WORDS) else struct.calcsize(f"<{type_}")
+        alignment = 1 if type_.endswith("s") and type_ != WORDS else size
+        shapes.append(_Shape(slot, size, alignment, 4 + 4 * words if type_ == WORDS else 0))
+    layout = _lay_out(tuple(shapes))
+    placed = zip(present, layout.positions, shapes, strict=True)
+    order = sorted((at, index, shape.size) for index, at, shape in placed)
+    text, end = "<i", 4
+    for at, index, size in order:
+        type_ = kind.fields[index][1]
+        text += f"{at - end}x" + ("I" if type_ in (LINK, WORDS) else type_)
+        end = at + size
+    if any(kind.fields[index][1] == WORDS for index in present):
+        text += f"{layout.attached_at - end}xI{words}I"
+        end = layout.attached_at + 4 + 4 * words
+    packer = struct.Struct(f"{text}{layout.stride - end}x")
+    order_by_position = tuple((index, at, kind.fields[index][1]) for at, index, _ in order)
+    return RowLayout(layout, packer.pack, order_by_position)
 
 
 # Layout
@@ -300,18 +367,157 @@ class Writer:
         self._parts.append(data)
         self.size += padding + len(data)
         if self.size > LARGEST_FILE:
-            raise InvalidInputError(
-                f"{self.what}: larger than the 2 GiB that FlatBuffers allow: split it"
-            )
+            raise self._too_large()
         return self.size
+
+    def _too_large(self) -> InvalidInputError:
+        return InvalidInputError(
+            f"{self.what}: larger than the 2 GiB that FlatBuffers allow: split it"
+        )
 
     def finish(self, root: int) -> list[Part]:
         """Return the parts of the whole file in order; `root` is the position of the root table."""
+        if self.size > LARGEST_FILE:
+            raise self._too_large()
         size = -(-(self.size + 8) // 8) * 8
-        head = np.zeros(size - self.size, np.uint8)
-        head[:4] = np.array([size - root], "<u4").view(np.uint8)
-        head[4:8] = np.frombuffer(FILE_IDENTIFIER, np.uint8)
+        head = (_WORD.pack(size - root) + FILE_IDENTIFIER).ljust(size - self.size, b"\0")
         return [head, *reversed(self._parts)]
+
+    # Rows: columns are lists, positions too
+
+    def rows(self, kind: Kind, count: int, *columns: Sequence[Any] | None) -> list[int]:
+        """Write tables of one kind; a field is omitted where its column is None or ABSENT."""
+        if not count:
+            return []
+        present, sparse, words = [], [], 0
+        for index, column in enumerate(columns):
+            if column is None:
+                continue
+            type_ = kind.fields[index][1]
+            if type_ == LINK and ABSENT in column:
+                if column.count(ABSENT) == count:
+                    continue
+                sparse.append(index)
+            elif type_ == WORDS:
+                words = len(column[0])
+            present.append(index)
+        if count > FEW:
+            fields = [kind.field(index, columns[index] or ()) for index in present]
+            many: list[int] = self.tables(count, *fields).tolist()
+            return many
+        if sparse:
+            return self._sparse_rows(kind, count, columns, sparse)
+        key = (tuple(present), words)
+        found = kind.layouts.get(key)
+        if found is None:
+            found = kind.layouts[key] = _lay_out_rows(kind, *key)
+        layout, pack, order = found
+        stride, vtable = layout.stride, layout.vtable
+        padding = -(self.size + count * stride) % layout.alignment
+        end = self.size + padding
+        places = [*range(end + stride * count, end, -stride)]
+        vtable_place = places[0] + len(vtable)
+        values: list[Iterable[Any]] = [[vtable_place - place for place in places]]
+        attached: list[Iterable[Any]] = []
+        for index, at, type_ in order:
+            column = columns[index] or ()
+            if type_ == LINK:
+                column = [p - at - target for p, target in zip(places, column, strict=True)]
+            elif type_ == WORDS:
+                attached = [repeat(words // kind.words_per_item), *zip(*column, strict=True)]
+                column = [layout.attached_at - at] * count
+            values.append(column)
+        self._parts.append(b"".join([vtable, *map(pack, *values, *attached), bytes(padding)]))
+        self.size = vtable_place
+        return places
+
+    def _sparse_rows(
+        self, kind: Kind, count: int, columns: Sequence[Sequence[Any] | None], sparse: list[int]
+    ) -> list[int]:
+        """Write tables that have different fields: those with equal ones together."""
+        members: dict[int, list[int]] = {}
+        for row in range(count):
+            missing = 0
+            for bit, index in enumerate(sparse):
+                missing |= (columns[index][row] == ABSENT) << bit  # type: ignore[index]
+            members.setdefault(missing, []).append(row)
+        places = [0] * count
+        for missing in sorted(members):
+            rows = members[missing]
+            gone = {index for bit, index in enumerate(sparse) if missing >> bit & 1}
+            part = [
+                None if column is None or index in gone else [column[row] for row in rows]
+                for index, column in enumerate(columns)
+            ]
+            for row, place in zip(rows, self.rows(kind, len(rows), *part), strict=True):
+                places[row] = place
+        return places
+
+    def row(self, kind: Kind, *values: Any) -> int:
+        """Write one table; a field is omitted if its value is None or ABSENT."""
+        return self.rows(kind, 1, *[None if value is None else (value,) for value in values])[0]
+
+    def vectors(self, items: Sequence[bytes | None]) -> list[int]:
+        """Write a byte vector per item, ABSENT for None; strings get their final zero this way."""
+        pieces: list[bytes] = []
+        sizes = []
+        for item in items:
+            if item is None:
+                sizes.append(0)
+            else:
+                pieces += (_LENGTH.pack(len(item)), item, _ENDINGS[len(item) & 3])
+                sizes.append((len(item) + 8) & ~3)
+        if not pieces:
+            return [ABSENT] * len(sizes)
+        padding = -self.size % 4
+        place = self.size = self.size + padding + sum(sizes)
+        self._parts.append(b"".join([*pieces, bytes(padding)]))
+        return [ABSENT if not size else (place := place - size) + size for size in sizes]
+
+    def strings(self, texts: Sequence[str | None]) -> list[int]:
+        """Write a string per text, ABSENT for None."""
+        return self.vectors([None if text is None else text.encode() for text in texts])
+
+    def structs(self, items: Sequence[bytes], alignment: int = 4) -> int:
+        """Write one vector of structs."""
+        data = b"".join(items)
+        # The items must be aligned, not the count before them.
+        padding = -(self.size + len(data)) % alignment
+        self._parts.append(b"".join([_LENGTH.pack(len(items)), data, bytes(padding)]))
+        self.size += 4 + len(data) + padding
+        return self.size
+
+    def links(self, places: Sequence[int]) -> int:
+        """Write one vector of offsets to these positions."""
+        count = len(places)
+        if count > FEW:
+            return self.link_vector(np.array(places, np.int64))
+        padding = -self.size % 4
+        place = self.size + padding + 4 + 4 * count
+        words = [place - 4 * number - each for number, each in enumerate(places, 1)]
+        self._parts.append(struct.pack(f"<I{count}I{padding}x", count, *words))
+        self.size = place
+        return place
+
+    def link_lists(self, places: Sequence[int], counts: Sequence[int]) -> list[int]:
+        """Write vectors of offsets; `places` holds the positions of all vectors, concatenated."""
+        if len(places) + len(counts) > FEW:
+            found: list[int] = self.link_vectors(np.array(places, np.int64), counts).tolist()
+            return found
+        at = self.size + -self.size % 4 + 4 * (len(places) + len(counts))
+        words, starts, first = [], [], 0
+        for count in counts:
+            starts.append(at)
+            words.append(count)
+            at -= 4
+            for place in places[first : first + count]:
+                words.append(at - place)
+                at -= 4
+            first += count
+        padding = -self.size % 4
+        self._parts.append(struct.pack(f"<{len(words)}I{padding}x", *words))
+        self.size += 4 * len(words) + padding
+        return starts
 
     # Vectors
 

@@ -262,6 +262,10 @@ class RankedRefs:
         matching = (table for table in self.tables if table.axes == axes)
         return next(matching, None) or ChunkTable.empty(axes, self.id_size)
 
+    def rows(self, axes: int) -> dict[tuple[int, ...], ChunkRef] | None:
+        """Return the references with this number of axes by coordinate."""
+        return self.with_axes(axes).rows(axes)
+
     def table(self) -> ChunkTable:
         """Return the largest table, of equals the one with most axes: a guess without the array."""
         if not self.tables:

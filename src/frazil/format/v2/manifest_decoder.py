@@ -311,6 +311,17 @@ class EncodedRefs:
 
     # All references
 
+    def rows(self, axes: int) -> dict[tuple[int, ...], ChunkRef] | None:
+        """Return all references by coordinate; None if one has extra bytes."""
+        buffer = Buffer(self._buffer.data, _WHAT)
+        refs = {}
+        for row in range(self._count):
+            table = self._table_at(buffer, row)
+            if table.find(ChunkRefSlot.EXTRA) is not None:
+                return None
+            refs[_index_of(table, axes)] = self._decode_ref(table)
+        return refs
+
     def table(self) -> ChunkTable:
         """Return all references as sorted columns, regardless of their order in the file."""
         return decode_table(self._tables(), self._dictionary)

@@ -9,20 +9,31 @@ from numpy.typing import NDArray
 
 from frazil.errors import FormatError, InvalidInputError
 from frazil.format import ragged
-from frazil.format.chunk_table import ChunkKind, ChunkTable
+from frazil.format.chunk_table import (
+    FEW,
+    ChunkKind,
+    ChunkRows,
+    ChunkTable,
+    ETag,
+    InlineRef,
+    LastModified,
+    NativeRef,
+    VirtualRef,
+)
 from frazil.format.flatbuffers.flatbuffers_writer import (
     ABSENT,
+    LINK,
+    WORDS,
     Attached,
     Field,
+    Kind,
     Link,
     Number,
     Struct,
     Writer,
-    one,
-    row,
 )
 from frazil.format.ids import NodeId
-from frazil.format.manifest import Manifest
+from frazil.format.manifest import ChunkRefs, Manifest
 from frazil.format.ragged import Integers, Part, Strings, unite
 from frazil.format.v2.schema import ArrayManifestSlot, ChunkRefSlot, ManifestSlot
 
@@ -127,26 +138,129 @@ def encode_manifest_payload(
     """
     if manifest.id is None or len(manifest.id) != 12:
         raise InvalidInputError("manifest: it needs an id of 12 bytes")
-    tables = dict(sorted(manifest.tables().items()))
     writer = Writer("manifest")
-    texts = _write_texts(writer, tables, compression)
-    arrays = [
-        _write_array(writer, texts, number, node_id, table, manifest.array_extras.get(node_id))
-        for number, (node_id, table) in enumerate(tables.items())
-    ]
-    _refuse_if_unreadable(writer, texts, tables)
-    root = writer.table(
-        Struct(ManifestSlot.ID, row(manifest.id)),
-        Link(ManifestSlot.ARRAYS, one(writer.link_vector(np.array(arrays, np.int64)))),
-        Link(ManifestSlot.LOCATION_DICTIONARY, one(texts.dictionary)),
+    arrays = dict(sorted(manifest.arrays.items()))
+    few = _find_few(arrays, compression)
+    if few is not None:
+        dictionary, is_compressed = ABSENT, False
+        kinds = {type(ref) for rows in few for ref in rows.refs.values()}
+        places, etags = _write_few_texts(writer, few) if VirtualRef in kinds else ({}, {})
+        vectors = [_write_rows(writer, rows, places, etags) for rows in few]
+    else:
+        tables = {node_id: refs.table() for node_id, refs in arrays.items()}
+        texts = _write_texts(writer, tables, compression)
+        dictionary, is_compressed = texts.dictionary, bool(texts.frames.size)
+        vectors = [
+            _write_refs(writer, texts, number, table)
+            for number, table in enumerate(tables.values())
+        ]
+        _refuse_if_unreadable(writer, texts, tables)
+    extras = None
+    if manifest.array_extras:
+        extras = writer.vectors([manifest.array_extras.get(node_id) for node_id in arrays])
+    tables_place = writer.links(writer.rows(_ARRAY, len(arrays), list(arrays), vectors, extras))
+    (root,) = writer.rows(
+        _MANIFEST,
+        1,
+        (manifest.id,),
+        (tables_place,),
+        (dictionary,),
         # The schema's default is 1, so only "none" is written.
-        *([] if texts.frames.size else [Number(ManifestSlot.COMPRESSION_ALGORITHM, _NONE)]),
-        Link(ManifestSlot.EXTRA, writer.optional_bytes([manifest.extra])),
+        None if is_compressed else (0,),
+        None if manifest.extra is None else writer.vectors([manifest.extra]),
     )
     return writer.finish(root)
 
 
-_NONE = np.zeros(1, np.uint8)
+_MANIFEST = Kind(
+    (ManifestSlot.ID, "12s"), (ManifestSlot.ARRAYS, LINK), (ManifestSlot.LOCATION_DICTIONARY, LINK),
+    (ManifestSlot.COMPRESSION_ALGORITHM, "B"), (ManifestSlot.EXTRA, LINK),
+)  # fmt: skip
+_ARRAY = Kind(
+    (ArrayManifestSlot.NODE_ID, "8s"), (ArrayManifestSlot.REFS, LINK),
+    (ArrayManifestSlot.EXTRA, LINK),
+)  # fmt: skip
+_NATIVE = Kind(
+    (ChunkRefSlot.INDEX, WORDS), (ChunkRefSlot.LENGTH, "Q"), (ChunkRefSlot.CHUNK_ID, "12s"),
+    (ChunkRefSlot.OFFSET, "Q"),
+)  # fmt: skip
+_VIRTUAL = Kind(
+    (ChunkRefSlot.INDEX, WORDS), (ChunkRefSlot.OFFSET, "Q"), (ChunkRefSlot.LENGTH, "Q"),
+    (ChunkRefSlot.LOCATION, LINK), (ChunkRefSlot.CHECKSUM_ETAG, LINK),
+    (ChunkRefSlot.CHECKSUM_LAST_MODIFIED, "I"),
+)  # fmt: skip
+_INLINE = Kind((ChunkRefSlot.INDEX, WORDS), (ChunkRefSlot.INLINE, LINK))
+
+
+def _find_few(
+    arrays: Mapping[NodeId, ChunkRefs], compression: LocationCompression | None
+) -> list[ChunkRows] | None:
+    """Return the references of all arrays if they are few and need no compression."""
+    few = [refs for refs in arrays.values() if type(refs) is ChunkRows]
+    count = sum([len(rows.refs) for rows in few])
+    if len(few) < len(arrays) or count > FEW:
+        return None
+    return None if compression and compression.min_num_chunks <= count else few
+
+
+def _write_few_texts(
+    writer: Writer, few: Sequence[ChunkRows]
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Write the distinct ETags and locations of virtual references; return their positions."""
+    virtual = [ref for rows in few for ref in rows.refs.values() if type(ref) is VirtualRef]
+    checksums = [ref.checksum for ref in virtual]
+    etags = list(dict.fromkeys([each.value for each in checksums if type(each) is ETag]))
+    etag_places = writer.strings(etags)
+    locations = list(dict.fromkeys([ref.location for ref in virtual]))
+    places = dict(zip(locations, writer.strings(locations), strict=True))
+    return places, dict(zip(etags, etag_places, strict=True))
+
+
+def _write_rows(
+    writer: Writer, rows: ChunkRows, locations: Mapping[str, int], etags: Mapping[str, int]
+) -> int:
+    found: dict[tuple[int, ...], int] = {}
+    native = {place: ref for place, ref in rows.refs.items() if type(ref) is NativeRef}
+    if native:
+        refs = list(native.values())
+        offsets = [ref.offset for ref in refs]
+        tables = writer.rows(
+            _NATIVE,
+            len(refs),
+            list(native),
+            [ref.length for ref in refs],
+            [ref.chunk_id for ref in refs],
+            offsets if any(offsets) else None,
+        )
+        found.update(zip(native, tables, strict=True))
+    if locations:
+        found.update(_write_virtual_rows(writer, rows, locations, etags))
+    inline = {place: ref.data for place, ref in rows.refs.items() if type(ref) is InlineRef}
+    if inline:
+        datas = writer.vectors(list(inline.values()))
+        tables = writer.rows(_INLINE, len(inline), list(inline), datas)
+        found.update(zip(inline, tables, strict=True))
+    return writer.links([found[place] for place in rows.refs])
+
+
+def _write_virtual_rows(
+    writer: Writer, rows: ChunkRows, locations: Mapping[str, int], etags: Mapping[str, int]
+) -> dict[tuple[int, ...], int]:
+    virtual = {place: ref for place, ref in rows.refs.items() if type(ref) is VirtualRef}
+    refs = list(virtual.values())
+    checksums = [ref.checksum for ref in refs]
+    times = [each.seconds if type(each) is LastModified else 0 for each in checksums]
+    tables = writer.rows(
+        _VIRTUAL,
+        len(refs),
+        list(virtual),
+        [ref.offset for ref in refs],
+        [ref.length for ref in refs],
+        [locations[ref.location] for ref in refs],
+        [etags[each.value] if type(each) is ETag else ABSENT for each in checksums],
+        times if any(times) else None,
+    )
+    return dict(zip(virtual, tables, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,10 +319,7 @@ def _used_texts(table: ChunkTable) -> tuple[Strings, Integers, int]:
     return locations, numbers, codes.size
 
 
-def _write_array(
-    writer: Writer, texts: _Texts, number: int, node_id: NodeId, table: ChunkTable,
-    extra: bytes | None,
-) -> int:  # fmt: skip
+def _write_refs(writer: Writer, texts: _Texts, number: int, table: ChunkTable) -> int:
     places = np.empty(len(table), np.int64)
     extras = writer.byte_vectors(table.extras)
     for kind, fields_of in _FIELDS_OF.items():
@@ -222,12 +333,7 @@ def _write_array(
             *fields_of(writer, part, texts, number),
             Link(ChunkRefSlot.EXTRA, _places_of(part.extra, extras)),
         )
-    refs = writer.link_vector(places)
-    return writer.table(
-        Struct(ArrayManifestSlot.NODE_ID, row(node_id)),
-        Link(ArrayManifestSlot.REFS, one(refs)),
-        Link(ArrayManifestSlot.EXTRA, writer.optional_bytes([extra])),
-    )
+    return writer.link_vector(places)
 
 
 def _native_fields(_: Writer, part: ChunkTable, __: _Texts, ___: int) -> list[Field]:

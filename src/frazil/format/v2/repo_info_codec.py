@@ -13,21 +13,20 @@ from frazil.format import repo_info as model
 from frazil.format.flatbuffers.flatbuffers_reader import Buffer, Source, Table, Tables
 from frazil.format.flatbuffers.flatbuffers_writer import (
     ABSENT,
+    LINK,
     Field,
+    Kind,
     Link,
     Number,
     Struct,
     Writer,
-    numbers,
-    one,
-    rows,
 )
 from frazil.format.ids import SnapshotId
 from frazil.format.metadata import Encoding, Value
 from frazil.format.overlays import FrozenSequence, Prepended
 from frazil.format.ragged import Integers, Part, Pieces
 from frazil.format.repo_info import Availability, RepoInfo, RepoStatus, Update, UpdateType
-from frazil.format.timestamps import from_microseconds, to_microseconds
+from frazil.format.timestamps import MICROSECOND, from_microseconds
 from frazil.format.v2.schema import (
     RefSlot,
     RepoSlot,
@@ -76,11 +75,12 @@ _READ: dict[str, Callable[[Table, int], Any]] = {
     ID: lambda table, slot: SnapshotId(table.struct(slot, 12, "a snapshot id in the ops log")),
     BYTE: lambda table, slot: table.number(slot, "B"),
 }
-_WRITE: dict[str, Callable[[Writer, int, list[Any]], Field]] = {
-    TEXT: lambda writer, slot, values: Link(slot, writer.texts(values)),
-    ID: lambda _, slot, values: Struct(slot, rows(values, 12)),
-    BYTE: lambda _, slot, values: Number(slot, numbers(values, "<u1")),
+_WRITE: dict[str, tuple[str, Callable[[Writer, list[Any]], list[Any]]]] = {
+    TEXT: (LINK, lambda writer, values: writer.strings(values)),
+    ID: ("12s", lambda _, values: values),
+    BYTE: ("B", lambda _, values: values),
 }
+"""Type of a field, and the function that writes its values."""
 
 
 def decode_update(table: Table) -> Update:
@@ -109,41 +109,60 @@ def _decode_type(code: int, table: Table) -> UpdateType:
     return cls(*(_READ[kind](table, slot) for slot, kind in enumerate(fields.values())))
 
 
-def write_updates(writer: Writer, updates: Sequence[Update]) -> Integers:
+_UPDATE = Kind(
+    (UpdateSlot.TYPE, "B"), (UpdateSlot.VALUE, LINK), (UpdateSlot.UPDATED_AT, "Q"),
+    (UpdateSlot.BACKUP_PATH, LINK),
+)  # fmt: skip
+_KINDS = {
+    code: Kind(*((slot, _WRITE[type_][0]) for slot, type_ in enumerate(fields.values())))
+    for code, (_, fields) in TYPES.items()
+}
+_FLAG = Kind((0, "H"), (1, "B"), (2, "B"))
+_NEW_STATUS = Kind((0, LINK))
+_STATUS = Kind(
+    (StatusSlot.AVAILABILITY, "B"), (StatusSlot.SET_AT, "Q"),
+    (StatusSlot.LIMITED_AVAILABILITY_REASON, LINK),
+)  # fmt: skip
+
+
+def write_updates(writer: Writer, updates: Sequence[Update]) -> list[int]:
     """Write entries of the ops log."""
-    codes = numbers((_CODES[type(update.kind)] for update in updates), "<u1")
-    values = np.empty(len(updates), np.int64)
-    for code in np.unique(codes).tolist():
-        members = np.flatnonzero(codes == code)
-        values[members] = write_types(writer, code, [updates[i].kind for i in members.tolist()])
-    return writer.tables(
+    codes = [_CODES[type(update.kind)] for update in updates]
+    values = [0] * len(updates)
+    for code in sorted(set(codes)):
+        members = [number for number, each in enumerate(codes) if each == code]
+        places = write_types(writer, code, [updates[number].kind for number in members])
+        for number, place in zip(members, places, strict=True):
+            values[number] = place
+    return writer.rows(
+        _UPDATE,
         len(updates),
-        Number(UpdateSlot.TYPE, codes),
-        Link(UpdateSlot.VALUE, values),
-        Number(
-            UpdateSlot.UPDATED_AT, numbers((to_microseconds(u.updated_at) for u in updates), "<u8")
-        ),
-        Link(UpdateSlot.BACKUP_PATH, writer.texts([update.backup_path for update in updates])),
+        codes,
+        values,
+        [update.updated_at // MICROSECOND for update in updates],
+        writer.strings([update.backup_path for update in updates]),
     )
 
 
-def write_types(writer: Writer, code: int, kinds: Sequence[Any]) -> Integers:
+def write_types(writer: Writer, code: int, kinds: Sequence[Any]) -> list[int]:
     """Write the details of updates of one type."""
     count = len(kinds)
     if code == _FEATURE_FLAG_CHANGED:
-        return writer.tables(
+        return writer.rows(
+            _FLAG,
             count,
-            Number(0, numbers((kind.id for kind in kinds), "<u2")),
-            Number(1, numbers((bool(kind.new_value) for kind in kinds), "<u1")),
-            Number(2, numbers((kind.new_value is not None for kind in kinds), "<u1")),
+            [kind.id for kind in kinds],
+            [bool(kind.new_value) for kind in kinds],
+            [kind.new_value is not None for kind in kinds],
         )
     if code == _REPO_STATUS_CHANGED:
-        return writer.tables(count, Link(0, write_status(writer, [kind.status for kind in kinds])))
-    fields = [
-        _WRITE[field_kind](writer, slot, [getattr(kind, name) for kind in kinds])
-        for slot, (name, field_kind) in enumerate(TYPES[code][1].items())
+        statuses = write_status(writer, [kind.status for kind in kinds])
+        return writer.rows(_NEW_STATUS, count, statuses)
+    columns = [
+        _WRITE[type_][1](writer, [getattr(kind, name) for kind in kinds])
+        for name, type_ in TYPES[code][1].items()
     ]
-    return writer.tables(count, *fields)
+    return writer.rows(_KINDS[code], count, *columns)
 
 
 def decode_status(table: Table) -> RepoStatus:
@@ -158,15 +177,14 @@ def decode_status(table: Table) -> RepoStatus:
     )
 
 
-def write_status(writer: Writer, statuses: Sequence[RepoStatus]) -> Integers:
+def write_status(writer: Writer, statuses: Sequence[RepoStatus]) -> list[int]:
     """Write statuses."""
-    times = (to_microseconds(status.set_at) for status in statuses)
-    reasons = [status.limited_availability_reason for status in statuses]
-    return writer.tables(
+    return writer.rows(
+        _STATUS,
         len(statuses),
-        Number(StatusSlot.AVAILABILITY, numbers((s.availability for s in statuses), "<u1")),
-        Number(StatusSlot.SET_AT, numbers(times, "<u8")),
-        Link(StatusSlot.LIMITED_AVAILABILITY_REASON, writer.texts(reasons)),
+        [status.availability for status in statuses],
+        [status.set_at // MICROSECOND for status in statuses],
+        writer.strings([status.limited_availability_reason for status in statuses]),
     )
 
 
@@ -187,14 +205,15 @@ def decode_log(root: Table) -> Sequence[Update]:
     return tuple(map(decode_update, tables))
 
 
-def write_log(writer: Writer, updates: Sequence[Update]) -> Integers:
-    """Write a page of the ops log."""
+def write_log(writer: Writer, updates: Sequence[Update]) -> int:
+    """Write a page of the ops log; return the position of its vector."""
     head: Sequence[Update] = ()
-    if isinstance(updates, Prepended):
+    if type(updates) is Prepended:
         head, updates = updates.head, updates.tail
-    if not isinstance(updates, EncodedUpdates):
-        return write_updates(writer, [*head, *updates])
-    return np.concatenate([write_updates(writer, head), updates.copy_to(writer)])
+    if type(updates) is not EncodedUpdates:
+        return writer.links(write_updates(writer, [*head, *updates]))
+    places = write_updates(writer, head)
+    return writer.link_vector(np.array([*places, *updates.copy_to(writer).tolist()], np.int64))
 
 
 class EncodedUpdates(FrozenSequence[Update]):
@@ -285,7 +304,8 @@ class _Kind:
 
     def copy_to(self, writer: Writer, members: Integers) -> Integers:
         if self.values:
-            return write_types(writer, self.code, [self.values[i] for i in members.tolist()])
+            chosen = [self.values[i] for i in members.tolist()]
+            return np.array(write_types(writer, self.code, chosen), np.int64)
         fields = [_copy_field(writer, slot, f, members) for slot, f in enumerate(self.fields)]
         return writer.tables(members.size, *fields)
 
@@ -397,47 +417,48 @@ def _decode_flags(root: Table, slot: int) -> tuple[int, ...] | None:
     return struct.unpack_from(f"<{count}H", root.buffer.data, start)
 
 
+_REPO = Kind(
+    (RepoSlot.SPEC_VERSION, "B"),
+    *((slot, LINK) for slot in RepoSlot if slot is not RepoSlot.SPEC_VERSION),
+)
+_REF = Kind((RefSlot.NAME, LINK), (RefSlot.SNAPSHOT_INDEX, "I"))
+
+
 def encode_repo_info_payload(info: RepoInfo) -> list[Part]:
     """Encode a repo info as FlatBuffer."""
     writer = Writer("repo info")
     config = None if info.config is None else info.config.encode(Encoding.FLEXBUFFERS)
+    before = None if info.repo_before_updates is None else info.repo_before_updates.encode()
+    before_place, config_place, extra = writer.vectors([before, config, info.extra])
+    deleted_tags = sorted(info.deleted_tags, key=str.encode)
     updates = write_log(writer, info.latest_updates)
     snapshots, find = write_snapshot_infos(writer, info.snapshots)
-    root = writer.table(
-        Number(RepoSlot.SPEC_VERSION, numbers([info.spec_version], "<u1")),
-        Link(RepoSlot.TAGS, one(_write_refs(writer, info.tags, find))),
-        Link(RepoSlot.BRANCHES, one(_write_refs(writer, info.branches, find))),
-        Link(RepoSlot.DELETED_TAGS, one(_write_deleted_tags(writer, info))),
-        Link(RepoSlot.SNAPSHOTS, one(writer.link_vector(snapshots))),
-        Link(RepoSlot.STATUS, write_status(writer, [info.status])),
-        Link(RepoSlot.METADATA, write_metadata(writer, [info.metadata], Encoding.FLEXBUFFERS)),
-        Link(RepoSlot.LATEST_UPDATES, one(writer.link_vector(updates))),
-        Link(RepoSlot.REPO_BEFORE_UPDATES, writer.text(info.repo_before_updates)),
-        Link(RepoSlot.CONFIG, writer.optional_bytes([config])),
-        Link(RepoSlot.ENABLED_FEATURE_FLAGS, _write_flags(writer, info.enabled_feature_flags)),
-        Link(RepoSlot.DISABLED_FEATURE_FLAGS, _write_flags(writer, info.disabled_feature_flags)),
-        Link(RepoSlot.EXTRA, writer.optional_bytes([info.extra])),
+    root = writer.row(
+        _REPO,
+        info.spec_version,
+        _write_refs(writer, info.tags, find),
+        _write_refs(writer, info.branches, find),
+        writer.links(writer.strings(deleted_tags)),
+        snapshots,
+        *write_status(writer, [info.status]),
+        *write_metadata(writer, [info.metadata], Encoding.FLEXBUFFERS),
+        updates,
+        before_place,
+        config_place,
+        _write_flags(writer, info.enabled_feature_flags),
+        _write_flags(writer, info.disabled_feature_flags),
+        extra,
     )
     return writer.finish(root)
 
 
 def _write_refs(writer: Writer, refs: Mapping[str, SnapshotId], find: Find) -> int:
     names = sorted(refs, key=str.encode)
-    indexes = (index_of(find, refs[name], "ref", name) for name in names)
-    tables = writer.tables(
-        len(names),
-        Link(RefSlot.NAME, writer.texts(names)),
-        Number(RefSlot.SNAPSHOT_INDEX, numbers(indexes, "<u4")),
-    )
-    return writer.link_vector(tables)
+    indexes = [index_of(find, refs[name], "ref", name) for name in names]
+    return writer.links(writer.rows(_REF, len(names), writer.strings(names), indexes))
 
 
-def _write_deleted_tags(writer: Writer, info: RepoInfo) -> int:
-    names = sorted(info.deleted_tags, key=str.encode)
-    return writer.link_vector(writer.texts(names))
-
-
-def _write_flags(writer: Writer, flags: tuple[int, ...] | None) -> Integers:
+def _write_flags(writer: Writer, flags: tuple[int, ...] | None) -> int:
     if flags is None:
-        return one(ABSENT)
-    return one(writer.struct_vector(numbers(sorted(flags), "<u2").view(np.uint8).reshape(-1, 2)))
+        return ABSENT
+    return writer.structs([flag.to_bytes(2, "little") for flag in sorted(flags)])

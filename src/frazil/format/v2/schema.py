@@ -12,8 +12,8 @@ from frazil.errors import FormatError
 from frazil.format import ragged
 from frazil.format.coordinates import is_strictly_sorted
 from frazil.format.flatbuffers.flatbuffers_reader import Buffer, Source, Table, Tables
-from frazil.format.flatbuffers.flatbuffers_writer import Link, Writer
-from frazil.format.metadata import Encoding, Metadata, Value
+from frazil.format.flatbuffers.flatbuffers_writer import LINK, Kind, Link, Writer
+from frazil.format.metadata import NO_METADATA, Encoding, Metadata, Value
 from frazil.format.paths import segment_order
 from frazil.format.ragged import Integers, Pieces
 
@@ -208,23 +208,24 @@ def decode_metadata(table: Table, slot: int, encoding: Encoding) -> Metadata:
             raise FormatError(f"{table.buffer.what}: metadata has {name!r} twice")
         value = item.data(MetadataSlot.VALUE, "a metadata value")
         items[name] = Value.encoded(encoding, value)
-    return Metadata(items)
+    return Metadata(items) if items else NO_METADATA
+
+
+_ITEM = Kind((MetadataSlot.NAME, LINK), (MetadataSlot.VALUE, LINK))
 
 
 def write_metadata(
     writer: Writer, all_metadata: Sequence[Metadata], encoding: Encoding
-) -> Integers:
+) -> list[int]:
     """Write the metadata vectors of several owners; return their positions."""
-    encoded = [metadata.encode(encoding) for metadata in all_metadata]
+    encoded = [() if m is NO_METADATA else m.encode(encoding) for m in all_metadata]
     items = [item for items in encoded for item in items]
-    if not items:
-        return writer.link_vectors(np.empty(0, np.int64), [0] * len(encoded))
-    values = writer.byte_vectors([value for _, value in items])
-    names = writer.texts([name for name, _ in items])
-    tables = writer.tables(
-        len(items), Link(MetadataSlot.NAME, names), Link(MetadataSlot.VALUE, values)
-    )
-    return writer.link_vectors(tables, list(map(len, encoded)))
+    tables: list[int] = []
+    if items:
+        values = writer.vectors([value for _, value in items])
+        names = writer.strings([name for name, _ in items])
+        tables = writer.rows(_ITEM, len(items), names, values)
+    return writer.link_lists(tables, [*map(len, encoded)])
 
 
 # Columns, for owners whose metadata is copied without decoding

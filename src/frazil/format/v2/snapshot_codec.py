@@ -2,6 +2,8 @@
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from operator import attrgetter
 
 import numpy as np
 
@@ -10,19 +12,16 @@ from frazil.format.coordinates import Coordinates, is_strictly_sorted, sort_orde
 from frazil.format.flatbuffers.flatbuffers_reader import Buffer, Source, Table, Tables
 from frazil.format.flatbuffers.flatbuffers_writer import (
     ABSENT,
+    FEW,
+    LINK,
+    WORDS,
     Attached,
-    Link,
-    Number,
-    Struct,
+    Kind,
     Writer,
-    numbers,
-    one,
-    row,
-    rows,
 )
 from frazil.format.ids import ManifestId, NodeId, SnapshotId
-from frazil.format.paths import byte_order, find_path_problem, segment_order
-from frazil.format.ragged import Bytes, Integers, Part
+from frazil.format.paths import find_path_problem, segment_order
+from frazil.format.ragged import Part
 from frazil.format.snapshot import (
     ArrayData,
     Dimension,
@@ -31,7 +30,7 @@ from frazil.format.snapshot import (
     Node,
     Snapshot,
 )
-from frazil.format.timestamps import from_microseconds, to_microseconds
+from frazil.format.timestamps import MICROSECOND, from_microseconds
 from frazil.format.transaction_log import Move, NodeType, TransactionLog
 from frazil.format.v2.schema import (
     ArraySlot,
@@ -227,23 +226,50 @@ def encode_snapshot_payload(snapshot: Snapshot, spec_version: int) -> list[Part]
     if spec_version == 2 and snapshot.parent_id is not None:
         raise InvalidInputError("snapshot: in V2 the parent belongs into the repo info")
     writer = Writer("snapshot")
-    nodes = sorted(snapshot.nodes.values(), key=lambda node: byte_order(node.path))
-    node_vector = writer.link_vector(_write_nodes(writer, nodes, spec_version))
+    nodes = sorted(snapshot.nodes.values(), key=attrgetter("path"))
+    node_vector = writer.links(_write_nodes(writer, nodes, spec_version))
     metadata = write_metadata(writer, [snapshot.metadata], encoding_of(spec_version))
-    files = sorted(snapshot.manifest_files, key=lambda file: file.id)
+    files = sorted(snapshot.manifest_files, key=attrgetter("id"))
     old_files, new_files = _write_manifest_files(writer, files, spec_version)
-    root = writer.table(
-        Struct(SnapshotSlot.ID, row(snapshot.id)),
-        *([Struct(SnapshotSlot.PARENT_ID, row(snapshot.parent_id))] if snapshot.parent_id else []),
-        Link(SnapshotSlot.NODES, one(node_vector)),
-        Number(SnapshotSlot.FLUSHED_AT, numbers([to_microseconds(snapshot.flushed_at)], "<u8")),
-        Link(SnapshotSlot.MESSAGE, writer.text(snapshot.message)),
-        Link(SnapshotSlot.METADATA, metadata),
-        Link(SnapshotSlot.MANIFEST_FILES, one(old_files)),
-        Link(SnapshotSlot.MANIFEST_FILES_V2, one(new_files)),
-        Link(SnapshotSlot.EXTRA, writer.optional_bytes([snapshot.extra])),
+    root = writer.row(
+        _SNAPSHOT,
+        snapshot.id,
+        snapshot.parent_id,
+        node_vector,
+        snapshot.flushed_at // MICROSECOND,
+        *writer.strings([snapshot.message]),
+        *metadata,
+        old_files,
+        new_files,
+        *writer.vectors([snapshot.extra]),
     )
     return writer.finish(root)
+
+
+_SNAPSHOT = Kind(
+    (SnapshotSlot.ID, "12s"), (SnapshotSlot.PARENT_ID, "12s"), (SnapshotSlot.NODES, LINK),
+    (SnapshotSlot.FLUSHED_AT, "Q"), (SnapshotSlot.MESSAGE, LINK), (SnapshotSlot.METADATA, LINK),
+    (SnapshotSlot.MANIFEST_FILES, LINK), (SnapshotSlot.MANIFEST_FILES_V2, LINK),
+    (SnapshotSlot.EXTRA, LINK),
+)  # fmt: skip
+_MANIFEST_FILE = Kind(
+    (ManifestFileSlot.ID, "12s"), (ManifestFileSlot.SIZE_BYTES, "Q"),
+    (ManifestFileSlot.NUM_CHUNK_REFS, "I"), (ManifestFileSlot.EXTRA, LINK),
+)  # fmt: skip
+_NODE = Kind(
+    (NodeSlot.ID, "8s"), (NodeSlot.PATH, LINK), (NodeSlot.USER_DATA, LINK),
+    (NodeSlot.DATA_TYPE, "B"), (NodeSlot.DATA, LINK), (NodeSlot.EXTRA, LINK),
+)  # fmt: skip
+_GROUP = Kind()
+_ARRAY = Kind(
+    (ArraySlot.SHAPE, LINK), (ArraySlot.DIMENSION_NAMES, LINK), (ArraySlot.MANIFESTS, LINK),
+    (ArraySlot.SHAPE_V2, LINK),
+)  # fmt: skip
+_DIMENSION = Kind((DimensionSlot.ARRAY_LENGTH, "Q"), (DimensionSlot.NUM_CHUNKS, "I"))
+_DIMENSION_NAME = Kind((0, LINK))
+_MANIFEST_REF = Kind(
+    (ManifestRefSlot.OBJECT_ID, "12s"), (ManifestRefSlot.EXTENTS, WORDS), words_per_item=2
+)
 
 
 def _write_manifest_files(
@@ -254,64 +280,57 @@ def _write_manifest_files(
             raise InvalidInputError(f"snapshot: manifest {file.id} has no size or no count")
     if spec_version == 1:
         packed = [_MANIFEST_FILE_V1.pack(f.id, f.size_bytes, f.num_chunk_refs) for f in files]
-        return writer.struct_vector(rows(packed, _MANIFEST_FILE_V1.size), 8), ABSENT
-    tables = writer.tables(
+        return writer.structs(packed, 8), ABSENT
+    tables = writer.rows(
+        _MANIFEST_FILE,
         len(files),
-        Struct(ManifestFileSlot.ID, rows([file.id for file in files], 12)),
-        Number(ManifestFileSlot.SIZE_BYTES, numbers((f.size_bytes or 0 for f in files), "<u8")),
-        Number(
-            ManifestFileSlot.NUM_CHUNK_REFS, numbers((f.num_chunk_refs or 0 for f in files), "<u4")
-        ),
-        Link(ManifestFileSlot.EXTRA, writer.optional_bytes([file.extra for file in files])),
+        [file.id for file in files],
+        [file.size_bytes for file in files],
+        [file.num_chunk_refs for file in files],
+        writer.vectors([file.extra for file in files]),
     )
-    empty = writer.link_vector(np.empty(0, np.int64))
-    return empty, writer.link_vector(tables)
+    return writer.links([]), writer.links(tables)
 
 
-def _write_nodes(writer: Writer, nodes: Sequence[Node], spec_version: int) -> Integers:
-    data = np.full(len(nodes), writer.table(), np.int64)  # all groups share one empty table
-    is_array = np.array([node.array is not None for node in nodes], np.bool_)
+def _write_nodes(writer: Writer, nodes: Sequence[Node], spec_version: int) -> list[int]:
+    group = writer.row(_GROUP)  # all groups share one empty table
     arrays = [node.array for node in nodes if node.array is not None]
-    data[is_array] = _write_arrays(writer, arrays, spec_version)
-    types = np.where(is_array, NodeDataType.ARRAY, NodeDataType.GROUP).astype(np.uint8)
-    return writer.tables(
+    places = iter(_write_arrays(writer, arrays, spec_version))
+    return writer.rows(
+        _NODE,
         len(nodes),
-        Struct(NodeSlot.ID, rows([node.id for node in nodes], 8)),
-        Link(NodeSlot.PATH, writer.texts([node.path for node in nodes])),
-        Link(NodeSlot.USER_DATA, writer.byte_vectors([node.user_data for node in nodes])),
-        Number(NodeSlot.DATA_TYPE, types),
-        Link(NodeSlot.DATA, data),
-        Link(NodeSlot.EXTRA, writer.optional_bytes([node.extra for node in nodes])),
+        [node.id for node in nodes],
+        writer.strings([node.path for node in nodes]),
+        writer.vectors([node.user_data for node in nodes]),
+        [NodeDataType.GROUP if node.array is None else NodeDataType.ARRAY for node in nodes],
+        [group if node.array is None else next(places) for node in nodes],
+        writer.vectors([node.extra for node in nodes]),
     )
 
 
-def _write_arrays(writer: Writer, arrays: Sequence[ArrayData], spec_version: int) -> Integers:
+def _write_arrays(writer: Writer, arrays: Sequence[ArrayData], spec_version: int) -> list[int]:
     shapes, shapes_v2 = _write_shapes(writer, arrays, spec_version)
-    return writer.tables(
-        len(arrays),
-        Link(ArraySlot.SHAPE, shapes),
-        Link(ArraySlot.DIMENSION_NAMES, _write_dimension_names(writer, arrays)),
-        Link(ArraySlot.MANIFESTS, _write_manifest_refs(writer, arrays)),
-        Link(ArraySlot.SHAPE_V2, shapes_v2),
-    )
+    names = _write_dimension_names(writer, arrays)
+    refs = _write_manifest_refs(writer, arrays)
+    return writer.rows(_ARRAY, len(arrays), shapes, names, refs, shapes_v2)
 
 
 def _write_shapes(
     writer: Writer, arrays: Sequence[ArrayData], spec_version: int
-) -> tuple[Integers, Integers]:
+) -> tuple[list[int], list[int] | None]:
     if spec_version == 1:
-        packed = [rows([_pack_dimension(d) for d in array.shape], 16) for array in arrays]
-        places = [writer.struct_vector(shape, 8) for shape in packed]
-        return np.array(places, np.int64), np.full(len(arrays), ABSENT, np.int64)
+        packed = [[_pack_dimension(each) for each in array.shape] for array in arrays]
+        return [writer.structs(shape, 8) for shape in packed], None
     dimensions = [dimension for array in arrays for dimension in array.shape]
-    tables = writer.tables(
+    tables = writer.rows(
+        _DIMENSION,
         len(dimensions),
-        Number(DimensionSlot.ARRAY_LENGTH, numbers((d.array_length for d in dimensions), "<u8")),
-        Number(DimensionSlot.NUM_CHUNKS, numbers((d.num_chunks for d in dimensions), "<u4")),
+        [dimension.array_length for dimension in dimensions],
+        [dimension.num_chunks for dimension in dimensions],
     )
-    empty = writer.link_vector(np.empty(0, np.int64))
-    vectors = writer.link_vectors(tables, [len(array.shape) for array in arrays])
-    return np.full(len(arrays), empty, np.int64), vectors
+    empty = writer.links([])
+    vectors = writer.link_lists(tables, [len(array.shape) for array in arrays])
+    return [empty] * len(arrays), vectors
 
 
 def _pack_dimension(dimension: Dimension) -> bytes:
@@ -322,31 +341,28 @@ def _pack_dimension(dimension: Dimension) -> bytes:
     return DIMENSION_V1.pack(length, chunk_length)
 
 
-def _write_dimension_names(writer: Writer, arrays: Sequence[ArrayData]) -> Integers:
-    places = np.full(len(arrays), ABSENT, np.int64)
-    named = [index for index, array in enumerate(arrays) if array.dimension_names is not None]
-    names = [arrays[index].dimension_names or () for index in named]
-    tables = writer.tables(
-        sum(map(len, names)), Link(0, writer.texts([n for group in names for n in group]))
-    )
-    places[named] = writer.link_vectors(tables, list(map(len, names)))
-    return places
+def _write_dimension_names(writer: Writer, arrays: Sequence[ArrayData]) -> list[int]:
+    groups = [array.dimension_names for array in arrays if array.dimension_names is not None]
+    names = [name for group in groups for name in group]
+    tables = writer.rows(_DIMENSION_NAME, len(names), writer.strings(names))
+    places = iter(writer.link_lists(tables, [*map(len, groups)]))
+    return [ABSENT if array.dimension_names is None else next(places) for array in arrays]
 
 
-def _write_manifest_refs(writer: Writer, arrays: Sequence[ArrayData]) -> Integers:
+def _write_manifest_refs(writer: Writer, arrays: Sequence[ArrayData]) -> list[int]:
     refs = [ref for array in arrays for ref in array.manifests]
-    places = np.empty(len(refs), np.int64)
-    axes = np.array([len(ref.extents) for ref in refs], np.int64)
-    for count in np.unique(axes).tolist():
-        members = np.flatnonzero(axes == count)
-        group = [refs[member] for member in members]
-        extents = np.array([ref.extents for ref in group], "<u4").reshape(len(group), 2 * count)
-        places[members] = writer.tables(
-            len(group),
-            Struct(ManifestRefSlot.OBJECT_ID, rows([ref.id for ref in group], 12)),
-            Attached(ManifestRefSlot.EXTENTS, extents, words_per_item=2),
-        )
-    return writer.link_vectors(places, [len(array.manifests) for array in arrays])
+    # Tables with vectors of equal length are written together.
+    members: dict[int, list[int]] = {}
+    for number, ref in enumerate(refs):
+        members.setdefault(len(ref.extents), []).append(number)
+    places = [0] * len(refs)
+    for axes in sorted(members):
+        group = [refs[number] for number in members[axes]]
+        words = [[*chain.from_iterable(ref.extents)] for ref in group]
+        tables = writer.rows(_MANIFEST_REF, len(group), [ref.id for ref in group], words)
+        for number, place in zip(members[axes], tables, strict=True):
+            places[number] = place
+    return writer.link_lists(places, [len(array.manifests) for array in arrays])
 
 
 _NODE_SETS = {
@@ -432,52 +448,63 @@ def encode_transaction_log_payload(log: TransactionLog, spec_version: int) -> li
         raise InvalidInputError("transaction log: only alpha logs list updated attributes")
     writer = Writer("transaction log")
     moves = sorted(log.moves, key=lambda move: segment_order(move.to_path))
-    moved_nodes = writer.link_vector(_write_moves(writer, moves)) if spec_version == 2 else ABSENT
-    chunks = writer.link_vector(_write_updated_chunks(writer, sorted(log.updated_chunks.items())))
-    sets = [
-        Link(slot, one(writer.struct_vector(_sorted_ids(getattr(log, name)))))
-        for name, slot in _NODE_SETS.items()
-    ]
-    root = writer.table(
-        Struct(TransactionLogSlot.ID, row(log.id)),
-        *sets,
-        Link(TransactionLogSlot.UPDATED_CHUNKS, one(chunks)),
-        Link(TransactionLogSlot.MOVED_NODES, one(moved_nodes)),
-        Link(TransactionLogSlot.EXTRA, writer.optional_bytes([log.extra])),
-    )
+    moved_nodes = writer.links(_write_moves(writer, moves)) if spec_version == 2 else ABSENT
+    chunks = writer.links(_write_updated_chunks(writer, sorted(log.updated_chunks.items())))
+    none = writer.structs(())  # shared, because hardly any commit changes nodes of all kinds
+    sets = [getattr(log, name) for name in _NODE_SETS]
+    places = [writer.structs(_sorted_ids(ids)) if ids else none for ids in sets]
+    extra = writer.vectors([log.extra])
+    root = writer.row(_TRANSACTION_LOG, log.id, *places, chunks, moved_nodes, *extra)
     return writer.finish(root)
 
 
-def _sorted_ids(node_ids: Iterable[NodeId]) -> Bytes:
-    return rows(sorted(node_ids), 8)
+_TRANSACTION_LOG = Kind(
+    (TransactionLogSlot.ID, "12s"),
+    *((slot, LINK) for slot in _NODE_SETS.values()),
+    (TransactionLogSlot.UPDATED_CHUNKS, LINK),
+    (TransactionLogSlot.MOVED_NODES, LINK),
+    (TransactionLogSlot.EXTRA, LINK),
+)
+_UPDATED_CHUNKS = Kind((UpdatedChunksSlot.NODE_ID, "8s"), (UpdatedChunksSlot.CHUNKS, LINK))
+_CHUNK = Kind((0, WORDS))
+_MOVE = Kind(
+    (MoveSlot.FROM, LINK), (MoveSlot.TO, LINK), (MoveSlot.NODE_ID, "8s"), (MoveSlot.NODE_TYPE, "B")
+)
+
+
+def _sorted_ids(node_ids: Iterable[NodeId]) -> list[NodeId]:
+    return sorted(node_ids)
 
 
 def _write_updated_chunks(
     writer: Writer, updated: Sequence[tuple[NodeId, Coordinates]]
-) -> Integers:
+) -> list[int]:
     vectors = [
         writer.linked_tables(len(coordinates), Attached(0, coordinates))
+        if len(coordinates) > FEW
+        else writer.links(writer.rows(_CHUNK, len(coordinates), coordinates.tolist()))
         for _, coordinates in updated
     ]
-    return writer.tables(
-        len(updated),
-        Struct(UpdatedChunksSlot.NODE_ID, rows([node_id for node_id, _ in updated], 8)),
-        Link(UpdatedChunksSlot.CHUNKS, np.array(vectors, np.int64)),
-    )
+    ids = [node_id for node_id, _ in updated]
+    return writer.rows(_UPDATED_CHUNKS, len(updated), ids, vectors)
 
 
-def _write_moves(writer: Writer, moves: Sequence[Move]) -> Integers:
-    places = np.empty(len(moves), np.int64)
+def _write_moves(writer: Writer, moves: Sequence[Move]) -> list[int]:
+    places = [0] * len(moves)
+    if not moves:
+        return places
     # Pre-releases of V2 recorded moves without node ids; such logs are written back as they were.
     for has_id in (True, False):
         members = [i for i, move in enumerate(moves) if (move.node_id is not None) is has_id]
         group = [moves[member] for member in members]
-        ids = [move.node_id for move in group if move.node_id is not None]
-        places[members] = writer.tables(
+        tables = writer.rows(
+            _MOVE,
             len(group),
-            Link(MoveSlot.FROM, writer.texts([move.from_path for move in group])),
-            Link(MoveSlot.TO, writer.texts([move.to_path for move in group])),
-            *([Struct(MoveSlot.NODE_ID, rows(ids, 8))] if has_id else []),
-            Number(MoveSlot.NODE_TYPE, numbers((move.node_type for move in group), "<u1")),
+            writer.strings([move.from_path for move in group]),
+            writer.strings([move.to_path for move in group]),
+            [move.node_id for move in group] if has_id else None,
+            [move.node_type for move in group],
         )
+        for member, place in zip(members, tables, strict=True):
+            places[member] = place
     return places

@@ -1,6 +1,6 @@
 """Encode and decode the snapshots of a repo info, in columns."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar, overload
@@ -12,11 +12,12 @@ from frazil.errors import InvalidInputError
 from frazil.format.flatbuffers.flatbuffers_reader import Buffer, Source, Table, Tables
 from frazil.format.flatbuffers.flatbuffers_writer import (
     ABSENT,
+    LINK,
+    Kind,
     Link,
     Number,
     Struct,
     Writer,
-    numbers,
     rows,
 )
 from frazil.format.ids import SnapshotId
@@ -24,7 +25,7 @@ from frazil.format.metadata import Encoding
 from frazil.format.overlays import FrozenSequence, Overlaid
 from frazil.format.ragged import Bytes, Integers, Pieces
 from frazil.format.repo_info import SnapshotInfo
-from frazil.format.timestamps import from_microseconds, to_microseconds
+from frazil.format.timestamps import MICROSECOND, from_microseconds
 from frazil.format.v2.schema import (
     EncodedMetadata,
     RepoSlot,
@@ -320,17 +321,39 @@ Find = Callable[[SnapshotId], int | None]
 """Return the index of a snapshot in the file being written, or None."""
 
 
-def write_snapshot_infos(writer: Writer, snapshots: Snapshots) -> tuple[Integers, Find]:
-    """Write snapshots sorted by id; return their positions, and a function to look up indexes."""
-    whole = snapshots if isinstance(snapshots, Overlaid) else Overlaid(snapshots, {}, frozenset())
-    if isinstance(whole.base, EncodedSnapshots):
+_SNAPSHOT_INFO = Kind(
+    (SnapshotInfoSlot.ID, "12s"), (SnapshotInfoSlot.PARENT_OFFSET, "i"),
+    (SnapshotInfoSlot.FLUSHED_AT, "Q"), (SnapshotInfoSlot.MESSAGE, LINK),
+    (SnapshotInfoSlot.METADATA, LINK), (SnapshotInfoSlot.PRUNED_ANCESTOR_TX_LOGS, LINK),
+)  # fmt: skip
+
+
+def write_snapshot_infos(writer: Writer, snapshots: Snapshots) -> tuple[int, Find]:
+    """Write a vector of snapshots sorted by id; return its position, and a lookup of indexes."""
+    whole = snapshots if type(snapshots) is Overlaid else Overlaid(snapshots, {}, frozenset())
+    if type(whole.base) is EncodedSnapshots:
         others = [whole.changed[id_] for id_ in sorted(whole.changed)]
         merge = _Merge(whole.base, whole.hidden, others)
-        return _write_merged(writer, merge), merge.find
+        return writer.link_vector(_write_merged(writer, merge)), merge.find
     infos = [snapshots[id_] for id_ in sorted(snapshots)]
     index_of = {info.id: index for index, info in enumerate(infos)}
+    times, *links = _write_contents(writer, infos)
     parents = _parents(infos, index_of.get)
-    return _write_tables(writer, _write_columns(writer, infos), parents), index_of.get
+    ids = [info.id for info in infos]
+    tables = writer.rows(_SNAPSHOT_INFO, len(infos), ids, parents, times, *links)
+    return writer.links(tables), index_of.get
+
+
+def _write_contents(writer: Writer, infos: Sequence[SnapshotInfo]) -> tuple[list[int], ...]:
+    """Write what snapshots refer to; return their times, and positions by field."""
+    pruned = [
+        writer.structs(info.pruned_ancestor_tx_logs) if info.pruned_ancestor_tx_logs else ABSENT
+        for info in infos
+    ]
+    times = [info.flushed_at // MICROSECOND for info in infos]
+    messages = writer.strings([info.message for info in infos])
+    metadata = write_metadata(writer, [info.metadata for info in infos], Encoding.FLEXBUFFERS)
+    return times, messages, metadata, pruned
 
 
 def index_of(find: Find, id_: SnapshotId, what: str, name: object) -> int:
@@ -343,12 +366,12 @@ def index_of(find: Find, id_: SnapshotId, what: str, name: object) -> int:
     return index
 
 
-def _parents(infos: Iterable[SnapshotInfo], find: Find) -> NDArray[np.int32]:
-    parents = (
-        NO_PARENT if s.parent_id is None else index_of(find, s.parent_id, "snapshot", s.id)
-        for s in infos
-    )
-    return numbers(parents, "<i4")
+def _parents(infos: Sequence[SnapshotInfo], find: Find) -> list[int]:
+    found = [NO_PARENT if info.parent_id is None else find(info.parent_id) for info in infos]
+    if None in found:
+        lost = infos[found.index(None)]
+        index_of(find, lost.parent_id, "snapshot", lost.id)  # type: ignore[arg-type]
+    return found  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -375,17 +398,9 @@ def _write_tables(writer: Writer, columns: _Columns, parents: NDArray[np.int32])
 
 
 def _write_columns(writer: Writer, infos: Sequence[SnapshotInfo]) -> _Columns:
-    pruned = np.full(len(infos), ABSENT, np.int64)
-    for index, info in enumerate(infos):
-        if info.pruned_ancestor_tx_logs:
-            pruned[index] = writer.struct_vector(rows(info.pruned_ancestor_tx_logs, ID_SIZE))
-    return _Columns(
-        ids=rows([info.id for info in infos], ID_SIZE),
-        flushed_at=numbers((to_microseconds(info.flushed_at) for info in infos), "<u8"),
-        messages=writer.texts([info.message for info in infos]),
-        metadata=write_metadata(writer, [info.metadata for info in infos], Encoding.FLEXBUFFERS),
-        pruned=pruned,
-    )
+    times, *links = _write_contents(writer, infos)
+    ids = rows([info.id for info in infos], ID_SIZE)
+    return _Columns(ids, np.array(times, "<u8"), *(np.array(each, np.int64) for each in links))
 
 
 def _copy_columns(writer: Writer, base: EncodedSnapshots, chosen: Integers) -> _Columns:
@@ -468,5 +483,7 @@ def _write_merged(writer: Writer, merge: _Merge) -> Integers:
         metadata=merge.interleave(kept.metadata, others.metadata),
         pruned=merge.interleave(kept.pruned, others.pruned),
     )
-    parents = merge.interleave(merge.kept_parents(), _parents(merge.others, merge.find))
+    parents = merge.interleave(
+        merge.kept_parents(), np.array(_parents(merge.others, merge.find), "<i4")
+    )
     return _write_tables(writer, both, parents)

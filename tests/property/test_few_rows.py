@@ -1,0 +1,103 @@
+"""Few rows are written without arrays, to the same bytes as many rows in columns."""
+
+from collections.abc import Callable, Sequence
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frazil.format.chunk_table import ChunkRef, ChunkRows, ChunkTable
+from frazil.format.ids import ManifestId
+from frazil.format.manifest import Manifest
+from frazil.format.ragged import Part
+from frazil.format.repo_info import RepoInfo
+from frazil.format.v2.manifest_decoder import decode_manifest_payload
+from frazil.format.v2.manifest_encoder import LocationCompression, encode_manifest_payload
+from frazil.format.v2.repo_info_codec import encode_repo_info_payload
+from frazil.format.v2.snapshot_codec import (
+    encode_snapshot_payload,
+    encode_transaction_log_payload,
+)
+from tests.strategies import v2
+from tests.strategies.values import manifest_ids, node_ids
+
+WRITER = "frazil.format.flatbuffers.flatbuffers_writer.FEW"
+LOGS = "frazil.format.v2.snapshot_codec.FEW"
+
+
+def payload(encode: Callable[[], Sequence[Part]]) -> bytes:
+    return b"".join(map(bytes, encode()))
+
+
+def in_columns(encode: Callable[[], Sequence[Part]]) -> bytes:
+    with patch(WRITER, 0), patch(LOGS, 0):
+        return payload(encode)
+
+
+@pytest.mark.parametrize("version", v2.SPEC_VERSIONS)
+@given(data=st.data())
+def test_a_snapshot_has_the_same_bytes(version: int, data: st.DataObject) -> None:
+    snapshot = data.draw(v2.snapshots(version))
+
+    def encode() -> Sequence[Part]:
+        return encode_snapshot_payload(snapshot, version)
+
+    assert payload(encode) == in_columns(encode)
+
+
+@pytest.mark.parametrize("version", v2.SPEC_VERSIONS)
+@given(data=st.data())
+def test_a_transaction_log_has_the_same_bytes(version: int, data: st.DataObject) -> None:
+    log = data.draw(v2.transaction_logs(version))
+
+    def encode() -> Sequence[Part]:
+        return encode_transaction_log_payload(log, version)
+
+    assert payload(encode) == in_columns(encode)
+
+
+@given(v2.repo_infos())
+def test_a_repo_info_has_the_same_bytes(info: RepoInfo) -> None:
+    def encode() -> Sequence[Part]:
+        return encode_repo_info_payload(info)
+
+    assert payload(encode) == in_columns(encode)
+
+
+@st.composite
+def rows(draw: st.DrawFn) -> ChunkRows:
+    axes = draw(v2.axes_counts)
+    return ChunkRows(axes, draw(v2.ref_maps(axes, min_size=1)))
+
+
+@given(manifest_ids, st.dictionaries(node_ids, rows(), max_size=3), st.sampled_from([1, 5, 1000]))
+def test_a_manifest_has_the_same_bytes_and_is_decoded_to_the_same_references(
+    id_: ManifestId, arrays: dict[object, ChunkRows], compressed_from: int
+) -> None:
+    compression = LocationCompression(min_num_chunks=compressed_from)
+    few = Manifest(id_, arrays)  # type: ignore[arg-type]
+    many = Manifest(id_, few.tables())
+
+    encoded = payload(lambda: encode_manifest_payload(few, compression))
+
+    assert encoded == in_columns(lambda: encode_manifest_payload(many, compression))
+    decoded = decode_manifest_payload(encoded)
+    for node_id, each in arrays.items():
+        assert decoded.rows(node_id, each.axes) == each.refs  # type: ignore[arg-type]
+        found = decoded.table(node_id, each.axes)  # type: ignore[arg-type]
+        assert found.refs() == each.refs
+        assert each.extents() == found.extents()
+
+
+@given(st.data())
+def test_references_one_by_one_are_those_of_the_table(data: st.DataObject) -> None:
+    axes = data.draw(v2.axes_counts)
+    refs: dict[tuple[int, ...], ChunkRef] = data.draw(v2.ref_maps(axes))
+
+    few, table = ChunkRows(axes, refs), ChunkTable.of(axes, refs)
+
+    assert few.table() == table
+    assert few.rows(axes) == table.rows(axes) == refs
+    assert few.rows(axes + 1) is None
+    assert list(few.refs) == [*map(tuple, table.coordinates.tolist())]
