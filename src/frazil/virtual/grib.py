@@ -5,7 +5,7 @@ the same names; `docs/virtual.md` states the rule.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from itertools import product as multiply
@@ -78,6 +78,17 @@ class Variable:
     """Fields by coordinates along the dimensions."""
     conflict: str | None = None
     """Reason why the messages contradict each other, or None."""
+
+
+_ALIASES = {
+    "init_time": "time", "reference_time": "time", "lead_time": "step", "member": "number",
+    "ensemble_member": "number", "realization": "number",
+}  # fmt: skip
+
+
+def find_aliases(dims: Iterable[str]) -> dict[str, str]:
+    """Return the names that a user has for dimensions of GRIB files, by the names of this module."""
+    return {_ALIASES[dim]: dim for dim in dims if dim in _ALIASES}
 
 
 def name_field(found: Field) -> str:

@@ -12,6 +12,8 @@ from tests.spark.ingestion.archives import Ingest
 
 # VirtualiZarr needs a newer Python than Frazil does.
 collect_ignore_glob = [] if find_spec("virtualizarr") else ["test_*.py"]
+if not (find_spec("eccodes") and find_spec("gribberish")):
+    collect_ignore_glob.append("test_grib_ingest.py")
 
 
 @pytest.fixture

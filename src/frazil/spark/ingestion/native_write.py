@@ -122,7 +122,7 @@ class GribValues:
     def __init__(self, stores: SourceStores, source: SourceToRead, reading: Reading) -> None:
         url = key_url(source.location)
         self._file = open_grib(stores, url, source.version.size_bytes)
-        self._names = {new: old for old, new in reading.rename.items()}
+        self._names = {new: old for old, new in reading.find_names(source.format).items()}
 
     def read(self, name: str, box: Box, target: NDArray[Any], place: Box) -> None:
         """Read a box of an array into a region of another array."""

@@ -43,10 +43,12 @@ from frazil.storage.store_config import AnyObjectStoreConfig, ObjectStoreConfig,
 from frazil.virtual import source_formats
 from frazil.virtual.access import default_credential
 from frazil.virtual.containers import VirtualChunkContainer, index_containers, parse_address
+from frazil.virtual.grib import find_aliases
 from frazil.virtual.new_dimensions import Coordinate, add_dimensions
 from frazil.virtual.source import ArrayHeader, ReferenceColumns, Source, SourceHeader
 from frazil.virtual.source_files import SMALL_BYTES, find_groups, open_from
 from frazil.virtual.source_formats import (
+    GRIB,
     HDF5,
     INTERRUPTIONS,
     Credentials,
@@ -235,6 +237,10 @@ class Reading:
     containers: tuple[VirtualChunkContainer, ...] = ()
     credentials: Credentials = field(default_factory=dict, repr=False)
 
+    def find_names(self, format: str) -> Mapping[str, str]:
+        """Return the new names of arrays and dimensions of a file, by their names in the file."""
+        return {**find_aliases(self.dims), **self.rename} if format == GRIB.name else self.rename
+
     def open_stores(self) -> SourceStores:
         """Return the stores of the sources, with connections shared by all files."""
         return SourceStores(self.containers, self.credentials)
@@ -294,15 +300,16 @@ def _parse(location: str, reading: Reading, stores: SourceStores) -> tuple[Outco
     if not source.arrays:
         return BadFile(location, _explain_empty(location, reading, stores), is_empty=True), None
     described = describe_opaque(source, reading.containers, reading.credentials)
-    renamed = rename(leave_out(described, reading.skip), reading.rename)
+    names = reading.find_names(source.header.format)
+    renamed = rename(leave_out(described, reading.skip), names)
     renamed = add_dimensions(renamed, reading.dims, reading.coords)
     if not renamed.arrays:
         text = f"skip= leaves none of its arrays {', '.join(source.arrays)}"
         return BadFile(location, text, is_empty=True), None
     targets = {text for each in renamed.references.values() for text in each.locations}
     folders = common_folders([location, *targets])
-    names = tuple(source.arrays), tuple(source.dims)
-    return ParsedSource(location, renamed.header, folders, *names), renamed
+    inside = tuple(source.arrays), tuple(source.dims)
+    return ParsedSource(location, renamed.header, folders, *inside), renamed
 
 
 def _explain_empty(location: str, reading: Reading, stores: SourceStores) -> str:
@@ -473,15 +480,13 @@ class SourceData:
 
 def refer_to(location: str, reading: Reading) -> Session:
     """Return a session of an in-memory repository with references to a source file."""
-    source = rename(
-        virtual.open(
-            location,
-            group=reading.group,
-            containers=reading.containers,
-            credentials=reading.credentials,
-        ),
-        reading.rename,
+    found = virtual.open(
+        location,
+        group=reading.group,
+        containers=reading.containers,
+        credentials=reading.credentials,
     )
+    source = rename(found, reading.find_names(found.header.format))
     plan = virtual.combine([source.header])
     targets = {text for each in source.references.values() for text in each.locations}
     folders = common_folders([location, *targets])

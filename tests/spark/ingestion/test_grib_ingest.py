@@ -1,0 +1,101 @@
+"""GRIB files, ingested along a dimension, as references and as native chunks."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pyspark.sql import SparkSession
+
+import frazil
+import frazil.spark
+from frazil.errors import InvalidSourcesError
+from tests.spark.ingestion.archives import read
+from tests.virtual.grib_files import decode, make_message, save
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+LEVELS = (850, 500)
+
+
+def save_archive(folder: Path, dim: str = "time", sample: str = "regular_ll_pl_grib2") -> Any:
+    """Write three files; return their values."""
+    values = []
+    for row in range(3):
+        place = {"dataDate": 20260101 + row} if dim == "time" else {"step": 6 * row}
+        messages = [
+            make_message(sample=sample, shortName="t", **place, level=level, seed=10 * row + level)
+            for level in LEVELS
+        ]
+        save(folder / f"{row}.grib", *messages)
+        values.append([decode(each) for each in messages])
+    return np.array(values)
+
+
+def ingest(
+    folder: Path, repo: frazil.Repository, spark: SparkSession | None = None, **options: Any
+) -> frazil.spark.IngestReport:
+    given = {"append_dim": "time", **options}
+    return frazil.spark.ingest(spark, f"{folder}/*.grib", repo, **given)
+
+
+@pytest.mark.parametrize("mode", ["auto", "virtual", "native"])
+def test_grib_files_are_appended_along_time(
+    repo: frazil.Repository, archive: Path, mode: str
+) -> None:
+    values = save_archive(archive)
+    last = archive / "2.grib"
+    data = last.read_bytes()
+    last.unlink()
+    ingest(archive, repo, mode=mode)
+    last.write_bytes(data)
+
+    report = ingest(archive, repo, mode=mode)
+
+    found = read(repo)["t"]
+    assert found.dims == ("time", "step", "isobaricInhPa", "latitude", "longitude")
+    np.testing.assert_array_equal(found.values.reshape(values.shape), values)
+    assert ingest(archive, repo, mode=mode).snapshot_id in (None, report.snapshot_id)
+
+
+@pytest.mark.parametrize(
+    ("mode", "dim", "name"), [("virtual", "time", "init_time"), ("native", "step", "lead_time")]
+)
+def test_dimensions_of_forecasts_have_the_names_of_the_user(
+    repo: frazil.Repository, archive: Path, mode: str, dim: str, name: str
+) -> None:
+    values = save_archive(archive, dim)
+
+    ingest(archive, repo, mode=mode, append_dim=name)
+
+    found = read(repo)
+    assert name in found.coords
+    assert dim not in found.variables
+    np.testing.assert_array_equal(found["t"].values.reshape(values.shape), values)
+
+
+def test_tasks_decode_what_the_codec_does_not_read(
+    spark: SparkSession, repo: frazil.Repository, archive: Path
+) -> None:
+    values = save_archive(archive, sample="regular_ll_pl_grib1")
+
+    with pytest.raises(InvalidSourcesError, match="it is GRIB1"):
+        ingest(archive, repo, mode="virtual")
+    ingest(archive, repo, spark, run_on="spark")
+
+    np.testing.assert_array_equal(read(repo)["t"].values.reshape(values.shape), values)
+
+
+def test_a_damaged_file_is_left_out(repo: frazil.Repository, archive: Path) -> None:
+    values = save_archive(archive)
+    path = archive / "1.grib"
+    path.write_bytes(path.read_bytes()[:-20])
+
+    with pytest.raises(InvalidSourcesError, match="it is truncated"):
+        ingest(archive, repo)
+    report = ingest(archive, repo, on_bad_file="skip")
+
+    assert [each.location for each in report.bad] == [path.as_uri()]
+    np.testing.assert_array_equal(
+        read(repo)["t"].values.reshape(2, *values.shape[1:]), values[[0, 2]]
+    )
