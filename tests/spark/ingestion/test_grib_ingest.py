@@ -18,16 +18,13 @@ pytestmark = pytest.mark.xdist_group("spark")
 LEVELS = (850, 500)
 
 
-def save_archive(folder: Path, dim: str = "time", sample: str = "regular_ll_pl_grib2") -> Any:
-    """Write three files; return their values."""
+def save_archive(folder: Path, sample: str = "regular_ll_pl_grib2") -> Any:
+    """Write three days; return their values."""
     values = []
-    for row in range(3):
-        place = {"dataDate": 20260101 + row} if dim == "time" else {"step": 6 * row}
-        messages = [
-            make_message(sample=sample, shortName="t", **place, level=level, seed=10 * row + level)
-            for level in LEVELS
-        ]
-        save(folder / f"{row}.grib", *messages)
+    for day in range(3):
+        place = {"sample": sample, "shortName": "t", "dataDate": 20260101 + day}
+        messages = [make_message(**place, level=each, seed=10 * day + each) for each in LEVELS]
+        save(folder / f"{day}.grib", *messages)
         values.append([decode(each) for each in messages])
     return np.array(values)
 
@@ -58,20 +55,25 @@ def test_grib_files_are_appended_along_time(
     assert ingest(archive, repo, mode=mode).snapshot_id in (None, report.snapshot_id)
 
 
-@pytest.mark.parametrize(
-    ("mode", "dim", "name"), [("virtual", "time", "init_time"), ("native", "step", "lead_time")]
-)
-def test_dimensions_of_forecasts_have_the_names_of_the_user(
-    repo: frazil.Repository, archive: Path, mode: str, dim: str, name: str
+@pytest.mark.parametrize("mode", ["virtual", "native"])
+def test_forecasts_are_placed_by_init_time_and_lead_time(
+    repo: frazil.Repository, archive: Path, mode: str
 ) -> None:
-    values = save_archive(archive, dim)
+    messages = {
+        (day, step): make_message(dataDate=20260101 + day, step=step, seed=10 * day + step)
+        for day, step in [(0, 0), (0, 6), (1, 6)]
+    }
+    for (day, step), message in messages.items():
+        save(archive / f"{day}-{step}.grib", message)
 
-    ingest(archive, repo, mode=mode, append_dim=name)
+    ingest(archive, repo, mode=mode, append_dim=["init_time", "lead_time"])
 
-    found = read(repo)
-    assert name in found.coords
-    assert dim not in found.variables
-    np.testing.assert_array_equal(found["t"].values.reshape(values.shape), values)
+    found = read(repo)["t"]
+    assert found.dims[:2] == ("init_time", "lead_time")
+    for (day, step), message in messages.items():
+        values = found.isel(init_time=day, lead_time=step // 6).values
+        np.testing.assert_array_equal(values.ravel(), decode(message))
+    assert found.isel(init_time=1, lead_time=0).isnull().all()
 
 
 def test_tasks_decode_what_the_codec_does_not_read(
