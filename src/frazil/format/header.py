@@ -1,6 +1,5 @@
 """Header of binary metadata files, and the dialects of the format."""
 
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum
@@ -147,7 +146,7 @@ def compress(payload: Sequence[Part], file_type: FileType, level: int) -> bytes:
     """Compress a payload as one zstd frame: at once or, if it is large, part by part."""
     size = sum(map(len, payload))
     if size <= _SMALL:
-        return _compressor(file_type, level, size).compress(b"".join(map(bytes, payload)))
+        return _compress_at_once(b"".join(map(bytes, payload)), file_type, level)
     parameters = _parameters(file_type, level, size)
     stream = zstandard.ZstdCompressor(compression_params=parameters).compressobj(size=size)
     compressed = [stream.compress(block) for block in _blocks_of(payload) if block.nbytes]
@@ -157,26 +156,21 @@ def compress(payload: Sequence[Part], file_type: FileType, level: int) -> bytes:
 _SMALL = 1 << 20
 """Size up to which a payload is compressed at once."""
 
-
-class _Compressors(threading.local):
-    """Compressors of a thread, by kind of file, level and size in bits."""
-
-    def __init__(self) -> None:
-        self.known: dict[tuple[bool, int, int], zstandard.ZstdCompressor] = {}
+_idle: dict[tuple[bool, int, int], list[zstandard.ZstdCompressor]] = {}
+"""Compressors that no thread uses, by kind of file, level and size in bits."""
 
 
-_compressors = _Compressors()
-
-
-def _compressor(file_type: FileType, level: int, size: int) -> zstandard.ZstdCompressor:
-    """Return a compressor of this thread, for payloads of about this size."""
-    known = _compressors.known
-    key = (file_type in _TABULAR, level, size.bit_length())
-    found = known.get(key)
-    if found is None:
+def _compress_at_once(data: bytes, file_type: FileType, level: int) -> bytes:
+    key = (file_type in _TABULAR, level, len(data).bit_length())
+    idle = _idle.setdefault(key, [])
+    try:
+        compressor = idle.pop()
+    except IndexError:
         parameters = _parameters(file_type, level, 1 << key[2])
-        found = known[key] = zstandard.ZstdCompressor(compression_params=parameters)
-    return found
+        compressor = zstandard.ZstdCompressor(compression_params=parameters)
+    compressed = compressor.compress(data)
+    idle.append(compressor)
+    return compressed
 
 
 def _blocks_of(payload: Sequence[Part]) -> Iterator[memoryview]:
