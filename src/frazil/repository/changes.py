@@ -4,12 +4,13 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING, Self, TypeVar, cast
 
 import numpy as np
 
 from frazil.format import coordinates as coords_
-from frazil.format.chunk_table import FEW, ChunkKind, ChunkRef, ChunkTable, concatenate
+from frazil.format.chunk_table import ChunkKind, ChunkRef, ChunkTable, concatenate
 from frazil.format.coordinates import Coordinates, Extents
 from frazil.format.header import Dialect
 from frazil.format.ids import ManifestId, NodeId, SnapshotId
@@ -250,11 +251,11 @@ class ChunkEdits:
         """Return the prewritten manifest that edits a chunk for which `get` returns `untouched`."""
         return next((cell for cell in self._cells if cell.has_changed(coordinate)), None)
 
-    def find_few(self) -> dict[Coordinate, ChunkRef | None] | None:
-        """Return all edits if they are few and were made one by one, else None."""
+    def find_single(self) -> dict[Coordinate, ChunkRef | None] | None:
+        """Return all edits if they were made one by one, and not so many, else None."""
         with self._lock:
             written, deleted = self._columns
-            if len(self._recent) > FEW or self._cells or len(written) or len(deleted):
+            if self._cells or len(written) or len(deleted):
                 return None
             return dict(self._recent)
 
@@ -265,9 +266,11 @@ class ChunkEdits:
 
     def coordinates(self) -> Coordinates:
         """Return the coordinates of all chunks that were set or deleted, sorted."""
-        few = self.find_few()
-        if few is not None:
-            return np.array(sorted(few), np.uint32).reshape(len(few), self._axes)
+        single = self.find_single()
+        if single is not None:
+            rows = chain.from_iterable(single)
+            found = np.fromiter(rows, np.uint32, len(single) * self._axes)
+            return coords_.unite([found.reshape(len(single), self._axes)])
         written, deleted = self.settled()
         cells = [cell.coordinates() for cell in self._cells]
         return coords_.unite([written.coordinates, deleted, *cells])

@@ -15,7 +15,7 @@ from frazil.errors import (
     RefNotFoundError,
     SessionStateError,
 )
-from frazil.format.chunk_table import ChunkRef, ChunkRows, ChunkTable, concatenate
+from frazil.format.chunk_table import FEW, ChunkRef, ChunkRows, ChunkTable, concatenate
 from frazil.format.coordinates import Coordinates, Extents, is_inside, unite
 from frazil.format.header import Dialect
 from frazil.format.ids import ManifestId, NodeId, SnapshotId
@@ -101,8 +101,8 @@ def _write_array(
     if 0 in grid.shape:
         return ()
     edits = view.changes.chunks.get(node.id)
-    few = {} if edits is None else edits.find_few()
-    parts = None if few is None else _plan_few_parts(view, node, grid, few)
+    single = {} if edits is None else edits.find_single()
+    parts = None if single is None else _plan_single_parts(view, node, grid, single)
     refs = []
     for part in _plan_parts(view, node, grid) if parts is None else parts:
         match part:
@@ -128,10 +128,10 @@ def _write_manifest(
     return ManifestRef(id, table.extents())
 
 
-def _plan_few_parts(
+def _plan_single_parts(
     view: View, node: Node, grid: SplitGrid, edits: Mapping[Coordinate, ChunkRef | None]
 ) -> list[ManifestRef | ChunkRows | ChunkTable] | None:
-    """Return what `_plan_parts` yields, for few edits; None if a manifest has to be split."""
+    """Return what `_plan_parts` yields, for single edits; None if a manifest has to be split."""
     assert node.array is not None
     if view.assets.dialect.is_legacy:
         return None
@@ -152,32 +152,35 @@ def _plan_few_parts(
         else:
             parts.append((cell, ref))
     for cell, edited in changed.items():
-        parts.append((cell, _merge_few(view, node, former.get(cell, ()), edited)))
+        parts.append((cell, _merge_single(view, node, former.get(cell, ()), edited)))
     parts.sort(key=itemgetter(0))
     return [part for _, part in parts]
 
 
-def _merge_few(
+def _merge_single(
     view: View,
     node: Node,
     former: Sequence[ManifestRef],
     edits: Mapping[Coordinate, ChunkRef | None],
 ) -> ChunkRows | ChunkTable:
-    """Return the references of a split region, which holds its manifests, with few edits applied."""
+    """Return the references of a split region, which holds its manifests, with edits applied."""
     axes = len(next(iter(edits)))
-    merged: dict[Coordinate, ChunkRef | None] = {}
-    for ref in former:
-        rows = view.assets.read_manifest(ref.id).rows(node.id, axes)
-        if rows is None:
-            break
-        merged.update(rows)
-    else:
-        merged.update(edits)
-        return ChunkRows(axes, {place: ref for place, ref in merged.items() if ref is not None})
-    base = concatenate([view.assets.read_manifest(ref.id).table(node.id, axes) for ref in former])
-    gone = np.array([place for place, ref in edits.items() if ref is None], np.uint32)
+    if len(edits) <= FEW:
+        merged: dict[Coordinate, ChunkRef | None] = {}
+        for ref in former:
+            rows = view.assets.read_manifest(ref.id).rows(node.id, axes)
+            if rows is None:
+                break
+            merged.update(rows)
+        else:
+            merged.update(edits)
+            return ChunkRows(axes, {place: ref for place, ref in merged.items() if ref is not None})
+    tables = [view.assets.read_manifest(ref.id).table(node.id, axes) for ref in former]
+    base = concatenate([ChunkTable.empty(axes), *tables])
+    gone = [place for place, ref in edits.items() if ref is None]
     written = {place: ref for place, ref in edits.items() if ref is not None}
-    return base.remove(gone.reshape(-1, axes)).merge(ChunkTable.of(axes, written))
+    kept = base.remove(np.array(gone, np.uint32).reshape(len(gone), axes)) if gone else base
+    return kept.merge(ChunkTable.of(axes, written))
 
 
 def _plan_parts(
