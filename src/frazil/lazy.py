@@ -3,10 +3,16 @@
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec, spec_from_loader
 from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader, MetaPathFinder
+else:
+    # The module of the base classes takes longer to load than all others together.
+    Loader = MetaPathFinder = object
 
 
 def load_lazily(

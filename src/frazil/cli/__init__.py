@@ -4,6 +4,17 @@ Every command reads its arguments, calls what the library offers, and prints the
 with `--json`, as JSON. Only this package prints, asks, and knows exit codes.
 """
 
-from frazil.cli.app import main
+import sys
+from importlib import import_module
+
+from frazil.version import __version__
 
 __all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command line; the version needs no other module."""
+    if sys.argv[1:] == ["--version"]:
+        print(__version__)
+    else:
+        import_module("frazil.cli.app").make_app()()

@@ -1,5 +1,5 @@
 """`python -m frazil.cli`."""
 
-from frazil.cli.app import main
+from frazil.cli import main
 
 main()

@@ -88,8 +88,3 @@ def _root(
 
 
 _root.__doc__ = _HELP
-
-
-def main() -> None:
-    """Run the command line."""
-    make_app()()

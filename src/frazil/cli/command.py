@@ -1,5 +1,7 @@
 """Turn functions into commands, with the options that several of them share."""
 
+from __future__ import annotations
+
 import functools
 import inspect
 import os
@@ -12,18 +14,24 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from tempfile import TemporaryFile
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from frazil.cli.terminal import INTERRUPTED, Output, explain, open_bars
 from frazil.errors import IcechunkError, InvalidInputError, RepositoryNotFoundError, SetupError
+from frazil.lazy import lazy_modules
 from frazil.progress import on_progress
-from frazil.repository import locate
-from frazil.repository.locate import open_repository, read_version
-from frazil.repository.repository import Repository
-from frazil.repository.session import Session
 from frazil.urls import RepositoryUrl, SnapshotRef, parse_location
+
+if TYPE_CHECKING:
+    from frazil.repository import locate
+    from frazil.repository.repository import Repository
+    from frazil.repository.session import Session
+else:
+    (locate,) = lazy_modules(
+        "frazil.repository.locate",
+    )
 
 _STANDARD_ERROR = 2
 
@@ -142,7 +150,7 @@ def add_command(
 
 
 def _wrap(function: Callable[..., None]) -> Callable[..., None]:
-    parameters = inspect.signature(function).parameters
+    parameters = inspect.signature(function, eval_str=True).parameters
     runs_job = "cluster" in parameters
     own = [each for name, each in parameters.items() if name not in ("output", "cluster")]
     given = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own]
@@ -205,7 +213,7 @@ _MOST_OPTIONS = 3
 def open_place(url: str, authorize: Sequence[str] | None = None) -> Repository:
     """Open the repository at a URL that names no version."""
     try:
-        repository = open_repository(url)
+        repository = locate.open_repository(url)
     except RepositoryNotFoundError as error:
         raise RepositoryNotFoundError(f"there is no repository at {url}") from error
     return locate.authorize(repository, authorize or ())
@@ -218,7 +226,7 @@ def open_version(
     parsed = parse_location(url)
     place = RepositoryUrl(parsed.scheme, parsed.host, parsed.path, None, parsed.options)
     repository = open_place(str(place), authorize)
-    return repository, read_version(repository, parsed.ref), parsed
+    return repository, locate.read_version(repository, parsed.ref), parsed
 
 
 def warn_of_refusals(session: Session, output: Output) -> None:
@@ -236,7 +244,7 @@ def warn_of_refusals(session: Session, output: Output) -> None:
 def find_snapshot(repository: Repository, name: str) -> str:
     """Return the id of the snapshot that a branch, a tag or an id names."""
     found = parse_location(f"x@{name}").ref
-    session = read_version(repository, found or SnapshotRef(name))
+    session = locate.read_version(repository, found or SnapshotRef(name))
     return str(session.snapshot_id)
 
 

@@ -1,12 +1,14 @@
 """Maintenance commands: stats, check, gc, expire, migrate, doctor."""
 
+from __future__ import annotations
+
 import os
 import platform
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -31,13 +33,23 @@ from frazil.errors import (
     SessionStateError,
     SetupError,
 )
-from frazil.maintenance.check import CheckOptions, check_storage, repair_storage
-from frazil.maintenance.findings import CheckReport
-from frazil.maintenance.migrate import upgrade_icechunk_repository
-from frazil.maintenance.repair import RepairReport
-from frazil.ops import GCSummary
-from frazil.repository.repository import Repository
-from frazil.storage.constructors import storage_from_url
+from frazil.lazy import lazy_modules
+
+if TYPE_CHECKING:
+    from frazil.maintenance import check as checks
+    from frazil.maintenance import migrate as migration
+    from frazil.maintenance.findings import CheckReport
+    from frazil.maintenance.repair import RepairReport
+    from frazil.ops import GCSummary
+    from frazil.repository import repository
+    from frazil.storage import constructors
+else:
+    checks, migration, repository, constructors = lazy_modules(
+        "frazil.maintenance.check",
+        "frazil.maintenance.migrate",
+        "frazil.repository.repository",
+        "frazil.storage.constructors",
+    )
 
 OlderThan = Annotated[
     str,
@@ -110,14 +122,14 @@ def check(
             return found
         if repo is not None:
             return repo.check(branch=branch, deep=deep, virtual=virtual)
-        options = CheckOptions(branch, decodes_chunks=deep, asks_sources=virtual)
-        return check_storage(storage_from_url(url), options)
+        options = checks.CheckOptions(branch, decodes_chunks=deep, asks_sources=virtual)
+        return checks.check_storage(constructors.storage_from_url(url), options)
 
     def mend(report: CheckReport, *, dry_run: bool) -> RepairReport:
         repo = _open_anyway(url)
         if repo is not None:
             return repo.repair(report, dry_run=dry_run)
-        return repair_storage(storage_from_url(url), report, dry_run=dry_run)
+        return checks.repair_storage(constructors.storage_from_url(url), report, dry_run=dry_run)
 
     report = look()
     if not repair:
@@ -138,7 +150,7 @@ def check(
     raise typer.Exit(0 if after.is_healthy else _DAMAGED)
 
 
-def _open_anyway(url: str, authorize: Sequence[str] | None = None) -> Repository | None:
+def _open_anyway(url: str, authorize: Sequence[str] | None = None) -> repository.Repository | None:
     """Open the repository; None if it can't be opened, but its objects can be checked."""
     try:
         return open_place(url, authorize)
@@ -257,7 +269,7 @@ def migrate(url: Place, *, dry_run: DryRun = False, yes: Yes = False, output: Ou
     before = repo.dialect.value
     found = {"url": url, "from": before, "to": before, "dry_run": dry_run, "is_migrated": False}
     try:
-        upgrade_icechunk_repository(repo, dry_run=True)
+        migration.upgrade_icechunk_repository(repo, dry_run=True)
     except SessionStateError as error:
         if error.kind != ErrorKind.INVALID_REPOSITORY_MIGRATION:
             raise
@@ -265,7 +277,7 @@ def migrate(url: Place, *, dry_run: DryRun = False, yes: Yes = False, output: Ou
         return
     if not dry_run:
         output.confirm(f"Migrate {url} from {before}? Nobody may use it meanwhile.", is_agreed=yes)
-    after = upgrade_icechunk_repository(repo, dry_run=dry_run).dialect.value
+    after = migration.upgrade_icechunk_repository(repo, dry_run=dry_run).dialect.value
     result = "can be migrated" if dry_run else f"is {after} now"
     found |= {"to": after, "is_migrated": not dry_run}
     output.answer(found, f"{url}, generation {before}, {result}")

@@ -1,9 +1,11 @@
 """Commands that read: info, log, ops, tree, show, diff, inspect, serve, report, demo."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -24,13 +26,24 @@ from frazil.cli.command import (
 from frazil.cli.terminal import Output, clean, make_card, make_table
 from frazil.display import show_bytes, to_plain
 from frazil.errors import InvalidInputError, NotFoundError
-from frazil.ops import SpecVersion, Update
-from frazil.overview.contents import ArrayOverview, describe_array, find_changes
-from frazil.overview.preview import NodeEntry, list_nodes
-from frazil.repository.inspect import describe_file
-from frazil.snapshots import AncestryGraph, SnapshotInfo
-from frazil.web.answers import open_ref
-from frazil.web.pages import render_report
+from frazil.lazy import lazy_modules
+
+if TYPE_CHECKING:
+    from frazil import ops as updates
+    from frazil import snapshots as history
+    from frazil.overview import contents, preview
+    from frazil.repository import inspect as files
+    from frazil.web import answers, pages
+else:
+    updates, contents, preview, files, history, answers, pages = lazy_modules(
+        "frazil.ops",
+        "frazil.overview.contents",
+        "frazil.overview.preview",
+        "frazil.repository.inspect",
+        "frazil.snapshots",
+        "frazil.web.answers",
+        "frazil.web.pages",
+    )
 
 Limit = Annotated[int | None, typer.Option("--limit", "-n", help="At most so many.", min=1)]
 Path_ = Annotated[str, typer.Argument(metavar="PATH", help="A group or an array.")]
@@ -50,7 +63,7 @@ def info(url: Place, *, output: Output) -> None:
     tip = next(iter(repo.ancestry(branch="main")), None)
     containers = sorted(repo.config.virtual_chunk_containers or {})
     # Older generations have no place for it: whoever may write to the storage may commit.
-    is_newest = repo.spec_version is SpecVersion.v2
+    is_newest = repo.spec_version is updates.SpecVersion.v2
     status = repo.status.availability.name if is_newest else None
     found = {
         "url": url,
@@ -100,11 +113,11 @@ def log(
     starts = [session.snapshot_id] if not everything else [*branches.values(), *tags.values()]
     found = _unite(repo.ancestry(snapshot_id=start) for start in dict.fromkeys(starts))
     snapshots = found[:limit]
-    graph = AncestryGraph(snapshots, branches=branches, tags=tags)
+    graph = history.AncestryGraph(snapshots, branches=branches, tags=tags)
     output.answer(snapshots, str(graph))
 
 
-def _unite(histories: Iterable[Iterable[SnapshotInfo]]) -> list[SnapshotInfo]:
+def _unite(histories: Iterable[Iterable[history.SnapshotInfo]]) -> list[history.SnapshotInfo]:
     found = {each.id: each for history in histories for each in history}
     return sorted(found.values(), key=lambda each: each.written_at, reverse=True)
 
@@ -127,16 +140,16 @@ def ops(url: Place, *, limit: Limit = None, output: Output) -> None:
     output.answer(found, make_table(("when", "operation", "details"), rows))
 
 
-def _name(update: Update) -> str:
+def _name(update: updates.Update) -> str:
     return type(update.kind).__name__
 
 
-def _plain_details(update: Update) -> dict[str, Any]:
+def _plain_details(update: updates.Update) -> dict[str, Any]:
     kind: Any = update.kind
     return {each.name: to_plain(getattr(kind, each.name)) for each in fields(kind)}
 
 
-def _details(update: Update) -> str:
+def _details(update: updates.Update) -> str:
     return ", ".join(f"{name}={value}" for name, value in _plain_details(update).items())
 
 
@@ -154,11 +167,11 @@ def tree(
     frazil tree data/weather@v1 forecasts/ensemble
     """
     _, session, _ = open_version(url)
-    nodes = list_nodes(session, path)
+    nodes = preview.list_nodes(session, path)
     output.answer(nodes, _draw(nodes, path))
 
 
-def _draw(nodes: list[NodeEntry], root: str) -> Tree:
+def _draw(nodes: list[preview.NodeEntry], root: str) -> Tree:
     top = Tree(Text("/" + root.strip("/"), "bold"), guide_style="dim")
     branches = {"/" + root.strip("/"): top}
     for node in nodes:
@@ -183,13 +196,13 @@ def show(url: Version, path: Path_, *, authorize: Authorize = None, output: Outp
     frazil show data/weather@v1 t2m --authorize '*'
     """
     _, session, _ = open_version(url, authorize)
-    found = describe_array(session, path)
+    found = contents.describe_array(session, path)
     attributes = make_table(("attribute", "value"), found.attributes.items())
     output.answer(found, make_card(_card(found)), *([attributes] if found.attributes else []))
     warn_of_refusals(session, output)
 
 
-def _card(array: ArrayOverview) -> list[tuple[str, object]]:
+def _card(array: contents.ArrayOverview) -> list[tuple[str, object]]:
     return [
         ("array", array.path),
         ("shape", " × ".join(map(str, array.shape)) or "scalar"),
@@ -220,7 +233,7 @@ def diff(
     frazil diff data/weather v1 main
     """
     repo = open_place(url)
-    found = find_changes(repo, find_snapshot(repo, old), find_snapshot(repo, new))
+    found = contents.find_changes(repo, find_snapshot(repo, old), find_snapshot(repo, new))
     plain = {
         "new_groups": found.new_groups,
         "new_arrays": found.new_arrays,
@@ -250,7 +263,7 @@ def inspect(
     if not path.is_file():  # nor a pipe, from which nothing may ever come
         what = "is not a regular file" if path.exists() else "does not exist"
         raise NotFoundError(f"{file} {what}: name a metadata file of a repository")
-    output.as_json().answer(describe_file(path.read_bytes(), path.as_posix()))
+    output.as_json().answer(files.describe_file(path.read_bytes(), path.as_posix()))
 
 
 def serve(
@@ -333,10 +346,10 @@ def report(
     if not to.parent.is_dir():
         raise NotFoundError(f"there is no folder {to.parent} to write the report to")
     repo = open_place(url, authorize)
-    document = render_report(repo, url, ref)
+    document = pages.render_report(repo, url, ref)
     to.write_text(document, "utf-8")
     output.answer({"file": str(to), "bytes": len(document)}, f"{to} shows {url}")
-    warn_of_refusals(open_ref(repo, ref), output)
+    warn_of_refusals(answers.open_ref(repo, ref), output)
 
 
 def demo(

@@ -1,15 +1,25 @@
 """Commands on branches, tags and history."""
 
-from typing import Annotated
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from frazil.cli.command import Branch, Message, Place, Yes, add_command, find_snapshot, open_place
 from frazil.cli.terminal import Output, make_table
 from frazil.errors import AlreadyExistsError
-from frazil.repository.repository import Repository
-from frazil.storage.constructors import storage_from_url
+from frazil.lazy import lazy_modules
 from frazil.urls import parse_location
+
+if TYPE_CHECKING:
+    from frazil.repository import repository
+    from frazil.storage import constructors
+else:
+    repository, constructors = lazy_modules(
+        "frazil.repository.repository",
+        "frazil.storage.constructors",
+    )
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Its name.")]
 At = Annotated[
@@ -142,10 +152,10 @@ def create(
     frazil create data/weather
     frazil create "s3://bucket/weather?region=eu-central-1"
     """
-    storage = storage_from_url(parse_location(url))
-    if Repository.exists(storage):
+    storage = constructors.storage_from_url(parse_location(url))
+    if repository.Repository.exists(storage):
         raise AlreadyExistsError(f"there is a repository at {url} already")
-    repo = Repository.create(storage, spec_version=spec_version)
+    repo = repository.Repository.create(storage, spec_version=spec_version)
     found = {
         "url": url,
         "generation": repo.dialect.value,

@@ -1,0 +1,44 @@
+"""What a command loads before it does anything."""
+
+import subprocess
+import sys
+
+import pytest
+
+import frazil
+
+_LOADED = """
+import sys
+sys.argv = ["frazil", {option!r}]
+from frazil.cli import main
+try:
+    main()
+except SystemExit as end:
+    assert not end.code
+print(*sys.modules, file=sys.stderr)
+"""
+_HEAVY = ("numpy", "zarr", "obstore", "flatbuffers", "xarray", "pyspark")
+_ROOMS = ("config", "format", "maintenance", "protocols", "repository", "storage", "tables", "web")
+
+
+@pytest.mark.parametrize("option", ["--version", "--help"])
+def test_neither_version_nor_help_loads_a_repository(option: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _LOADED.format(option=option)],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+
+    loaded = set(done.stderr.split())
+    expected = frazil.__version__ if option == "--version" else "fast-forward"
+    assert expected in done.stdout
+    assert loaded.isdisjoint({*_HEAVY, *(f"frazil.{room}" for room in _ROOMS)})
+
+
+def test_the_version_needs_no_command() -> None:
+    program = _LOADED.format(option="--version")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+
+    assert {name for name in done.stderr.split() if name.startswith("frazil.")} == {
+        "frazil.cli", "frazil.lazy", "frazil.version",
+    }  # fmt: skip
+    assert "typer" not in done.stderr.split()
