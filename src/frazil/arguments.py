@@ -46,16 +46,18 @@ def check_arguments(only: Collection[str] | None = None) -> Callable[[type[T]], 
 def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
     if hasattr(function, "_is_checked"):
         return function
-    parameters = inspect.signature(function).parameters.values()
-    positional = [
-        each.name
-        for each in parameters
-        if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+    # `inspect.signature` would find the same, and take a third of the time to load a repository.
+    plain = inspect.unwrap(function)
+    positional = plain.__code__.co_varnames[: plain.__code__.co_argcount]
+    defaults = plain.__defaults__ or ()
+    named = [
+        *zip(positional[len(positional) - len(defaults) :], defaults, strict=True),
+        *(plain.__kwdefaults__ or {}).items(),
     ]
     # Defaults need no rule, which would load what is loaded lazily.
-    accepted = {(each.name, type(each.default)) for each in parameters if each.default is None}
+    accepted = {(name, type(default)) for name, default in named if default is None}
     """Types that were accepted before: a valid call costs one lookup per argument."""
-    find_rule = functools.cache(functools.partial(_find_rule, inspect.unwrap(function)))
+    find_rule = functools.cache(functools.partial(_find_rule, plain))
 
     def check(name: str, value: Any) -> None:
         rule = find_rule(name)
