@@ -192,6 +192,11 @@ def azure_static_credentials(
 ) -> AnyAzureStaticCredential:
     """Create fixed Azure credentials from exactly one of the arguments.
 
+    Parameters
+    ----------
+    access_key, sas_token, bearer_token
+        Key of the account, shared access signature, or token of an identity.
+
     Raises
     ------
     ValueError
@@ -364,6 +369,15 @@ def gcs_static_credentials(
     bearer_token: str | None = None,
 ) -> AnyGcsStaticCredential:
     """Create fixed Google Cloud Storage credentials from the first argument that is given.
+
+    Parameters
+    ----------
+    service_account_file, service_account_key
+        Path of a service account's key file, or its contents.
+    application_credentials
+        Path of a file of application default credentials.
+    bearer_token
+        Token of an identity.
 
     Raises
     ------
@@ -703,6 +717,11 @@ def containers_credentials(
     ------
     ValueError
         If a value is not a credential.
+
+    Examples
+    --------
+    >>> allowed = containers_credentials({"s3://archive/": s3_anonymous_credentials()})
+    >>> Repository.open(storage, authorize_virtual_chunk_access=allowed)  # doctest: +SKIP
     """
     return {prefix: _wrap(credential) for prefix, credential in m.items()}
 

@@ -44,6 +44,11 @@ def merge_sessions(
 
     To merge forks into the session they come from, use `Session.merge`.
 
+    Parameters
+    ----------
+    sessions
+        Forks, or lists of them, as tasks return them.
+
     Raises
     ------
     TypeError

@@ -248,20 +248,15 @@ def plan_rows(snapshots: Iterable[SnapshotInfo]) -> tuple[Row, ...]:
     rows = []
     for each in _sort(by_id):
         meeting = [lane for lane, target in enumerate(lanes) if target == each.id]
-        lane = meeting[0] if meeting else _free_lane(lanes)
+        if not meeting and None not in lanes:
+            lanes.append(None)
+        lane = meeting[0] if meeting else lanes.index(None)
         for ended in meeting:
             lanes[ended] = None
         lanes[lane] = each.parent_id if each.parent_id in by_id else None
         passing = (i for i, target in enumerate(lanes) if target is not None and i != lane)
         rows.append(Row(each, lane, tuple(passing), tuple(meeting[1:]), lanes[lane] is not None))
     return tuple(rows)
-
-
-def _free_lane(lanes: list[str | None]) -> int:
-    if None in lanes:
-        return lanes.index(None)
-    lanes.append(None)
-    return len(lanes) - 1
 
 
 def _sort(by_id: Mapping[str, SnapshotInfo]) -> list[SnapshotInfo]:

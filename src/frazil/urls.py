@@ -277,13 +277,8 @@ def _require_known(scheme: Scheme, options: Mapping[str, str]) -> None:
             raise InvalidInputError(f"{scheme}: no option {name!r}; there are {choice}")
         if name in SWITCHES and value not in ("true", "false"):
             raise InvalidInputError(f"{name} is true or false")
-        if name == "endpoint_url":
-            _refuse_secrets_in_endpoint(value)
-
-
-def _refuse_secrets_in_endpoint(url: str) -> None:
-    if "@" in url or "?" in url:
-        raise InvalidInputError("endpoint_url is a server and a path, without user or query")
+        if name == "endpoint_url" and ("@" in value or "?" in value):
+            raise InvalidInputError("endpoint_url is a server and a path, without user or query")
 
 
 def _choose_ref(name: str | None, given: Mapping[str, str | None]) -> Ref | None:

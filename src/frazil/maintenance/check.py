@@ -66,7 +66,6 @@ from frazil.maintenance.id_ranges import IdSet
 from frazil.maintenance.inventory import (
     ChunkTotals,
     Inventory,
-    Listed,
     Used,
     check_temporary_files,
     count_orphans,
@@ -232,17 +231,15 @@ def _check(
 ) -> CheckReport:
     # List after the refs were read: all that they reach existed before the listing.
     inventory = workers.take_inventory(assets)
-    links = base.links or _read_links(workers, assets, inventory.snapshots)
+    links = base.links
+    if not links:
+        ids, sizes = list_ids(inventory.snapshots), inventory.snapshots.sizes.tolist()
+        parts = workers.run("reading history", ReadLinks(assets), ids, sizes)
+        links = join_links(chain.from_iterable(parts))
     chosen = select_snapshots(base, links, options.branch)
     gathered = Gathered(options.decodes_chunks)
     check = _Check(assets, virtual, options, base, workers, inventory, links, chosen, gathered)
     return check.run()
-
-
-def _read_links(workers: Workers, assets: Assets, snapshots: Listed) -> Links:
-    sizes = snapshots.sizes.tolist()
-    parts = workers.run("reading history", ReadLinks(assets), list_ids(snapshots), sizes)
-    return join_links(chain.from_iterable(parts))
 
 
 @dataclass(frozen=True, slots=True)

@@ -473,7 +473,7 @@ def check_manifest_file(
         _check_uses(manifest, uses, key),
         *(_check_table(table, place, context) for table, place in tables),
     )
-    needed = _find_needed(manifest) if context.chunks is None else None
+    needed = NeededFiles.of(manifest.tables().values()) if context.chunks is None else None
     return ManifestFindings(
         id,
         len(data),
@@ -484,10 +484,6 @@ def check_manifest_file(
         sum((_count(table) for table in manifest.tables().values()), Counts(manifests=1)),
         tuple(problems),
     )
-
-
-def _find_needed(manifest: Manifest) -> NeededFiles:
-    return NeededFiles.of(manifest.tables().values())
 
 
 def _decode_refs(manifest: Manifest) -> Manifest:

@@ -14,7 +14,7 @@ from frazil.format.files import decode_repo_info
 from frazil.format.header import Decoded, Dialect, FileType, decode_file
 from frazil.format.ids import SnapshotId
 from frazil.format.metadata import JsonValue
-from frazil.format.repo_info import RepoInfo, SnapshotInfo, Update
+from frazil.format.repo_info import RepoInfo, SnapshotInfo
 from frazil.format.timestamps import Nanoseconds
 from frazil.format.v2.schema import find_unordered_in_repo_info, is_ascending
 from frazil.maintenance.check_snapshots import check_header
@@ -71,11 +71,6 @@ class Link:
 Links = Mapping[SnapshotId, Link]
 
 
-def links_of(snapshots: Iterable[SnapshotInfo], key: str) -> dict[SnapshotId, Link]:
-    """Return the links of the snapshots in a repo info."""
-    return {s.id: Link(key, s.id, s.parent_id, s.flushed_at) for s in snapshots}
-
-
 def check_links(links: Links) -> Problems:
     """Check that no snapshot is its own ancestor, and that each is younger than its parent."""
     cycles = find_cycles(links)
@@ -85,13 +80,11 @@ def check_links(links: Links) -> Problems:
     in_cycle = {id for members in cycles for id in members}
     for link in links.values():
         parent = None if link.parent_id is None else links.get(link.parent_id)
-        if parent is not None and link.id not in in_cycle:
-            yield from _check_times(link, parent)
-
-
-def _check_times(link: Link, parent: Link) -> Iterable[Problem]:
-    if link.flushed_at <= parent.flushed_at:
-        yield warning(link.key, f"snapshot {link.id} is not younger than its parent {parent.id}")
+        if parent is None or link.id in in_cycle:
+            continue
+        if link.flushed_at <= parent.flushed_at:
+            what = f"snapshot {link.id} is not younger than its parent {parent.id}"
+            yield warning(link.key, what)
 
 
 def find_cycles(links: Links) -> list[tuple[SnapshotId, ...]]:
@@ -204,22 +197,13 @@ def check_page(page: Page, num_updates_per_file: int) -> Problems:
 
 
 def _check_backups(page: Page, existing: Container[str]) -> Problems:
-    lost = list(_find_lost(page.info, existing))
+    named = (each.backup_path for each in page.info.latest_updates)
+    keys = [f"{BACKUPS}/{name}" for name in named if name is not None]
+    lost = [key for key in keys if key not in existing]
     problems = (
         warning(key, f"the backup is gone that {page.key} names in its ops log") for key in lost
     )
     yield from few(problems, len(lost), warning(page.key, "backups of its ops log are gone"))
-
-
-def _find_lost(info: RepoInfo, existing: Container[str]) -> Iterator[str]:
-    for update in info.latest_updates:
-        key = _backup_key(update)
-        if key is not None and key not in existing:
-            yield key
-
-
-def _backup_key(update: Update) -> str | None:
-    return None if update.backup_path is None else f"{BACKUPS}/{update.backup_path}"
 
 
 _ALPHA_BRANCH = re.compile(r"refs/branch[.:](?P<name>[^/]+)")
@@ -468,7 +452,7 @@ def _read_repo_info(storage: Storage) -> Base:
     refs = refs_of(info)
     return Base(
         refs,
-        links_of(snapshots, REPO),
+        {s.id: Link(REPO, s.id, s.parent_id, s.flushed_at) for s in snapshots},
         {each.id: each for each in snapshots},
         log,
         config,

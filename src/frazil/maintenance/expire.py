@@ -333,9 +333,11 @@ def plan_retention(
     reached: set[SnapshotId] = set()
     kept: set[SnapshotId] = set()
     for name, tip in (*info.branches.items(), *info.tags.items()):
-        line = _line(info, tip)
+        newest = info.snapshots[tip]
+        line = [newest, *ancestors_of(info.snapshots, newest)]
         reached.update(each.id for each in line)
-        kept.update(_kept_by(_policies_for(policies, name), line, now))
+        fitting = [policy for pattern, policy in policies.items() if fnmatchcase(name, pattern)]
+        kept.update(_kept_by(fitting, line, now))
     released = frozenset(reached - kept)
     return ExpiryPlan(released, release(info, released, released))
 
@@ -349,15 +351,6 @@ def _kept_by(
         is_end = number == 0 or each.parent_id is None
         if is_end or not policies or any(policy.keeps(number, age) for policy in policies):
             yield each.id
-
-
-def _line(info: RepoInfo, tip: SnapshotId) -> list[SnapshotInfo]:
-    snapshot = info.snapshots[tip]
-    return [snapshot, *ancestors_of(info.snapshots, snapshot)]
-
-
-def _policies_for(policies: Policies, name: str) -> list[RetentionPolicy]:
-    return [policy for pattern, policy in policies.items() if fnmatchcase(name, pattern)]
 
 
 def set_policies(protocol: CommitProtocol, policies: Policies) -> None:

@@ -109,15 +109,14 @@ def plan_migration(old: OldRepository, now: Nanoseconds) -> RepoInfo:
         branches=dict(old.branches),
         tags=dict(old.tags),
         deleted_tags=frozenset(old.deleted_tags),
-        snapshots={id: _in_microseconds(each) for id, each in old.snapshots.items()},
+        snapshots={
+            id: replace(each, flushed_at=each.flushed_at // MICROSECOND * MICROSECOND)
+            for id, each in old.snapshots.items()
+        },
         status=RepoStatus(set_at=old.root.flushed_at),
         latest_updates=(migrated, *reversed(past)),
         config=None if old.config is None else Value(dict(old.config)),
     )
-
-
-def _in_microseconds(info: SnapshotInfo) -> SnapshotInfo:
-    return replace(info, flushed_at=info.flushed_at // MICROSECOND * MICROSECOND)
 
 
 # Ops log

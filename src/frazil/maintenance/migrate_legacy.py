@@ -93,13 +93,9 @@ def _rank(texts: Strings, codes: NDArray[np.int32]) -> tuple[list[str], NDArray[
 
 
 def _digest(*parts: bytes | memoryview) -> bytes:
-    return _hash_all(memoryview(part) for part in parts)
-
-
-def _hash_all(parts: Iterable[memoryview]) -> bytes:
     digest = sha256()
     for part in parts:
-        digest.update(part.nbytes.to_bytes(8, "big"))
+        digest.update(memoryview(part).nbytes.to_bytes(8, "big"))
         digest.update(part)
     return digest.digest()
 
@@ -398,7 +394,8 @@ def has_old_files(storage: Storage, places: OldPlaces) -> bool:
 def _find_stages(storage: Storage, places: OldPlaces) -> Iterator[Iterator[str]]:
     """Yield the keys of all old files, grouped into stages of deletion."""
     for place in places.prefixes:
-        yield (info.key for info in storage.list(place) if _is_at(place, info.key))
+        is_folder = place.endswith("/")
+        yield (info.key for info in storage.list(place) if is_folder or info.key == place)
     for folder in places.shared_folders:
         yield _find_old_among_new(storage, folder)
 
@@ -406,10 +403,6 @@ def _find_stages(storage: Storage, places: OldPlaces) -> Iterator[Iterator[str]]
 def _find_old_among_new(storage: Storage, folder: str) -> Iterator[str]:
     for batch in in_batches(storage.list(f"{folder}/"), _BATCH):
         yield from _select_old(storage, folder, batch)
-
-
-def _is_at(place: str, key: str) -> bool:
-    return key == place or place.endswith("/")
 
 
 def is_free_for_v2(storage: Storage, key: str) -> bool:

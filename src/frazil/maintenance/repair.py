@@ -343,13 +343,9 @@ def _remove(assets: Assets, problem: Problem, *, dry_run: bool) -> str:
     if not any(each.repair for each in check_temporary_files(still, datetime.now(UTC))):
         raise NothingToRepairError("the temporary file is gone, or in use")
     if not dry_run:
-        _refuse_failures(assets.storage.delete_many([problem.object]).failed.values())
+        for reason in assets.storage.delete_many([problem.object]).failed.values():
+            raise NothingToRepairError(f"it can't be deleted: {reason}")
     return "the temporary file is deleted"
-
-
-def _refuse_failures(reasons: Iterable[str]) -> None:
-    for reason in reasons:
-        raise NothingToRepairError(f"it can't be deleted: {reason}")
 
 
 def _restore(assets: Assets, *, dry_run: bool) -> str:

@@ -165,13 +165,10 @@ def _open(
             base_url = f"{address.scheme}://{address.host}"
             server = source_objects.connect_server(config, base_url, credential)
             return source_objects.ForeignStore(server)
-    bucket = source_objects.connect_bucket(config, _find_bucket(address), credential)
-    return source_objects.ForeignStore(bucket)
-
-
-def _find_bucket(address: Address) -> str:
     # abfs://container@account/path: the Azure container is in the place of the user name.
-    return address.host.partition("@")[0]
+    name = address.host.partition("@")[0]
+    bucket = source_objects.connect_bucket(config, name, credential)
+    return source_objects.ForeignStore(bucket)
 
 
 def _address_of_prefix(prefix: str) -> Address:

@@ -239,7 +239,8 @@ def dims_of(dataset: Any, name: str, axes: int, group: str) -> list[str]:
     for axis in range(axes):
         scales = _scale_names(dataset, axis) if has_scales else []
         if len(scales) == 1:
-            found.append(_relative(scales[0].decode("utf-8", "surrogateescape"), group))
+            path = scales[0].decode("utf-8", "surrogateescape")
+            found.append(path.removeprefix(f"/{group}" if group else "").removeprefix("/"))
         elif is_scale:
             found.append(name)
         elif scales:
@@ -256,10 +257,6 @@ def _scale_names(dataset: Any, axis: int) -> list[bytes]:
     return names
 
 
-def _relative(path: str, group: str) -> str:
-    return path.removeprefix(f"/{group}" if group else "").removeprefix("/")
-
-
 Filter = tuple[int, tuple[int, ...], bytes]
 """Filter id, parameters and name."""
 
@@ -267,17 +264,6 @@ Filter = tuple[int, tuple[int, ...], bytes]
 _BLOSC, _ZSTD = 32001, 32015
 _BLOSC_NAMES = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
 _NAMES = {h5z.FILTER_LZF: "lzf", h5z.FILTER_SZIP: "szip", h5z.FILTER_SCALEOFFSET: "scale-offset"}
-
-
-def filters_of(properties: Any) -> tuple[Filter, ...]:
-    """Return the filters of a dataset, in encoding order."""
-    found = (properties.get_filter(each) for each in range(properties.get_nfilters()))
-    return tuple((code, values, name) for code, _, values, name in found)
-
-
-def to_codecs(filters: tuple[Filter, ...]) -> list[dict[str, Any]]:
-    """Return the codecs that decode filters; raise RefusedError for one without a Zarr codec."""
-    return [_to_codec(code, values, name) for code, values, name in filters]
 
 
 def _to_codec(code: int, values: tuple[int, ...], name: bytes) -> dict[str, Any]:
@@ -339,7 +325,7 @@ def make_metadata(
 
 @lru_cache(maxsize=1024)
 def _describe_dtype(kind: Kind) -> dict[str, Any]:
-    codecs = [_serializer(kind.dtype), *to_codecs(kind.filters)]
+    codecs = [_serializer(kind.dtype), *(_to_codec(*each) for each in kind.filters)]
     with without_codec_warnings():
         try:
             data_type = parse_data_type(kind.dtype, zarr_format=3)
@@ -480,7 +466,8 @@ def _describe_dataset(dataset: Any, name: str, shape: Shape, context: FileContex
     properties = dataset.get_create_plist()
     layout = properties.get_layout()
     stored = tuple(properties.get_chunk()) if layout == h5d.CHUNKED else None
-    filters = filters_of(properties)
+    found = (properties.get_filter(each) for each in range(properties.get_nfilters()))
+    filters = tuple((code, values, name) for code, _, values, name in found)
     chunk_shape = chunk_shape_of(shape, stored, len(filters))
     metadata = make_metadata(
         Kind(dtype, _fill_bytes(properties, dtype), filters),

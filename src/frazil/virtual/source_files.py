@@ -134,7 +134,10 @@ def open_from(
     sizes = {each: version.size_bytes for each, version in versions.items()}
     for name, columns in found.references.items():
         columns.refuse_truncated(name, sizes)
-    references = {name: _with_versions(each, versions) for name, each in found.references.items()}
+    references = {
+        name: replace(columns, versions=tuple(versions[each] for each in columns.locations))
+        for name, columns in found.references.items()
+    }
     return Source(header, references)
 
 
@@ -232,12 +235,6 @@ def _observe_targets(
         return {text: found[text] for text in wanted}
     others = source_formats.observe_all(stores, [key_url(text) for text in wanted])
     return {own: start.version, **{escape_url(each): seen for each, seen in others.items()}}
-
-
-def _with_versions(
-    columns: ReferenceColumns, versions: Mapping[str, FileVersion]
-) -> ReferenceColumns:
-    return replace(columns, versions=tuple(versions[each] for each in columns.locations))
 
 
 __all__ = ["open"]

@@ -85,7 +85,13 @@ def count_alike(
         problems += _find_strangers(family, headers, parents)
     if not changed:
         return list(headers), problems
-    return [_with_arrays(header, row, changed) for row, header in enumerate(headers)], problems
+    return [
+        replace(
+            header,
+            arrays={name: changed.get((row, name), each) for name, each in header.arrays.items()},
+        )
+        for row, header in enumerate(headers)
+    ], problems
 
 
 def find_times(headers: Iterable[SourceHeader]) -> set[str]:
@@ -153,13 +159,6 @@ def _find_strangers(
                 f"{wanted.units!r} of {headers[entries[0].row].name}"
             )
             yield Problem(ProblemKind.COORDINATE, name, text, files)
-
-
-def _with_arrays(
-    header: SourceHeader, row: int, changed: Mapping[tuple[int, str], ArrayHeader]
-) -> SourceHeader:
-    arrays = {name: changed.get((row, name), each) for name, each in header.arrays.items()}
-    return replace(header, arrays=arrays)
 
 
 # Conversion

@@ -189,7 +189,9 @@ def write_dataset(
         if isinstance(variable.data, ManifestArray)
     }
     headers = {name: _header_of(name, variable) for name, variable in virtual.items()}
-    columns = {name: _columns_of(variable.data) for name, variable in virtual.items()}
+    columns = {
+        name: columns_of(each.data.manifest, each.ndim, _spell) for name, each in virtual.items()
+    }
     columns = _note_versions(columns, SourceStores(containers, credentials))
     with without_codec_warnings():
         places = _make_room(store, path, headers, append_dim)
@@ -214,10 +216,6 @@ def _header_of(name: str, variable: xr.Variable) -> ArrayHeader:
     metadata = metadata_of(variable.data)
     dims = [str(each) for each in variable.dims]
     return ArrayHeader(name, {**metadata, "attributes": attributes, "dimension_names": dims})
-
-
-def _columns_of(array: ManifestArray) -> ReferenceColumns:
-    return columns_of(array.manifest, len(array.shape), _spell)
 
 
 def _spell(path: str) -> str:
@@ -247,23 +245,22 @@ def _make_room(
             create_array(store, join(path, name), header.metadata)
         return {name: [0] * len(header.shape) for name, header in headers.items()}
     growing = {name: each for name, each in headers.items() if append_dim in each.dims}
-    there = {name: _open_array(store, join(path, name)) for name in growing}
+    there = {
+        name: zarr.open_array(as_zarr(store), path=join(path, name), mode="r+", zarr_format=3)
+        for name in growing
+    }
     problems = [
         problem
         for name, header in growing.items()
-        for problem in _find_misfits(_existing_header(name, there[name]), header, append_dim)
+        for problem in _find_misfits(
+            ArrayHeader(name, json.loads(json.dumps(there[name].metadata.to_dict()))),
+            header,
+            append_dim,
+        )
     ]
     if problems:
         raise InvalidInputError(f"the dataset can't be appended:\n{Report(tuple(problems))}")
     return {name: _grow(there[name], header, append_dim) for name, header in growing.items()}
-
-
-def _open_array(store: VirtualStore, path: str) -> zarr.Array[Any]:
-    return zarr.open_array(as_zarr(store), path=path, mode="r+", zarr_format=3)
-
-
-def _existing_header(name: str, array: zarr.Array[Any]) -> ArrayHeader:
-    return ArrayHeader(name, json.loads(json.dumps(array.metadata.to_dict())))
 
 
 def _find_misfits(there: ArrayHeader, new: ArrayHeader, append_dim: str) -> list[Problem]:

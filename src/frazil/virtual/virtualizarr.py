@@ -196,7 +196,8 @@ class ParsedGroup:
 def parse_group(stores: SourceStores, url: str, format: Format, group: str) -> ParsedGroup:
     """Parse the arrays of a group; raise InvalidInputError if the file or group can't be parsed."""
     try:
-        make_parser = _import_parser(format)
+        module, _, name = format.parser.partition(":")
+        make_parser = getattr(importlib.import_module(module), name)
         if format == HDF5:
             return _parse_hdf5(make_parser, stores, url, group)
         store = make_parser(**({"group": group} if group else {}))(url, stores)
@@ -246,11 +247,6 @@ def _parse_hdf5(make_parser: Any, stores: SourceStores, url: str, group: str) ->
         {n: each.compact_values for n, each in parsed.items() if each.compact_values is not None},
         {name: members.datasets[name].shape for name in refused},
     )
-
-
-def _import_parser(format: Format) -> Any:
-    module, _, name = format.parser.partition(":")
-    return getattr(importlib.import_module(module), name)
 
 
 def read_group(

@@ -337,15 +337,13 @@ def render_report(
         ("storage", render_storage(answers.gather_storage(repository, ref), links)),
         ("operations", render_operations(answers.gather_operations(repository))),
     ]
-    body = Html.join(_section(anchor, page) for anchor, page in sections)
+    body = Html.join(
+        tag("section", tag("h2", page.title), page.body, id=anchor) for anchor, page in sections
+    )
     parts = ("history", "arrays", "storage", "operations")
     navigation = tag("nav", *(link(f"#{each}", each.title()) for each in parts), aria_label="Parts")
     style = tag("style", Html(read_style()))
     return lay_out(Page(f"Report of {ref}", body), name, style, navigation)
-
-
-def _section(anchor: str, page: Page) -> Html:
-    return tag("section", tag("h2", page.title), page.body, id=anchor)
 
 
 def _render_array(repository: Repository, ref: str, path: str, end: float) -> Page:
