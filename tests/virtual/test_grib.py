@@ -7,19 +7,26 @@ from pathlib import Path
 from typing import Any
 
 import eccodes
+import icechunk
 import numpy as np
 import pytest
 import virtualizarr
 import xarray as xr
 
+import frazil
 from frazil import virtual
 from frazil.errors import InvalidInputError
+from frazil.testing.object_server import ObjectServer, ServerOptions
+from frazil.testing.object_server.s3_api import Refuse, Rule
 from frazil.virtual.grib import GribFile, open_grib
-from frazil.virtual.grib_messages import Field, Window, parse_index, read_by_index, scan
+from frazil.virtual.grib_index import parse_index, read_by_index
+from frazil.virtual.grib_messages import Field, Window, scan
 from frazil.virtual.source_formats import SourceStores
 
-from .grib_files import POINTS, decode, join_fields, make_message, opened, save
-from .repositories import read_combined, read_virtually
+from .grib_files import POINTS, decode, join_fields, make_message, opened, pack_as_png, save
+from .repositories import read, read_combined, read_virtually
+from .test_official_library import configured
+from .test_remote_sources import FRIEND, PREFIX, committed, container, upload
 
 STATISTICS: dict[str, object] = {"productDefinitionTemplateNumber": 8}
 AVERAGE = {**STATISTICS, "stepRange": "0-6", "typeOfStatisticalProcessing": 0}
@@ -200,6 +207,14 @@ def test_values_are_those_of_eccodes(tmp_path: Path, packing: str, bits: int, sc
     if virtual.open(path).arrays["t"].obstacle is None:
         found = read_virtually(path)["t"].values
         np.testing.assert_array_equal(found.reshape(expected.shape), expected)
+
+
+@pytest.mark.parametrize("depth", [8, 16])
+def test_png_is_read_as_eccodes_reads_it(tmp_path: Path, depth: int) -> None:
+    message = pack_as_png(make_message(), depth, reference=-99.9, binary=1, decimal=1)
+    path = save(tmp_path / "a.grib2", message)
+
+    np.testing.assert_array_equal(read_virtually(path)["t"].values.ravel(), decode(message))
 
 
 def test_packings_that_the_codec_reads_wrongly_are_no_references(tmp_path: Path) -> None:
@@ -557,6 +572,59 @@ def test_lines_of_one_offset_are_the_fields_of_one_message(tmp_path: Path) -> No
 
     for name, part in zip("uv", parts, strict=True):
         np.testing.assert_array_equal(read_native(path, name).ravel(), decode(part))
+
+
+# Buckets, and the official library
+
+
+def test_of_a_file_in_a_bucket_only_headers_are_read(tmp_path: Path) -> None:
+    size = 300 * 300
+    grid = {"Ni": 300, "Nj": 300, "numberOfDataPoints": size, "numberOfValues": size}
+    levels = (1000, 850, 700, 500)
+    messages = [
+        make_message(np.random.default_rng(level).normal(280, 10, size), **grid, level=level)
+        for level in levels
+    ]
+    path = save(tmp_path / "a.grib2", *messages)
+    lines = [f"d={{date}}:TMP:{level} mb:anl:" for level in levels]
+    write_noaa(path, messages, lines, find_date(messages[0]) + "12")
+    ranges = {}
+    with ObjectServer(ServerOptions(access_keys=frozenset(("friend",)))) as server:
+        upload(server, path, "my data/a.grib2")
+        upload(server, Path(f"{path}.idx"), "my data/a.grib2.idx")
+        for form in ("scan", "index"):
+            # A bucket that may not be listed says so of everything that is not there.
+            is_hidden = [Rule(Refuse(403, "AccessDenied"), "GET", "*.i*")] if form == "scan" else []
+            server.inject(is_hidden)
+            before = len(server.requests)
+            source = virtual.open(
+                PREFIX + "a.grib2", containers=[container(server)], credentials=FRIEND
+            )
+            ranges[form] = [
+                each.headers["range"]
+                for each in server.requests[before:]
+                if "range" in each.headers
+            ]
+        found = read(committed(source, container(server), FRIEND))
+
+    # The first bytes, which tell the format, and then the end of each message, or the last header.
+    assert [len(ranges[form]) for form in ("scan", "index")] == [5, 2]
+    expected = [decode(each) for each in messages]
+    np.testing.assert_array_equal(found["t"].values.reshape(4, -1), expected)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_official_library_reads_messages(tmp_path: Path) -> None:
+    message = make_message()
+    source = virtual.open(save(tmp_path / "a.grib2", message))
+    session = frazil.Repository.create(**configured(frazil, tmp_path)).writable_session("main")
+    virtual.write(virtual.combine([source]), session.store, [source])
+    session.commit("message")
+
+    official = icechunk.Repository.open(**configured(icechunk, tmp_path))
+    found = xr.open_zarr(official.readonly_session("main").store, consolidated=False)
+
+    np.testing.assert_array_equal(found["t"].values.ravel(), decode(message))
 
 
 # Damages

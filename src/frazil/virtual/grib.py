@@ -17,14 +17,14 @@ import obstore
 from numpy.typing import NDArray
 from obstore.store import LocalStore
 
-from frazil.errors import InvalidInputError, ObjectNotFoundError
+from frazil.errors import InvalidInputError, ObjectNotFoundError, PermissionDeniedError
 from frazil.virtual import grib_messages as messages
+from frazil.virtual.grib_index import StaleIndexError, parse_index, read_by_index
 from frazil.virtual.grib_messages import (
     DamagedError,
     Field,
     Grid,
     GridKey,
-    StaleIndexError,
     Window,
     seconds_of,
 )
@@ -130,13 +130,16 @@ def arrange_fields(fields: Sequence[Field], read: ReadMessage) -> dict[str, Vari
     Fields of one name on several grids, on several types of level, or with several intervals that
     end at once become several arrays.
     """
-    grids: dict[GridKey, int] = {}
-    numbers = [grids.setdefault(GridKey.of(each.header), len(grids)) for each in fields]
-    known = {number: _on_grid(messages.read_grid(key), number) for key, number in grids.items()}
+    sections: dict[bytes, int] = {}
+    grids: list[Grid] = []
+    for each in fields:
+        number = sections.setdefault(each.header.grid_section, len(sections))
+        if number == len(grids):
+            grids.append(_on_grid(messages.read_grid(GridKey.of(each.header)), number))
     found: dict[str, Variable] = {}
-    rows = sorted(range(len(fields)), key=lambda row: _rank(fields[row]))
-    for row in rows:
-        _put(found, fields[row], known[numbers[row]], numbers[row], read)
+    for each in sorted(fields, key=_rank):
+        number = sections[each.header.grid_section]
+        _put(found, each, grids[number], number, read)
     return dict(sorted(found.items()))
 
 
@@ -455,11 +458,11 @@ def _find_by_index(stores: SourceStores, url: str, window: Window) -> list[Field
         try:
             with reading(stores, name):
                 text = bytes(obstore.get(store, key).bytes()).decode("utf-8", "replace")
-        except ObjectNotFoundError:
-            continue
+        except (ObjectNotFoundError, PermissionDeniedError):
+            continue  # stores that may not be listed forbid to read what is not there
         try:
-            entries = messages.parse_index(text, window.size_bytes)
-            return messages.read_by_index(entries, window)
+            entries = parse_index(text, window.size_bytes)
+            return read_by_index(entries, window)
         except StaleIndexError:
             continue
     return None

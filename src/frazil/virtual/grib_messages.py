@@ -1,7 +1,5 @@
 """GRIB messages: find them by index or by scan, describe their headers, and decode their values."""
 
-import json
-import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -32,16 +30,10 @@ _SEARCH_BYTES = 64 << 10
 _READABLE_BITS: Mapping[int | None, Container[int]] = {
     0: range(33), 2: range(33), 3: range(33), 40: range(25), 41: (8, 16), 42: (0, *range(8, 25)),
 }  # fmt: skip
-_UNIFORM = frozenset((0, 2, 3))
-"""Templates that are readable whatever their number of bits."""
 
 
 class DamagedError(ValueError):
     """Bytes that are no valid GRIB; the message gives the offset."""
-
-
-class StaleIndexError(ValueError):
-    """Index that does not fit to the messages of its file."""
 
 
 def load_eccodes() -> Any:
@@ -66,7 +58,13 @@ class Window:
 
     def fetch(self, starts: Iterable[int]) -> None:
         """Read the headers of many messages at once, to be read one by one."""
-        wanted = [each for each in starts if each not in self._fetched]
+        known = self._start, self._start + len(self._data) - _HEADER_BYTES
+        wanted = []
+        for each in starts:
+            if known[0] <= each <= known[1]:
+                self._fetched[each] = self._data[each - known[0] :]
+            elif each not in self._fetched:
+                wanted.append(each)
         ends = [min(each + _HEADER_BYTES, self.size_bytes) for each in wanted]
         data = self._read_ranges(wanted, ends) if wanted else []
         self._fetched.update(zip(wanted, data, strict=True))
@@ -293,19 +291,26 @@ class Product:
 
 def describe(header: FieldHeader) -> Product:
     """Return the metadata of a field; raise DamagedError if eccodes can't read it."""
-    if header.edition == 2 and int.from_bytes(header.sections[4][7:9]) < 8:
-        return _describe(assemble(_with_time(header, 12, b"\x07\xd0\1\1\0\0\0")))
     if header.edition == 1:
-        dated = _with_time(header, 12, b"\x64\1\1\0\0")
-        return _describe(assemble(_with_time(dated, 24, b"\x14")))
-    return _describe(assemble(header))  # it has the end of an interval as a date
+        dated = _change(_change(header, 1, 12, b"\x64\1\1\0\0"), 1, 24, b"\x14")
+        return _describe(assemble(dated))
+    template = int.from_bytes(header.sections[4][7:9])
+    if template >= 8:
+        return _describe(assemble(header))  # it has the end of an interval as a date
+    dated = _change(header, 1, 12, b"\x07\xd0\1\1\0\0\0")
+    if template != 1:
+        return _describe(assemble(dated))
+    member = header.sections[4][35:36]
+    return replace(_describe(assemble(_change(dated, 4, 35, b"\0"))), member=member[0])
 
 
-def _with_time(header: FieldHeader, at: int, data: bytes) -> FieldHeader:
-    """Return a header with another reference time, so that equal products are described once."""
-    first = header.sections[1]
-    changed = first[:at] + data + first[at + len(data) :]
-    return replace(header, sections={**header.sections, 1: changed})
+def _change(header: FieldHeader, section: int, at: int, data: bytes) -> FieldHeader:
+    """Return a header with some bytes changed, so that products that differ there are one."""
+    old = header.sections[section]
+    if len(old) < at + len(data):
+        raise DamagedError(f"its message at byte {header.offset} has a short section {section}")
+    changed = old[:at] + data + old[at + len(data) :]
+    return replace(header, sections={**header.sections, section: changed})
 
 
 class _Keys:
@@ -575,114 +580,6 @@ def _take_field(message: bytes, number: int) -> bytes:
     raise DamagedError(f"a message has no field {number}")
 
 
-class Cell(NamedTuple):
-    """Place of a field as its line of an index says it; None for what it does not say."""
-
-    time: datetime
-    start: int | None
-    end: int
-    level: float | None
-    member: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class IndexEntry:
-    """Line of an index: the byte range of a message, and its place."""
-
-    offset: int
-    length: int
-    number: int
-    """Index of the field in its message."""
-    kind: tuple[str, ...]
-    """Whatever else the line says: fields of one kind differ only in their place."""
-    cell: Cell | None
-    """None if the line can't be interpreted."""
-
-
-def parse_index(text: str, size_bytes: int) -> list[IndexEntry]:
-    """Return the entries of a NOAA `.idx` or ECMWF `.index`; raise StaleIndexError if invalid."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    try:
-        if lines and lines[0].startswith("{"):
-            entries = [_parse_ecmwf(json.loads(line)) for line in lines]
-        else:
-            entries = _parse_noaa(lines, size_bytes)
-    except (ValueError, KeyError, TypeError, IndexError) as error:
-        raise StaleIndexError(f"its line can't be parsed: {error}") from error
-    if not entries or any(
-        each.length <= 0 or each.offset + each.length > size_bytes for each in entries
-    ):
-        raise StaleIndexError("it leads past the end of the file")
-    return entries
-
-
-# Only on these levels, the name of a parameter never depends on the value of its level.
-_LEVEL = re.compile(r"(\d+)( mb| hybrid level)")
-_LEVEL_TYPES = ("pl", "ml")
-_STEP = re.compile(r"(?:(\d+)-)?(\d+) (sec|min|hour|day)\b(.*)")
-_SECONDS = {"sec": 1, "min": 60, "hour": 3600, "day": 86400}
-_MEMBER = re.compile(r"ENS=([+-])(\d+)")
-
-
-def _parse_noaa(lines: Sequence[str], size_bytes: int) -> list[IndexEntry]:
-    parts = [line.split(":") for line in lines]
-    offsets = [int(each[1]) for each in parts]
-    starts = sorted(set(offsets))
-    ends = dict(zip(starts, [*starts[1:], size_bytes], strict=True))
-    fields: dict[int, int] = {}
-    entries = []
-    for offset, words in zip(offsets, parts, strict=True):
-        number = fields[offset] = fields.get(offset, -1) + 1
-        kind, cell = _place_noaa(words[2:])
-        entries.append(IndexEntry(offset, ends[offset] - offset, number, kind, cell))
-    return entries
-
-
-def _place_noaa(words: Sequence[str]) -> tuple[tuple[str, ...], Cell | None]:
-    date, name, level, step, *others = words
-    matched = _STEP.fullmatch(step)
-    digits = date.removeprefix("d=").ljust(14, "0")
-    if len(digits) != 14 or not digits.isdigit() or not (matched or step == "anl"):
-        return tuple(words), None
-    unit = _SECONDS[matched[3]] if matched else 0
-    end = int(matched[2]) * unit if matched else 0
-    start = int(matched[1]) * unit if matched and matched[1] else end
-    layer = _LEVEL.fullmatch(level)
-    member = next((found for each in others if (found := _MEMBER.fullmatch(each))), None)
-    cell = Cell(
-        datetime.strptime(digits, "%Y%m%d%H%M%S").replace(tzinfo=UTC), start, end,
-        float(layer[1]) if layer else None, int(member[2]) if member else None,
-    )  # fmt: skip
-    # The name of a parameter may depend on the length of its interval.
-    tail = (str(end - start), matched[4]) if matched else ("anl",)
-    rest = [_MEMBER.sub(r"ENS=\1", each) for each in others]
-    return (name, layer[2] if layer else level, *tail, *rest), cell
-
-
-_PLACES = ("_offset", "_length", "date", "time", "step", "number", "levelist")
-
-
-def _parse_ecmwf(line: Mapping[str, Any]) -> IndexEntry:
-    is_level = line.get("levtype") in _LEVEL_TYPES and "levelist" in line
-    places = _PLACES if is_level else _PLACES[:-1]
-    kind = tuple(f"{key}={line[key]}" for key in sorted(line) if key not in places)
-    offset, length = int(line["_offset"]), int(line["_length"])
-    try:
-        moment = datetime.strptime(f"{line['date']}{int(line['time']):04d}", "%Y%m%d%H%M")
-        start, dash, end = str(line["step"]).rpartition("-")
-        cell = Cell(
-            moment.replace(tzinfo=UTC),
-            int(start) * 3600 if dash else None,
-            int(end) * 3600,
-            float(line["levelist"]) if is_level else None,
-            int(line["number"]) if "number" in line else None,
-        )
-    except (KeyError, ValueError):
-        return IndexEntry(offset, length, 0, kind, None)
-    interval = str(int(end) - int(start)) if dash else ""
-    return IndexEntry(offset, length, 0, (*kind, interval), cell)
-
-
 @dataclass(frozen=True, slots=True)
 class Field:
     """Field of a file: its message, metadata and grid."""
@@ -695,73 +592,6 @@ class Field:
     def of(cls, header: FieldHeader) -> "Field":
         """Describe a field with eccodes."""
         return cls(header, describe(header), header.time)
-
-
-def read_by_index(entries: Sequence[IndexEntry], window: Window) -> list[Field]:
-    """Return the fields of an index; raise StaleIndexError if it does not fit to the file.
-
-    One header is read per kind of field, if it is where its line says, and the last one; of other
-    kinds, and where packing may vary, all headers.
-    """
-    kinds: dict[tuple[str, ...], list[int]] = {}
-    for row, entry in enumerate(entries):
-        kinds.setdefault((str(entry.number), *entry.kind), []).append(row)
-    last = max(range(len(entries)), key=lambda row: entries[row].offset)
-    headers = _read_headers(entries, {last, *(rows[0] for rows in kinds.values())}, window)
-    found = {row: Field.of(header) for row, header in headers.items()}
-    moved: dict[int, Field] = {}
-    for rows in kinds.values():
-        first = found[rows[0]]
-        if _move(first, entries[rows[0]]) == first:
-            places = {row: _move(first, entries[row]) for row in rows if row not in found}
-            moved.update({row: each for row, each in places.items() if each is not None})
-    found.update({r: each for r, each in moved.items() if each.header.packing in _UNIFORM})
-    unread = [row for row in range(len(entries)) if row not in found]
-    for row, header in _read_headers(entries, unread, window).items():
-        found[row] = replace(moved[row], header=header) if row in moved else Field.of(header)
-    return [found[row] for row in range(len(entries))]
-
-
-def _read_headers(
-    entries: Sequence[IndexEntry], rows: Iterable[int], window: Window
-) -> dict[int, FieldHeader]:
-    wanted = sorted(rows)
-    window.fetch(dict.fromkeys(entries[row].offset for row in wanted))
-    found = {}
-    for row in wanted:
-        entry = entries[row]
-        window.choose(entry.offset)
-        try:
-            fields = read_message(window, entry.offset, entry.number + 1)
-        except DamagedError as error:
-            raise StaleIndexError(str(error)) from error
-        if fields[0].length > entry.length or entry.number >= len(fields):
-            raise StaleIndexError(f"it has other messages than the file at byte {entry.offset}")
-        found[row] = fields[entry.number]
-    return found
-
-
-def _move(known: Field, entry: IndexEntry) -> Field | None:
-    """Return the field of an entry by another field of its kind, or None if that says too little."""
-    product, cell = known.product, entry.cell
-    if cell is None:
-        return None
-    start = cell.start
-    if start is None:
-        start = cell.end if product.step_type == "instant" else product.start
-        if product.step_type != "instant" and start != 0:
-            return None
-    header = known.header
-    if entry.offset != header.offset:
-        header = replace(header, offset=entry.offset, length=entry.length)
-    moved = replace(
-        product,
-        start=start,
-        end=cell.end,
-        level=product.level if cell.level is None else cell.level,
-        member=product.member if cell.member is None else cell.member,
-    )
-    return Field(header, moved, cell.time)
 
 
 def seconds_of(moment: datetime) -> int:
