@@ -33,15 +33,14 @@ if TYPE_CHECKING:
     from frazil import snapshots as history
     from frazil.overview import contents, preview
     from frazil.repository import inspect as files
-    from frazil.web import answers, pages
+    from frazil.web import pages
 else:
-    updates, contents, preview, files, history, answers, pages = lazy_modules(
+    updates, contents, preview, files, history, pages = lazy_modules(
         "frazil.ops",
         "frazil.overview.contents",
         "frazil.overview.preview",
         "frazil.repository.inspect",
         "frazil.snapshots",
-        "frazil.web.answers",
         "frazil.web.pages",
     )
 
@@ -349,7 +348,7 @@ def report(
     document = pages.render_report(repo, url, ref)
     to.write_text(document, "utf-8")
     output.answer({"file": str(to), "bytes": len(document)}, f"{to} shows {url}")
-    warn_of_refusals(answers.open_ref(repo, ref), output)
+    warn_of_refusals(pages.open_ref(repo, ref), output)
 
 
 def demo(

@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from frazil.display import to_plain
 from frazil.errors import IcechunkError, InvalidInputError, NotFoundError
 from frazil.repository.repository import Repository
-from frazil.web import answers, pages
+from frazil.web import pages
 from frazil.web.html import Html, SiteLinks, address, draw_slice, link, tag
 from frazil.web.pages import Page, lay_out, read_style
 
@@ -188,43 +188,43 @@ class Site:
         return [
             (
                 "",
-                lambda _: answers.gather_home(repository, self._name),
+                lambda _: pages.gather_home(repository, self._name),
                 lambda answer: pages.render_home(answer, _LINKS),
             ),
             (
                 "tree",
-                lambda r: answers.gather_tree(repository, _ref(r)),
+                lambda r: pages.gather_tree(repository, _ref(r)),
                 lambda answer: pages.render_tree(answer, _LINKS),
             ),
             ("array", self._gather_array, self._render_array),
             (
                 "diff",
-                lambda r: answers.gather_diff(repository, _need(r, "from"), _need(r, "to")),
+                lambda r: pages.gather_diff(repository, _need(r, "from"), _need(r, "to")),
                 lambda answer: pages.render_diff(answer, _LINKS),
             ),
             (
                 "storage",
-                lambda r: answers.gather_storage(repository, _ref(r)),
+                lambda r: pages.gather_storage(repository, _ref(r)),
                 lambda answer: pages.render_storage(answer, _LINKS),
             ),
             (
                 "operations",
-                lambda _: answers.gather_operations(repository),
+                lambda _: pages.gather_operations(repository),
                 pages.render_operations,
             ),
         ]
 
-    def _gather_array(self, request: Request) -> answers.ArrayAnswer:
+    def _gather_array(self, request: Request) -> pages.ArrayAnswer:
         place = request.query_params.get("at", "")
         path = _need(request, "path")
         with self._reading:
-            return answers.gather_array(self._repository, _ref(request), path, place)
+            return pages.gather_array(self._repository, _ref(request), path, place)
 
-    def _render_array(self, answer: answers.ArrayAnswer) -> Page:
+    def _render_array(self, answer: pages.ArrayAnswer) -> Page:
         place = ",".join(map(str, answer.at))
         path = answer.array.path
         with self._reading:
-            preview, reason = answers.try_slice(self._repository, answer.ref, path, place)
+            preview, reason = pages.try_slice(self._repository, answer.ref, path, place)
         return pages.render_array(answer, preview, reason, _show_picture)
 
     def _answering(self, gather: Gather, render: Render | None) -> Callable[[Request], Response]:
@@ -259,7 +259,7 @@ class Site:
             path, ref = _need(request, "path"), _ref(request)
             place = request.query_params.get("at", "")
             with self._reading:
-                preview = answers.read_slice(self._repository, ref, path, place)
+                preview = pages.read_slice(self._repository, ref, path, place)
         except (IcechunkError, ValueError, OSError, NotImplementedError) as error:
             failure = error if isinstance(error, IcechunkError) else InvalidInputError(str(error))
             return self._fail(failure, is_json=True)
@@ -299,7 +299,7 @@ def _navigate(twin: str | None) -> Html:
     return tag("nav", *links, aria_label="Pages")
 
 
-def _show_picture(answer: answers.ArrayAnswer, _: object) -> Html:
+def _show_picture(answer: pages.ArrayAnswer, _: object) -> Html:
     place = ",".join(map(str, answer.at))
     source = address("picture.png", ref=answer.ref, path=answer.array.path, at=place)
     return tag("img", src=source, alt=f"slice of {answer.array.path} at {place or 'all of it'}")
