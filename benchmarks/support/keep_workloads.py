@@ -24,7 +24,7 @@ from benchmarks.support.spark_starting import measure_memory, start
 from frazil.format.chunk_table import ChunkKind, ChunkTable
 from frazil.format.ids import ALPHABET, ChunkId
 from frazil.maintenance.id_ranges import Ids, ids_of
-from frazil.spark.transaction import RunOn
+from frazil.spark.job import RunOn
 from frazil.storage.interface import ObjectInfo, Storage
 from frazil.storage.wrappers import ForwardingStorage
 
@@ -48,7 +48,9 @@ def collect(folder: str, run_on: RunOn) -> Figures:
     repository = frazil.Repository.open(frazil.local_filesystem_storage(folder))
     with _Watch() as watch:
         report, figures = timed(
-            lambda: frazil.spark.collect_garbage(spark, repository, later(), run_on=run_on)
+            lambda: frazil.spark.collect_garbage(
+                repository, later(), job=frazil.spark.Job(run_on=run_on), spark=spark
+            )
         )
     memory = measure_memory()
     if spark is not None:
@@ -104,7 +106,7 @@ def collect_grown(folder: str, count: int) -> Figures:
         for _ in range(2):
             begin = time.perf_counter()
             report = frazil.spark.collect_garbage(
-                spark, repository, later(), dry_run=True, run_on="spark"
+                repository, later(), dry_run=True, job=frazil.spark.Job(run_on="spark"), spark=spark
             )
             seconds.append(time.perf_counter() - begin)
     memory = measure_memory()

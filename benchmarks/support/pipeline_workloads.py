@@ -44,7 +44,7 @@ def ingest_frazil(folder: str, mode: str, chunk_steps: int) -> Figures:
     if mode == "native":
         options["chunks"] = {"time": chunk_steps}
     work = lambda: frazil.spark.ingest(  # noqa: E731
-        spark, f"{folder}/archive/*.nc", repository, append_dim="time", **options
+        repository, f"{folder}/archive/*.nc", append_dim="time", spark=spark, **options
     )
     figures = timed(work)[1]
     spark.stop()
@@ -126,7 +126,7 @@ def rechunk_frazil(folder: str, chunks: list[int]) -> Figures:
     place = _copy_array(folder)
     repository = frazil.Repository.open(frazil.local_filesystem_storage(place))
     wanted = dict(zip(("time", "lat", "lon"), chunks, strict=True))
-    work = lambda: frazil.spark.rechunk(spark, repository, "a", wanted, output="b")  # noqa: E731
+    work = lambda: frazil.spark.rechunk(repository, "a", wanted, output="b", spark=spark)  # noqa: E731
     figures = timed(work)[1]
     spark.stop()
     return {**figures, "startup_seconds": startup_seconds, "sum": _sum_of(repository, "b")}

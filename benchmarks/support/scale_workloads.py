@@ -12,7 +12,8 @@ import frazil
 import frazil.spark
 from benchmarks.support.measuring import Figures, answer
 from benchmarks.support.spark_starting import measure_memory, start
-from frazil.spark.transaction import Runner, running, write_regions
+from frazil.spark.runtime import Runner
+from frazil.spark.transaction import committing, write_regions
 
 STEPS, CHUNKS_A_STEP = 5, 100
 REFERENCES_A_FILE = STEPS * CHUNKS_A_STEP
@@ -60,7 +61,7 @@ def ingest(folder: str, count: int) -> Figures:
     )
     begin = time.perf_counter()
     report = frazil.spark.ingest(
-        spark, [str(each) for each in archive], repository, append_dim="time"
+        repository, [str(each) for each in archive], append_dim="time", spark=spark
     )
     seconds = time.perf_counter() - begin
     memory = measure_memory()
@@ -82,7 +83,7 @@ def set_references(folder: str, count: int, returned: int) -> Figures:
     repository = frazil.Repository.create(storage)
     steps = count // REFERENCES_A_STEP
     side = round(REFERENCES_A_STEP**0.5)
-    with running("set references", repository, "main", None) as run:
+    with committing("set references", repository, "main", None, spark) as run:
         session = run.open_session()
         zarr.create_array(
             session.store, name="a", shape=(steps, side, side), chunks=(1, 1, 1), dtype="f4"
@@ -91,7 +92,7 @@ def set_references(folder: str, count: int, returned: int) -> Figures:
         groups = [[(start, min(start + 5, steps))] for start in range(0, steps, 5)]
         begin = time.perf_counter()
         write_regions(runner, session, _set_steps, groups)
-        report = run.commit(session, runner, spark, None)
+        report = run.commit(session, None)
         seconds = time.perf_counter() - begin
     memory = measure_memory()
     assert report.chunks == count

@@ -38,7 +38,7 @@ def make(folder: str, steps: int, height: int, width: int, chunk_steps: int) -> 
     )
     session.commit("days")
     spark = _start()
-    frazil.spark.read(spark, repo).write.parquet(f"{folder}/parquet")
+    frazil.spark.read(repo, spark=spark).write.parquet(f"{folder}/parquet")
     size = sum(each.stat().st_size for each in Path(folder, "parquet").iterdir())
     return {"bytes": float(values.nbytes), "parquet_bytes": float(size)}
 
@@ -81,7 +81,7 @@ def ask_parquet(folder: str, start: str, end: str) -> Figures:
 def make_frazil_rows(folder: str, **_: str) -> Figures:
     """All cells through `frazil.spark.read`, to nowhere."""
     spark = _start()
-    frame = frazil.spark.read(spark, f"{folder}/repo")
+    frame = frazil.spark.read(f"{folder}/repo", spark=spark)
     return _drop_rows(folder, frame)
 
 

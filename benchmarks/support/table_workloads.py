@@ -50,7 +50,7 @@ def make(folder: str, references: int) -> Figures:
 def read_frame(folder: str, table: str) -> Figures:
     """Through `frazil.spark.read`."""
     spark = _start()
-    return _timed(frazil.spark.read(spark, folder, table=table), table)
+    return _timed(frazil.spark.read(folder, table=table, spark=spark), table)
 
 
 def read_data_source(folder: str, table: str) -> Figures:

@@ -107,6 +107,22 @@ if TYPE_CHECKING:
     from frazil.snapshots import Diff as Diff
     from frazil.snapshots import ManifestFileInfo as ManifestFileInfo
     from frazil.snapshots import SnapshotInfo as SnapshotInfo
+    from frazil.spark.driver import analyze as analyze
+    from frazil.spark.driver import check as check
+    from frazil.spark.driver import collect_garbage as collect_garbage
+    from frazil.spark.driver import compact as compact
+    from frazil.spark.driver import copy as copy
+    from frazil.spark.driver import export_zarr as export_zarr
+    from frazil.spark.driver import foreach_region as foreach_region
+    from frazil.spark.driver import import_zarr as import_zarr
+    from frazil.spark.driver import ingest as ingest
+    from frazil.spark.driver import maintain as maintain
+    from frazil.spark.driver import materialize as materialize
+    from frazil.spark.driver import rechunk as rechunk
+    from frazil.spark.driver import rewrite_manifests as rewrite_manifests
+    from frazil.spark.driver import stats as stats
+    from frazil.spark.driver import transform as transform
+    from frazil.spark.driver import write as write
     from frazil.storage.constructors import azure_storage as azure_storage
     from frazil.storage.constructors import gcs_storage as gcs_storage
     from frazil.storage.constructors import hf_storage as hf_storage
@@ -181,6 +197,10 @@ _HOMES = {
     "repository.session": "ForkSession Session",
     "repository.store": "IcechunkStore",
     "snapshots": "AncestryGraph Diff ManifestFileInfo SnapshotInfo",
+    "spark.driver": (
+        "analyze check collect_garbage compact copy export_zarr foreach_region import_zarr ingest "
+        "maintain materialize rechunk rewrite_manifests stats transform write"
+    ),
     "storage.constructors": (
         "azure_storage gcs_storage hf_storage http_storage in_memory_storage "
         "local_filesystem_storage r2_storage redirect_storage s3_storage storage_from_url "
@@ -204,8 +224,10 @@ _MODULES = frozenset(
      "repository", "session", "snapshots", "spark", "storage", "store", "testing", "types",
      "urls", "virtual", "xarray")
 )  # fmt: skip
-_ALSO = frozenset(("supported_spec_versions", "upgrade_icechunk_repository"))
-"""Public, but not part of `from frazil import *`, as in the official library."""
+_ALSO = frozenset(
+    ("supported_spec_versions", "upgrade_icechunk_repository", *_HOMES["spark.driver"].split())
+)
+"""Public, but not part of `from frazil import *`, which has the names of the official library."""
 
 __all__ = ["__version__", *sorted({*" ".join(_HOMES.values()).split()} - _ALSO)]
 

@@ -11,10 +11,13 @@ import types
 import typing
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from datetime import datetime
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar
 
+from frazil.display import suggest
 from frazil.errors import InvalidInputError, InvalidTypeError
 
+P = ParamSpec("P")
+R = TypeVar("R")
 T = TypeVar("T")
 Check = Callable[[Any], bool]
 
@@ -86,6 +89,50 @@ def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
 
     checked._is_checked = True  # type: ignore[attr-defined]
     return checked
+
+
+def verb(**values: type) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Decorate a function so that it refuses unknown options and suggests the nearest known one.
+
+    `values` are the classes of the parameters that hold several options.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        parameters = inspect.signature(function).parameters
+        if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
+            return function
+        inside = {
+            name: f"give it as {parameter}={cls.__name__}({name}=…)"
+            for parameter, cls in values.items()
+            for name in inspect.signature(cls).parameters
+        }
+
+        @functools.wraps(function)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+            refuse_unknown(kwargs, parameters, function.__name__, inside)
+            return function(*args, **kwargs)
+
+        return checked
+
+    return decorate
+
+
+def refuse_unknown(
+    given: Iterable[str],
+    known: Iterable[str],
+    owner: str,
+    elsewhere: Mapping[str, str] | None = None,
+) -> None:
+    """Raise InvalidInputError for the first unknown name, suggesting the nearest known one.
+
+    `elsewhere` has names that the owner doesn't have, with what to do instead.
+    """
+    names = {name.lower(): name for name in known}
+    others = elsewhere or {}
+    for name in given:
+        if name not in names.values():
+            hint = others.get(name.lower()) or suggest(name, (*names.values(), *others))
+            raise InvalidInputError(f"{owner} has no option {name!r}: {hint}")
 
 
 class _Expected:

@@ -20,8 +20,8 @@ from frazil.repository.context import create
 from frazil.repository.rebase import commit_with_rebase
 from frazil.repository.session_state import RepositoryContext, SessionState
 from frazil.spark import Job
+from frazil.spark.runtime import Runner
 from frazil.spark.transaction import (
-    Runner,
     count_written,
     find_parts,
     fresh_fork,

@@ -172,13 +172,13 @@ def test_the_pipeline_is_reachable_from_the_package_and_loads_no_spark() -> None
     assert "spark" in dir(frazil)
 
 
-def test_a_job_without_spark_says_what_to_install() -> None:
+def test_a_table_without_spark_says_what_to_install() -> None:
     code = """
 import sys
 sys.modules["pyspark"] = None  # as if it were not installed
 import frazil
 try:
-    frazil.spark.ingest
+    frazil.spark.read
 except frazil.errors.SetupError as error:
     print(error)
 """
@@ -186,7 +186,7 @@ except frazil.errors.SetupError as error:
     child = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
 
     assert child.stdout == (
-        "frazil.spark.ingest needs pyspark, which is not installed: pip install 'frazil[spark]'\n"
+        "frazil.spark.read needs pyspark, which is not installed: pip install 'frazil[spark]'\n"
     )
 
 

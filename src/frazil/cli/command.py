@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import frazil
 from frazil.cli.terminal import INTERRUPTED, Output, explain, open_bars
 from frazil.errors import IcechunkError, InvalidInputError, RepositoryNotFoundError, SetupError
 from frazil.lazy import lazy_modules
@@ -72,13 +73,12 @@ class Cluster:
         """Run a job of `frazil.spark` on Spark and return its report."""
         session = self.session()
         with on_progress(None):  # a job has a display of its own
-            return getattr(load_spark(), name)(session, *arguments, job=self.job(), **options)
+            return getattr(load_spark(), name)(*arguments, job=self.job(), spark=session, **options)
 
     def run_here(self, name: str, *arguments: Any, **options: Any) -> Any:
-        """Run a job of `frazil.spark` in this process and return its report."""
-        job = getattr(load_spark(), name)
+        """Run a job of `frazil` in this process and return its report."""
         with on_progress(None):
-            return job(None, *arguments, job=self.job(), run_on="driver", **options)
+            return getattr(frazil, name)(*arguments, job=self.job(), **options)
 
     def is_wanted(self, spark: bool) -> bool:
         """Return whether Spark is wanted: by its option, or by a master."""
@@ -86,7 +86,7 @@ class Cluster:
 
     def job(self) -> Any:
         """Return the job that reports progress and can be stopped."""
-        return load_spark().Job(progress=self.shows_progress)
+        return frazil.spark.Job(progress=self.shows_progress)
 
 
 @contextmanager

@@ -174,7 +174,12 @@ class Tour:
     def _ingest(self, **options: Any) -> Any:
         files = str(self._archive / "*.nc")
         return frazil.spark.ingest(
-            self._spark, files, self._repo, append_dim="time", run_on="spark", **options
+            self._repo,
+            files,
+            append_dim="time",
+            job=frazil.spark.Job(run_on="spark"),
+            spark=self._spark,
+            **options,
         )
 
     def ask(self) -> str:
@@ -206,9 +211,14 @@ class Tour:
     def compute(self) -> str:
         """Compute an array from virtual chunks."""
         frazil.spark.transform(
-            self._spark, self._repo, inputs=["t2m"], output="climatology/t2m",
-            reduce="mean", groupby="time.month", run_on="spark",
-        )  # fmt: skip
+            self._repo,
+            ["t2m"],
+            "climatology/t2m",
+            reduce="mean",
+            groupby="time.month",
+            job=frazil.spark.Job(run_on="spark"),
+            spark=self._spark,
+        )
         store = self._repo.readonly_session("main").store
         found = xr.open_zarr(store, group="climatology", consolidated=False)["t2m"]
         means = np.asarray(found.mean(("lat", "lon"))) - 273.15

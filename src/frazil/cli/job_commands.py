@@ -62,17 +62,16 @@ def ingest(
     """
     report = cluster.run(
         "ingest",
-        sources,
         into,
+        sources,
         branch=branch,
         group=group,
         append_dim=append_dim,
         mode=mode,
         on_overlap=on_overlap,
-        on_bad_file=on_bad_file,
-        skip=skip or (),
         message=message,
         dry_run=dry_run,
+        source_options=load_spark().SourceOptions(on_bad_file=on_bad_file, skip=skip or ()),
     )
     output.answer(report, clean(str(report)))
 
@@ -320,8 +319,8 @@ def import_zarr(
     """
     report = _choose(cluster, spark)(
         "import_zarr",
-        source,
         open_place(url),
+        source,
         group=group,
         branch=branch,
         message=message,

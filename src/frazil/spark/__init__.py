@@ -19,11 +19,13 @@ if TYPE_CHECKING:
     from frazil.spark.arrays.analyze import analyze as analyze
     from frazil.spark.arrays.materialize import materialize as materialize
     from frazil.spark.arrays.rechunk import rechunk as rechunk
+    from frazil.spark.arrays.transform import BlockOptions as BlockOptions
     from frazil.spark.arrays.transform import transform as transform
     from frazil.spark.arrays.write_dataset import foreach_region as foreach_region
     from frazil.spark.arrays.write_dataset import write as write
     from frazil.spark.ingestion.ingest_job import ingest as ingest
     from frazil.spark.ingestion.ingest_report import IngestReport as IngestReport
+    from frazil.spark.ingestion.source_data import SourceOptions as SourceOptions
     from frazil.spark.job import CheckJobReport as CheckJobReport
     from frazil.spark.job import CompactReport as CompactReport
     from frazil.spark.job import CopyReport as CopyReport
@@ -58,10 +60,11 @@ _HOMES = {
     "arrays.analyze": "analyze",
     "arrays.materialize": "materialize",
     "arrays.rechunk": "rechunk",
-    "arrays.transform": "transform",
+    "arrays.transform": "BlockOptions transform",
     "arrays.write_dataset": "foreach_region write",
     "ingestion.ingest_job": "ingest",
     "ingestion.ingest_report": "IngestReport",
+    "ingestion.source_data": "SourceOptions",
     "job": "CheckJobReport CompactReport CopyReport ExportReport Job JobReport RewriteReport",
     "maintenance.compact_chunks": "compact",
     "maintenance.gc_review": "GarbageReport MaintenanceReport",

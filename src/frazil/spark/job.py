@@ -6,16 +6,24 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Self
-
-from pyspark.sql import DataFrame, SparkSession
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 from frazil.display import Item, Listed, render_plain, show_bytes
-from frazil.errors import JobCancelledError
+from frazil.errors import InvalidInputError, JobCancelledError
 from frazil.maintenance.findings import CheckReport, Problem
 from frazil.maintenance.leases import Lease, leased
 from frazil.progress import Display, Step, count_stragglers, open_display
 from frazil.storage.interface import Storage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame as DataFrame
+    from pyspark.sql import SparkSession as SparkSession
+else:
+    # PySpark is an optional extra: every job also runs without it.
+    DataFrame = SparkSession = Any
+
+RunOn = Literal["auto", "spark", "driver"]
+"""`auto`: on the driver if the work fits in one task."""
 
 
 @dataclass(slots=True)
@@ -58,11 +66,37 @@ class Job:
     Parameters
     ----------
     progress
-        Whether to display progress. None: only in a notebook or on a terminal.
+        Display progress. None: only in a notebook or on a terminal.
+    run_on
+        `spark`, `driver`, or `auto` to run small work on the driver.
+    task_bytes
+        Bytes that one task processes. Default: chosen by the total.
+    files_per_task
+        Maximum number of source files that a task of an ingest opens.
+
+    Raises
+    ------
+    InvalidInputError
+        If an option has an invalid value.
     """
 
-    def __init__(self, *, progress: bool | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        progress: bool | None = None,
+        run_on: RunOn = "auto",
+        task_bytes: int | None = None,
+        files_per_task: int = 16,
+    ) -> None:
+        if run_on not in get_args(RunOn):
+            raise InvalidInputError(f"invalid run_on {run_on!r}: expected auto, spark or driver")
+        for name, value in (("task_bytes", task_bytes), ("files_per_task", files_per_task)):
+            if value is not None and value < 1:
+                raise InvalidInputError(f"invalid {name} {value}: it must be at least 1")
         self.id = uuid.uuid4().hex
+        self.run_on: RunOn = run_on
+        self.task_bytes = task_bytes
+        self.files_per_task = files_per_task
         self.tally = Tally()
         self._progress = progress
         self._display: Display | None = None

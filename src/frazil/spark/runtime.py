@@ -18,20 +18,30 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from uuid import uuid4
 
 import pyarrow as pa
-from pyspark import InheritableThread, TaskContext
-from pyspark.cloudpickle import dumps as _dumps
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sql
-from pyspark.sql.types import StructType
 
 import frazil
 from frazil import errors
-from frazil.errors import IcechunkError, JobError, SetupError, StorageError
-from frazil.spark.job import Job
+from frazil.errors import IcechunkError, InvalidInputError, JobError, SetupError, StorageError
+from frazil.lazy import lazy_modules
+from frazil.spark.job import DataFrame, Job, SparkSession
+from frazil.storage.interface import Storage
+from frazil.storage.memory import MemoryStorage
+
+if TYPE_CHECKING:
+    import pyspark
+    from pyspark import cloudpickle
+    from pyspark.sql import functions as sql
+
+    from frazil.spark import spark_session
+else:
+    # PySpark is an optional extra, which jobs load when they submit tasks.
+    pyspark, cloudpickle, sql, spark_session = lazy_modules(
+        "pyspark", "pyspark.cloudpickle", "pyspark.sql.functions", "frazil.spark.spark_session"
+    )
 
 _DEFAULT_MAX_FAILURES = 4
 _MANY_ROWS = 1 << 20
@@ -41,6 +51,13 @@ _MANY_ROWS = 1 << 20
 def is_connect(spark: SparkSession) -> bool:
     """Return True if the session is a Spark Connect client, which has no SparkContext."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def find_active_session() -> SparkSession | None:
+    """Return the active session, or None; never starts one."""
+    loaded: Any = sys.modules.get("pyspark.sql")
+    active: SparkSession | None = None if loaded is None else loaded.SparkSession.getActiveSession()
+    return active
 
 
 def count_slots(spark: SparkSession | None) -> int:
@@ -84,7 +101,7 @@ def settle_worker() -> None:
     Does nothing outside of a Spark task.
     """
     global _settled_modules
-    if TaskContext.get() is None or len(sys.modules) == _settled_modules:
+    if pyspark.TaskContext.get() is None or len(sys.modules) == _settled_modules:
         return
     gc.collect()
     gc.freeze()
@@ -198,7 +215,7 @@ def telling_kind() -> Iterator[None]:
     A retried task of a followed job waits first, so that the job can be stopped meanwhile if the error
     is deterministic.
     """
-    context = TaskContext.get()
+    context = pyspark.TaskContext.get()
     if context is not None and context.attemptNumber():
         group = context.getLocalProperty("spark.jobGroup.id") or ""
         time.sleep(_RETRY_SECONDS if group.startswith(WATCHED) else 0)
@@ -264,7 +281,11 @@ def _package_folder() -> Path:
     return Path(frazil.__file__).resolve().parent
 
 
-dump: Callable[[object], bytes] = _dumps
+def dump(value: object) -> bytes:
+    """Pickle a value; functions and classes that workers can't import by value."""
+    data: bytes = cloudpickle.dumps(value)  # type: ignore[no-untyped-call]
+    return data
+
 
 Group = TypeVar("Group")
 Result = TypeVar("Result")
@@ -310,7 +331,7 @@ def make_rows(
     spark: SparkSession,
     read: Callable[[Group], Iterable[pa.RecordBatch]],
     groups: Sequence[Group],
-    schema: StructType,
+    schema: Any,
 ) -> DataFrame:
     """Return a DataFrame of the batches that a function yields, in one task per group."""
     count = len(groups)
@@ -327,7 +348,8 @@ def make_rows(
                     yield from read(groups[number])
         settle_worker()
 
-    return spark.range(0, count, 1, count).mapInArrow(run, schema)
+    rows: DataFrame = spark.range(0, count, 1, count).mapInArrow(run, schema)
+    return rows
 
 
 def collect_results(spark: SparkSession, job: Job, what: str, frame: Any, count: int) -> list[Any]:
@@ -355,7 +377,7 @@ def run_task(number: int, function: Callable[[], object], max_failures: int) -> 
 
     A transient error is raised, so that Spark retries the task, unless this is the last attempt.
     """
-    context = TaskContext.get()
+    context = pyspark.TaskContext.get()
     attempt = context.attemptNumber() if context is not None else 0
     start = time.perf_counter()
     value: object
@@ -398,6 +420,69 @@ def _unpack(job: Job, rows: Sequence[Any], count: int) -> list[Any]:
         job.tally.retries += row.attempt
         job.tally.task_seconds += row.seconds
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """Runner of a function over groups of work, on Spark or on the driver."""
+
+    job: Job
+    spark: SparkSession | None
+    """None to run on the driver."""
+    returned_references: int = 100_000
+    """Maximum references returned by all tasks together; tasks write the others to the storage."""
+
+    @property
+    def name(self) -> str:
+        """Name of the runner in reports."""
+        return "driver" if self.spark is None else "spark"
+
+    def run(
+        self, what: str, function: Callable[[Group], Result], groups: Sequence[Group]
+    ) -> list[Result]:
+        """Run a function for each group and return the results in the order of the groups."""
+        if self.spark is not None:
+            return fan_out(self.spark, self.job, what, function, groups)
+        return [self._run_here(what, function, groups, number) for number in range(len(groups))]
+
+    def _run_here(
+        self,
+        what: str,
+        function: Callable[[Group], Result],
+        groups: Sequence[Group],
+        number: int,
+    ) -> Result:
+        self.job.refuse_if_cancelled()
+        start = time.perf_counter()
+        result = function(groups[number])
+        self.job.tally.tasks += 1
+        self.job.tally.task_seconds += time.perf_counter() - start
+        self.job.show(what, number + 1, len(groups))
+        return result
+
+
+def choose_runner(
+    spark: SparkSession | None, job: Job, storage: Storage, *, is_small: bool = False
+) -> Runner:
+    """Return the requested runner, or for `auto` the one that suits the work and the storage.
+
+    Tasks without a session run on the active one, or on a new one.
+    """
+    is_here = isinstance(storage, MemoryStorage)
+    if job.run_on == "spark" and is_here:
+        raise InvalidInputError("tasks on Spark can't reach a repository in this process' memory")
+    if job.run_on == "driver" or (job.run_on == "auto" and (is_small or is_here)):
+        return Runner(job, None)
+    if spark is not None:
+        return Runner(job, spark)
+    try:
+        start = spark_session.find_session
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        raise SetupError(
+            f"tasks on Spark need {missing}, which is not installed: pip install 'frazil[spark]'"
+        ) from error
+    return Runner(job, start())
 
 
 # Progress
@@ -484,7 +569,7 @@ class _ClassicWatch:
         self._group = f"{WATCHED}{uuid4().hex}"
 
     def thread(self, work: Callable[[], None]) -> threading.Thread:
-        thread: threading.Thread = InheritableThread(target=work)
+        thread: threading.Thread = pyspark.InheritableThread(target=work)
         return thread
 
     @contextlib.contextmanager

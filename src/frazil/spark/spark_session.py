@@ -157,9 +157,13 @@ DEFAULT_MASTER = "local[*,4]"
 
 
 def find_session(
-    given: SparkSession | None, master: str | None, app_name: str, config: Mapping[str, Any]
+    given: SparkSession | None = None,
+    master: str | None = None,
+    app_name: str = "frazil",
+    config: Mapping[str, Any] | None = None,
 ) -> SparkSession:
     """Return the given session, the active one, or a new one. See `frazil.spark.session`."""
+    config = config or {}
     running = given or SparkSession.getActiveSession()
     if running is not None:
         for problem in check_session(running):

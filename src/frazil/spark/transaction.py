@@ -1,5 +1,6 @@
 """One job, one commit: fork a session in tasks, merge their changes, and commit once."""
 
+import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -7,14 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import zarr
-from pyspark.sql import SparkSession
 
 from frazil.conflicts import ConflictDetector
-from frazil.errors import IcechunkError, InvalidInputError, OverlappingTasksError
+from frazil.errors import IcechunkError, OverlappingTasksError
 from frazil.format import coordinates as coords_
 from frazil.format.chunk_table import ChunkKind, ChunkTable, concatenate
 from frazil.format.coordinates import Coordinates, Extents, bounding_box, sort_order
@@ -32,86 +32,18 @@ from frazil.repository.changes import (
     write_part,
 )
 from frazil.repository.commit import manifests_by_cell
+from frazil.repository.locate import authorize as authorized
 from frazil.repository.locate import open_repository
 from frazil.repository.repository import Repository
 from frazil.repository.session import ForkSession, Session
 from frazil.repository.session_state import SessionState
 from frazil.repository.zarr_keys import Cell, plan_split
-from frazil.spark.job import METRICS, Job, JobReport
-from frazil.spark.regions import add_missing_rules, save_rules
-from frazil.spark.runtime import count_slots as count_slots
-from frazil.spark.runtime import fan_out
+from frazil.spark.job import METRICS, Job, JobReport, SparkSession
+from frazil.spark.regions import add_missing_rules, choose_task_bytes, save_rules
+from frazil.spark.runtime import Runner, choose_runner, count_slots, find_active_session
 from frazil.spark.runtime import find_application_id as find_application_id
 from frazil.storage.interface import Storage
-from frazil.storage.memory import MemoryStorage
 from frazil.urls import Location
-
-Group = TypeVar("Group")
-Result = TypeVar("Result")
-
-RunOn = Literal["auto", "spark", "driver"]
-"""`auto`: on the driver if the work fits in one task."""
-
-
-@dataclass(frozen=True, slots=True)
-class Runner:
-    """Runner of a function over groups of work, on Spark or on the driver."""
-
-    job: Job
-    spark: SparkSession | None
-    """None to run on the driver."""
-    returned_references: int = 100_000
-    """Maximum references returned by all tasks together; tasks write the others to the storage."""
-
-    @property
-    def name(self) -> str:
-        """Name of the runner in reports."""
-        return "driver" if self.spark is None else "spark"
-
-    def run(
-        self, what: str, function: Callable[[Group], Result], groups: Sequence[Group]
-    ) -> list[Result]:
-        """Run a function for each group and return the results in the order of the groups."""
-        if self.spark is not None:
-            return fan_out(self.spark, self.job, what, function, groups)
-        return [self._run_here(what, function, groups, number) for number in range(len(groups))]
-
-    def _run_here(
-        self,
-        what: str,
-        function: Callable[[Group], Result],
-        groups: Sequence[Group],
-        number: int,
-    ) -> Result:
-        self.job.refuse_if_cancelled()
-        start = time.perf_counter()
-        result = function(groups[number])
-        self.job.tally.tasks += 1
-        self.job.tally.task_seconds += time.perf_counter() - start
-        self.job.show(what, number + 1, len(groups))
-        return result
-
-
-def choose_runner(
-    spark: SparkSession | None,
-    job: Job,
-    run_on: RunOn,
-    storage: Storage,
-    *,
-    is_small: bool = False,
-) -> Runner:
-    """Return the requested runner, or for `auto` the one that suits the work and the storage."""
-    if run_on not in ("auto", "spark", "driver"):
-        raise InvalidInputError(f"run_on is {run_on!r}, not 'auto', 'spark' or 'driver'")
-    if run_on == "spark" and spark is None:
-        raise InvalidInputError("run_on is 'spark', but there is no session of Spark")
-    is_here = isinstance(storage, MemoryStorage)
-    if run_on == "spark" and is_here:
-        raise InvalidInputError("tasks on Spark can't reach a repository in this process' memory")
-    if run_on == "driver" or (run_on == "auto" and (is_small or is_here)):
-        return Runner(job, None)
-    return Runner(job, spark)
-
 
 _NAMED_CHUNKS = 5
 """Maximum chunks of an array named in the message; the error carries all of them."""
@@ -369,14 +301,46 @@ WriteRegion = Callable[[ForkSession, RegionT], object]
 
 @dataclass(slots=True)
 class Run:
-    """State of one job from its start to its commit."""
+    """State of one job from its start to its end."""
 
     name: str
-    repository: Repository
-    branch: str
     job: Job
+    spark: SparkSession | None
+    """Session that runs the tasks; None until one is started."""
+    storage: Storage
+    """Storage that tasks access; one in memory keeps the job on the driver."""
     started_at: float = field(default_factory=time.monotonic)
     notes: list[str] = field(default_factory=list)
+    ran_on: str = "driver"
+    """`spark` once a runner of tasks was chosen."""
+    _slots: int | None = None
+
+    @property
+    def slots(self) -> int:
+        """Number of tasks that run at once; 1 on the driver."""
+        if self._slots is None:
+            here = 1 if self.job.run_on == "driver" else os.cpu_count() or 1
+            self._slots = here if self.spark is None else count_slots(self.spark)
+        return self._slots
+
+    def task_bytes(self, total: int) -> int:
+        """Return the number of bytes that one task processes."""
+        return self.job.task_bytes or choose_task_bytes(total, self.slots)
+
+    def choose_runner(self, *, is_small: bool = False) -> Runner:
+        """Return the requested runner, or for `auto` the one that suits the work and the storage."""
+        runner = choose_runner(self.spark, self.job, self.storage, is_small=is_small)
+        if runner.spark is not None:
+            self.spark, self.ran_on = runner.spark, runner.name
+        return runner
+
+
+@dataclass(slots=True, kw_only=True)
+class CommitRun(Run):
+    """State of a job that makes one commit."""
+
+    repository: Repository
+    branch: str
     figures: dict[str, object] = field(default_factory=dict)
     """Job-specific metrics for the metadata of the commit."""
 
@@ -384,18 +348,9 @@ class Run:
         """Open a writable session on the branch of the job."""
         return self.repository.writable_session(self.branch)
 
-    def choose_runner(
-        self, spark: SparkSession | None, run_on: RunOn, *, is_small: bool = False
-    ) -> Runner:
-        """Return the requested runner, or for `auto` the one that suits the work and the storage."""
-        storage = self.repository.storage
-        return choose_runner(spark, self.job, run_on, storage, is_small=is_small)
-
     def commit(
         self,
         session: Session,
-        runner: Runner,
-        spark: Any,
         message: str | None,
         metadata: Mapping[str, Any] | None = None,
     ) -> JobReport:
@@ -403,35 +358,55 @@ class Run:
 
         Raises RebaseFailedError if a concurrent commit changed the same chunks.
         """
-        report = self.report(session, runner, spark)
+        report = self.report(session)
         self.job.refuse_if_cancelled()
         if not session.has_uncommitted_changes:
             return report
         save_rules(self.repository, session.state.context.config)
-        told = {**(metadata or {}), METRICS: {**report.metrics(), **self.figures}}
-        id = session.commit(message or self.name, told, rebase_with=ConflictDetector())
+        entries = {**(metadata or {}), METRICS: {**report.metrics(), **self.figures}}
+        id = session.commit(message or self.name, entries, rebase_with=ConflictDetector())
         return report.committed_as(id)
 
-    def report(self, session: Session, runner: Runner, spark: Any) -> JobReport:
+    def report(self, session: Session | None) -> JobReport:
         """Return the report of the job before its commit."""
-        chunks, size = count_written(session.state.changes)
+        chunks, size = (0, 0) if session is None else count_written(session.state.changes)
         tally = self.job.tally
         return JobReport(
-            self.name, None, self.branch, runner.name, chunks, size, tally.tasks, tally.retries,
+            self.name, None, self.branch, self.ran_on, chunks, size, tally.tasks, tally.retries,
             time.monotonic() - self.started_at, tally.task_seconds, self.job.id,
-            find_application_id(spark), tuple(self.notes),
+            find_application_id(self.spark), tuple(self.notes),
         )  # fmt: skip
 
 
 @contextmanager
-def running(name: str, repo: AnyRepository, branch: str, job: Job | None) -> Iterator[Run]:
-    """Run a job that holds a lease, and close its progress display at the end."""
-    run = Run(name, find_repository(repo), branch, job or Job())
+def running(
+    name: str, storage: Storage, job: Job | None, spark: SparkSession | None
+) -> Iterator[Run]:
+    """Run a job without a commit, and close its progress display at the end."""
+    own = job or Job()
+    session = spark or (None if own.run_on == "driver" else find_active_session())
+    run = Run(name, own, session, storage)
     try:
-        with run.job.leasing(run.repository.storage, name):
-            yield run
+        yield run
     finally:
         run.job.end()
+
+
+@contextmanager
+def committing(
+    name: str,
+    repo: AnyRepository,
+    branch: str,
+    job: Job | None,
+    spark: SparkSession | None,
+    authorize: Sequence[str] = (),
+) -> Iterator[CommitRun]:
+    """Run a job that holds a lease, and close its progress display at the end."""
+    repository = authorized(find_repository(repo), authorize)
+    with running(name, repository.storage, job, spark) as run:
+        own = CommitRun(name, run.job, run.spark, run.storage, repository=repository, branch=branch)
+        with run.job.leasing(run.storage, name):
+            yield own
 
 
 def find_repository(repo: AnyRepository) -> Repository:

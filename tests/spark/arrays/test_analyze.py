@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 import frazil.spark
 from frazil import Repository
 from frazil.errors import InvalidInputError
-from frazil.spark import analyze, transform
+from frazil.spark import Job, analyze, transform
 from frazil.tables.table_options import Options
 from frazil.tables.table_source import open_source, open_table
 from frazil.xarray import to_icechunk
@@ -49,9 +49,9 @@ def count(repo: Repository, where: str, name: str = "t") -> int:
 def test_measures_on_spark_are_those_of_the_driver(spark: SparkSession, filled: Repository) -> None:
     filled.create_branch("here", filled.lookup_branch("main"))
 
-    there = analyze(spark, filled, run_on="spark", task_bytes=64)
-    here = analyze(None, filled, branch="here")
-    again = analyze(spark, filled)
+    there = analyze(filled, job=Job(run_on="spark", task_bytes=64), spark=spark)
+    here = frazil.analyze(filled, branch="here")
+    again = analyze(filled, spark=spark)
 
     assert (there.ran_on, here.ran_on) == ("spark", "driver")
     assert there.tasks > 2
@@ -73,20 +73,20 @@ def test_measures_on_spark_are_those_of_the_driver(spark: SparkSession, filled: 
 
 
 def test_only_named_arrays_are_measured_and_bad_names_are_refused(filled: Repository) -> None:
-    report = analyze(None, filled, ["er/t"], group="deep")
+    report = frazil.analyze(filled, ["er/t"], group="deep")
 
     assert report.notes[0].startswith("measured 12 chunks")
     assert count(filled, "t > 45") == 12
     with pytest.raises(InvalidInputError, match="no names"):
-        analyze(None, filled, ["odd/nameless"])
+        frazil.analyze(filled, ["odd/nameless"])
 
 
 def test_a_transform_measures_what_it_writes(spark: SparkSession, filled: Repository) -> None:
-    report = transform(spark, filled, lambda t: t * 2, ["t"], "double", statistics=True)
+    report = transform(filled, ["t"], "double", lambda t: t * 2, statistics=True, spark=spark)
 
     assert report.snapshot_id == filled.lookup_branch("main")
     assert count(filled, "double > 91", "double") == 1
-    assert analyze(None, filled, ["double"]).snapshot_id is None
+    assert frazil.analyze(filled, ["double"]).snapshot_id is None
 
 
 @pytest.mark.usefixtures("spark")

@@ -49,9 +49,15 @@ EXPECTED = np.arange(ROWS * 3).reshape(ROWS, 3)
 @pytest.mark.parametrize("run_on", ["spark", "driver"])
 def test_regions_become_one_commit(spark: SparkSession, repo: Repository, run_on: Any) -> None:
     report = foreach_region(
-        spark, repo, PAIRS, write_rows,
-        prepare=create_numbers, regions_per_task=2, message="rows", run_on=run_on,
-    )  # fmt: skip
+        repo,
+        PAIRS,
+        write_rows,
+        prepare=create_numbers,
+        regions_per_task=2,
+        message="rows",
+        job=Job(run_on=run_on),
+        spark=spark,
+    )
 
     np.testing.assert_array_equal(read(repo), EXPECTED)
     assert messages(repo) == ["rows", "Repository initialized"]
@@ -69,13 +75,13 @@ def test_a_repository_may_be_given_by_its_url(
 ) -> None:
     url = (tmp_path / "repo").as_uri()
 
-    foreach_region(spark, url, PAIRS, write_rows, prepare=create_numbers)
+    foreach_region(url, PAIRS, write_rows, prepare=create_numbers, spark=spark)
 
     np.testing.assert_array_equal(read(repo), EXPECTED)
 
 
 def test_nothing_to_do_is_no_commit(spark: SparkSession, repo: Repository) -> None:
-    report = foreach_region(spark, repo, [], write_rows)
+    report = foreach_region(repo, [], write_rows, spark=spark)
 
     assert report.snapshot_id is None
     assert messages(repo) == ["Repository initialized"]
@@ -83,7 +89,9 @@ def test_nothing_to_do_is_no_commit(spark: SparkSession, repo: Repository) -> No
 
 def test_tasks_that_write_the_same_chunk_are_refused(spark: SparkSession, repo: Repository) -> None:
     with pytest.raises(OverlappingTasksError, match="/numbers at 1/0") as caught:
-        foreach_region(spark, repo, [(0, 3), (3, 6), (6, 12)], write_rows, prepare=create_numbers)
+        foreach_region(
+            repo, [(0, 3), (3, 6), (6, 12)], write_rows, prepare=create_numbers, spark=spark
+        )
 
     assert caught.value.chunks == {"/numbers": [(1, 0)]}
     assert messages(repo) == ["Repository initialized"]
@@ -98,7 +106,7 @@ def create_root(session: Session) -> None:
 
 
 def test_tasks_may_make_arrays_of_their_own(spark: SparkSession, repo: Repository) -> None:
-    foreach_region(spark, repo, ["a", "b", "c"], write_own_array, prepare=create_root)
+    foreach_region(repo, ["a", "b", "c"], write_own_array, prepare=create_root, spark=spark)
 
     for name in "abc":
         assert read(repo, name).tolist() == [0, 1, 2]
@@ -106,7 +114,7 @@ def test_tasks_may_make_arrays_of_their_own(spark: SparkSession, repo: Repositor
 
 def test_tasks_that_make_the_same_array_are_refused(spark: SparkSession, repo: Repository) -> None:
     with pytest.raises(frazil.SessionStateError, match="several writers created"):
-        foreach_region(spark, repo, ["a", "a"], write_own_array, prepare=create_root)
+        foreach_region(repo, ["a", "a"], write_own_array, prepare=create_root, spark=spark)
 
 
 def note_attempt(folder: str) -> int:
@@ -142,7 +150,7 @@ def test_a_task_that_runs_again_counts_once(
     notes.mkdir()
 
     report = foreach_region(
-        spark, repo, PAIRS, partial(function, str(notes)), prepare=create_numbers
+        repo, PAIRS, partial(function, str(notes)), prepare=create_numbers, spark=spark
     )
 
     np.testing.assert_array_equal(read(repo), EXPECTED)
@@ -157,7 +165,7 @@ def test_a_task_that_keeps_failing_leaves_the_branch(spark: SparkSession, repo: 
         raise ZeroDivisionError(f"region {region}")
 
     with pytest.raises(ZeroDivisionError, match="region 7"):
-        foreach_region(spark, repo, [7], fail, prepare=create_numbers)
+        foreach_region(repo, [7], fail, prepare=create_numbers, spark=spark)
 
     assert messages(repo) == ["Repository initialized"]
 
@@ -183,9 +191,13 @@ def test_a_cancelled_job_leaves_no_commit(
 
     with pytest.raises(JobCancelledError):
         foreach_region(
-            spark, repo, PAIRS, partial(write_and_wait, str(tmp_path)),
-            prepare=create_numbers, job=job,
-        )  # fmt: skip
+            repo,
+            PAIRS,
+            partial(write_and_wait, str(tmp_path)),
+            prepare=create_numbers,
+            job=job,
+            spark=spark,
+        )
 
     watcher.join()
     assert messages(repo) == ["Repository initialized"]
@@ -195,13 +207,11 @@ def test_a_cancelled_job_leaves_no_commit(
 def test_a_job_that_was_cancelled_before_does_nothing(
     spark: SparkSession, repo: Repository, run_on: Any
 ) -> None:
-    job = Job()
+    job = Job(run_on=run_on)
     job.cancel()
 
     with pytest.raises(JobCancelledError):
-        foreach_region(
-            spark, repo, PAIRS, write_rows, prepare=create_numbers, job=job, run_on=run_on
-        )
+        foreach_region(repo, PAIRS, write_rows, prepare=create_numbers, job=job, spark=spark)
 
     assert messages(repo) == ["Repository initialized"]
 
@@ -233,7 +243,7 @@ def test_changes_elsewhere_meanwhile_are_kept(
 ) -> None:
     meddle = partial(write_while_others_commit, str(tmp_path / "repo"), (10, 12))
 
-    foreach_region(spark, filled, [(0, 4)], meddle, message="ours")
+    foreach_region(filled, [(0, 4)], meddle, message="ours", spark=spark)
 
     assert messages(filled)[:2] == ["ours", "meanwhile"]
     np.testing.assert_array_equal(read(filled)[:4], EXPECTED[:4])
@@ -246,6 +256,6 @@ def test_changes_of_the_same_chunks_meanwhile_are_a_conflict(
     meddle = partial(write_while_others_commit, str(tmp_path / "repo"), (2, 4))
 
     with pytest.raises(RebaseFailedError):
-        foreach_region(spark, filled, [(0, 4)], meddle, message="ours")
+        foreach_region(filled, [(0, 4)], meddle, message="ours", spark=spark)
 
     assert messages(filled)[0] == "meanwhile"

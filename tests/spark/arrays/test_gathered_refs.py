@@ -15,7 +15,8 @@ from frazil import Repository, Session
 from frazil.errors import OverlappingTasksError
 from frazil.spark.job import JobReport
 from frazil.spark.regions import configured_rules
-from frazil.spark.transaction import Runner, running, scratch_arrays, write_regions
+from frazil.spark.runtime import Runner
+from frazil.spark.transaction import committing, scratch_arrays, write_regions
 from tests.repositories import dangling_files, manifest_ids, split_every
 from tests.spark.arrays.test_foreach import (
     EXPECTED,
@@ -51,12 +52,12 @@ def run(
     before_commit: Callable[[], object] = lambda: None,
 ) -> JobReport:
     """A job that leaves every reference in the storage."""
-    with running("job", repo, "main", None) as found:
+    with committing("job", repo, "main", None, spark) as found:
         runner = Runner(found.job, spark, returned_references=0)
         session = found.open_session()
         write_regions(runner, session, function, groups)
         before_commit()
-        return found.commit(session, runner, spark, "job")
+        return found.commit(session, "job")
 
 
 def count_files(folder: Path, kind: str) -> int:
@@ -129,7 +130,7 @@ def test_a_large_array_is_split_and_the_rule_is_saved(tmp_path: Path) -> None:
     storage = frazil.local_filesystem_storage(str(tmp_path / "repo"))
     repo = Repository.create(storage)
 
-    frazil.spark.foreach_region(None, repo, [3, 250], write_one, prepare=create_large)
+    frazil.foreach_region(repo, [3, 250], write_one, prepare=create_large)
 
     opened = Repository.open(storage)
     ((condition, sizes),) = configured_rules(opened.config) or ()
@@ -143,7 +144,7 @@ def test_an_array_that_has_a_rule_keeps_it(tmp_path: Path) -> None:
     storage = frazil.local_filesystem_storage(str(tmp_path / "repo"))
     repo = Repository.create(storage, split_every(50))
 
-    frazil.spark.foreach_region(None, repo, [3, 250], write_one, prepare=create_large)
+    frazil.foreach_region(repo, [3, 250], write_one, prepare=create_large)
 
     rules = configured_rules(Repository.open(storage).config)
     assert rules == configured_rules(split_every(50))
@@ -155,7 +156,7 @@ def test_chunks_between_the_steps_of_a_job_are_deleted(
     def fill(path: str, session: Any, row: int) -> None:
         zarr.open_array(session.store, path=path, mode="r+")[row] = row + 1
 
-    with running("job", repo, "main", None) as found:
+    with committing("job", repo, "main", None, spark) as found:
         runner = Runner(found.job, spark, returned_references=0)
         with scratch_arrays(found.open_session(), "test") as scratch:
             path = scratch.create("between", shape=(4, 2), chunks=(1, 2), dtype="i4")

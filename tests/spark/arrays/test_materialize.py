@@ -13,7 +13,7 @@ from frazil import Repository
 from frazil.config import RepositoryConfig
 from frazil.credentials import LocalFileSystemAccess, containers_credentials
 from frazil.errors import NodeNotFoundError, StorageError
-from frazil.spark import materialize, rechunk
+from frazil.spark import Job, materialize, rechunk
 from frazil.spark.arrays.materialize import split
 from frazil.storage import local_filesystem_storage, local_filesystem_store
 from frazil.virtual import VirtualChunkContainer
@@ -68,7 +68,7 @@ def read(repo: Repository, path: str) -> list[int]:
 def test_virtual_chunks_are_copied(
     spark: SparkSession, virtual: Repository, tmp_path: Path
 ) -> None:
-    report = materialize(spark, virtual, ["data"], task_bytes=5000, run_on="spark")
+    report = materialize(virtual, ["data"], job=Job(task_bytes=5000, run_on="spark"), spark=spark)
 
     assert report.chunks == 2 * 9
     assert report.bytes_written == report.chunks * CHUNK * 4
@@ -80,16 +80,16 @@ def test_virtual_chunks_are_copied(
 
 
 def test_what_is_native_already_is_no_commit(spark: SparkSession, virtual: Repository) -> None:
-    materialize(spark, virtual)
+    materialize(virtual, spark=spark)
 
-    assert materialize(spark, virtual).snapshot_id is None
+    assert materialize(virtual, spark=spark).snapshot_id is None
     assert virtual.readonly_session("main").all_virtual_chunk_locations() == []
 
 
 def test_virtual_arrays_get_other_chunks_of_their_own(
     spark: SparkSession, virtual: Repository, tmp_path: Path
 ) -> None:
-    rechunk(spark, virtual, "c", (1000,), task_bytes=5000, run_on="spark")
+    rechunk(virtual, "c", (1000,), job=Job(task_bytes=5000, run_on="spark"), spark=spark)
 
     (tmp_path / "source" / "values.bin").unlink()
     assert read(virtual, "c") == EXPECTED.tolist()
@@ -102,14 +102,14 @@ def test_a_source_that_is_gone_leaves_the_branch(
     (tmp_path / "source" / "values.bin").unlink()
 
     with pytest.raises(StorageError, match=r"values\.bin"):
-        materialize(spark, virtual, run_on="spark")
+        materialize(virtual, job=Job(run_on="spark"), spark=spark)
 
     assert virtual.lookup_branch("main") == tip
 
 
 def test_a_path_that_is_not_there_is_refused(spark: SparkSession, virtual: Repository) -> None:
     with pytest.raises(NodeNotFoundError):
-        materialize(spark, virtual, ["nowhere"])
+        materialize(virtual, ["nowhere"], spark=spark)
 
 
 @given(st.lists(st.integers(1, 100), min_size=1), st.integers(1, 300))

@@ -9,7 +9,8 @@ from pyspark.sql import SparkSession
 
 from frazil import Repository, in_memory_storage
 from frazil.errors import InvalidInputError
-from frazil.spark import rechunk, transform, write
+from frazil.spark import Job, rechunk, transform, write
+from frazil.spark.job import RunOn
 
 icechunk = pytest.importorskip("icechunk")
 pytestmark = pytest.mark.xdist_group("spark")
@@ -23,15 +24,20 @@ def make() -> xr.Dataset:
     )
 
 
-def run_all(spark: SparkSession, repo: Repository, run_on: str) -> None:
-    write(spark, make().chunk({"time": 2}), repo, task_bytes=300, run_on=run_on)  # type: ignore[arg-type]
+def run_all(spark: SparkSession, repo: Repository, run_on: RunOn) -> None:
+    write(repo, make().chunk({"time": 2}), job=Job(task_bytes=300, run_on=run_on), spark=spark)
     rechunk(
-        spark, repo, "t", (8, 2, 2), output="by_place", max_memory=600, run_on=run_on,  # type: ignore[arg-type]
-    )  # fmt: skip
+        repo, "t", (8, 2, 2), output="by_place", max_memory=600, job=Job(run_on=run_on), spark=spark
+    )
     transform(
-        spark, repo, inputs=["t"], output="monthly/t", reduce="mean", groupby="time.month",
-        task_bytes=300, run_on=run_on,  # type: ignore[arg-type]
-    )  # fmt: skip
+        repo,
+        ["t"],
+        "monthly/t",
+        reduce="mean",
+        groupby="time.month",
+        job=Job(task_bytes=300, run_on=run_on),
+        spark=spark,
+    )
 
 
 def test_the_official_library_reads_the_results(
@@ -53,6 +59,6 @@ def test_a_repository_in_memory_stays_in_this_process(spark: SparkSession) -> No
 
     run_all(spark, repo, "auto")
     with pytest.raises(InvalidInputError, match="memory"):
-        rechunk(spark, repo, "t", (8, 2, 2), run_on="spark")
+        rechunk(repo, "t", (8, 2, 2), job=Job(run_on="spark"), spark=spark)
 
     assert repo.readonly_session("main").state.view.find_node("/monthly/t") is not None

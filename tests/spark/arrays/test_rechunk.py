@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from frazil import Repository
 from frazil.errors import AlreadyExistsError, InvalidInputError, NodeNotFoundError
-from frazil.spark import rechunk
+from frazil.spark import Job, rechunk
 from tests.repositories import dangling_files
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -62,9 +62,14 @@ def test_values_are_the_same_bits(
     spark: SparkSession, filled: Repository, max_memory: Any, how: str, run_on: Any
 ) -> None:
     report = rechunk(
-        spark, filled, "group/t", {"time": -1, "lat": 2, "lon": 2},
-        output="group/by_place", max_memory=max_memory, task_bytes=3000, run_on=run_on,
-    )  # fmt: skip
+        filled,
+        "group/t",
+        {"time": -1, "lat": 2, "lon": 2},
+        output="group/by_place",
+        max_memory=max_memory,
+        job=Job(task_bytes=3000, run_on=run_on),
+        spark=spark,
+    )
 
     array = open_array(filled, "group/by_place")
     assert_same_bits(array)
@@ -85,9 +90,13 @@ def test_an_array_is_replaced_in_place_with_other_codecs(
     spark: SparkSession, filled: Repository
 ) -> None:
     rechunk(
-        spark, filled, "/group/t", (4, 5, 9), task_bytes=1000, run_on="spark",
+        filled,
+        "/group/t",
+        (4, 5, 9),
         encoding={"compressors": zarr.codecs.ZstdCodec(level=3), "shards": (8, 10, 9)},
-    )  # fmt: skip
+        job=Job(task_bytes=1000, run_on="spark"),
+        spark=spark,
+    )
 
     array = open_array(filled, "group/t")
     assert_same_bits(array)
@@ -105,9 +114,15 @@ def test_chunks_in_between_are_gone_at_the_end(
     before = count_chunk_files(tmp_path)
 
     report = rechunk(
-        spark, filled, "group/t", (23, 17, 1), output="u", max_memory=4000, task_bytes=3000,
-        run_on="spark", encoding={"compressors": None},
-    )  # fmt: skip
+        filled,
+        "group/t",
+        (23, 17, 1),
+        output="u",
+        max_memory=4000,
+        encoding={"compressors": None},
+        job=Job(task_bytes=3000, run_on="spark"),
+        spark=spark,
+    )
 
     assert "two passes" in report.notes[0]
     assert count_chunk_files(tmp_path) == before + report.chunks
@@ -116,7 +131,9 @@ def test_chunks_in_between_are_gone_at_the_end(
 def test_garbage_collection_takes_what_is_left_and_nothing_else(
     spark: SparkSession, filled: Repository
 ) -> None:
-    report = rechunk(spark, filled, "group/t", (23, 1, 9), max_memory=2000, run_on="driver")
+    report = rechunk(
+        filled, "group/t", (23, 1, 9), max_memory=2000, job=Job(run_on="driver"), spark=spark
+    )
 
     summary = filled.garbage_collect(datetime.now(UTC) + timedelta(hours=1))
 
@@ -132,8 +149,8 @@ def test_what_has_no_values_is_no_trouble(spark: SparkSession, repo: Repository)
     zarr.create_array(session.store, name="scalar", shape=(), chunks=(), dtype="i4")[...] = 7
     session.commit("made")
 
-    rechunk(spark, repo, "empty", (1, 1), run_on="spark")
-    rechunk(spark, repo, "scalar", (), output="other", run_on="spark")
+    rechunk(repo, "empty", (1, 1), job=Job(run_on="spark"), spark=spark)
+    rechunk(repo, "scalar", (), output="other", job=Job(run_on="spark"), spark=spark)
 
     assert open_array(repo, "empty").chunks == (1, 1)
     assert open_array(repo, "other")[...] == 7
@@ -158,6 +175,6 @@ def test_what_makes_no_sense_is_refused_at_once(
     tip = filled.lookup_branch("main")
 
     with pytest.raises(error):
-        rechunk(spark, filled, **arguments)
+        rechunk(filled, spark=spark, **arguments)
 
     assert filled.lookup_branch("main") == tip

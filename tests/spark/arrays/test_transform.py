@@ -21,14 +21,17 @@ from frazil.errors import (
     NodeNotFoundError,
     RebaseFailedError,
 )
-from frazil.spark import transform
+from frazil.spark import BlockOptions, Job, transform
 from frazil.xarray import to_icechunk
 
 pytestmark = pytest.mark.xdist_group("spark")
 
 DAYS, LATS, LONS = 70, 6, 8
+
+
 # Little enough that everything takes several tasks.
-SMALL: dict[str, Any] = {"task_bytes": 6000, "run_on": "spark"}
+def small() -> Job:
+    return Job(task_bytes=6000, run_on="spark")
 
 
 def make() -> xr.Dataset:
@@ -79,9 +82,14 @@ def test_a_function_of_aligned_arrays(spark: SparkSession, filled: Repository, r
         return (t - 273.15).where(mask)
 
     report = transform(
-        spark, filled, celsius, inputs=["t", "/mask"], output="celsius",
-        attrs={"units": "C"}, task_bytes=6000, run_on=run_on,
-    )  # fmt: skip
+        filled,
+        ["t", "/mask"],
+        "celsius",
+        celsius,
+        attrs={"units": "C"},
+        job=Job(task_bytes=6000, run_on=run_on),
+        spark=spark,
+    )
 
     found, data = read(filled), make()
     expected = (data.t - 273.15).where(data.mask).transpose("time", "lat", "lon")
@@ -101,9 +109,14 @@ def smooth(values: Any) -> Any:
 
 def test_a_halo_around_the_globe(spark: SparkSession, filled: Repository) -> None:
     transform(
-        spark, filled, smooth, inputs=["t"], output="smooth", blocks="numpy",
-        halo={"lon": 2}, boundary={"lon": "wrap"}, **SMALL,
-    )  # fmt: skip
+        filled,
+        ["t"],
+        "smooth",
+        smooth,
+        blocks=BlockOptions(kind="numpy", halo={"lon": 2}, boundary={"lon": "wrap"}),
+        spark=spark,
+        job=small(),
+    )
 
     np.testing.assert_array_equal(read(filled).smooth, smooth(make().t.values))
 
@@ -112,7 +125,15 @@ def test_a_halo_that_ends_with_the_data(spark: SparkSession, filled: Repository)
     def rolling(t: xr.DataArray) -> xr.DataArray:
         return t.rolling(time=5, min_periods=1).mean()
 
-    transform(spark, filled, rolling, inputs=["t"], output="rolled", halo={"time": (4, 0)}, **SMALL)
+    transform(
+        filled,
+        ["t"],
+        "rolled",
+        rolling,
+        blocks=BlockOptions(halo={"time": (4, 0)}),
+        spark=spark,
+        job=small(),
+    )
 
     np.testing.assert_allclose(read(filled).rolled, rolling(make().t), rtol=1e-5)
 
@@ -120,7 +141,7 @@ def test_a_halo_that_ends_with_the_data(spark: SparkSession, filled: Repository)
 def test_packed_values_are_what_xarray_reads(spark: SparkSession, filled: Repository) -> None:
     before = read(filled).packed
 
-    transform(spark, filled, lambda t: t * 2, inputs=["packed"], output="twice", **SMALL)
+    transform(filled, ["packed"], "twice", lambda t: t * 2, spark=spark, job=small())
 
     np.testing.assert_array_equal(read(filled).twice, before * 2)
     assert np.isnan(before).any()
@@ -137,7 +158,7 @@ def test_chunks_that_were_never_written_are_read_as_fill_values(
     array[5:10] = 1
     session.commit("sparse")
 
-    transform(spark, filled, np.negative, inputs=["sparse"], output="negative", **SMALL)
+    transform(filled, ["sparse"], "negative", np.negative, spark=spark, job=small())
 
     assert read(filled).negative.values.tolist() == [-7] * 5 + [-1] * 5 + [-7] * 10
 
@@ -151,9 +172,16 @@ def test_a_dimension_that_goes_and_one_that_comes(spark: SparkSession, filled: R
     template = quantiles(data.t).transpose("lat", "lon", "quantile")
 
     transform(
-        spark, filled, quantiles, inputs=["t"], output="stats/quartiles",
-        core_dims=["time"], template=template, chunks={"lat": 2}, **SMALL,
-    )  # fmt: skip
+        filled,
+        ["t"],
+        "stats/quartiles",
+        quantiles,
+        template=template,
+        chunks={"lat": 2},
+        blocks=BlockOptions(core_dims=["time"]),
+        spark=spark,
+        job=small(),
+    )
 
     found = read(filled, "stats")
     xr.testing.assert_allclose(found.quartiles, template.drop_vars("basin"))
@@ -161,14 +189,20 @@ def test_a_dimension_that_goes_and_one_that_comes(spark: SparkSession, filled: R
 
 
 def test_an_output_may_be_replaced(spark: SparkSession, filled: Repository) -> None:
-    transform(spark, filled, lambda t: t + 1, inputs=["t"], output="out", **SMALL)
+    transform(filled, ["t"], "out", lambda t: t + 1, spark=spark, job=small())
     with pytest.raises(AlreadyExistsError):
-        transform(spark, filled, lambda t: t + 2, inputs=["t"], output="out", **SMALL)
+        transform(filled, ["t"], "out", lambda t: t + 2, spark=spark, job=small())
 
     transform(
-        spark, filled, lambda n: n + 2, inputs=["n"], output="out", overwrite=True, dtype="i8",
-        encoding={"shards": (20, 6, 4)}, **SMALL,
-    )  # fmt: skip
+        filled,
+        ["n"],
+        "out",
+        lambda n: n + 2,
+        overwrite=True,
+        encoding={"dtype": "i8", "shards": (20, 6, 4)},
+        spark=spark,
+        job=small(),
+    )
 
     found = read(filled).out
     np.testing.assert_array_equal(found, make().n + 2)
@@ -186,9 +220,14 @@ def test_reductions_along_time(
     run_on: Any = "spark" if variable == "t" else "driver"
 
     report = transform(
-        spark, filled, inputs=[variable], output="reduced", reduce=name, over="time",
-        task_bytes=6000, run_on=run_on,
-    )  # fmt: skip
+        filled,
+        [variable],
+        "reduced",
+        reduce=name,
+        over="time",
+        job=Job(task_bytes=6000, run_on=run_on),
+        spark=spark,
+    )
 
     expected = getattr(make()[variable], name)("time")
     found = read(filled).reduced
@@ -201,9 +240,15 @@ def test_reductions_along_time(
 @pytest.mark.parametrize("name", ["mean", "std", "max"])
 def test_a_monthly_climatology(spark: SparkSession, filled: Repository, name: str) -> None:
     transform(
-        spark, filled, inputs=["t"], output="climate/t", reduce=name, groupby="time.month",
-        chunks={"month": 1}, **SMALL,
-    )  # fmt: skip
+        filled,
+        ["t"],
+        "climate/t",
+        reduce=name,
+        groupby="time.month",
+        chunks={"month": 1},
+        spark=spark,
+        job=small(),
+    )
 
     expected = getattr(make().t.groupby("time.month"), name)()
     found = read(filled, "climate")
@@ -216,9 +261,15 @@ def test_a_monthly_climatology(spark: SparkSession, filled: Repository, name: st
 
 def test_a_zonal_mean(spark: SparkSession, filled: Repository) -> None:
     transform(
-        spark, filled, lambda t: t - 273.15, inputs=["t"], output="zonal", reduce="mean",
-        over=["lon"], **SMALL,
-    )  # fmt: skip
+        filled,
+        ["t"],
+        "zonal",
+        lambda t: t - 273.15,
+        reduce="mean",
+        over=["lon"],
+        spark=spark,
+        job=small(),
+    )
 
     np.testing.assert_allclose(
         read(filled).zonal, (make().t - 273.15).mean("lon"), rtol=1e-4, atol=1e-4
@@ -227,9 +278,15 @@ def test_a_zonal_mean(spark: SparkSession, filled: Repository) -> None:
 
 def test_groups_by_a_coordinate_and_over_more(spark: SparkSession, filled: Repository) -> None:
     transform(
-        spark, filled, inputs=["n"], output="basins/n", reduce="sum", groupby="basin",
-        over=["time", "lon"], **SMALL,
-    )  # fmt: skip
+        filled,
+        ["n"],
+        "basins/n",
+        reduce="sum",
+        groupby="basin",
+        over=["time", "lon"],
+        spark=spark,
+        job=small(),
+    )
 
     expected = make().n.groupby("basin").sum().sum("time")
     found = read(filled, "basins")
@@ -241,9 +298,14 @@ def test_groups_by_a_coordinate_and_over_more(spark: SparkSession, filled: Repos
 
 def test_everything_to_one_number(spark: SparkSession, filled: Repository) -> None:
     report = transform(
-        spark, filled, inputs=["t"], output="one", reduce="std", over=["time", "lat", "lon"],
-        task_bytes=480, run_on="driver",
-    )  # fmt: skip
+        filled,
+        ["t"],
+        "one",
+        reduce="std",
+        over=["time", "lat", "lon"],
+        job=Job(task_bytes=480, run_on="driver"),
+        spark=spark,
+    )
 
     np.testing.assert_allclose(read(filled).one, make().t.std(), rtol=1e-5)
     assert "28 pieces" in report.notes[0], "more than one level of the tree"
@@ -255,9 +317,9 @@ def test_nothing_to_reduce_has_a_result(spark: SparkSession, repo: Repository) -
     to_icechunk(empty, session)
     session.commit("empty")
 
-    transform(spark, repo, inputs=["t"], output="total", reduce="sum", over="time")
-    transform(spark, repo, inputs=["t"], output="mean", reduce="mean", over="time")
-    transform(spark, repo, inputs=["t"], output="across", reduce="max", over="x")
+    transform(repo, ["t"], "total", reduce="sum", over="time", spark=spark)
+    transform(repo, ["t"], "mean", reduce="mean", over="time", spark=spark)
+    transform(repo, ["t"], "across", reduce="max", over="x", spark=spark)
 
     assert read(repo).total.values.tolist() == [0, 0, 0]
     assert np.isnan(read(repo)["mean"]).all()
@@ -278,9 +340,15 @@ def test_a_reduction_survives_a_killed_worker(
     spark: SparkSession, filled: Repository, tmp_path: Path
 ) -> None:
     report = transform(
-        spark, filled, partial(die_once_on_a_worker, str(tmp_path)), inputs=["n"], output="total",
-        reduce="sum", over="time", **SMALL,
-    )  # fmt: skip
+        filled,
+        ["n"],
+        "total",
+        partial(die_once_on_a_worker, str(tmp_path)),
+        reduce="sum",
+        over="time",
+        spark=spark,
+        job=small(),
+    )
 
     assert (tmp_path / "died").exists()
     assert report.retries >= 1
@@ -305,7 +373,7 @@ def test_an_output_lands_beside_what_others_commit(
 ) -> None:
     function = partial(shift_while_others_commit, str(tmp_path / "repo"), "n")
 
-    transform(spark, filled, function, inputs=["t"], output="out", run_on="driver")
+    transform(filled, ["t"], "out", function, job=Job(run_on="driver"), spark=spark)
 
     assert [each.message for each in filled.ancestry(branch="main")][:2] == [
         "transform out", "meanwhile",
@@ -320,7 +388,7 @@ def test_replacing_what_others_change_is_a_conflict(
 
     with pytest.raises(RebaseFailedError):
         transform(
-            spark, filled, function, inputs=["t"], output="n", overwrite=True, run_on="driver"
+            filled, ["t"], "n", function, overwrite=True, job=Job(run_on="driver"), spark=spark
         )
 
     assert next(iter(filled.ancestry(branch="main"))).message == "meanwhile"
@@ -338,15 +406,15 @@ def test_replacing_what_others_change_is_a_conflict(
         ({"function": lambda t: t.mean("lat")}, InvalidInputError, "core_dims"),
         ({"function": lambda t: t.isel(lat=slice(1))}, InvalidInputError, "made 1 of the 3"),
         ({"function": lambda t: t.astype(str)}, InvalidInputError, "numbers"),
-        ({"dtype": "i4"}, InvalidInputError, "float32"),
+        ({"encoding": {"dtype": "i4"}}, InvalidInputError, "float32"),
         ({"over": "time"}, InvalidInputError, "reduce is not given"),
         ({"reduce": "median", "over": "time"}, InvalidInputError, "no reduction"),
         ({"reduce": "mean"}, InvalidInputError, "over=None"),
         ({"reduce": "mean", "over": "depth"}, InvalidInputError, "some of"),
         ({"reduce": "mean", "groupby": "time.colour"}, InvalidInputError, "component"),
         ({"reduce": "mean", "groupby": "basin", "output": "b"}, InvalidInputError, "another basin"),
-        ({"halo": {"depth": 1}}, InvalidInputError, "depth"),
-        ({"halo": {"lat": -1}}, InvalidInputError, "halo"),
+        ({"blocks": BlockOptions(halo={"depth": 1})}, InvalidInputError, "depth"),
+        ({"blocks": BlockOptions(halo={"lat": -1})}, InvalidInputError, "halo"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -357,7 +425,7 @@ def test_what_makes_no_sense_is_refused_before_any_task(
     given = {"function": lambda t: t, "inputs": ["t"], "output": "out", **arguments}
 
     with pytest.raises(error, match=text):
-        transform(spark, filled, **given, **SMALL)
+        transform(filled, spark=spark, **given, job=small())
 
     assert filled.lookup_branch("main") == tip
 
@@ -368,4 +436,4 @@ def test_a_group_that_xarray_cannot_open_is_named(spark: SparkSession, filled: R
     session.commit("no names")
 
     with pytest.raises(InvalidInputError, match="in the group / these arrays have none: bare"):
-        transform(spark, filled, lambda t: t, inputs=["t"], output="out", **SMALL)
+        transform(filled, ["t"], "out", lambda t: t, spark=spark, job=small())

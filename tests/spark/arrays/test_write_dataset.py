@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from frazil import Repository
 from frazil.errors import RefNotFoundError
-from frazil.spark import write
+from frazil.spark import Job, write
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -51,9 +51,13 @@ def test_a_dataset_is_read_back_as_it_was(
     dataset = make()
 
     report = write(
-        spark, dataset.chunk(chunks) if chunks else dataset, repo,
-        encoding=CHUNKS, task_bytes=400, message="data", run_on=run_on,
-    )  # fmt: skip
+        repo,
+        dataset.chunk(chunks) if chunks else dataset,
+        encoding=CHUNKS,
+        message="data",
+        job=Job(task_bytes=400, run_on=run_on),
+        spark=spark,
+    )
 
     xr.testing.assert_identical(read(repo), dataset)
     assert next(iter(repo.ancestry(branch="main"))).id == report.snapshot_id
@@ -62,7 +66,7 @@ def test_a_dataset_is_read_back_as_it_was(
 
 
 def test_small_work_stays_in_the_driver(spark: SparkSession, repo: Repository) -> None:
-    report = write(spark, make().chunk({"time": 5}), repo)
+    report = write(repo, make().chunk({"time": 5}), spark=spark)
 
     assert report.ran_on == "driver"
     assert report.tasks == 1
@@ -75,7 +79,9 @@ def test_files_that_xarray_has_opened_are_read_by_tasks(
     dataset.to_netcdf(tmp_path / "source.nc", engine="h5netcdf")
 
     with xr.open_dataset(tmp_path / "source.nc", engine="h5netcdf") as lazy:
-        report = write(spark, lazy, repo, group="from/file", task_bytes=400, run_on="spark")
+        report = write(
+            repo, lazy, group="from/file", job=Job(task_bytes=400, run_on="spark"), spark=spark
+        )
 
     xr.testing.assert_equal(read(repo, "from/file"), dataset)
     assert report.tasks >= 2
@@ -87,7 +93,7 @@ def test_a_lone_array_of_a_file_is_read_by_tasks(
     make().to_netcdf(tmp_path / "source.nc", engine="h5netcdf")
 
     with xr.open_dataset(tmp_path / "source.nc", engine="h5netcdf") as lazy:
-        report = write(spark, lazy["t2m"], repo, task_bytes=400, run_on="driver")
+        report = write(repo, lazy["t2m"], job=Job(task_bytes=400, run_on="driver"), spark=spark)
 
     xr.testing.assert_equal(read(repo)["t2m"], make()["t2m"])
     assert report.tasks >= 1
@@ -97,13 +103,16 @@ def test_a_lone_array_of_a_file_is_read_by_tasks(
 def test_appending_fills_the_last_chunk(spark: SparkSession, repo: Repository, chunks: Any) -> None:
     first, second = make(10), make(5, "2020-01-11")
     second["mask"] = first["mask"]
-    write(spark, first, repo, encoding=CHUNKS)
+    write(repo, first, encoding=CHUNKS, spark=spark)
     added = second.drop_vars("mask")
 
     write(
-        spark, added.chunk(chunks) if chunks else added, repo,
-        append_dim="time", task_bytes=300, run_on="spark",
-    )  # fmt: skip
+        repo,
+        added.chunk(chunks) if chunks else added,
+        append_dim="time",
+        job=Job(task_bytes=300, run_on="spark"),
+        spark=spark,
+    )
 
     expected = xr.concat([first, second], "time", data_vars="minimal")
     xr.testing.assert_equal(read(repo), expected)
@@ -112,13 +121,16 @@ def test_appending_fills_the_last_chunk(spark: SparkSession, repo: Repository, c
 
 def test_a_region_is_filled(spark: SparkSession, repo: Repository) -> None:
     dataset = make()
-    write(spark, dataset, repo, encoding=CHUNKS)
+    write(repo, dataset, encoding=CHUNKS, spark=spark)
     patch = (dataset[["t2m"]] * 2).drop_vars(["lat", "lon", "time"])
 
     write(
-        spark, patch.isel(time=slice(3, 9)).chunk({"time": 2}), repo,
-        region={"time": slice(3, 9)}, task_bytes=100, run_on="spark",
-    )  # fmt: skip
+        repo,
+        patch.isel(time=slice(3, 9)).chunk({"time": 2}),
+        region={"time": slice(3, 9)},
+        job=Job(task_bytes=100, run_on="spark"),
+        spark=spark,
+    )
 
     expected = dataset["t2m"].values.copy()
     expected[3:9] *= 2
@@ -126,14 +138,14 @@ def test_a_region_is_filled(spark: SparkSession, repo: Repository) -> None:
 
 
 def test_what_xarray_refuses_leaves_the_branch(spark: SparkSession, repo: Repository) -> None:
-    first = write(spark, make(), repo)
+    first = write(repo, make(), spark=spark)
 
     with pytest.raises(FileExistsError):
-        write(spark, make(), repo)
+        write(repo, make(), spark=spark)
 
     assert next(iter(repo.ancestry(branch="main"))).id == first.snapshot_id
 
 
 def test_a_branch_that_is_not_there_is_refused(spark: SparkSession, repo: Repository) -> None:
     with pytest.raises(RefNotFoundError):
-        write(spark, make(), repo, branch="elsewhere")
+        write(repo, make(), branch="elsewhere", spark=spark)

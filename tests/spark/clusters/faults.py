@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pyspark import TaskContext
 
@@ -106,8 +106,10 @@ def _is_first(mark: Path) -> bool:
 class Meanwhile(Job):
     """A job at whose step, when so many of its tasks are done, something else happens, once."""
 
-    def __init__(self, step: str, happen: Callable[[], object], *, at_end: bool = False) -> None:
-        super().__init__()
+    def __init__(
+        self, step: str, happen: Callable[[], object], *, at_end: bool = False, **options: Any
+    ) -> None:
+        super().__init__(**options)
         self._step = step
         self._at_end = at_end
         self._happen: Callable[[], object] | None = happen

@@ -20,9 +20,14 @@ def ingest(spark: SparkSession, archive: Path, path: Path, mode: Any = "virtual"
     storage = frazil.local_filesystem_storage(str(path))
     repo = frazil.Repository.open_or_create(storage)
     return frazil.spark.ingest(
-        spark, f"{archive}/*.nc", repo, append_dim="time", mode=mode, message=f"{mode}",
-        run_on="spark",
-    )  # fmt: skip
+        repo,
+        f"{archive}/*.nc",
+        append_dim="time",
+        mode=mode,
+        message=f"{mode}",
+        job=frazil.spark.Job(run_on="spark"),
+        spark=spark,
+    )
 
 
 def find_problems(spark: SparkSession) -> list[str]:

@@ -57,9 +57,13 @@ def test_an_archive_is_ingested(client: Driver, few: Path, tmp_path: Path) -> No
 
 
 def check(spark: SparkSession, path: Path) -> tuple[Any, ...]:
-    report = frazil.spark.check(spark, str(path), deep=True, task_bytes=1, run_on="spark")
+    report = frazil.spark.check(
+        str(path), deep=True, job=frazil.spark.Job(task_bytes=1, run_on="spark"), spark=spark
+    )
     count = report.frame(spark).count()
-    stats = frazil.spark.stats(spark, str(path), task_bytes=1, run_on="spark")
+    stats = frazil.spark.stats(
+        str(path), job=frazil.spark.Job(task_bytes=1, run_on="spark"), spark=spark
+    )
     return report.to_dict(), report.ran_on, count, stats
 
 
@@ -78,7 +82,14 @@ def ingest_frame(spark: SparkSession, archive: Path, path: Path) -> None:
     names = [(str(each),) for each in sorted(archive.glob("*.nc"))]
     sources = spark.createDataFrame(names, ["source"])
     repo = jobs.create_repository(path)
-    frazil.spark.ingest(spark, sources, repo, append_dim="time", message="frame", run_on="spark")
+    frazil.spark.ingest(
+        repo,
+        sources,
+        append_dim="time",
+        message="frame",
+        job=frazil.spark.Job(run_on="spark"),
+        spark=spark,
+    )
 
 
 def test_sources_may_be_a_frame(client: Driver, few: Path, tmp_path: Path) -> None:
@@ -100,19 +111,38 @@ def run_on_arrays(spark: SparkSession, path: Path) -> list[str]:
     repo = jobs.create_repository(path)
     reports = [
         frazil.spark.write(
-            spark, make().chunk({"time": 3}), repo, run_on="spark", task_bytes=600
+            repo,
+            make().chunk({"time": 3}),
+            job=frazil.spark.Job(run_on="spark", task_bytes=600),
+            spark=spark,
         ),
         frazil.spark.transform(
-            spark, repo, double, inputs=["t"], output="twice", run_on="spark", task_bytes=600
+            repo,
+            ["t"],
+            "twice",
+            double,
+            job=frazil.spark.Job(run_on="spark", task_bytes=600),
+            spark=spark,
         ),
         frazil.spark.transform(
-            spark, repo, inputs=["t"], output="mean", reduce="mean", over="time",
-            run_on="spark", task_bytes=600,
+            repo,
+            ["t"],
+            "mean",
+            reduce="mean",
+            over="time",
+            job=frazil.spark.Job(run_on="spark", task_bytes=600),
+            spark=spark,
         ),
         frazil.spark.rechunk(
-            spark, repo, "t", (12, 2, 2), output="by_place", max_memory=1200, run_on="spark"
+            repo,
+            "t",
+            (12, 2, 2),
+            output="by_place",
+            max_memory=1200,
+            job=frazil.spark.Job(run_on="spark"),
+            spark=spark,
         ),
-    ]  # fmt: skip
+    ]
     return [each.job for each in reports if each.snapshot_id and each.ran_on == "spark"]
 
 

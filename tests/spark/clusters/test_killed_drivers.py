@@ -20,7 +20,12 @@ def ingest_and_die(spark: SparkSession, archive: Path, path: Path, moment: Momen
     storage = DiesAt(frazil.local_filesystem_storage(str(path)), moment)
     repo = frazil.Repository.open(storage)
     frazil.spark.ingest(
-        spark, f"{archive}/*.nc", repo, append_dim="time", message="killed", run_on="spark"
+        repo,
+        f"{archive}/*.nc",
+        append_dim="time",
+        message="killed",
+        job=frazil.spark.Job(run_on="spark"),
+        spark=spark,
     )
 
 
@@ -44,9 +49,12 @@ def test_a_driver_is_killed_at_its_commit(
 
 def ingest_and_die_at(spark: SparkSession, archive: Path, path: Path, step: str) -> None:
     frazil.spark.ingest(
-        spark, f"{archive}/*.nc", jobs.create_repository(path), append_dim="time",
-        run_on="spark", job=Meanwhile(step, die),
-    )  # fmt: skip
+        jobs.create_repository(path),
+        f"{archive}/*.nc",
+        append_dim="time",
+        job=Meanwhile(step, die, run_on="spark"),
+        spark=spark,
+    )
 
 
 def test_a_driver_is_killed_with_its_java_while_tasks_write(

@@ -32,11 +32,17 @@ def replace_worker(cluster: Standalone, folder: Path) -> None:
 
 
 def ingest_and_meet(spark: SparkSession, archive: Path, path: Path, folder: Path) -> IngestReport:
-    job = Meanwhile("opening files", partial(meet, folder), at_end=True)
+    job = Meanwhile(
+        "opening files", partial(meet, folder), at_end=True, files_per_task=1, run_on="spark"
+    )
     return frazil.spark.ingest(
-        spark, f"{archive}/*.nc", jobs.create_repository(path), append_dim="time",
-        message="ours", files_per_task=1, run_on="spark", job=job,
-    )  # fmt: skip
+        jobs.create_repository(path),
+        f"{archive}/*.nc",
+        append_dim="time",
+        message="ours",
+        job=job,
+        spark=spark,
+    )
 
 
 def test_references_that_are_lost_with_an_executor_are_found_again(
@@ -78,9 +84,13 @@ def fill(folder: Path, session: ForkSession, start: int) -> None:
 
 def fill_numbers(spark: SparkSession, path: Path, folder: Path) -> JobReport:
     return frazil.spark.foreach_region(
-        spark, jobs.create_repository(path), STARTS, partial(fill, folder),
-        prepare=create_numbers, run_on="spark",
-    )  # fmt: skip
+        jobs.create_repository(path),
+        STARTS,
+        partial(fill, folder),
+        prepare=create_numbers,
+        job=frazil.spark.Job(run_on="spark"),
+        spark=spark,
+    )
 
 
 def test_tasks_that_are_lost_with_an_executor_run_again(
@@ -102,9 +112,13 @@ def ingest_slowly(spark: SparkSession, archive: Path, path: Path, marks: Path) -
     jobs.create_repository(path)
     storage = SlowAtFirst(frazil.local_filesystem_storage(str(path)), marks)
     return frazil.spark.ingest(
-        spark, f"{archive}/*.nc", frazil.Repository.open(storage), append_dim="time",
-        message="ours", run_on="spark",
-    )  # fmt: skip
+        frazil.Repository.open(storage),
+        f"{archive}/*.nc",
+        append_dim="time",
+        message="ours",
+        job=frazil.spark.Job(run_on="spark"),
+        spark=spark,
+    )
 
 
 def test_a_slow_task_runs_twice_and_counts_once(

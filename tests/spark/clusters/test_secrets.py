@@ -54,13 +54,24 @@ def run(spark: SparkSession, url: str, key: dict[str, Any]) -> str:
     access = containers_credentials({PREFIX: s3_credentials(**key)})
     store = frazil.s3_store(s3_compatible=True, **reach(url))
     report = frazil.spark.ingest(
-        spark, PREFIX + "*.nc", frazil.Repository.open_or_create(open_storage(url)),
-        append_dim="time", run_on="spark",
-        containers=[frazil.VirtualChunkContainer(PREFIX, store)], credentials=access,
-    )  # fmt: skip
+        frazil.Repository.open_or_create(open_storage(url)),
+        PREFIX + "*.nc",
+        append_dim="time",
+        source_options=frazil.spark.SourceOptions(
+            containers=[frazil.VirtualChunkContainer(PREFIX, store)], credentials=access
+        ),
+        job=frazil.spark.Job(run_on="spark"),
+        spark=spark,
+    )
     repo = frazil.Repository.open(open_storage(url), authorize_virtual_chunk_access=access)
     done = frazil.spark.transform(
-        spark, repo, inputs=["t"], output="mean", reduce="mean", over="time", run_on="spark"
+        repo,
+        ["t"],
+        "mean",
+        reduce="mean",
+        over="time",
+        job=frazil.spark.Job(run_on="spark"),
+        spark=spark,
     )
     newest = next(iter(repo.ancestry(branch="main")))
     return f"{report!r}{report}{done!r}{done}{newest.metadata}{repo!r}{repo.config}{repo.storage!r}"

@@ -42,7 +42,7 @@ def weather(tmp_path_factory: pytest.TempPathFactory) -> Path:
     session = repo.writable_session("main")
     zarr.open_array(session.store, path="v")[3, 0] = -1.0
     session.commit("a day corrected")
-    frazil.spark.analyze(None, repo, run_on="driver")
+    frazil.analyze(repo)
     return path
 
 
@@ -53,10 +53,12 @@ def ask_everything(spark: SparkSession, url: str) -> dict[str, list[str]]:
         return sorted(map(str, rows))
 
     frazil.spark.register(spark)
-    found = {name: told(frazil.spark.read(spark, url, table=name).collect()) for name in TABLES}
+    found = {
+        name: told(frazil.spark.read(url, table=name, spark=spark).collect()) for name in TABLES
+    }
     source = spark.read.format("icechunk").option("repo", url)
     found["source"] = told(source.option("table", "chunks").load().collect())
-    cells = frazil.spark.read(spark, url)
+    cells = frazil.spark.read(url, spark=spark)
     found["cells"] = told(cells.collect())
     cells.createOrReplaceTempView("weather_cells")
     found["query"] = told(spark.sql(HOT.format(name="weather_cells")).collect())
@@ -101,26 +103,26 @@ def write_in_trouble(spark: SparkSession, folder: Path) -> dict[str, Any]:
     for number in range(2):
         put_file(folder / "files", number)
         start(read_files(spark, folder / "files"), url, folder / "checkpoint").awaitTermination()
-    cells = frazil.spark.read(spark, url).select("t", "x", "v")
+    cells = frazil.spark.read(url, spark=spark).select("t", "x", "v")
 
     again = cells.where("x = 0").localCheckpoint()
-    reports = [frazil.spark.commit_batch(again, 7, url, query="q") for _ in range(2)]
+    reports = [frazil.spark.commit_batch(url, again, 7, query="q") for _ in range(2)]
     told["batches"] = [report.snapshot_id for report in reports]
 
     poison = spark.createDataFrame([(0, 99, 1.0)], "t long, x long, v double")
     try:
-        frazil.spark.commit_batch(poison, 8, url, query="q")
+        frazil.spark.commit_batch(url, poison, 8, query="q")
     except InvalidInputError as error:
         told["poison"] = str(error)
 
     part = spark.createDataFrame([(1, 2, 50.0)], "t long, x long, v double")
-    frazil.spark.write_frame(part, url, mode="overwrite", replace_where="x = 2")
+    frazil.spark.write_frame(url, part, mode="overwrite", replace_where="x = 2")
 
     doubled = (
         cells.where("x = 1").selectExpr("t", "x", "v * 2 AS v").repartition(2).localCheckpoint()
     )
     dying = doubled.mapInArrow(die_once(folder / "killed"), doubled.schema)
-    frazil.spark.write_frame(dying, url)
+    frazil.spark.write_frame(url, dying)
     return told
 
 

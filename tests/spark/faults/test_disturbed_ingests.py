@@ -47,7 +47,12 @@ def ingest(
     spark: SparkSession, archive: Path, repo: frazil.Repository | Path, **options: Any
 ) -> IngestReport:
     return frazil.spark.ingest(
-        spark, f"{archive}/*.nc", repo, append_dim="time", run_on="spark", **options
+        repo,
+        f"{archive}/*.nc",
+        append_dim="time",
+        job=frazil.spark.Job(run_on="spark"),
+        spark=spark,
+        **options,
     )
 
 
@@ -136,17 +141,24 @@ def test_a_storage_that_refuses_one_request_of_twenty(
     storage = frazil.s3_storage(bucket="bucket", prefix="repo", **reached, **key)
     repo = frazil.Repository.create(storage)
     options: Any = {
-        "append_dim": "time", "containers": [container], "credentials": access,
-        "run_on": "spark", "files_per_task": 1,
-    }  # fmt: skip
+        "append_dim": "time",
+        "source_options": frazil.spark.SourceOptions(containers=[container], credentials=access),
+        "job": frazil.spark.Job(run_on="spark", files_per_task=1),
+    }
 
-    frazil.spark.ingest(spark, prefix + "*.nc", repo, message="ours", **options)
+    frazil.spark.ingest(repo, prefix + "*.nc", message="ours", spark=spark, **options)
     opened = frazil.Repository.open(storage, authorize_virtual_chunk_access=access)
     frazil.spark.transform(
-        spark, opened, inputs=["t"], output="mean", reduce="mean", over="time",
-        run_on="spark", message="mean",
-    )  # fmt: skip
-    again = frazil.spark.ingest(spark, prefix, repo, **options)
+        opened,
+        ["t"],
+        "mean",
+        reduce="mean",
+        over="time",
+        message="mean",
+        job=frazil.spark.Job(run_on="spark"),
+        spark=spark,
+    )
+    again = frazil.spark.ingest(repo, prefix, spark=spark, **options)
 
     assert again.snapshot_id is None
     assert [each.message for each in opened.ancestry(branch="main")][:-1] == ["mean", "ours"]

@@ -35,7 +35,7 @@ def ingest(spark: SparkSession, repo: frazil.Repository, archive: Path) -> Inges
     """Ingest the archive into the repository, on Spark however small it is."""
 
     def run(**options: object) -> frazil.spark.IngestReport:
-        given = {"append_dim": "time", "run_on": "spark", **options}
-        return frazil.spark.ingest(spark, f"{archive}/*.nc", repo, **given)  # type: ignore[arg-type]
+        given = {"append_dim": "time", "job": frazil.spark.Job(run_on="spark"), **options}
+        return frazil.spark.ingest(repo, f"{archive}/*.nc", spark=spark, **given)  # type: ignore[arg-type]
 
     return run

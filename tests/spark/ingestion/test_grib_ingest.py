@@ -32,8 +32,8 @@ def save_archive(folder: Path, sample: str = "regular_ll_pl_grib2") -> Any:
 def ingest(
     folder: Path, repo: frazil.Repository, spark: SparkSession | None = None, **options: Any
 ) -> frazil.spark.IngestReport:
-    given = {"append_dim": "time", **options}
-    return frazil.spark.ingest(spark, f"{folder}/*.grib", repo, **given)
+    given = {"append_dim": "time", "spark": spark, **options}
+    return frazil.spark.ingest(repo, f"{folder}/*.grib", **given)
 
 
 @pytest.mark.parametrize("mode", ["auto", "virtual", "native"])
@@ -83,7 +83,7 @@ def test_tasks_decode_what_the_codec_does_not_read(
 
     with pytest.raises(InvalidSourcesError, match="it is GRIB1"):
         ingest(archive, repo, mode="virtual")
-    ingest(archive, repo, spark, run_on="spark")
+    ingest(archive, repo, spark, job=frazil.spark.Job(run_on="spark"))
 
     np.testing.assert_array_equal(read(repo)["t"].values.reshape(values.shape), values)
 
@@ -95,7 +95,7 @@ def test_a_damaged_file_is_left_out(repo: frazil.Repository, archive: Path) -> N
 
     with pytest.raises(InvalidSourcesError, match="it is truncated"):
         ingest(archive, repo)
-    report = ingest(archive, repo, on_bad_file="skip")
+    report = ingest(archive, repo, source_options=frazil.spark.SourceOptions(on_bad_file="skip"))
 
     assert [each.location for each in report.bad] == [path.as_uri()]
     np.testing.assert_array_equal(

@@ -185,7 +185,12 @@ def test_a_file_may_take_the_place_of_what_is_there(
     better = save_days(archive.parent / "better", 2, seed=1)
 
     report = frazil.spark.ingest(
-        spark, better, repo, append_dim="time", on_overlap="replace", run_on="spark"
+        repo,
+        better,
+        append_dim="time",
+        on_overlap="replace",
+        job=frazil.spark.Job(run_on="spark"),
+        spark=spark,
     )
 
     assert [(each.region, each.is_changed) for each in report.files] == [((2, 4), True)]
@@ -205,7 +210,13 @@ def test_all_that_must_be_reencoded_is_told_at_once(archive: Path, ingest: Inges
     assert "chunk shape is [2, 24, 16]" in str(caught.value)
     assert "data type is int64" in str(caught.value)
     assert caught.value.files == (odd.as_uri(),)
-    assert ingest(mode="virtual", skip=["t", "p"], load=["station"]).snapshot_id is not None
+    assert (
+        ingest(
+            mode="virtual",
+            source_options=frazil.spark.SourceOptions(skip=["t", "p"], load=["station"]),
+        ).snapshot_id
+        is not None
+    )
 
 
 def test_a_damaged_file_fails_the_job_or_is_skipped(
@@ -220,7 +231,7 @@ def test_a_damaged_file_fails_the_job_or_is_skipped(
     assert caught.value.files == (damaged.as_uri(),)
     assert count_versions(repo) == 1
 
-    report = ingest(on_bad_file="skip")
+    report = ingest(source_options=frazil.spark.SourceOptions(on_bad_file="skip"))
     assert [each.location for each in report.bad] == [damaged.as_uri()]
     assert "0004.nc" in str(report)
     save_days(archive, 4)
@@ -249,9 +260,14 @@ def test_a_frame_of_names_goes_to_a_group_under_other_names(
     frame = spark.createDataFrame([(1, str(path)) for path in paths], "number int, uri string")
 
     frazil.spark.ingest(
-        spark, frame, tmp_path / "repo", group="/era/daily", append_dim="day",
-        rename={"time": "day", "t": "temperature"}, run_on="spark",
-    )  # fmt: skip
+        tmp_path / "repo",
+        frame,
+        group="/era/daily",
+        append_dim="day",
+        source_options=frazil.spark.SourceOptions(rename={"time": "day", "t": "temperature"}),
+        job=frazil.spark.Job(run_on="spark"),
+        spark=spark,
+    )
 
     expected = expect(archive).rename({"time": "day", "t": "temperature"})
     xr.testing.assert_identical(read(repo, "era/daily"), expected)

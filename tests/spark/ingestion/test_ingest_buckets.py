@@ -43,10 +43,15 @@ def test_an_archive_in_a_bucket_goes_into_a_repository_in_a_bucket(
 
     def ingest(name: str, **more: Any) -> frazil.spark.IngestReport:
         return frazil.spark.ingest(
-            spark, name, repo, append_dim="time", **more,
-            containers=[container], credentials=access, run_on="spark",
+            repo,
+            name,
+            append_dim="time",
             checks=[frazil.spark.checks.samples_equal_source(share=1.0)],
-        )  # fmt: skip
+            source_options=frazil.spark.SourceOptions(containers=[container], credentials=access),
+            job=frazil.spark.Job(run_on="spark"),
+            spark=spark,
+            **more,
+        )
 
     report = ingest(PREFIX + "*.nc")
 

@@ -66,7 +66,9 @@ def test_a_worker_that_is_killed_changes_nothing(
     marker = tmp_path / "killed"
     deadly = frazil.Repository.open(KillsWorker(repo.storage, marker))
 
-    report = frazil.spark.ingest(spark, archive, deadly, append_dim="time", run_on="spark")
+    report = frazil.spark.ingest(
+        deadly, archive, append_dim="time", job=frazil.spark.Job(run_on="spark"), spark=spark
+    )
 
     assert marker.exists()
     assert report.metrics["retries"] == 1
@@ -128,7 +130,7 @@ def test_an_ingest_of_more_files_takes_the_rest_after_one_of_fewer(
     paths = save_archive(archive, 4)
 
     def ingest_two() -> None:
-        frazil.spark.ingest(spark, paths[:2], repo, append_dim="time", message="theirs")
+        frazil.spark.ingest(repo, paths[:2], append_dim="time", message="theirs", spark=spark)
 
     report = ingest(job=Meanwhile(WRITING, ingest_two), message="ours")
 

@@ -14,6 +14,7 @@ import zarr
 import frazil
 import frazil.spark
 from frazil.errors import InvalidInputError, InvalidSourcesError
+from frazil.spark import SourceOptions
 from frazil.spark.ingestion.ledger import read_ledger
 from tests.spark.ingestion.archives import expect, read, save_archive
 
@@ -21,8 +22,13 @@ pytestmark = pytest.mark.xdist_group("spark")
 
 
 def ingest(sources: object, repo: frazil.Repository, **options: Any) -> frazil.spark.IngestReport:
-    given = {"append_dim": "time", **options}
-    return frazil.spark.ingest(None, sources, repo, **given)  # type: ignore[arg-type]
+    """Ingest along time; `source_` begins the options of source files."""
+    begin = "source_"
+    of_files = {name: each for name, each in options.items() if name.startswith(begin)}
+    others = {name: each for name, each in options.items() if name not in of_files}
+    source = SourceOptions(**{name.removeprefix(begin): each for name, each in of_files.items()})
+    given = {"append_dim": "time", "source_options": source, **others}
+    return frazil.ingest(repo, sources, **given)  # type: ignore[arg-type]
 
 
 def assert_untouched(repo: frazil.Repository) -> None:
@@ -50,8 +56,9 @@ def test_append_dim_is_the_name_of_one_dimension(
 @pytest.mark.parametrize(
     ("option", "value"),
     [
-        ("skip", "time"), ("skip", 3), ("load", "t"), ("load", [1]), ("rename", ["t"]),
-        ("rename", {"t": 1}), ("chunks", 3), ("chunks", {"time": "2"}), ("encoding", "t"),
+        ("source_skip", "time"), ("source_skip", 3), ("source_load", "t"), ("source_load", [1]),
+        ("source_rename", ["t"]), ("source_rename", {"t": 1}), ("chunks", 3),
+        ("chunks", {"time": "2"}), ("encoding", "t"),
         ("encoding", {"t": 3}), ("source_group", None), ("group", 3),
     ],
 )  # fmt: skip
@@ -60,7 +67,7 @@ def test_options_of_another_type_are_refused(
 ) -> None:
     save_archive(archive, 1)
 
-    with pytest.raises(InvalidInputError, match=option):
+    with pytest.raises(InvalidInputError, match=option.removeprefix("source_")):
         ingest(archive, repo, **{option: value})
 
 
@@ -70,10 +77,13 @@ def test_options_of_another_type_are_refused(
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"skip": ["qualty"]}, "invalid skip 'qualty': .*arrays .*t.*p.*did you mean 'quality'"),
-        ({"load": ["station", "P2"]}, "invalid load 'P2': .*arrays .*station"),
-        ({"rename": {"tiem": "t"}}, "invalid rename 'tiem': .*did you mean 'time'"),
-        ({"rename": {"p": "t"}}, "invalid rename: .*several arrays the name 't'"),
+        (
+            {"source_skip": ["qualty"]},
+            "invalid skip 'qualty': .*arrays .*t.*p.*did you mean 'quality'",
+        ),
+        ({"source_load": ["station", "P2"]}, "invalid load 'P2': .*arrays .*station"),
+        ({"source_rename": {"tiem": "t"}}, "invalid rename 'tiem': .*did you mean 'time'"),
+        ({"source_rename": {"p": "t"}}, "invalid rename: .*several arrays the name 't'"),
         ({"chunks": {"tmie": 4}}, "invalid chunks 'tmie': .*dimensions .*did you mean 'time'"),
         ({"chunks": {"tt": {"x": 4}}}, "invalid chunks 'tt': .*arrays"),
         ({"chunks": {"t": {"xx": 4}}}, "invalid chunks of 't' along 'xx': .*did you mean 'x'"),
@@ -91,7 +101,7 @@ def test_names_that_nothing_has_are_refused_with_what_there_is(
         with h5py.File(path, "a") as file:
             file.create_group("science/a")["v"] = np.ones(3)
 
-    for more in ({}, {"on_bad_file": "skip"}):
+    for more in ({}, {"source_on_bad_file": "skip"}):
         with pytest.raises(InvalidInputError, match=expected):
             ingest(archive, repo, **options, **more)
     assert_untouched(repo)
@@ -104,7 +114,12 @@ def test_names_may_be_those_that_other_files_or_the_repository_have(
     with xr.load_dataset(first, decode_cf=False) as whole:
         whole.assign(only=("time", [1, 2])).to_netcdf(first)
 
-    ingest(archive, repo, skip=["only"], chunks={"time": 4, "p": {"x": 8}})
+    ingest(
+        archive,
+        repo,
+        chunks={"time": 4, "p": {"x": 8}},
+        source_skip=["only"],
+    )
     lacking = xr.load_dataset(first, decode_cf=False).drop_vars(["p", "only"])
     lacking["time"] = lacking["time"] + 4
     lacking.to_netcdf(archive / "late.nc")
@@ -128,7 +143,7 @@ def save_groups(folder: Path) -> Path:
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"mode": "native"}, {"mode": "virtual"}, {"on_bad_file": "skip"}, {"dry_run": True},
+    [{}, {"mode": "native"}, {"mode": "virtual"}, {"source_on_bad_file": "skip"}, {"dry_run": True},
      {"append_dim": None}, {"source_group": "science"}],
 )  # fmt: skip
 def test_files_without_arrays_are_an_error_that_lists_their_groups(
@@ -136,7 +151,7 @@ def test_files_without_arrays_are_an_error_that_lists_their_groups(
 ) -> None:
     save_groups(archive)
 
-    with pytest.raises(InvalidSourcesError, match=r"source_group= takes one of .*science/LSAR"):
+    with pytest.raises(InvalidSourcesError, match=r"takes one of .*science/LSAR"):
         ingest(archive, repo, **options)
     assert_untouched(repo)
 
@@ -147,17 +162,26 @@ def test_a_zarr_hierarchy_of_groups_is_an_error_that_lists_them(
     root = zarr.open_group(archive / "z.zarr", mode="w")
     root.create_group("a/b").create_array("v", data=np.arange(3.0), dimension_names=["x"])
 
-    with pytest.raises(InvalidSourcesError, match="source_group= takes one of a/b"):
+    with pytest.raises(InvalidSourcesError, match="takes one of a/b"):
         ingest(archive / "z.zarr", repo, append_dim=None)
-    ingest(archive / "z.zarr", repo, append_dim=None, source_group="a/b")
+    ingest(
+        archive / "z.zarr",
+        repo,
+        append_dim=None,
+        source_group="a/b",
+    )
     assert read(repo)["v"].values.tolist() == [0, 1, 2]
 
 
 def test_leaving_everything_out_is_an_error(repo: frazil.Repository, archive: Path) -> None:
     save_archive(archive, 1)
 
-    with pytest.raises(InvalidSourcesError, match="skip= leaves none"):
-        ingest(archive, repo, skip=["t", "p", "station", "quality", "time", "x", "y"])
+    with pytest.raises(InvalidSourcesError, match="leaves none"):
+        ingest(
+            archive,
+            repo,
+            source_skip=["t", "p", "station", "quality", "time", "x", "y"],
+        )
     assert_untouched(repo)
 
 
@@ -167,11 +191,11 @@ def test_a_file_without_arrays_among_others_is_a_bad_file(
     save_archive(archive, 2)
     empty = save_groups(archive)
 
-    with pytest.raises(InvalidSourcesError, match=r"groups\.nc: .*source_group="):
+    with pytest.raises(InvalidSourcesError, match=r"groups\.nc: .*SourceOptions\(group="):
         ingest(archive, repo)
-    report = ingest(archive, repo, on_bad_file="skip")
+    report = ingest(archive, repo, source_on_bad_file="skip")
     empty.touch()
-    again = ingest(archive, repo, on_bad_file="skip")
+    again = ingest(archive, repo, source_on_bad_file="skip")
 
     assert [each.location for each in report.bad] == [empty.as_uri()]
     assert (len(report.files), again.snapshot_id, len(again.bad)) == (2, None, 1)
@@ -217,7 +241,7 @@ def test_a_panic_of_a_foreign_runtime_is_a_bad_file(
 
     with pytest.raises(InvalidSourcesError, match="PanicException: index out of bounds"):
         ingest(archive, repo)
-    report = ingest(archive, repo, on_bad_file="skip")
+    report = ingest(archive, repo, source_on_bad_file="skip")
 
     assert [each.location for each in report.bad] == [(archive / "bad.tif").as_uri()]
     xr.testing.assert_identical(read(repo), expect(archive))
@@ -231,7 +255,7 @@ def test_what_ends_a_program_is_no_bad_file(
     (archive / "a.tif").write_bytes(b"II*\0" + bytes(100))
 
     with pytest.raises((KeyboardInterrupt, SystemExit)):
-        ingest(archive, repo, on_bad_file="skip")
+        ingest(archive, repo, source_on_bad_file="skip")
 
 
 @pytest.mark.parametrize("kept", [0.02, 0.5, 0.999])
@@ -245,7 +269,7 @@ def test_a_truncated_file_is_a_bad_file(
     whole.to_netcdf(path, format="NETCDF3_64BIT")
     path.write_bytes(path.read_bytes()[: int(kept * path.stat().st_size)])
 
-    report = ingest(archive, repo, on_bad_file="skip")
+    report = ingest(archive, repo, source_on_bad_file="skip")
 
     assert [each.location for each in report.bad] == [path.as_uri()]
 
@@ -258,6 +282,6 @@ def test_metadata_of_zarr_that_nobody_understands_are_a_bad_file(
     broken.mkdir()
     (broken / "zarr.json").write_text("{")
 
-    report = ingest([archive, broken], repo, on_bad_file="skip")
+    report = ingest([archive, broken], repo, source_on_bad_file="skip")
 
     assert [each.location for each in report.bad] == [broken.as_uri()]

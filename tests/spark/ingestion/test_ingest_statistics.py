@@ -8,6 +8,7 @@ import zarr
 
 import frazil
 import frazil.spark
+from frazil.spark.job import RunOn
 from frazil.tables.statistics import plan_analysis
 from tests.spark.ingestion.archives import Ingest, expect, save_archive, save_days
 
@@ -18,14 +19,14 @@ pytestmark = pytest.mark.xdist_group("spark")
     ("mode", "run_on", "length"), [("virtual", "spark", 1), ("native", "driver", 3)]
 )
 def test_new_chunks_are_measured(
-    repo: frazil.Repository, archive: Path, ingest: Ingest, mode: str, run_on: str, length: int
+    repo: frazil.Repository, archive: Path, ingest: Ingest, mode: str, run_on: RunOn, length: int
 ) -> None:
     chunks = {"chunks": {"time": length}} if mode == "native" else {}
     save_archive(archive, 2)
-    ingest(mode=mode, run_on=run_on, statistics=True, **chunks)
+    ingest(mode=mode, statistics=True, **chunks, job=frazil.spark.Job(run_on=run_on))
     save_days(archive, 4)
 
-    report = ingest(mode=mode, run_on=run_on, statistics=True, **chunks)
+    report = ingest(mode=mode, statistics=True, **chunks, job=frazil.spark.Job(run_on=run_on))
 
     assert report.snapshot_id == repo.lookup_branch("main")
     session = repo.readonly_session("main")
@@ -39,4 +40,4 @@ def test_new_chunks_are_measured(
         analysis = plan_analysis(session, path)
         assert analysis.fresh == analysis.written.size
     assert "time" not in zarr.open_group(session.store, path="_frazil/statistics", mode="r")
-    assert frazil.spark.analyze(None, repo).snapshot_id is None
+    assert frazil.analyze(repo).snapshot_id is None

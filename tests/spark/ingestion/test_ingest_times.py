@@ -34,7 +34,7 @@ def save(
 
 def ingest(folder: Path, repo: frazil.Repository, **options: object) -> frazil.spark.IngestReport:
     given = {"append_dim": "time", **options}
-    return frazil.spark.ingest(None, f"{folder}/*.nc", repo, **given)  # type: ignore[arg-type]
+    return frazil.ingest(repo, f"{folder}/*.nc", **given)  # type: ignore[arg-type]
 
 
 def decoded(dataset: xr.Dataset) -> xr.Dataset:
@@ -118,7 +118,12 @@ def test_a_region_is_not_filled_by_a_file_of_another_time(
     save(archive, "b", "days since 2000-01-05", range(4))
 
     with pytest.raises(InvalidSourcesError, match="time"):
-        ingest(archive, repo, region={"time": slice(0, 4)}, skip=["edges"])
+        ingest(
+            archive,
+            repo,
+            region={"time": slice(0, 4)},
+            source_options=frazil.spark.SourceOptions(skip=["edges"]),
+        )
 
 
 @pytest.mark.parametrize("mode", ["auto", "native"])
@@ -132,7 +137,7 @@ def test_a_region_is_not_filled_with_bounds_that_count_from_another_day(
 
     with pytest.raises(InvalidSourcesError, match="edges"):
         ingest(archive, repo, **both)
-    ingest(archive, repo, **both, skip=["edges"])
+    ingest(archive, repo, **both, source_options=frazil.spark.SourceOptions(skip=["edges"]))
 
     assert read(repo)["edges"].values.tolist() == (
         xr.load_dataset(archive / "a.nc")["edges"].values.tolist()
@@ -145,8 +150,13 @@ def test_renamed_bounds_are_still_those_of_their_coordinate(
     for name, start in (("a", "2000-01-01"), ("b", "2001-01-01")):
         save(archive, name, f"days since {start}", range(4))
 
-    ingest(archive, repo, rename={"edges": "limits", "time": "t"}, append_dim="t",
-           checks=[samples_equal_source(share=1.0)])  # fmt: skip
+    ingest(
+        archive,
+        repo,
+        append_dim="t",
+        checks=[samples_equal_source(share=1.0)],
+        source_options=frazil.spark.SourceOptions(rename={"edges": "limits", "time": "t"}),
+    )
 
     found = read(repo)
     assert found["t"].encoding.get("bounds", found["t"].attrs.get("bounds")) == "limits"

@@ -122,7 +122,7 @@ def test_a_changed_file_and_a_better_one_take_their_places(
     assert len(read(repo, "_frazil/ledger").source) == 6
 
     better = save_days(archive.parent / "better", 2, seed=2)
-    frazil.spark.ingest(spark, better, repo, append_dim="time", on_overlap="replace")
+    frazil.spark.ingest(repo, better, append_dim="time", on_overlap="replace", spark=spark)
     shutil.copy2(better, archive / better.name)
     xr.testing.assert_identical(read(repo), expect(archive))
 
@@ -212,9 +212,14 @@ def test_other_formats_are_decoded_through_their_chunks(
     names = [archive / f"{number}.zarr" for number in range(3)]
 
     frazil.spark.ingest(
-        spark, names, repo, append_dim="time", mode="native", chunks={"time": 4},
-        rename={"t": "temperature"},
-    )  # fmt: skip
+        repo,
+        names,
+        append_dim="time",
+        mode="native",
+        chunks={"time": 4},
+        source_options=frazil.spark.SourceOptions(rename={"t": "temperature"}),
+        spark=spark,
+    )
 
     parts = [make_days(2 * number) for number in range(3)]
     expected = xr.decode_cf(xr.concat(parts, "time", data_vars="minimal"))

@@ -34,7 +34,7 @@ def fill(
     **more: Any,
 ) -> dict[str, str]:
     report = frazil.spark.ingest(
-        spark, f"{parts}/*.nc", repo, append_dim="time", region=region, **more
+        repo, f"{parts}/*.nc", append_dim="time", region=region, spark=spark, **more
     )
     return {each.name: each.treatment for each in report.variables}
 
@@ -55,7 +55,9 @@ def test_a_part_is_filled_virtually_along_chunks_and_natively_inside_of_them(
     ingest()
     part = save_part(tmp_path / "parts", "a.nc", 2, y=slice(12, 24))
 
-    done = fill(spark, repo, tmp_path / "parts", {"y": slice(12, 24)}, run_on="spark")
+    done = fill(
+        spark, repo, tmp_path / "parts", {"y": slice(12, 24)}, job=frazil.spark.Job(run_on="spark")
+    )
 
     assert done == {"t": "virtual", "p": "native"}
     expected = with_part(expect(archive), part)
@@ -68,8 +70,8 @@ def test_tiles_find_their_places_by_their_coordinates(
     repo: frazil.Repository, archive: Path, tmp_path: Path
 ) -> None:
     save_archive(archive, 3)
-    frazil.spark.ingest(
-        None, f"{archive}/*.nc", repo, append_dim="time", mode="native", chunks={"time": 3, "x": 5}
+    frazil.ingest(
+        repo, f"{archive}/*.nc", append_dim="time", mode="native", chunks={"time": 3, "x": 5}
     )
     expected = expect(archive)
     tiles = [
@@ -110,7 +112,7 @@ def test_a_region_that_does_not_fit_is_refused(
     message: str,
 ) -> None:
     save_archive(archive, 1)
-    frazil.spark.ingest(None, f"{archive}/*.nc", repo, append_dim="time")
+    frazil.ingest(repo, f"{archive}/*.nc", append_dim="time")
     save_part(tmp_path / "parts", "a.nc", 0, y=slice(12, 24))
 
     with pytest.raises(error, match=message):
@@ -127,7 +129,12 @@ def test_what_is_not_there_or_twice_can_not_be_filled(
     with pytest.raises(InvalidInputError, match="there are none"):
         fill(None, repo, parts, "auto")
     save_archive(archive, 1)
-    frazil.spark.ingest(None, f"{archive}/*.nc", repo, append_dim="time", skip=["p"])
+    frazil.ingest(
+        repo,
+        f"{archive}/*.nc",
+        append_dim="time",
+        source_options=frazil.spark.SourceOptions(skip=["p"]),
+    )
 
     save_part(parts, "b.nc", 0, y=slice(20, 24))
     save_part(parts, "c.nc", 6, y=slice(12, 24))

@@ -18,7 +18,7 @@ def ingest_here(
     archive: Path, repo: frazil.Repository, **options: object
 ) -> frazil.spark.IngestReport:
     given = {"append_dim": "time", **options}
-    return frazil.spark.ingest(None, f"{archive}/*.nc", repo, **given)  # type: ignore[arg-type]
+    return frazil.ingest(repo, f"{archive}/*.nc", **given)  # type: ignore[arg-type]
 
 
 def test_a_few_files_need_no_session_and_the_report_says_so(
@@ -59,11 +59,11 @@ def test_spark_is_for_more_files_than_a_task_opens(
 
     def ran_on(group: str, **options: object) -> str | None:
         given = {"append_dim": "time", "group": group, **options}
-        return frazil.spark.ingest(spark, archive, repo, **given).ran_on  # type: ignore[arg-type]
+        return frazil.spark.ingest(repo, archive, spark=spark, **given).ran_on  # type: ignore[arg-type]
 
     assert ran_on("a") == "driver"
-    assert ran_on("b", files_per_task=2) == "spark"
-    assert ran_on("c", files_per_task=2, run_on="driver") == "driver"
+    assert ran_on("b", job=frazil.spark.Job(files_per_task=2)) == "spark"
+    assert ran_on("c", job=frazil.spark.Job(files_per_task=2, run_on="driver")) == "driver"
     expected = read(repo, "a")
     xr.testing.assert_identical(read(repo, "b"), expected)
     xr.testing.assert_identical(read(repo, "c"), expected)
@@ -73,11 +73,20 @@ def test_a_repository_in_memory_can_be_ingested_into(spark: SparkSession, archiv
     save_archive(archive, 3)
     repo = frazil.Repository.create(frazil.in_memory_storage())
 
-    frazil.spark.ingest(spark, archive, repo, append_dim="time", files_per_task=1)
+    frazil.spark.ingest(
+        repo, archive, append_dim="time", job=frazil.spark.Job(files_per_task=1), spark=spark
+    )
 
     xr.testing.assert_identical(read(repo), expect(archive))
     with pytest.raises(InvalidInputError, match="memory"):
-        frazil.spark.ingest(spark, archive, repo, group="b", append_dim="time", run_on="spark")
+        frazil.spark.ingest(
+            repo,
+            archive,
+            group="b",
+            append_dim="time",
+            job=frazil.spark.Job(run_on="spark"),
+            spark=spark,
+        )
 
 
 def test_what_is_wrong_is_told_as_on_spark(repo: frazil.Repository, archive: Path) -> None:
@@ -86,7 +95,9 @@ def test_what_is_wrong_is_told_as_on_spark(repo: frazil.Repository, archive: Pat
 
     with pytest.raises(InvalidSourcesError, match=r"bad\.nc"):
         ingest_here(archive, repo)
-    report = ingest_here(archive, repo, on_bad_file="skip")
+    report = ingest_here(
+        archive, repo, source_options=frazil.spark.SourceOptions(on_bad_file="skip")
+    )
 
     assert [each.location for each in report.bad] == [(archive / "bad.nc").as_uri()]
     assert len(report.files) == 2

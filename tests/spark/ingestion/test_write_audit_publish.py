@@ -46,7 +46,7 @@ def ingest_here(repo: frazil.Repository, archive: Path) -> Ingest:
 
     def run(**options: object) -> frazil.spark.IngestReport:
         given = {"append_dim": "time", **options}
-        return frazil.spark.ingest(None, f"{archive}/*.nc", repo, **given)  # type: ignore[arg-type]
+        return frazil.ingest(repo, f"{archive}/*.nc", **given)  # type: ignore[arg-type]
 
     return run
 
@@ -116,7 +116,10 @@ def test_files_in_quarantine_are_left_out_and_tried_again(
     save_archive(archive, 3)
     empty = save_without_values(archive, 6)
 
-    report = ingest(checks=[MOSTLY_THERE], on_failed_check="quarantine")
+    report = ingest(
+        checks=[MOSTLY_THERE],
+        source_options=frazil.spark.SourceOptions(on_failed_check="quarantine"),
+    )
 
     (quarantined,) = report.quarantined
     assert quarantined.source == empty
@@ -126,11 +129,22 @@ def test_files_in_quarantine_are_left_out_and_tried_again(
     assert report.metrics["quarantined"] == 1
     assert messages(repo) == ["ingest 3 files"]
     assert empty not in read(repo, "_frazil/ledger").source.values
-    again = ingest_here(checks=[MOSTLY_THERE], on_failed_check="quarantine")
+    again = ingest_here(
+        checks=[MOSTLY_THERE],
+        source_options=frazil.spark.SourceOptions(on_failed_check="quarantine"),
+    )
     assert (again.snapshot_id, [each.source for each in again.quarantined]) == (None, [empty])
 
     save_days(archive, 6)
-    assert len(ingest_here(checks=[MOSTLY_THERE], on_failed_check="quarantine").files) == 1
+    assert (
+        len(
+            ingest_here(
+                checks=[MOSTLY_THERE],
+                source_options=frazil.spark.SourceOptions(on_failed_check="quarantine"),
+            ).files
+        )
+        == 1
+    )
     xr.testing.assert_identical(read(repo), expect(archive))
 
 
@@ -165,7 +179,7 @@ def test_after_a_conflict_the_new_plan_is_checked(
         (seen / f"{dataset.sizes['time']} of {region.file[-7:-3]} at {region.start}").touch()
 
     def ingest_the_second() -> None:
-        frazil.spark.ingest(spark, paths[1], repo, append_dim="time", message="theirs")
+        frazil.spark.ingest(repo, paths[1], append_dim="time", message="theirs", spark=spark)
 
     paths[0].unlink()
     save_days(archive, 6)
@@ -185,12 +199,18 @@ def test_what_is_behind_a_gap_waits_for_what_is_missing(
     first, second, third, fourth = save_archive(archive, 4)
     second.rename(second.with_suffix(".later"))
 
-    report = ingest_here(checks=[checks.complete()], on_failed_check="quarantine")
+    report = ingest_here(
+        checks=[checks.complete()],
+        source_options=frazil.spark.SourceOptions(on_failed_check="quarantine"),
+    )
     assert [each.source for each in report.files] == [first.as_uri()]
     assert [each.source for each in report.quarantined] == [third.as_uri(), fourth.as_uri()]
 
     second.with_suffix(".later").rename(second)
-    report = ingest_here(checks=[checks.complete()], on_failed_check="quarantine")
+    report = ingest_here(
+        checks=[checks.complete()],
+        source_options=frazil.spark.SourceOptions(on_failed_check="quarantine"),
+    )
     assert (len(report.files), report.quarantined) == (3, ())
     xr.testing.assert_identical(read(repo), expect(archive))
 
@@ -200,15 +220,25 @@ def test_a_quarantined_file_stops_nobody_and_is_inserted_once_it_is_mended(
 ) -> None:
     save_archive(archive, 3)
     empty = save_without_values(archive, 2)
-    ingest_here(checks=[MOSTLY_THERE], on_failed_check="quarantine")
+    ingest_here(
+        checks=[MOSTLY_THERE],
+        source_options=frazil.spark.SourceOptions(on_failed_check="quarantine"),
+    )
     added = save_days(archive, 6)
 
-    report = ingest_here(checks=[MOSTLY_THERE], on_failed_check="quarantine")
+    report = ingest_here(
+        checks=[MOSTLY_THERE],
+        source_options=frazil.spark.SourceOptions(on_failed_check="quarantine"),
+    )
+
     assert [each.source for each in report.files] == [added.as_uri()]
     assert [each.source for each in report.quarantined] == [empty]
 
     save_days(archive, 2)
-    report = ingest_here(checks=[MOSTLY_THERE], on_failed_check="quarantine")
+    report = ingest_here(
+        checks=[MOSTLY_THERE],
+        source_options=frazil.spark.SourceOptions(on_failed_check="quarantine"),
+    )
     assert [each.source for each in report.files] == [empty]
     xr.testing.assert_identical(read(repo), expect(archive))
 
@@ -219,7 +249,10 @@ def test_a_finding_that_names_no_file_fails_also_in_quarantine(
     save_archive(archive, 2)
 
     with pytest.raises(FailedChecksError, match="it raised ValueError: there is no coordinate 'z'"):
-        ingest_here(checks=[checks.unique("z")], on_failed_check="quarantine")
+        ingest_here(
+            checks=[checks.unique("z")],
+            source_options=frazil.spark.SourceOptions(on_failed_check="quarantine"),
+        )
 
     assert messages(repo) == []
 
@@ -229,7 +262,8 @@ def test_a_chunk_that_can_not_be_decoded_is_found(archive: Path, ingest_here: In
     damage_a_chunk(paths[1])
 
     report = ingest_here(
-        checks=[checks.samples_equal_source(share=1.0)], on_failed_check="quarantine"
+        checks=[checks.samples_equal_source(share=1.0)],
+        source_options=frazil.spark.SourceOptions(on_failed_check="quarantine"),
     )
 
     assert [each.source for each in report.quarantined] == [paths[1].as_uri()]
@@ -243,10 +277,13 @@ def test_samples_are_compared_with_any_kind_of_source(
     days.to_zarr(tmp_path / "days.zarr", zarr_format=3, consolidated=False)
     same = checks.samples_equal_source(share=1.0)
 
-    report = frazil.spark.ingest(
-        None, tmp_path / "days.zarr", repo, append_dim="time", checks=[same],
-        rename={"t": "temperature"},
-    )  # fmt: skip
+    report = frazil.ingest(
+        repo,
+        tmp_path / "days.zarr",
+        append_dim="time",
+        checks=[same],
+        source_options=frazil.spark.SourceOptions(rename={"t": "temperature"}),
+    )
 
     assert report.snapshot_id is not None
     np.testing.assert_array_equal(read(repo).temperature, days.t)

@@ -18,10 +18,10 @@ from frazil import Repository
 from frazil.errors import NodeNotFoundError, RebaseFailedError
 from frazil.format.chunk_table import InlineRef, NativeRef
 from frazil.repository.store_io import set_ref
-from frazil.spark import compact
 from frazil.spark.maintenance import compact_chunks as compacting
 from frazil.spark.maintenance.compact_ranges import plan_stretches
-from frazil.spark.transaction import Run, Runner
+from frazil.spark.runtime import Runner
+from frazil.spark.transaction import Run
 from tests.repositories import create, dangling_files
 from tests.spark.clusters.faults import Meanwhile
 from tests.spark.maintenance.contents import (
@@ -40,8 +40,8 @@ SMALL, TARGET = 200, 2000
 
 
 def pack(repo: Repository, **options: Any) -> frazil.spark.CompactReport:
-    sizes = {"smaller_than": SMALL, "target": TARGET}
-    return compact(None, repo, **{**sizes, **options})
+    sizes = {"smaller_than": SMALL, "target_size": TARGET}
+    return frazil.compact(repo, **{**sizes, **options})
 
 
 def test_small_chunks_are_packed_and_all_values_stay(repo: Repository) -> None:
@@ -215,14 +215,14 @@ def test_whatever_chunks_share(
     repo = create()
     write_chunks(repo, found)
     before = repo.readonly_session("main")
-    options: Any = {"smaller_than": smaller_than, "target": smaller_than * times}
+    options: Any = {"smaller_than": smaller_than, "target_size": smaller_than * times}
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compacting, "plan_stretches", partial(plan_stretches, most=most))
         patch.setattr(Run, "choose_runner", lambda run, *_, **__: Runner(run.job, None, returned))
         there = chunk_keys(repo)
-        report = compact(None, repo, **options)
-        again = compact(None, repo, **options)
+        report = frazil.compact(repo, **options)
+        again = frazil.compact(repo, **options)
 
     after = repo.readonly_session("main")
     assert stored_bytes(after) == stored_bytes(before)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import zarr
 
+import frazil
 from frazil import Repository, RepositoryConfig, create_legacy
 from frazil.format.header import Dialect
-from frazil.spark import compact, rewrite_manifests
 from frazil.storage.memory import MemoryStorage
 from tests.repositories import dangling_files
 from tests.spark.maintenance.contents import VALUES, objects_of, read_values
@@ -24,8 +24,8 @@ def test_old_repositories_can_be_packed(dialect: Dialect) -> None:
         zarr.create_array(session.store, name=name, data=VALUES, chunks=(10, 10))
     session.commit("written")
 
-    report = compact(None, repo, smaller_than=2000, target=8000)
-    rewrite_manifests(None, repo)
+    report = frazil.compact(repo, smaller_than=2000, target_size=8000)
+    frazil.rewrite_manifests(repo)
 
     opened = Repository.open(storage)
     session = opened.readonly_session("main")
@@ -33,4 +33,4 @@ def test_old_repositories_can_be_packed(dialect: Dialect) -> None:
         np.testing.assert_array_equal(read_values(session, name), VALUES)
     assert (report.objects_before, report.objects) == (18, len(objects_of(session)))
     assert dangling_files(opened) == set()
-    assert compact(None, opened, smaller_than=2000, target=8000).snapshot_id is None
+    assert frazil.compact(opened, smaller_than=2000, target_size=8000).snapshot_id is None

@@ -11,9 +11,10 @@ from pyspark.sql import SparkSession
 
 import frazil
 from frazil import Repository
-from frazil.spark import compact, rewrite_manifests
+from frazil.spark import Job, compact, rewrite_manifests
 from frazil.spark.maintenance import compact_ranges as tasks
-from frazil.spark.transaction import Run, Runner
+from frazil.spark.runtime import Runner
+from frazil.spark.transaction import Run
 from frazil.storage import Storage
 from frazil.storage.wrappers import NO_FAULT, ForwardingStorage, Injection, Request
 from tests.repositories import dangling_files, manifest_ids, split_every
@@ -48,7 +49,7 @@ def test_tasks_write_the_manifests_that_one_machine_writes(
     repo.create_branch("there", repo.lookup_branch("main"))
     repo.rewrite_manifests("rewritten", branch="there")
 
-    report = rewrite_manifests(spark, repo, run_on="spark")
+    report = rewrite_manifests(repo, job=Job(run_on="spark"), spark=spark)
 
     assert tell(repo.readonly_session("main")) == tell(repo.readonly_session("there"))
     assert report.ran_on == "spark"
@@ -64,10 +65,12 @@ def test_a_rewrite_whose_tasks_fail_leaves_the_branch_until_the_next_one(
     before = messages(repo)
 
     with pytest.raises(OSError, match="not yet"):
-        rewrite_manifests(spark, Repository.open(storage, split_every(5)), run_on="spark")
+        rewrite_manifests(
+            Repository.open(storage, split_every(5)), job=Job(run_on="spark"), spark=spark
+        )
 
     assert messages(repo) == before
-    rewrite_manifests(spark, repo.reopen(split_every(5)), run_on="spark")
+    rewrite_manifests(repo.reopen(split_every(5)), job=Job(run_on="spark"), spark=spark)
     assert len(manifest_ids(repo.readonly_session("main"), "/data/a")) == 4
     np.testing.assert_array_equal(read_values(repo.readonly_session("main")), VALUES)
 
@@ -99,7 +102,9 @@ def test_a_worker_that_is_killed_while_it_rewrites_is_replaced(
     storage = KillsAtFirst(frazil.local_filesystem_storage(str(path)), tmp_path, "manifests/")
     before = messages(repo)
 
-    report = rewrite_manifests(spark, Repository.open(storage, split_every(5)), run_on="spark")
+    report = rewrite_manifests(
+        Repository.open(storage, split_every(5)), job=Job(run_on="spark"), spark=spark
+    )
 
     assert (tmp_path / "killed").exists()
     assert report.retries >= 1
@@ -122,9 +127,13 @@ def test_chunks_that_arrays_share_are_packed_once_by_tasks_that_leave_their_refe
     )
 
     report = compact(
-        spark, Repository.open(storage), smaller_than=SMALL, target=TARGET, task_bytes=3 * TARGET,
+        Repository.open(storage),
+        smaller_than=SMALL,
+        target_size=TARGET,
         message="packed",
-    )  # fmt: skip
+        job=Job(task_bytes=3 * TARGET),
+        spark=spark,
+    )
 
     assert (tmp_path / "killed").exists()
     assert report.ran_on == "spark"
@@ -139,7 +148,7 @@ def test_chunks_that_arrays_share_are_packed_once_by_tasks_that_leave_their_refe
     assert dangling_files(repo) == set()
     # What is left besides is of the worker that was killed.
     assert 0 < len(chunk_keys(repo) - before - objects_of(session)) <= 3
-    again = compact(spark, repo, smaller_than=SMALL, target=TARGET)
+    again = compact(repo, smaller_than=SMALL, target_size=TARGET, spark=spark)
     assert again.snapshot_id is None
 
 

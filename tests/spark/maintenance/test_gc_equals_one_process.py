@@ -9,7 +9,7 @@ import pytest
 import frazil
 from frazil import GCSummary, Repository
 from frazil.format.header import Dialect
-from frazil.spark import MaintenancePolicy, collect_garbage, maintain
+from frazil.spark import MaintenancePolicy
 from tests.gc_programs import World, run_programs
 
 DEEP = "FRAZIL_DEEP" in os.environ
@@ -24,9 +24,9 @@ class TwoWays(World):
 
     def collect(self, cutoff: datetime) -> GCSummary:
         twin = self.copied()
-        dry = collect_garbage(None, twin.repository, cutoff, dry_run=True)
+        dry = frazil.collect_garbage(twin.repository, cutoff, dry_run=True)
         assert twin.files() == self.files()
-        report = collect_garbage(None, twin.repository, cutoff)
+        report = frazil.collect_garbage(twin.repository, cutoff)
 
         summary = super().collect(cutoff)
 
@@ -56,7 +56,7 @@ def test_no_verb_that_deletes_takes_a_time_without_a_zone(moment: Any) -> None:
     repo = Repository.create(frazil.in_memory_storage())
 
     with pytest.raises(TypeError, match="time zone"):
-        collect_garbage(None, repo, moment)
+        frazil.collect_garbage(repo, moment)
     with pytest.raises(TypeError, match="time zone"):
         repo.garbage_collect(moment)
     with pytest.raises(TypeError, match="time zone"):
@@ -66,5 +66,5 @@ def test_no_verb_that_deletes_takes_a_time_without_a_zone(moment: Any) -> None:
     with pytest.raises(TypeError, match="time zone"):
         repo.expire(now=moment or cast("Any", "now"))
     with pytest.raises(TypeError, match="time zone"):
-        maintain(None, repo, MaintenancePolicy(garbage_age=moment))
-    assert not collect_garbage(None, repo, timedelta(days=1)).summary.snapshots_deleted
+        frazil.maintain(repo, MaintenancePolicy(garbage_age=moment))
+    assert not frazil.collect_garbage(repo, timedelta(days=1)).summary.snapshots_deleted

@@ -13,7 +13,6 @@ import frazil
 from frazil import ConflictError, FormatError, Repository, Session
 from frazil.format.chunk_table import InlineRef, NativeRef
 from frazil.repository.store_io import set_ref
-from frazil.spark import rewrite_manifests
 from frazil.spark.regions import configured_rules
 from tests.repositories import create, manifest_ids, split_every
 from tests.spark.clusters.faults import Meanwhile
@@ -44,9 +43,7 @@ def check_like_one_machine(repo: Repository, **options: Any) -> None:
     repo.create_branch("there", repo.lookup_branch("main"))
     repo.rewrite_manifests("rewritten", branch="there", metadata={"by": "me"})
 
-    report = rewrite_manifests(
-        None, repo, message="rewritten", metadata={"by": "me"}, run_on="driver", **options
-    )
+    report = frazil.rewrite_manifests(repo, message="rewritten", metadata={"by": "me"}, **options)
 
     ours, theirs = repo.readonly_session("main"), repo.readonly_session("there")
     assert tell(ours) == tell(theirs)
@@ -95,7 +92,7 @@ def test_the_result_is_that_of_one_machine(
 def test_an_amend_takes_the_place_of_the_last_commit(repo: Repository) -> None:
     former = messages(repo)
 
-    rewrite_manifests(None, repo, message="amended", commit_method="amend")
+    frazil.rewrite_manifests(repo, message="amended", commit_method="amend")
 
     assert messages(repo) == ["amended", *former[1:]]
     np.testing.assert_array_equal(read_values(repo.readonly_session("main")), VALUES)
@@ -105,10 +102,10 @@ def test_an_amend_needs_v2() -> None:
     repo = create(spec_version=1)
 
     with pytest.raises(FormatError, match="amend"):
-        rewrite_manifests(None, repo, commit_method="amend")
+        frazil.rewrite_manifests(repo, commit_method="amend")
     with pytest.raises(ValueError, match="neither"):
-        rewrite_manifests(None, repo, commit_method="other")  # type: ignore[arg-type]
-    rewrite_manifests(None, repo)
+        frazil.rewrite_manifests(repo, commit_method="other")  # type: ignore[arg-type]
+    frazil.rewrite_manifests(repo)
     assert messages(repo)[0] == "rewrite manifests"
 
 
@@ -123,7 +120,7 @@ def test_commits_meanwhile_are_kept_and_only_what_they_changed_is_written_again(
     before = len(list(repo.storage.list("manifests/")))
     wide = repo.reopen(split_every(5))
 
-    report = rewrite_manifests(None, wide, message="ours", job=meanwhile(path))
+    report = frazil.rewrite_manifests(wide, message="ours", job=meanwhile(path))
 
     assert messages(repo)[:2] == ["ours", "theirs"]
     session = repo.readonly_session("main")
@@ -140,7 +137,7 @@ def test_an_amend_of_a_commit_that_is_the_last_no_more_is_a_conflict(
     path: Path, repo: Repository
 ) -> None:
     with pytest.raises(ConflictError):
-        rewrite_manifests(None, repo, commit_method="amend", job=meanwhile(path))
+        frazil.rewrite_manifests(repo, commit_method="amend", job=meanwhile(path))
 
     assert messages(repo)[0] == "theirs"
 
@@ -153,7 +150,7 @@ def test_a_large_array_without_a_rule_is_split(tmp_path: Path) -> None:
     array[[3, 250], [7, 7]] = 1
     session.commit("written")
 
-    report = rewrite_manifests(None, repo)
+    report = frazil.rewrite_manifests(repo)
 
     assert (report.manifests_before, report.manifests, report.references) == (1, 2, 2)
     opened = Repository.open(storage)
@@ -166,7 +163,7 @@ def test_a_large_array_without_a_rule_is_split(tmp_path: Path) -> None:
 def test_the_official_library_reads_the_new_manifests(path: Path, repo: Repository) -> None:
     icechunk = pytest.importorskip("icechunk")
 
-    rewrite_manifests(None, repo.reopen(split_every(7)))
+    frazil.rewrite_manifests(repo.reopen(split_every(7)))
 
     opened = icechunk.Repository.open(icechunk.local_filesystem_storage(str(path)))
     for name in ("data/a", "data/b"):

@@ -14,6 +14,7 @@ from frazil.maintenance.findings import CheckReport, Repair
 from frazil.repository.repository import Repository
 from frazil.spark.maintenance.spark_check import TaskWorkers
 from frazil.spark.maintenance.spark_stats import TaskPool
+from frazil.spark.transaction import Run
 from frazil.storage.interface import Storage
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
@@ -39,20 +40,21 @@ pytestmark = pytest.mark.xdist_group("spark")
 DEEP = CheckOptions(decodes_chunks=True, asks_sources=True)
 
 
-def hire(storage: Storage) -> TaskWorkers:
+def make_workers(storage: Storage) -> TaskWorkers:
     """Workers of this process, to whom all is cut as small as it can be for a cluster."""
-    job = frazil.spark.Job(progress=False)
-    return TaskWorkers(TaskPool(None, job, "driver", storage, 3, task_bytes=1, ids_a_share=1))
+    job = frazil.spark.Job(progress=False, run_on="driver", task_bytes=1)
+    run = Run("check", job, None, storage, _slots=3)
+    return TaskWorkers(TaskPool(run, ids_a_share=1))
 
 
-def check_by_hired(repository: Repository) -> CheckReport:
+def check_by_workers(repository: Repository) -> CheckReport:
     access = repository.context.virtual
-    return check_repository(repository.protocol, access, DEEP, hire(repository.storage))
+    return check_repository(repository.protocol, access, DEEP, make_workers(repository.storage))
 
 
 def check_by_tasks(storage: Storage) -> CheckReport:
     """A deep check, also where the repository does not open."""
-    return check_storage(storage, DEEP, hire(storage))
+    return check_storage(storage, DEEP, make_workers(storage))
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -78,7 +80,7 @@ def test_they_do_whatever_is_damaged(damaged: tuple[MemoryStorage, str, bytes | 
 def test_they_do_in_the_repositories_of_any_release(generations: Path, name: str) -> None:
     repository = open_known(generations / name)
 
-    report = check_by_hired(repository)
+    report = check_by_workers(repository)
 
     assert report == repository.check(deep=True, virtual=True)
     assert report.is_healthy
@@ -107,7 +109,11 @@ def test_tasks_on_spark_do(
     damage(repository)
 
     report = frazil.spark.check(
-        spark, repository, deep=True, virtual_sources=True, task_bytes=1, run_on="spark"
+        repository,
+        deep=True,
+        virtual_sources=True,
+        job=frazil.spark.Job(task_bytes=1, run_on="spark"),
+        spark=spark,
     )
 
     assert report.to_dict() == repository.check(deep=True, virtual=True).to_dict()
@@ -121,7 +127,7 @@ def test_tasks_ask_for_the_sources_of_virtual_chunks(tmp_path: Path, authorized:
     if not authorized:
         repository = reopen(repository)
 
-    report = check_by_hired(repository)
+    report = check_by_workers(repository)
 
     assert report == repository.check(deep=True, virtual=True)
     assert report.counts.virtual_sources == 6
@@ -134,9 +140,12 @@ def test_tasks_on_spark_ask_for_them_too(spark: SparkSession, tmp_path: Path) ->
     repository = create_virtual(tmp_path / "files", LocalStorage(tmp_path / "repository"))
 
     report = frazil.spark.check(
-        spark, repository, virtual_sources=True, requests_per_second=100, task_bytes=1,
-        run_on="spark",
-    )  # fmt: skip
+        repository,
+        virtual_sources=True,
+        requests_per_second=100,
+        job=frazil.spark.Job(task_bytes=1, run_on="spark"),
+        spark=spark,
+    )
 
     assert report.to_dict() == repository.check(virtual=True).to_dict()
     assert len(report.errors) == 2
@@ -146,8 +155,10 @@ def test_a_damaged_chunk_is_found_by_a_deep_check_only(spark: SparkSession, tmp_
     repository = create_sample(storage=LocalStorage(tmp_path))
     shorten_a_reference(repository)
 
-    assert frazil.spark.check(spark, str(tmp_path)).is_healthy
-    (problem,) = frazil.spark.check(spark, str(tmp_path), deep=True, run_on="spark").errors
+    assert frazil.spark.check(str(tmp_path), spark=spark).is_healthy
+    (problem,) = frazil.spark.check(
+        str(tmp_path), deep=True, job=frazil.spark.Job(run_on="spark"), spark=spark
+    ).errors
 
     assert (problem.path, problem.coordinate) == (NATIVE, (0, 0))
     assert "can't be decoded" in problem.what
@@ -156,7 +167,7 @@ def test_a_damaged_chunk_is_found_by_a_deep_check_only(spark: SparkSession, tmp_
 def test_problems_are_a_frame(spark: SparkSession, tmp_path: Path) -> None:
     repository = create_sample(storage=LocalStorage(tmp_path))
     lose_chunks(repository)
-    report = frazil.spark.check(None, repository)
+    report = frazil.check(repository)
 
     rows = report.frame(spark).collect()
 
@@ -169,18 +180,18 @@ def test_what_it_finds_can_be_repaired(tmp_path: Path) -> None:
     repository = create_sample(storage=LocalStorage(tmp_path))
     delete(repository, log_key(repository, tip(repository)))
 
-    report = frazil.spark.check(None, repository)
+    report = frazil.check(repository)
     repaired = repository.repair(report).repaired
 
     assert [each.repair for each in repaired] == [Repair.REBUILD_LOG]
-    assert frazil.spark.check(None, repository).problems == ()
+    assert frazil.check(repository).problems == ()
 
 
 def test_a_repository_that_does_not_open_is_checked(tmp_path: Path) -> None:
     repository = create_sample(storage=LocalStorage(tmp_path))
     repository.storage.put("repo", b"nothing of use")
 
-    (problem,) = frazil.spark.check(None, str(tmp_path)).problems
+    (problem,) = frazil.check(str(tmp_path)).problems
 
     assert (problem.object, problem.repair) == ("repo", Repair.RESTORE_REPO)
 
@@ -189,8 +200,8 @@ def test_one_branch_can_be_checked_alone() -> None:
     repository = create_sample()
     delete(repository, f"snapshots/{tip(repository)}")
 
-    assert frazil.spark.check(None, repository, branch="dev").problems == ()
-    assert not frazil.spark.check(None, repository, branch="main").is_healthy
+    assert frazil.check(repository, branch="dev").problems == ()
+    assert not frazil.check(repository, branch="main").is_healthy
 
 
 def test_a_check_can_be_cancelled() -> None:
@@ -198,9 +209,9 @@ def test_a_check_can_be_cancelled() -> None:
     job.cancel()
 
     with pytest.raises(JobCancelledError):
-        frazil.spark.check(None, create_sample(), job=job)
+        frazil.check(create_sample(), job=job)
 
 
 def test_no_requests_a_second_are_refused() -> None:
-    with pytest.raises(InvalidInputError, match="requests_per_second is 0"):
-        frazil.spark.check(None, create_sample(), requests_per_second=0)
+    with pytest.raises(InvalidInputError, match="invalid requests_per_second 0"):
+        frazil.check(create_sample(), requests_per_second=0)

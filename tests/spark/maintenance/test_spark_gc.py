@@ -83,7 +83,9 @@ def test_the_official_library_deletes_the_same(
     shutil.copytree(ours, theirs)
     before = files(ours)
 
-    report = frazil.spark.collect_garbage(spark, repository, later(), run_on="spark")
+    report = frazil.spark.collect_garbage(
+        repository, later(), job=frazil.spark.Job(run_on="spark"), spark=spark
+    )
     icechunk.Repository.open(icechunk.local_filesystem_storage(str(theirs))).garbage_collect(
         later()
     )
@@ -101,10 +103,14 @@ def test_a_dry_run_lists_what_the_next_run_deletes(
 ) -> None:
     before = {info.key for info in repository.storage.list("chunks/")}
 
-    dry = frazil.spark.collect_garbage(spark, repository, later(), dry_run=True, run_on="spark")
+    dry = frazil.spark.collect_garbage(
+        repository, later(), dry_run=True, job=frazil.spark.Job(run_on="spark"), spark=spark
+    )
     listed = dry.frame(spark)
     assert {info.key for info in repository.storage.list("chunks/")} == before
-    real = frazil.spark.collect_garbage(spark, repository, later(), run_on="spark")
+    real = frazil.spark.collect_garbage(
+        repository, later(), job=frazil.spark.Job(run_on="spark"), spark=spark
+    )
 
     keys = {row.key for row in listed.where("kind = 'chunks'").collect()}
     assert keys == before - {info.key for info in repository.storage.list("chunks/")}
@@ -117,10 +123,10 @@ def test_a_dry_run_lists_what_the_next_run_deletes(
 def test_only_new_manifests_are_read_next_time(
     spark: SparkSession, repository: frazil.Repository
 ) -> None:
-    frazil.spark.collect_garbage(spark, repository, later())
+    frazil.spark.collect_garbage(repository, later(), spark=spark)
     write(repository, 5)
 
-    report = frazil.spark.collect_garbage(spark, repository, later())
+    report = frazil.spark.collect_garbage(repository, later(), spark=spark)
 
     assert report.manifests - report.manifests_reused == 3
     check(repository, 5)
@@ -133,7 +139,9 @@ def test_shares_of_an_object_store_are_listed_apart(spark: SparkSession) -> None
         fill(repository)
         expected = repository.garbage_collect(later(), dry_run=True)
 
-        report = frazil.spark.collect_garbage(spark, repository, later(), run_on="spark")
+        report = frazil.spark.collect_garbage(
+            repository, later(), job=frazil.spark.Job(run_on="spark"), spark=spark
+        )
 
         assert report.summary == expected
         assert report.tasks >= 8
@@ -177,7 +185,7 @@ def test_a_killed_task_is_run_again_and_everything_is_counted(
     storage = KillsOnce(repository.storage, verb, prefix, str(note))
 
     report = frazil.spark.collect_garbage(
-        spark, frazil.Repository.open(storage), later(), run_on="spark"
+        frazil.Repository.open(storage), later(), job=frazil.spark.Job(run_on="spark"), spark=spark
     )
 
     assert note.exists()
@@ -207,10 +215,14 @@ def test_a_collection_that_failed_lost_nothing_and_the_next_completes(
     expected = repository.garbage_collect(later(), dry_run=True)
 
     with pytest.raises(frazil.StorageError, match="away"):
-        frazil.spark.collect_garbage(spark, broken, later(), run_on="spark")
+        frazil.spark.collect_garbage(
+            broken, later(), job=frazil.spark.Job(run_on="spark"), spark=spark
+        )
 
     assert repository.garbage_collect(later(), dry_run=True) == expected
-    report = frazil.spark.collect_garbage(spark, repository, later(), run_on="spark")
+    report = frazil.spark.collect_garbage(
+        repository, later(), job=frazil.spark.Job(run_on="spark"), spark=spark
+    )
     assert report.summary == expected
     check(repository)
 
@@ -230,7 +242,9 @@ def test_writers_commit_throughout(spark: SparkSession, repository: frazil.Repos
     writer = threading.Thread(target=keep_writing)
     writer.start()
     try:
-        report = frazil.spark.collect_garbage(spark, repository, cutoff, run_on="spark")
+        report = frazil.spark.collect_garbage(
+            repository, cutoff, job=frazil.spark.Job(run_on="spark"), spark=spark
+        )
     finally:
         done.set()
         writer.join()
@@ -249,13 +263,13 @@ def test_a_running_job_is_spared_and_named(
         write(repository, 7)
         repository.reset_branch("main", list(repository.ancestry(branch="main"))[1].id)
 
-        report = frazil.spark.collect_garbage(spark, repository, later())
+        report = frazil.spark.collect_garbage(repository, later(), spark=spark)
 
     assert report.protected_jobs == ("ingest job-1",)
     assert report.summary.chunks_deleted == 2 * 3 * CHUNKS
-    assert frazil.spark.collect_garbage(spark, repository, later()).summary.chunks_deleted == (
-        3 * CHUNKS
-    )
+    assert frazil.spark.collect_garbage(
+        repository, later(), spark=spark
+    ).summary.chunks_deleted == (3 * CHUNKS)
 
 
 def collect_meanwhile(session: frazil.ForkSession, region: slice) -> None:
@@ -270,7 +284,9 @@ def test_what_a_job_has_written_is_there_when_it_commits(
 ) -> None:
     regions = [slice(start, start + 10) for start in range(0, CHUNKS, 10)]
 
-    frazil.spark.foreach_region(spark, repository, regions, collect_meanwhile, run_on="spark")
+    frazil.spark.foreach_region(
+        repository, regions, collect_meanwhile, job=frazil.spark.Job(run_on="spark"), spark=spark
+    )
 
     array = zarr.open_array(repository.readonly_session("main").store, path="a", mode="r")
     assert dangling_files(repository) == set()
@@ -283,9 +299,9 @@ def test_upkeep_expires_and_collects(spark: SparkSession, repository: frazil.Rep
         retention={"main": frazil.RetentionPolicy(keep_last=1)}, garbage_age=timedelta(seconds=-2)
     )
 
-    dry = frazil.spark.maintain(spark, repository, policy, dry_run=True)
-    report = frazil.spark.maintain(spark, repository, policy)
-    again = frazil.spark.maintain(spark, repository, policy)
+    dry = frazil.spark.maintain(repository, policy, dry_run=True, spark=spark)
+    report = frazil.spark.maintain(repository, policy, spark=spark)
+    again = frazil.spark.maintain(repository, policy, spark=spark)
 
     assert len(report.expired.released_snapshots) == 1
     assert dry.expired == report.expired

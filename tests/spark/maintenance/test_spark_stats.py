@@ -14,6 +14,7 @@ from frazil.maintenance.id_ranges import CELLS, ids_of
 from frazil.maintenance.stats import PLACE_SIZE
 from frazil.ops import ChunkStorageStats
 from frazil.spark.maintenance.spark_stats import TaskPool, measure, spread
+from frazil.spark.transaction import Run
 from frazil.storage.local import LocalStorage
 from tests.damages import ALL_DIALECTS, create_sample
 from tests.generations import REPOSITORY_NAMES
@@ -24,9 +25,9 @@ pytestmark = pytest.mark.xdist_group("spark")
 
 def measure_by_tasks(repository: frazil.Repository) -> ChunkStorageStats:
     """In this process, cut as small as it can be for a cluster."""
-    job = frazil.spark.Job(progress=False)
-    hands = TaskPool(None, job, "driver", repository.storage, 3, task_bytes=1, ids_a_share=1)
-    return measure(repository, hands)
+    job = frazil.spark.Job(progress=False, run_on="driver", task_bytes=1)
+    run = Run("stats", job, None, repository.storage, _slots=3)
+    return measure(repository, TaskPool(run, ids_a_share=1))
 
 
 @pytest.mark.parametrize("name", REPOSITORY_NAMES)
@@ -51,9 +52,9 @@ def test_tasks_on_spark_measure_what_one_process_does(
     spark: SparkSession, tmp_path: Path, dialect: Dialect
 ) -> None:
     repository = create_sample(dialect, LocalStorage(tmp_path))
-    job = frazil.spark.Job()
+    job = frazil.spark.Job(task_bytes=1, run_on="spark")
 
-    measured = frazil.spark.stats(spark, str(tmp_path), task_bytes=1, job=job, run_on="spark")
+    measured = frazil.spark.stats(str(tmp_path), job=job, spark=spark)
 
     assert measured == repository.chunk_storage_stats()
     assert measured.inlined_bytes > 0
@@ -96,7 +97,7 @@ def refer_to_files(library: Any, path: Path) -> None:
 def test_a_repository_without_chunks_has_no_bytes(tmp_path: Path) -> None:
     frazil.Repository.create(LocalStorage(tmp_path))
 
-    assert frazil.spark.stats(None, str(tmp_path)).total_bytes() == 0
+    assert frazil.stats(str(tmp_path)).total_bytes() == 0
 
 
 def test_chunks_of_one_file_are_in_many_shares() -> None:

@@ -201,7 +201,7 @@ def make_world(chance: random.Random, path: Path) -> World:
     to_icechunk(dataset, session, mode="w", encoding=encoding)
     session.commit("random")
     if chance.random() < 0.3:
-        frazil.spark.analyze(None, repo, run_on="driver")
+        frazil.analyze(repo)
     store: Any = repo.readonly_session("main").store
     opened = xr.open_dataset(store, engine="zarr", consolidated=False, chunks=None)
     names = {name: [name] for name in map(str, opened.data_vars)}

@@ -74,7 +74,7 @@ def rows(frame: object) -> list[tuple[object, ...]]:
 
 @pytest.mark.parametrize("query", [*SUMMED, *NOT_SUMMED])
 def test_sums_are_those_of_cells(spark: SparkSession, path: Path, query: str) -> None:
-    frazil.spark.read(spark, str(path)).createOrReplaceTempView("all_cells")
+    frazil.spark.read(str(path), spark=spark).createOrReplaceTempView("all_cells")
 
     found = frazil.spark.sql(str(path), query.format(t="cells"), spark=spark)
 

@@ -46,7 +46,7 @@ def test_tables_have_the_rows_that_functions_give(
         loaded = spark.read.format("icechunk").option("repo", weather.path).option("table", table)
 
         found = ordered(collect(loaded.load()))
-        read = ordered(collect(frazil.spark.read(spark, weather.path, table=table)))
+        read = ordered(collect(frazil.spark.read(weather.path, table=table, spark=spark)))
     finally:
         spark.conf.set("spark.sql.session.timeZone", str(zone))
 
@@ -95,7 +95,7 @@ def test_the_feed_of_cells_goes_through_spark(spark: SparkSession, tmp_path: Pat
 
     more: dict[str, Any] = {"from": first, "values": "true"}
 
-    frame = frazil.spark.read(spark, str(tmp_path), table="changes", variables=["a"], **more)
+    frame = frazil.spark.read(str(tmp_path), table="changes", variables=["a"], spark=spark, **more)
 
     assert sorted((row.x, row.old, row.new) for row in frame.collect()) == [(4, 4, 40), (5, 5, 5)]
 
@@ -103,8 +103,10 @@ def test_the_feed_of_cells_goes_through_spark(spark: SparkSession, tmp_path: Pat
 def test_conditions_of_tables_are_evaluated_by_spark(spark: SparkSession, weather: Weather) -> None:
     where = "kind = 'array' AND path LIKE '/l%'"
 
-    frame = frazil.spark.read(spark, weather.path, table="nodes", columns=["name"], where=where)
+    frame = frazil.spark.read(
+        weather.path, table="nodes", columns=["name"], where=where, spark=spark
+    )
 
     assert sorted(row.name for row in frame.collect()) == ["land", "lat", "lon"]
     with pytest.raises(InvalidInputError, match="there is no table 'nonsense'"):
-        frazil.spark.read(spark, weather.path, table="nonsense")
+        frazil.spark.read(weather.path, table="nonsense", spark=spark)

@@ -61,7 +61,7 @@ def test_the_data_source_and_read_give_the_rows_of_xarray(
     expected = expect(weather)
 
     assert_same(rows(load()), expected)
-    assert_same(rows(frazil.spark.read(spark, weather.repo, target_size="64kB")), expected)
+    assert_same(rows(frazil.spark.read(weather.repo, target_size="64kB", spark=spark)), expected)
 
 
 def test_columns_have_the_types_of_what_xarray_decodes(load: Any) -> None:
@@ -79,7 +79,7 @@ def test_a_frame_is_right_however_it_is_used(
     expected = expect(weather)
     days = pd.to_datetime(["2020-01-04", "2020-01-18"])
     kept = expect(weather, time=lambda each: (each < days[0]) | (each >= days[1]))
-    for frame in (load(), frazil.spark.read(spark, weather.repo)):
+    for frame in (load(), frazil.spark.read(weather.repo, spark=spark)):
         early, late = frame.where("time < '2020-01-04'"), frame.where("time >= '2020-01-18'")
 
         assert frame.count() == len(expected)
@@ -106,13 +106,13 @@ def test_a_condition_gives_what_sparks_own_filter_gives(
 
     assert 0 < len(expected) < 20 * 12 * 18
     assert_same(rows(load(where=where)), expected)
-    assert_same(rows(frazil.spark.read(spark, weather.repo, where=where)), expected)
+    assert_same(rows(frazil.spark.read(weather.repo, where=where, spark=spark)), expected)
 
 
 def test_any_condition_of_spark_can_be_given_to_read(spark: SparkSession, weather: Weather) -> None:
     where = "year(time) = 2020 AND abs(lat) < 10 AND lat < lon AND time < '2020-01-06'"
 
-    found = frazil.spark.read(spark, weather.repo, columns=["t", "lat"], where=where)
+    found = frazil.spark.read(weather.repo, columns=["t", "lat"], where=where, spark=spark)
 
     assert found.columns == ["t", "lat"]
     assert found.count() == 5 * (18 + 17)
@@ -137,12 +137,12 @@ def test_chunks_that_a_condition_leaves_out_are_not_read(
                 (tmp_path / "repo" / "chunks" / id).unlink()
     where = "time >= '2020-01-06' AND time < '2020-01-11'"
 
-    found = frazil.spark.read(spark, repo, variables=["t"], where=where)
+    found = frazil.spark.read(repo, variables=["t"], where=where, spark=spark)
 
     assert found.count() == 5 * 12 * 18
     with pytest.raises(PythonException):
-        frazil.spark.read(spark, repo, variables=["t"]).collect()
-    assert frazil.spark.read(spark, repo, variables=["rain"]).count() == 20 * 12 * 18
+        frazil.spark.read(repo, variables=["t"], spark=spark).collect()
+    assert frazil.spark.read(repo, variables=["rain"], spark=spark).count() == 20 * 12 * 18
 
 
 def test_a_frame_stays_at_the_version_that_it_was_loaded_at(
@@ -164,7 +164,7 @@ def test_a_frame_stays_at_the_version_that_it_was_loaded_at(
         return spark.read.format("icechunk").option("repo", path).load()
 
     write(1)
-    old, quick = load(), frazil.spark.read(spark, repo)
+    old, quick = load(), frazil.spark.read(repo, spark=spark)
     write(2)
 
     for frame in (old, quick):
@@ -208,9 +208,9 @@ def test_options_that_there_are_not_are_refused_wherever_they_are_given(
     with pytest.raises(StreamingQueryException, match="did you mean 'dims'"):
         query.awaitTermination()
     with pytest.raises(InvalidInputError, match="did you mean 'branch'"):
-        frazil.spark.read(spark, weather.repo, brnch="dev")
+        frazil.spark.read(weather.repo, brnch="dev", spark=spark)
     with pytest.raises(InvalidInputError, match="did you mean 'tag'"):
-        frazil.spark.read(spark, weather.repo, Tag="v1")
+        frazil.spark.read(weather.repo, Tag="v1", spark=spark)
     assert weather.repo.lookup_branch("main") == weather.second
 
 
@@ -244,4 +244,4 @@ def test_arrays_that_are_cut_differently_are_no_rows_of_chunks(
     spark: SparkSession, weather: Weather
 ) -> None:
     with pytest.raises(InvalidInputError, match="equal chunks with `variables`"):
-        frazil.spark.read(spark, weather.repo, layout="chunks")
+        frazil.spark.read(weather.repo, layout="chunks", spark=spark)

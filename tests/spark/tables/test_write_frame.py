@@ -131,7 +131,7 @@ def test_arrays_are_made_grow_and_are_overwritten(
 def test_tasks_write_chunks_of_their_own(spark: SparkSession, repo: Repository, url: str) -> None:
     make_arrays(repo)
 
-    report = frazil.spark.write_frame(cells(spark), url, commit_token="x", metadata={"by": "me"})
+    report = frazil.spark.write_frame(url, cells(spark), commit_token="x", metadata={"by": "me"})
 
     found = open_dataset(repo)
     assert found.v.values.tolist() == expected().tolist()
@@ -140,7 +140,7 @@ def test_tasks_write_chunks_of_their_own(spark: SparkSession, repo: Repository, 
     assert report.snapshot_id == repo.lookup_branch("main")
     assert report.ran_on == "spark"
     assert next(repo.ancestry(branch="main")).metadata["by"] == "me"
-    again = frazil.spark.write_frame(cells(spark, 2.0), repo, commit_token="x")
+    again = frazil.spark.write_frame(repo, cells(spark, 2.0), commit_token="x")
     assert again.snapshot_id == report.snapshot_id
     assert open_dataset(repo).v.values.tolist() == expected().tolist()
 
@@ -150,14 +150,14 @@ def test_the_official_library_reads_what_was_written(
 ) -> None:
     frame = cells(spark).drop("name")
 
-    frazil.spark.write_frame(frame, repo, dims=["time", "x"], chunks={"time": 2}, append_dim="time")
+    frazil.spark.write_frame(repo, frame, dims=["time", "x"], chunks={"time": 2}, append_dim="time")
 
     official = icechunk.Repository.open(icechunk.local_filesystem_storage(url))
     store = official.readonly_session("main").store
     found = xr.open_zarr(store, consolidated=False, chunks=None)
     assert found.v.values.tolist() == expected().tolist()
     assert found.time.values[1] == np.datetime64("2020-01-02")
-    rows = frazil.spark.read(spark, repo).select(*frame.columns)
+    rows = frazil.spark.read(repo, spark=spark).select(*frame.columns)
     assert sorted(map(repr, rows.collect())) == sorted(map(repr, frame.collect()))
 
 
@@ -167,12 +167,12 @@ def test_repeated_cells_are_refused_or_the_first_or_last_counts(
     make_arrays(repo)
     twice = cells(spark).union(cells(spark, 3.0)).drop("w", "name")
 
-    for write in (save, frazil.spark.write_frame):
+    for write in (lambda: save(twice, url), lambda: frazil.spark.write_frame(url, twice)):
         with pytest.raises(
             (AnalysisException, InvalidInputError), match="several rows for time=2020"
         ):
-            write(twice, url)
-    frazil.spark.write_frame(twice, repo, duplicates="last")
+            write()
+    frazil.spark.write_frame(repo, twice, duplicates="last")
     last = open_dataset(repo).v.values
     save(twice, url, duplicates="first")
 
@@ -193,7 +193,7 @@ def test_a_failed_write_leaves_the_branch_as_it_was(
     with pytest.raises(AnalysisException, match="time has no coordinate 2020-01-07"):
         save(elsewhere, url)
     with pytest.raises(InvalidInputError, match="time has no coordinate 2020-01-07"):
-        frazil.spark.write_frame(elsewhere, repo)
+        frazil.spark.write_frame(repo, elsewhere)
     with pytest.raises(AnalysisException, match="no array oops"):
         save(cells(spark).withColumnRenamed("v", "oops"), url)
 
@@ -219,7 +219,7 @@ def test_a_killed_worker_is_replaced(
     if way == "source":
         save(dying, url)
     else:
-        frazil.spark.write_frame(dying, repo)
+        frazil.spark.write_frame(repo, dying)
 
     assert sign.exists()
     assert open_dataset(repo).v.values.tolist() == expected().tolist()

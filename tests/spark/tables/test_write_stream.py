@@ -85,7 +85,7 @@ def test_functions_of_foreach_batch_commit_once(
 
     def write(frame: DataFrame, batch_id: int) -> None:
         report = frazil.spark.commit_batch(
-            frame, batch_id, repo, query="weather", dims=["t", "x"], append_dim="t"
+            repo, frame, batch_id, query="weather", dims=["t", "x"], append_dim="t"
         )
         reports.append(report)
 

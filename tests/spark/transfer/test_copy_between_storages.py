@@ -8,10 +8,11 @@ import pytest
 import zarr
 from pyspark.sql import SparkSession
 
+import frazil
 from frazil import Repository, RepositoryConfig
 from frazil.credentials import LocalFileSystemAccess, containers_credentials
 from frazil.errors import IcechunkError, PermissionDeniedError
-from frazil.spark import copy, export_zarr, import_zarr
+from frazil.spark import Job, copy, export_zarr, import_zarr
 from frazil.storage import MemoryStorage, local_filesystem_storage, local_filesystem_store
 from frazil.testing.object_server import ObjectServer, Refuse, Rule
 from frazil.virtual import VirtualChunkContainer
@@ -49,10 +50,10 @@ def test_tasks_copy_to_a_bucket_and_back(
     bucket = make_s3(server.url, prefix="copies/one")
     back = local_filesystem_storage(str(tmp_path / "back"))
 
-    report = copy(spark, source, bucket, run_on="spark")
+    report = copy(source, bucket, job=Job(run_on="spark"), spark=spark)
     fill(source, slice(2, 4), 9)
-    again = copy(spark, source, bucket, run_on="spark")
-    copy(spark, bucket, back)
+    again = copy(source, bucket, job=Job(run_on="spark"), spark=spark)
+    copy(bucket, back, spark=spark)
 
     assert (report.ran_on, again.ran_on) == ("spark", "spark")
     assert report.application_id is not None
@@ -70,10 +71,10 @@ def test_a_bucket_that_fails_is_copied_to_in_the_end(
     server.inject([slow, Rule(Refuse(403, "AccessDenied"), method="PUT", key="*manifests/*")])
 
     with pytest.raises(IcechunkError):
-        copy(None, source, bucket)
+        frazil.copy(source, bucket)
     assert not Repository.exists(bucket)
     server.inject([])
-    report = copy(None, source, bucket)
+    report = frazil.copy(source, bucket)
 
     assert report.present >= 22
     assert objects(bucket) == objects(source.storage)
@@ -86,10 +87,10 @@ def test_tasks_that_fail_leave_no_repository_and_the_next_ones_go_on(
     server.inject([Rule(Refuse(403, "AccessDenied"), method="PUT", key="*transactions/*")])
 
     with pytest.raises(PermissionDeniedError):
-        copy(spark, source, bucket, run_on="spark")
+        copy(source, bucket, job=Job(run_on="spark"), spark=spark)
     assert not Repository.exists(bucket)
     server.inject([])
-    report = copy(None, source, bucket)
+    report = frazil.copy(source, bucket)
 
     assert report.present >= 22
     assert objects(bucket) == objects(source.storage)
@@ -101,9 +102,9 @@ def test_names_of_refs_are_spelled_as_the_target_does(server: ObjectServer, tmp_
     source.create_branch("a:b", source.lookup_tag("v1"))
     bucket = make_s3(server.url, prefix="copies/five")
 
-    copy(None, source, bucket)
+    frazil.copy(source, bucket)
     source.delete_branch("a:b")
-    copy(None, source, bucket)
+    frazil.copy(source, bucket)
 
     assert refs(Repository.open(bucket)) == refs(source)
     assert objects(bucket) == objects(source.storage)
@@ -121,7 +122,7 @@ def test_many_chunks_are_listed_rather_than_asked_for(server: ObjectServer) -> N
         bucket.put(key, source.storage.get(key))
     bucket.put(keys[50], b"")
 
-    report = copy(None, source, bucket)
+    report = frazil.copy(source, bucket)
 
     assert report.present == 50
     assert objects(bucket) == objects(source.storage)
@@ -135,8 +136,8 @@ def test_tasks_export_and_import(
     plain = make_s3(server.url, prefix="plain.zarr")
     target = Repository.create(local_filesystem_storage(str(tmp_path / "target")))
 
-    out = export_zarr(spark, source, plain, run_on="spark")
-    into = import_zarr(spark, plain, target, group="again", run_on="spark")
+    out = export_zarr(source, plain, job=Job(run_on="spark"), spark=spark)
+    into = import_zarr(target, plain, group="again", job=Job(run_on="spark"), spark=spark)
 
     assert (out.ran_on, into.ran_on) == ("spark", "spark")
     assert out.chunks == into.chunks == 22
@@ -150,11 +151,11 @@ def test_the_official_library_reads_copies_and_imports(source: Repository, tmp_p
     fill(source, slice(0, 1), 3)
     imported = Repository.create(local_filesystem_storage(places["import"]))
 
-    copy(None, source, places["copy"])
-    copy(None, source, places["last"], branches=["main"], tags=[], last=1)
-    copy(None, source, places["part"], group="ocean")
-    export_zarr(None, source, places["plain"])
-    import_zarr(None, places["plain"], imported)
+    frazil.copy(source, places["copy"])
+    frazil.copy(source, places["last"], branches=["main"], tags=[], last=1)
+    frazil.copy(source, places["part"], group="ocean")
+    frazil.export_zarr(source, places["plain"])
+    frazil.import_zarr(imported, places["plain"])
 
     for name in ("copy", "last", "part", "import"):
         repo = icechunk.Repository.open(icechunk.local_filesystem_storage(places[name]))
@@ -190,7 +191,7 @@ def test_virtual_chunks_stay_virtual(tmp_path: Path) -> None:
     session.store.set_virtual_ref("v/c/1", f"{prefix}values.bin", offset=16, length=16)
     session.commit("virtual")
 
-    copy(None, source, str(tmp_path / "b"))
+    frazil.copy(source, str(tmp_path / "b"))
 
     place = local_filesystem_storage(str(tmp_path / "b"))
     found = Repository.open(place, None, access)

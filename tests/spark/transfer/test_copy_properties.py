@@ -10,13 +10,13 @@ import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import frazil
 from frazil import Repository, RepositoryConfig
 from frazil.format.header import Dialect
 from frazil.format.ids import ChunkId
 from frazil.maintenance.id_ranges import column_of
 from frazil.maintenance.reachability import WalkLimits, find_manifests
 from frazil.protocols.assets import Assets
-from frazil.spark import copy, export_zarr, import_zarr
 from frazil.spark.transfer.copy_objects import (
     SLICES,
     ChunkList,
@@ -79,7 +79,7 @@ def act(repo: Repository, step: str, number: int) -> None:
 @given(STEPS, st.sampled_from([1, 2]))
 def test_a_copy_follows_its_source(steps: list[str], spec_version: int) -> None:
     source, target = create(MemoryStorage(), spec_version), MemoryStorage()
-    copy(None, source, target)
+    frazil.copy(source, target)
     numbers = count()
 
     for step in steps:
@@ -87,18 +87,18 @@ def test_a_copy_follows_its_source(steps: list[str], spec_version: int) -> None:
         if step != "copy":
             act(source, step, number)
         elif spec_version == 2 or "expire" not in steps:
-            copy(None, source, target)
+            frazil.copy(source, target)
 
     if spec_version == 1 and "expire" in steps:
         target = MemoryStorage()
-    copy(None, source, target)
+    frazil.copy(source, target)
     found = Repository.open(target)
     assert refs(found) == refs(source)
     for branch in source.list_branches():
         assert history(found, branch) == history(source, branch)
         np.testing.assert_array_equal(values(found, branch=branch), values(source, branch=branch))
     assert found.check(deep=True).is_healthy
-    assert not copy(None, source, target).has_changed
+    assert not frazil.copy(source, target).has_changed
     for repo in (source, found):
         repo.garbage_collect(datetime.now(UTC) + timedelta(hours=1))
     assert objects(target) == objects(source.storage)
@@ -212,8 +212,8 @@ def test_what_goes_out_comes_in_again(arrays: list[dict[str, Any]], consolidated
         MemoryStorage(), RepositoryConfig(inline_chunk_threshold_bytes=threshold)
     )
 
-    out = export_zarr(None, repo, place, consolidated=consolidated)
-    into = import_zarr(None, place, other)
+    out = frazil.export_zarr(repo, place, consolidated=consolidated)
+    into = frazil.import_zarr(other, place)
 
     assert out.chunks == into.chunks
     found, wanted = (contents(each.readonly_session("main")) for each in (other, repo))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import zarr
 
+import frazil
 from frazil import Repository, upgrade_icechunk_repository
 from frazil.errors import (
     AlreadyExistsError,
@@ -21,7 +22,7 @@ from frazil.errors import (
     StorageError,
     ThrottledError,
 )
-from frazil.spark import Job, copy
+from frazil.spark import Job
 from frazil.storage import MemoryStorage, Storage, local_filesystem_storage
 from frazil.storage.wrappers import Request, Verb
 from tests.generations import unpack_repositories
@@ -68,7 +69,7 @@ def later() -> datetime:
 def test_a_copy_has_the_same_objects_under_the_same_names(
     source: Repository, target: Storage
 ) -> None:
-    report = copy(None, source, target)
+    report = frazil.copy(source, target)
 
     assert objects(target) == objects(source.storage)
     found = Repository.open(target)
@@ -85,7 +86,7 @@ def test_the_configuration_and_deleted_tags_go_along(source: Repository, target:
     source.delete_tag("gone")
     source.save_config()
 
-    copy(None, source, target)
+    frazil.copy(source, target)
 
     found = Repository.open(target)
     assert found.config.inline_chunk_threshold_bytes == 0
@@ -99,7 +100,7 @@ def test_garbage_stays_behind(source: Repository, target: Storage) -> None:
     fill(source, slice(0, 3), 9)
     source.reset_branch("main", before)
 
-    copy(None, source, target)
+    frazil.copy(source, target)
 
     assert objects(target) == wanted
 
@@ -108,12 +109,12 @@ def test_garbage_stays_behind(source: Repository, target: Storage) -> None:
 
 
 def test_a_second_copy_takes_what_is_new(source: Repository, target: Storage) -> None:
-    copy(None, source, target)
-    unchanged = copy(None, source, target)
+    frazil.copy(source, target)
+    unchanged = frazil.copy(source, target)
     fill(source, slice(3, 5), 7)
     source.create_tag("v2", source.lookup_branch("main"))
 
-    report = copy(None, source, target)
+    report = frazil.copy(source, target)
 
     assert (unchanged.has_changed, unchanged.new_snapshots) == (False, 0)
     assert (report.has_changed, report.new_snapshots) == (True, 1)
@@ -127,13 +128,13 @@ def test_a_second_copy_takes_what_is_new(source: Repository, target: Storage) ->
 def test_refs_that_go_and_move_in_the_source_do_so_in_the_copy(
     source: Repository, target: Storage
 ) -> None:
-    copy(None, source, target)
+    frazil.copy(source, target)
     source.delete_branch("dev")
     source.delete_tag("v1")
     source.reset_branch("main", history(source)[1])
     source.create_branch("other", history(source)[0])
 
-    copy(None, source, target)
+    frazil.copy(source, target)
 
     assert refs(Repository.open(target)) == refs(source)
     assert Repository.open(target).check().is_healthy
@@ -141,14 +142,14 @@ def test_refs_that_go_and_move_in_the_source_do_so_in_the_copy(
 
 def test_history_that_expires_in_the_source_goes_in_the_copy(target: Storage) -> None:
     source = create(MemoryStorage())
-    copy(None, source, target)
+    frazil.copy(source, target)
     source.delete_branch("dev")
     source.delete_tag("v1")
     source.expire_snapshots(later())
     source.garbage_collect(later())
     fill(source, slice(0, 1), 4)
 
-    copy(None, source, target)
+    frazil.copy(source, target)
 
     found = Repository.open(target)
     assert history(found) == history(source)
@@ -162,12 +163,12 @@ def test_a_copy_of_what_has_expired_altogether_is_brought_up_to_date(target: Sto
     source = create(MemoryStorage())
     source.delete_tag("v1")
     source.delete_branch("dev")
-    copy(None, source, target)
+    frazil.copy(source, target)
     fill(source, slice(0, 1), 4)
     source.expire_snapshots(later())
     source.garbage_collect(later())
 
-    copy(None, source, target)
+    frazil.copy(source, target)
 
     assert history(Repository.open(target)) == history(source)
     np.testing.assert_array_equal(values(Repository.open(target)), values(source))
@@ -188,10 +189,10 @@ def test_half_a_copy_is_no_repository_and_the_next_attempt_goes_on(
                 raise ThrottledError("enough")
 
     with pytest.raises(ThrottledError):
-        copy(None, source, Watched(target, fail_late))
+        frazil.copy(source, Watched(target, fail_late))
     with pytest.raises(RepositoryNotFoundError):
         Repository.open(target)
-    report = copy(None, source, target)
+    report = frazil.copy(source, target)
 
     assert report.present >= 12
     assert report.present + report.objects >= len(objects(source.storage))
@@ -202,7 +203,7 @@ def test_an_object_of_another_size_is_copied_again(source: Repository, target: S
     key = next(key for key in objects(source.storage) if key.startswith("chunks/"))
     target.put(key, b"half")
 
-    copy(None, source, target)
+    frazil.copy(source, target)
 
     assert objects(target) == objects(source.storage)
 
@@ -218,7 +219,7 @@ def test_a_commit_during_the_copy_is_not_in_it(source: Repository, target: Stora
             if is_chunk and len(history(source)) == len(seen):
                 fill(source, slice(0, 20), 8)
 
-    copy(None, Watched(source.storage, commit_once), target)
+    frazil.copy(Watched(source.storage, commit_once), target)
 
     assert len(history(source)) == len(seen) + 1
     found = Repository.open(target)
@@ -229,7 +230,7 @@ def test_a_commit_during_the_copy_is_not_in_it(source: Repository, target: Stora
 
 def test_chunks_that_are_collected_at_the_target_meanwhile_are_copied_again() -> None:
     source, target = create(MemoryStorage()), MemoryStorage()
-    copy(None, source, target)
+    frazil.copy(source, target)
     leftover = fill(source, slice(0, 2), 6)
     # Of an earlier attempt, and so older than the lease of this one.
     new = objects(source.storage).keys() - objects(target).keys()
@@ -242,7 +243,7 @@ def test_chunks_that_are_collected_at_the_target_meanwhile_are_copied_again() ->
             collected.append(True)
             Repository.open(target).garbage_collect(later())
 
-    copy(None, source, Watched(target, collect_once))
+    frazil.copy(source, Watched(target, collect_once))
 
     assert collected
     assert history(Repository.open(target))[0] == leftover
@@ -258,14 +259,14 @@ def test_another_repository_is_never_touched(source: Repository, target: Storage
     before = objects(target)
 
     with pytest.raises(AlreadyExistsError, match="another repository"):
-        copy(None, source, target)
+        frazil.copy(source, target)
 
     assert objects(target) == before
 
 
 @pytest.mark.parametrize("branch", ["main", "dev", "mine"])
 def test_work_on_a_copy_is_never_lost(source: Repository, target: Storage, branch: str) -> None:
-    copy(None, source, target)
+    frazil.copy(source, target)
     copied = Repository.open(target, ALL_NATIVE)
     if branch == "mine":
         copied.create_branch("mine", copied.lookup_tag("v1"))
@@ -273,14 +274,14 @@ def test_work_on_a_copy_is_never_lost(source: Repository, target: Storage, branc
     fill(source, slice(0, 1), 4)
 
     with pytest.raises(ConflictError, match=f"branch '{branch}' of the target is at {tip}"):
-        copy(None, source, target)
+        frazil.copy(source, target)
 
     assert copied.lookup_branch(branch) == tip
 
 
 def test_a_commit_to_the_copy_right_before_its_state_is_replaced_is_not_lost() -> None:
     source, target = create(MemoryStorage()), MemoryStorage()
-    copy(None, source, target)
+    frazil.copy(source, target)
     fill(source, slice(0, 1), 4)
     tips: list[str] = []
 
@@ -289,7 +290,7 @@ def test_a_commit_to_the_copy_right_before_its_state_is_replaced_is_not_lost() -
             tips.append(fill(Repository.open(target, ALL_NATIVE), slice(0, 1), 3))
 
     with pytest.raises(ConflictError, match="somebody has written"):
-        copy(None, source, Watched(target, commit_once))
+        frazil.copy(source, Watched(target, commit_once))
 
     assert history(Repository.open(target))[0] == tips[0]
 
@@ -298,27 +299,27 @@ def test_other_things_at_the_target_are_refused(source: Repository, target: Stor
     target.put("zarr.json", b"{}")
 
     with pytest.raises(InvalidInputError, match=r"zarr\.json"):
-        copy(None, source, target)
+        frazil.copy(source, target)
 
     assert [info.key for info in target.list()] == ["zarr.json"]
 
 
 def test_generations_are_not_mixed(target: Storage) -> None:
     source = create(MemoryStorage(), 1)
-    copy(None, source, target)
+    frazil.copy(source, target)
     migrated = upgrade_icechunk_repository(source, dry_run=False)
 
     with pytest.raises(InvalidInputError, match="generation"):
-        copy(None, migrated, target)
+        frazil.copy(migrated, target)
 
 
 def test_an_earlier_copy_is_refused_if_it_is_not_to_be_replaced(
     source: Repository, target: Storage
 ) -> None:
-    copy(None, source, target)
+    frazil.copy(source, target)
 
     with pytest.raises(AlreadyExistsError):
-        copy(None, source, target, incremental=False)
+        frazil.copy(source, target, incremental=False)
 
 
 @pytest.mark.parametrize(
@@ -330,14 +331,14 @@ def test_an_earlier_copy_is_refused_if_it_is_not_to_be_replaced(
         ({"last": 2, "shallow": True}, InvalidInputError),
         ({"last": 2, "group": "ocean"}, InvalidInputError),
         ({"group": "nowhere"}, NodeNotFoundError),
-        ({"run_on": "spark"}, InvalidInputError),
+        ({"job": Job(run_on="spark")}, InvalidInputError),
     ],
 )
 def test_a_wrong_call_writes_nothing(
     source: Repository, target: Storage, arguments: dict[str, Any], error: type[Exception]
 ) -> None:
     with pytest.raises(error):
-        copy(None, source, target, **arguments)
+        frazil.copy(source, target, **arguments)
 
     assert list(target.list()) == []
 
@@ -348,7 +349,7 @@ def test_a_wrong_call_writes_nothing(
 def test_branches_and_tags_are_chosen(source: Repository, target: Storage) -> None:
     fill(source, slice(5, 6), 3, "dev")
 
-    copy(None, source, target, branches=["dev"], tags=[])
+    frazil.copy(source, target, branches=["dev"], tags=[])
 
     found = Repository.open(target)
     first = history(source)[-1]
@@ -362,7 +363,7 @@ def test_the_last_snapshots_of_a_branch_are_kept(source: Repository, target: Sto
     for number in range(3):
         fill(source, slice(number, number + 1), 10 + number)
 
-    copy(None, source, target, branches=["main"], tags=[], last=2)
+    frazil.copy(source, target, branches=["main"], tags=[], last=2)
 
     found = Repository.open(target)
     line = history(source)
@@ -373,9 +374,9 @@ def test_the_last_snapshots_of_a_branch_are_kept(source: Repository, target: Sto
     assert "/ocean/t" in diff.new_arrays or source.spec_version == 1
 
     fill(source, slice(0, 1), 20)
-    copy(None, source, target, branches=["main"], tags=[], last=2)
+    frazil.copy(source, target, branches=["main"], tags=[], last=2)
     assert history(Repository.open(target)) == [history(source)[0], line[0], line[-1]]
-    copy(None, source, target)
+    frazil.copy(source, target)
     assert objects(target).items() >= objects(source.storage).items()
     assert history(Repository.open(target)) == history(source)
 
@@ -383,7 +384,7 @@ def test_the_last_snapshots_of_a_branch_are_kept(source: Repository, target: Sto
 def test_a_shallow_copy_has_the_tips(source: Repository, target: Storage) -> None:
     fill(source, slice(0, 1), 10)
 
-    copy(None, source, target, shallow=True)
+    frazil.copy(source, target, shallow=True)
 
     found = Repository.open(target)
     assert found.list_tags() == set()
@@ -394,10 +395,10 @@ def test_a_shallow_copy_has_the_tips(source: Repository, target: Storage) -> Non
 
 
 def test_a_group_is_copied_as_one_snapshot(source: Repository, target: Storage) -> None:
-    first = copy(None, source, target, group="ocean")
-    again = copy(None, source, target, group="ocean")
+    first = frazil.copy(source, target, group="ocean")
+    again = frazil.copy(source, target, group="ocean")
     fill(source, slice(2, 3), 30)
-    report = copy(None, source, target, group="ocean")
+    report = frazil.copy(source, target, group="ocean")
 
     found = Repository.open(target)
     assert (first.has_changed, again.has_changed, report.has_changed) == (True, False, True)
@@ -412,7 +413,7 @@ def test_a_group_is_copied_as_one_snapshot(source: Repository, target: Storage) 
     diff = found.diff(from_snapshot_id=history(found)[1], to_snapshot_id=history(found)[0])
     assert len(diff.updated_chunks["/ocean/t"]) == 20
     with pytest.raises(AlreadyExistsError if source.spec_version == 2 else ConflictError):
-        copy(None, source, target, group="land")
+        frazil.copy(source, target, group="land")
 
 
 # What else there is
@@ -432,7 +433,7 @@ def test_every_generation_is_copied(generations: Path, tmp_path: Path, name: str
     source = Repository.open(local_filesystem_storage(str(generations / name / "repo")))
     place = local_filesystem_storage(str(tmp_path / "copy"))
 
-    copy(None, source, place)
+    frazil.copy(source, place)
 
     found = Repository.open(place)
     assert found.dialect is source.dialect
@@ -441,9 +442,9 @@ def test_every_generation_is_copied(generations: Path, tmp_path: Path, name: str
     for branch in source.list_branches():
         was = contents(source.readonly_session(branch))
         assert contents(found.readonly_session(branch)) == was
-    assert not copy(None, source, place).has_changed
+    assert not frazil.copy(source, place).has_changed
     shallow = local_filesystem_storage(str(tmp_path / "shallow"))
-    copy(None, source, shallow, branches=["main"], shallow=True)
+    frazil.copy(source, shallow, branches=["main"], shallow=True)
     assert len(history(Repository.open(shallow))) == 2
     assert Repository.open(shallow).check().is_healthy
 
@@ -451,11 +452,11 @@ def test_every_generation_is_copied(generations: Path, tmp_path: Path, name: str
 def test_a_repository_of_nothing_is_copied(target: Storage) -> None:
     source = Repository.create(MemoryStorage())
 
-    copy(None, source, target)
+    frazil.copy(source, target)
     session = source.writable_session("main")
     zarr.create_array(session.store, name="x", shape=(2,), dtype="i4")[:] = 1
     session.commit("inline")
-    copy(None, source, target)
+    frazil.copy(source, target)
 
     assert values(Repository.open(target), "x").tolist() == [1, 1]
 
@@ -464,7 +465,7 @@ def test_a_repository_is_not_copied_over_itself(source: Repository) -> None:
     before = refs(source)
 
     with pytest.raises(InvalidInputError, match="same place"):
-        copy(None, source, Watched(source.storage, lambda _: None), branches=["dev"], tags=[])
+        frazil.copy(source, Watched(source.storage, lambda _: None), branches=["dev"], tags=[])
 
     assert refs(source) == before
 
@@ -478,10 +479,10 @@ def test_refs_of_a_copy_that_was_broken_off_are_no_hindrance(target: Storage) ->
             raise ThrottledError("enough")
 
     with pytest.raises(ThrottledError):
-        copy(None, source, Watched(target, fail_at_main))
+        frazil.copy(source, Watched(target, fail_at_main))
     with pytest.raises(RepositoryNotFoundError):
         Repository.open(target)
-    copy(None, source, target)
+    frazil.copy(source, target)
 
     assert refs(Repository.open(target)) == refs(source)
 
@@ -491,14 +492,14 @@ def test_a_copy_of_a_copy_that_went_its_own_way_does_not_replace_the_other(
 ) -> None:
     places = [local_filesystem_storage(str(tmp_path / name)) for name in "abc"]
     first = create(places[0])
-    copy(None, first, places[1])
+    frazil.copy(first, places[1])
     second = Repository.open(places[1], ALL_NATIVE)
     tip = fill(first, slice(0, 1), 3)
     fill(second, slice(0, 1), 4)
-    copy(None, first, places[2])
+    frazil.copy(first, places[2])
 
     with pytest.raises(ConflictError, match="does not know"):
-        copy(None, second, places[2])
+        frazil.copy(second, places[2])
 
     assert Repository.open(places[2]).lookup_branch("main") == tip
 
@@ -511,9 +512,9 @@ def test_a_source_that_can_not_be_listed_is_copied(target: Storage) -> None:
             raise StorageError("a server of web pages can't list")
 
     place = Watched(source.storage, refuse)
-    copy(None, place, target)
+    frazil.copy(place, target)
     fill(source, slice(0, 2), 4)
-    copy(None, place, target)
+    frazil.copy(place, target)
 
     assert objects(target) == objects(source.storage)
 
@@ -526,6 +527,6 @@ def test_a_copy_that_is_cancelled_is_no_repository(source: Repository, target: S
             job.cancel()
 
     with pytest.raises(JobCancelledError):
-        copy(None, source, Watched(target, cancel), job=job)
+        frazil.copy(source, Watched(target, cancel), job=job)
 
     assert not Repository.exists(target)

@@ -12,6 +12,7 @@ import pytest
 import xarray as xr
 import zarr
 
+import frazil
 from frazil import Repository, RepositoryConfig
 from frazil.credentials import LocalFileSystemAccess, containers_credentials
 from frazil.errors import (
@@ -21,7 +22,6 @@ from frazil.errors import (
     StorageError,
     ThrottledError,
 )
-from frazil.spark import export_zarr, import_zarr
 from frazil.storage import MemoryStorage, Storage, local_filesystem_storage, local_filesystem_store
 from frazil.storage.interface import ObjectInfo
 from frazil.storage.wrappers import ForwardingStorage, Request, Verb
@@ -101,7 +101,7 @@ def assert_equal(found: dict[str, Any], wanted: dict[str, Any]) -> None:
 def test_plain_zarr_reads_what_was_exported(
     repo: Repository, tmp_path: Path, consolidated: bool
 ) -> None:
-    report = export_zarr(None, repo, str(tmp_path / "out"), consolidated=consolidated)
+    report = frazil.export_zarr(repo, str(tmp_path / "out"), consolidated=consolidated)
 
     group = zarr.open_group(str(tmp_path / "out"), mode="r")
     assert_equal(arrays(group), of_repository(repo))
@@ -120,7 +120,7 @@ def test_plain_zarr_reads_what_was_exported(
 
 
 def test_a_version_and_a_group_are_chosen(repo: Repository, tmp_path: Path) -> None:
-    export_zarr(None, repo, str(tmp_path / "out"), tag="v1", group="ocean")
+    frazil.export_zarr(repo, str(tmp_path / "out"), tag="v1", group="ocean")
 
     found = arrays(zarr.open_group(str(tmp_path / "out"), mode="r"))
     assert_equal(found, of_repository(repo, "ocean", tag="v1"))
@@ -136,18 +136,18 @@ def test_an_export_that_was_broken_off_goes_on(repo: Repository, tmp_path: Path)
             raise ThrottledError("enough")
 
     with pytest.raises(ThrottledError):
-        export_zarr(None, repo, Watched(place, fail_late))
+        frazil.export_zarr(repo, Watched(place, fail_late))
     assert not (tmp_path / "out" / "zarr.json").exists()
     with pytest.raises(AlreadyExistsError, match="another version"):
-        export_zarr(None, repo, place, tag="v1")
-    report = export_zarr(None, repo, place)
+        frazil.export_zarr(repo, place, tag="v1")
+    report = frazil.export_zarr(repo, place)
 
     assert report.present > 0
     assert report.present + report.chunks == 15
     assert_equal(arrays(zarr.open_group(str(tmp_path / "out"), mode="r")), of_repository(repo))
     assert [each.name for each in (tmp_path / "out").iterdir() if each.name[0] == "."] == []
     with pytest.raises(AlreadyExistsError, match="where nothing is"):
-        export_zarr(None, repo, place)
+        frazil.export_zarr(repo, place)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_a_wrong_export_writes_nothing(
     place = MemoryStorage()
 
     with pytest.raises(error):
-        export_zarr(None, repo, place, **arguments)
+        frazil.export_zarr(repo, place, **arguments)
 
     assert list(place.list()) == []
 
@@ -170,10 +170,10 @@ def test_a_wrong_export_writes_nothing(
 
 def test_what_was_exported_is_imported(repo: Repository) -> None:
     place = MemoryStorage()
-    export_zarr(None, repo, place, consolidated=True)
+    frazil.export_zarr(repo, place, consolidated=True)
     other = Repository.create(MemoryStorage(), RepositoryConfig(inline_chunk_threshold_bytes=0))
 
-    report = import_zarr(None, place, other, group="a/b", message="from elsewhere")
+    report = frazil.import_zarr(other, place, group="a/b", message="from elsewhere")
 
     assert_equal(of_repository(other, "a/b"), of_repository(repo))
     assert report.chunks == 15
@@ -207,7 +207,7 @@ def test_other_keys_of_chunks_are_translated() -> None:
     place.put("no/group/old/1", b"\7\7")
     repo = Repository.create(MemoryStorage())
 
-    import_zarr(None, place, repo)
+    frazil.import_zarr(repo, place)
 
     found = of_repository(repo)
     assert found["dots"].tolist() == [[5, 5], [5, 5], [1, 2], [3, 4]]
@@ -246,7 +246,7 @@ def test_zarr_v2_is_translated(tmp_path: Path) -> None:
     second = make_zarr_v2(tmp_path / "old")
     repo = Repository.create(MemoryStorage(), RepositoryConfig(inline_chunk_threshold_bytes=0))
 
-    report = import_zarr(None, str(tmp_path / "old"), repo)
+    report = frazil.import_zarr(repo, str(tmp_path / "old"))
 
     assert_equal(of_repository(repo), arrays(second))
     assert report.notes == ("encoded anew: texts",)
@@ -270,7 +270,7 @@ def test_xarray_reads_a_dataset_of_zarr_v2_as_before(tmp_path: Path) -> None:
     dataset.to_zarr(tmp_path / "old", zarr_format=2, encoding=packed, consolidated=True)
     repo = Repository.create(MemoryStorage())
 
-    import_zarr(None, str(tmp_path / "old"), repo)
+    frazil.import_zarr(repo, str(tmp_path / "old"))
 
     found = xr.open_zarr(repo.readonly_session("main").store, consolidated=False)
     xr.testing.assert_identical(found.load(), xr.open_zarr(tmp_path / "old").load())
@@ -282,8 +282,8 @@ def test_a_group_that_has_something_is_not_imported_to(repo: Repository) -> None
     before = repo.lookup_branch("main")
 
     with pytest.raises(AlreadyExistsError, match="/ocean"):
-        import_zarr(None, place, repo)
-    import_zarr(None, place, repo, group="new")
+        frazil.import_zarr(repo, place)
+    frazil.import_zarr(repo, place, group="new")
 
     assert repo.lookup_branch("main") != before
 
@@ -293,7 +293,7 @@ def test_a_place_without_a_hierarchy_is_refused(repo: Repository) -> None:
     place.put("data.nc", b"")
 
     with pytest.raises(InvalidInputError, match="no Zarr hierarchy"):
-        import_zarr(None, place, repo, group="new")
+        frazil.import_zarr(repo, place, group="new")
 
 
 def test_a_sparse_array_is_asked_only_for_what_it_has() -> None:
@@ -311,7 +311,7 @@ def test_a_sparse_array_is_asked_only_for_what_it_has() -> None:
     def see(request: Request) -> None:
         gets.extend(request.keys if request.verb is Verb.GET else ())
 
-    report = import_zarr(None, Watched(place, see), repo, group="sparse")
+    report = frazil.import_zarr(repo, Watched(place, see), group="sparse")
 
     assert report.chunks == 2
     assert len(gets) < 10
@@ -339,7 +339,7 @@ def test_markers_of_folders_are_not_chunks() -> None:
     place.put("a/1", b"\3\4")
     repo = Repository.create(MemoryStorage())
 
-    report = import_zarr(None, WithMarkers(place), repo)
+    report = frazil.import_zarr(repo, WithMarkers(place))
 
     assert report.chunks == 1
     found = zarr.open_array(repo.readonly_session("main").store, path="a", mode="r")
@@ -359,7 +359,7 @@ def test_consolidated_metadata_tells_what_can_not_be_listed(
             raise StorageError("a server of web pages can't list")
 
     place = Watched(local_filesystem_storage(str(tmp_path / "plain")), refuse)
-    import_zarr(None, place, repo)
+    frazil.import_zarr(repo, place)
 
     found = xr.open_zarr(repo.readonly_session("main").store, consolidated=False)
     xr.testing.assert_identical(found.load(), xr.open_zarr(tmp_path / "plain").load())

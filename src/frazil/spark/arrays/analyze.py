@@ -4,16 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import SparkSession
-
+from frazil.arguments import verb
 from frazil.errors import InvalidInputError
 from frazil.maintenance.reachability import pack
-from frazil.repository.locate import authorize as authorized
 from frazil.repository.session import Session
-from frazil.spark.job import Job, JobReport
-from frazil.spark.regions import choose_task_bytes, path_of
-from frazil.spark.runtime import count_slots
-from frazil.spark.transaction import AnyRepository, Runner, RunOn, find_repository, running
+from frazil.spark.job import Job, JobReport, SparkSession
+from frazil.spark.regions import path_of
+from frazil.spark.runtime import Runner
+from frazil.spark.transaction import AnyRepository, committing
 from frazil.tables.columns import Boxes
 from frazil.tables.scan_plan import plan_partitions
 from frazil.tables.statistics import Analysis, Measures, Subject, find_analysable, plan_analysis
@@ -71,11 +69,8 @@ def plan_analyses(session: Session, paths: Sequence[str], *, is_strict: bool) ->
     return Analyses(tuple(found), tuple(left_out))
 
 
-def measure_chunks(
-    runner: Runner, session: Session, analyses: Analyses, slots: int, task_bytes: int | None = None
-) -> None:
-    """Measure the planned chunks in tasks and write the statistics to the session."""
-    limit = task_bytes or choose_task_bytes(analyses.bytes, slots)
+def measure_chunks(runner: Runner, session: Session, analyses: Analyses, limit: int) -> None:
+    """Measure the planned chunks in tasks of limited bytes, and write the statistics."""
     parts = [
         _Part(number, partition.boxes, partition.chunk_count * each.subject.chunk_bytes)
         for number, each in enumerate(analyses.all)
@@ -111,8 +106,8 @@ class _MeasureParts:
             return [(part.number, self.subjects[part.number].measure(part.boxes)) for part in parts]
 
 
+@verb(job=Job)
 def analyze(
-    spark: SparkSession | None,
     repo: AnyRepository,
     arrays: Sequence[str] | None = None,
     *,
@@ -121,9 +116,8 @@ def analyze(
     authorize: Sequence[str] = (),
     message: str | None = None,
     metadata: Mapping[str, Any] | None = None,
-    task_bytes: int | None = None,
     job: Job | None = None,
-    run_on: RunOn = "auto",
+    spark: SparkSession | None = None,
 ) -> JobReport:
     """Compute statistics of chunks, which queries use to prune chunks by a predicate.
 
@@ -131,8 +125,6 @@ def analyze(
 
     Parameters
     ----------
-    spark
-        Session that runs the tasks; None to run on the driver.
     repo
         Repository or its location.
     arrays
@@ -143,17 +135,15 @@ def analyze(
     branch
         Branch to commit to.
     authorize
-        Containers whose virtual chunks may be read.
+        Containers whose virtual chunks may be read, as for `open_session`.
     message
         Commit message.
     metadata
         Metadata of the commit.
-    task_bytes
-        Bytes that one task reads. Default: chosen by the total.
     job
-        Handle to follow or cancel the job.
-    run_on
-        `spark`, `driver`, or `auto` to run small work on the driver.
+        Handle to follow or cancel the job, with the options of its tasks.
+    spark
+        Session that runs the tasks. Default: the active one, or a new one for work that is not small.
 
     Returns
     -------
@@ -164,16 +154,14 @@ def analyze(
     InvalidInputError
         If a named array can't be a table column.
     """
-    opened = authorized(find_repository(repo), authorize)
-    with running("analyze", opened, branch, job) as run:
+    with committing("analyze", repo, branch, job, spark, authorize) as run:
         session = run.open_session()
         place = path_of(group)
         named = None if arrays is None else [path_of(f"{place}/{name}") for name in arrays]
         paths = list(find_analysable(session, place)) if named is None else named
         analyses = plan_analyses(session, paths, is_strict=named is not None)
         run.notes += analyses.tell()
-        slots = count_slots(spark)
-        limit = task_bytes or choose_task_bytes(analyses.bytes, slots)
-        runner = run.choose_runner(spark, run_on, is_small=analyses.bytes <= limit)
-        measure_chunks(runner, session, analyses, slots, limit)
-        return run.commit(session, runner, spark, message, metadata)
+        limit = run.task_bytes(analyses.bytes)
+        runner = run.choose_runner(is_small=analyses.bytes <= limit)
+        measure_chunks(runner, session, analyses, limit)
+        return run.commit(session, message, metadata)

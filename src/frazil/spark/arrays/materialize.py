@@ -8,8 +8,8 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from pyspark.sql import SparkSession
 
+from frazil.arguments import verb
 from frazil.format.chunk_table import ChunkKind, ChunkTable, VirtualRef
 from frazil.format.ids import ManifestId
 from frazil.format.snapshot import Node
@@ -17,26 +17,25 @@ from frazil.maintenance.reachability import pack
 from frazil.repository.session import ForkSession
 from frazil.repository.store_io import read_ref, set_chunk
 from frazil.repository.view import View, manifests_of
-from frazil.spark.job import Job, JobReport
-from frazil.spark.regions import LEAST_TASK_BYTES, choose_task_bytes, path_of
-from frazil.spark.runtime import count_slots
-from frazil.spark.transaction import AnyRepository, RunOn, running, write_regions
+from frazil.spark.job import Job, JobReport, SparkSession
+from frazil.spark.regions import LEAST_TASK_BYTES, path_of
+from frazil.spark.transaction import AnyRepository, committing, write_regions
 
 _COPIED_AT_ONCE = 8
 """Maximum number of chunks a task holds in memory."""
 
 
+@verb(job=Job)
 def materialize(
-    spark: SparkSession | None,
     repo: AnyRepository,
-    paths: Sequence[str] = ("/",),
+    arrays: Sequence[str] | None = None,
     *,
     branch: str = "main",
+    authorize: Sequence[str] = (),
     message: str | None = None,
     metadata: Mapping[str, Any] | None = None,
-    task_bytes: int | None = None,
     job: Job | None = None,
-    run_on: RunOn = "auto",
+    spark: SparkSession | None = None,
 ) -> JobReport:
     """Copy the virtual chunks of arrays into the repository.
 
@@ -45,24 +44,22 @@ def materialize(
 
     Parameters
     ----------
-    spark
-        Session that runs the tasks; None to run on the driver.
     repo
         Repository or its location.
-    paths
-        Paths of arrays, or of groups for all arrays below them.
+    arrays
+        Paths of arrays, or of groups for all arrays below them. Default: all arrays.
     branch
         Branch to commit to.
+    authorize
+        Containers whose virtual chunks may be read, as for `open_session`.
     message
         Commit message.
     metadata
         Metadata of the commit.
-    task_bytes
-        Bytes that one task copies. Default: chosen by the total.
     job
-        Handle to follow or cancel the job.
-    run_on
-        `spark`, `driver`, or `auto` to run small work on the driver.
+        Handle to follow or cancel the job, with the options of its tasks.
+    spark
+        Session that runs the tasks. Default: the active one, or a new one for work that is not small.
 
     Returns
     -------
@@ -73,21 +70,21 @@ def materialize(
     NodeNotFoundError
         If there is no node at a path.
     """
-    with running("materialize", repo, branch, job) as run:
+    with committing("materialize", repo, branch, job, spark, authorize) as run:
         session = run.open_session()
-        nodes = arrays_below(session.state.view, [path_of(path) for path in paths])
-        most = task_bytes or LEAST_TASK_BYTES
+        nodes = arrays_below(session.state.view, [path_of(path) for path in arrays or ("/",)])
+        most = run.job.task_bytes or LEAST_TASK_BYTES
         parts = [part for node in nodes for part in _plan_parts(session.state.view, node, most)]
         total = sum(part.bytes for part in parts)
-        limit = task_bytes or choose_task_bytes(total, count_slots(spark))
+        limit = run.task_bytes(total)
         groups = pack(parts, [part.bytes for part in parts], limit)
-        runner = run.choose_runner(spark, run_on, is_small=total <= limit)
+        runner = run.choose_runner(is_small=total <= limit)
         if groups:
             run.job.expect(
                 "copying", chunks=sum(part.stop - part.start for part in parts), bytes=total
             )
             write_regions(runner, session, copy_chunks, groups, "copying")
-        return run.commit(session, runner, spark, message, metadata)
+        return run.commit(session, message, metadata)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ from operator import itemgetter
 from typing import Any
 
 import zarr
-from pyspark.sql import SparkSession
 
+from frazil.arguments import verb
 from frazil.errors import InvalidInputError
 from frazil.maintenance.reachability import pack
 from frazil.repository.session import ForkSession, Session
-from frazil.spark.job import Job, JobReport
+from frazil.spark.job import Job, JobReport, SparkSession
 from frazil.spark.regions import (
     AnyArray,
     Box,
@@ -21,7 +21,6 @@ from frazil.spark.regions import (
     Shape,
     balance,
     byte_count,
-    choose_task_bytes,
     count_items,
     create_like,
     cut,
@@ -35,13 +34,11 @@ from frazil.spark.regions import (
     slices_of,
     whole,
 )
-from frazil.spark.runtime import count_slots
+from frazil.spark.runtime import Runner
 from frazil.spark.transaction import (
     AnyRepository,
-    Runner,
-    RunOn,
     Scratch,
-    running,
+    committing,
     scratch_arrays,
     write_regions,
 )
@@ -155,8 +152,8 @@ def _refuse_large(
         )
 
 
+@verb(job=Job)
 def rechunk(
-    spark: SparkSession | None,
     repo: AnyRepository,
     array: str,
     chunks: Chunks,
@@ -165,11 +162,11 @@ def rechunk(
     max_memory: int | str = "512MB",
     encoding: Mapping[str, Any] | None = None,
     branch: str = "main",
+    authorize: Sequence[str] = (),
     message: str | None = None,
     metadata: Mapping[str, Any] | None = None,
-    task_bytes: int | None = None,
     job: Job | None = None,
-    run_on: RunOn = "auto",
+    spark: SparkSession | None = None,
 ) -> JobReport:
     """Change the chunks of an array, or write it with other chunks to another path, as one commit.
 
@@ -179,8 +176,6 @@ def rechunk(
 
     Parameters
     ----------
-    spark
-        Session that runs the tasks; None to run on the driver.
     repo
         Repository or its location.
     array
@@ -195,16 +190,16 @@ def rechunk(
         New `compressors`, `filters`, `serializer` or `shards`. Default: those of the array.
     branch
         Branch to commit to.
+    authorize
+        Containers whose virtual chunks may be read, as for `open_session`.
     message
         Commit message.
     metadata
         Metadata of the commit.
-    task_bytes
-        Bytes that one task copies. Default: chosen by the total.
     job
-        Handle to follow or cancel the job.
-    run_on
-        `spark`, `driver`, or `auto` to run small work on the driver.
+        Handle to follow or cancel the job, with the options of its tasks.
+    spark
+        Session that runs the tasks. Default: the active one, or a new one for work that is not small.
 
     Returns
     -------
@@ -219,7 +214,7 @@ def rechunk(
     NodeNotFoundError
         If there is no node at `array`.
     """
-    with running("rechunk", repo, branch, job) as run:
+    with committing("rechunk", repo, branch, job, spark, authorize) as run:
         session = run.open_session()
         source = run.repository.readonly_session(snapshot_id=session.snapshot_id)
         path = path_of(array)
@@ -233,7 +228,7 @@ def rechunk(
         )  # fmt: skip
         memory = parse_bytes(max_memory)
         total = byte_count(original.shape, _itemsize(original))
-        limit = task_bytes or choose_task_bytes(total, count_slots(spark))
+        limit = run.task_bytes(total)
         plan = plan_rechunk(
             original.shape,
             find_unit(original),
@@ -242,7 +237,7 @@ def rechunk(
             memory,
             limit,
         )
-        runner = run.choose_runner(spark, run_on, is_small=total <= limit)
+        runner = run.choose_runner(is_small=total <= limit)
         run.notes.append(_describe(plan))
         run.job.expect("rechunking", bytes=total)
         copying = _Copying(runner, source, path, original, limit, memory)
@@ -251,7 +246,7 @@ def rechunk(
         else:
             with scratch_arrays(run.open_session(), run.job.id) as scratch:
                 _copy_staged(copying, scratch, session, target_path, plan.passes)
-        return run.commit(session, runner, spark, message or f"rechunk {path}", metadata)
+        return run.commit(session, message or f"rechunk {path}", metadata)
 
 
 def _copy_staged(

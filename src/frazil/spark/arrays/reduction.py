@@ -26,7 +26,8 @@ from frazil.spark.regions import (
     slices_of,
     whole,
 )
-from frazil.spark.transaction import Runner, Scratch, write_regions
+from frazil.spark.runtime import Runner
+from frazil.spark.transaction import Scratch, write_regions
 
 T = TypeVar("T")
 

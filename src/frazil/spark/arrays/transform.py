@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from pyspark.sql import SparkSession
 from xarray import DataArray
 
+from frazil.arguments import verb
 from frazil.errors import InvalidInputError
 from frazil.maintenance.reachability import pack
 from frazil.repository.session import ForkSession, Session
@@ -34,7 +34,7 @@ from frazil.spark.arrays.reduction import (
     plan_layout,
     plan_reduction,
 )
-from frazil.spark.job import Job, JobReport
+from frazil.spark.job import Job, JobReport, SparkSession
 from frazil.spark.regions import (
     LEAST_TASK_BYTES,
     Boundary,
@@ -42,7 +42,6 @@ from frazil.spark.regions import (
     Halo,
     Shape,
     checked_encoding,
-    choose_task_bytes,
     count_items,
     cut,
     grow,
@@ -52,13 +51,11 @@ from frazil.spark.regions import (
     slices_of,
     whole,
 )
-from frazil.spark.runtime import count_slots
+from frazil.spark.runtime import Runner
 from frazil.spark.transaction import (
     AnyRepository,
-    Run,
-    Runner,
-    RunOn,
-    running,
+    CommitRun,
+    committing,
     scratch_arrays,
     write_regions,
 )
@@ -169,6 +166,28 @@ def _template_chunks(template: DataArray | None) -> dict[str, int]:
 
 
 @dataclass(frozen=True, slots=True)
+class BlockOptions:
+    """Blocks that the function of a transform gets.
+
+    Parameters
+    ----------
+    kind
+        `xarray` for DataArrays, decoded and with their coordinates, or `numpy` for arrays.
+    core_dims
+        Dimensions that the function needs whole or removes.
+    halo
+        Number of neighbouring elements of a block by dimension, which are trimmed from the result.
+    boundary
+        Values of the halo beyond the ends of a dimension: `clip`, `wrap` or `nearest`.
+    """
+
+    kind: BlockKind = "xarray"
+    core_dims: Sequence[str] = ()
+    halo: Halo | None = None
+    boundary: Boundary | Mapping[str, Boundary] = "clip"
+
+
+@dataclass(frozen=True, slots=True)
 class Wanted:
     """Output as the user requests it."""
 
@@ -185,7 +204,7 @@ class Wanted:
 class Transforming:
     """Execution of a transform."""
 
-    run: Run
+    run: CommitRun
     runner: Runner
     session: Session
     computation: Computation
@@ -302,60 +321,47 @@ class Transforming:
         return count_bytes(self.arrays, sizes) + output.dtype.itemsize * int(np.prod(new))
 
 
+@verb(job=Job, blocks=BlockOptions)
 def transform(
-    spark: SparkSession | None,
     repo: AnyRepository,
+    inputs: Sequence[str],
+    output: str,
     function: Callable[..., Any] | None = None,
-    inputs: Sequence[str] = (),
-    output: str = "",
     *,
-    blocks: BlockKind = "xarray",
-    core_dims: Sequence[str] = (),
-    halo: Halo | None = None,
-    boundary: Boundary | Mapping[str, Boundary] = "clip",
+    blocks: BlockKind | BlockOptions = "xarray",
     reduce: str | None = None,
     over: Sequence[str] | str | None = None,
     groupby: str | None = None,
     template: DataArray | None = None,
-    dtype: Any = None,
     chunks: Mapping[str, int] | None = None,
     attrs: Mapping[str, Any] | None = None,
     encoding: Mapping[str, Any] | None = None,
     overwrite: bool = False,
     statistics: bool = False,
     branch: str = "main",
+    authorize: Sequence[str] = (),
     message: str | None = None,
     metadata: Mapping[str, Any] | None = None,
-    task_bytes: int | None = None,
     job: Job | None = None,
-    run_on: RunOn = "auto",
+    spark: SparkSession | None = None,
 ) -> JobReport:
     """Apply a function to arrays, or reduce them, and write the result as one array in one commit.
 
-    `function(*blocks)` is called with aligned blocks of all inputs: DataArrays, decoded and with their
-    coordinates, or numpy arrays with `blocks="numpy"`. It is tried on one block before anything is
-    written.
+    `function(*blocks)` is called with aligned blocks of all inputs. It is tried on one block before
+    anything is written.
 
     Parameters
     ----------
-    spark
-        Session that runs the tasks; None to run on the driver.
     repo
         Repository or its location.
-    function
-        Function of blocks. May be None with a single input.
     inputs
         Paths of the input arrays.
     output
         Path of the output array.
+    function
+        Function of blocks. May be None with a single input.
     blocks
-        Type of the blocks: `xarray` or `numpy`.
-    core_dims
-        Dimensions that the function needs whole or removes.
-    halo
-        Number of neighbouring elements of a block by dimension, which are trimmed from the result.
-    boundary
-        Values of the halo beyond the ends of a dimension: `clip`, `wrap` or `nearest`.
+        Type of the blocks, `xarray` or `numpy`, or `BlockOptions` with their halo and core dimensions.
     reduce
         Reduction of the result or of the single input: mean, sum, min, max, count or std. NaN is
         skipped.
@@ -366,30 +372,28 @@ def transform(
     template
         DataArray with the dimensions, type and attributes of the output. Default: those of the first
         block's result.
-    dtype
-        Data type of the output.
     chunks
         Chunk lengths of the output by dimension. Default: those of the template or the first input.
     attrs
         Attributes of the output.
     encoding
-        `compressors`, `filters`, `serializer` or `shards` of the output.
+        `dtype`, `compressors`, `filters`, `serializer` or `shards` of the output.
     overwrite
         Replace an existing output.
     statistics
         Compute statistics of the output in the same commit, as `analyze` does.
     branch
         Branch to commit to.
+    authorize
+        Containers whose virtual chunks may be read, as for `open_session`.
     message
         Commit message.
     metadata
         Metadata of the commit.
-    task_bytes
-        Bytes that one task processes. Default: chosen by the total.
     job
-        Handle to follow or cancel the job.
-    run_on
-        `spark`, `driver`, or `auto` to run small work on the driver.
+        Handle to follow or cancel the job, with the options of its tasks.
+    spark
+        Session that runs the tasks. Default: the active one, or a new one for work that is not small.
 
     Returns
     -------
@@ -403,22 +407,25 @@ def transform(
         If options contradict each other, the inputs are not aligned, or a result has the wrong shape
         or type.
     """
-    with running("transform", repo, branch, job) as run:
+    own = blocks if isinstance(blocks, BlockOptions) else BlockOptions(blocks)
+    with committing("transform", repo, branch, job, spark, authorize) as run:
         session = run.open_session()
         source = run.repository.readonly_session(snapshot_id=session.snapshot_id)
         found = Inputs(source, tuple(map(path_of, inputs)))
         arrays = found.open()
         computation = Computation(
-            found, find_space(arrays), function, plan_margins(halo, boundary), blocks,
-            tuple(core_dims),
+            found, find_space(arrays), function, plan_margins(own.halo, own.boundary), own.kind,
+            tuple(own.core_dims),
         )  # fmt: skip
         _refuse_contradictions(computation, reduce, over, groupby, template)
         total = sum(array.nbytes for array in arrays)
-        limit = task_bytes or choose_task_bytes(total, count_slots(spark))
-        runner = run.choose_runner(spark, run_on, is_small=total <= limit)
+        limit = run.task_bytes(total)
+        runner = run.choose_runner(is_small=total <= limit)
         run.job.expect("transforming", bytes=total)
+        written = dict(encoding or {})
+        dtype = written.pop("dtype", None)
         wanted = Wanted(
-            path_of(output), template, dtype, chunks or {}, attrs, checked_encoding(encoding),
+            path_of(output), template, dtype, chunks or {}, attrs, checked_encoding(written),
             overwrite,
         )  # fmt: skip
         steps = Transforming(run, runner, session, computation, arrays, wanted, limit)
@@ -428,8 +435,8 @@ def transform(
             steps.reduce(reduce, over, groupby)
         if statistics:
             analyses = plan_analyses(session, [wanted.path], is_strict=True)
-            measure_chunks(runner, session, analyses, count_slots(spark), limit)
-        return run.commit(session, runner, spark, message or f"transform {output}", metadata)
+            measure_chunks(runner, session, analyses, limit)
+        return run.commit(session, message or f"transform {output}", metadata)
 
 
 def _refuse_contradictions(

@@ -6,16 +6,15 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-from pyspark.sql import SparkSession
 from xarray import DataArray, Dataset, Variable
 
+from frazil.arguments import verb
 from frazil.errors import InvalidInputError
 from frazil.maintenance.reachability import pack
 from frazil.repository.session import ForkSession, Session
-from frazil.spark.job import Job, JobReport
+from frazil.spark.job import Job, JobReport, SparkSession
 from frazil.spark.regions import (
     Box,
-    choose_task_bytes,
     count_items,
     cut,
     find_unit,
@@ -24,22 +23,20 @@ from frazil.spark.regions import (
     shift,
     slices_of,
 )
-from frazil.spark.runtime import count_slots
 from frazil.spark.transaction import (
     AnyRepository,
     RegionT,
-    RunOn,
     WriteRegion,
-    running,
+    committing,
     write_regions,
 )
 from frazil.xarray import LazyPart, Region, ZarrWriteModes, write_all_but_lazy
 
 
+@verb(job=Job)
 def write(
-    spark: SparkSession | None,
-    dataset: Dataset | DataArray,
     repo: AnyRepository,
+    dataset: Dataset | DataArray,
     *,
     branch: str = "main",
     group: str | None = None,
@@ -49,9 +46,8 @@ def write(
     encoding: Mapping[Any, Any] | None = None,
     message: str | None = None,
     metadata: Mapping[str, Any] | None = None,
-    task_bytes: int | None = None,
     job: Job | None = None,
-    run_on: RunOn = "auto",
+    spark: SparkSession | None = None,
 ) -> JobReport:
     """Write a dataset to a group as one commit.
 
@@ -60,12 +56,10 @@ def write(
 
     Parameters
     ----------
-    spark
-        Session that runs the tasks; None to run on the driver.
-    dataset
-        Dataset or DataArray to write.
     repo
         Repository or its location.
+    dataset
+        Dataset or DataArray to write.
     branch
         Branch to commit to.
     group, mode, append_dim, region, encoding
@@ -74,12 +68,10 @@ def write(
         Commit message.
     metadata
         Metadata of the commit.
-    task_bytes
-        Approximate bytes that one task writes. Default: chosen by the total.
     job
-        Handle to follow or cancel the job.
-    run_on
-        `spark`, `driver`, or `auto` to run small work on the driver.
+        Handle to follow or cancel the job, with the options of its tasks.
+    spark
+        Session that runs the tasks. Default: the active one, or a new one for work that is not small.
 
     Returns
     -------
@@ -90,21 +82,21 @@ def write(
     RebaseFailedError
         If a concurrent commit changed the same chunks.
     """
-    with running("write", repo, branch, job) as run:
+    with committing("write", repo, branch, job, spark) as run:
         session = run.open_session()
         parts = write_all_but_lazy(
             _with_lazy_on_dask(_with_loaded_coordinates(dataset)), session,
             group=group, mode=mode, append_dim=append_dim, region=region, encoding=encoding,
         )  # fmt: skip
         total = sum(_size(part) for part in parts)
-        limit = task_bytes or choose_task_bytes(total, count_slots(spark))
+        limit = run.task_bytes(total)
         units = [find_unit(open_for_writing(session, part.path)) for part in parts]
         groups = plan_pieces(parts, units, limit)
-        runner = run.choose_runner(spark, run_on, is_small=len(groups) < 2)
+        runner = run.choose_runner(is_small=len(groups) < 2)
         if groups:
             run.job.expect("writing", bytes=total)
             write_regions(runner, session, write_piece, groups)
-        return run.commit(session, runner, spark, message, metadata)
+        return run.commit(session, message, metadata)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +180,8 @@ def _chunks_in_file(variable: Variable) -> dict[Hashable, Any]:
     return {dim: preferred.get(dim, "auto") for dim in variable.dims}
 
 
+@verb(job=Job)
 def foreach_region(
-    spark: SparkSession | None,
     repo: AnyRepository,
     regions: Iterable[RegionT],
     function: WriteRegion[RegionT],
@@ -200,7 +192,7 @@ def foreach_region(
     message: str | None = None,
     metadata: Mapping[str, Any] | None = None,
     job: Job | None = None,
-    run_on: RunOn = "auto",
+    spark: SparkSession | None = None,
 ) -> JobReport:
     """Call `function(session, region)` for each region in tasks and commit all changes at once.
 
@@ -209,8 +201,6 @@ def foreach_region(
 
     Parameters
     ----------
-    spark
-        Session that runs the tasks; None to run on the driver.
     repo
         Repository or its location.
     regions
@@ -228,9 +218,9 @@ def foreach_region(
     metadata
         Metadata of the commit.
     job
-        Handle to follow or cancel the job.
-    run_on
-        `spark`, `driver`, or `auto`.
+        Handle to follow or cancel the job, with the options of its tasks.
+    spark
+        Session that runs the tasks. Default: the active one, or a new one.
 
     Returns
     -------
@@ -246,14 +236,16 @@ def foreach_region(
         If a concurrent commit changed the same chunks.
     """
     if regions_per_task < 1:
-        raise InvalidInputError(f"regions_per_task is {regions_per_task}, which is less than one")
-    with running("foreach_region", repo, branch, job) as run:
+        raise InvalidInputError(
+            f"invalid regions_per_task {regions_per_task}: it must be at least 1"
+        )
+    with committing("foreach_region", repo, branch, job, spark) as run:
         all_regions = list(regions)
         starts = range(0, len(all_regions), regions_per_task)
         groups = [all_regions[start : start + regions_per_task] for start in starts]
-        runner = run.choose_runner(spark, run_on)
+        runner = run.choose_runner(is_small=len(groups) <= 1)
         session = run.open_session()
         if prepare is not None:
             prepare(session)
         write_regions(runner, session, function, groups)
-        return run.commit(session, runner, spark, message, metadata)
+        return run.commit(session, message, metadata)

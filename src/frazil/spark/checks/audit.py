@@ -19,8 +19,7 @@ from frazil.errors import (
 from frazil.maintenance.reachability import pack
 from frazil.repository.session import Session
 from frazil.spark.regions import choose_task_bytes
-from frazil.spark.runtime import count_slots
-from frazil.spark.transaction import Runner
+from frazil.spark.runtime import Runner, count_slots
 from frazil.virtual.source_formats import without_codec_warnings
 
 _SHOWN_FINDINGS = 50

@@ -3,18 +3,16 @@
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from os import PathLike
 from typing import Any, Protocol
 
-from pyspark.sql import DataFrame, SparkSession
-
+from frazil.arguments import verb
 from frazil.conflicts import ConflictDetector
 from frazil.errors import ConflictError, FailedChecksError, InvalidInputError, InvalidSourcesError
 from frazil.format.metadata import JsonValue
 from frazil.protocols.assets import Assets
-from frazil.repository.locate import open_repository
 from frazil.repository.repository import Repository
 from frazil.repository.session import Session
 from frazil.spark.arrays.analyze import measure_chunks, plan_analyses
@@ -27,8 +25,6 @@ from frazil.spark.ingestion.ingest_plan import (
     Covered,
     IngestPlan,
     Mode,
-    OnBadFile,
-    OnFailedCheck,
     OnLate,
     OnOverlap,
     Options,
@@ -73,6 +69,7 @@ from frazil.spark.ingestion.source_data import (
     Outcome,
     ParsedSource,
     Reading,
+    SourceOptions,
     add_to,
     bad_files,
     configure,
@@ -90,17 +87,20 @@ from frazil.spark.ingestion.target_arrays import (
     plan_rules,
 )
 from frazil.spark.ingestion.write_audit_publish import check_session, refuse
-from frazil.spark.job import Job
+from frazil.spark.job import DataFrame, Job, SparkSession
 from frazil.spark.regions import LEAST_TASK_BYTES, configured_rules
-from frazil.spark.runtime import count_slots, find_application_id
-from frazil.spark.transaction import Runner, RunOn, choose_runner
+from frazil.spark.runtime import Runner
+from frazil.spark.transaction import (
+    AnyRepository,
+    Run,
+    find_application_id,
+    find_repository,
+    running,
+)
 from frazil.tables.statistics import find_analysable
-from frazil.urls import Location
 from frazil.virtual.combine_plan import Treatment, join
-from frazil.virtual.containers import VirtualChunkContainer
 from frazil.virtual.new_dimensions import Coordinate
 from frazil.virtual.source import SourceHeader
-from frazil.virtual.source_formats import Credentials, SourceStores
 from frazil.virtual.time_units import count_alike, find_times
 
 METRICS = "frazil_job"
@@ -126,13 +126,12 @@ class OpenedSources(Protocol):
 class Attempt:
     """State shared by all attempts of an ingest; the files are opened once."""
 
-    job: Job
+    job_run: Run
     repository: Repository
     files: tuple[SourceFile, ...]
     parsed: OpenedSources
     options: Options
     reading: Reading
-    start: float = field(default_factory=time.perf_counter)
     findings: tuple[Finding, ...] = ()
     """Findings because of which files were left out."""
 
@@ -146,11 +145,13 @@ class Attempt:
         usable = [file for file in self.files if file.location not in unusable]
         work = subtract(usable, ledger, self.options.group)
         if not work.files:
-            return nothing_to_do(self.job.id, work, bad)
+            return nothing_to_do(self.job_run.job.id, work, bad)
         found, work, left_out = self._place(session, ledger, work, sources)
         if found is None:
-            return nothing_to_do(self.job.id, work, (*bad, *left_out))
-        report = describe(self.job.id, found, work, (*bad, *left_out), self.parsed.runner.name)
+            return nothing_to_do(self.job_run.job.id, work, (*bad, *left_out))
+        report = describe(
+            self.job_run.job.id, found, work, (*bad, *left_out), self.parsed.runner.name
+        )
         if self.options.dry_run:
             return report
         chosen = [sources[file.location] for file in work.files]
@@ -164,7 +165,7 @@ class Attempt:
         )
         blamed = {file for each in findings for file in each.files}
         is_settled = all(each.files for each in findings)
-        if self.options.on_failed_check == "fail" or not is_settled:
+        if self.reading.on_failed_check == "fail" or not is_settled:
             raise refuse(findings) from None
         files = tuple(file for file in self.files if file.location not in blamed)
         return replace(self, files=files, findings=findings)
@@ -181,7 +182,7 @@ class Attempt:
             except InvalidSourcesError as error:
                 blamed = {locations[each]: str(error) for each in error.files if each in locations}
                 is_all = len(blamed) == len(locations)
-                if self.options.on_bad_file == "fail" or not blamed or is_all:
+                if self.reading.on_bad_file == "fail" or not blamed or is_all:
                     raise
             else:
                 blamed = {}
@@ -267,14 +268,14 @@ class Attempt:
         options, config = self.options, current_config(self.repository)
         folders = needed_folders(found, sources)
         missing = plan_containers(
-            folders, config.virtual_chunk_containers or {}, options.containers
+            folders, config.virtual_chunk_containers or {}, self.reading.containers
         )
         rules = plan_rules(found, options.group, configured_rules(config))
         config = add_to(config, missing, rules)
         # Completing a chunk requires reading its existing values, and so does measuring it.
         is_read = found.existing and (found.natives or found.shifts or options.statistics)
         read = config.virtual_chunk_containers or {} if is_read else {}
-        configured = configure(self.repository, config, [*folders, *read], options.credentials)
+        configured = configure(self.repository, config, [*folders, *read], self.reading.credentials)
         session = _open_again(configured, session)
 
         make_room(found, session, options.group)
@@ -284,7 +285,7 @@ class Attempt:
         )
         versions = {each.header.name: each.header.version for each in sources}
         placement = plan_placement(
-            found, versions, session.state, options.group, count_slots(self.parsed.runner.spark)
+            found, versions, session.state, options.group, self.job_run.slots
         )
         placed = self.parsed.write_cells(placement, session.state.assets)
         adopt(found, session.state, options.group, placed)
@@ -293,10 +294,16 @@ class Attempt:
             self._take_statistics(session, found)
 
         check_session(
-            self.parsed.runner, session, options.checks, found, sources, self.reading, options.group
+            self.parsed.runner,
+            session,
+            options.checks,
+            found,
+            sources,
+            self.reading,
+            options.group,
         )
         metrics = self._measure(sources, placed, written)
-        self.job.refuse_if_cancelled()
+        self.job_run.job.refuse_if_cancelled()
         if missing or rules:
             save(self.repository, missing, rules)
         snapshot_id = session.commit(
@@ -312,7 +319,7 @@ class Attempt:
         named = {f"/{join(group, name)}" for name in (*found.natives, *found.plan.variables)}
         paths = [path for path in find_analysable(session, f"/{group}") if path in named]
         analyses = plan_analyses(session, paths, is_strict=False)
-        measure_chunks(runner, session, analyses, count_slots(runner.spark))
+        measure_chunks(runner, session, analyses, self.job_run.task_bytes(analyses.bytes))
 
     def _note(self, session: Session, found: IngestPlan, sources: Sequence[ParsedSource]) -> None:
         """Write ledger entries for the ingested sources."""
@@ -322,7 +329,7 @@ class Attempt:
                 self.options.group,
                 each.header.version,
                 found.places[each.header.name],
-                self.job.id,
+                self.job_run.job.id,
                 frozenset(each.header.arrays),
             )
             for each in sources
@@ -343,18 +350,18 @@ class Attempt:
         placed: Sequence[PlacedCell],
         written: Mapping[str, Written],
     ) -> dict[str, JsonValue]:
-        tally = self.job.tally
+        tally = self.job_run.job.tally
         return {
             "job": "ingest",
-            "job_id": self.job.id,
+            "job_id": self.job_run.job.id,
             "ran_on": self.parsed.runner.name,
-            "application_id": find_application_id(self.parsed.runner.spark),
+            "application_id": find_application_id(self.job_run.spark),
             "files": len(sources),
             "references": sum(each.references for each in placed),
             "bytes": sum(each.bytes for each in placed),
             "chunks_written": sum(each.chunks for each in written.values()),
             "bytes_written": sum(each.bytes for each in written.values()),
-            "seconds": round(time.perf_counter() - self.start, 3),
+            "seconds": round(time.monotonic() - self.job_run.started_at, 3),
             "tasks": tally.tasks,
             "retries": tally.retries,
             "task_seconds": round(tally.task_seconds, 3),
@@ -401,38 +408,29 @@ _SHOWN_FILES = 20
 _URI_COLUMNS = ("source", "uri", "url", "path")
 
 
+@verb(job=Job, source_options=SourceOptions)
 def ingest(
-    spark: SparkSession | None,
+    repo: AnyRepository,
     sources: Sources,
-    repo: Repository | Location,
     *,
-    branch: str = "main",
-    group: str = "/",
     append_dim: str | Sequence[str] | None = None,
     coords: Mapping[str, Coordinate] | None = None,
     expected: Mapping[str, Any] | None = None,
+    group: str = "/",
+    branch: str = "main",
     mode: Mode = "auto",
     chunks: Chunks | None = None,
     encoding: Encoding | None = None,
     region: RegionOption | None = None,
     on_overlap: OnOverlap = "refuse",
     on_late: OnLate = "insert",
-    on_bad_file: OnBadFile = "fail",
     checks: Iterable[AnyCheck | Function] = (),
-    on_failed_check: OnFailedCheck = "fail",
     message: str | None = None,
     dry_run: bool = False,
     statistics: bool = False,
-    rename: Mapping[str, str] | None = None,
-    skip: Collection[str] = (),
-    load: Collection[str] = (),
-    source_group: str = "",
-    containers: Iterable[VirtualChunkContainer] = (),
-    credentials: Credentials | None = None,
-    storage_options: Mapping[str, Any] | None = None,
-    files_per_task: int = 16,
-    run_on: RunOn = "auto",
+    source_options: SourceOptions | None = None,
     job: Job | None = None,
+    spark: SparkSession | None = None,
 ) -> IngestReport:
     """Ingest files into a group of a repository, in one commit.
 
@@ -441,16 +439,10 @@ def ingest(
 
     Parameters
     ----------
-    spark
-        Spark session; may be None if the files fit one task.
-    sources
-        Paths and URLs of files, patterns, prefixes, or a DataFrame with a column of them.
     repo
         Repository, or its location.
-    branch
-        Branch to commit to.
-    group
-        Group to ingest into.
+    sources
+        Paths and URLs of files, patterns, prefixes, or a DataFrame with a column of them.
     append_dim
         Dimension along which files are ordered, by the values of its coordinate, or several ones. A
         dimension that the files lack is made from a scalar coordinate of its name.
@@ -459,6 +451,10 @@ def ingest(
         `from_attribute`, or a function of the header of a file.
     expected
         Values that a dimension has even where no file brings them, by dimension.
+    group
+        Group to ingest into.
+    branch
+        Branch to commit to.
     mode
         `"virtual"` writes references, `"native"` decodes and writes values, `"auto"` decides per
         variable.
@@ -473,34 +469,21 @@ def ingest(
     on_late
         `"insert"` moves existing data to make room for a file that belongs in front of or between it,
         `"set_aside"` leaves such files out, `"refuse"` raises.
-    on_bad_file
-        `"skip"` leaves out files that can't be read; `"fail"` raises.
     checks
         Checks of `frazil.spark.checks`, or functions, that run on the new version before the branch
         moves.
-    on_failed_check
-        `"quarantine"` leaves out the files that checks blame; the next ingest tries them again.
     message
         Commit message.
     dry_run
         Plan without writing.
     statistics
         Measure the new chunks in the same commit, as `analyze` does. This reads virtual variables.
-    rename, skip, load
-        New names of arrays and dimensions, arrays to leave out, and arrays whose values are written
-        into the repository.
-    source_group
-        Group inside the files.
-    containers, credentials
-        Access to the source files, as for `frazil.virtual.open`.
-    storage_options
-        Options for opening `repo` by its location.
-    files_per_task
-        Maximum files a task opens. As many files are ingested in this process, by the same plan.
-    run_on
-        Overrides where the ingest runs.
+    source_options
+        How source files are read, and what is done with bad ones.
     job
-        Job for progress and cancellation.
+        Handle to follow or cancel the job, with the options of its tasks.
+    spark
+        Session that runs the tasks. Default: the active one, or a new one for work that is not small.
 
     Returns
     -------
@@ -518,14 +501,16 @@ def ingest(
     JobError, JobCancelledError
         If the job fails or is cancelled.
     """
+    source = source_options or SourceOptions()
     refuse_unknown(
-        mode=mode, on_overlap=on_overlap, on_bad_file=on_bad_file,
-        on_failed_check=on_failed_check, on_late=on_late,
-    )  # fmt: skip
-    refuse_mistyped(
-        append_dim=append_dim, group=group, source_group=source_group, skip=skip, load=load,
-        rename=rename, chunks=chunks, encoding=encoding,
-    )  # fmt: skip
+        mode=mode,
+        on_overlap=on_overlap,
+        on_late=on_late,
+        on_bad_file=source.on_bad_file,
+        on_failed_check=source.on_failed_check,
+    )
+    refuse_mistyped(append_dim=append_dim, group=group, chunks=chunks, encoding=encoding)
+    refuse_mistyped(group=source.group, skip=source.skip, load=source.load, rename=source.rename)
     if mode == "virtual" and (chunks or encoding):
         raise InvalidInputError("chunks= and encoding= are for mode='native' and 'auto'")
     wanted = as_checks(checks)
@@ -534,9 +519,7 @@ def ingest(
             "samples_equal_source compares all there is beside a file's place along append_dim, and "
             "not the parts that region= fills: leave it out"
         )
-    start = time.perf_counter()
-    if not isinstance(repo, Repository):
-        repo = open_repository(repo, storage_options=storage_options)
+    repository = find_repository(repo)
     dims = (append_dim,) if isinstance(append_dim, str) else tuple(append_dim or ())
     refuse_unnamed("coords", coords or (), dims, "dimensions", "append_dim=")
     refuse_unnamed("expected", expected or (), dims, "dimensions", "append_dim=")
@@ -547,73 +530,59 @@ def ingest(
         on_late=on_late,
         expected=dict(expected or {}),
         on_overlap=on_overlap,
-        on_bad_file=on_bad_file,
         mode=mode,
         message=message,
         dry_run=dry_run,
-        files_per_task=files_per_task,
         checks=wanted,
-        on_failed_check=on_failed_check,
-        containers=tuple(containers),
-        credentials=dict(credentials or {}),
         encoding_options=EncodingOptions(dict(chunks or {}), dict(encoding or {})),
         region=region,
         statistics=statistics,
     )
-    known = (current_config(repo).virtual_chunk_containers or {}).values()
+    known = (current_config(repository).virtual_chunk_containers or {}).values()
+    given = {each.name: getattr(source, each.name) for each in fields(source)}
     reading = Reading(
-        group=source_group,
-        load=tuple(load),
-        skip=tuple(skip),
-        rename=dict(rename or {}),
-        dims=dims,
-        coords=dict(coords or {}),
-        containers=(*known, *options.containers),
-        credentials=options.credentials,
+        **{**given, "containers": (*known, *source.containers)}, dims=dims, coords=coords or {}
     )
-    with _ending(job or Job()) as run:
-        files = discover(_names(sources), SourceStores(reading.containers, reading.credentials))
-        return _run(spark, run_on, run, repo, files, reading, options, start)
+    with running("ingest", repository.storage, job, spark) as run:
+        files = discover(_names(sources), reading.open_stores())
+        return _run(run, repository, files, reading, options)
 
 
 def _run(
-    spark: SparkSession | None,
-    run_on: RunOn,
-    job: Job,
+    run: Run,
     repository: Repository,
     files: tuple[SourceFile, ...],
     reading: Reading,
     options: Options,
-    start: float,
 ) -> IngestReport:
     ledger = read_ledger(repository.readonly_session(options.branch).store)
     work = subtract(files, ledger, options.group)
     if not work.files:
-        return nothing_to_do(job.id, work, ())
+        return nothing_to_do(run.job.id, work, ())
     locations = [file.location for file in work.files]
-    most = options.files_per_task
+    most = run.job.files_per_task
     size = sum(file.version.size_bytes for file in work.files)
     is_small = len(locations) <= most and (options.mode == "virtual" or size <= LEAST_TASK_BYTES)
-    storage = repository.storage
-    runner = choose_runner(spark, job, run_on, storage, is_small=is_small)
-    with job.leasing(storage, "ingest"), _opening(runner, reading, locations, most) as parsed:
+    runner = run.choose_runner(is_small=is_small)
+    opening = _opening(runner, reading, locations, most, run.slots)
+    with run.job.leasing(repository.storage, "ingest"), opening as parsed:
         bad = bad_files(parsed.outcomes)
         is_empty = len(bad) == len(parsed.outcomes) and all(each.is_empty for each in bad)
-        if bad and (options.on_bad_file == "fail" or (is_empty and not work.known)):
+        if bad and (reading.on_bad_file == "fail" or (is_empty and not work.known)):
             raise _refuse(bad, is_empty)
         _refuse_unknown_names(parsed.outcomes, repository, reading, options)
-        return _try(Attempt(job, repository, files, parsed, options, reading, start))
+        return _try(Attempt(run, repository, files, parsed, options, reading))
 
 
 @contextlib.contextmanager
 def _opening(
-    runner: Runner, reading: Reading, locations: list[str], most: int
+    runner: Runner, reading: Reading, locations: list[str], most: int, slots: int
 ) -> Iterator[OpenedSources]:
     """Open files, on Spark or in this process; references are kept until the block ends."""
     if runner.spark is None:
         yield parse_here(runner, reading, locations)
         return
-    groups = group_files(locations, count_slots(runner.spark), most)
+    groups = group_files(locations, slots, most)
     with parse_sources(runner, runner.spark, reading, groups) as parsed:
         yield parsed
 
@@ -635,20 +604,12 @@ def _try(attempt: Attempt) -> IngestReport:
                 raise refuse(attempt.findings) from None
 
 
-@contextlib.contextmanager
-def _ending(job: Job) -> Iterator[Job]:
-    try:
-        yield job
-    finally:
-        job.end()
-
-
 def _names(sources: Sources) -> list[SourceName]:
     if isinstance(sources, str | PathLike):
         return [sources]
-    if isinstance(sources, DataFrame):
-        return [row[0] for row in sources.select(_find_column(sources.columns)).collect()]
-    return list(sources)
+    if isinstance(sources, Iterable):
+        return list(sources)
+    return [row[0] for row in sources.select(_find_column(sources.columns)).collect()]
 
 
 def _find_column(columns: list[str]) -> str:
@@ -663,7 +624,7 @@ def _refuse(bad: tuple[BadFile, ...], is_empty: bool) -> InvalidSourcesError:
     lines = [f"{each.location}: {each.reason}" for each in bad[:_SHOWN_FILES]]
     if len(bad) > _SHOWN_FILES:
         lines.append(f"and {len(bad) - _SHOWN_FILES} more files")
-    head = "files can't be read; on_bad_file='skip' leaves them out"
+    head = "files can't be read; SourceOptions(on_bad_file='skip') leaves them out"
     return InvalidSourcesError(
         "\n".join([f"{'no file has arrays to ingest' if is_empty else head}:", *lines]),
         files=[each.location for each in bad],

@@ -24,6 +24,7 @@ from frazil.spark.ingestion.encoding_options import (
     plan_metadata,
 )
 from frazil.spark.ingestion.ledger import Place, Region, find_group
+from frazil.spark.ingestion.source_data import OnBadFile, OnFailedCheck
 from frazil.spark.regions import LEAST_TASK_BYTES, Box, Shape, choose_task_bytes, count_items, grow
 from frazil.virtual.combine_axes import (
     THE_REPOSITORY,
@@ -47,10 +48,9 @@ from frazil.virtual.combine_plan import (
     VariablePlan,
 )
 from frazil.virtual.combine_sources import combine, group_runs
-from frazil.virtual.containers import VirtualChunkContainer
 from frazil.virtual.new_dimensions import add_axis, make_index
 from frazil.virtual.source import ArrayHeader, FileVersion, SourceHeader
-from frazil.virtual.source_formats import Credentials, without_codec_warnings
+from frazil.virtual.source_formats import without_codec_warnings
 from frazil.virtual.time_units import count_alike
 
 RegionOption = Mapping[str, slice | tuple[int, int] | Literal["auto"]] | Literal["auto"]
@@ -59,8 +59,6 @@ RegionOption = Mapping[str, slice | tuple[int, int] | Literal["auto"]] | Literal
 Mode = Literal["auto", "virtual", "native"]
 OnOverlap = Literal["refuse", "replace"]
 OnLate = Literal["insert", "set_aside", "refuse"]
-OnBadFile = Literal["fail", "skip"]
-OnFailedCheck = Literal["fail", "quarantine"]
 
 _ALTERNATIVES = {
     "mode": get_args(Mode), "on_overlap": get_args(OnOverlap), "on_bad_file": get_args(OnBadFile),
@@ -78,15 +76,10 @@ class Options:
     dims: tuple[str, ...]
     """Concatenation dimensions, outermost first."""
     on_overlap: OnOverlap
-    on_bad_file: OnBadFile
     mode: Mode
     message: str | None
     dry_run: bool
-    files_per_task: int
     checks: tuple[AnyCheck, ...] = ()
-    on_failed_check: OnFailedCheck = "fail"
-    containers: Sequence[VirtualChunkContainer] = ()
-    credentials: Credentials = field(default_factory=dict, repr=False)
     encoding_options: EncodingOptions = field(default_factory=EncodingOptions)
     region: RegionOption | None = None
     statistics: bool = False
@@ -143,7 +136,6 @@ _SHAPES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
         "the name of a dimension, a list of names, or None for a single file",
     ),
     "group": (lambda value: isinstance(value, str), "the path of a group"),
-    "source_group": (lambda value: isinstance(value, str), "the path of a group"),
     "skip": _NAMES,
     "load": _NAMES,
     "rename": (

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import zstandard
-from pyspark.sql import SparkSession
 
 from frazil.errors import IcechunkError, InvalidSourcesError, StorageError
 from frazil.format.chunk_table import ChunkRef, ChunkTable, InlineRef, NativeRef, concatenate
@@ -19,19 +18,26 @@ from frazil.protocols.assets import Assets
 from frazil.repository.changes import write_cell
 from frazil.repository.virtual_refs import ChecksumColumn, TextColumn, make_table
 from frazil.spark.ingestion.ledger import is_same_version
-from frazil.spark.ingestion.source_data import Outcome, Reading, pack, parse, share_equal, unpack
+from frazil.spark.ingestion.source_data import (
+    Outcome,
+    Reading,
+    pack,
+    parse,
+    share_equal,
+    unpack,
+)
 from frazil.spark.ingestion.target_arrays import CellTask, PlacedCell, Placement
-from frazil.spark.job import Job
+from frazil.spark.job import Job, SparkSession
 from frazil.spark.runtime import (
     RESULT_FIELDS,
     RESULT_SCHEMA,
+    Runner,
     collect_results,
     dump,
     find_max_failures,
     run_task,
     settle_worker,
 )
-from frazil.spark.transaction import Runner
 from frazil.virtual.combine_plan import NOT_PLACED
 from frazil.virtual.source import FileVersion, ReferenceColumns, Source
 from frazil.virtual.source import concatenate as unite

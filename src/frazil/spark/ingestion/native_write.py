@@ -36,8 +36,8 @@ from frazil.spark.regions import (
     shift,
     slices_of,
 )
-from frazil.spark.runtime import count_slots
-from frazil.spark.transaction import Runner, count_written, write_regions
+from frazil.spark.runtime import Runner, count_slots
+from frazil.spark.transaction import count_written, write_regions
 from frazil.virtual import source_formats
 from frazil.virtual.combine_plan import as_zarr, join
 from frazil.virtual.grib import open_grib

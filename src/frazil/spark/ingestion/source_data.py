@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from io import RawIOBase
 from pathlib import Path
 from posixpath import commonpath
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import obstore
@@ -220,22 +220,50 @@ _NAMING = ("bounds", "climatology", "coordinates", "ancillary_variables", "grid_
 """CF attributes that hold names of arrays."""
 
 
+OnBadFile = Literal["fail", "skip"]
+OnFailedCheck = Literal["fail", "quarantine"]
+
+
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """Options for opening source files."""
+class SourceOptions:
+    """Options of an ingest for its source files.
+
+    Parameters
+    ----------
+    group
+        Group inside each file.
+    load
+        Arrays whose values are written into the repository.
+    skip
+        Arrays to leave out, by their name in the file.
+    rename
+        New names of arrays and dimensions, by their name in the file.
+    containers, credentials
+        Access to the files, as for `frazil.virtual.open`.
+    on_bad_file
+        `"skip"` leaves out files that can't be read; `"fail"` raises.
+    on_failed_check
+        `"quarantine"` leaves out the files that checks blame; the next ingest tries them again.
+    """
 
     group: str = ""
-    """Group inside each file."""
-    load: tuple[str, ...] = ()
-    skip: tuple[str, ...] = ()
-    """Arrays to leave out, by their name in the file."""
+    load: Collection[str] = ()
+    skip: Collection[str] = ()
     rename: Mapping[str, str] = field(default_factory=dict)
+    containers: Sequence[VirtualChunkContainer] = ()
+    credentials: Credentials = field(default_factory=dict, repr=False)
+    on_bad_file: OnBadFile = "fail"
+    on_failed_check: OnFailedCheck = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading(SourceOptions):
+    """Options for opening source files, with the dimensions along which they are concatenated."""
+
     dims: tuple[str, ...] = ()
     """Concatenation dimensions, by their new names."""
     coords: Mapping[str, Coordinate] = field(default_factory=dict)
     """Function that returns the coordinate of a file, by dimension."""
-    containers: tuple[VirtualChunkContainer, ...] = ()
-    credentials: Credentials = field(default_factory=dict, repr=False)
 
     def find_names(self, format: str) -> Mapping[str, str]:
         """Return the new names of arrays and dimensions of a file, by their names in the file."""
@@ -317,7 +345,7 @@ def _explain_empty(location: str, reading: Reading, stores: SourceStores) -> str
     groups = find_groups(stores, location, reading.group)
     if not groups:
         return f"its {where} has no arrays, and neither has any group below"
-    return f"its {where} has no arrays: source_group= takes one of {', '.join(groups)}"
+    return f"its {where} has no arrays: Reading(group=…) takes one of {', '.join(groups)}"
 
 
 def leave_out(source: Source, names: Collection[str]) -> Source:

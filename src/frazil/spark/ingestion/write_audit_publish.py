@@ -22,7 +22,7 @@ from frazil.spark.checks.audit import (
 )
 from frazil.spark.ingestion.ingest_plan import IngestPlan
 from frazil.spark.ingestion.source_data import ParsedSource, Reading, SourceData
-from frazil.spark.transaction import Runner
+from frazil.spark.runtime import Runner
 
 _GUESSED_ITEM_BYTES = 16
 

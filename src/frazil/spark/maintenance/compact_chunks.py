@@ -9,8 +9,8 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pyspark.sql import SparkSession
 
+from frazil.arguments import verb
 from frazil.errors import IcechunkError
 from frazil.format.chunk_table import ChunkTable
 from frazil.format.ids import ChunkId
@@ -19,7 +19,7 @@ from frazil.maintenance.reachability import pack
 from frazil.protocols.assets import Assets
 from frazil.repository.session import ForkSession
 from frazil.spark.arrays.materialize import arrays_below
-from frazil.spark.job import CompactReport, Job
+from frazil.spark.job import CompactReport, Job, SparkSession
 from frazil.spark.maintenance.compact_ranges import (
     TASK_REFERENCES,
     ArrayPart,
@@ -40,8 +40,8 @@ from frazil.spark.maintenance.compact_ranges import (
     words_of,
 )
 from frazil.spark.regions import choose_task_bytes, path_of
-from frazil.spark.runtime import count_slots
-from frazil.spark.transaction import AnyRepository, Runner, RunOn, running, write_regions
+from frazil.spark.runtime import Runner
+from frazil.spark.transaction import AnyRepository, committing, write_regions
 from frazil.storage.interface import Buffer, ByteRange
 from frazil.urls import parse_bytes
 
@@ -556,19 +556,18 @@ def _sum_up(
 _PACKING = "packing chunks"
 
 
+@verb(job=Job)
 def compact(
-    spark: SparkSession | None,
     repo: AnyRepository,
     arrays: Sequence[str] | None = None,
     *,
     smaller_than: int | str = "1MB",
-    target: int | str = "64MB",
+    target_size: int | str = "64MB",
     branch: str = "main",
     message: str | None = None,
     metadata: Mapping[str, Any] | None = None,
-    task_bytes: int | None = None,
     job: Job | None = None,
-    run_on: RunOn = "auto",
+    spark: SparkSession | None = None,
 ) -> CompactReport:
     """Pack small native chunks into larger objects, neighbours together, without decoding them.
 
@@ -579,15 +578,13 @@ def compact(
 
     Parameters
     ----------
-    spark
-        Session that runs the tasks; None to run on the driver.
     repo
         Repository or its location.
     arrays
         Paths of arrays, or of groups for all arrays below them. Default: all arrays.
     smaller_than
         Size below which an object is small.
-    target
+    target_size
         Approximate size of new objects, at least four times `smaller_than`.
     branch
         Branch to commit to.
@@ -595,12 +592,10 @@ def compact(
         Commit message.
     metadata
         Metadata of the commit.
-    task_bytes
-        Bytes that one task copies. Default: chosen by the total.
     job
-        Handle to follow or cancel the job.
-    run_on
-        `spark`, `driver`, or `auto` to run small work on the driver.
+        Handle to follow or cancel the job, with the options of its tasks.
+    spark
+        Session that runs the tasks. Default: the active one, or a new one for work that is not small.
 
     Returns
     -------
@@ -609,13 +604,12 @@ def compact(
     Raises
     ------
     InvalidInputError
-        If `target` is less than four times `smaller_than`.
+        If `target_size` is less than four times `smaller_than`.
     RebaseFailedError
         If a concurrent commit changed the same chunks.
     """
-    sizes = Sizes(parse_bytes(smaller_than), parse_bytes(target))
-    slots = count_slots(spark)
-    with running("compact", repo, branch, job) as run:
+    sizes = Sizes(parse_bytes(smaller_than), parse_bytes(target_size))
+    with committing("compact", repo, branch, job, spark) as run:
         session = run.open_session()
         view = session.state.view
         nodes = view.nodes() if arrays is None else arrays_below(view, list(map(path_of, arrays)))
@@ -623,11 +617,11 @@ def compact(
         counts = count_references(view.snapshot.manifest_files)
         shares = [weigh(each.box, each.manifests, counts) for each in stretches]
         is_small = sum(share.references for share in shares) <= TASK_REFERENCES
-        runner = run.choose_runner(spark, run_on, is_small=is_small)
-        planner = Planner(runner, view.assets, sizes, session.state.changes.id_size, slots)
+        runner = run.choose_runner(is_small=is_small)
+        planner = Planner(runner, view.assets, sizes, session.state.changes.id_size, run.slots)
         plan = planner.plan(stretches, shares)
-        limit = task_bytes or choose_task_bytes(plan.bytes, slots)
-        runner = run.choose_runner(spark, run_on, is_small=plan.bytes <= limit)
+        limit = run.task_bytes(plan.bytes)
+        runner = run.choose_runner(is_small=plan.bytes <= limit)
         if plan.works:
             run.job.expect(_PACKING, bytes=plan.bytes)
             sized = pack(plan.works, [work.bytes for work in plan.works], limit)
@@ -636,9 +630,7 @@ def compact(
         run.notes += _tell(plan)
         figures = {"objects_before": plan.objects_before, "objects": plan.objects}
         run.figures.update({"bytes": plan.bytes, **figures})
-        report = replace(
-            run.commit(session, runner, spark, message, metadata), bytes_written=plan.bytes
-        )
+        report = replace(run.commit(session, message, metadata), bytes_written=plan.bytes)
         saved = plan.objects_before - plan.objects
         return CompactReport.of(report, **figures, requests_saved=saved)
 

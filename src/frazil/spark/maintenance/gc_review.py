@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
 
 from frazil.display import Listed, show_bytes
 from frazil.errors import FormatError, ObjectExistsError, ObjectNotFoundError
 from frazil.maintenance.id_ranges import CELLS, IdRange, Ids, IdSet, cells_of
 from frazil.ops import ExpirySummary, GCSummary
+from frazil.spark.job import DataFrame, SparkSession
 from frazil.storage.interface import ByteRange, ObjectInfo, Storage
 from frazil.storage.ranges import BlockFile
 

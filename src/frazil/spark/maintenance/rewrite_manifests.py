@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pyspark.sql import SparkSession
-
+from frazil.arguments import verb
 from frazil.errors import ConflictError
 from frazil.format.chunk_table import concatenate
 from frazil.format.coordinates import Extents
@@ -25,11 +24,10 @@ from frazil.repository.commit import (
 from frazil.repository.session import Session
 from frazil.repository.session_state import SessionState
 from frazil.repository.zarr_keys import plan_split
-from frazil.spark.job import METRICS, Job, RewriteReport
+from frazil.spark.job import METRICS, Job, RewriteReport, SparkSession
 from frazil.spark.maintenance.compact_ranges import TASK_REFERENCES, count_references, group, weigh
 from frazil.spark.regions import add_all_missing_rules, save_rules
-from frazil.spark.runtime import count_slots
-from frazil.spark.transaction import AnyRepository, Run, Runner, RunOn, running
+from frazil.spark.transaction import AnyRepository, CommitRun, committing
 from frazil.types import CommitMethod
 
 
@@ -121,8 +119,8 @@ _TRIES = 100
 """Maximum replans after a concurrent commit; each has less to write."""
 
 
+@verb(job=Job)
 def rewrite_manifests(
-    spark: SparkSession | None,
     repo: AnyRepository,
     *,
     branch: str = "main",
@@ -130,7 +128,7 @@ def rewrite_manifests(
     metadata: Mapping[str, Any] | None = None,
     commit_method: CommitMethod = "new_commit",
     job: Job | None = None,
-    run_on: RunOn = "auto",
+    spark: SparkSession | None = None,
 ) -> RewriteReport:
     """Rewrite the manifests of a branch, split as the configuration says now.
 
@@ -140,8 +138,6 @@ def rewrite_manifests(
 
     Parameters
     ----------
-    spark
-        Session that runs the tasks; None to run on the driver.
     repo
         Repository or its location.
     branch
@@ -153,9 +149,9 @@ def rewrite_manifests(
     commit_method
         `new_commit`, or `amend` (V2 repositories only).
     job
-        Handle to follow or cancel the job.
-    run_on
-        `spark`, `driver`, or `auto` to run small work on the driver.
+        Handle to follow or cancel the job, with the options of its tasks.
+    spark
+        Session that runs the tasks. Default: the active one, or a new one for work that is not small.
 
     Returns
     -------
@@ -166,10 +162,8 @@ def rewrite_manifests(
     ConflictError
         If the last commit should be amended and there was a concurrent commit.
     """
-    with running("rewrite_manifests", repo, branch, job) as run:
-        rewriting = _Rewriting(
-            run, spark, run_on, message or "rewrite manifests", metadata or {}, commit_method
-        )
+    with committing("rewrite_manifests", repo, branch, job, spark) as run:
+        rewriting = _Rewriting(run, message or "rewrite manifests", metadata or {}, commit_method)
         for _ in range(_TRIES):
             try:
                 return rewriting.attempt()
@@ -181,9 +175,7 @@ def rewrite_manifests(
 
 @dataclass(frozen=True, slots=True)
 class _Rewriting:
-    run: Run
-    spark: SparkSession | None
-    run_on: RunOn
+    run: CommitRun
     message: str
     metadata: Mapping[str, Any]
     commit_method: CommitMethod
@@ -196,40 +188,37 @@ class _Rewriting:
         state = session.state
         is_amend = is_amending(self.commit_method, state.context.dialect)
         add_all_missing_rules(state)
-        runner, manifests = self._write(state)
+        manifests = self._write(state)
         self.run.job.refuse_if_cancelled()
-        report = self._report(session, runner, manifests)
+        report = self._report(session, manifests)
         save_rules(self.run.repository, state.context.config)
-        told = {**self.metadata, METRICS: report.metrics()}
+        entries = {**self.metadata, METRICS: report.metrics()}
         rules = state.context.settings.split_sizes
-        text = describe(state, self.message, record_rules(told, rules))
+        text = describe(state, self.message, record_rules(entries, rules))
         finish = amend if is_amend else commit
         id = finish(state, text, allow_empty=True, write=lambda *_: manifests)
         return report.committed_as(str(id))
 
-    def _write(self, state: SessionState) -> tuple[Runner, WrittenManifests]:
+    def _write(self, state: SessionState) -> WrittenManifests:
         if state.context.dialect.shares_manifests:
-            runner = self.run.choose_runner(None, "driver")
-            return runner, write_shared_manifest(state.view)
+            return write_shared_manifest(state.view)
         plans = plan_manifests(state)
         missing = [plan for plan in plans if plan not in self.written]
         counts = count_references(state.view.snapshot.manifest_files)
         shares = [weigh(plan.box, plan.base, counts) for plan in missing]
         total = sum(share.references for share in shares)
         is_small = total <= TASK_REFERENCES
-        runner = self.run.choose_runner(self.spark, self.run_on, is_small=is_small)
-        groups = group(missing, shares, count_slots(self.spark))
+        runner = self.run.choose_runner(is_small=is_small)
+        groups = group(missing, shares, self.run.slots)
         self.run.job.expect(_WHAT, manifests=len(missing))
         results = runner.run(_WHAT, WriteManifests(state.assets), groups)
         for done, found in zip(groups, results, strict=True):
             self.written.update(zip(done, found, strict=True))
-        return runner, collect(state, plans, self.written)
+        return collect(state, plans, self.written)
 
-    def _report(
-        self, session: Session, runner: Runner, manifests: WrittenManifests
-    ) -> RewriteReport:
+    def _report(self, session: Session, manifests: WrittenManifests) -> RewriteReport:
         files = manifests.files.values()
-        report = self.run.report(session, runner, self.spark)
+        report = self.run.report(session)
         return RewriteReport.of(
             replace(report, bytes_written=sum(info.size_bytes or 0 for info in files)),
             manifests_before=len(session.state.view.snapshot.used_manifests()),

@@ -8,15 +8,15 @@ from itertools import pairwise
 from typing import Generic, TypeVar
 
 import numpy as np
-from pyspark.sql import SparkSession
 
+from frazil.arguments import verb
 from frazil.errors import (
     FormatError,
     InvalidInputError,
     ObjectNotFoundError,
     RepositoryNotFoundError,
 )
-from frazil.maintenance.check import CheckOptions, Stage, Workers, check_repository, check_storage
+from frazil.maintenance.check import CheckOptions, Stage, check_repository, check_storage
 from frazil.maintenance.check_chunks import ManifestFindings, NeededFiles
 from frazil.maintenance.check_walk import CheckManifests, ManifestTotals, WantedManifest
 from frazil.maintenance.findings import CheckReport
@@ -29,13 +29,12 @@ from frazil.maintenance.inventory import (
     take_inventory,
 )
 from frazil.protocols.assets import Assets
+from frazil.repository.locate import authorize as authorized
 from frazil.repository.repository import Repository
-from frazil.spark.job import CheckJobReport, Job
+from frazil.spark.job import CheckJobReport, Job, SparkSession
 from frazil.spark.maintenance.spark_stats import Columns, TaskPool, count_refs, exchange, weigh
-from frazil.spark.runtime import count_slots, find_application_id
-from frazil.spark.transaction import AnyRepository, RunOn, find_repository
+from frazil.spark.transaction import AnyRepository, find_application_id, find_repository, running
 from frazil.storage.constructors import storage_from_url
-from frazil.storage.interface import Storage
 
 _UNITED_AT_ONCE = 1_000_000
 
@@ -171,12 +170,12 @@ R = TypeVar("R")
 class TaskWorkers:
     """Runner of the stages of a check, in groups."""
 
-    hands: TaskPool
+    pool: TaskPool
 
     @property
     def parallel(self) -> int:
         """Maximum number of groups that run at once."""
-        return self.hands.parallel
+        return self.pool.parallel
 
     def take_inventory(self, assets: Assets) -> Inventory:
         """List the storage except for chunks, which tasks list by id range."""
@@ -186,18 +185,18 @@ class TaskWorkers:
         self, what: str, stage: Stage[T, R], items: Sequence[T], sizes: Sequence[int]
     ) -> list[R]:
         """Run a stage and return its result for each group of items."""
-        groups = self.hands.group(items, sizes)
-        task = _StageTask(stage, self.hands.storage.concurrency)
-        return self.hands.choose_runner(groups).run(what, task, groups)
+        groups = self.pool.group(items, sizes)
+        task = _StageTask(stage, self.pool.run.storage.concurrency)
+        return self.pool.choose_runner(groups).run(what, task, groups)
 
     def check_manifests(
         self, stage: CheckManifests, wanted: Sequence[WantedManifest], inventory: Inventory
     ) -> tuple[ManifestTotals, ChunkTotals]:
         """Read manifests, compare chunks by id range, then reread the manifests with wrong chunks."""
-        groups = self.hands.group(wanted, [weigh(each.info) for each in wanted])
-        runner = self.hands.choose_runner(groups)
-        self.hands.job.expect("reading manifests", manifests=len(wanted))
-        shares = self.hands.count_shares(runner, sum(count_refs(each.info) for each in wanted))
+        groups = self.pool.group(wanted, [weigh(each.info) for each in wanted])
+        runner = self.pool.choose_runner(groups)
+        self.pool.run.job.expect("reading manifests", manifests=len(wanted))
+        shares = self.pool.count_shares(runner, sum(count_refs(each.info) for each in wanted))
         find = ReadManifests(stage, shares)
         compare = CompareShare(stage.assets, shares, inventory.id_size)
         found, compared = exchange(runner, "reading manifests", find, groups, compare, shares)
@@ -225,17 +224,17 @@ class _StageTask(Generic[T, R]):
 REQUESTS_PER_SECOND = 50.0
 
 
+@verb(job=Job)
 def check(
-    spark: SparkSession | None,
     repo: AnyRepository,
     *,
     branch: str | None = None,
     deep: bool = False,
     virtual_sources: bool = False,
     requests_per_second: float | None = REQUESTS_PER_SECOND,
-    task_bytes: int | None = None,
+    authorize: Sequence[str] = (),
     job: Job | None = None,
-    run_on: RunOn = "auto",
+    spark: SparkSession | None = None,
 ) -> CheckJobReport:
     """Check all objects of a repository and report every problem; nothing is written.
 
@@ -247,8 +246,6 @@ def check(
 
     Parameters
     ----------
-    spark
-        Session that runs the tasks; None to run on the driver.
     repo
         Repository or its location.
     branch
@@ -260,12 +257,12 @@ def check(
         chunks are decoded as well.
     requests_per_second
         Maximum rate of requests to source files, of all tasks together; None for no limit.
-    task_bytes
-        Bytes that one task reads. Default: chosen by the total.
+    authorize
+        Containers whose source files may be requested, as for `open_session`.
     job
-        Handle to follow or cancel the job.
-    run_on
-        `spark`, `driver`, or `auto` to run small work on the driver.
+        Handle to follow or cancel the job, with the options of its tasks.
+    spark
+        Session that runs the tasks. Default: the active one, or a new one for work that is not small.
 
     Returns
     -------
@@ -278,9 +275,8 @@ def check(
     """
     if requests_per_second is not None and requests_per_second <= 0:
         raise InvalidInputError(
-            f"requests_per_second is {requests_per_second}: give a number above 0, or None"
+            f"invalid requests_per_second {requests_per_second}: give a number above 0, or None"
         )
-    run, began = job or Job(), time.monotonic()
     storage = repo.storage if isinstance(repo, Repository) else storage_from_url(repo)
     options = CheckOptions(
         branch,
@@ -288,28 +284,24 @@ def check(
         asks_sources=virtual_sources,
         requests_per_second=requests_per_second,
     )
-    slots = count_slots(spark)
-    hands = TaskPool(spark, run, run_on, storage, slots, task_bytes)
-    try:
-        report = _check(TaskWorkers(hands), repo, storage, options)
-    finally:
-        run.end()
+    with running("check", storage, job, spark) as run:
+        report = _check(TaskWorkers(TaskPool(run)), repo, authorize, options)
     return CheckJobReport.of(
         report,
-        ran_on=hands.ran_on,
-        tasks=run.tally.tasks,
-        retries=run.tally.retries,
-        seconds=time.monotonic() - began,
-        job_id=run.id,
-        application_id=find_application_id(spark),
+        ran_on=run.ran_on,
+        tasks=run.job.tally.tasks,
+        retries=run.job.tally.retries,
+        seconds=time.monotonic() - run.started_at,
+        job_id=run.job.id,
+        application_id=find_application_id(run.spark),
     )
 
 
 def _check(
-    workers: Workers, repo: AnyRepository, storage: Storage, options: CheckOptions
+    workers: TaskWorkers, repo: AnyRepository, authorize: Sequence[str], options: CheckOptions
 ) -> CheckReport:
     try:
-        opened = find_repository(repo)
+        opened = authorized(find_repository(repo), authorize)
     except (FormatError, ObjectNotFoundError, RepositoryNotFoundError):
-        return check_storage(storage, options, workers)
+        return check_storage(workers.pool.run.storage, options, workers)
     return check_repository(opened.protocol, opened.context.virtual, options, workers)

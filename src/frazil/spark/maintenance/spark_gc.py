@@ -9,8 +9,8 @@ from itertools import compress
 
 import numpy as np
 from numpy.typing import NDArray
-from pyspark.sql import SparkSession
 
+from frazil.arguments import verb
 from frazil.config.settings import RetentionPolicy
 from frazil.errors import IcechunkError, InvalidInputError
 from frazil.format.ids import SnapshotId
@@ -48,7 +48,7 @@ from frazil.maintenance.reachability import (
 from frazil.ops import ExpirySummary, GCSummary
 from frazil.protocols.assets import Assets
 from frazil.repository.repository import Repository
-from frazil.spark.job import Job
+from frazil.spark.job import Job, SparkSession
 from frazil.spark.maintenance.gc_review import (
     Found,
     GarbageReport,
@@ -63,8 +63,8 @@ from frazil.spark.maintenance.gc_review import (
     summarize,
     write_part,
 )
-from frazil.spark.runtime import count_slots
-from frazil.spark.transaction import AnyRepository, Runner, RunOn, choose_runner, find_repository
+from frazil.spark.runtime import Runner
+from frazil.spark.transaction import AnyRepository, Run, find_repository, running
 from frazil.storage.constructors import storage_from_url
 from frazil.storage.interface import ObjectInfo, Storage
 from frazil.urls import Location
@@ -300,8 +300,8 @@ FEW_REFS = 500_000
 """Number of references that one process compares in less time than Spark needs to start."""
 
 
+@verb(job=Job)
 def collect_garbage(
-    spark: SparkSession | None,
     repo: AnyRepository,
     older_than: datetime | timedelta,
     *,
@@ -311,7 +311,7 @@ def collect_garbage(
     max_deletes_per_second: float | None = None,
     max_concurrent_deletes: int = 10,
     job: Job | None = None,
-    run_on: RunOn = "auto",
+    spark: SparkSession | None = None,
 ) -> GarbageReport:
     """Delete the objects that no branch or tag reaches and that were written before a cutoff.
 
@@ -320,8 +320,6 @@ def collect_garbage(
 
     Parameters
     ----------
-    spark
-        Session that runs the tasks; None to run on the driver.
     repo
         Repository or its location.
     older_than
@@ -339,9 +337,9 @@ def collect_garbage(
     max_concurrent_deletes
         Maximum concurrent delete requests of a task.
     job
-        Handle to follow or cancel the job.
-    run_on
-        `spark`, `driver`, or `auto` to run small work on the driver.
+        Handle to follow or cancel the job, with the options of its tasks.
+    spark
+        Session that runs the tasks. Default: the active one, or a new one for work that is not small.
 
     Returns
     -------
@@ -354,22 +352,17 @@ def collect_garbage(
     """
     repository = find_repository(repo)
     storage = repository.storage
-    work = _Work(
-        spark, job or Job(), run_on, count_slots(spark),
-        _find_place(storage, marks, MARKS), _find_place(storage, review, REVIEWS),
-    )  # fmt: skip
     sweep = SweepLimits(
         max_concurrent_deletes=max_concurrent_deletes, max_deletes_per_second=max_deletes_per_second
     )
     options = CollectionOptions(find_cutoff(older_than), WalkLimits(), sweep, dry_run)
-    try:
-        running = list_leases(storage)
-        summary = collect(repository.protocol, options, work.hire)
-    finally:
-        work.job.end()
+    leases = list_leases(storage)
+    with running("collect_garbage", storage, job, spark) as run:
+        work = _Work(run, _find_place(storage, marks, MARKS), _find_place(storage, review, REVIEWS))
+        summary = collect(repository.protocol, options, work.make_collector)
     if not dry_run:
         work.clean_up(storage, keeps_review=review is not None)
-    held = [each for each in running if each.holds_at(datetime.now(UTC))]
+    held = [each for each in leases if each.holds_at(datetime.now(UTC))]
     named = tuple(f"{each.job} {each.id}" for each in held)
     return work.report(summary, named, is_kept=dry_run or review is not None)
 
@@ -385,34 +378,28 @@ def find_cutoff(older_than: datetime | timedelta) -> datetime:
 class _Work:
     """State of one collection, with the collector of its last attempt."""
 
-    spark: SparkSession | None
-    job: Job
-    run_on: RunOn
-    slots: int
+    run: Run
     marks: Place
     review_folder: Place
-    started_at: float = field(default_factory=time.monotonic)
-    hired: TaskCollector | None = None
+    last: TaskCollector | None = None
     attempts: int = 0
 
     @property
     def collector(self) -> TaskCollector:
-        assert self.hired is not None
-        return self.hired
+        assert self.last is not None
+        return self.last
 
-    def hire(self, assets: Assets, options: CollectionOptions) -> TaskCollector:
+    def make_collector(self, assets: Assets, options: CollectionOptions) -> TaskCollector:
         """Create a collector for another attempt, with its own list of garbage."""
         self.attempts += 1
-        folder = f"{self.review_folder.folder}/{self.job.id}-{self.attempts}"
+        folder = f"{self.review_folder.folder}/{self.run.job.id}-{self.attempts}"
         reviews = Place(self.review_folder.storage, folder)
 
         def choose(refs: int) -> Runner:
-            is_small = refs <= FEW_REFS
-            storage = assets.storage
-            return choose_runner(self.spark, self.job, self.run_on, storage, is_small=is_small)
+            return self.run.choose_runner(is_small=refs <= FEW_REFS)
 
-        self.hired = TaskCollector(assets, options, choose, self.slots, self.marks, reviews)
-        return self.hired
+        self.last = TaskCollector(assets, options, choose, self.run.slots, self.marks, reviews)
+        return self.last
 
     def clean_up(self, storage: Storage, *, keeps_review: bool) -> None:
         """Delete stale parts of the mark table, and lists of garbage that are not to be kept."""
@@ -433,11 +420,11 @@ class _Work:
         self, summary: GCSummary, protected: tuple[str, ...], *, is_kept: bool
     ) -> GarbageReport:
         """Return the report of the collection."""
-        hired, tally = self.collector, self.job.tally
+        used, tally = self.collector, self.run.job.tally
         return GarbageReport(
-            hired.options.is_dry_run, hired.options.cutoff, protected, dict(hired.found), summary,
-            hired.runner.name, len(hired.manifests), hired.reused, tally.tasks, tally.retries,
-            time.monotonic() - self.started_at, self.job.id, hired.reviews if is_kept else None,
+            used.options.is_dry_run, used.options.cutoff, protected, dict(used.found), summary,
+            used.runner.name, len(used.manifests), used.reused, tally.tasks, tally.retries,
+            time.monotonic() - self.run.started_at, self.run.job.id, used.reviews if is_kept else None,
         )  # fmt: skip
 
 
@@ -463,14 +450,14 @@ class MaintenancePolicy:
     max_deletes_per_second: float | None = None
 
 
+@verb(job=Job, policy=MaintenancePolicy)
 def maintain(
-    spark: SparkSession | None,
     repo: AnyRepository,
     policy: MaintenancePolicy | None = None,
     *,
     dry_run: bool = False,
     job: Job | None = None,
-    run_on: RunOn = "auto",
+    spark: SparkSession | None = None,
 ) -> MaintenanceReport:
     """Expire snapshots by the policy, then collect garbage.
 
@@ -479,8 +466,6 @@ def maintain(
 
     Parameters
     ----------
-    spark
-        Session that runs the tasks; None to run on the driver.
     repo
         Repository or its location.
     policy
@@ -488,9 +473,9 @@ def maintain(
     dry_run
         Only report what would expire and what is garbage.
     job
-        Handle to follow or cancel the job.
-    run_on
-        `spark`, `driver`, or `auto` to run small work on the driver.
+        Handle to follow or cancel the job, with the options of its tasks.
+    spark
+        Session that runs the tasks. Default: the active one, or a new one for work that is not small.
 
     Returns
     -------
@@ -505,13 +490,12 @@ def maintain(
     repository = find_repository(repo)
     expired = _expire(repository, policy, dry_run=dry_run)
     garbage = collect_garbage(
-        spark,
         repository,
         policy.garbage_age,
         dry_run=dry_run,
         max_deletes_per_second=policy.max_deletes_per_second,
         job=job,
-        run_on=run_on,
+        spark=spark,
     )
     return MaintenanceReport(expired, garbage)
 

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pyspark.sql import SparkSession
 
+from frazil.arguments import verb
 from frazil.format.ids import SnapshotId
 from frazil.format.snapshot import ManifestFileInfo
 from frazil.maintenance.id_ranges import CELLS, Ids, cells_of, cut
@@ -29,19 +29,18 @@ from frazil.maintenance.stats import PLACE_SIZE, SIZES, Sizes, Tally
 from frazil.ops import ChunkStorageStats
 from frazil.protocols.assets import Assets
 from frazil.repository.repository import Repository
-from frazil.spark.job import Job
-from frazil.spark.regions import TASKS_PER_SLOT, choose_task_bytes
+from frazil.spark.job import Job, SparkSession
+from frazil.spark.regions import TASKS_PER_SLOT
 from frazil.spark.runtime import (
     RESULT_FIELDS,
     RESULT_SCHEMA,
+    Runner,
     collect_results,
-    count_slots,
     dump,
     find_max_failures,
     run_task,
 )
-from frazil.spark.transaction import AnyRepository, Runner, RunOn, choose_runner, find_repository
-from frazil.storage.interface import Storage
+from frazil.spark.transaction import AnyRepository, Run, find_repository, running
 
 Group = TypeVar("Group")
 Small = TypeVar("Small")
@@ -252,39 +251,26 @@ REFERENCE_BYTES = 64
 IDS_A_SHARE = 1_000_000
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class TaskPool:
-    """Grouping of work into tasks, and the choice of where they run."""
+    """Grouping of work into tasks of a run."""
 
-    spark: SparkSession | None
-    job: Job
-    run_on: RunOn
-    storage: Storage
-    slots: int
-    task_bytes: int | None = None
-    """Bytes that one task processes; None to choose by the total."""
+    run: Run
     ids_a_share: int = IDS_A_SHARE
-    ran_on: str = "driver"
-    """`spark` once a step has run on Spark."""
 
     @property
     def parallel(self) -> int:
         """Maximum number of groups that run at once."""
-        return 1 if self.spark is None or self.run_on == "driver" else self.slots
+        return 1 if self.run.spark is None or self.run.job.run_on == "driver" else self.run.slots
 
     def group(self, items: Sequence[T], sizes: Sequence[int]) -> list[list[T]]:
         """Group neighbours into tasks of suitable size."""
         efforts = [size + FILE_BYTES for size in sizes]
-        most = self.task_bytes or choose_task_bytes(sum(efforts), self.slots)
-        return pack(items, efforts, most)
+        return pack(items, efforts, self.run.task_bytes(sum(efforts)))
 
     def choose_runner(self, groups: Sequence[Group]) -> Runner:
         """Return the requested runner; with `auto`, the driver for at most one group."""
-        is_small = len(groups) <= 1
-        runner = choose_runner(self.spark, self.job, self.run_on, self.storage, is_small=is_small)
-        if groups and runner.spark is not None:
-            self.ran_on = runner.name
-        return runner
+        return self.run.choose_runner(is_small=len(groups) <= 1)
 
     def count_shares(self, runner: Runner, num_ids: int) -> int:
         """Return the number of id ranges in which to compare this many ids."""
@@ -292,7 +278,8 @@ class TaskPool:
         if runner.spark is None:
             return len(cut(needed))
         # A local storage lists the whole folder for every id range.
-        at_once = self.slots if self.storage.is_local else self.slots * TASKS_PER_SLOT
+        slots = self.run.slots
+        at_once = slots if self.run.storage.is_local else slots * TASKS_PER_SLOT
         return len(cut(max(needed, at_once)))
 
 
@@ -307,13 +294,12 @@ def weigh(info: ManifestFileInfo) -> int:
     return (info.size_bytes or 0) + count_refs(info) * REFERENCE_BYTES
 
 
+@verb(job=Job)
 def stats(
-    spark: SparkSession | None,
     repo: AnyRepository,
     *,
-    task_bytes: int | None = None,
     job: Job | None = None,
-    run_on: RunOn = "auto",
+    spark: SparkSession | None = None,
 ) -> ChunkStorageStats:
     """Return the total size of the chunks that branches and tags reach, each chunk counted once.
 
@@ -323,42 +309,34 @@ def stats(
 
     Parameters
     ----------
-    spark
-        Session that runs the tasks; None to run on the driver.
     repo
         Repository or its location.
-    task_bytes
-        Bytes that one task reads. Default: chosen by the total.
     job
-        Handle to follow or cancel the job.
-    run_on
-        `spark`, `driver`, or `auto` to run small work on the driver.
+        Handle to follow or cancel the job, with the options of its tasks.
+    spark
+        Session that runs the tasks. Default: the active one, or a new one for work that is not small.
 
     Returns
     -------
     ChunkStorageStats
     """
-    run = job or Job()
     repository = find_repository(repo)
-    hands = TaskPool(spark, run, run_on, repository.storage, count_slots(spark), task_bytes)
-    try:
-        return measure(repository, hands)
-    finally:
-        run.end()
+    with running("stats", repository.storage, job, spark) as run:
+        return measure(repository, TaskPool(run))
 
 
-def measure(repository: Repository, hands: TaskPool) -> ChunkStorageStats:
+def measure(repository: Repository, pool: TaskPool) -> ChunkStorageStats:
     """Return the total size of all chunks, measured by a task pool."""
     assets, limits = uncached(repository.protocol.assets), WalkLimits()
     snapshots = sorted(find_reachable(repository.protocol))
-    groups = hands.group(snapshots, [0] * len(snapshots))
-    found = hands.choose_runner(groups).run(
+    groups = pool.group(snapshots, [0] * len(snapshots))
+    found = pool.choose_runner(groups).run(
         "reading snapshots", FindManifests(assets, limits), groups
     )
     manifests = list({info.id: info for infos in found for info in infos}.values())
-    parts = hands.group(manifests, list(map(weigh, manifests)))
-    runner = hands.choose_runner(parts)
-    shares = hands.count_shares(runner, sum(map(count_refs, manifests)))
+    parts = pool.group(manifests, list(map(weigh, manifests)))
+    runner = pool.choose_runner(parts)
+    shares = pool.count_shares(runner, sum(map(count_refs, manifests)))
     inlined, sums = exchange(
         runner, "measuring", MeasureManifests(assets, limits, shares), parts, SumShare(), shares
     )

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from frazil.spark.runtime import make_rows
+from frazil.spark.spark_session import find_session
 from frazil.tables.table_options import (
     DEFAULT_TARGET_BYTES,
     Layout,
@@ -35,7 +36,6 @@ def make_frame(spark: SparkSession, table: Table) -> DataFrame:
 
 
 def read(
-    spark: SparkSession,
     repo: AnyRepository,
     *,
     table: str = "cells",
@@ -50,14 +50,13 @@ def read(
     as_of: datetime | str | None = None,
     authorize: Sequence[str] = (),
     target_size: int | str = DEFAULT_TARGET_BYTES,
+    spark: SparkSession | None = None,
     **more: Any,
 ) -> DataFrame:
     """Read a table of a repository as a DataFrame, at one version.
 
     Parameters
     ----------
-    spark
-        Spark session.
     repo
         Repository, or its URL.
     table
@@ -78,6 +77,8 @@ def read(
         URL prefixes of containers whose virtual chunks may be read; `*` means all.
     target_size
         Approximate size of a partition, in bytes or such as `128MB`.
+    spark
+        Spark session. Default: the active one, or a new one.
     **more
         Other options of `spark.read.format("icechunk")` for this table.
 
@@ -86,6 +87,7 @@ def read(
     InvalidInputError
         If the table does not have an option.
     """
+    running = spark or SparkSession.getActiveSession() or find_session()
     given = {"group": group != "/", "variables": variables is not None, "layout": layout != "cells"}
     refuse_unknown(
         (each for each in given if given[each]), list_options(table), f"the table {table}"
@@ -96,7 +98,7 @@ def read(
     texts = {name.lower(): str(value) for name, value in more.items()}
     version = {"branch": branch, "tag": tag, "snapshot": snapshot, "as_of": as_of}
     options = Options(
-        ref=pop_version(texts, time_zone_of(spark), **version),
+        ref=pop_version(texts, time_zone_of(running), **version),
         table=table,
         group=group,
         variables=None if variables is None else tuple(variables),
@@ -105,18 +107,18 @@ def read(
         layout=layout,
         authorize=tuple(authorize),
         target_bytes=parse_bytes(target_size),
-        time_zone=time_zone_of(spark),
-        is_ansi=is_ansi(spark),
+        time_zone=time_zone_of(running),
+        is_ansi=is_ansi(running),
         engine_filters=True,
         more=texts,
     )
     if where is None or layout == "chunks":
-        return make_frame(spark, open_table(open_source(options, repo)))
-    if "\\" in where or not reads_plainly(spark):
+        return make_frame(running, open_table(open_source(options, repo)))
+    if "\\" in where or not reads_plainly(running):
         options = replace(options, where=None)
     # Spark evaluates the predicate again and needs its columns.
     source = open_source(replace(options, engine_text=where), repo)
-    filtered = make_frame(spark, open_table(source)).where(where)
+    filtered = make_frame(running, open_table(source)).where(where)
     return filtered if columns is None else filtered.select(*(f"`{name}`" for name in columns))
 
 

@@ -9,6 +9,7 @@ from pyspark.errors import AnalysisException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession
 
+from frazil.arguments import verb
 from frazil.spark.runtime import is_connect
 from frazil.spark.tables.data_source import session
 from frazil.spark.tables.read import is_ansi, make_frame, reads_plainly, time_zone_of
@@ -20,11 +21,11 @@ from frazil.urls import make_ref, parse_bytes
 _UNKNOWN_COLUMN = "UNRESOLVED_COLUMN"
 
 
+@verb()
 def sql(
     repo: AnyRepository,
     query: str,
     *,
-    spark: SparkSession | None = None,
     group: str = "/",
     branch: str | None = None,
     tag: str | None = None,
@@ -32,6 +33,7 @@ def sql(
     as_of: datetime | str | None = None,
     authorize: Sequence[str] = (),
     target_size: int | str = DEFAULT_TARGET_BYTES,
+    spark: SparkSession | None = None,
 ) -> DataFrame:
     """Run a SQL query on a repository, at one version.
 
@@ -46,8 +48,6 @@ def sql(
         Repository, or its URL.
     query
         One `SELECT` or `WITH` query in Spark SQL.
-    spark
-        Spark session; by default the active one, else a new one.
     group
         Path of the group whose arrays are tables.
     branch, tag, snapshot, as_of
@@ -56,6 +56,8 @@ def sql(
         URL prefixes of containers whose virtual chunks may be read; `*` means all.
     target_size
         Approximate size of a partition, in bytes or such as `128MB`.
+    spark
+        Spark session. Default: the active one, or a new one.
 
     Returns
     -------

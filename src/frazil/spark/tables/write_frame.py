@@ -1,9 +1,9 @@
 """Write DataFrames to arrays: each chunk by one task, all of them in one commit."""
 
 import pickle
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import IntegerType, LongType, StructType
 
+from frazil.arguments import refuse_unknown, verb
 from frazil.repository.repository import Repository
 from frazil.repository.session import ForkSession, Session
 from frazil.spark.job import METRICS, Job, JobReport
@@ -24,12 +25,11 @@ from frazil.spark.runtime import (
     collect_results,
     count_slots,
     dump,
-    find_application_id,
     find_max_failures,
     run_task,
 )
 from frazil.spark.tables.read import time_zone_of
-from frazil.spark.transaction import count_written, fresh_fork, merge_changes, running
+from frazil.spark.transaction import CommitRun, committing, fresh_fork, merge_changes
 from frazil.storage.memory import MemoryStorage
 from frazil.tables.frame_arrays import Facts, Target, find_dims, join_facts, measure
 from frazil.tables.frame_rows import (
@@ -68,9 +68,10 @@ _ROWS_PER_TASK = 2_000_000
 _ROW_BITS = 33
 
 
+@verb(job=Job)
 def write_frame(
-    frame: DataFrame,
     repo: AnyRepository,
+    frame: DataFrame,
     *,
     group: str = "/",
     branch: str | None = None,
@@ -93,10 +94,10 @@ def write_frame(
 
     Parameters
     ----------
-    frame
-        Rows to write.
     repo
         Repository, or its URL.
+    frame
+        Rows to write, with the session that runs the tasks.
     group
         Path of the group.
     branch
@@ -142,9 +143,9 @@ def write_frame(
 
 
 def commit_batch(
+    repo: AnyRepository,
     frame: DataFrame,
     batch_id: int,
-    repo: AnyRepository,
     *,
     query: str,
     branch: str | None = None,
@@ -155,12 +156,12 @@ def commit_batch(
 
     Parameters
     ----------
+    repo
+        Repository, or its URL.
     frame
         Rows of the batch.
     batch_id
         Number of the batch, given by Spark.
-    repo
-        Repository, or its URL.
     query
         Name of the stream. It must be unique, and stay the same as long as the stream's checkpoint.
     branch
@@ -176,10 +177,12 @@ def commit_batch(
         Result of the job. A batch committed before is not written again; its report has the snapshot of
         the earlier commit, unless that has expired.
     """
+    refuse_unknown(options, signature(write_frame).parameters, "commit_batch")
     made = _make_options(frame, repo, branch, **options)
     return _write(frame, open_repository(repo)[0], made, Batch(query, batch_id), job)
 
 
+@verb()
 def find_written(repo: AnyRepository, token: str, *, branch: str = "main") -> str | None:
     """Return the snapshot committed with a `commit_token`.
 
@@ -216,8 +219,8 @@ def _write(
     batch: Batch | None,
     job: Job | None,
 ) -> JobReport:
-    with running("write_frame", repository, options.branch, job) as run:
-        writing = FrameWriting(frame, repository, options, batch, run.job)
+    with committing("write_frame", repository, options.branch, job, frame.sparkSession) as run:
+        writing = FrameWriting(frame, repository, options, batch, run)
         if isinstance(repository.storage, MemoryStorage):
             # Tasks can't access memory storage.
             snapshot_id = commit_rows(repository, options, frame.toArrow(), batch)
@@ -236,11 +239,7 @@ class FrameWriting:
     repository: Repository
     options: WriteOptions
     batch: Batch | None
-    job: Job
-    started_at: float = 0.0
-
-    def __post_init__(self) -> None:
-        self.started_at = time.monotonic()
+    run: CommitRun
 
     @property
     def spark(self) -> SparkSession:
@@ -258,7 +257,7 @@ class FrameWriting:
         if facts.rows:
             self.write(session, target, facts)
         report = self.report(session, "spark", None)
-        self.job.refuse_if_cancelled()
+        self.run.job.refuse_if_cancelled()
         metadata = {METRICS: report.metrics()}
         return report.committed_as(finish(session, self.options, target, self.batch, metadata))
 
@@ -303,18 +302,12 @@ class FrameWriting:
             yield run_task(number, lambda: loaded(pa.Table.from_batches(kept)), most_failures)
 
         results = frame.mapInArrow(run, RESULT_SCHEMA)
-        found = collect_results(self.spark, self.job, what, results, count)
+        found = collect_results(self.spark, self.run.job, what, results, count)
         return [each for each in found if each is not None]
 
     def report(self, session: Session | None, ran_on: str, snapshot_id: str | None) -> JobReport:
         """Return the report of the job."""
-        chunks, size = (0, 0) if session is None else count_written(session.state.changes)
-        tally = self.job.tally
-        return JobReport(
-            "write_frame", snapshot_id, self.options.branch, ran_on, chunks, size, tally.tasks,
-            tally.retries, time.monotonic() - self.started_at, tally.task_seconds, self.job.id,
-            find_application_id(self.spark),
-        )  # fmt: skip
+        return replace(self.run.report(session), ran_on=ran_on, snapshot_id=snapshot_id)
 
 
 def shuffle_by_chunk(frame: DataFrame, assignment: TaskAssignment) -> DataFrame:

@@ -1,12 +1,11 @@
 """Copy a repository object by object under the same names, and write its state last."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 
-from pyspark.sql import SparkSession
-
+from frazil.arguments import verb
 from frazil.errors import ConflictError, DivergedError, InvalidInputError, StorageError
 from frazil.format.ids import SnapshotId
 from frazil.format.metadata import Metadata, Value
@@ -22,10 +21,10 @@ from frazil.protocols.detection import detect_dialect, open_protocol
 from frazil.protocols.protocol import MAIN, CommitProtocol, UpdatePolicy, read_clock
 from frazil.protocols.repo_changes import Change
 from frazil.protocols.v2_protocol import RepoFile
-from frazil.spark.job import Copied, CopyReport, Job
+from frazil.spark.job import Copied, CopyReport, Job, SparkSession
 from frazil.spark.regions import LEAST_TASK_BYTES, choose_task_bytes, path_of
-from frazil.spark.runtime import count_slots, find_application_id
-from frazil.spark.transaction import Runner, RunOn, choose_runner
+from frazil.spark.runtime import Runner
+from frazil.spark.transaction import Run, find_application_id, running
 from frazil.spark.transfer.copy_objects import (
     ChunkList,
     CopyChunks,
@@ -194,9 +193,6 @@ def _move_branch(
     return True
 
 
-ChooseRunner = Callable[[bool], Runner]
-"""Function that returns the runner for small or large work."""
-
 _REFERENCES_PER_TASK = 1_000_000
 _FILES_PER_TASK = 500
 _MOST_CHUNKS_PER_TASK = 20_000
@@ -210,17 +206,17 @@ class Moved:
     ran_on: str
 
 
-def move_objects(choose: ChooseRunner, passage: Passage, plan: CopyPlan) -> Moved:
+def move_objects(run: Run, passage: Passage, plan: CopyPlan) -> Moved:
     """Copy the objects of a plan; safe to repeat."""
-    runner = choose(plan.is_small)
+    runner = run.choose_runner(is_small=plan.is_small)
     lists: list[ChunkList] = []
     known: list[ChunkList] = []
     try:
         lists = _list_chunks(runner, passage, passage.source, plan.manifests)
         known = _list_chunks(runner, passage, passage.target, plan.replaced)
         size = sum(each.bytes for each in lists)
-        runner = choose(plan.is_small and size <= LEAST_TASK_BYTES)
-        copied = _copy_chunks(runner, CopyChunks(passage, tuple(lists), tuple(known)))
+        runner = run.choose_runner(is_small=plan.is_small and size <= LEAST_TASK_BYTES)
+        copied = _copy_chunks(runner, CopyChunks(passage, tuple(lists), tuple(known)), run.slots)
     finally:
         _forget(passage, [*lists, *known])
     copied += _copy_files(runner, passage, plan)
@@ -228,8 +224,8 @@ def move_objects(choose: ChooseRunner, passage: Passage, plan: CopyPlan) -> Move
     return Moved(copied, runner.name)
 
 
-def _copy_chunks(runner: Runner, task: CopyChunks) -> Copied:
-    slices = cut_slices(task.lists, _chunks_per_task(task.lists, count_slots(runner.spark)))
+def _copy_chunks(runner: Runner, task: CopyChunks, slots: int) -> Copied:
+    slices = cut_slices(task.lists, _chunks_per_task(task.lists, slots))
     size = sum(each.bytes for each in task.lists)
     runner.job.expect("copying chunks", chunks=sum(map(len, task.lists)), bytes=size)
     return sum(runner.run("copying chunks", task, slices), Copied())
@@ -293,7 +289,7 @@ class Start:
     target: Storage
     choice: Choice
     group: str
-    job: Job
+    run: Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,8 +309,6 @@ class Attempt:
     protocol: CommitProtocol
     part: Part
     guard: Guard
-    spark: SparkSession | None
-    run_on: RunOn
 
     def run(self) -> Outcome:
         """Copy the missing objects, then update the state of the target."""
@@ -325,7 +319,7 @@ class Attempt:
         assets = Assets(self.start.target, self.protocol.dialect)
         passage = Passage(self.protocol.assets, assets, has_nothing(assets))
         # Without a repository there is no garbage collection, and no lease is needed.
-        storage, id = self.start.target, self.start.job.id
+        storage, id = self.start.target, self.start.run.job.id
         with nullcontext() if target is None else leased(storage, id, "copy") as lease:
             if target is not None:
                 refuse_same_place(self.start.source, storage, id)
@@ -339,25 +333,18 @@ class Attempt:
         lease: Lease | None,
     ) -> Outcome:
         plan = plan_copy(passage, self.part, before)
-        moved = move_objects(self._choose_runner, passage, plan)
+        moved = move_objects(self.start.run, passage, plan)
         collected_at = 0 if before is None else newest_collection(before)
         if before is not None and collected_at > read_clock() - _DAY:
             # Its sweep may still have been running when the objects were listed.
             passage = replace(passage, is_empty=False)
-            again = move_objects(self._choose_runner, passage, plan)
+            again = move_objects(self.start.run, passage, plan)
             moved = replace(moved, copied=moved.copied + again.copied)
-        self.start.job.refuse_if_cancelled()
+        self.start.run.job.refuse_if_cancelled()
         if lease is not None:
             lease.refuse_if_lost()
         has_changed = self._land(passage.target, target, before, collected_at)
         return Outcome(moved, len(plan.new_snapshots), has_changed)
-
-    def _choose_runner(self, is_small: bool) -> Runner:
-        storages = (self.start.source, self.start.target)
-        # Tasks on other hosts must reach both storages.
-        near = next((each for each in storages if isinstance(each, MemoryStorage)), storages[0])
-        job = self.start.job
-        return choose_runner(self.spark, job, self.run_on, near, is_small=is_small)
 
     def _open_target(self) -> CommitProtocol | None:
         if detect_dialect(self.start.target) is None:
@@ -384,8 +371,8 @@ class Attempt:
 _MOST_ATTEMPTS = 5
 
 
+@verb(job=Job)
 def copy(
-    spark: SparkSession | None,
     source: AnyPlace,
     target: AnyPlace,
     *,
@@ -396,7 +383,7 @@ def copy(
     shallow: bool = False,
     incremental: bool = True,
     job: Job | None = None,
-    run_on: RunOn = "auto",
+    spark: SparkSession | None = None,
 ) -> CopyReport:
     """Copy a repository to another location, or bring an earlier copy up to date.
 
@@ -404,8 +391,6 @@ def copy(
 
     Parameters
     ----------
-    spark
-        Session that runs the tasks; None to run on the driver.
     source
         Repository, storage or location to copy from.
     target
@@ -423,9 +408,9 @@ def copy(
     incremental
         If False, refuse a target that has a repository.
     job
-        Handle to follow or cancel the job.
-    run_on
-        `spark`, `driver`, or `auto` to run small work on the driver.
+        Handle to follow or cancel the job, with the options of its tasks.
+    spark
+        Session that runs the tasks. Default: the active one, or a new one for work that is not small.
 
     Returns
     -------
@@ -452,19 +437,14 @@ def copy(
         None if kept_tags is None else tuple(kept_tags),
         1 if shallow else last,
     )
-    started = Start(
-        find_storage(source), find_storage(target), choice, path_of(group or ROOT), job or Job()
-    )
-    try:
-        return _copy(started, spark, run_on, incremental=incremental)
-    finally:
-        started.job.end()
+    storages = find_storage(source), find_storage(target)
+    # Tasks on other hosts must reach both storages.
+    near = next((each for each in storages if isinstance(each, MemoryStorage)), storages[0])
+    with running("copy", near, job, spark) as run:
+        return _copy(Start(*storages, choice, path_of(group or ROOT), run), incremental=incremental)
 
 
-def _copy(
-    start: Start, spark: SparkSession | None, run_on: RunOn, *, incremental: bool
-) -> CopyReport:
-    began = time.monotonic()
+def _copy(start: Start, *, incremental: bool) -> CopyReport:
     protocol = open_protocol(start.source)
     state = read_state(protocol)
     wanted = choose(state, start.choice)
@@ -476,13 +456,13 @@ def _copy(
     guard = Guard(
         state, name_place(start.source), start.group, _Known(protocol, state, start.group)
     )
-    outcome = _try(Attempt(start, protocol, part, guard, spark, run_on))
-    copied, tally = outcome.moved.copied, start.job.tally
+    outcome = _try(Attempt(start, protocol, part, guard))
+    copied, run = outcome.moved.copied, start.run
     return CopyReport(
         outcome.has_changed, tuple(sorted(part.info.branches)), tuple(sorted(part.info.tags)),
         len(part.info.snapshots), outcome.new_snapshots, copied.objects, copied.bytes,
-        copied.present, outcome.moved.ran_on, tally.tasks, tally.retries,
-        time.monotonic() - began, start.job.id, find_application_id(spark),
+        copied.present, outcome.moved.ran_on, run.job.tally.tasks, run.job.tally.retries,
+        time.monotonic() - run.started_at, run.job.id, find_application_id(run.spark),
     )  # fmt: skip
 
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pyspark.sql import SparkSession
-
+from frazil.arguments import verb
 from frazil.errors import (
     AlreadyExistsError,
     InvalidInputError,
@@ -25,10 +24,15 @@ from frazil.repository.locate import authorize as authorize_containers
 from frazil.repository.session import Session
 from frazil.repository.store_io import read_ref, ref_size
 from frazil.repository.view import manifests_of
-from frazil.spark.job import Copied, ExportReport, Job
+from frazil.spark.job import Copied, ExportReport, Job, SparkSession
 from frazil.spark.regions import LEAST_TASK_BYTES, path_of
-from frazil.spark.runtime import find_application_id
-from frazil.spark.transaction import AnyRepository, RunOn, choose_runner, find_repository
+from frazil.spark.transaction import (
+    AnyRepository,
+    Run,
+    find_application_id,
+    find_repository,
+    running,
+)
 from frazil.spark.transfer.copy_objects import find_size
 from frazil.spark.transfer.copy_plan import AnyPlace, find_storage
 from frazil.storage.interface import Storage
@@ -124,8 +128,8 @@ _MOST_ROWS = 1_000
 _UNKNOWN_ROWS = 10_000
 
 
+@verb(job=Job)
 def export_zarr(
-    spark: SparkSession | None,
     repo: AnyRepository,
     target: AnyPlace,
     *,
@@ -137,7 +141,7 @@ def export_zarr(
     consolidated: bool = False,
     authorize: Sequence[str] = (),
     job: Job | None = None,
-    run_on: RunOn = "auto",
+    spark: SparkSession | None = None,
 ) -> ExportReport:
     """Write a version of a repository, or a group of it, as a plain Zarr V3 hierarchy.
 
@@ -146,8 +150,6 @@ def export_zarr(
 
     Parameters
     ----------
-    spark
-        Session that runs the tasks; None to run on the driver.
     repo
         Repository or its location.
     target
@@ -163,9 +165,9 @@ def export_zarr(
     authorize
         Containers whose virtual chunks may be read, as for `open_session`.
     job
-        Handle to follow or cancel the job.
-    run_on
-        `spark`, `driver`, or `auto` to run small work on the driver.
+        Handle to follow or cancel the job, with the options of its tasks.
+    spark
+        Session that runs the tasks. Default: the active one, or a new one for work that is not small.
 
     Returns
     -------
@@ -181,17 +183,15 @@ def export_zarr(
         If there is no node at `group`.
     """
     if zarr_format != 3:
-        raise InvalidInputError(f"zarr_format is {zarr_format}: only hierarchies of 3 are written")
-    job = job or Job()
+        raise InvalidInputError(f"invalid zarr_format {zarr_format}: only 3 is supported")
     opened = authorize_containers(find_repository(repo), authorize)
     if (branch, tag, snapshot) == (None, None, None):
         branch = "main"
     session = opened.readonly_session(branch, tag=tag, snapshot_id=snapshot)
-    export = _Export(session, path_of(group), find_storage(target), job)
-    try:
-        return _export(export, spark, run_on, consolidated=consolidated)
-    finally:
-        job.end()
+    export = _Export(session, path_of(group), find_storage(target))
+    storage = export.target if isinstance(export.target, MemoryStorage) else opened.storage
+    with running("export_zarr", storage, job, spark) as run:
+        return _export(export, run, consolidated=consolidated)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,6 @@ class _Export:
     session: Session
     root: str
     target: Storage
-    job: Job
 
     def nodes(self) -> list[Node]:
         """Return the nodes to export; raise NodeNotFoundError if there are none."""
@@ -209,27 +208,23 @@ class _Export:
         return found
 
 
-def _export(
-    export: _Export, spark: SparkSession | None, run_on: RunOn, *, consolidated: bool
-) -> ExportReport:
-    began, nodes = time.monotonic(), export.nodes()
+def _export(export: _Export, run: Run, *, consolidated: bool) -> ExportReport:
+    nodes = export.nodes()
     parts = [part for node in nodes for part in _plan_parts(export, node)]
     has_begun = _mark(export)
     groups = pack(parts, [part.bytes for part in parts], LEAST_TASK_BYTES)
-    storage = export.session.state.assets.storage
-    near = export.target if isinstance(export.target, MemoryStorage) else storage
-    runner = choose_runner(spark, export.job, run_on, near, is_small=len(groups) <= 1)
-    export.job.expect("exporting", chunks=sum(part.rows for part in parts))
+    runner = run.choose_runner(is_small=len(groups) <= 1)
+    run.job.expect("exporting", chunks=sum(part.rows for part in parts))
     task = ExportChunks(export.session, export.target, has_begun)
     copied = sum(runner.run("exporting", task, groups), Copied())
-    export.job.refuse_if_cancelled()
+    run.job.refuse_if_cancelled()
     _write_metadata(export, nodes, consolidated=consolidated)
-    tally = export.job.tally
+    tally = run.job.tally
     arrays = sum(node.array is not None for node in nodes)
     return ExportReport(
         str(export.session.snapshot_id), len(nodes) - arrays, arrays, copied.objects, copied.bytes,
-        copied.present, runner.name, tally.tasks, tally.retries, time.monotonic() - began,
-        export.job.id, find_application_id(spark),
+        copied.present, runner.name, tally.tasks, tally.retries, time.monotonic() - run.started_at,
+        run.job.id, find_application_id(run.spark),
     )  # fmt: skip
 
 

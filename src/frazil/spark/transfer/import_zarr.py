@@ -12,17 +12,17 @@ from typing import Any
 
 import numpy as np
 import zarr
-from pyspark.sql import SparkSession
 
+from frazil.arguments import verb
 from frazil.errors import AlreadyExistsError, ObjectNotFoundError, StorageError
 from frazil.format.coordinates import Coordinates
 from frazil.format.paths import ROOT
 from frazil.maintenance.reachability import pack
 from frazil.repository.session import ForkSession, Session
 from frazil.repository.store_io import set_chunk, set_metadata
-from frazil.spark.job import Job, JobReport
+from frazil.spark.job import Job, JobReport, SparkSession
 from frazil.spark.regions import LEAST_TASK_BYTES, Box, Shape, cut, grow, path_of, whole
-from frazil.spark.transaction import AnyRepository, RunOn, running, write_regions
+from frazil.spark.transaction import AnyRepository, committing, write_regions
 from frazil.spark.transfer.copy_plan import find_storage
 from frazil.spark.transfer.export_zarr import GROUP, ChunkKeys, count_chunk_bytes
 from frazil.spark.transfer.zarr_hierarchy import SourceNode, open_second, read_hierarchy
@@ -40,17 +40,17 @@ _SPARSE = 2
 """An array is sparse if fewer than one in this many of its chunks exist."""
 
 
+@verb(job=Job)
 def import_zarr(
-    spark: SparkSession | None,
-    source: Storage | Location,
     repo: AnyRepository,
+    source: Storage | Location,
     *,
     group: str = "/",
     branch: str = "main",
     message: str | None = None,
     metadata: Mapping[str, Any] | None = None,
     job: Job | None = None,
-    run_on: RunOn = "auto",
+    spark: SparkSession | None = None,
 ) -> JobReport:
     """Import a Zarr V2 or V3 hierarchy into a group of a repository, as one commit.
 
@@ -60,12 +60,10 @@ def import_zarr(
 
     Parameters
     ----------
-    spark
-        Session that runs the tasks; None to run on the driver.
-    source
-        Storage or location of the hierarchy.
     repo
         Repository or its location.
+    source
+        Storage or location of the hierarchy.
     group
         Path of the group to import into.
     branch
@@ -75,9 +73,9 @@ def import_zarr(
     metadata
         Metadata of the commit.
     job
-        Handle to follow or cancel the job.
-    run_on
-        `spark`, `driver`, or `auto` to run small work on the driver.
+        Handle to follow or cancel the job, with the options of its tasks.
+    spark
+        Session that runs the tasks. Default: the active one, or a new one for work that is not small.
 
     Returns
     -------
@@ -91,7 +89,7 @@ def import_zarr(
         If there is no Zarr hierarchy, or an array has no equivalent in Zarr V3.
     """
     storage = find_storage(source)
-    with running("import_zarr", repo, branch, job) as run:
+    with committing("import_zarr", repo, branch, job, spark) as run:
         session = run.open_session()
         root = path_of(group)
         nodes = read_hierarchy(storage)
@@ -100,13 +98,13 @@ def import_zarr(
         parts = [part for node in nodes for part in _plan_parts(session, storage, root, node)]
         groups = pack(parts, [part.size_bytes for part in parts], LEAST_TASK_BYTES)
         is_small = len(groups) <= 1 or isinstance(storage, MemoryStorage)
-        runner = run.choose_runner(spark, run_on, is_small=is_small)
+        runner = run.choose_runner(is_small=is_small)
         anew = [node.folder.rstrip("/") or ROOT for node in nodes if node.second is not None]
         run.notes += [f"encoded anew: {', '.join(anew)}"] if anew else []
         if groups:
             run.job.expect("importing", chunks=sum(part.count for part in parts))
             write_regions(runner, session, partial(import_chunks, storage), groups, "importing")
-        return run.commit(session, runner, spark, message, metadata)
+        return run.commit(session, message, metadata)
 
 
 def _refuse_if_filled(session: Session, root: str) -> None:
