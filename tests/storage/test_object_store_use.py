@@ -7,11 +7,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import pytest
+import zarr
 
 import frazil
-from frazil import Attribution, Repository
+from frazil import Attribution, Repository, RepositoryConfig
 from frazil.storage import (
     ByteRange,
     PutOptions,
@@ -218,3 +220,21 @@ def test_neighbouring_chunks_that_are_read_together_are_one_request(server: Obje
 
     assert asyncio.run(read_together()) == [data[each.start : each.end] for each in ranges]
     assert len(server.requests) == 1
+
+
+def test_a_repository_sends_no_more_requests_at_once_than_its_configuration_says(
+    server: ObjectServer,
+) -> None:
+    config = RepositoryConfig(max_concurrent_requests=3, inline_chunk_threshold_bytes=0)
+    repository = Repository.create(make_s3(server.url), config)
+    session = repository.writable_session("main")
+    array: Any = zarr.create_array(session.store, name="a", shape=(40,), chunks=(1,), dtype="i4")
+    server.inject([Rule(Delay(0.01))])
+
+    array[:] = range(40)
+    session.commit("chunks")
+    copied = pickle.loads(pickle.dumps(repository))
+    array = zarr.open_array(copied.readonly_session("main").store, path="a", mode="r")
+
+    assert list(array[:]) == list(range(40))
+    assert server.most_at_once == 3

@@ -28,6 +28,7 @@ from frazil.maintenance.id_ranges import (
     Ids,
     IdSet,
     column_of,
+    cut_down,
     distinct,
     ids_of,
     parse_names,
@@ -211,22 +212,36 @@ def find_id_size(assets: Assets) -> int:
 
 
 def list_garbage(
-    storage: Storage, folder: Folder, kept: IdSet, cutoff: datetime, id_range: IdRange = ALL
+    storage: Storage,
+    folder: Folder,
+    kept: IdSet,
+    cutoff: datetime,
+    id_range: IdRange = ALL,
+    *,
+    listings: int | None = None,
 ) -> Iterator[ObjectInfo]:
     """List the files of a folder, or of an id range, that are older than the cutoff and not kept.
 
     Listing is lazy, with some read-ahead on remote storage, so that memory use does not grow with the
-    number of files.
+    number of files. A storage that lists in order runs as many `listings` at once, of an id range each.
     """
     done = count(f"looking through {folder.name}", "files")
+    ranges = [id_range]
+    if id_range == ALL and storage.lists_in_order:
+        ranges = cut_down(listings or 1)
 
-    def select(keys: Sequence[str]) -> NDArray[np.bool_]:
-        done.add(len(keys))
-        return select_garbage(keys, folder, kept, id_range)
+    def find(each: IdRange) -> Iterator[ObjectInfo]:
+        def select(keys: Sequence[str]) -> NDArray[np.bool_]:
+            done.add(len(keys))
+            return select_garbage(keys, folder, kept, each)
 
-    found = _list_chosen(storage, folder, id_range, select)
-    if not storage.is_local:
-        found = chain.from_iterable(read_ahead(in_batches(found, _LISTED_AHEAD)))
+        return _list_chosen(storage, folder, each, select)
+
+    if storage.is_local:
+        found = find(id_range)
+    else:
+        batches = [in_batches(find(each), _LISTED_AHEAD) for each in ranges]
+        found = chain.from_iterable(read_ahead(*batches))
     for info in found:
         if is_older(info.created_at, cutoff):
             yield info
@@ -428,7 +443,9 @@ class LocalCollector:
         """Delete the native chunks that are not marked, or count them in a dry run."""
         storage, cutoff = self._assets.storage, self._options.cutoff
         folder = chunk_folder(self._assets)
-        return self.delete("chunks", list_garbage(storage, folder, self._marks.chunks, cutoff))
+        listings = self._options.sweep.max_concurrent_listings
+        garbage = list_garbage(storage, folder, self._marks.chunks, cutoff, listings=listings)
+        return self.delete("chunks", garbage)
 
 
 _MOST_ATTEMPTS = 100
@@ -581,7 +598,13 @@ def _drop(info: RepoInfo, plan: GarbagePlan) -> Change:
 
 def _list_old_snapshots(assets: Assets, options: CollectionOptions) -> Files:
     folder = metadata_folder(assets, assets.layout.snapshots)
-    found = list_garbage(assets.storage, folder, IdSet(), options.cutoff)
+    found = list_garbage(
+        assets.storage,
+        folder,
+        IdSet(),
+        options.cutoff,
+        listings=options.sweep.max_concurrent_listings,
+    )
     return {SnapshotId.parse(folder.find_stem(info.key)): info for info in found}
 
 
@@ -642,11 +665,19 @@ def _list_logs(
     if folder is None:
         return ()
     kept = IdSet(column_of(retained.logs, folder.id_size))
-    return list_garbage(assets.storage, folder, kept, options.cutoff)
+    return list_garbage(
+        assets.storage, folder, kept, options.cutoff, listings=options.sweep.max_concurrent_listings
+    )
 
 
 def _list_manifests(
     assets: Assets, retained: Retained, options: CollectionOptions
 ) -> Iterable[ObjectInfo]:
     folder = metadata_folder(assets, assets.layout.manifests)
-    return list_garbage(assets.storage, folder, retained.collector.manifests, options.cutoff)
+    return list_garbage(
+        assets.storage,
+        folder,
+        retained.collector.manifests,
+        options.cutoff,
+        listings=options.sweep.max_concurrent_listings,
+    )

@@ -137,6 +137,12 @@ def cut(count: int) -> list[IdRange]:
     return [IdRange(number, whole) for number in range(whole)]
 
 
+def cut_down(count: int) -> list[IdRange]:
+    """Split all ids into at most `count` ranges."""
+    ranges = cut(count)
+    return ranges if len(ranges) <= count else cut(len(ranges) // 2)
+
+
 def cells_of(ids: Ids) -> NDArray[np.uint8]:
     """Return the cell number of each id; sorted ids have sorted cells."""
     rows = np.ascontiguousarray(ids).view(np.uint8).reshape(len(ids), ids.dtype.itemsize)

@@ -1,5 +1,6 @@
 """Walk the snapshots and manifests that are reachable from refs, within memory and request limits."""
 
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -72,13 +73,15 @@ def pack(items: Sequence[T], sizes: Sequence[int], most: int) -> list[list[T]]:
     return groups
 
 
-def read_ahead(items: Iterator[T]) -> Iterator[T]:
-    """Yield the items, each fetched in the background while the previous one is in use."""
-    with ThreadPoolExecutor(1) as pool:
-        coming = pool.submit(lambda: list(islice(items, 1)))
-        while found := coming.result():
-            coming = pool.submit(lambda: list(islice(items, 1)))
-            yield from found
+def read_ahead(*sources: Iterator[T]) -> Iterator[T]:
+    """Yield the items of all sources in turn, the next ones fetched in the background."""
+    with ThreadPoolExecutor(max(1, len(sources))) as pool:
+        coming = deque((each, pool.submit(list, islice(each, 1))) for each in sources)
+        while coming:
+            source, fetched = coming.popleft()
+            if found := fetched.result():
+                coming.append((source, pool.submit(list, islice(source, 1))))
+                yield from found
 
 
 MEBIBYTE = 2**20
@@ -104,7 +107,7 @@ class SweepLimits:
     max_concurrent_deletes: int = 10
     max_consecutive_delete_failures: int = 50
     max_concurrent_listings: int | None = None
-    """Has no effect: each kind of files is one listing, and the kinds are listed in sequence."""
+    """Maximum number of listings at once, each of an id range; None for one."""
     max_deletes_per_second: float | None = None
     """Maximum objects deleted per second; None for no limit."""
 

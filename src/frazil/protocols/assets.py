@@ -5,6 +5,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
@@ -228,6 +229,8 @@ class AssetOptions:
         Storage class of metadata files.
     chunks_storage_class
         Storage class of chunk files.
+    max_concurrent_decodes
+        Number of metadata files that threads decode at once; None for no limit.
     """
 
     encoding: EncodingOptions = field(default_factory=EncodingOptions)
@@ -237,6 +240,7 @@ class AssetOptions:
     num_bytes_chunks: int = 0
     metadata_storage_class: str | None = None
     chunks_storage_class: str | None = None
+    max_concurrent_decodes: int | None = None
 
 
 class Assets:
@@ -264,6 +268,9 @@ class Assets:
         self.layout = Layout.of(dialect)
         self._put_options: dict[str, PutOptions] = {}
         self._chunk_options = PutOptions(storage_class=self.options.chunks_storage_class)
+        self._decodes: AbstractContextManager[object] = nullcontext()
+        if self.options.max_concurrent_decodes is not None:
+            self._decodes = threading.Semaphore(self.options.max_concurrent_decodes)
         self._make_caches()
 
     def _make_caches(self) -> None:
@@ -384,7 +391,8 @@ class Assets:
 
     def _decode(self, key: str, data: bytes, decode: Callable[[bytes], T]) -> T:
         try:
-            return decode(data)
+            with self._decodes:
+                return decode(data)
         except FormatError as error:
             named = FormatError(f"{key}: {error.message}", kind=error.kind)
             # Official error reports name these steps, and programs search for them.

@@ -121,6 +121,8 @@ def _make_context(
     settings = resolve_config(config)
     labels = attribution or Attribution()
     used = storage.with_settings(settings.storage).with_user_agent(labels.user_agent)
+    if config.max_concurrent_requests is not None:
+        used = used.with_request_limit(config.max_concurrent_requests)
     assets = Assets(used, protocol.dialect, asset_options(settings))
     virtual = VirtualChunkAccess(
         {each.url_prefix: each for each in settings.containers},
@@ -145,6 +147,7 @@ def asset_options(settings: EffectiveConfig) -> AssetOptions:
         num_chunk_refs=caching.num_chunk_refs,
         num_transaction_changes=caching.num_transaction_changes,
         num_bytes_chunks=caching.num_bytes_chunks,
+        max_concurrent_decodes=settings.max_concurrent_decodes,
         metadata_storage_class=storage.metadata_storage_class or storage.storage_class,
         chunks_storage_class=storage.chunks_storage_class or storage.storage_class,
     )

@@ -411,9 +411,14 @@ class Clients:
     """Clients of one connection. `attempt` returns a failure instead of raising it."""
 
     def __init__(
-        self, connection: Connection, settings: EffectiveSettings, user_agent: str = ""
+        self,
+        connection: Connection,
+        settings: EffectiveSettings,
+        user_agent: str = "",
+        limit: RequestLimit | None = None,
     ) -> None:
         self._user_agent = user_agent
+        self._limit = limit
         self._connection = connection
         self._settings = settings
         self._resolved: Connection | None = None
@@ -430,7 +435,10 @@ class Clients:
     ) -> _Result | Diagnosis:
         """Return the result of a call, or a diagnosis of its failure."""
         store = self._open(purpose, size_bytes)
-        with process_limit().take(places):
+        with contextlib.ExitStack() as held:
+            if self._limit is not None:
+                held.enter_context(self._limit.take(places))
+            held.enter_context(process_limit().take(places))
             try:
                 return call(store)
             except Exception as error:
@@ -446,7 +454,10 @@ class Clients:
     ) -> _Result | Diagnosis:
         """Run `attempt` in an event loop."""
         store = self._open(purpose, size_bytes)
-        async with process_limit().take(places):
+        async with contextlib.AsyncExitStack() as held:
+            if self._limit is not None:
+                await held.enter_async_context(self._limit.take(places))
+            await held.enter_async_context(process_limit().take(places))
             try:
                 return await call(store)
             except Exception as error:

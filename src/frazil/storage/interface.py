@@ -381,6 +381,11 @@ class Storage(Block, ABC):
         return True
 
     @property
+    def lists_in_order(self) -> bool:
+        """Return True if `list_between` requests only the keys between two others."""
+        return False
+
+    @property
     def is_local(self) -> bool:
         """Return True if requests do not use a network, so that synchronous calls are acceptable."""
         return False
@@ -402,6 +407,10 @@ class Storage(Block, ABC):
 
     def with_settings(self, settings: StorageSettings) -> "Storage":
         """Return this storage with other settings; a storage that makes no requests ignores them."""
+        return self
+
+    def with_request_limit(self, count: int) -> "Storage":
+        """Return this storage with at most so many concurrent requests, if it sends any."""
         return self
 
     def with_user_agent(self, addition: str) -> "Storage":

@@ -15,7 +15,7 @@ from obstore.store import ObjectStore
 from frazil.async_names import run_concurrently, run_together
 from frazil.display import Item
 from frazil.errors import ObjectRangeError, ReadOnlyError, StorageError, VersionMismatchError
-from frazil.storage.clients import Clients, Diagnosis, Failure, process_limit
+from frazil.storage.clients import Clients, Diagnosis, Failure, RequestLimit, process_limit
 from frazil.storage.conditional import (
     WRITE_ID,
     Create,
@@ -227,12 +227,15 @@ class ObjectStorage(Storage):
         connection: Connection,
         settings: StorageSettings | None = None,
         user_agent: str = "",
+        request_limit: int | None = None,
     ) -> None:
         self._user_agent = user_agent
+        self._request_limit = request_limit
         self._connection = connection
         self._settings = merge_settings(connection.traits.settings, settings)
         self._effective = resolve_settings(self._settings)
-        self._clients = Clients(connection, self._effective, user_agent)
+        limit = None if request_limit is None else RequestLimit(request_limit)
+        self._clients = Clients(connection, self._effective, user_agent, limit)
         self._reader = Reader(self._clients, self._effective)
         self._gathering = Gathering(self._read_range)
         self._quotes = Quotes()
@@ -240,10 +243,19 @@ class ObjectStorage(Storage):
     @property
     def concurrency(self) -> int:
         """Return the number of requests that `get_many`, `put_many` and Zarr send at once."""
-        return min(_CONCURRENT_REQUESTS, process_limit().places)
+        limit = self._request_limit or _CONCURRENT_REQUESTS
+        return min(_CONCURRENT_REQUESTS, limit, process_limit().places)
+
+    @property
+    def lists_in_order(self) -> bool:
+        return lists_in_order(self._connection)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (type(self), (self._connection, self._settings, self._user_agent))
+        return (type(self), self._arguments)
+
+    @property
+    def _arguments(self) -> tuple[Connection, StorageSettings, str, int | None]:
+        return (self._connection, self._settings, self._user_agent, self._request_limit)
 
     @property
     def place(self) -> str:
@@ -279,11 +291,15 @@ class ObjectStorage(Storage):
         return merge_settings(StorageSettings(), self._connection.traits.settings)
 
     def with_settings(self, settings: StorageSettings) -> "ObjectStorage":
-        merged = merge_settings(self._settings, settings)
-        return ObjectStorage(self._connection, merged, self._user_agent)
+        connection, own, user_agent, limit = self._arguments
+        return ObjectStorage(connection, merge_settings(own, settings), user_agent, limit)
+
+    def with_request_limit(self, count: int) -> "ObjectStorage":
+        return ObjectStorage(*self._arguments[:3], count)
 
     def with_user_agent(self, addition: str) -> "ObjectStorage":
-        return ObjectStorage(self._connection, self._settings, addition)
+        connection, settings, _, limit = self._arguments
+        return ObjectStorage(connection, settings, addition, limit)
 
     # Reading
 
@@ -338,7 +354,7 @@ class ObjectStorage(Storage):
         return self._list(prefix)
 
     def list_between(self, prefix: str, after: str, before: str) -> Iterator[ObjectInfo]:
-        if not lists_in_order(self._connection):
+        if not self.lists_in_order:
             return super().list_between(prefix, after, before)
         return takewhile(lambda info: info.key < before, self._list(prefix, after))
 

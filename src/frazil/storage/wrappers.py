@@ -119,6 +119,10 @@ class ForwardingStorage(Storage):
         return self._inner.can_create_safely
 
     @property
+    def lists_in_order(self) -> bool:
+        return self._inner.lists_in_order
+
+    @property
     def is_local(self) -> bool:
         return self._inner.is_local
 
@@ -143,6 +147,9 @@ class ForwardingStorage(Storage):
 
     def with_settings(self, settings: StorageSettings) -> Storage:
         return self._wrap(self._inner.with_settings(settings))
+
+    def with_request_limit(self, count: int) -> Storage:
+        return self._wrap(self._inner.with_request_limit(count))
 
     def with_user_agent(self, addition: str) -> Storage:
         return self._wrap(self._inner.with_user_agent(addition))

@@ -1,5 +1,6 @@
 """Garbage is found wherever it is listed, by the ids in the names of files."""
 
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
@@ -52,6 +53,7 @@ def test_items_come_in_batches() -> None:
 @pytest.mark.parametrize("items", [[], [None], [0, 1, 2]])
 def test_reading_ahead_changes_no_item(items: list[object]) -> None:
     assert list(read_ahead(iter(items))) == items
+    assert Counter(read_ahead(iter(items), iter(()), iter(items))) == Counter([*items, *items])
 
 
 def test_what_goes_wrong_ahead_is_told() -> None:

@@ -67,3 +67,19 @@ def test_expiry_and_statistics(stored: tuple[ObjectServer, Repository]) -> None:
     assert repository.chunk_storage_stats().native_bytes == sum(
         info.size_bytes for info in repository.storage.list("chunks/")
     )
+
+
+@pytest.mark.parametrize(("listings", "ranges"), [(None, 1), (1, 1), (3, 2), (4, 4)])
+def test_each_kind_of_files_is_listed_in_as_many_ranges_as_may_be_listed_at_once(
+    stored: tuple[ObjectServer, Repository], listings: int | None, ranges: int
+) -> None:
+    server, repository = stored
+    server.requests.clear()
+
+    summary = repository.garbage_collect(later(), max_concurrent_listings=listings)
+
+    listed = [each for each in server.requests if "chunks" in each.query.get("prefix", "")]
+    assert len(listed) == ranges
+    assert (summary.snapshots_deleted, summary.chunks_deleted) == (1, 1)
+    assert dangling_files(repository) == set()
+    assert values_of(repository.readonly_session("main"), "numbers") == [1] * 8
