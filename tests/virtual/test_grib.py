@@ -103,7 +103,7 @@ def test_pressure_is_in_hpa_also_where_it_is_coded_in_pa(tmp_path: Path) -> None
     assert source.arrays["isobaricInhPa"].values.tolist() == [500, 0.4]  # type: ignore[union-attr]
 
 
-def test_layers_stay_apart_by_their_larger_value(tmp_path: Path) -> None:
+def test_layers_stay_apart_by_their_middle(tmp_path: Path) -> None:
     layers = [(0, 1000), (0, 6000), (3000, 0)]
     messages = [
         make_message(
@@ -120,11 +120,21 @@ def test_layers_stay_apart_by_their_larger_value(tmp_path: Path) -> None:
 
     found = read_virtually(path)["t_heightAboveGroundLayer"]
 
-    assert found["heightAboveGroundLayer"].values.tolist() == [1000, 3000, 6000]
+    assert found["heightAboveGroundLayer"].values.tolist() == [500, 1500, 3000]
     np.testing.assert_array_equal(
-        found.sel(heightAboveGroundLayer=6000).values.ravel(), decode(messages[1])
+        found.sel(heightAboveGroundLayer=3000).values.ravel(), decode(messages[1])
     )
     assert [0, 6000] in found.attrs["GRIB_layers"]
+
+
+def test_the_control_is_a_member_also_in_grib1(tmp_path: Path) -> None:
+    keys = {"sample": "regular_ll_pl_grib1", "localDefinitionNumber": 1, "stream": "enfo"}
+    messages = [make_message(**keys, type=kind, number=n) for kind, n in (("cf", 0), ("pf", 1))]
+    path = save(tmp_path / "a.grib1", *messages)
+
+    (dims,) = show(path).values()
+
+    assert dims[:3] == ("time", "step", "number")
 
 
 def test_intervals_that_end_at_once_are_several_arrays(tmp_path: Path) -> None:
@@ -253,9 +263,12 @@ def test_values_are_where_their_coordinates_say(
 
     with opened(message) as handle:
         places = [eccodes.codes_get_array(handle, key) for key in ("latitudes", "longitudes")]
-    for value, latitude, longitude in list(zip(decode(message), *places, strict=True))[::37]:
-        if not alternates:
-            assert found.sel(latitude=latitude, longitude=longitude).item() == value
+    rows = decode(message).reshape(found.shape)
+    if alternates:
+        # Eccodes leaves the values as they are, and has its points in rows of one direction.
+        rows[1::2] = rows[1::2, ::-1].copy()
+    for value, latitude, longitude in list(zip(rows.ravel(), *places, strict=True))[::37]:
+        assert found.sel(latitude=latitude, longitude=longitude).item() == value
     assert (virtual.open(path).arrays["t"].obstacle is None) == (not alternates)
     if not alternates:
         np.testing.assert_array_equal(read_virtually(path)["t"].values[0, 0, 0], found.values)
@@ -633,7 +646,9 @@ def test_the_official_library_reads_messages(tmp_path: Path) -> None:
 def test_bytes_between_messages_are_skipped(tmp_path: Path) -> None:
     messages = [make_message(level=level, seed=level) for level in (500, 850)]
     header = b"\1\r\r\n123\r\r\nGRIB of WMO\r\r\n"
-    path = save(tmp_path / "a.grib2", messages[0], header, messages[1], b"\0" * 100_000)
+    path = save(
+        tmp_path / "a", b"****0123****\n", messages[0], header, messages[1], b"\0" * 100_000
+    )
 
     found = read_virtually(path)["t"].values.reshape(2, -1)
 

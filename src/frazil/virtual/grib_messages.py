@@ -112,7 +112,7 @@ class FieldHeader:
 
     @property
     def is_readable(self) -> bool:
-        """Return whether gribberish decodes the values exactly as eccodes does.
+        """Return whether gribberish decodes the values as eccodes does, up to their last bit.
 
         It was found to differ in GRIB1, in CCSDS with few and with many bits, and it is not known
         to read the missing values of complex packing.
@@ -383,10 +383,18 @@ def _describe_parameter(keys: _Keys) -> Parameter:
 # Types of level whose values tell nothing (code table 4.5 of GRIB2, table 3 of GRIB1).
 _WITHOUT_VALUE = frozenset((*range(1, 13), *range(14, 20)))
 _FIRST_LOCAL = 200
+_DECIMALS = 9
+"""Eccodes multiplies levels by a power of ten, which is seldom exact."""
+_ENSEMBLE_STREAMS = frozenset(
+    (
+        "enfo", "enda", "elda", "efov", "efhs", "enfh", "ewda", "mmaf", "mmsf", "mofc", "msmm", "swmm",
+        "waef", "wamf", "wmfm",
+    )
+)  # fmt: skip
 
 
 def _describe_level(keys: _Keys) -> tuple[str, float | None, tuple[float, float] | None]:
-    """Return type and value of a level; pressure is in hPa, a layer has its larger value."""
+    """Return type and value of a level; pressure is in hPa, a layer has its middle."""
     is_second = keys.get("edition") == "2"
     code = keys.get("typeOfFirstFixedSurface" if is_second else "indicatorOfTypeOfLevel", int) or 0
     name = keys.get("typeOfLevel")
@@ -397,11 +405,12 @@ def _describe_level(keys: _Keys) -> tuple[str, float | None, tuple[float, float]
     if code >= _FIRST_LOCAL and value == 0:
         return name, None, None
     if name == "isobaricInPa":
-        return "isobaricInhPa", value / 100, None
+        return "isobaricInhPa", round(value / 100, _DECIMALS), None
     top, bottom = keys.get("topLevel", float), keys.get("bottomLevel", float)
     if name.endswith("Layer") and top is not None and bottom is not None:
-        return name, max(top, bottom), (top, bottom)
-    return name, value, None
+        layer = round(top, _DECIMALS), round(bottom, _DECIMALS)
+        return name, round((top + bottom) / 2, _DECIMALS), layer
+    return name, round(value, _DECIMALS), None
 
 
 def _find_member(keys: _Keys) -> int | None:
@@ -409,7 +418,15 @@ def _find_member(keys: _Keys) -> int | None:
         found = keys.get("perturbationNumber", int)
         return None if found is None else int(found)
     number = keys.get("number", int)
-    is_member = number is not None and (number > 0 or keys.get("dataType") in ("cf", "pf"))
+    if number is None:
+        return None
+    # ECMWF's local section has a number in all messages.
+    is_member = (
+        number > 0
+        or (keys.get("totalNumber", int) or 0) > 0
+        or keys.get("dataType") in ("cf", "pf")
+        or keys.get("stream") in _ENSEMBLE_STREAMS
+    )
     return int(number) if is_member else None
 
 
@@ -515,8 +532,9 @@ def read_grid(key: GridKey) -> Grid:
 def _shape_coordinates(grid: Grid) -> Grid:
     if grid.latitude is None or grid.longitude is None:
         return grid
-    latitude = arrange(grid.latitude, grid)
-    longitude = arrange(grid.longitude, grid)
+    # Eccodes gives the points in rows of one direction, even where the values alternate.
+    latitude = grid.latitude.reshape(grid.shape)
+    longitude = grid.longitude.reshape(grid.shape)
     if grid.is_regular:
         rows, columns = (slice(None), 0), (0, slice(None))
         is_rows_first = grid.dims[0] == "latitude"

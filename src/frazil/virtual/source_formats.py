@@ -66,6 +66,7 @@ FAR_HEAD_BYTES = 128 << 10
 """Bytes read from a remote file, where more bytes would cost another request."""
 # An HDF5 file may start with a user block, after which the signature follows.
 _HDF5_STARTS = (0, 512, 1024, 2048)
+_LONGEST_HEADING = 512
 
 
 def _starts_with(*magic: bytes) -> Callable[[bytes], bool]:
@@ -74,6 +75,12 @@ def _starts_with(*magic: bytes) -> Callable[[bytes], bool]:
 
 def _is_hdf5(head: bytes) -> bool:
     return any(head[at : at + 8] == b"\x89HDF\r\n\x1a\n" for at in _HDF5_STARTS)
+
+
+def _is_grib(head: bytes) -> bool:
+    # The heading of a bulletin may stand before the first message.
+    at = head.find(b"GRIB", 0, _LONGEST_HEADING)
+    return at >= 0 and head[at + 7 : at + 8] in (b"\1", b"\2")
 
 
 def _is_kerchunk(head: bytes) -> bool:
@@ -116,7 +123,7 @@ HDF5 = Format(
 )  # fmt: skip
 GRIB = Format(
     "grib", "frazil.virtual.grib:read_grib", (".grib", ".grib1", ".grib2", ".grb", ".grb1", ".grb2"),
-    _starts_with(b"GRIB"), "frazil[grib]",
+    _is_grib, "frazil[grib]",
 )  # fmt: skip
 ZARR = Format("zarr", _PARSERS + "ZarrParser", (".zarr",), _never, "frazil[virtual]")
 KERCHUNK_PARQUET = Format(
