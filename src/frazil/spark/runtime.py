@@ -352,6 +352,41 @@ def make_rows(
     return rows
 
 
+def map_batches(
+    frame: DataFrame,
+    function: Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]],
+    schema: StructType | str,
+) -> DataFrame:
+    """Return a DataFrame of the batches that a function yields for those of each partition."""
+    blob = dump(function)
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from pickle.loads(blob)(batches)
+
+    return frame.mapInArrow(run, schema)
+
+
+def run_on_rows(
+    frame: DataFrame, job: Job, what: str, function: Callable[[pa.Table], Result], count: int
+) -> list[Result]:
+    """Run a function on the rows of each non-empty partition and return the results, in order.
+
+    The DataFrame has about `count` partitions.
+    """
+    most_failures = find_max_failures(frame.sparkSession)
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        kept = [batch for batch in batches if batch.num_rows]
+        if kept:
+            context = TaskContext.get()
+            number = 0 if context is None else context.partitionId()
+            yield run_task(number, lambda: function(pa.Table.from_batches(kept)), most_failures)
+
+    results = map_batches(frame, run, RESULT_SCHEMA)
+    found = collect_results(frame.sparkSession, job, what, results, count)
+    return [each for each in found if each is not None]
+
+
 def collect_results(spark: SparkSession, job: Job, what: str, frame: Any, count: int) -> list[Any]:
     """Return the results in a DataFrame of `run_task` rows; None for a task without a row.
 

@@ -350,18 +350,19 @@ def _spread(path: str, measures: Mapping[str, NDArray[Any]]) -> pa.Table:
     for name in _MEASURES:
         type = _STATISTICS.field(name).type
         if name in measures:
-            columns.append(_read_measures(measures[name].reshape(-1)[known], type, empty))
+            values = measures[name].reshape(-1)[known]
+            missing = empty | (values == NO_SUM) if name == "sum" else empty
+            columns.append(_read_measures(values, type, missing))
         else:
             columns.append(pa.nulls(len(places), type))
     return pa.table(columns, schema=_STATISTICS)
 
 
-def _read_measures(values: NDArray[Any], type: pa.DataType, empty: NDArray[np.bool_]) -> pa.Array:
+def _read_measures(values: NDArray[Any], type: pa.DataType, missing: NDArray[np.bool_]) -> pa.Array:
     """Return the column of a measure; null where it is unknown or the chunk has no values."""
     if type == pa.int64():
         return pa.array(values.astype(np.int64))
-    missing = empty | (values == NO_SUM if values.dtype == np.int64 else np.isnan(values))
-    return pa.array(values.astype(np.float64), mask=missing)
+    return pa.array(values.astype(np.float64), mask=missing | np.isnan(values))
 
 
 def _read_arrays(

@@ -22,6 +22,7 @@ SUMMED = [
     "SELECT zone, max(v) - min(v) AS span FROM {t} GROUP BY zone ORDER BY span DESC LIMIT 2",
     "SELECT x.lon AS lon, sum(x.v) AS v FROM {t} x WHERE x.v > 10 GROUP BY x.lon HAVING sum(x.v) > 20",
     "SELECT sum(v) AS v, count(*) AS cells, min(time) AS first FROM {t} WHERE lat > 1000",
+    "SELECT min(n) AS low, max(n) AS high, sum(n) AS n FROM {t} WHERE lat > 1000 OR n > 200",
     "SELECT lat, sum(v) AS v FROM {t} WHERE lat > 1000 GROUP BY lat",
     "SELECT min(time) AS first, max(time) AS last FROM {t} WHERE v IS NULL",
     "SELECT count(v) + 1 AS more, sum(lat) AS lats FROM {t} WHERE v < 40 OR time >= '2020-01-05'",

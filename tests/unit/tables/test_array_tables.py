@@ -10,6 +10,7 @@ import zarr
 import frazil
 from frazil import Repository
 from frazil.virtual.source import FileVersion
+from tests.unit.tables.measured import analyse
 from tests.unit.tables.rows import read_rows, read_table
 
 pytest.importorskip("pyspark")
@@ -56,6 +57,20 @@ def test_statistics_have_a_row_for_each_chunk_that_is_known() -> None:
         ("/deep/t", [1, 0], None, None, 0, 2, None),
         ("/deep/t", [1, 1], 7.0, 8.0, 4, 0, None),
     ]
+
+
+def test_the_least_integer_is_a_minimum_and_no_unknown_sum() -> None:
+    repo = Repository.create(frazil.in_memory_storage())
+    session = repo.writable_session("main")
+    least = np.iinfo(np.int64).min
+    array = zarr.create_array(session.store, name="n", shape=2, dtype="i8", dimension_names=["x"])
+    array[:] = [least, -1]
+    session.commit("integers")
+    analyse(repo)
+
+    (row,) = read_rows(repo, "statistics")
+
+    assert (row["min"], row["max"], row["sum"]) == (float(least), -1.0, None)
 
 
 def test_tables_of_what_there_is_not_are_empty() -> None:

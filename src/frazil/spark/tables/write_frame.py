@@ -1,6 +1,5 @@
 """Write DataFrames to arrays: each chunk by one task, all of them in one commit."""
 
-import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
@@ -20,14 +19,7 @@ from frazil.repository.repository import Repository
 from frazil.repository.session import ForkSession, Session
 from frazil.spark.job import METRICS, Job, JobReport
 from frazil.spark.regions import TASKS_PER_SLOT
-from frazil.spark.runtime import (
-    RESULT_SCHEMA,
-    collect_results,
-    count_slots,
-    dump,
-    find_max_failures,
-    run_task,
-)
+from frazil.spark.runtime import count_slots, map_batches, run_on_rows
 from frazil.spark.tables.read import time_zone_of
 from frazil.spark.transaction import CommitRun, committing, fresh_fork, merge_changes
 from frazil.storage.memory import MemoryStorage
@@ -264,7 +256,9 @@ class FrameWriting:
     def measure(self, dims: tuple[str, ...], schema: pa.Schema) -> Facts:
         """Return the facts about the DataFrame's rows, such as their coordinates."""
         empty = measure(schema.empty_table(), dims)
-        found = self._run("looking at rows", self.frame, lambda table: measure(table, dims), 1)
+        found = run_on_rows(
+            self.frame, self.run.job, "measuring rows", lambda table: measure(table, dims), 1
+        )
         return join_facts(found or [empty], dims)
 
     def write(self, session: Session, target: Target, facts: Facts) -> None:
@@ -281,29 +275,12 @@ class FrameWriting:
             return Part(own.state.changes.copy(), cells, table.num_rows)
 
         shuffled = shuffle_by_chunk(self.frame, tasks)
-        parts: list[Part] = self._run("writing", shuffled, write, tasks.tasks)
+        parts = run_on_rows(shuffled, self.run.job, "writing", write, tasks.tasks)
         merge_changes(session.state, fork.state, [part.changes for part in parts])
         for name in target.variables:
             shared = [each for part in parts for each in part.cells if each.name == name]
             if shared:
                 write_cells(session, target, join_cells(target, shared))
-
-    def _run(self, what: str, frame: DataFrame, function: Any, count: int) -> list[Any]:
-        """Return the results of a function for the rows of each non-empty partition."""
-        blob, most_failures = dump(function), find_max_failures(self.spark)
-
-        def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            kept = [batch for batch in batches if batch.num_rows]
-            if not kept:
-                return
-            context = TaskContext.get()
-            number = 0 if context is None else context.partitionId()
-            loaded = pickle.loads(blob)
-            yield run_task(number, lambda: loaded(pa.Table.from_batches(kept)), most_failures)
-
-        results = frame.mapInArrow(run, RESULT_SCHEMA)
-        found = collect_results(self.spark, self.run.job, what, results, count)
-        return [each for each in found if each is not None]
 
     def report(self, session: Session | None, ran_on: str, snapshot_id: str | None) -> JobReport:
         """Return the report of the job."""
@@ -313,19 +290,17 @@ class FrameWriting:
 def shuffle_by_chunk(frame: DataFrame, assignment: TaskAssignment) -> DataFrame:
     """Shuffle rows so that those of each chunk are in one partition, with numbers for their order."""
     schema = StructType([*frame.schema.fields]).add(_TASK, IntegerType()).add(_ROW, LongType())
-    blob = dump(assignment)
 
     def number(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        loaded: TaskAssignment = pickle.loads(blob)
         context = TaskContext.get()
         at = (0 if context is None else context.partitionId()) << _ROW_BITS
         for batch in batches:
-            tasks = loaded.assign(pa.Table.from_batches([batch]))
+            tasks = assignment.assign(pa.Table.from_batches([batch]))
             rows = np.arange(at, at + batch.num_rows, dtype=np.int64)
             at += batch.num_rows
             yield batch.append_column(_TASK, pa.array(tasks)).append_column(_ROW, pa.array(rows))
 
-    numbered = frame.mapInArrow(number, schema)
+    numbered = map_batches(frame, number, schema)
     return numbered.repartitionById(assignment.tasks, sql.col(_TASK)).drop(_TASK)
 
 
