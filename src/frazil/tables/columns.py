@@ -6,26 +6,33 @@ from dataclasses import dataclass
 from functools import reduce
 from math import prod
 from threading import RLock
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
-import xarray
 import zarr
 from numpy.typing import NDArray
-from xarray import Dataset, Variable
-from xarray.backends.zarr import ZarrArrayWrapper, ZarrStore
-from xarray.core.indexing import LazilyIndexedArray
 
 from frazil.display import suggest
 from frazil.errors import InvalidInputError, NodeNotFoundError
 from frazil.format.chunk_table import VirtualRef
 from frazil.format.paths import validate_path
+from frazil.lazy import lazy_modules
 from frazil.repository.session import Session
+
+if TYPE_CHECKING:
+    from xarray import Dataset
+
+    from frazil.tables import decoded_arrays
+else:
+    # Metadata tables and many steps of planning don't need Xarray, which is slow to import.
+    (decoded_arrays,) = lazy_modules("frazil.tables.decoded_arrays")
 
 Offsets = NDArray[np.int64]
 """Start of each chunk along a dimension, followed by the end of the last one."""
 Region = tuple[slice, ...]
+Pieces = dict[int, NDArray[Any]]
+"""Stored values of an array of one dimension, by chunk."""
 Boxes = NDArray[np.int64]
 """Boxes of chunks: one row per box, with the start and end along each dimension."""
 
@@ -343,67 +350,6 @@ class Columns:
         return {each.name: each.type for each in self.all}
 
 
-_Pieces = dict[int, NDArray[Any]]
-"""Stored values of a coordinate, by chunk."""
-
-
-class _CoordinateArray(ZarrArrayWrapper):
-    """Coordinate of one dimension that keeps every chunk it has read.
-
-    Xarray reads the first and the last value of times to find their type, and a scan all of them.
-    """
-
-    __slots__ = ("_offsets", "_pieces")
-
-    def __init__(self, array: Any, offsets: Offsets, pieces: _Pieces) -> None:
-        init: Any = super().__init__  # Xarray has no types here.
-        init(array)
-        self._offsets = offsets
-        self._pieces = pieces
-
-    def _getitem(self, key: tuple[Any, ...]) -> Any:
-        (part,) = key
-        start, stop, step = part.indices(self.shape[0]) if isinstance(part, slice) else (0, 0, 0)
-        if step != 1 or stop <= start:
-            return self._array[key]
-        first = int(np.searchsorted(self._offsets, start, "right")) - 1
-        end = int(np.searchsorted(self._offsets, stop, "left"))
-        self._read([number for number in range(first, end) if number not in self._pieces])
-        whole = np.concatenate([self._pieces[number] for number in range(first, end)])
-        origin = int(self._offsets[first])
-        return whole[start - origin : stop - origin]
-
-    def _read(self, missing: list[int]) -> None:
-        """Read chunks; neighbours together."""
-        for run in np.split(missing, np.flatnonzero(np.diff(missing) != 1) + 1):
-            if not len(run):
-                continue
-            cuts = self._offsets[int(run[0]) : int(run[-1]) + 2]
-            values = np.asarray(self._array[int(cuts[0]) : int(cuts[-1])])
-            pieces = np.split(values, cuts[1:-1] - cuts[0])
-            self._pieces.update(zip(map(int, run), pieces, strict=True))
-
-
-class _SomeArrays(ZarrStore):
-    """Zarr group from which Xarray opens only some arrays, because it may not support others."""
-
-    names: Sequence[str] = ()
-    coordinates: Mapping[str, tuple[Offsets, _Pieces]] = {}
-
-    def array_keys(self) -> tuple[str, ...]:
-        """Return the names of the arrays to open."""
-        return tuple(self.names)
-
-    def open_store_variable(self, name: str) -> Variable:
-        """Open an array; coordinates keep what they have read."""
-        open_array: Any = super().open_store_variable
-        variable: Variable = open_array(name)
-        if name in self.coordinates:
-            array = _CoordinateArray(self.members[name], *self.coordinates[name])
-            variable.data = LazilyIndexedArray(array)
-        return variable
-
-
 _UNAUTHORIZED = "unauthorized-virtual-chunk-container"
 
 
@@ -415,11 +361,11 @@ class GroupArrays:
     """
 
     def __init__(
-        self, session: Session, group: str, pieces: Mapping[str, _Pieces] | None = None
+        self, session: Session, group: str, pieces: Mapping[str, Pieces] | None = None
     ) -> None:
         self.session = session
         self.group = group_path(group)
-        self._pieces: dict[str, _Pieces] = dict(pieces or {})
+        self._pieces: dict[str, Pieces] = dict(pieces or {})
         self._metadata: dict[str, dict[str, Any]] | None = None
         self._datasets: dict[tuple[str, ...], Dataset] = {}
         self._columns: dict[tuple[str, ...] | None, Columns] = {}
@@ -454,7 +400,7 @@ class GroupArrays:
         """Return the path of an array."""
         return f"{self.group.rstrip('/')}/{name}"
 
-    def open(self, names: Sequence[str]) -> Dataset:
+    def open(self, names: Sequence[str]) -> "Dataset":
         """Open arrays with Xarray's decoding. Only the ends of times are read."""
         key = tuple(names)
         with self._lock:
@@ -462,29 +408,17 @@ class GroupArrays:
                 self._datasets[key] = self._open(key)
             return self._datasets[key]
 
-    def _open(self, names: tuple[str, ...]) -> Dataset:
+    def _open(self, names: tuple[str, ...]) -> "Dataset":
         metadata = {name: self.metadata[name] for name in names}
         _refuse_unnamed(metadata)
-        store = _SomeArrays.open_group(
-            self.session.store,
-            group=self.group.lstrip("/") or None,
-            mode="r",
-            consolidated=False,
-            zarr_format=3,
-            cache_members=False,
-        )
-        store.names = names
-        coordinates = _named_coordinates(metadata.values())
-        store.coordinates = {
+        named = _named_coordinates(metadata.values())
+        coordinates = {
             name: (self.grid(name).offsets[0], self._pieces.setdefault(name, {}))
             for name, document in metadata.items()
             if len(document["shape"]) == 1
-            if name in coordinates or document["dimension_names"] == [name]
+            if name in named or document["dimension_names"] == [name]
         }
-        dataset: Dataset = xarray.open_dataset(
-            store, chunks=None, cache=False, create_default_indexes=False
-        )
-        return dataset
+        return decoded_arrays.open_arrays(self.session, self.group, names, coordinates)
 
     def columns(self, variables: Sequence[str] | None) -> Columns:
         """Return the columns of arrays, by default all; raises InvalidInputError if dims disagree."""
@@ -606,13 +540,13 @@ def _named_coordinates(documents: Iterable[Mapping[str, Any]]) -> set[str]:
     return {name for each in attributes for name in str(each.get("coordinates", "")).split()}
 
 
-def _select_variables(dataset: Dataset, variables: Sequence[str] | None) -> list[str]:
+def _select_variables(dataset: "Dataset", variables: Sequence[str] | None) -> list[str]:
     if variables is not None:
         return list(dict.fromkeys(variables))
     return [str(name) for name in (dataset.data_vars or dataset.coords)]
 
 
-def _common_dims(dataset: Dataset, names: Sequence[str]) -> tuple[str, ...]:
+def _common_dims(dataset: "Dataset", names: Sequence[str]) -> tuple[str, ...]:
     """Return the dimensions of the array that has most; all others must broadcast to them."""
     dims = {name: tuple(map(str, dataset.variables[name].dims)) for name in names}
     if not dims:
@@ -628,7 +562,7 @@ def _common_dims(dataset: Dataset, names: Sequence[str]) -> tuple[str, ...]:
     return dims[largest]
 
 
-def _column(dataset: Dataset, name: str, document: Mapping[str, Any]) -> Column:
+def _column(dataset: "Dataset", name: str, document: Mapping[str, Any]) -> Column:
     variable = dataset.variables[name]
     is_bytes = document.get("data_type") in ("variable_length_bytes", "bytes")
     dims = tuple(map(str, variable.dims))

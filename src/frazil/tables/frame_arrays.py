@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import zarr
 from numpy.typing import NDArray
-from xarray import Dataset
 
 from frazil.errors import InvalidInputError
 from frazil.lazy import lazy_modules
@@ -50,6 +49,8 @@ from frazil.tables.table_options import WriteOptions
 from frazil.virtual.source_formats import without_codec_warnings
 
 if TYPE_CHECKING:
+    from xarray import Dataset
+
     from frazil.tables import sql_predicates
 else:
     # Only `replace_where` needs the SQL parser.
@@ -298,7 +299,7 @@ def find_stored(session: Session, group: str, names: Sequence[str]) -> dict[str,
     return {name: _describe(session, group, dataset, name) for name in names}
 
 
-def _open_axis(dataset: Dataset, stored: Stored | None, dim: str, size: int) -> WriteAxis:
+def _open_axis(dataset: "Dataset", stored: Stored | None, dim: str, size: int) -> WriteAxis:
     if stored is None:
         return WriteAxis(dim, pa.int64(), size, None)
     if stored.dims != (dim,):
@@ -312,7 +313,7 @@ def _open_axis(dataset: Dataset, stored: Stored | None, dim: str, size: int) -> 
     return axis
 
 
-def _describe(session: Session, group: str, dataset: Dataset, name: str) -> Stored:
+def _describe(session: Session, group: str, dataset: "Dataset", name: str) -> Stored:
     variable = dataset.variables[name]
     array = zarr.open_array(session.store, path=array_path(group, name), mode="r")
     is_bytes = variable.dtype.kind in "SV" or array.dtype.kind == "O"
