@@ -77,7 +77,7 @@ def test_only_named_arrays_are_measured_and_bad_names_are_refused(filled: Reposi
 
     assert report.notes[0].startswith("measured 12 chunks")
     assert count(filled, "t > 45") == 12
-    with pytest.raises(InvalidInputError, match="no names"):
+    with pytest.raises(InvalidInputError, match="without names"):
         frazil.analyze(filled, ["odd/nameless"])
 
 

@@ -108,5 +108,5 @@ def test_conditions_of_tables_are_evaluated_by_spark(spark: SparkSession, weathe
     )
 
     assert sorted(row.name for row in frame.collect()) == ["land", "lat", "lon"]
-    with pytest.raises(InvalidInputError, match="there is no table 'nonsense'"):
+    with pytest.raises(InvalidInputError, match="unknown table 'nonsense'"):
         frazil.spark.read(weather.path, table="nonsense", spark=spark)
