@@ -355,7 +355,7 @@ def make_rows(
 def map_batches(
     frame: DataFrame,
     function: Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]],
-    schema: StructType | str,
+    schema: Any,
 ) -> DataFrame:
     """Return a DataFrame of the batches that a function yields for those of each partition."""
     blob = dump(function)
@@ -363,7 +363,14 @@ def map_batches(
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from pickle.loads(blob)(batches)
 
-    return frame.mapInArrow(run, schema)
+    mapped: DataFrame = frame.mapInArrow(run, schema)
+    return mapped
+
+
+def partition_id() -> int:
+    """Return the number of the partition that this task computes; 0 outside of a task."""
+    context = pyspark.TaskContext.get()
+    return 0 if context is None else context.partitionId()
 
 
 def run_on_rows(
@@ -378,9 +385,8 @@ def run_on_rows(
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         kept = [batch for batch in batches if batch.num_rows]
         if kept:
-            context = TaskContext.get()
-            number = 0 if context is None else context.partitionId()
-            yield run_task(number, lambda: function(pa.Table.from_batches(kept)), most_failures)
+            rows = pa.Table.from_batches(kept)
+            yield run_task(partition_id(), lambda: function(rows), most_failures)
 
     results = map_batches(frame, run, RESULT_SCHEMA)
     found = collect_results(frame.sparkSession, job, what, results, count)

@@ -19,7 +19,7 @@ from frazil.repository.repository import Repository
 from frazil.repository.session import ForkSession, Session
 from frazil.spark.job import METRICS, Job, JobReport
 from frazil.spark.regions import TASKS_PER_SLOT
-from frazil.spark.runtime import count_slots, map_batches, run_on_rows
+from frazil.spark.runtime import count_slots, map_batches, partition_id, run_on_rows
 from frazil.spark.tables.read import time_zone_of
 from frazil.spark.transaction import CommitRun, committing, fresh_fork, merge_changes
 from frazil.storage.memory import MemoryStorage
@@ -292,8 +292,7 @@ def shuffle_by_chunk(frame: DataFrame, assignment: TaskAssignment) -> DataFrame:
     schema = StructType([*frame.schema.fields]).add(_TASK, IntegerType()).add(_ROW, LongType())
 
     def number(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        context = TaskContext.get()
-        at = (0 if context is None else context.partitionId()) << _ROW_BITS
+        at = partition_id() << _ROW_BITS
         for batch in batches:
             tasks = assignment.assign(pa.Table.from_batches([batch]))
             rows = np.arange(at, at + batch.num_rows, dtype=np.int64)
@@ -318,8 +317,7 @@ def put_aside(destination: Destination, batches: Iterator[pa.RecordBatch]) -> Ro
     """Spool the rows of this task for the commit."""
     context = TaskContext.get()
     query = None if context is None else context.getLocalProperty("sql.streaming.queryId")
-    number = 0 if context is None else context.partitionId()
-    return Rows(number, spool(destination.assets, batches), query)
+    return Rows(partition_id(), spool(destination.assets, batches), query)
 
 
 def collect(destination: Destination, messages: list[Rows], schema: pa.Schema) -> pa.Table:
