@@ -5,6 +5,7 @@ from abc import ABC
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
+from typing import ClassVar, Self
 
 from frazil.display import CalledInOrder, public_name, render_call
 
@@ -111,15 +112,16 @@ def render_rule(rule: Rule, owner: str, always: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ManifestPreloadCondition:
-    """Condition on an array and on the number of references in a manifest."""
+class _Condition:
+    """Condition on an array: a rule, and the ways to make it."""
 
     rule: Rule
 
-    @staticmethod
-    def or_conditions(
-        conditions: "Iterable[ManifestPreloadCondition]",
-    ) -> "ManifestPreloadCondition":
+    _ALWAYS: ClassVar[str]
+    """Name of the condition that always holds."""
+
+    @classmethod
+    def or_conditions(cls, conditions: Iterable[Self]) -> Self:
         """Return a condition that holds if one of some conditions holds.
 
         Parameters
@@ -127,12 +129,10 @@ class ManifestPreloadCondition:
         conditions
             The conditions to combine.
         """
-        return ManifestPreloadCondition(AnyOf(tuple(each.rule for each in conditions)))
+        return cls(AnyOf(tuple(each.rule for each in conditions)))
 
-    @staticmethod
-    def and_conditions(
-        conditions: "Iterable[ManifestPreloadCondition]",
-    ) -> "ManifestPreloadCondition":
+    @classmethod
+    def and_conditions(cls, conditions: Iterable[Self]) -> Self:
         """Return a condition that holds if all of some conditions hold.
 
         Parameters
@@ -140,10 +140,10 @@ class ManifestPreloadCondition:
         conditions
             The conditions to combine.
         """
-        return ManifestPreloadCondition(AllOf(tuple(each.rule for each in conditions)))
+        return cls(AllOf(tuple(each.rule for each in conditions)))
 
-    @staticmethod
-    def path_matches(regex: str) -> "ManifestPreloadCondition":
+    @classmethod
+    def path_matches(cls, regex: str) -> Self:
         """Return a condition on the array's absolute path.
 
         Parameters
@@ -151,10 +151,10 @@ class ManifestPreloadCondition:
         regex
             Regular expression to search for in the path, such as `/group/array`.
         """
-        return ManifestPreloadCondition(PathMatches(regex))
+        return cls(PathMatches(regex))
 
-    @staticmethod
-    def name_matches(regex: str) -> "ManifestPreloadCondition":
+    @classmethod
+    def name_matches(cls, regex: str) -> Self:
         """Return a condition on the last segment of the array's path.
 
         Parameters
@@ -162,7 +162,23 @@ class ManifestPreloadCondition:
         regex
             Regular expression to search for in the name.
         """
-        return ManifestPreloadCondition(NameMatches(regex))
+        return cls(NameMatches(regex))
+
+    def __and__(self, other: Self, /) -> Self:
+        return type(self)(AllOf((self.rule, other.rule)))
+
+    def __or__(self, other: Self, /) -> Self:
+        return type(self)(AnyOf((self.rule, other.rule)))
+
+    def __repr__(self) -> str:
+        return render_rule(self.rule, public_name(self), self._ALWAYS)
+
+
+class ManifestPreloadCondition(_Condition):
+    """Condition on an array and on the number of references in a manifest."""
+
+    __slots__ = ()
+    _ALWAYS = "true"
 
     @staticmethod
     def num_refs(from_refs: int | None, to_refs: int | None) -> "ManifestPreloadCondition":
@@ -191,15 +207,6 @@ class ManifestPreloadCondition:
         """Return True if the condition holds for an array and a number of references."""
         return rule_holds(self.rule, path, num_refs)
 
-    def __and__(self, other: "ManifestPreloadCondition", /) -> "ManifestPreloadCondition":
-        return ManifestPreloadCondition(AllOf((self.rule, other.rule)))
-
-    def __or__(self, other: "ManifestPreloadCondition", /) -> "ManifestPreloadCondition":
-        return ManifestPreloadCondition(AnyOf((self.rule, other.rule)))
-
-    def __repr__(self) -> str:
-        return render_rule(self.rule, public_name(self), "true")
-
 
 # Names of coordinates by the CF conventions, as cf-xarray guesses them.
 _COORDINATE_NAMES = (
@@ -218,55 +225,11 @@ DEFAULT_PRELOAD_IF = ManifestPreloadCondition(
 """Default condition: coordinates with up to 1,000 references."""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class ManifestSplitCondition:
+class ManifestSplitCondition(_Condition):
     """Condition on an array."""
 
-    rule: Rule
-
-    @staticmethod
-    def or_conditions(conditions: "Iterable[ManifestSplitCondition]") -> "ManifestSplitCondition":
-        """Return a condition that holds if one of some conditions holds.
-
-        Parameters
-        ----------
-        conditions
-            The conditions to combine.
-        """
-        return ManifestSplitCondition(AnyOf(tuple(each.rule for each in conditions)))
-
-    @staticmethod
-    def and_conditions(conditions: "Iterable[ManifestSplitCondition]") -> "ManifestSplitCondition":
-        """Return a condition that holds if all of some conditions hold.
-
-        Parameters
-        ----------
-        conditions
-            The conditions to combine.
-        """
-        return ManifestSplitCondition(AllOf(tuple(each.rule for each in conditions)))
-
-    @staticmethod
-    def path_matches(regex: str) -> "ManifestSplitCondition":
-        """Return a condition on the array's absolute path.
-
-        Parameters
-        ----------
-        regex
-            Regular expression to search for in the path, such as `/group/array`.
-        """
-        return ManifestSplitCondition(PathMatches(regex))
-
-    @staticmethod
-    def name_matches(regex: str) -> "ManifestSplitCondition":
-        """Return a condition on the last segment of the array's path.
-
-        Parameters
-        ----------
-        regex
-            Regular expression to search for in the name.
-        """
-        return ManifestSplitCondition(NameMatches(regex))
+    __slots__ = ()
+    _ALWAYS = "AnyArray"
 
     @staticmethod
     def AnyArray() -> "ManifestSplitCondition":  # noqa: N802 (as users write it)
@@ -276,15 +239,6 @@ class ManifestSplitCondition:
     def matches(self, path: str) -> bool:
         """Return True if the condition holds for an array."""
         return rule_holds(self.rule, path)
-
-    def __and__(self, other: "ManifestSplitCondition", /) -> "ManifestSplitCondition":
-        return ManifestSplitCondition(AllOf((self.rule, other.rule)))
-
-    def __or__(self, other: "ManifestSplitCondition", /) -> "ManifestSplitCondition":
-        return ManifestSplitCondition(AnyOf((self.rule, other.rule)))
-
-    def __repr__(self) -> str:
-        return render_rule(self.rule, public_name(self), "AnyArray")
 
 
 class ManifestSplitDimCondition(ABC):  # noqa: B024 (it names its alternatives, and is never made)
