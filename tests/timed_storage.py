@@ -78,10 +78,13 @@ class CountedStorage(ForwardingStorage):
 
     def __init__(self, inner: Storage, number: int, act: Callable[[], object]) -> None:
         super().__init__(inner)
-        self.concurrency = 1
         self.count = 0
         self._number, self._act = number, act
         self._lock = threading.Lock()
+
+    @property
+    def concurrency(self) -> int:
+        return 1
 
     @property
     def has_happened(self) -> bool:

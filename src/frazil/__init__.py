@@ -123,6 +123,7 @@ if TYPE_CHECKING:
     from frazil.spark.driver import stats as stats
     from frazil.spark.driver import transform as transform
     from frazil.spark.driver import write as write
+    from frazil.storage.constructors import Storage as Storage
     from frazil.storage.constructors import azure_storage as azure_storage
     from frazil.storage.constructors import gcs_storage as gcs_storage
     from frazil.storage.constructors import hf_storage as hf_storage
@@ -134,7 +135,6 @@ if TYPE_CHECKING:
     from frazil.storage.constructors import s3_storage as s3_storage
     from frazil.storage.constructors import storage_from_url as storage_from_url
     from frazil.storage.constructors import tigris_storage as tigris_storage
-    from frazil.storage.interface import Storage as Storage
     from frazil.storage.interface import StorageConcurrencySettings as StorageConcurrencySettings
     from frazil.storage.interface import StorageRetriesSettings as StorageRetriesSettings
     from frazil.storage.interface import StorageSettings as StorageSettings
@@ -203,12 +203,11 @@ _HOMES = {
     ),
     "storage.constructors": (
         "azure_storage gcs_storage hf_storage http_storage in_memory_storage "
-        "local_filesystem_storage r2_storage redirect_storage s3_storage storage_from_url "
-        "tigris_storage"
+        "local_filesystem_storage r2_storage redirect_storage s3_storage Storage storage_from_url "
+        "tigris_storage"  # Storage, because the module gives it its constructors
     ),
     "storage.interface": (
-        "Storage StorageConcurrencySettings StorageRetriesSettings StorageSettings "
-        "StorageTimeoutSettings"
+        "StorageConcurrencySettings StorageRetriesSettings StorageSettings StorageTimeoutSettings"
     ),
     "storage.store_config": (
         "AnyObjectStoreConfig ChecksumAlgorithm ChunkType gcs_store http_store "

@@ -194,3 +194,10 @@ def test_modules_are_reachable_from_the_package_alone() -> None:
     code = "import frazil; print(frazil.config.RepositoryConfig(), frazil.storage.S3Options())"
 
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("name", ["frazil", "frazil.storage"])
+def test_the_class_of_storages_has_its_constructors_at_once(name: str) -> None:
+    code = f"import {name} as package; package.Storage.new_in_memory()"
+
+    subprocess.run([sys.executable, "-c", code], check=True)

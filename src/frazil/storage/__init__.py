@@ -7,6 +7,7 @@ from frazil.lazy import load_lazily
 if TYPE_CHECKING:
     from frazil.storage.clients import set_max_concurrent_requests as set_max_concurrent_requests
     from frazil.storage.conditional import probe_conditional_writes as probe_conditional_writes
+    from frazil.storage.constructors import Storage as Storage
     from frazil.storage.constructors import azure_storage as azure_storage
     from frazil.storage.constructors import gcs_storage as gcs_storage
     from frazil.storage.constructors import hf_storage as hf_storage
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from frazil.storage.interface import DeleteReport as DeleteReport
     from frazil.storage.interface import ObjectInfo as ObjectInfo
     from frazil.storage.interface import PutOptions as PutOptions
-    from frazil.storage.interface import Storage as Storage
     from frazil.storage.interface import StorageConcurrencySettings as StorageConcurrencySettings
     from frazil.storage.interface import StorageRetriesSettings as StorageRetriesSettings
     from frazil.storage.interface import StorageSettings as StorageSettings
@@ -53,10 +53,10 @@ _HOMES = {
     "constructors": (
         "azure_storage gcs_storage hf_storage http_storage in_memory_storage "
         "local_filesystem_storage r2_storage redirect_storage s3_object_store_storage "
-        "s3_storage storage_from_url tigris_storage"
+        "s3_storage Storage storage_from_url tigris_storage"  # Storage gets its constructors there
     ),
     "interface": (
-        "ByteOffset ByteRange ByteSuffix DeleteReport ObjectInfo PutOptions Storage "
+        "ByteOffset ByteRange ByteSuffix DeleteReport ObjectInfo PutOptions "
         "StorageConcurrencySettings StorageRetriesSettings StorageSettings "
         "StorageTimeoutSettings Version Versioned"
     ),

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from frazil.errors import InvalidInputError
 from frazil.lazy import lazy_modules
-from frazil.storage.interface import Storage
+from frazil.storage.interface import Storage as Storage
 from frazil.storage.store_config import ChecksumAlgorithm, S3Options
 from frazil.urls import SWITCHES, Location, RepositoryUrl, Scheme, parse_location
 
