@@ -129,7 +129,7 @@ def write_updates(writer: Writer, updates: Sequence[Update]) -> list[int]:
     """Write entries of the ops log."""
     codes = [_CODES[type(update.kind)] for update in updates]
     values = [0] * len(updates)
-    for code in sorted(set(codes)):
+    for code in dict.fromkeys(codes):
         members = [number for number, each in enumerate(codes) if each == code]
         places = write_types(writer, code, [updates[number].kind for number in members])
         for number, place in zip(members, places, strict=True):
@@ -189,6 +189,8 @@ def write_status(writer: Writer, statuses: Sequence[RepoStatus]) -> list[int]:
 
 
 _FEW_UPDATES = 16
+_MOST_GARBAGE = 1.5
+"""Size that bytes may have which are copied whole, relative to what is used of them."""
 _ID_SIZE = 12
 
 
@@ -249,6 +251,13 @@ class EncodedUpdates(FrozenSequence[Update]):
     def copy_to(self, writer: Writer) -> Integers:
         """Copy the entries unchanged; raise FormatError if an entry of the page is damaged."""
         columns = self._page.columns()
+        shared = columns.shared
+        if shared is not None:
+            data, distances = shared
+            # Numbers of 8 bytes stay aligned.
+            end = writer.size + -(writer.size + len(data)) % 8
+            writer.prepend(data + bytes(end - writer.size))
+            return end + distances[self._rows.start : self._rows.stop]
         start, stop = self._rows.start, self._rows.stop
         values = np.empty(len(self), np.int64)
         for kind in columns.kinds:
@@ -317,6 +326,9 @@ class _Columns:
     backups: Pieces
     has_backup: NDArray[np.bool_]
     kinds: Sequence[_Kind]
+    shared: tuple[bytes, Integers] | None
+    """Bytes of all entries, and the distances of their tables from the end of these; None if other
+    things are among them."""
 
     def copy_backups(self, writer: Writer, rows: Integers) -> Integers:
         places = np.full(rows.size, ABSENT, np.int64)
@@ -331,16 +343,43 @@ def _read_columns(page: _Page) -> _Columns:
     codes = tables.numbers(UpdateSlot.TYPE, "<u1")
     values = _present(tables, UpdateSlot.VALUE, "what an update did")
     backups = tables.targets(UpdateSlot.BACKUP_PATH)
+    texts = source.texts(backups, "the name of a backup")
+    kinds = [
+        _read_kind(page, source, code, np.flatnonzero(codes == code), values)
+        for code in np.unique(codes).tolist()
+    ]
     return _Columns(
         codes=codes,
         updated_at=tables.numbers(UpdateSlot.UPDATED_AT, "<u8"),
-        backups=source.texts(backups, "the name of a backup"),
+        backups=texts,
         has_backup=backups >= 0,
-        kinds=[
-            _read_kind(page, source, code, np.flatnonzero(codes == code), values)
-            for code in np.unique(codes).tolist()
-        ],
+        kinds=kinds,
+        shared=_share(tables, values, [texts, *(f for kind in kinds for f in kind.fields)])
+        if all(kind.code in TYPES for kind in kinds)
+        else None,
     )
+
+
+def _share(
+    tables: Tables, values: Integers, fields: Sequence[Pieces | NDArray[Any]]
+) -> tuple[bytes, Integers] | None:
+    """Return the bytes of entries to be copied whole, or None if other things are among them."""
+    source = tables.source
+    if not len(tables):
+        return None
+    owners = np.concatenate([tables.positions, values])
+    vtables = owners - source.items(owners, "<i4")
+    sizes = source.items(vtables + 2, "<u2").astype(np.int64)
+    texts = [field for field in fields if isinstance(field, Pieces)]
+    ends = [owners + sizes, vtables + source.items(vtables, "<u2")]
+    # Texts have a final zero. One that is absent, at -1, would start at 3.
+    ends += [(each.starts + each.lengths + 1)[each.starts > 3] for each in texts]
+    start = int(min(owners.min(), vtables.min())) & ~7
+    end = -(-max(int(each.max(initial=0)) for each in ends) // 8) * 8
+    used = int(sizes.sum()) + sum(int((each.lengths + 8).sum()) for each in texts)
+    if end > source.data.size or end - start > _MOST_GARBAGE * used:
+        return None
+    return source.buffer.data[start:end], end - tables.positions
 
 
 def _read_kind(page: _Page, source: Source, code: int, rows: Integers, values: Integers) -> _Kind:
@@ -429,10 +468,11 @@ def encode_repo_info_payload(info: RepoInfo) -> list[Part]:
     writer = Writer("repo info")
     config = None if info.config is None else info.config.encode(Encoding.FLEXBUFFERS)
     before = None if info.repo_before_updates is None else info.repo_before_updates.encode()
+    # First, which is at the end of the file, so that the next commit can copy it whole.
+    snapshots, find = write_snapshot_infos(writer, info.snapshots)
+    updates = write_log(writer, info.latest_updates)
     before_place, config_place, extra = writer.vectors([before, config, info.extra])
     deleted_tags = sorted(info.deleted_tags, key=str.encode)
-    updates = write_log(writer, info.latest_updates)
-    snapshots, find = write_snapshot_infos(writer, info.snapshots)
     root = writer.row(
         _REPO,
         info.spec_version,

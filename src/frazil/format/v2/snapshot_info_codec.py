@@ -64,6 +64,42 @@ class SnapshotContents:
     has_pruned: NDArray[np.bool_]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class SharedContents:
+    """End of a file with all that its snapshots refer to, and the positions in it from its end."""
+
+    data: bytes
+    messages: Integers
+    metadata: Integers
+    pruned: Integers
+
+
+_MOST_GARBAGE = 1.5
+"""Size that bytes may have which are copied whole, relative to what is used of them."""
+
+
+def share_contents(tables: Tables, contents: SnapshotContents) -> SharedContents | None:
+    """Return the contents of snapshots to be copied whole, or None if other things are among them."""
+    source = tables.source
+    size = source.data.size
+    slots = (
+        SnapshotInfoSlot.MESSAGE, SnapshotInfoSlot.METADATA,
+        SnapshotInfoSlot.PRUNED_ANCESTOR_TX_LOGS,
+    )  # fmt: skip
+    messages, metadata, pruned = (tables.targets(slot) for slot in slots)
+    # Offsets lead forward, except those to vtables, of which only metadata has some.
+    items, _ = source.links(metadata[metadata >= 0])
+    vtables = items - source.items(items, "<i4")
+    everything = np.concatenate([messages, metadata, pruned, vtables])
+    start = int(everything[everything >= 0].min()) & ~3
+    pieces = (contents.messages, contents.metadata.names, contents.metadata.values, contents.pruned)
+    used = 16 * (messages.size + items.size) + sum(int(each.lengths.sum()) for each in pieces)
+    if size % 8 or size - start > _MOST_GARBAGE * used:
+        return None
+    places = (np.where(each < 0, ABSENT, size - each) for each in (messages, metadata, pruned))
+    return SharedContents(source.buffer.data[start:], *places)
+
+
 def read_snapshot_contents(tables: Tables) -> SnapshotContents:
     """Read the contents of snapshots, validated like single snapshots."""
     source = tables.source
@@ -239,7 +275,9 @@ class _Ids(FrozenSequence[SnapshotId]):
 class EncodedSnapshots(Mapping[SnapshotId, SnapshotInfo]):
     """Snapshots of a repo info, each decoded on demand."""
 
-    __slots__ = ("_contents", "_infos", "_row_of", "_vector", "columns", "ids")
+    __slots__ = (
+        "_contents", "_infos", "_is_shared_known", "_row_of", "_shared", "_vector", "columns", "ids",
+    )  # fmt: skip
 
     def __init__(self, buffer: Buffer, start: int, count: int) -> None:
         self._vector = (buffer, start, count)
@@ -248,12 +286,22 @@ class EncodedSnapshots(Mapping[SnapshotId, SnapshotInfo]):
         self._row_of: dict[bytes, int] | None = None
         self._infos: dict[int, SnapshotInfo] = {}
         self._contents: SnapshotContents | None = None
+        self._shared: SharedContents | None = None
+        self._is_shared_known = False
 
     def contents(self) -> SnapshotContents:
         """Return the validated contents of the snapshots; raise FormatError if damaged."""
         if self._contents is None:
             self._contents = read_snapshot_contents(self.columns.tables)
         return self._contents
+
+    def shared(self) -> SharedContents | None:
+        """Return the contents to be copied whole, or None; raise FormatError if damaged."""
+        contents = self.contents()
+        if not self._is_shared_known:
+            self._shared = share_contents(self.columns.tables, contents)
+            self._is_shared_known = True
+        return self._shared
 
     def find_row(self, id_: object) -> int | None:
         """Return the row of a snapshot, or None."""
@@ -404,13 +452,19 @@ def _write_columns(writer: Writer, infos: Sequence[SnapshotInfo]) -> _Columns:
 
 
 def _copy_columns(writer: Writer, base: EncodedSnapshots, chosen: Integers) -> _Columns:
+    ids, flushed_at = base.columns.ids[chosen], base.columns.flushed_at[chosen]
+    shared = base.shared() if chosen.size == len(base) and not writer.size else None
+    if shared is not None:
+        writer.prepend(shared.data)
+        links = (each[chosen] for each in (shared.messages, shared.metadata, shared.pruned))
+        return _Columns(ids, flushed_at, *links)
     contents = base.contents()
     pruned = np.full(chosen.size, ABSENT, np.int64)
     with_pruned = np.flatnonzero(contents.has_pruned[chosen])
     pruned[with_pruned] = writer.copies(contents.pruned.take(chosen[with_pruned]), ID_SIZE)
     return _Columns(
-        ids=base.columns.ids[chosen],
-        flushed_at=base.columns.flushed_at[chosen],
+        ids=ids,
+        flushed_at=flushed_at,
         messages=writer.copies(contents.messages.take(chosen)),
         metadata=copy_metadata(writer, contents.metadata, chosen),
         pruned=pruned,
