@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import zarr
+from obstore.store import ObjectStore
 
 import frazil
 from frazil import Attribution, Repository, RepositoryConfig
@@ -24,6 +25,7 @@ from frazil.storage import (
     set_max_concurrent_requests,
 )
 from frazil.storage.clients import DEFAULT_MAX_CONCURRENT_REQUESTS
+from frazil.storage.connections import ClientPlan, Purpose, S3Connection
 from frazil.testing.object_server import Delay, ObjectServer, Rule
 from tests.storage.object_stores import make_gcs, make_s3
 
@@ -238,3 +240,25 @@ def test_a_repository_sends_no_more_requests_at_once_than_its_configuration_says
 
     assert list(array[:]) == list(range(40))
     assert server.most_at_once == 3
+
+
+def test_equal_storages_share_a_client_until_the_environment_changes(
+    server: ObjectServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = []
+    open_client = S3Connection.open
+
+    def count(connection: S3Connection, plan: ClientPlan) -> ObjectStore:
+        opened.append(plan.purpose)
+        return open_client(connection, plan)
+
+    monkeypatch.setattr(S3Connection, "open", count)
+    make_s3(server.url).put("object", b"data")
+    for _ in range(3):
+        assert bytes(make_s3(server.url).get("object")) == b"data"
+    assert opened == [Purpose.WRITE, Purpose.READ]
+
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "another")
+    assert bytes(make_s3(server.url).get("object")) == b"data"
+    assert bytes(make_s3(server.url).with_user_agent("program").get("object")) == b"data"
+    assert opened[2:] == [Purpose.READ, Purpose.READ]

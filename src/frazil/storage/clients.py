@@ -6,7 +6,7 @@ import os
 import re
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
@@ -34,6 +34,7 @@ from frazil.errors import (
 )
 from frazil.storage.connections import (
     SIZE_CLASSES,
+    ClientPlan,
     Connection,
     Purpose,
     SizeClass,
@@ -406,6 +407,10 @@ def _cover_parameter(found: "re.Match[str]") -> str:
 
 _Result = TypeVar("_Result")
 
+_stores: deque[tuple[tuple[Connection, ClientPlan, Mapping[str, str]], ObjectStore]]
+_stores = deque(maxlen=64)
+"""Clients opened last: to open one takes as long as a request, and connections are used again."""
+
 
 class Clients:
     """Clients of one connection. `attempt` returns a failure instead of raising it."""
@@ -490,10 +495,18 @@ class Clients:
             connection.silence_seconds,
             self._user_agent,
         )
+        # Credentials, proxies and certificates may come from the environment.
+        opening = (connection, plan, dict(os.environ))
+        for known, store in list(_stores):
+            if known == opening:
+                return store
         try:
-            return connection.open(plan)
+            store = connection.open(plan)
         except Exception as error:
             failed = self._diagnose(error)
+        else:
+            _stores.append((opening, store))
+            return store
         raise failed.to_error("open", connection.describe())
 
     def _diagnose(self, error: Exception) -> Diagnosis:
