@@ -15,7 +15,7 @@ from frazil.credentials import containers_credentials, s3_credentials
 from frazil.errors import IcechunkError, InvalidSourcesError
 from frazil.spark import IngestReport
 from frazil.testing.object_server import SLOW_DOWN, DropConnection, ObjectServer, Refuse, Rule
-from frazil.testing.object_server.bucket import NO_CONDITION, Description
+from frazil.testing.object_server.s3_api import NO_CONDITION, Description
 from tests.spark.clusters.archive import (
     check_history,
     expect,

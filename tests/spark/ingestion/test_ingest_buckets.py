@@ -12,7 +12,7 @@ import frazil
 import frazil.spark
 from frazil.credentials import containers_credentials, s3_credentials
 from frazil.testing.object_server import ObjectServer, ServerOptions
-from frazil.testing.object_server.bucket import NO_CONDITION, Description
+from frazil.testing.object_server.s3_api import NO_CONDITION, Description
 from tests.spark.ingestion.archives import expect, save_archive
 
 pytestmark = pytest.mark.xdist_group("spark")

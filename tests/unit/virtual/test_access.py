@@ -29,7 +29,7 @@ from frazil.storage import (
 )
 from frazil.storage.clients import DEFAULT_MAX_CONCURRENT_REQUESTS
 from frazil.testing.object_server import Delay, ObjectServer, Rule, ServerOptions
-from frazil.testing.object_server.bucket import NO_CONDITION, Description
+from frazil.testing.object_server.s3_api import NO_CONDITION, Description
 from frazil.virtual import VirtualChunkContainer
 from frazil.virtual.access import VirtualChunkAccess
 

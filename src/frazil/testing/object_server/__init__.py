@@ -17,29 +17,27 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from frazil.testing.object_server.bucket import (
-    Bucket,
-    Conditions,
-    Refusal,
-    Request,
-    Response,
-    StoredObject,
-    encode_response,
-    read_request,
-)
 from frazil.testing.object_server.s3_api import (
     CONFLICT,
     SLOW_DOWN,
+    Bucket,
+    Conditions,
     Delay,
     DoAndRefuse,
     DropConnection,
     Fault,
     FaultPlan,
     LoseResponse,
+    Refusal,
     Refuse,
+    Request,
+    Response,
     Rule,
+    StoredObject,
     Truncate,
     answer,
+    encode_response,
+    read_request,
     refuse,
 )
 

@@ -1,29 +1,343 @@
-"""The S3 API and Google's XML dialect of it, with fault injection."""
+"""Buckets with versions and exact conditions, and the S3 API and Google's XML dialect over them."""
 
+import hashlib
 import random
 import re
 import threading
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from email.utils import formatdate
+from enum import Enum
 from fnmatch import fnmatchcase
-from urllib.parse import unquote
+from http import HTTPStatus
+from io import BufferedIOBase
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
+from uuid import uuid4
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
-from frazil.testing.object_server.bucket import (
-    XML,
-    Bucket,
-    Condition,
-    Description,
-    Refusal,
-    Request,
-    Response,
-    StoredObject,
-    is_same_tag,
-    list_objects,
-    spell_time,
-)
+
+class Conditions(Enum):
+    """Treatment of write conditions by a store."""
+
+    EXACT = "exact"
+    IGNORED = "ignored"
+    """Like some emulators and gateways."""
+    NOT_IMPLEMENTED = "not implemented"
+    """Like OpenStack Swift."""
+    LITERAL = "literal"
+    """Compared with the unquoted ETag, like Ceph."""
+
+
+class Refusal(Exception):  # noqa: N818 - a response, not an error
+    """Error response of the store."""
+
+    def __init__(self, status: int, code: str) -> None:
+        super().__init__(status, code)
+        self.status = status
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Precondition of a write."""
+
+    is_absent: bool = False
+    e_tag: str | None = None
+    generation: int | None = None
+
+    @property
+    def is_given(self) -> bool:
+        return self != NO_CONDITION
+
+
+NO_CONDITION = Condition()
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """User metadata and HTTP headers of an object."""
+
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """Object in a bucket."""
+
+    data: bytes
+    e_tag: str
+    generation: int
+    modified_at: float
+    description: Description
+
+
+@dataclass(frozen=True, slots=True)
+class _Upload:
+    description: Description
+    parts: dict[int, bytes]
+
+
+class Bucket:
+    """Objects by key; every method is atomic."""
+
+    def __init__(self, conditions: Conditions) -> None:
+        self._conditions = conditions
+        self._objects: dict[str, StoredObject] = {}
+        self._uploads: dict[str, _Upload] = {}
+        self._writes = 0
+        self._lock = threading.Lock()
+
+    def get(self, key: str) -> StoredObject:
+        found = self._objects.get(key)
+        if found is None:
+            raise Refusal(404, "NoSuchKey")
+        return found
+
+    def keys(self) -> list[str]:
+        """Return all keys, ordered by their bytes."""
+        with self._lock:
+            keys = list(self._objects)
+        return sorted(keys, key=str.encode)
+
+    def count_writes(self) -> int:
+        """Return the number of writes so far, including overwrites."""
+        return self._writes
+
+    def put(
+        self, key: str, data: bytes, description: Description, condition: Condition = NO_CONDITION
+    ) -> StoredObject:
+        e_tag = _hash(data)
+        with self._lock:
+            self._check(self._objects.get(key), condition)
+            self._writes += 1
+            stored = StoredObject(data, e_tag, self._writes, time.time(), description)
+            self._objects[key] = stored
+            return stored
+
+    def copy(self, source: "Bucket", key: str, target: str, if_match: str | None) -> StoredObject:
+        found = source.get(key)
+        if if_match is not None and not is_same_tag(if_match, found.e_tag):
+            raise Refusal(412, "PreconditionFailed")
+        return self.put(target, found.data, found.description)
+
+    def delete(self, key: str) -> bool:
+        """Delete an object and return True if it existed."""
+        with self._lock:
+            return self._objects.pop(key, None) is not None
+
+    def start_upload(self, description: Description) -> str:
+        upload = uuid4().hex
+        with self._lock:
+            self._uploads[upload] = _Upload(description, {})
+        return upload
+
+    def put_part(self, upload: str, number: int, data: bytes) -> str:
+        with self._lock:
+            if upload not in self._uploads:
+                raise Refusal(404, "NoSuchUpload")
+            self._uploads[upload].parts[number] = data
+        return _hash(data)
+
+    def complete_upload(self, upload: str, key: str, condition: Condition) -> StoredObject:
+        found = self._uploads.get(upload)
+        if found is None:
+            raise Refusal(404, "NoSuchUpload")
+        data = b"".join(found.parts[number] for number in sorted(found.parts))
+        stored = self.put(key, data, found.description, condition)
+        self.abort_upload(upload)
+        return stored
+
+    def abort_upload(self, upload: str) -> None:
+        with self._lock:
+            self._uploads.pop(upload, None)
+
+    def _check(self, found: StoredObject | None, condition: Condition) -> None:
+        if not condition.is_given or self._conditions is Conditions.IGNORED:
+            return
+        if self._conditions is Conditions.NOT_IMPLEMENTED:
+            raise Refusal(501, "NotImplemented")
+        if condition.is_absent and found is not None:
+            raise Refusal(412, "PreconditionFailed")
+        if condition.e_tag is not None:
+            if found is None:
+                raise Refusal(404, "NoSuchKey")
+            if self._conditions is Conditions.LITERAL and condition.e_tag.startswith('"'):
+                raise Refusal(412, "PreconditionFailed")
+            if not is_same_tag(condition.e_tag, found.e_tag):
+                raise Refusal(412, "PreconditionFailed")
+        if condition.generation is not None:
+            generation = 0 if found is None else found.generation
+            if generation != condition.generation:
+                raise Refusal(412, "PreconditionFailed")
+
+
+def is_same_tag(given: str, e_tag: str) -> bool:
+    """Return True if two ETags are equal, ignoring quotes: clients send ETags with and without them."""
+    return given.strip('"') == e_tag.strip('"')
+
+
+def _hash(data: bytes) -> str:
+    return f'"{hashlib.md5(data, usedforsecurity=False).hexdigest()}"'
+
+
+XML = {"Content-Type": "application/xml"}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """HTTP request; header names are in lower case."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: bytes = field(repr=False)
+
+    @property
+    def bucket(self) -> str:
+        return self.path.lstrip("/").partition("/")[0]
+
+    @property
+    def key(self) -> str:
+        return self.path.lstrip("/").partition("/")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """HTTP response. The response to a HEAD has the length of the body, but no body."""
+
+    status: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+
+def read_request(stream: BufferedIOBase, answers: BufferedIOBase) -> Request | None:
+    """Read the next request of a connection; return None at its end."""
+    line = stream.readline(65_536).decode("latin-1").split()
+    if len(line) != 3:
+        return None
+    headers: dict[str, str] = {}
+    while (entry := stream.readline(65_536)) not in (b"\r\n", b"\n", b""):
+        name, _, value = entry.decode("latin-1").partition(":")
+        headers[name.strip().lower()] = value.strip()
+    if headers.get("expect", "").lower() == "100-continue":
+        answers.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    target = urlsplit(line[1])
+    return Request(
+        line[0], unquote(target.path), dict(parse_qsl(target.query, keep_blank_values=True)),
+        headers, _read_body(stream, headers),
+    )  # fmt: skip
+
+
+def _read_body(stream: BufferedIOBase, headers: Mapping[str, str]) -> bytes:
+    if headers.get("transfer-encoding", "").lower() == "chunked":
+        body = _read_chunks(stream)
+    else:
+        body = stream.read(int(headers.get("content-length", "0")))
+    if "aws-chunked" in headers.get("content-encoding", ""):
+        return _join_signed_chunks(body)
+    return body
+
+
+def _read_chunks(stream: BufferedIOBase) -> bytes:
+    parts = []
+    while size := int(stream.readline().split(b";")[0], 16):
+        parts.append(stream.read(size))
+        stream.readline()
+    while stream.readline() not in (b"\r\n", b"\n", b""):
+        pass
+    return b"".join(parts)
+
+
+def _join_signed_chunks(body: bytes) -> bytes:
+    # Amazon's chunk encoding inside the body: `<size>[;chunk-signature=…]`, the data, a trailer.
+    parts = []
+    while body:
+        line, _, body = body.partition(b"\r\n")
+        size = int(line.split(b";")[0], 16)
+        if size == 0:
+            break
+        parts.append(body[:size])
+        body = body[size + 2 :]
+    return b"".join(parts)
+
+
+def encode_response(response: Response, method: str) -> bytes:
+    """Encode a response as one buffer: two writes would delay each other on the network."""
+    phrase = HTTPStatus(response.status).phrase
+    headers = {"Content-Length": str(len(response.body)), **response.headers}
+    if response.status in (204, 304):
+        del headers["Content-Length"]
+    lines = [f"HTTP/1.1 {response.status} {phrase}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    head = ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+    return head if method == "HEAD" else head + response.body
+
+
+def list_objects(bucket: Bucket, request: Request, page_size: int) -> Response:
+    """Return the requested page of a listing."""
+    query = request.query
+    prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
+    after = unquote(query.get("continuation-token", "")) or query.get("start-after", "")
+    limit = min(page_size, int(query.get("max-keys", "1000")))
+    spell = quote if query.get("encoding-type") == "url" else escape
+    entries: list[str] = []
+    last = ""
+    is_truncated = False
+    for name, is_group in _names(bucket.keys(), prefix, delimiter):
+        if name.encode() <= after.encode():
+            continue
+        if len(entries) == limit:
+            is_truncated = True
+            break
+        entries.append(_entry(bucket, name, is_group, spell(name)))
+        last = name
+    token = f"<NextContinuationToken>{quote(last)}</NextContinuationToken>" if is_truncated else ""
+    body = (
+        f"<ListBucketResult><Name>{escape(request.bucket)}</Name><Prefix>{spell(prefix)}</Prefix>"
+        f"<KeyCount>{len(entries)}</KeyCount><MaxKeys>{limit}</MaxKeys>"
+        f"<IsTruncated>{str(is_truncated).lower()}</IsTruncated>{token}"
+        f"{''.join(entries)}</ListBucketResult>"
+    )
+    return Response(200, XML, body.encode())
+
+
+def _names(keys: list[str], prefix: str, delimiter: str) -> Iterator[tuple[str, bool]]:
+    """Yield the keys, with the keys below a delimiter replaced by their common prefix."""
+    previous = None
+    for key in keys:
+        if not key.startswith(prefix):
+            continue
+        head, found, _ = key[len(prefix) :].partition(delimiter) if delimiter else (key, "", "")
+        name, is_group = (prefix + head + found, True) if found else (key, False)
+        if name != previous:
+            yield name, is_group
+        previous = name
+
+
+def _entry(bucket: Bucket, name: str, is_group: bool, spelled: str) -> str:
+    if is_group:
+        return f"<CommonPrefixes><Prefix>{spelled}</Prefix></CommonPrefixes>"
+    try:
+        stored = bucket.get(name)
+    except Refusal:
+        return ""
+    return (
+        f"<Contents><Key>{spelled}</Key><LastModified>{spell_time(stored.modified_at)}</LastModified>"
+        f"<ETag>{escape(stored.e_tag)}</ETag><Size>{len(stored.data)}</Size>"
+        "<StorageClass>STANDARD</StorageClass></Contents>"
+    )
+
+
+def spell_time(timestamp: float) -> str:
+    """Format a time as in the XML of S3."""
+    text = datetime.fromtimestamp(timestamp, UTC).isoformat(timespec="milliseconds")
+    return text.replace("+00:00", "Z")
+
 
 _KEPT_HEADERS = ("content-type", "content-encoding", "cache-control", "content-disposition")
 
