@@ -106,7 +106,7 @@ def redirected_errors(descriptor: int) -> Iterator[None]:
 
 
 def explain_start(error: Exception, log: str) -> str:
-    """Say why Spark did not start: by what it raised, or else by the end of its log."""
+    """Explain why Spark did not start: by its exception, or else by the end of its log."""
     raised = [line.partition("Exception: ")[2] for line in str(error).splitlines()]
     logged = [line.strip() for line in log.splitlines() if line.strip()]
     reason = next(filter(None, raised), None) or (logged or [str(error)])[-1]
@@ -188,12 +188,12 @@ def _wrap(function: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-Place = Annotated[str, typer.Argument(metavar="URL", help="Where the repository is.")]
+Place = Annotated[str, typer.Argument(metavar="URL", help="URL or path of the repository.")]
 Version = Annotated[
     str, typer.Argument(metavar="URL[@REF]", help="The repository, and which version of it.")
 ]
 Branch = Annotated[str, typer.Option("--branch", "-b", help="The branch.")]
-Message = Annotated[str | None, typer.Option("--message", "-m", help="What the commit says.")]
+Message = Annotated[str | None, typer.Option("--message", "-m", help="Commit message.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")]
 Authorize = Annotated[
@@ -230,7 +230,7 @@ def open_version(
 
 
 def warn_of_refusals(session: Session, output: Output) -> None:
-    """Tell which containers the repository's sessions were refused, and which options allow them."""
+    """Warn of containers that are not authorized, and name the options that authorize them."""
     refused = sorted(session.state.context.virtual.refused_prefixes)
     if not refused:
         return

@@ -39,10 +39,10 @@ def ingest(
         Literal["auto", "virtual", "native"], typer.Option(help="Refer to the files, or copy.")
     ] = "auto",
     on_overlap: Annotated[
-        Literal["refuse", "replace"], typer.Option(help="Where coordinates are there already.")
+        Literal["refuse", "replace"], typer.Option(help="What to do with coordinates that exist.")
     ] = "refuse",
     on_bad_file: Annotated[
-        Literal["fail", "skip"], typer.Option(help="Where a file can't be read.")
+        Literal["fail", "skip"], typer.Option(help="What to do with a file that can't be read.")
     ] = "fail",
     skip: Annotated[
         list[str] | None, typer.Option(metavar="ARRAY", help="Arrays to leave out.")
@@ -221,9 +221,7 @@ def parse_chunks(text: str) -> dict[str, int]:
     return found
 
 
-_Target = Annotated[
-    str, typer.Argument(metavar="TARGET", help="Where it goes to: a URL or a path.")
-]
+_Target = Annotated[str, typer.Argument(metavar="TARGET", help="URL or path of the target.")]
 
 
 def copy(
@@ -302,7 +300,7 @@ def import_zarr(
     source: Annotated[
         str, typer.Argument(metavar="SOURCE", help="A Zarr hierarchy of format 2 or 3.")
     ],
-    url: Annotated[str, typer.Argument(metavar="URL", help="Where the repository is.")],
+    url: Annotated[str, typer.Argument(metavar="URL", help="URL or path of the repository.")],
     *,
     group: Annotated[str, typer.Option(help="The group that it goes to.")] = "/",
     branch: Branch = "main",

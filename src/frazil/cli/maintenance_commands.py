@@ -64,7 +64,7 @@ _STORAGE_FAILED = 7
 
 
 def stats(url: Place, *, spark: Spark = False, cluster: Cluster, output: Output) -> None:
-    """Tell how many bytes the chunks of all versions take.
+    """Show how many bytes the chunks of all versions take.
 
     Examples
     --------
@@ -294,7 +294,7 @@ def doctor(
     authorize: Authorize = None,
     output: Output,
 ) -> None:
-    """Tell what is installed, whether Java is there for Spark, and whether virtual chunks can be read.
+    """Show what is installed, whether Java is there for Spark, and whether virtual chunks can be read.
 
     Examples
     --------

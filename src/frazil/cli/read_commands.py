@@ -49,7 +49,7 @@ Path_ = Annotated[str, typer.Argument(metavar="PATH", help="A group or an array.
 
 
 def info(url: Place, *, output: Output) -> None:
-    """Tell what a repository is: generation, branches, tags, status, containers.
+    """Show a repository: generation, branches, tags, status, containers.
 
     Examples
     --------
@@ -187,7 +187,7 @@ def _draw(nodes: list[preview.NodeEntry], root: str) -> Tree:
 
 
 def show(url: Version, path: Path_, *, authorize: Authorize = None, output: Output) -> None:
-    """Tell what an array or group is: metadata, chunks by kind, a summary of its values.
+    """Show an array or group: metadata, chunks by kind, a summary of its values.
 
     Examples
     --------
@@ -225,7 +225,7 @@ def diff(
     *,
     output: Output,
 ) -> None:
-    """Tell what changed between two versions: nodes and chunks.
+    """Show the changes between two versions: nodes and chunks.
 
     Examples
     --------
@@ -281,7 +281,7 @@ def serve(
         str | None,
         typer.Option(
             envvar="FRAZIL_SERVE_TOKEN",
-            help="What browsers ask for as password, and programs send as bearer token.",
+            help="Password for browsers, and bearer token for programs.",
         ),
     ] = None,
     authorize: Authorize = None,
@@ -353,7 +353,7 @@ def report(
 
 def demo(
     folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="Where to; what is there is deleted.")
+        Path, typer.Argument(metavar="FOLDER", help="Target folder, which is emptied first.")
     ] = Path("demo-output"),
     *,
     output: Output,

@@ -56,7 +56,7 @@ def create_branch(url: Place, name: Name, *, at: At = "main", output: Output) ->
 
 
 def move_branch(url: Place, name: Name, *, at: At, yes: Yes = False, output: Output) -> None:
-    """Let a branch point to another version; what only it led to becomes garbage.
+    """Reset a branch to another version; what only it reached becomes garbage.
 
     Examples
     --------
@@ -189,7 +189,7 @@ def cherry_pick(
     url: Place,
     snapshot: Annotated[str, typer.Argument(metavar="REF", help="The commit to do again.")],
     *,
-    onto: Annotated[str, typer.Option(metavar="BRANCH", help="Where to do it again.")],
+    onto: Annotated[str, typer.Option(metavar="BRANCH", help="Branch to commit to.")],
     message: Message = None,
     output: Output,
 ) -> None:

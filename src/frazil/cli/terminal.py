@@ -215,13 +215,13 @@ class Output:
         return replace(self, is_json=True)
 
     def note(self, text: str) -> None:
-        """Tell people something beside the answer."""
+        """Print a note for people beside the answer."""
         self.bars.close()
         if not self.is_json:
             Console(stderr=True, highlight=False).print(clean(text), style="dim", markup=False)
 
     def warn(self, text: str) -> None:
-        """Tell people, also those who read JSON, what they should not overlook."""
+        """Print a warning, also for people who read JSON."""
         self.bars.close()
         console = Console(stderr=True, highlight=False, soft_wrap=True)
         console.print(Text.assemble(("warning: ", "bold yellow"), clean(text)))
@@ -237,7 +237,7 @@ class Output:
         typer.confirm(question, abort=True, err=True)
 
     def fail(self, failure: Failure) -> None:
-        """Tell what went wrong."""
+        """Print the error, and what to try."""
         self.bars.close()
         if self.is_json:
             print(json.dumps(failure.to_dict(), ensure_ascii=False), file=sys.stderr)
