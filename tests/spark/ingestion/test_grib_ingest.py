@@ -76,6 +76,17 @@ def test_forecasts_are_placed_by_init_time_and_lead_time(
     assert found.isel(init_time=1, lead_time=0).isnull().all()
 
 
+def test_indexes_in_a_folder_are_no_sources(repo: frazil.Repository, archive: Path) -> None:
+    values = save_archive(archive)
+    for name in ("0.grib.idx", "1.grib.5b7b6.idx", "2.index"):
+        (archive / name).write_text("no index that fits")
+
+    report = frazil.spark.ingest(repo, str(archive), append_dim="time")
+
+    assert not report.bad
+    np.testing.assert_array_equal(read(repo)["t"].values.reshape(values.shape), values)
+
+
 def test_tasks_decode_what_the_codec_does_not_read(
     spark: SparkSession, repo: frazil.Repository, archive: Path
 ) -> None:

@@ -1,7 +1,7 @@
 """Discover the source files to ingest: by name, by pattern, or below a prefix."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -10,7 +10,7 @@ from frazil.errors import InvalidInputError, ObjectNotFoundError
 from frazil.virtual import source_formats
 from frazil.virtual.containers import normalize_location
 from frazil.virtual.source import FileVersion
-from frazil.virtual.source_formats import SourceStores, escape_url, key_url
+from frazil.virtual.source_formats import GRIB, SourceStores, escape_url, key_url
 
 SourceName = str | PathLike[str]
 
@@ -27,6 +27,8 @@ class SourceFile:
 
 def discover(names: Iterable[SourceName], stores: SourceStores) -> tuple[SourceFile, ...]:
     """Return the files of all names, without duplicates, sorted by location.
+
+    Indexes beside GRIB files are left out.
 
     Parameters
     ----------
@@ -47,7 +49,16 @@ def discover(names: Iterable[SourceName], stores: SourceStores) -> tuple[SourceF
         if not files:
             raise InvalidInputError(f"there is no file at {name}", kind="key-not-found")
         found |= files
-    return tuple(SourceFile(location, found[location]) for location in sorted(found))
+    wanted = [location for location in sorted(found) if not _is_index(location, found)]
+    return tuple(SourceFile(location, found[location]) for location in wanted)
+
+
+def _is_index(location: str, files: Container[str]) -> bool:
+    """Return whether a file is the index of another: of NOAA, of cfgrib with a hash, of ECMWF."""
+    stem, _, ending = location.rpartition(".")
+    if ending == "idx":
+        return stem in files or stem.rpartition(".")[0] in files
+    return ending == "index" and any(stem + each in files for each in GRIB.endings)
 
 
 def _find(url: str, stores: SourceStores) -> Iterator[tuple[str, FileVersion]]:
