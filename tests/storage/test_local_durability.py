@@ -465,3 +465,25 @@ def test_a_commit_whose_folder_could_not_be_synced_is_not_acknowledged(
     published = seen.index(("publish", str(root / "repo")))
     assert ("directory", str(root)) in seen[:published]
     assert ("directory", str(root)) in seen[published:]
+
+
+def test_a_commit_waits_for_the_disk_twice(root: Path, events: Events) -> None:
+    config = RepositoryConfig(inline_chunk_threshold_bytes=0)
+    repository = Repository.create(LocalStorage(root), config)
+    for value in (1, 2):
+        events.take()
+        session = repository.writable_session("main")
+        array = zarr.create_array(
+            session.store, name="numbers", shape=(1,), chunks=(1,), dtype="i4", overwrite=True
+        )
+        array[:] = value
+        session.commit("numbers")
+
+    seen = events.take()
+    names = [name for name, _ in seen]
+    published = seen.index(("publish", str(root / "repo")))
+    first_sync = min(names.index("file"), names.index("directory"))
+    # All objects have their names before anything is synced, and nothing is synced twice.
+    assert set(names[first_sync:published]) == {"file", "directory"}
+    assert len(set(seen[first_sync:published])) == published - first_sync
+    assert seen[published + 1 :] == [("directory", str(root))]
