@@ -360,8 +360,6 @@ def _names_itself(node: Any) -> bool:
     return all(isinstance(e, exp.Column) and e.name.lower() == node.name.lower() for e in named)
 
 
-GROUP_TABLE = "cells"
-"""Name of the table of all arrays of the group."""
 METADATA_FOLDER = "repo"
 """Qualifier of the metadata tables."""
 
@@ -421,7 +419,7 @@ def _select_table(source: Source, use: TableUse, query: Query) -> Source | None:
         return None
     else:
         array = _find_name(use.name, list(source.arrays.metadata))
-        if array is None and use.name.lower() != GROUP_TABLE:
+        if array is None and use.name.lower() != CELLS:
             return None
     return source.with_options(
         variables=None if array is None else (array,),
