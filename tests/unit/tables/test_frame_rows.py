@@ -268,7 +268,7 @@ def test_a_bad_batch_changes_nothing_and_can_be_corrected(repo: Repository) -> N
     bad = batch_rows(1).set_column(1, "v", pa.array(["a", "b"]))
     before = count_commits(repo)
 
-    with pytest.raises(InvalidInputError, match="can.t cast the column v from string"):
+    with pytest.raises(InvalidInputError, match="can't cast the column v from string"):
         commit_rows(repo, OPTIONS, bad, Batch("q", 1))
 
     assert count_commits(repo) == before
