@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from frazil.spark.ingestion.ingest_report import IngestReport as IngestReport
     from frazil.spark.ingestion.source_data import SourceOptions as SourceOptions
     from frazil.spark.job import CheckJobReport as CheckJobReport
+    from frazil.spark.job import CommitReport as CommitReport
     from frazil.spark.job import CompactReport as CompactReport
     from frazil.spark.job import CopyReport as CopyReport
     from frazil.spark.job import ExportReport as ExportReport
@@ -65,7 +66,10 @@ _HOMES = {
     "ingestion.ingest_job": "ingest",
     "ingestion.ingest_report": "IngestReport",
     "ingestion.source_data": "SourceOptions",
-    "job": "CheckJobReport CompactReport CopyReport ExportReport Job JobReport RewriteReport",
+    "job": (
+        "CheckJobReport CommitReport CompactReport CopyReport ExportReport Job JobReport "
+        "RewriteReport"
+    ),
     "maintenance.compact_chunks": "compact",
     "maintenance.gc_review": "GarbageReport MaintenanceReport",
     "maintenance.rewrite_manifests": "rewrite_manifests",

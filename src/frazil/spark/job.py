@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
-from frazil.display import Item, Listed, render_plain, show_bytes
+from frazil.display import Item, Listed, field_items, render_plain, show_bytes
 from frazil.errors import InvalidInputError, JobCancelledError
 from frazil.maintenance.findings import CheckReport, Problem
 from frazil.maintenance.leases import Lease, leased
@@ -184,21 +184,14 @@ METRICS = "frazil_job"
 """Key of the job metrics in the metadata of a commit."""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class JobReport(Listed):
     """Result of a job; printed as a table."""
 
     job: str
     """Name of the function that ran the job."""
-    snapshot_id: str | None
-    """Snapshot of the commit; None if there was nothing to commit."""
-    branch: str
     ran_on: str
     """`spark`, or `driver` if the job was too small for tasks."""
-    chunks: int
-    """Number of chunks written."""
-    bytes_written: int
-    """Stored (encoded) size."""
     tasks: int
     retries: int
     seconds: float
@@ -206,14 +199,54 @@ class JobReport(Listed):
     """Sum over all tasks."""
     job_id: str
     application_id: str | None
-    notes: tuple[str, ...] = ()
-    """Remarks on how the job ran."""
+
+    @classmethod
+    def of(cls, report: "JobReport", **figures: Any) -> Self:
+        """Return a report extended with these figures."""
+        known = {each.name: getattr(report, each.name) for each in fields(report)}
+        return cls(**known, **figures)
+
+    def shown_items(self) -> Iterator[Item]:
+        """Yield the results of the job, then how it ran."""
+        common = {each.name for each in fields(JobReport)}
+        return iter(sorted(field_items(self), key=lambda item: item.name in common))
 
     def __str__(self) -> str:
-        rows = [(item.name.replace("_", " "), item.value) for item in self.shown_items()]
-        shown = [(name, _render_job(value)) for name, value in rows if value not in (None, ())]
+        shown = [
+            (item.name.replace("_", " "), _render(item.name, item.value))
+            for item in self.shown_items()
+            if item.value not in (None, ())
+        ]
         width = max(len(name) for name, _ in shown)
-        return "\n".join(f"{name:{width}}  {value}" for name, value in shown)
+        return "\n".join(f"{name:{width}}  {text}" for name, text in shown)
+
+
+def _render(name: str, value: object) -> str:
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case float():
+            return f"{value:.2f}"
+        case int():
+            return show_bytes(value) if name.startswith("bytes") else f"{value:,}"
+        case tuple():
+            return ("; " if name == "notes" else ", ").join(map(str, value))
+    return render_plain(value)
+
+
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
+class CommitReport(JobReport):
+    """Result of a job that makes one commit; printed as a table."""
+
+    snapshot_id: str | None
+    """Snapshot of the commit; None if there was nothing to commit."""
+    branch: str
+    chunks: int
+    """Number of chunks written."""
+    bytes_written: int
+    """Stored (encoded) size."""
+    notes: tuple[str, ...] = ()
+    """Remarks on how the job ran."""
 
     def committed_as(self, snapshot_id: str) -> Self:
         """Return a copy with the snapshot of the commit."""
@@ -235,17 +268,6 @@ class JobReport(Listed):
         }
 
 
-def _render_job(value: object) -> str:
-    match value:
-        case float():
-            return f"{value:.2f}"
-        case int():
-            return f"{value:,}"
-        case tuple():
-            return "; ".join(map(str, value))
-    return render_plain(value)
-
-
 @dataclass(frozen=True, slots=True)
 class Copied:
     """Counts of objects copied from one storage to another."""
@@ -261,23 +283,8 @@ class Copied:
         )
 
 
-class _Table(Listed):
-    """Report printed with one line per field that is set."""
-
-    __slots__ = ()
-
-    def __str__(self) -> str:
-        shown = [
-            (item.name.replace("_", " "), _render_copy(item.name, item.value))
-            for item in self.shown_items()
-            if item.value not in (None, ())
-        ]
-        width = max(len(name) for name, _ in shown)
-        return "\n".join(f"{name:{width}}  {text}" for name, text in shown)
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class CopyReport(_Table):
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
+class CopyReport(JobReport):
     """Result of a copy; printed as a table."""
 
     has_changed: bool
@@ -292,17 +299,10 @@ class CopyReport(_Table):
     bytes_copied: int
     present: int
     """Number of objects found in the target already."""
-    ran_on: str
-    """`spark`, or `driver` if the job was too small for tasks."""
-    tasks: int
-    retries: int
-    seconds: float
-    job_id: str
-    application_id: str | None
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class ExportReport(_Table):
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
+class ExportReport(JobReport):
     """Result of an export; printed as a table."""
 
     snapshot_id: str
@@ -314,26 +314,6 @@ class ExportReport(_Table):
     bytes_written: int
     present: int
     """Chunks already written by an earlier attempt."""
-    ran_on: str
-    """`spark`, or `driver` if the job was too small for tasks."""
-    tasks: int
-    retries: int
-    seconds: float
-    job_id: str
-    application_id: str | None
-
-
-def _render_copy(name: str, value: object) -> str:
-    match value:
-        case bool():
-            return "yes" if value else "no"
-        case float():
-            return f"{value:.2f}"
-        case int():
-            return show_bytes(value) if name.startswith("bytes") else f"{value:,}"
-        case tuple():
-            return ", ".join(map(str, value))
-    return render_plain(value)
 
 
 PROBLEMS = (
@@ -356,10 +336,11 @@ class CheckJobReport(CheckReport):
     application_id: str | None = None
 
     @classmethod
-    def of(cls, report: CheckReport, **how: Any) -> "CheckJobReport":
-        """Return a report with the findings of a check and the figures of its job."""
+    def of(cls, report: CheckReport, job: Mapping[str, Any]) -> "CheckJobReport":
+        """Return a report with the findings of a check and the fields of its job."""
         found = {each.name: getattr(report, each.name) for each in fields(CheckReport)}
-        return cls(**found, **how)
+        own = [each.name for each in fields(cls) if each.name not in found]
+        return cls(**found, **{name: job[name] for name in own})
 
     def shown_items(self) -> Iterator[Item]:
         """Yield where the check ran, then the items of every check report."""
@@ -378,16 +359,16 @@ class CheckJobReport(CheckReport):
 
 
 def _row(problem: Problem) -> tuple[Any, ...]:
-    told = problem.to_dict()
+    values = problem.to_dict()
     return tuple(
-        None if told[name] is None else told[name]
-        if name == "coordinate" else str(told[name])
+        None if values[name] is None else values[name]
+        if name == "coordinate" else str(values[name])
         for name in ("severity", "object", "what", "repair", "path", "coordinate")
     )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class RewriteReport(JobReport):
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
+class RewriteReport(CommitReport):
     """Result of a manifest rewrite; printed as a table."""
 
     manifests_before: int = 0
@@ -396,14 +377,9 @@ class RewriteReport(JobReport):
     references: int = 0
     """Number of chunk references in all manifests."""
 
-    @classmethod
-    def of(cls, report: JobReport, **figures: int) -> Self:
-        """Return a job report extended with these figures."""
-        return cls(**_fields_of(report, figures))
 
-
-@dataclass(frozen=True, slots=True, repr=False)
-class CompactReport(JobReport):
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
+class CompactReport(CommitReport):
     """Result of a compaction; printed as a table. `chunks` counts the chunks that moved."""
 
     objects_before: int = 0
@@ -412,12 +388,3 @@ class CompactReport(JobReport):
     """Objects that hold these chunks now."""
     requests_saved: int = 0
     """Objects saved: fewer to list, to copy, and to request when reading neighbouring chunks."""
-
-    @classmethod
-    def of(cls, report: JobReport, **figures: int) -> Self:
-        """Return a job report extended with these figures."""
-        return cls(**_fields_of(report, figures))
-
-
-def _fields_of(report: JobReport, figures: Mapping[str, int]) -> dict[str, Any]:
-    return {**{each.name: getattr(report, each.name) for each in fields(report)}, **figures}

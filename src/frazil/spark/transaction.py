@@ -38,7 +38,7 @@ from frazil.repository.repository import Repository
 from frazil.repository.session import ForkSession, Session
 from frazil.repository.session_state import SessionState
 from frazil.repository.zarr_keys import Cell, plan_split
-from frazil.spark.job import METRICS, Job, JobReport, SparkSession
+from frazil.spark.job import METRICS, CommitReport, Job, SparkSession
 from frazil.spark.regions import add_missing_rules, choose_task_bytes, save_rules
 from frazil.spark.runtime import Runner, choose_runner, count_slots, find_active_session
 from frazil.spark.runtime import find_application_id as find_application_id
@@ -327,6 +327,20 @@ class Run:
         """Return the number of bytes that one task processes."""
         return self.job.task_bytes or choose_task_bytes(total, self.slots)
 
+    def describe(self) -> dict[str, Any]:
+        """Return the fields of a report that all jobs have."""
+        tally = self.job.tally
+        return {
+            "job": self.name,
+            "ran_on": self.ran_on,
+            "tasks": tally.tasks,
+            "retries": tally.retries,
+            "seconds": time.monotonic() - self.started_at,
+            "task_seconds": tally.task_seconds,
+            "job_id": self.job.id,
+            "application_id": find_application_id(self.spark),
+        }
+
     def choose_runner(self, *, is_small: bool = False) -> Runner:
         """Return the requested runner, or for `auto` the one that suits the work and the storage."""
         runner = choose_runner(self.spark, self.job, self.storage, is_small=is_small)
@@ -353,7 +367,7 @@ class CommitRun(Run):
         session: Session,
         message: str | None,
         metadata: Mapping[str, Any] | None = None,
-    ) -> JobReport:
+    ) -> CommitReport:
         """Commit the session, rebased over concurrent commits.
 
         Raises RebaseFailedError if a concurrent commit changed the same chunks.
@@ -367,14 +381,12 @@ class CommitRun(Run):
         id = session.commit(message or self.name, entries, rebase_with=ConflictDetector())
         return report.committed_as(id)
 
-    def report(self, session: Session | None) -> JobReport:
+    def report(self, session: Session | None) -> CommitReport:
         """Return the report of the job before its commit."""
         chunks, size = (0, 0) if session is None else count_written(session.state.changes)
-        tally = self.job.tally
-        return JobReport(
-            self.name, None, self.branch, self.ran_on, chunks, size, tally.tasks, tally.retries,
-            time.monotonic() - self.started_at, tally.task_seconds, self.job.id,
-            find_application_id(self.spark), tuple(self.notes),
+        return CommitReport(
+            snapshot_id=None, branch=self.branch, chunks=chunks, bytes_written=size,
+            notes=tuple(self.notes), **self.describe(),
         )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 import frazil
 from frazil import Repository, Session
 from frazil.errors import OverlappingTasksError
-from frazil.spark.job import JobReport
+from frazil.spark.job import CommitReport
 from frazil.spark.regions import configured_rules
 from frazil.spark.runtime import Runner
 from frazil.spark.transaction import committing, scratch_arrays, write_regions
@@ -50,7 +50,7 @@ def run(
     function: Callable[[Session, tuple[int, int]], object],
     groups: list[list[tuple[int, int]]],
     before_commit: Callable[[], object] = lambda: None,
-) -> JobReport:
+) -> CommitReport:
     """A job that leaves every reference in the storage."""
     with committing("job", repo, "main", None, spark) as found:
         runner = Runner(found.job, spark, returned_references=0)

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 import frazil
 import frazil.spark
 from frazil.repository.session import ForkSession, Session
-from frazil.spark import IngestReport, JobReport
+from frazil.spark import CommitReport, IngestReport
 from tests.spark.clusters import jobs
 from tests.spark.clusters.archive import check_history, messages, read
 from tests.spark.clusters.drivers import Driver
@@ -82,7 +82,7 @@ def fill(folder: Path, session: ForkSession, start: int) -> None:
     wait_for(folder / "go")
 
 
-def fill_numbers(spark: SparkSession, path: Path, folder: Path) -> JobReport:
+def fill_numbers(spark: SparkSession, path: Path, folder: Path) -> CommitReport:
     return frazil.spark.foreach_region(
         jobs.create_repository(path),
         STARTS,

@@ -8,7 +8,7 @@ from frazil.arguments import verb
 from frazil.errors import InvalidInputError
 from frazil.maintenance.reachability import pack
 from frazil.repository.session import Session
-from frazil.spark.job import Job, JobReport, SparkSession
+from frazil.spark.job import CommitReport, Job, SparkSession
 from frazil.spark.regions import path_of
 from frazil.spark.runtime import Runner
 from frazil.spark.transaction import AnyRepository, committing
@@ -118,7 +118,7 @@ def analyze(
     metadata: Mapping[str, Any] | None = None,
     job: Job | None = None,
     spark: SparkSession | None = None,
-) -> JobReport:
+) -> CommitReport:
     """Compute statistics of chunks, which queries use to prune chunks by a predicate.
 
     Only chunks written since the last analysis are read.
@@ -147,7 +147,7 @@ def analyze(
 
     Returns
     -------
-    JobReport
+    CommitReport
 
     Raises
     ------

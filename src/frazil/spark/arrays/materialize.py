@@ -17,7 +17,7 @@ from frazil.maintenance.reachability import pack
 from frazil.repository.session import ForkSession
 from frazil.repository.store_io import read_ref, set_chunk
 from frazil.repository.view import View, manifests_of
-from frazil.spark.job import Job, JobReport, SparkSession
+from frazil.spark.job import CommitReport, Job, SparkSession
 from frazil.spark.regions import LEAST_TASK_BYTES, path_of
 from frazil.spark.transaction import AnyRepository, committing, write_regions
 
@@ -36,7 +36,7 @@ def materialize(
     metadata: Mapping[str, Any] | None = None,
     job: Job | None = None,
     spark: SparkSession | None = None,
-) -> JobReport:
+) -> CommitReport:
     """Copy the virtual chunks of arrays into the repository.
 
     The arrays keep their chunks and codecs; use `rechunk` to change them. Other chunks stay as they
@@ -63,7 +63,7 @@ def materialize(
 
     Returns
     -------
-    JobReport
+    CommitReport
 
     Raises
     ------

@@ -13,7 +13,7 @@ from frazil.arguments import verb
 from frazil.errors import InvalidInputError
 from frazil.maintenance.reachability import pack
 from frazil.repository.session import ForkSession, Session
-from frazil.spark.job import Job, JobReport, SparkSession
+from frazil.spark.job import CommitReport, Job, SparkSession
 from frazil.spark.regions import (
     AnyArray,
     Box,
@@ -167,7 +167,7 @@ def rechunk(
     metadata: Mapping[str, Any] | None = None,
     job: Job | None = None,
     spark: SparkSession | None = None,
-) -> JobReport:
+) -> CommitReport:
     """Change the chunks of an array, or write it with other chunks to another path, as one commit.
 
     Values, attributes and fill value stay as they are. If a single pass would read chunks too often,
@@ -203,7 +203,7 @@ def rechunk(
 
     Returns
     -------
-    JobReport
+    CommitReport
 
     Raises
     ------

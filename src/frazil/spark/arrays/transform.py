@@ -34,7 +34,7 @@ from frazil.spark.arrays.reduction import (
     plan_layout,
     plan_reduction,
 )
-from frazil.spark.job import Job, JobReport, SparkSession
+from frazil.spark.job import CommitReport, Job, SparkSession
 from frazil.spark.regions import (
     LEAST_TASK_BYTES,
     Boundary,
@@ -344,7 +344,7 @@ def transform(
     metadata: Mapping[str, Any] | None = None,
     job: Job | None = None,
     spark: SparkSession | None = None,
-) -> JobReport:
+) -> CommitReport:
     """Apply a function to arrays, or reduce them, and write the result as one array in one commit.
 
     `function(*blocks)` is called with aligned blocks of all inputs. It is tried on one block before
@@ -397,7 +397,7 @@ def transform(
 
     Returns
     -------
-    JobReport
+    CommitReport
 
     Raises
     ------

@@ -12,7 +12,7 @@ from frazil.arguments import verb
 from frazil.errors import InvalidInputError
 from frazil.maintenance.reachability import pack
 from frazil.repository.session import ForkSession, Session
-from frazil.spark.job import Job, JobReport, SparkSession
+from frazil.spark.job import CommitReport, Job, SparkSession
 from frazil.spark.regions import (
     Box,
     count_items,
@@ -48,7 +48,7 @@ def write(
     metadata: Mapping[str, Any] | None = None,
     job: Job | None = None,
     spark: SparkSession | None = None,
-) -> JobReport:
+) -> CommitReport:
     """Write a dataset to a group as one commit.
 
     The driver writes metadata, coordinates and values in memory. Tasks write lazy variables along the
@@ -75,7 +75,7 @@ def write(
 
     Returns
     -------
-    JobReport
+    CommitReport
 
     Raises
     ------
@@ -193,7 +193,7 @@ def foreach_region(
     metadata: Mapping[str, Any] | None = None,
     job: Job | None = None,
     spark: SparkSession | None = None,
-) -> JobReport:
+) -> CommitReport:
     """Call `function(session, region)` for each region in tasks and commit all changes at once.
 
     Each task has its own fork of the session, sees the changes of `prepare`, and may be retried from
@@ -224,7 +224,7 @@ def foreach_region(
 
     Returns
     -------
-    JobReport
+    CommitReport
 
     Raises
     ------

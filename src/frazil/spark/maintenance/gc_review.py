@@ -17,7 +17,7 @@ from frazil.display import Listed, show_bytes
 from frazil.errors import FormatError, ObjectExistsError, ObjectNotFoundError
 from frazil.maintenance.id_ranges import CELLS, IdRange, Ids, IdSet, cells_of
 from frazil.ops import ExpirySummary, GCSummary
-from frazil.spark.job import DataFrame, SparkSession
+from frazil.spark.job import DataFrame, JobReport, SparkSession
 from frazil.storage.interface import ByteRange, ObjectInfo, Storage
 from frazil.storage.ranges import BlockFile
 
@@ -210,8 +210,8 @@ def _to_table(kind: str, batch: list[ObjectInfo], why: str) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=SCHEMA)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class GarbageReport(Listed):
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
+class GarbageReport(JobReport):
     """Result of a garbage collection; printed as a table."""
 
     is_dry_run: bool
@@ -223,15 +223,10 @@ class GarbageReport(Listed):
     """Garbage by kind."""
     summary: GCSummary
     """Objects deleted, or in a dry run those that would be."""
-    ran_on: str
     manifests: int
     """Number of manifests kept."""
     manifests_reused: int
     """Number of kept manifests that earlier collections had marked."""
-    tasks: int
-    retries: int
-    seconds: float
-    job_id: str
     reviews: Place | None = field(default=None)
     """Location of the list of garbage; None if it was not kept."""
 

@@ -1,6 +1,5 @@
 """Check a repository with Spark tasks."""
 
-import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -33,7 +32,7 @@ from frazil.repository.locate import authorize as authorized
 from frazil.repository.repository import Repository
 from frazil.spark.job import CheckJobReport, Job, SparkSession
 from frazil.spark.maintenance.spark_stats import Columns, TaskPool, count_refs, exchange, weigh
-from frazil.spark.transaction import AnyRepository, find_application_id, find_repository, running
+from frazil.spark.transaction import AnyRepository, find_repository, running
 from frazil.storage.constructors import storage_from_url
 
 _UNITED_AT_ONCE = 1_000_000
@@ -286,15 +285,7 @@ def check(
     )
     with running("check", storage, job, spark) as run:
         report = _check(TaskWorkers(TaskPool(run)), repo, authorize, options)
-    return CheckJobReport.of(
-        report,
-        ran_on=run.ran_on,
-        tasks=run.job.tally.tasks,
-        retries=run.job.tally.retries,
-        seconds=time.monotonic() - run.started_at,
-        job_id=run.job.id,
-        application_id=find_application_id(run.spark),
-    )
+    return CheckJobReport.of(report, run.describe())
 
 
 def _check(

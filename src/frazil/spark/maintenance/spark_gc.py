@@ -1,6 +1,5 @@
 """Collect garbage on a cluster: the rules of `maintenance.gc`, run by tasks."""
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -420,11 +419,12 @@ class _Work:
         self, summary: GCSummary, protected: tuple[str, ...], *, is_kept: bool
     ) -> GarbageReport:
         """Return the report of the collection."""
-        used, tally = self.collector, self.run.job.tally
+        used = self.collector
         return GarbageReport(
-            used.options.is_dry_run, used.options.cutoff, protected, dict(used.found), summary,
-            used.runner.name, len(used.manifests), used.reused, tally.tasks, tally.retries,
-            time.monotonic() - self.run.started_at, self.run.job.id, used.reviews if is_kept else None,
+            is_dry_run=used.options.is_dry_run, cutoff=used.options.cutoff,
+            protected_jobs=protected, found=dict(used.found), summary=summary,
+            manifests=len(used.manifests), manifests_reused=used.reused,
+            reviews=used.reviews if is_kept else None, **self.run.describe(),
         )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from pyspark.sql.types import IntegerType, LongType, StructType
 from frazil.arguments import refuse_unknown, verb
 from frazil.repository.repository import Repository
 from frazil.repository.session import ForkSession, Session
-from frazil.spark.job import METRICS, Job, JobReport
+from frazil.spark.job import METRICS, CommitReport, Job
 from frazil.spark.regions import TASKS_PER_SLOT
 from frazil.spark.runtime import count_slots, map_batches, partition_id, run_on_rows
 from frazil.spark.tables.read import time_zone_of
@@ -77,7 +77,7 @@ def write_frame(
     message: str | None = None,
     metadata: Mapping[str, Any] | None = None,
     job: Job | None = None,
-) -> JobReport:
+) -> CommitReport:
     """Write the rows of a DataFrame to cells of a group's arrays, as one commit.
 
     Columns have the names of the arrays. The columns of the dimensions select the cell of a row: they
@@ -118,7 +118,7 @@ def write_frame(
 
     Returns
     -------
-    JobReport
+    CommitReport
         Result of the job, with the snapshot of the commit.
 
     Raises
@@ -143,7 +143,7 @@ def commit_batch(
     branch: str | None = None,
     job: Job | None = None,
     **options: Any,
-) -> JobReport:
+) -> CommitReport:
     """Write a batch of a stream at most once, in a function called by `foreachBatch`.
 
     Parameters
@@ -165,7 +165,7 @@ def commit_batch(
 
     Returns
     -------
-    JobReport
+    CommitReport
         Result of the job. A batch committed before is not written again; its report has the snapshot of
         the earlier commit, unless that has expired.
     """
@@ -210,7 +210,7 @@ def _write(
     options: WriteOptions,
     batch: Batch | None,
     job: Job | None,
-) -> JobReport:
+) -> CommitReport:
     with committing("write_frame", repository, options.branch, job, frame.sparkSession) as run:
         writing = FrameWriting(frame, repository, options, batch, run)
         if isinstance(repository.storage, MemoryStorage):
@@ -238,7 +238,7 @@ class FrameWriting:
         """Return the session of the DataFrame."""
         return self.frame.sparkSession
 
-    def attempt(self) -> JobReport:
+    def attempt(self) -> CommitReport:
         """Write and commit on top of the current branch tip."""
         session = open_attempt(self.repository, self.options, self.batch)
         schema = to_arrow_schema(self.frame.schema, timezone="UTC")
@@ -282,7 +282,7 @@ class FrameWriting:
             if shared:
                 write_cells(session, target, join_cells(target, shared))
 
-    def report(self, session: Session | None, ran_on: str, snapshot_id: str | None) -> JobReport:
+    def report(self, session: Session | None, ran_on: str, snapshot_id: str | None) -> CommitReport:
         """Return the report of the job."""
         return replace(self.run.report(session), ran_on=ran_on, snapshot_id=snapshot_id)
 

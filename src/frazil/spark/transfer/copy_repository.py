@@ -1,6 +1,5 @@
 """Copy a repository object by object under the same names, and write its state last."""
 
-import time
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -24,7 +23,7 @@ from frazil.protocols.v2_protocol import RepoFile
 from frazil.spark.job import Copied, CopyReport, Job, SparkSession
 from frazil.spark.regions import LEAST_TASK_BYTES, choose_task_bytes, path_of
 from frazil.spark.runtime import Runner
-from frazil.spark.transaction import Run, find_application_id, running
+from frazil.spark.transaction import Run, running
 from frazil.spark.transfer.copy_objects import (
     ChunkList,
     CopyChunks,
@@ -198,15 +197,7 @@ _FILES_PER_TASK = 500
 _MOST_CHUNKS_PER_TASK = 20_000
 
 
-@dataclass(frozen=True, slots=True)
-class Moved:
-    """Counts of the copied objects, and where the copy ran."""
-
-    copied: Copied
-    ran_on: str
-
-
-def move_objects(run: Run, passage: Passage, plan: CopyPlan) -> Moved:
+def move_objects(run: Run, passage: Passage, plan: CopyPlan) -> Copied:
     """Copy the objects of a plan; safe to repeat."""
     runner = run.choose_runner(is_small=plan.is_small)
     lists: list[ChunkList] = []
@@ -221,7 +212,7 @@ def move_objects(run: Run, passage: Passage, plan: CopyPlan) -> Moved:
         _forget(passage, [*lists, *known])
     copied += _copy_files(runner, passage, plan)
     _write_files(passage, plan)
-    return Moved(copied, runner.name)
+    return copied
 
 
 def _copy_chunks(runner: Runner, task: CopyChunks, slots: int) -> Copied:
@@ -296,7 +287,7 @@ class Start:
 class Outcome:
     """Result of a copy attempt."""
 
-    moved: Moved
+    copied: Copied
     new_snapshots: int
     has_changed: bool
 
@@ -333,18 +324,17 @@ class Attempt:
         lease: Lease | None,
     ) -> Outcome:
         plan = plan_copy(passage, self.part, before)
-        moved = move_objects(self.start.run, passage, plan)
+        copied = move_objects(self.start.run, passage, plan)
         collected_at = 0 if before is None else newest_collection(before)
         if before is not None and collected_at > read_clock() - _DAY:
             # Its sweep may still have been running when the objects were listed.
             passage = replace(passage, is_empty=False)
-            again = move_objects(self.start.run, passage, plan)
-            moved = replace(moved, copied=moved.copied + again.copied)
+            copied += move_objects(self.start.run, passage, plan)
         self.start.run.job.refuse_if_cancelled()
         if lease is not None:
             lease.refuse_if_lost()
         has_changed = self._land(passage.target, target, before, collected_at)
-        return Outcome(moved, len(plan.new_snapshots), has_changed)
+        return Outcome(copied, len(plan.new_snapshots), has_changed)
 
     def _open_target(self) -> CommitProtocol | None:
         if detect_dialect(self.start.target) is None:
@@ -457,12 +447,12 @@ def _copy(start: Start, *, incremental: bool) -> CopyReport:
         state, name_place(start.source), start.group, _Known(protocol, state, start.group)
     )
     outcome = _try(Attempt(start, protocol, part, guard))
-    copied, run = outcome.moved.copied, start.run
+    copied = outcome.copied
     return CopyReport(
-        outcome.has_changed, tuple(sorted(part.info.branches)), tuple(sorted(part.info.tags)),
-        len(part.info.snapshots), outcome.new_snapshots, copied.objects, copied.bytes,
-        copied.present, outcome.moved.ran_on, run.job.tally.tasks, run.job.tally.retries,
-        time.monotonic() - run.started_at, run.job.id, find_application_id(run.spark),
+        has_changed=outcome.has_changed, branches=tuple(sorted(part.info.branches)),
+        tags=tuple(sorted(part.info.tags)), snapshots=len(part.info.snapshots),
+        new_snapshots=outcome.new_snapshots, objects=copied.objects, bytes_copied=copied.bytes,
+        present=copied.present, **start.run.describe(),
     )  # fmt: skip
 
 

@@ -1,7 +1,6 @@
 """Export a version as a plain Zarr hierarchy: chunks first, then metadata."""
 
 import json
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -29,7 +28,6 @@ from frazil.spark.regions import LEAST_TASK_BYTES, path_of
 from frazil.spark.transaction import (
     AnyRepository,
     Run,
-    find_application_id,
     find_repository,
     running,
 )
@@ -219,12 +217,11 @@ def _export(export: _Export, run: Run, *, consolidated: bool) -> ExportReport:
     copied = sum(runner.run("exporting", task, groups), Copied())
     run.job.refuse_if_cancelled()
     _write_metadata(export, nodes, consolidated=consolidated)
-    tally = run.job.tally
     arrays = sum(node.array is not None for node in nodes)
     return ExportReport(
-        str(export.session.snapshot_id), len(nodes) - arrays, arrays, copied.objects, copied.bytes,
-        copied.present, runner.name, tally.tasks, tally.retries, time.monotonic() - run.started_at,
-        run.job.id, find_application_id(run.spark),
+        snapshot_id=str(export.session.snapshot_id), groups=len(nodes) - arrays, arrays=arrays,
+        chunks=copied.objects, bytes_written=copied.bytes, present=copied.present,
+        **run.describe(),
     )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from frazil.format.paths import ROOT
 from frazil.maintenance.reachability import pack
 from frazil.repository.session import ForkSession, Session
 from frazil.repository.store_io import set_chunk, set_metadata
-from frazil.spark.job import Job, JobReport, SparkSession
+from frazil.spark.job import CommitReport, Job, SparkSession
 from frazil.spark.regions import LEAST_TASK_BYTES, Box, Shape, cut, grow, path_of, whole
 from frazil.spark.transaction import AnyRepository, committing, write_regions
 from frazil.spark.transfer.copy_plan import find_storage
@@ -51,7 +51,7 @@ def import_zarr(
     metadata: Mapping[str, Any] | None = None,
     job: Job | None = None,
     spark: SparkSession | None = None,
-) -> JobReport:
+) -> CommitReport:
     """Import a Zarr V2 or V3 hierarchy into a group of a repository, as one commit.
 
     Chunks are copied without decoding them if their codecs stay the same, shards as a whole. Arrays of
@@ -79,7 +79,7 @@ def import_zarr(
 
     Returns
     -------
-    JobReport
+    CommitReport
 
     Raises
     ------
