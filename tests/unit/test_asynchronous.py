@@ -1,11 +1,13 @@
 """Tasks that run together end together."""
 
 import asyncio
+import contextlib
+import os
 import threading
 
 import pytest
 
-from frazil.async_names import end_tasks, run_together
+from frazil.async_names import end_tasks, run_concurrently, run_together
 from frazil.errors import StorageError
 
 
@@ -96,3 +98,66 @@ def test_tasks_that_queue_for_a_semaphore_are_ended(caplog: pytest.LogCaptureFix
     thread.join()
     loop.close()
     assert caplog.records == []
+
+
+def test_results_of_concurrent_calls_are_in_the_order_of_their_items() -> None:
+    for limit in (1, 2, 50):
+        assert run_concurrently(lambda each: each * 2, range(20), limit) == [*range(0, 40, 2)]
+    assert run_concurrently(str, [], 5) == []
+
+
+def test_as_many_calls_run_at_once_as_the_limit_says() -> None:
+    all_begun = threading.Barrier(4)
+
+    run_concurrently(lambda _: all_begun.wait(30), range(12), 4)  # which lets four go on, not fewer
+
+    under_way: list[int] = []
+    most: list[int] = []
+
+    def call(number: int) -> None:
+        under_way.append(number)
+        most.append(len(under_way))
+        under_way.remove(number)
+
+    run_concurrently(call, range(200), 4)
+    assert max(most) <= 4
+
+
+def test_after_an_error_no_further_call_begins_and_the_first_error_is_raised() -> None:
+    seen: list[int] = []
+
+    def fail_at_three(number: int) -> None:
+        seen.append(number)
+        if number == 3:
+            raise ValueError("three")
+
+    with pytest.raises(ValueError, match="three"):
+        run_concurrently(fail_at_three, range(100), 1)
+    assert seen == [0, 1, 2, 3]
+
+
+def test_concurrent_calls_may_be_nested_deeper_than_there_are_threads() -> None:
+    def count_leaves(depth: int) -> int:
+        if depth == 0:
+            return 1
+        return sum(run_concurrently(count_leaves, [depth - 1] * 3, 3))
+
+    assert count_leaves(7) == 3**7
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_process_has_threads_of_its_own() -> None:
+    barrier = threading.Barrier(2)
+    run_concurrently(lambda _: barrier.wait(30), range(2), 2)
+
+    child = os.fork()
+    if child == 0:
+        status = 1
+        with contextlib.suppress(BaseException):
+            again = threading.Barrier(2)
+            run_concurrently(lambda _: again.wait(30), range(2), 2)
+            status = 0
+        os._exit(status)
+
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
