@@ -92,20 +92,20 @@ def find_max_failures(spark: SparkSession) -> int:
     return _DEFAULT_MAX_FAILURES
 
 
-_settled_modules = 0
+_frozen_modules = 0
 
 
-def settle_worker() -> None:
+def freeze_worker() -> None:
     """Exclude loaded objects from the cyclic garbage collector at the end of a task.
 
     Does nothing outside of a Spark task.
     """
-    global _settled_modules
-    if pyspark.TaskContext.get() is None or len(sys.modules) == _settled_modules:
+    global _frozen_modules
+    if pyspark.TaskContext.get() is None or len(sys.modules) == _frozen_modules:
         return
     gc.collect()
     gc.freeze()
-    _settled_modules = len(sys.modules)
+    _frozen_modules = len(sys.modules)
 
 
 _PROBES = 2
@@ -346,7 +346,7 @@ def make_rows(
             for number in batch.column(0).to_pylist():
                 with telling_kind():
                     yield from read(groups[number])
-        settle_worker()
+        freeze_worker()
 
     rows: DataFrame = spark.range(0, count, 1, count).mapInArrow(run, schema)
     return rows
@@ -425,17 +425,17 @@ def run_task(number: int, function: Callable[[], object], max_failures: int) -> 
     try:
         ok, value = True, function()
     except Exception as error:
-        if not _is_settled(error) and attempt + 1 < max_failures:
+        if not _is_deterministic(error) and attempt + 1 < max_failures:
             raise
         ok, value = False, _portable(error)
     seconds = time.perf_counter() - start
     row = [number, attempt, seconds, ok, dump(value)]
     columns = [pa.array([each], field.type) for each, field in zip(row, RESULT_FIELDS, strict=True)]
-    settle_worker()
+    freeze_worker()
     return pa.RecordBatch.from_arrays(columns, schema=RESULT_FIELDS)
 
 
-def _is_settled(error: Exception) -> bool:
+def _is_deterministic(error: Exception) -> bool:
     """Return True if the error is deterministic, so that a retry would fail the same way."""
     return isinstance(error, IcechunkError) and not isinstance(error, StorageError)
 
@@ -554,7 +554,7 @@ def run_watched(
             job.show(what, tasks.done, max(tasks.total, count))
             if tasks.failed > failed:
                 failed = tasks.failed
-                _refuse_settled(watch.list_failures())
+                _raise_deterministic(watch.list_failures())
             thread.join(_POLL_SECONDS)
     except BaseException:
         watch.stop()
@@ -570,11 +570,11 @@ def run_watched(
     return value
 
 
-def _refuse_settled(failures: Iterable[str]) -> None:
+def _raise_deterministic(failures: Iterable[str]) -> None:
     """Raise the error of a failed task if it is deterministic, so that retries would fail, too."""
     for text in failures:
         error = find_error(text)
-        if error is not None and _is_settled(error):
+        if error is not None and _is_deterministic(error):
             raise error
 
 

@@ -164,8 +164,8 @@ class Attempt:
             *(each for each in failed.findings if isinstance(each, Finding)),
         )
         blamed = {file for each in findings for file in each.files}
-        is_settled = all(each.files for each in findings)
-        if self.reading.on_failed_check == "fail" or not is_settled:
+        names_files = all(each.files for each in findings)
+        if self.reading.on_failed_check == "fail" or not names_files:
             raise refuse(findings) from None
         files = tuple(file for file in self.files if file.location not in blamed)
         return replace(self, files=files, findings=findings)

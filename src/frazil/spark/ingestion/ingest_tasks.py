@@ -35,8 +35,8 @@ from frazil.spark.runtime import (
     collect_results,
     dump,
     find_max_failures,
+    freeze_worker,
     run_task,
-    settle_worker,
 )
 from frazil.virtual.combine_plan import NOT_PLACED
 from frazil.virtual.source import FileVersion, ReferenceColumns, Source
@@ -207,7 +207,7 @@ def write_cells(
         placement, assets, _ = _load(blob)
         for batch in batches:
             yield from _cut_sources(placement, assets, batch)
-        settle_worker()
+        freeze_worker()
 
     def gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         placement, assets, max_failures = _load(blob)
