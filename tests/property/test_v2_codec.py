@@ -171,10 +171,13 @@ def test_nodes_decoded_one_by_one_are_those_decoded_together(snapshot: Snapshot)
 
     with patch("frazil.format.v2.snapshot_codec._FEW_NODES", -1):
         one_by_one = decode_snapshot_payload(payload, 2).nodes
+        together = decode_snapshot_payload(payload, 2).nodes
 
     assert isinstance(one_by_one, EncodedNodes)
     assert list(one_by_one) == list(decode_snapshot_payload(payload, 2).nodes)
-    assert one_by_one == snapshot.nodes
+    assert {path: one_by_one[path] for path in one_by_one} == snapshot.nodes
+    assert dict(together.items()) == snapshot.nodes
+    assert [node.path for node in together.values()] == list(one_by_one)
     assert "/absent" not in one_by_one
 
 
@@ -315,3 +318,5 @@ def test_a_snapshot_of_another_writer_reads_the_same(snapshot: Snapshot, seed: i
     payload = ForeignWriter(random.Random(seed)).snapshot(snapshot)
 
     assert decode_snapshot_payload(payload, 2) == expected
+    with patch("frazil.format.v2.snapshot_codec._FEW_NODES", -1):
+        assert dict(decode_snapshot_payload(payload, 2).nodes.items()) == expected.nodes

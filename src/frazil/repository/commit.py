@@ -366,14 +366,16 @@ def build_snapshot(
 
 def _nodes_after(view: View, manifests: WrittenManifests) -> dict[str, Node]:
     """Return the nodes with a session's changes applied, in the order of their paths."""
-    base = view.snapshot.nodes
-    nodes: dict[str, Node] = {}
-    for path in sorted(base.keys() | view.changes.nodes.keys()):
-        node = view.changes.nodes[path] if path in view.changes.nodes else base[path]
-        if node is not None:
-            refs = manifests.refs.get(node.id)
-            nodes[path] = node if refs is None else with_manifests(node, refs)
-    return nodes
+    nodes = dict(view.snapshot.nodes.items())
+    for path, changed in view.changes.nodes.items():
+        if changed is None:
+            nodes.pop(path, None)
+        else:
+            nodes[path] = changed
+    if manifests.refs:
+        for path in [path for path, node in nodes.items() if node.id in manifests.refs]:
+            nodes[path] = with_manifests(nodes[path], manifests.refs[nodes[path].id])
+    return dict(sorted(nodes.items()))
 
 
 def _manifest_files(

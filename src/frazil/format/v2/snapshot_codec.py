@@ -1,13 +1,14 @@
 """Encode and decode snapshots and transaction logs of V1 and V2."""
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
+from itertools import chain, islice
 from operator import attrgetter
+from typing import TypeVar
 
 import numpy as np
 
-from frazil.errors import InvalidInputError
+from frazil.errors import FormatError, InvalidInputError
 from frazil.format.coordinates import Coordinates, is_strictly_sorted, sort_order
 from frazil.format.flatbuffers.flatbuffers_reader import Buffer, Source, Table, Tables
 from frazil.format.flatbuffers.flatbuffers_writer import (
@@ -21,7 +22,7 @@ from frazil.format.flatbuffers.flatbuffers_writer import (
 )
 from frazil.format.ids import ManifestId, NodeId, SnapshotId
 from frazil.format.paths import find_path_problem, segment_order
-from frazil.format.ragged import Part
+from frazil.format.ragged import Integers, Part
 from frazil.format.snapshot import (
     ArrayData,
     Dimension,
@@ -47,6 +48,8 @@ from frazil.format.v2.schema import (
     encoding_of,
     write_metadata,
 )
+
+T = TypeVar("T")
 
 DIMENSION_V1 = struct.Struct("<QQ")
 _EXTENT = struct.Struct("<II")
@@ -99,6 +102,25 @@ class EncodedNodes(Mapping[str, Node]):
             node = self._nodes[path] = _decode_node(Table(self._buffer, self._positions[path]))
         return node
 
+    def values(self) -> ValuesView[Node]:
+        """Return all nodes, decoded together."""
+        return self._load().values()
+
+    def items(self) -> ItemsView[str, Node]:
+        """Return all nodes with their paths, decoded together."""
+        return self._load().items()
+
+    def _load(self) -> dict[str, Node]:
+        if len(self._nodes) < len(self._positions):
+            # A new buffer, because some nodes may have been decoded before.
+            source = Source.of(Buffer(self._buffer.data, self._buffer.what))
+            try:
+                found = _decode_many(source, self._positions)
+            except FormatError:
+                found = None  # one by one, a damaged node is named
+            self._nodes = {path: self[path] for path in self} if found is None else found
+        return self._nodes
+
     def __contains__(self, path: object) -> bool:
         return path in self._positions
 
@@ -110,6 +132,93 @@ class EncodedNodes(Mapping[str, Node]):
 
     def __reduce__(self) -> tuple[object, ...]:
         return (dict, (dict(self),))
+
+
+def _decode_many(source: Source, positions: Mapping[str, int]) -> dict[str, Node] | None:
+    """Decode nodes in columns; None if some are unusual, which only decoding one by one can tell."""
+    tables = Tables(source, np.fromiter(positions.values(), np.int64, len(positions)))
+    texts, data = tables.targets(NodeSlot.USER_DATA), tables.targets(NodeSlot.DATA)
+    types = tables.numbers(NodeSlot.DATA_TYPE, "<u1")
+    is_array = types == NodeDataType.ARRAY
+    is_plain = is_array | (types == NodeDataType.GROUP)
+    is_plain &= (texts >= 0) & (tables.targets(NodeSlot.EXTRA) < 0) & tables.has(NodeSlot.ID)
+    if not is_plain.all() or any(map(find_path_problem, positions)):
+        return None
+    arrays = _decode_many_arrays(source, data[is_array])
+    if arrays is None:
+        return None
+    each_array, pieces = iter(arrays), source.structs(texts, 1)
+    columns = zip(
+        _cut(tables.structs(NodeSlot.ID, 8).tobytes(), 8),
+        positions,
+        source.pieces(pieces.starts, pieces.lengths),
+        is_array.tolist(),
+        strict=True,
+    )
+    return {
+        path: Node(NodeId(id_), path, text, next(each_array) if has_array else None)
+        for id_, path, text, has_array in columns
+    }
+
+
+def _decode_many_arrays(source: Source, positions: Integers) -> list[ArrayData] | None:
+    if np.any(positions < 0):
+        return None
+    tables = Tables(source, positions)
+    shapes, names = tables.targets(ArraySlot.SHAPE_V2), tables.targets(ArraySlot.DIMENSION_NAMES)
+    refs = tables.targets(ArraySlot.MANIFESTS)
+    if np.any(shapes < 0):
+        return None
+    axes, axis_counts = source.links(shapes)
+    dimensions = Tables(source, axes)
+    columns = (
+        dimensions.numbers(DimensionSlot.ARRAY_LENGTH, "<u8").tolist(),
+        dimensions.numbers(DimensionSlot.NUM_CHUNKS, "<u4").tolist(),
+    )
+    named = np.flatnonzero(names >= 0)
+    labels, label_counts = source.links(names[named])
+    pieces = source.structs(Tables(source, labels).targets(0), 1)
+    # An empty name means no name, as in the official reader.
+    try:
+        texts = [t.decode() or None for t in source.pieces(pieces.starts, pieces.lengths)]
+    except UnicodeDecodeError:
+        return None
+    manifests = _decode_many_manifest_refs(source, refs)
+    if manifests is None:
+        return None
+    names_of = dict(zip(named.tolist(), _divide(texts, label_counts), strict=True))
+    shape_of = _divide([*map(Dimension, *columns)], axis_counts)
+    each = enumerate(zip(shape_of, manifests, strict=True))
+    return [ArrayData(shape, names_of.get(row), found) for row, (shape, found) in each]
+
+
+def _decode_many_manifest_refs(
+    source: Source, vectors: Integers
+) -> list[tuple[ManifestRef, ...]] | None:
+    counts = np.zeros(vectors.size, np.int64)
+    present = np.flatnonzero(vectors >= 0)
+    links, counts[present] = source.links(vectors[present])
+    tables = Tables(source, links)
+    if not tables.has(ManifestRefSlot.OBJECT_ID).all():
+        return None
+    boxes = source.structs(tables.targets(ManifestRefSlot.EXTENTS), _EXTENT.size)
+    ids = _cut(tables.structs(ManifestRefSlot.OBJECT_ID, 12).tobytes(), 12)
+    extents = source.pieces(boxes.starts, boxes.lengths)
+    found = [
+        ManifestRef(ManifestId(id_), tuple(_EXTENT.iter_unpack(box)))
+        for id_, box in zip(ids, extents, strict=True)
+    ]
+    return _divide(found, counts)
+
+
+def _cut(data: bytes, size: int) -> list[bytes]:
+    return [data[start : start + size] for start in range(0, len(data), size)]
+
+
+def _divide(items: Sequence[T], counts: Integers) -> list[tuple[T, ...]]:
+    """Divide items into tuples of these lengths."""
+    each = iter(items)
+    return [tuple(islice(each, count)) for count in counts.tolist()]
 
 
 def _decode_node(table: Table) -> Node:

@@ -386,7 +386,7 @@ def write_snapshot_infos(writer: Writer, snapshots: Snapshots) -> tuple[int, Fin
     infos = [snapshots[id_] for id_ in sorted(snapshots)]
     index_of = {info.id: index for index, info in enumerate(infos)}
     times, *links = _write_contents(writer, infos)
-    parents = _parents(infos, index_of.get)
+    parents = _parents(infos, index_of, index_of.get)
     ids = [info.id for info in infos]
     tables = writer.rows(_SNAPSHOT_INFO, len(infos), ids, parents, times, *links)
     return writer.links(tables), index_of.get
@@ -414,8 +414,15 @@ def index_of(find: Find, id_: SnapshotId, what: str, name: object) -> int:
     return index
 
 
-def _parents(infos: Sequence[SnapshotInfo], find: Find) -> list[int]:
-    found = [NO_PARENT if info.parent_id is None else find(info.parent_id) for info in infos]
+def _parents(
+    infos: Sequence[SnapshotInfo], index_of_known: Mapping[SnapshotId, int], find: Find
+) -> list[int]:
+    found = [
+        NO_PARENT
+        if info.parent_id is None
+        else index_of_known.get(info.parent_id) or find(info.parent_id)
+        for info in infos
+    ]
     if None in found:
         lost = infos[found.index(None)]
         index_of(find, lost.parent_id, "snapshot", lost.id)  # type: ignore[arg-type]
@@ -474,7 +481,7 @@ def _copy_columns(writer: Writer, base: EncodedSnapshots, chosen: Integers) -> _
 class _Merge:
     """Merge of the kept snapshots of a file with other ones, sorted by id."""
 
-    __slots__ = ("_at_of", "_at_of_row", "base", "kept", "kept_at", "others", "others_at")
+    __slots__ = ("_at_of_row", "at_of", "base", "kept", "kept_at", "others", "others_at")
 
     def __init__(
         self, base: EncodedSnapshots, hidden: frozenset[SnapshotId], others: Sequence[SnapshotInfo]
@@ -486,15 +493,15 @@ class _Merge:
         other_ids = as_names(rows([info.id for info in others], ID_SIZE))
         self.kept_at = np.arange(kept_ids.size) + np.searchsorted(other_ids, kept_ids)
         self.others_at = np.arange(other_ids.size) + np.searchsorted(kept_ids, other_ids)
-        self._at_of = dict(zip((info.id for info in others), self.others_at.tolist(), strict=True))
+        self.at_of = dict(zip((info.id for info in others), self.others_at.tolist(), strict=True))
         self._at_of_row = np.full(len(base), ABSENT, np.int64)
         self._at_of_row[self.kept] = self.kept_at
         for id_ in hidden:
-            self._at_of_row[base.row(id_)] = self._at_of.get(id_, ABSENT)
+            self._at_of_row[base.row(id_)] = self.at_of.get(id_, ABSENT)
 
     def find(self, id_: SnapshotId) -> int | None:
         """Return the new index of a snapshot, or None."""
-        at = self._at_of.get(id_)
+        at = self.at_of.get(id_)
         row = self.base.find_row(id_) if at is None else None
         if row is not None and self._at_of_row[row] != ABSENT:
             at = int(self._at_of_row[row])
@@ -538,6 +545,6 @@ def _write_merged(writer: Writer, merge: _Merge) -> Integers:
         pruned=merge.interleave(kept.pruned, others.pruned),
     )
     parents = merge.interleave(
-        merge.kept_parents(), np.array(_parents(merge.others, merge.find), "<i4")
+        merge.kept_parents(), np.array(_parents(merge.others, merge.at_of, merge.find), "<i4")
     )
     return _write_tables(writer, both, parents)
