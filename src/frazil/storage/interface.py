@@ -178,6 +178,7 @@ def resolve_settings(settings: StorageSettings) -> EffectiveSettings:
 
 
 _Settings = TypeVar("_Settings", bound=Rendered)
+T = TypeVar("T")
 
 
 def merge_settings(
@@ -187,7 +188,7 @@ def merge_settings(
 
     Fields named in `whole` are not merged recursively, but taken from `above` as they are.
     """
-    merged = deepcopy(below)
+    merged = _copied(below)
     if above is not None:
         _overlay(merged, above, whole)
     return merged
@@ -199,7 +200,19 @@ def _overlay(target: Any, above: Any, whole: frozenset[str]) -> None:
         if is_dataclass(upper) and lower is not None and each.name not in whole:
             _overlay(lower, upper, whole)
         elif upper is not None:
-            setattr(target, each.name, deepcopy(upper))
+            setattr(target, each.name, _copied(upper))
+
+
+def _copied(value: T) -> T:
+    """Return a deep copy; settings are mostly scalars, for which `deepcopy` is slow."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if not is_dataclass(value) or getattr(value, "__dataclass_params__").frozen:  # noqa: B009
+        return deepcopy(value)
+    twin = object.__new__(type(value))
+    for each in fields(value):
+        setattr(twin, each.name, _copied(getattr(value, each.name)))
+    return twin
 
 
 def _seconds(milliseconds: int | None) -> float | None:
@@ -219,8 +232,6 @@ Unlike the official library, conditional updates stay on: our `replace` is safe.
 MEMORY_DEFAULTS = StorageSettings(
     concurrency=StorageConcurrencySettings(5, 1), retries=StorageRetriesSettings(1, 0, 0)
 )
-
-T = TypeVar("T")
 
 Buffer = bytes | bytearray | memoryview
 """Accepted types of data to write. Data that is read is at least a read-only buffer."""
