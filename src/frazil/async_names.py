@@ -68,6 +68,12 @@ def run_concurrently(function: Callable[[T], R], items: Sequence[T], limit: int)
     return cast("list[R]", results)
 
 
+def run_both(one: Callable[[], T], other: Callable[[], R]) -> tuple[T, R]:
+    """Return the results of two functions that run concurrently; raises the first error."""
+    work: list[Callable[[], object]] = [one, other]
+    return cast("tuple[T, R]", tuple(run_concurrently(lambda each: each(), work, 2)))
+
+
 _MOST_THREADS = 256
 _pool: tuple[int, ThreadPoolExecutor] | None = None
 

@@ -311,8 +311,9 @@ class ManifestConfig(Rendered):
         )
     )
     max_concurrent_manifest_fetches_during_commit: int | None = field(
-        default=None, metadata=effective(1)
+        default=None, metadata=effective(16)
     )
+    """Maximum number of manifests that a commit reads at once; officially 1 by default."""
 
 
 class _CallableWithoutValue(EnumType):

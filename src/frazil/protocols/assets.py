@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
+from frazil.async_names import run_concurrently
 from frazil.errors import FormatError, ObjectNotFoundError
 from frazil.format.files import (
     EncodingOptions,
@@ -23,7 +24,7 @@ from frazil.format.files import (
 from frazil.format.header import Decoded, Dialect, find_header
 from frazil.format.ids import ChunkId, ManifestId, NodeId, SnapshotId
 from frazil.format.manifest import Manifest
-from frazil.format.snapshot import ManifestFileInfo, Snapshot
+from frazil.format.snapshot import ManifestFileInfo, ManifestRef, Snapshot
 from frazil.format.transaction_log import TransactionLog
 from frazil.storage.interface import Buffer, ByteRange, PutOptions, Storage
 
@@ -191,6 +192,8 @@ _FIRST_ALPHA = Layout("snapshots", "manifests", "chunks", None)
 _DRAFT = Layout("s", "m", "c", None, ".json", ("", ".msgpack"))
 
 T = TypeVar("T")
+Object = tuple[str, Buffer, PutOptions]
+"""Key, bytes and options of an object to be written."""
 
 _WITHOUT_SIZES = frozenset({Dialect.DRAFT, Dialect.ALPHA_A, Dialect.ALPHA_B, Dialect.ALPHA_C})
 _WITHOUT_COUNTS = _WITHOUT_SIZES | {Dialect.ALPHA_D, Dialect.ALPHA_E, Dialect.ALPHA_F}
@@ -302,6 +305,10 @@ class Assets:
         """Read a snapshot; raises ObjectNotFoundError if the file does not exist."""
         return self.read_snapshot_file(id).value
 
+    def has_snapshot(self, id: SnapshotId) -> bool:
+        """Return True if a snapshot is cached."""
+        return self._snapshots.find(id) is not None
+
     def read_snapshot_file(self, id: SnapshotId) -> Decoded[Snapshot]:
         """Read a snapshot with its dialect and header."""
         return self._snapshots.get(id, lambda: self._load_snapshot(id))
@@ -333,6 +340,15 @@ class Assets:
         return self._manifests.get(
             id, lambda: self._read(self.layout.manifest_key(id), decode_manifest)
         )
+
+    def fetch_manifests(self, refs: Sequence[ManifestRef], limit: int) -> None:
+        """Read manifests into the cache, at most `limit` at once, as far as they are not cached."""
+        if len(refs) < 2 or self.storage.is_local:
+            return
+        ids = dict.fromkeys([ref.id for ref in refs])
+        missing = [id for id in ids if self._manifests.find(id) is None]
+        if len(missing) > 1:
+            run_concurrently(self.read_manifest_file, missing, limit)
 
     def read_manifest_data(self, id: ManifestId) -> bytes:
         """Read the raw bytes of a manifest file."""
@@ -418,29 +434,49 @@ class Assets:
 
     def write_snapshot(self, snapshot: Snapshot) -> None:
         """Write a snapshot file."""
+        self.storage.put(*self.encode_snapshot(snapshot))
+
+    def encode_snapshot(self, snapshot: Snapshot) -> Object:
+        """Return the object of a snapshot, to be written."""
         data = encode_snapshot(snapshot, self.dialect, self.options.encoding)
-        self.storage.put(self.layout.snapshot_key(snapshot.id), data, self.describe("snapshot"))
-        # The next session starts from it.
-        self._snapshots.put(snapshot.id, Decoded(snapshot, self.dialect, find_header(data)))
+        decoded = Decoded(snapshot, self.dialect, find_header(data))
+        if self.dialect.is_legacy:  # whose files don't keep metadata as it was given
+            self._snapshots.warn_if_large(decoded)
+        else:  # the next session starts from it
+            self._snapshots.put(snapshot.id, decoded)
+        return self.layout.snapshot_key(snapshot.id), data, self.describe("snapshot")
 
     def write_manifest(self, manifest: Manifest, id: ManifestId) -> ManifestFileInfo:
         """Write a manifest file and return the entry that a snapshot records for it."""
+        object, info = self.encode_manifest(manifest, id)
+        self.storage.put(*object)
+        return info
+
+    def encode_manifest(
+        self, manifest: Manifest, id: ManifestId
+    ) -> tuple[Object, ManifestFileInfo]:
+        """Return the object of a manifest, to be written, and its entry in a snapshot."""
         data = encode_manifest(manifest, self.dialect, self.options.encoding)
-        self.storage.put(self.layout.manifest_key(id), data, self.describe("manifest"))
         count = len(manifest)
         self._manifests.put(id, Decoded(manifest, self.dialect), 1 + count)
-        return ManifestFileInfo(
+        info = ManifestFileInfo(
             id,
             None if self.dialect in _WITHOUT_SIZES else len(data),
             None if self.dialect in _WITHOUT_COUNTS else count,
         )
+        return (self.layout.manifest_key(id), data, self.describe("manifest")), info
 
     def write_transaction_log(self, log: TransactionLog) -> None:
         """Write the transaction log of a snapshot; a no-op in the generations without logs."""
+        self.storage.put_many(self.encode_transaction_log(log))
+
+    def encode_transaction_log(self, log: TransactionLog) -> list[Object]:
+        """Return the object of a transaction log, to be written; none before logs existed."""
         key = self.layout.find_transaction_log_key(log.id)
-        if key is not None:
-            data = encode_transaction_log(log, self.dialect, self.options.encoding)
-            self.storage.put(key, data, self.describe("transaction-log"))
+        if key is None:
+            return []
+        data = encode_transaction_log(log, self.dialect, self.options.encoding)
+        return [(key, data, self.describe("transaction-log"))]
 
     def write_chunk(self, data: Buffer) -> ChunkId:
         """Write the bytes of a chunk and return its new id."""

@@ -3,7 +3,7 @@
 import random
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
@@ -20,7 +20,7 @@ from frazil.format.metadata import JsonValue
 from frazil.format.repo_info import RepoInfo, RepoStatus, SnapshotInfo, Update
 from frazil.format.snapshot import Snapshot
 from frazil.format.timestamps import Nanoseconds, from_datetime
-from frazil.protocols.assets import Assets
+from frazil.protocols.assets import Assets, Object
 
 if TYPE_CHECKING:
     from frazil.protocols.repo_changes import Change
@@ -101,6 +101,15 @@ class CommitProtocol(ABC):
             return self.lookup_tag(tag)
         assert snapshot_id is not None
         return self.lookup_snapshot(parse_id(SnapshotId, snapshot_id)).id
+
+    def guess(
+        self, branch: str | None, tag: str | None = None, snapshot_id: str | None = None
+    ) -> SnapshotId | None:
+        """Return what `resolve` returned last, or would return if nothing changed, without a request.
+
+        None if that is unknown. It allows to ask for the snapshot and for the refs at once.
+        """
+        return None
 
     def resolve_as_of(self, branch: str, moment: datetime) -> SnapshotId:
         """Return the last snapshot of a branch at or before a time; raises SnapshotNotFoundError."""
@@ -191,6 +200,12 @@ class CommitProtocol(ABC):
         """Return the ancestry of each snapshot; shared ancestors may be read only once."""
         return map(self.ancestry, ids)
 
+    def resolve_ancestry(
+        self, branch: str | None, tag: str | None = None, snapshot_id: str | None = None
+    ) -> Iterator[SnapshotInfo]:
+        """Return the ancestry of what `resolve` returns; raises as it does."""
+        return self.ancestry(self.resolve(branch, tag, snapshot_id))
+
     @abstractmethod
     def commit(
         self,
@@ -198,8 +213,11 @@ class CommitProtocol(ABC):
         snapshot: Snapshot,
         parent_id: SnapshotId,
         sources: Set[SnapshotId] = NO_SOURCES,
+        objects: Sequence[Object] = (),
     ) -> None:
-        """Commit a written snapshot: make it the tip of a branch whose tip is its parent.
+        """Commit a snapshot: make it the tip of a branch whose tip is its parent.
+
+        The objects are its files, unless they are written already. They are written first.
 
         Raises ConflictError if the tip is not `parent_id`, RefNotFoundError (before V2 ConflictError)
         if the branch does not exist, and SnapshotNotFoundError if one of `sources`, whose chunks the
@@ -212,22 +230,29 @@ class CommitProtocol(ABC):
         snapshot: Snapshot,
         replaced: SnapshotId,
         sources: Set[SnapshotId] = NO_SOURCES,
+        objects: Sequence[Object] = (),
     ) -> None:
-        """Replace the tip `replaced` of a branch with a written snapshot that keeps its parent."""
+        """Replace the tip `replaced` of a branch with a snapshot that keeps its parent."""
         raise self.unsupported("amend")
 
     @abstractmethod
-    def squash(self, branch: str, snapshot: Snapshot, replaced: Replaced) -> None:
-        """Replace commits of a branch with one written snapshot that contains all their changes.
+    def squash(
+        self, branch: str, snapshot: Snapshot, replaced: Replaced, objects: Sequence[Object] = ()
+    ) -> None:
+        """Replace commits of a branch with one snapshot that contains all their changes.
 
         Raises ConflictError if the tip has changed.
         """
 
     @abstractmethod
     def register(
-        self, snapshot: Snapshot, parent_id: SnapshotId, sources: Set[SnapshotId] = NO_SOURCES
+        self,
+        snapshot: Snapshot,
+        parent_id: SnapshotId,
+        sources: Set[SnapshotId] = NO_SOURCES,
+        objects: Sequence[Object] = (),
     ) -> None:
-        """Add a written snapshot to the history without a ref to it, if the generation can.
+        """Add a snapshot to the history without a ref to it, if the generation can.
 
         Raises SnapshotNotFoundError if its parent or one of `sources`, whose chunks it uses, is gone.
         """
@@ -235,15 +260,22 @@ class CommitProtocol(ABC):
     def refuse_unless_writable(self) -> None:  # noqa: B027 (only V2 repositories can be read-only)
         """Raise ReadOnlyError if the repository is not writable."""
 
-    def refuse_unless_movable(self) -> None:
-        """Raise unless the repository is writable and nodes can be moved."""
+    def resolve_to_write(self, branch: str) -> SnapshotId:
+        """Return the tip of a branch; raises ReadOnlyError, RefNotFoundError."""
+        return self.lookup_branch(branch)
+
+    def resolve_to_move(self, branch: str) -> SnapshotId:
+        """Return the tip of a branch whose nodes may be moved; raises as `resolve_to_write`."""
         raise self.unsupported("rearrange sessions")
 
     # Configuration
 
     @abstractmethod
-    def read_config(self) -> dict[str, JsonValue] | None:
-        """Return the saved configuration as a tree, or None."""
+    def read_config(self, *, again: bool = True) -> dict[str, JsonValue] | None:
+        """Return the saved configuration as a tree, or None.
+
+        Without `again`, it may be that of the repo info which was read last.
+        """
 
     @abstractmethod
     def write_config(self, config: Mapping[str, JsonValue]) -> None:
@@ -255,8 +287,12 @@ class CommitProtocol(ABC):
         """Return the repo info: the state of a V2 repository."""
         raise self.unsupported("repo info")
 
-    def update(self, change: "Callable[[RepoInfo], Change]") -> RepoInfo:
+    def update(
+        self, change: "Callable[[RepoInfo], Change]", objects: Sequence[Object] = ()
+    ) -> RepoInfo:
         """Apply a pure change, again after a lost race, and return the repo info that was written.
+
+        Objects that the new repo info refers to are written first, with the backup of the old one.
 
         Raises ReadOnlyError unless the repository is online, ConflictError of kind
         `update-attempts-exhausted` after too many lost races, and whatever the change raises.

@@ -27,7 +27,7 @@ from frazil.format.metadata import JsonValue
 from frazil.format.refs import Ref, decode_ref, encode_ref
 from frazil.format.repo_info import SnapshotInfo
 from frazil.format.snapshot import Snapshot
-from frazil.protocols.assets import Assets, new_snapshot_id
+from frazil.protocols.assets import Assets, Object, new_snapshot_id
 from frazil.protocols.protocol import (
     MAIN,
     NO_SOURCES,
@@ -434,9 +434,16 @@ class FileProtocol(CommitProtocol, Generic[At]):
         snapshot: Snapshot,
         parent_id: SnapshotId,
         sources: Set[SnapshotId] = NO_SOURCES,
+        objects: Sequence[Object] = (),
     ) -> None:
+        tip = self._require_tip(branch, parent_id)
+        self.assets.storage.put_many(objects)
         self._refuse_lost(sources)
-        self._move_on(branch, snapshot.id, parent_id)
+        storage = self.assets.storage
+        if not (storage.can_create_safely and storage.can_replace_safely):
+            tip = self._require_tip(branch, parent_id)
+        if not self._branches.move(tip, snapshot.id):
+            raise self._commit_conflict(branch, parent_id)
         try:
             # Garbage collection reads the branches again after it has deleted snapshots: either it
             # sees this commit then, or this commit sees now that a source is gone.
@@ -445,16 +452,20 @@ class FileProtocol(CommitProtocol, Generic[At]):
             self._move_back(branch, snapshot.id, parent_id)
             raise
 
-    def _move_on(self, branch: str, id: SnapshotId, parent_id: SnapshotId) -> None:
+    def _require_tip(self, branch: str, parent_id: SnapshotId) -> Tip[At]:
+        """Return the tip of a branch, which is moved on only if nobody else has moved it."""
         tip = self._branches.find(branch)
-        is_parent = tip is not None and tip.snapshot_id == parent_id
-        if tip is None or not is_parent or not self._branches.move(tip, id):
-            actual = self._find_actual(branch)
-            raise ConflictError(
-                addition=f"the tip of {branch!r} is {actual}, not the parent {parent_id}",
-                expected_parent=str(parent_id),
-                actual_parent=actual,
-            )
+        if tip is None or tip.snapshot_id != parent_id:
+            raise self._commit_conflict(branch, parent_id)
+        return tip
+
+    def _commit_conflict(self, branch: str, parent_id: SnapshotId) -> ConflictError:
+        actual = self._find_actual(branch)
+        return ConflictError(
+            addition=f"the tip of {branch!r} is {actual}, not the parent {parent_id}",
+            expected_parent=str(parent_id),
+            actual_parent=actual,
+        )
 
     def _move_back(self, branch: str, id: SnapshotId, parent_id: SnapshotId) -> None:
         tip = self._branches.find(branch)
@@ -468,18 +479,27 @@ class FileProtocol(CommitProtocol, Generic[At]):
             except SnapshotNotFoundError as error:
                 raise lost_source(id) from error
 
-    def squash(self, branch: str, snapshot: Snapshot, replaced: Replaced) -> None:
+    def squash(
+        self, branch: str, snapshot: Snapshot, replaced: Replaced, objects: Sequence[Object] = ()
+    ) -> None:
+        self.assets.storage.put_many(objects)
         self.reset_branch(branch, snapshot.id, replaced.tip)
 
     def register(
-        self, snapshot: Snapshot, parent_id: SnapshotId, sources: Set[SnapshotId] = NO_SOURCES
+        self,
+        snapshot: Snapshot,
+        parent_id: SnapshotId,
+        sources: Set[SnapshotId] = NO_SOURCES,
+        objects: Sequence[Object] = (),
     ) -> None:
-        """Check the sources; nothing to write, because the history is in the snapshot files."""
+        """Write the objects and check the sources; the history is in the snapshot files."""
+        self.assets.storage.put_many(objects)
         self._refuse_lost({parent_id, *sources})
+        self.assets.storage.flush()
 
     # Configuration
 
-    def read_config(self) -> dict[str, JsonValue] | None:
+    def read_config(self, *, again: bool = True) -> dict[str, JsonValue] | None:
         return self._config.find()
 
     def write_config(self, config: Mapping[str, JsonValue]) -> None:

@@ -224,8 +224,8 @@ class SequenceProtocol(FileProtocol[SequenceFile]):
 
     # Configuration
 
-    def read_config(self) -> dict[str, JsonValue] | None:
-        return None if self.dialect in _WITHOUT_CONFIG else super().read_config()
+    def read_config(self, *, again: bool = True) -> dict[str, JsonValue] | None:
+        return None if self.dialect in _WITHOUT_CONFIG else super().read_config(again=again)
 
     def write_config(self, config: Mapping[str, JsonValue]) -> None:
         if self.dialect in _WITHOUT_CONFIG:

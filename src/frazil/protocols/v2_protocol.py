@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -11,6 +11,7 @@ from functools import partial
 from frazil.errors import (
     ConflictError,
     FormatError,
+    IcechunkError,
     NotDurableError,
     ObjectExistsError,
     ObjectNotFoundError,
@@ -36,7 +37,7 @@ from frazil.format.timestamps import Nanoseconds
 from frazil.format.transaction_log import TransactionLog
 from frazil.format.v2.snapshot_info_codec import walk_ancestors
 from frazil.protocols import repo_changes
-from frazil.protocols.assets import Assets
+from frazil.protocols.assets import Assets, Object
 from frazil.protocols.protocol import (
     MAIN,
     MICROSECOND,
@@ -44,8 +45,10 @@ from frazil.protocols.protocol import (
     CommitProtocol,
     Replaced,
     UpdatePolicy,
+    parse_id,
     plan_pauses,
     read_clock,
+    refuse_unless_one,
     time_after,
     validate_name,
 )
@@ -114,6 +117,8 @@ MOST_LOOSE_SNAPSHOTS = 64
 class _Found:
     version: Version
     info: RepoInfo
+    data: bytes
+    """Bytes of the object, for its backup."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,9 +180,15 @@ class RepoFile:
             raise missing from error
         known = self._known
         if known is None or known.version != found.version:
-            known = _Found(found.version, _decode(REPO, bytes(found.data)))
+            data = bytes(found.data)
+            known = _Found(found.version, _decode(REPO, data), data)
             self._known = known
         return known
+
+    @property
+    def known(self) -> RepoInfo | None:
+        """Return the repo info that was read or written last, without a request."""
+        return None if self._known is None else self._known.info
 
     def _find_backup(self, name: str) -> RepoInfo | None:
         key = f"{BACKUPS}/{name}"
@@ -191,33 +202,50 @@ class RepoFile:
 
     def create(self, info: RepoInfo) -> None:
         """Create the repo info; raises ConflictError if it exists."""
+        data = self._encode(info)
         try:
-            version = self._storage.create(REPO, self._encode(info), self._options())
+            version = self._storage.create(REPO, data, self._options())
         except ObjectExistsError as error:
             raise already_created() from error
-        self._known = _Found(version, info)
+        self._known = _Found(version, info, data)
 
-    def update(self, change: Callable[[RepoInfo], Change]) -> RepoInfo:
+    def update(
+        self, change: Callable[[RepoInfo], Change], objects: Sequence[Object] = ()
+    ) -> RepoInfo:
         """Apply a pure change to the current repo info and return what was written.
 
-        After a lost race the change runs again on the winner's repo info. Raises ConflictError if too
-        many races are lost. Exceptions of `change` propagate, and nothing is written.
+        Objects that it refers to are written first, together with the backup. After a lost race the
+        change runs again on the winner's repo info. Raises ConflictError if too many races are lost.
+        Exceptions of `change` propagate, and nothing is written.
         """
-        found = self._read()
+        attempt = self._begin(change, is_likely=bool(objects))
         attempts = 0
         for pause in plan_pauses(self._policy):
-            attempt = self._plan(found, change(found.info))
-            if self._write(attempt):
+            if self._write(attempt, objects):
                 return attempt.info
+            objects = ()
             time.sleep(pause)
             found = self._read()
             if self._has_landed(attempt, found):
                 return attempt.info
+            attempt = self._plan(found, change(found.info))
             attempts += 1
         raise ConflictError(
             message=f"the repository was updated by others {attempts} times in a row",
             kind="update-attempts-exhausted",
         )
+
+    def _begin(self, change: Callable[[RepoInfo], Change], *, is_likely: bool) -> _Attempt:
+        """Plan the first attempt, without a request if what is known is likely to be current.
+
+        A session has read the repo info when it was opened, and replacing an outdated one fails.
+        """
+        known = self._known
+        if is_likely and known is not None and self._storage.can_replace_safely:
+            with suppress(IcechunkError):  # which an outdated repo info may cause
+                return self._plan(known, change(known.info))
+        found = self._read()
+        return self._plan(found, change(found.info))
 
     def _plan(self, found: _Found, change: Change) -> _Attempt:
         now = read_clock()
@@ -231,13 +259,14 @@ class RepoFile:
         )
         return _Attempt(found, backup, info)
 
-    def _write(self, attempt: _Attempt) -> bool:
+    def _write(self, attempt: _Attempt, objects: Sequence[Object]) -> bool:
         """Write an attempt and return whether it won; False if it lost or the outcome is unknown."""
-        data = self._encode(attempt.info)
-        version = attempt.replaced.version
+        data, replaced = self._encode(attempt.info), attempt.replaced
+        backup = (f"{BACKUPS}/{attempt.backup}", replaced.data, self._options())
         try:
-            self._storage.copy(REPO, f"{BACKUPS}/{attempt.backup}", version)
-            version = self._storage.replace(REPO, data, version, self._options())
+            # Everything that the repo info refers to is written before it.
+            self._storage.put_many([*objects, backup])
+            version = self._storage.replace(REPO, data, replaced.version, self._options())
         except VersionMismatchError:
             return False
         except NotDurableError:  # written, but a power loss may undo it
@@ -246,7 +275,7 @@ class RepoFile:
             if self._may_have_landed(attempt):
                 return True
             raise
-        self._known = _Found(version, _settle(attempt.info, data))
+        self._known = _Found(version, _settle(attempt.info, data), data)
         return True
 
     def _may_have_landed(self, attempt: _Attempt) -> bool:
@@ -310,8 +339,10 @@ class V2Protocol(CommitProtocol):
     def read_repo_info(self) -> RepoInfo:
         return self._file.read()
 
-    def update(self, change: Callable[[RepoInfo], Change]) -> RepoInfo:
-        return self._file.update(partial(_change_online, change=change))
+    def update(
+        self, change: Callable[[RepoInfo], Change], objects: Sequence[Object] = ()
+    ) -> RepoInfo:
+        return self._file.update(partial(_change_online, change=change), objects)
 
     def ops_log(self) -> Iterator[Update]:
         return self._file.read_log()
@@ -326,6 +357,20 @@ class V2Protocol(CommitProtocol):
 
     def lookup_branch(self, name: str) -> SnapshotId:
         return repo_changes.branch_tip(self._file.read(), name)
+
+    def guess(
+        self, branch: str | None, tag: str | None = None, snapshot_id: str | None = None
+    ) -> SnapshotId | None:
+        known = self._file.known
+        with suppress(IcechunkError, ValueError):
+            return None if known is None else _resolve(known, branch, tag, snapshot_id)
+        return None
+
+    def resolve(
+        self, branch: str | None, tag: str | None = None, snapshot_id: str | None = None
+    ) -> SnapshotId:
+        refuse_unless_one(branch, tag, snapshot_id)
+        return _resolve(self._file.read(), branch, tag, snapshot_id)
 
     def lookup_tag(self, name: str) -> SnapshotId:
         return repo_changes.tagged_snapshot(self._file.read(), name)
@@ -370,10 +415,15 @@ class V2Protocol(CommitProtocol):
     def lookup_snapshot(self, id: SnapshotId) -> SnapshotInfo:
         return repo_changes.snapshot_info(self._file.read(), id)
 
-    def ancestry(self, id: SnapshotId) -> Iterator[SnapshotInfo]:
+    def resolve_ancestry(
+        self, branch: str | None, tag: str | None = None, snapshot_id: str | None = None
+    ) -> Iterator[SnapshotInfo]:
+        refuse_unless_one(branch, tag, snapshot_id)
         info = self._file.read()
-        repo_changes.snapshot_info(info, id)  # which raises at once if there is none
-        return walk_ancestors(info.snapshots, id)
+        return _follow(info, _resolve(info, branch, tag, snapshot_id))
+
+    def ancestry(self, id: SnapshotId) -> Iterator[SnapshotInfo]:
+        return _follow(self._file.read(), id)
 
     def commit(
         self,
@@ -381,9 +431,12 @@ class V2Protocol(CommitProtocol):
         snapshot: Snapshot,
         parent_id: SnapshotId,
         sources: Set[SnapshotId] = NO_SOURCES,
+        objects: Sequence[Object] = (),
     ) -> None:
         entry = _describe(snapshot)
-        self._add(lambda info: repo_changes.commit(info, branch, entry, parent_id), sources)
+        self._add(
+            lambda info: repo_changes.commit(info, branch, entry, parent_id), sources, objects
+        )
 
     def amend(
         self,
@@ -391,37 +444,56 @@ class V2Protocol(CommitProtocol):
         snapshot: Snapshot,
         replaced: SnapshotId,
         sources: Set[SnapshotId] = NO_SOURCES,
+        objects: Sequence[Object] = (),
     ) -> None:
         entry = _describe(snapshot)
-        self._add(lambda info: repo_changes.amend(info, branch, entry, replaced), sources)
+        self._add(lambda info: repo_changes.amend(info, branch, entry, replaced), sources, objects)
 
-    def squash(self, branch: str, snapshot: Snapshot, replaced: Replaced) -> None:
+    def squash(
+        self, branch: str, snapshot: Snapshot, replaced: Replaced, objects: Sequence[Object] = ()
+    ) -> None:
         entry = replace(_describe(snapshot), pruned_ancestor_tx_logs=replaced.lost_logs)
         since, tip = replaced.since, replaced.tip
-        self.update(lambda info: repo_changes.squash(info, branch, entry, since, tip))
+        self.update(lambda info: repo_changes.squash(info, branch, entry, since, tip), objects)
 
     def register(
-        self, snapshot: Snapshot, parent_id: SnapshotId, sources: Set[SnapshotId] = NO_SOURCES
+        self,
+        snapshot: Snapshot,
+        parent_id: SnapshotId,
+        sources: Set[SnapshotId] = NO_SOURCES,
+        objects: Sequence[Object] = (),
     ) -> None:
         entry = _describe(snapshot)
-        self._add(lambda info: repo_changes.register(info, entry, parent_id), sources)
+        self._add(lambda info: repo_changes.register(info, entry, parent_id), sources, objects)
 
-    def _add(self, change: Callable[[RepoInfo], Change], sources: Set[SnapshotId]) -> None:
+    def _add(
+        self,
+        change: Callable[[RepoInfo], Change],
+        sources: Set[SnapshotId],
+        objects: Sequence[Object],
+    ) -> None:
         """Apply a change that adds a snapshot; raises SnapshotNotFoundError if a source is gone."""
-        self.update(lambda info: repo_changes.with_sources(info, change, sources))
+        self.update(lambda info: repo_changes.with_sources(info, change, sources), objects)
 
     # State
 
     def refuse_unless_writable(self) -> None:
         repo_changes.refuse_unless_online(self._file.read())
 
-    def refuse_unless_movable(self) -> None:
+    def resolve_to_write(self, branch: str) -> SnapshotId:
+        info = self._file.read()
+        repo_changes.refuse_unless_online(info)
+        return repo_changes.branch_tip(info, branch)
+
+    def resolve_to_move(self, branch: str) -> SnapshotId:
         info = self._file.read()
         repo_changes.refuse_unless_online(info)
         repo_changes.refuse_unless_enabled(info, repo_changes.MOVE_NODE)
+        return repo_changes.branch_tip(info, branch)
 
-    def read_config(self) -> dict[str, JsonValue] | None:
-        config = self._file.read().config
+    def read_config(self, *, again: bool = True) -> dict[str, JsonValue] | None:
+        known = None if again else self._file.known
+        config = (known or self._file.read()).config
         if config is None:
             return None
         tree = config.get()
@@ -461,8 +533,8 @@ def create_v2(
         "Repository initialized",
         Metadata({"__icechunk": {"is_root": True}}),
     )
-    assets.write_snapshot(first)
-    assets.write_transaction_log(TransactionLog(first.id))
+    log = assets.encode_transaction_log(TransactionLog(first.id))
+    assets.storage.put_many([assets.encode_snapshot(first), *log])
     file.create(_first_repo_info(first, config))
     return V2Protocol(assets, policy)
 
@@ -478,6 +550,24 @@ def _first_repo_info(first: Snapshot, config: Mapping[str, JsonValue] | None) ->
         latest_updates=(Update(RepoInitialized(), now),),
         config=None if config is None else Value(dict(config)),
     )
+
+
+def _follow(info: RepoInfo, id: SnapshotId) -> Iterator[SnapshotInfo]:
+    repo_changes.snapshot_info(info, id)  # which raises at once if there is none
+    return walk_ancestors(info.snapshots, id)
+
+
+def _resolve(
+    info: RepoInfo, branch: str | None, tag: str | None, snapshot_id: str | None
+) -> SnapshotId:
+    """Return the snapshot that one of the arguments names."""
+    refuse_unless_one(branch, tag, snapshot_id)
+    if branch is not None:
+        return repo_changes.branch_tip(info, branch)
+    if tag is not None:
+        return repo_changes.tagged_snapshot(info, tag)
+    assert snapshot_id is not None
+    return repo_changes.snapshot_info(info, parse_id(SnapshotId, snapshot_id)).id
 
 
 def _change_online(info: RepoInfo, change: Callable[[RepoInfo], Change]) -> Change:

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from operator import floordiv, itemgetter, lt
 
@@ -12,7 +13,6 @@ from frazil.errors import (
     ConflictError,
     IcechunkError,
     ReadOnlyError,
-    RefNotFoundError,
     SessionStateError,
 )
 from frazil.format.chunk_table import FEW, ChunkRef, ChunkRows, ChunkTable, concatenate
@@ -32,7 +32,7 @@ from frazil.format.snapshot import (
 from frazil.format.timestamps import Nanoseconds
 from frazil.format.transaction_log import TransactionLog
 from frazil.ops import SessionMode
-from frazil.protocols.assets import Assets, new_manifest_id, new_snapshot_id
+from frazil.protocols.assets import Assets, Object, new_manifest_id, new_snapshot_id
 from frazil.protocols.history import continue_history, snapshot_parent_id
 from frazil.protocols.protocol import read_clock, time_after
 from frazil.repository.changes import (
@@ -49,88 +49,150 @@ from frazil.repository.session_state import SessionState
 from frazil.repository.view import View, manifests_of
 from frazil.repository.zarr_keys import Cell, Coordinate, SplitGrid, SplitRule, plan_split
 
+_MOST_PENDING_BYTES = 64 << 20
+"""Size of encoded manifests from which they are written before the others are encoded."""
+
 
 @dataclass(slots=True)
 class WrittenManifests:
-    """Manifests written by a commit."""
+    """Manifests of a commit."""
 
     refs: dict[NodeId, tuple[ManifestRef, ...]] = field(default_factory=dict)
     """Manifest references of the arrays whose references changed."""
     files: dict[ManifestId, ManifestFileInfo] = field(default_factory=dict)
-    """Manifest files that the commit wrote or took over from workers."""
+    """Manifest files that the commit writes or takes over from workers."""
+    pending: list[Object] = field(default_factory=list)
+    """Files that are not written yet, to go out together with the snapshot."""
+    _pending_bytes: int = 0
+
+    def add(self, assets: Assets, refs: Mapping[NodeId, ChunkTable | ChunkRows]) -> ManifestId:
+        """Encode a manifest, and return its id."""
+        id = new_manifest_id(assets.dialect)
+        arrays = {
+            node_id: each.compact() if isinstance(each, ChunkTable) else each
+            for node_id, each in refs.items()
+        }
+        object, self.files[id] = assets.encode_manifest(Manifest(id, arrays), id)
+        self.pending.append(object)
+        self._pending_bytes += len(object[1])
+        if self._pending_bytes > _MOST_PENDING_BYTES:
+            assets.storage.put_many(self.pending)
+            self.pending, self._pending_bytes = [], 0
+        return id
 
 
-ManifestWriter = Callable[[View, Sequence[SplitRule]], WrittenManifests]
-"""Function that writes the manifests of a commit: of changed arrays, or of all."""
+ManifestWriter = Callable[[View, Sequence[SplitRule], int], WrittenManifests]
+"""Function that encodes the manifests of a commit: of changed arrays, or of all."""
 
 
-def write_manifests(view: View, rules: Sequence[SplitRule]) -> WrittenManifests:
-    """Write the manifests of all arrays that the session changed."""
+def write_manifests(view: View, rules: Sequence[SplitRule], fetches: int = 1) -> WrittenManifests:
+    """Encode the manifests of all arrays that the session changed.
+
+    At most `fetches` manifests of the base are read at once.
+    """
     if view.assets.dialect.shares_manifests:
         return write_shared_manifest(view)
     written = WrittenManifests()
     by_id = {node.id: node for node in view.changes.nodes.values() if node is not None}
     if not view.changes.chunks.keys() <= by_id.keys():
         by_id = {node.id: node for node in view.snapshot.nodes.values()} | by_id
-    for id in view.changes.changed_arrays():
-        node = by_id[id]
-        written.refs[id] = _write_array(view, node, rules, written.files)
+    nodes = [by_id[id] for id in view.changes.changed_arrays()]
+    wanted: list[ManifestRef] = []
+    plans = [_plan_array(view, node, rules, wanted) for node in nodes]
+    view.assets.fetch_manifests(wanted, fetches)
+    for node, parts in zip(nodes, plans, strict=True):
+        written.refs[node.id] = _write_parts(view, node, parts, written)
     return written
 
 
-def write_all_manifests(view: View, rules: Sequence[SplitRule]) -> WrittenManifests:
-    """Rewrite the manifests of all arrays, one per split region that has chunks."""
+def write_all_manifests(
+    view: View, rules: Sequence[SplitRule], fetches: int = 1
+) -> WrittenManifests:
+    """Encode new manifests of all arrays, one per split region that has chunks."""
     if view.assets.dialect.shares_manifests:
         return write_shared_manifest(view)
     written = WrittenManifests()
     for node in view.nodes():
         if node.array is not None:
+            view.assets.fetch_manifests(manifests_of(node.array, view.assets.dialect), fetches)
             edges = plan_split(node.path, node.array, rules).edges
-            cells = sorted(view.table(node).split(edges).items())
-            written.refs[node.id] = tuple(
-                _write_manifest(view.assets, node.id, table, written.files) for _, table in cells
-            )
+            tables = [table for _, table in sorted(view.table(node).split(edges).items())]
+            written.refs[node.id] = _write_parts(view, node, tables, written)
     return written
 
 
-def _write_array(
-    view: View, node: Node, rules: Sequence[SplitRule], files: dict[ManifestId, ManifestFileInfo]
-) -> tuple[ManifestRef, ...]:
+@dataclass(frozen=True, slots=True)
+class ColumnPart:
+    """References of base manifests in a split region, with the edits to merge over them."""
+
+    box: Extents
+    base: Sequence[ManifestRef]
+    written: ChunkTable | None = None
+    deleted: Coordinates | None = None
+
+    def merge(self, view: View, node: Node) -> ChunkTable:
+        """Read the base manifests and return the references of the region."""
+        old = [_read_part(view, node, ref, self.box) for ref in self.base]
+        table = concatenate([ChunkTable.empty(len(self.box), view.changes.id_size), *old])
+        if self.deleted is not None:
+            table = table.remove(self.deleted)
+        return table if self.written is None else table.merge(self.written)
+
+
+RowPart = tuple[Sequence[ManifestRef], Mapping[Coordinate, ChunkRef | None]]
+"""Base manifests of a split region, which holds all of them, and single edits."""
+Part = ManifestRef | PrewrittenManifest | ColumnPart | RowPart | ChunkTable
+
+
+def _plan_array(
+    view: View, node: Node, rules: Sequence[SplitRule], wanted: list[ManifestRef]
+) -> Sequence[Part]:
+    """Return the parts of the new references of an array; only edits of workers are read.
+
+    Manifests of the base that have to be read are added to `wanted`.
+    """
     assert node.array is not None
     grid = plan_split(node.path, node.array, rules)
     if 0 in grid.shape:
         return ()
     edits = view.changes.chunks.get(node.id)
     single = {} if edits is None else edits.find_single()
-    parts = None if single is None else _plan_single_parts(view, node, grid, single)
+    parts = None if single is None else _plan_single_parts(view, node, grid, single, wanted)
+    return list(_plan_parts(view, node, grid, wanted)) if parts is None else parts
+
+
+def _write_parts(
+    view: View, node: Node, parts: Sequence[Part], manifests: WrittenManifests
+) -> tuple[ManifestRef, ...]:
     refs = []
-    for part in _plan_parts(view, node, grid) if parts is None else parts:
+    for part in parts:
         match part:
             case ManifestRef():
                 refs.append(part)
+                continue
             case PrewrittenManifest():
-                files[part.file.id] = part.file
+                manifests.files[part.file.id] = part.file
                 refs.append(part.ref)
-            case _ if len(part):
-                refs.append(_write_manifest(view.assets, node.id, part, files))
+                continue
+            case ColumnPart():
+                table: ChunkTable | ChunkRows = part.merge(view, node)
+            case tuple():
+                table = _merge_single(view, node, *part)
+            case _:
+                table = part
+        if len(table):
+            id = manifests.add(view.assets, {node.id: table})
+            refs.append(ManifestRef(id, table.extents()))
     return tuple(refs)
 
 
-def _write_manifest(
-    assets: Assets,
-    node_id: NodeId,
-    table: ChunkTable | ChunkRows,
-    files: dict[ManifestId, ManifestFileInfo],
-) -> ManifestRef:
-    id = new_manifest_id(assets.dialect)
-    refs = table.compact() if isinstance(table, ChunkTable) else table
-    files[id] = assets.write_manifest(Manifest(id, {node_id: refs}), id)
-    return ManifestRef(id, table.extents())
-
-
 def _plan_single_parts(
-    view: View, node: Node, grid: SplitGrid, edits: Mapping[Coordinate, ChunkRef | None]
-) -> list[ManifestRef | ChunkRows | ChunkTable] | None:
+    view: View,
+    node: Node,
+    grid: SplitGrid,
+    edits: Mapping[Coordinate, ChunkRef | None],
+    wanted: list[ManifestRef],
+) -> list[ManifestRef | RowPart] | None:
     """Return what `_plan_parts` yields, for single edits; None if a manifest has to be split."""
     assert node.array is not None
     if view.assets.dialect.is_legacy:
@@ -140,7 +202,7 @@ def _plan_single_parts(
     for coordinate, new in edits.items():
         if all(map(lt, coordinate, shape)):
             changed.setdefault(tuple(map(floordiv, coordinate, sizes)), {})[coordinate] = new
-    parts: list[tuple[Cell, ManifestRef | ChunkRows | ChunkTable]] = []
+    parts: list[tuple[Cell, ManifestRef | RowPart]] = []
     former: dict[Cell, list[ManifestRef]] = {}
     for ref in manifests_of(node.array, view.assets.dialect):
         cell = tuple([start // size for (start, _), size in zip(ref.extents, sizes, strict=True)])
@@ -152,7 +214,9 @@ def _plan_single_parts(
         else:
             parts.append((cell, ref))
     for cell, edited in changed.items():
-        parts.append((cell, _merge_single(view, node, former.get(cell, ()), edited)))
+        base = former.get(cell, ())
+        wanted += base
+        parts.append((cell, (base, edited)))
     parts.sort(key=itemgetter(0))
     return [part for _, part in parts]
 
@@ -184,16 +248,15 @@ def _merge_single(
 
 
 def _plan_parts(
-    view: View, node: Node, grid: SplitGrid
-) -> Iterator[ManifestRef | PrewrittenManifest | ChunkTable]:
-    """Yield manifests to keep, prewritten manifests and tables to write, in the order of split regions.
+    view: View, node: Node, grid: SplitGrid, wanted: list[ManifestRef]
+) -> Iterator[ManifestRef | PrewrittenManifest | ColumnPart]:
+    """Yield manifests to keep, prewritten manifests and parts to merge, in the order of split regions.
 
     Parts of several manifests in an unchanged split region are not merged. Their boxes stay
     disjoint: a reader uses the first manifest whose box contains a chunk.
     """
     assert node.array is not None
-    axes = len(grid.shape)
-    edits = view.changes.chunks.get(node.id) or ChunkEdits(axes, view.changes.id_size)
+    edits = view.changes.chunks.get(node.id) or ChunkEdits(len(grid.shape), view.changes.id_size)
     former = manifests_by_cell(node.array, grid, view.assets.dialect)
     written, deleted = _split_edits(edits, grid)
     ready = _find_ready(edits, grid, former, {*written, *deleted})
@@ -208,14 +271,15 @@ def _plan_parts(
         if cell in ready:
             yield ready[cell]
         elif cell in written or cell in deleted:
-            old = [_read_part(view, node, ref, box) for ref in former[cell]]
-            base = concatenate([ChunkTable.empty(axes, view.changes.id_size), *old])
-            if cell in deleted:
-                base = base.remove(deleted[cell])
-            yield base.merge(written[cell]) if cell in written else base
+            wanted += former[cell]
+            yield ColumnPart(box, former[cell], written.get(cell), deleted.get(cell))
         else:
             for ref in former[cell]:
-                yield ref if is_inside(ref.extents, box) else _read_part(view, node, ref, box)
+                if is_inside(ref.extents, box):
+                    yield ref
+                else:
+                    wanted.append(ref)
+                    yield ColumnPart(box, (ref,))
 
 
 def manifests_by_cell(
@@ -287,16 +351,14 @@ def _unite_rows(
 
 
 def write_shared_manifest(view: View) -> WrittenManifests:
-    """Write one manifest with the references of all arrays, shared by every array."""
+    """Encode one manifest with the references of all arrays, shared by every array."""
     arrays = [node for node in view.nodes() if node.array is not None]
     tables = {node.id: view.table(node) for node in arrays}
-    filled = {id: table.compact() for id, table in tables.items() if len(table)}
-    if not filled:
-        return WrittenManifests({node.id: () for node in arrays})
-    id = new_manifest_id(view.assets.dialect)
-    info = view.assets.write_manifest(Manifest(id, filled), id)
-    refs = (ManifestRef(id, ()),)
-    return WrittenManifests({node.id: refs for node in arrays}, {id: info})
+    filled = {id: table for id, table in tables.items() if len(table)}
+    written = WrittenManifests()
+    refs = (ManifestRef(written.add(view.assets, filled), ()),) if filled else ()
+    written.refs = {node.id: refs for node in arrays}
+    return written
 
 
 _MANY_CHUNKS = 100_000
@@ -311,34 +373,40 @@ class CommitText:
     metadata: Mapping[str, JsonValue]
 
 
-def write_commit(
-    view: View,
+@dataclass(frozen=True, slots=True)
+class EncodedCommit:
+    """A snapshot, and its files that are not written yet."""
+
+    snapshot: Snapshot
+    objects: Sequence[Object]
+
+
+def encode_commit(
+    state: SessionState,
     text: CommitText,
-    rules: Sequence[SplitRule],
-    *,
-    started_at: Nanoseconds,
     write: ManifestWriter = write_manifests,
-) -> tuple[Snapshot, TransactionLog]:
-    """Write manifests, snapshot and transaction log of a commit, without updating any ref."""
-    id = new_snapshot_id(view.assets.dialect)
+    former: TransactionLog | None = None,
+) -> EncodedCommit:
+    """Encode manifests, snapshot and transaction log of a commit, to be written together.
+
+    The log contains the changes of a `former` log, which an amend replaces.
+    """
+    view, assets = state.view, state.assets
+    id = new_snapshot_id(assets.dialect)
     log = build_log(view, id)
-    if sum(map(len, log.updated_chunks.values())) < _MANY_CHUNKS:
-        snapshot = build_snapshot(view, write(view, rules), text, id=id, started_at=started_at)
-        write_files(view.assets, snapshot, log)
-        return snapshot, log
+    if former is not None:
+        log = merge_logs([former, log], id)
+    is_large = sum(map(len, log.updated_chunks.values())) >= _MANY_CHUNKS
     # Both are slow and mostly run outside the GIL.
-    with ThreadPoolExecutor(1) as pool:
-        logging = pool.submit(view.assets.write_transaction_log, log)
-        snapshot = build_snapshot(view, write(view, rules), text, id=id, started_at=started_at)
-        view.assets.write_snapshot(snapshot)
-        logging.result()
-    return snapshot, log
-
-
-def write_files(assets: Assets, snapshot: Snapshot, log: TransactionLog) -> None:
-    """Write a snapshot and its transaction log."""
-    assets.write_snapshot(snapshot)
-    assets.write_transaction_log(log)
+    with ThreadPoolExecutor(1) if is_large else nullcontext() as pool:
+        encoding = None if pool is None else pool.submit(assets.encode_transaction_log, log)
+        settings = state.context.settings
+        fetches = settings.max_concurrent_manifest_fetches_during_commit
+        manifests = write(view, settings.split_sizes, fetches)
+        snapshot = build_snapshot(view, manifests, text, id=id, started_at=state.started_at)
+        encoded = assets.encode_snapshot(snapshot)
+        logs = assets.encode_transaction_log(log) if encoding is None else encoding.result()
+    return EncodedCommit(snapshot, [*manifests.pending, encoded, *logs])
 
 
 def build_snapshot(
@@ -421,11 +489,11 @@ def commit(
     with state.lock:
         branch = require_branch(state)
         _refuse_nothing(state, allow_empty=allow_empty)
-        _refuse_moved_branch(state, branch)
-        snapshot, _ = _write_commit(state, text, write)
-        state.context.protocol.commit(branch, snapshot, state.view.snapshot_id, state.sources)
-        state.finish(snapshot)
-    return snapshot.id
+        done = encode_commit(state, text, write)
+        base = state.view.snapshot_id
+        state.context.protocol.commit(branch, done.snapshot, base, state.sources, done.objects)
+        state.finish(done.snapshot)
+    return done.snapshot.id
 
 
 def amend(
@@ -443,26 +511,16 @@ def amend(
         branch = require_branch(state)
         _refuse_nothing(state, allow_empty=allow_empty)
         replaced = state.view.snapshot_id
-        if protocol.lookup_snapshot(replaced).parent_id is None:
-            raise SessionStateError(
-                "the first commit in the repository cannot be an amend, create a new commit instead",
-                kind="no-amend-for-initial-commit",
-            )
-        _refuse_moved_branch(state, branch)
         former = state.assets.read_transaction_log(replaced)
         if former.moves and state.mode is not SessionMode.rearrange:
             raise SessionStateError(
                 "the last commit moved nodes: only a rearrange session can amend it",
                 kind="rearrange-session-only",
             )
-        manifests = write(state.view, state.context.settings.split_sizes)
-        id = new_snapshot_id(protocol.dialect)
-        snapshot = build_snapshot(state.view, manifests, text, id=id, started_at=state.started_at)
-        log = merge_logs([former, build_log(state.view, snapshot.id)], snapshot.id)
-        write_files(state.assets, snapshot, log)
-        protocol.amend(branch, snapshot, replaced, state.sources)
-        state.finish(snapshot)
-    return snapshot.id
+        done = encode_commit(state, text, write, former)
+        protocol.amend(branch, done.snapshot, replaced, state.sources, done.objects)
+        state.finish(done.snapshot)
+    return done.snapshot.id
 
 
 def flush(state: SessionState, text: CommitText) -> SnapshotId:
@@ -473,11 +531,11 @@ def flush(state: SessionState, text: CommitText) -> SnapshotId:
         )
     with state.lock:
         parent_id = state.view.snapshot_id
-        snapshot, _ = _write_commit(state, text)
-        state.context.protocol.register(snapshot, parent_id, state.sources)
-        state.assets.storage.flush()
-        state.finish(snapshot)
-    return snapshot.id
+        done = encode_commit(state, text)
+        protocol = state.context.protocol
+        protocol.register(done.snapshot, parent_id, state.sources, done.objects)
+        state.finish(done.snapshot)
+    return done.snapshot.id
 
 
 def describe(
@@ -486,13 +544,6 @@ def describe(
     """Return message and metadata of a commit, including the repository's default metadata."""
     defaults = state.context.default_commit_metadata
     return CommitText(message, {**defaults, **(metadata or {})})
-
-
-def _write_commit(
-    state: SessionState, text: CommitText, write: ManifestWriter = write_manifests
-) -> tuple[Snapshot, object]:
-    rules = state.context.settings.split_sizes
-    return write_commit(state.view, text, rules, started_at=state.started_at, write=write)
 
 
 def require_branch(state: SessionState) -> str:
@@ -514,16 +565,6 @@ def _refuse_nothing(state: SessionState, *, allow_empty: bool) -> None:
         )
 
 
-def _refuse_moved_branch(state: SessionState, branch: str) -> None:
-    """Raise ConflictError before any file is written if the branch has moved."""
-    try:
-        tip = state.context.protocol.lookup_branch_to_change(branch)
-    except RefNotFoundError:
-        return  # what a branch that is gone means differs between the generations
-    if tip != state.view.snapshot_id:
-        raise conflict(branch, state.view.snapshot_id, tip)
-
-
 def conflict(branch: str, expected: SnapshotId, actual: SnapshotId) -> ConflictError:
     """Return the error for a branch that has moved."""
     return ConflictError(
@@ -543,10 +584,9 @@ def fork(state: SessionState) -> SessionState:
     with state.lock:
         snapshot = state.view.snapshot
         if state.changes:
-            rules = state.context.settings.split_sizes
-            snapshot, _ = write_commit(
-                state.view, CommitText("fork", {}), rules, started_at=state.started_at
-            )
+            done = encode_commit(state, CommitText("fork", {}))
+            state.assets.storage.put_many(done.objects)
+            snapshot = done.snapshot
         forked = SessionState(state.context, snapshot, is_fork=True)
         forked.origins = state.origins | state.changes.sources
     return forked

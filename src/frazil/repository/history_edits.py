@@ -17,7 +17,7 @@ from frazil.protocols.protocol import CommitProtocol, Replaced, read_clock, time
 from frazil.protocols.ref_files import read_snapshot
 from frazil.protocols.repo_changes import RESERVED
 from frazil.repository.changes import ChangeSet, net_log
-from frazil.repository.commit import CommitText, commit, write_files
+from frazil.repository.commit import CommitText, commit
 from frazil.repository.conflict_rules import (
     Clash,
     Theirs,
@@ -196,8 +196,9 @@ def squash(
     said = {**context.default_commit_metadata, **metadata}
     snapshot = _build(base, tip, CommitText(text, said), assets)
     logs, lost = _read_logs(assets, commits)
-    write_files(assets, snapshot, net_log(logs, base, tip, snapshot.id))
-    protocol.squash(branch, snapshot, Replaced(since, tip_id, lost))
+    log = assets.encode_transaction_log(net_log(logs, base, tip, snapshot.id))
+    objects = [assets.encode_snapshot(snapshot), *log]
+    protocol.squash(branch, snapshot, Replaced(since, tip_id, lost), objects)
     return snapshot.id
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from frazil import ops
@@ -248,30 +249,32 @@ class Repository(Block):
             If there is no such snapshot, or none at that time.
         """
         if as_of is None:
-            id = self.protocol.resolve(branch, tag, snapshot_id)
-        elif branch is None or tag is not None or snapshot_id is not None:
+            names = (branch, tag, snapshot_id)
+            resolve = partial(self.protocol.resolve, *names)
+            return Session(open_state(self.context, resolve, self.protocol.guess(*names)))
+        if branch is None or tag is not None or snapshot_id is not None:
             raise InvalidInputError("as_of needs a branch, and nothing else")
-        else:
-            id = self.protocol.resolve_as_of(branch, as_of)
-        return Session(open_state(self.context, id))
+        resolve = partial(self.protocol.resolve_as_of, branch, as_of)
+        return Session(open_state(self.context, resolve, None))
 
     def writable_session(self, branch: str) -> Session:
         """Open a session on the tip of a branch that collects changes for one commit to it.
 
         Raises RefNotFoundError, and ReadOnlyError if the repository is read-only.
         """
-        self.protocol.refuse_unless_writable()
-        id = self.protocol.lookup_branch(branch)
-        return Session(open_state(self.context, id, SessionMode.writable, branch))
+        resolve, guess = (
+            partial(self.protocol.resolve_to_write, branch),
+            self.protocol.guess(branch),
+        )
+        return Session(open_state(self.context, resolve, guess, SessionMode.writable, branch))
 
     def rearrange_session(self, branch: str) -> Session:
         """Open a session for `Session.move`, for one commit to a branch; see `writable_session`.
 
         Raises FormatError before V2, which can't move nodes.
         """
-        self.protocol.refuse_unless_movable()
-        id = self.protocol.lookup_branch(branch)
-        return Session(open_state(self.context, id, SessionMode.rearrange, branch))
+        resolve, guess = partial(self.protocol.resolve_to_move, branch), self.protocol.guess(branch)
+        return Session(open_state(self.context, resolve, guess, SessionMode.rearrange, branch))
 
     @contextmanager
     def transaction(
@@ -359,8 +362,8 @@ class Repository(Block):
 
         Raises RefNotFoundError or SnapshotNotFoundError.
         """
-        start = self.protocol.resolve(branch, tag, snapshot_id)
-        return map(snapshots.public_snapshot_info, self.protocol.ancestry(start))
+        found = self.protocol.resolve_ancestry(branch, tag, snapshot_id)
+        return map(snapshots.public_snapshot_info, found)
 
     def async_ancestry(
         self, *, branch: str | None = None, tag: str | None = None, snapshot_id: str | None = None

@@ -1,12 +1,14 @@
 """State of a session, and the context it shares with other sessions."""
 
 import threading
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from typing import Protocol
 from uuid import uuid4
 
+from frazil.async_names import run_both
 from frazil.config.settings import EffectiveConfig, RepositoryConfig
 from frazil.errors import IcechunkError, ReadOnlyError, SessionStateError
 from frazil.format.header import Dialect
@@ -140,14 +142,34 @@ class SessionState:
 
 def open_state(
     context: RepositoryContext,
-    id: SnapshotId,
+    resolve: Callable[[], SnapshotId],
+    guess: SnapshotId | None,
     mode: SessionMode = SessionMode.readonly,
     branch: str | None = None,
 ) -> SessionState:
-    """Open a session on a snapshot, and start to preload its manifests."""
-    state = SessionState(context, context.assets.read_snapshot(id), mode=mode, branch=branch)
+    """Open a session on the snapshot that `resolve` returns, and start to preload its manifests.
+
+    The snapshot that is probably needed is read at the same time, where requests take long.
+    """
+    assets = context.assets
+    storage = assets.storage
+    if guess is None or storage.is_local or storage.concurrency < 2 or assets.has_snapshot(guess):
+        snapshot = assets.read_snapshot(resolve())
+    else:
+        # If the guess is wrong, or its file is gone, reading it did no harm.
+        read: Callable[[], Snapshot | None] = partial(_find_snapshot, assets, guess)
+        id, found = run_both(resolve, read)
+        snapshot = found if found is not None and guess == id else assets.read_snapshot(id)
+    state = SessionState(context, snapshot, mode=mode, branch=branch)
     preload(state)
     return state
+
+
+def _find_snapshot(assets: Assets, id: SnapshotId) -> Snapshot | None:
+    try:
+        return assets.read_snapshot(id)
+    except IcechunkError:
+        return None  # it may be gone, and something else be wanted
 
 
 class StoreOwner(Protocol):

@@ -255,7 +255,7 @@ def test_a_commit_asks_for_the_repo_info_once_and_writes_it_once() -> None:
 
     repository.commit(MAIN, snapshot, FIRST)
 
-    assert counted.counts.requests == {Verb.GET_VERSIONED: 1, Verb.COPY: 1, Verb.REPLACE: 1}
+    assert counted.counts.requests == {Verb.GET_VERSIONED: 1, Verb.PUT: 1, Verb.REPLACE: 1}
 
 
 def test_a_pickled_protocol_goes_on_elsewhere(repository: V2Protocol) -> None:

@@ -247,7 +247,7 @@ def test_whatever_fails_the_ops_log_and_the_branch_agree(seed: int) -> None:
     repository = open_repository(FaultyStorage(inner, RandomFaults(seed, rates)))
 
     acknowledged = []
-    for n in range(40):
+    for n in range(80):
         try:
             commit_until_it_lands(repository, str(n))
         except StorageError:
