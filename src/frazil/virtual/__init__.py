@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from frazil.virtual.combine_plan import set_references as set_references
     from frazil.virtual.combine_plan import write as write
     from frazil.virtual.combine_sources import combine as combine
+    from frazil.virtual.new_dimensions import from_attribute as from_attribute
+    from frazil.virtual.new_dimensions import from_path as from_path
     from frazil.virtual.source import ArrayHeader as ArrayHeader
     from frazil.virtual.source import FileVersion as FileVersion
     from frazil.virtual.source import ReferenceColumns as ReferenceColumns
@@ -37,6 +39,7 @@ _HOMES = {
         "create Plan Problem ProblemKind Report set_references Severity Treatment VariablePlan write"
     ),
     "combine_sources": "combine",
+    "new_dimensions": "from_attribute from_path",
     "source": "ArrayHeader FileVersion ReferenceColumns Source SourceHeader",
     "source_files": "open",
     "virtual_datasets": "manifest_store read_dataset write_dataset",

@@ -253,6 +253,12 @@ def read_group(
     stores: SourceStores, url: str, size_bytes: int, format: Format, group: str, loading: Loading
 ) -> FoundGroup:
     """Read one group of a source; raise InvalidInputError if the file can't be parsed."""
+    if any(sign in url for sign in "?#"):
+        raise InvalidInputError(
+            f"{escape_url(url)} can't be parsed: VirtualiZarr takes no '?' and no '#' in the name of a "
+            "file",
+            kind="invalid-virtual-ref",
+        )
     sizes = {} if format.is_folder else {escape_url(url): size_bytes}
     with without_codec_warnings():
         return _describe(parse_group(stores, url, format, group), loading, sizes)

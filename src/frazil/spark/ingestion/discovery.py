@@ -1,5 +1,6 @@
 """Discover the source files to ingest: by name, by pattern, or below a prefix."""
 
+import contextlib
 import re
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
@@ -33,8 +34,8 @@ def discover(names: Iterable[SourceName], stores: SourceStores) -> tuple[SourceF
     Parameters
     ----------
     names
-        Paths or URLs of files, of Zarr hierarchies, of prefixes (every file below), or patterns
-        (`*` and `?` match within a folder, `**` across folders).
+        Paths or URLs of files, of Zarr hierarchies, of prefixes (every file and hierarchy below), or
+        patterns (`*` and `?` match within a folder, `**` across folders).
     stores
         Stores that the names are resolved in.
 
@@ -63,6 +64,10 @@ def _is_index(location: str, files: Container[str]) -> bool:
 
 def _find(url: str, stores: SourceStores) -> Iterator[tuple[str, FileVersion]]:
     if _WILDCARDS.search(url):
+        # A file may have such a name itself.
+        with contextlib.suppress(ObjectNotFoundError):
+            yield escape_url(url), source_formats.observe(stores, url)
+            return
         yield from _find_matching(url, stores)
         return
     location = normalize_location(url)
@@ -76,13 +81,16 @@ def _find(url: str, stores: SourceStores) -> Iterator[tuple[str, FileVersion]]:
     if source_formats.read_folder_metadata(stores, plain) is not None:
         yield location.rstrip("/"), source_formats.observe_folder(stores, plain)
         return
-    for each, version in source_formats.observe_below(stores, plain + "/").items():
+    below = source_formats.observe_below(stores, plain + "/")
+    for each, version in source_formats.join_folders(below, plain).items():
         yield escape_url(each), version
 
 
 def _find_matching(pattern: str, stores: SourceStores) -> Iterator[tuple[str, FileVersion]]:
-    matches = re.compile(translate(pattern)).fullmatch
-    for url, version in source_formats.observe_below(stores, folder_of(pattern)).items():
+    matches = re.compile(translate(pattern.rstrip("/"))).fullmatch
+    top = folder_of(pattern)
+    below = source_formats.observe_below(stores, top)
+    for url, version in source_formats.join_folders(below, top).items():
         if matches(url):
             yield escape_url(url), version
 
@@ -91,6 +99,22 @@ def folder_of(pattern: str) -> str:
     """Return the deepest folder that contains every match of a pattern."""
     wildcard = _WILDCARDS.search(pattern)
     return pattern[: pattern.rindex("/", 0, wildcard.start() if wildcard else None) + 1]
+
+
+def find_tops(names: Iterable[SourceName]) -> tuple[str, ...]:
+    """Return the folders that names are in, or are themselves."""
+    tops = []
+    for name in names:
+        url = _to_url(name)
+        if _WILDCARDS.search(url):
+            tops.append(escape_url(folder_of(url)))
+        else:
+            location = normalize_location(url)
+            is_folder = location.endswith("/") or "." not in location.rpartition("/")[2]
+            tops.append(
+                location.rstrip("/") + "/" if is_folder else location.rpartition("/")[0] + "/"
+            )
+    return tuple(dict.fromkeys(tops))
 
 
 def translate(pattern: str) -> str:

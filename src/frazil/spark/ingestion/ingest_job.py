@@ -18,7 +18,7 @@ from frazil.repository.session import Session
 from frazil.spark.arrays.analyze import measure_chunks, plan_analyses
 from frazil.spark.checks.audit import AnyCheck, Finding
 from frazil.spark.checks.value_checks import Function, SamplesEqualSource, as_checks
-from frazil.spark.ingestion.discovery import SourceFile, SourceName, discover
+from frazil.spark.ingestion.discovery import SourceFile, SourceName, discover, find_tops
 from frazil.spark.ingestion.encoding_options import Chunks, Encoding, EncodingOptions
 from frazil.spark.ingestion.ingest_plan import (
     Choice,
@@ -268,7 +268,10 @@ class Attempt:
         options, config = self.options, current_config(self.repository)
         folders = needed_folders(found, sources)
         missing = plan_containers(
-            folders, config.virtual_chunk_containers or {}, self.reading.containers
+            folders,
+            config.virtual_chunk_containers or {},
+            self.reading.containers,
+            options.tops,
         )
         rules = plan_rules(found, options.group, configured_rules(config))
         config = add_to(config, missing, rules)
@@ -544,7 +547,9 @@ def ingest(
         **{**given, "containers": (*known, *source.containers)}, dims=dims, coords=coords or {}
     )
     with running("ingest", repository.storage, job, spark) as run:
-        files = discover(_names(sources), reading.open_stores())
+        names = _names(sources)
+        options = replace(options, tops=find_tops(names))
+        files = discover(names, reading.open_stores())
         return _run(run, repository, files, reading, options)
 
 

@@ -49,6 +49,7 @@ from frazil.virtual.combine_plan import (
 )
 from frazil.virtual.combine_sources import combine, group_runs
 from frazil.virtual.new_dimensions import add_axis, make_index
+from frazil.virtual.packing import find_packed_differently, unpack_arrays
 from frazil.virtual.source import ArrayHeader, FileVersion, SourceHeader
 from frazil.virtual.source_formats import without_codec_warnings
 from frazil.virtual.time_units import count_alike
@@ -86,6 +87,8 @@ class Options:
     on_late: OnLate = "insert"
     expected: Mapping[str, Any] = field(default_factory=dict)
     """Values that a dimension has even where no file brings them."""
+    tops: tuple[str, ...] = ()
+    """Folders that the sources were named by."""
 
 
 def refuse_unknown(**given: str) -> None:
@@ -291,21 +294,27 @@ class Decoding:
 
 
 def choose_native(
-    plan: Plan, problems: Iterable[Problem], there: Mapping[str, ArrayHeader], choice: Choice
+    plan: Plan,
+    headers: Iterable[SourceHeader],
+    problems: Iterable[Problem],
+    there: Mapping[str, ArrayHeader],
+    choice: Choice,
 ) -> dict[str, Decoding]:
-    """Return the variables to decode and write, with the reason for each.
+    """Return the variables of sources to decode and write, with the reason for each.
 
     A minority of files that are stored in another way than the array is decoded file by file.
     """
     if choice.mode == "virtual":
         return {}
+    brought = {name for header in headers for name in header.arrays}
     blamed: defaultdict[str, list[Problem]] = defaultdict(list)
     for each in problems:
         if each.kind in SOLVED_BY_DECODING:
             blamed[each.subject].append(each)
     found = {}
     for name, variable in plan.variables.items():
-        if variable.treatment is Treatment.INLINE or "data_type" not in variable.metadata:
+        is_known = "data_type" in variable.metadata and name in brought
+        if variable.treatment is Treatment.INLINE or not is_known:
             continue
         if choice.mode == "native":
             found[name] = Decoding("mode='native'")
@@ -482,6 +491,8 @@ class IngestPlan:
     """Reason for each of them."""
     asked: frozenset[str] = frozenset()
     """Variables created with the encoding the caller requested."""
+    unpacked: frozenset[str] = frozenset()
+    """Variables that are decoded by the scale and offset of each file."""
     changed: frozenset[str] = frozenset()
     """Sources of which an earlier version was ingested before."""
 
@@ -529,6 +540,10 @@ def plan_ingest(
     """
     choice = choice or Choice()
     existing = target.existing
+    unpacked: set[str] = set()
+    if choice.mode != "virtual":
+        unpacked = find_packed_differently(headers, existing.arrays if existing is not None else {})
+        headers = [unpack_arrays(each, unpacked) for each in headers] if unpacked else headers
     is_kept = existing is not None and not _is_replaced(existing, dims, target)
     plan = combine(headers, dims, there=existing if is_kept else None, expected=expected)
     places = {header.name: _place(plan, header.name) for header in headers}
@@ -540,6 +555,7 @@ def plan_ingest(
         {name: places[name] for name in target.changed if name in places},
         existing,
         is_kept,
+        unpacked=frozenset(unpacked),
         changed=frozenset(target.changed),
     )
     problems = [*_serious(plan), *_find_misfits(found)]
@@ -554,7 +570,7 @@ def plan_ingest(
         else:
             problems += [problem for _, problem in occupied]
     there = existing.arrays if existing is not None else {}
-    native = choose_native(plan, problems, there, choice)
+    native = choose_native(plan, headers, problems, there, choice)
     refuse([*find_unsolved(problems, native), *find_one_way(there, native)], choice)
     return _with_natives(found, native, choice)
 

@@ -41,6 +41,7 @@ from frazil.spark.transaction import count_written, write_regions
 from frazil.virtual import source_formats
 from frazil.virtual.combine_plan import as_zarr, join
 from frazil.virtual.grib import open_grib
+from frazil.virtual.packing import Packing
 from frazil.virtual.source import FileVersion, SourceHeader
 from frazil.virtual.source_formats import (
     GRIB,
@@ -71,11 +72,15 @@ class SourceToRead:
     location: str
     format: str
     version: FileVersion
+    packings: Mapping[str, Packing] = field(default_factory=dict)
+    """Arrays that are decoded by their own scale and offset."""
 
     @classmethod
-    def of(cls, header: SourceHeader) -> Self:
-        """Return the source of a header."""
-        return cls(header.location, header.format, header.version)
+    def of(cls, header: SourceHeader, unpacked: Iterable[str] = ()) -> Self:
+        """Return the source of a header, some of whose arrays are decoded."""
+        arrays = {name: header.arrays[name] for name in unpacked if name in header.arrays}
+        packings = {name: found for name, each in arrays.items() if (found := Packing.of(each))}
+        return cls(header.location, header.format, header.version, packings)
 
 
 class Values(Protocol):
@@ -189,7 +194,14 @@ class OpenSources:
         if values is None:
             values = self._open(source)
         self._opened.move_to_end(source)
-        values.read(array, box, target, place)
+        packing = self.sources[source].packings.get(array)
+        if packing is None:
+            values.read(array, box, target, place)
+            return
+        shape = tuple(stop - start for start, stop in place)
+        raw = np.empty(shape, packing.dtype)
+        values.read(array, box, raw, tuple((0, extent) for extent in shape))
+        target[slices_of(place)] = packing.decode(raw)
 
     def prepare(self, sources: Iterable[str]) -> None:
         """Open the next files to be read, several at a time."""
@@ -337,7 +349,9 @@ def write_natives(
     if not tasks:
         return {}
     used = {each.source for array in found.natives.values() for each in array.parts}
-    sources = {each.name: SourceToRead.of(each) for each in headers if each.name in used}
+    sources = {
+        each.name: SourceToRead.of(each, found.unpacked) for each in headers if each.name in used
+    }
     write_pieces = WritePieces(group, sources, reading)
     write_regions(runner, session, write_pieces, [[each] for each in tasks], "writing values")
     return {name: _measure(session.state, f"/{join(group, name)}") for name in found.natives}

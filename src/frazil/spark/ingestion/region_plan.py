@@ -89,7 +89,7 @@ def plan_filling(
             variables[name] = _plan_variable(filling, name, having, places, rows)
             natives[name] = _plan_native(filling, name, having, places)
     plan = Plan(rows, {}, variables, Report())
-    native = choose_native(plan, problems, existing.arrays, choice)
+    native = choose_native(plan, headers, problems, existing.arrays, choice)
     unsolved = find_unsolved(problems, native)
     refuse([*unsolved, *find_one_way(existing.arrays, native)], choice)
     for name in native:

@@ -3,6 +3,7 @@
 import io
 import json
 import pickle
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -190,19 +191,60 @@ def plan_containers(
     folders: Sequence[str],
     existing: Mapping[str, VirtualChunkContainer],
     given: Sequence[VirtualChunkContainer],
+    tops: Sequence[str] = (),
 ) -> tuple[VirtualChunkContainer, ...]:
-    """Return containers for folders that no existing one covers: the given ones, or plain ones."""
+    """Return containers for folders that no existing one covers: the given ones, or one per store.
+
+    `tops` are the folders that the caller named, which later files will be in as well.
+    """
     present = index_containers(existing)
     offered = index_containers({each.url_prefix: each for each in given})
     missing = [folder for folder in folders if not present.has_container(folder)]
-    chosen: dict[str, VirtualChunkContainer] = {}
-    for folder in missing:
-        if offered.has_container(folder):
-            container = offered.find_container(folder)
-        else:
-            container = VirtualChunkContainer(folder, _plain_store(folder))
-        chosen[container.url_prefix] = container
-    return tuple(chosen.values())
+    plain = [folder for folder in missing if not offered.has_container(folder)]
+    used = [offered.find_container(folder) for folder in missing if offered.has_container(folder)]
+    prefixes = _find_prefixes(plain, tops)
+    containers = [*used, *(VirtualChunkContainer(each, _plain_store(each)) for each in prefixes)]
+    return tuple({each.url_prefix: each for each in sorted(containers, key=_prefix)}.values())
+
+
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9._~-]+")
+
+
+def _prefix(container: VirtualChunkContainer) -> str:
+    return container.url_prefix
+
+
+def _find_prefixes(folders: Sequence[str], tops: Sequence[str]) -> list[str]:
+    """Return one prefix per store that covers all its folders, where that is not a whole disk.
+
+    Names are plain: the official library does not find what is below a name with other characters.
+    """
+    stores: dict[str, list[str]] = {}
+    for folder in folders:
+        stores.setdefault(_store_of(folder), []).append(folder)
+    prefixes: list[str] = []
+    for store, inside in stores.items():
+        named = [top for top in tops if _store_of(top) == store]
+        wide = _cut_to_plain(*common_folders([*inside, *named]))
+        is_whole_disk = wide == "file:///"
+        prefixes += [_cut_to_plain(each) for each in inside] if is_whole_disk else [wide]
+    return [each for each in prefixes if each != "file:///"] or list(folders)
+
+
+def _store_of(folder: str) -> str:
+    scheme, _, rest = folder.partition("://")
+    return f"{scheme}://{rest.partition('/')[0]}"
+
+
+def _cut_to_plain(folder: str) -> str:
+    """Return the deepest folder at or above a folder that has only plain names in its path."""
+    store = _store_of(folder)
+    kept = []
+    for name in folder.removeprefix(store).strip("/").split("/"):
+        if not _PLAIN_NAME.fullmatch(name):
+            break
+        kept.append(name)
+    return "/".join([store, *kept, ""])
 
 
 def _plain_store(folder: str) -> AnyObjectStoreConfig:

@@ -1,0 +1,85 @@
+"""Archives in the shapes that people have them, and what a repository must hold of them."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import icechunk
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+import frazil
+import frazil.spark
+from frazil.credentials import LocalFileSystemAccess
+from frazil.spark import IngestReport
+
+DAYS = pd.date_range("2020-01-01", periods=400)
+CHUNKS = (1, 8, 36)
+
+
+def make(
+    name: str, start: int, count: int, seed: int = 0, ny: int = 16, nx: int = 36
+) -> xr.Dataset:
+    """Some days of a variable, larger than what is written inline."""
+    random = np.random.default_rng([seed, start])
+    values = random.normal(280, 5, (count, ny, nx)).astype("f4")
+    coords = {
+        "time": DAYS[start : start + count],
+        "y": np.arange(ny) * 1.0,
+        "x": np.arange(nx) * 1.0,
+    }
+    return xr.Dataset({name: (("time", "y", "x"), values)}, coords)
+
+
+def save(
+    dataset: xr.Dataset,
+    path: Path,
+    units: str = "days since 2020-01-01",
+    **encoding: Any,
+) -> Path:
+    """Save a dataset as NetCDF-4, in small chunks unless the encoding says otherwise."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    given: dict[Any, dict[str, Any]] = {"time": {"units": units}} if "time" in dataset else {}
+    for name, array in dataset.data_vars.items():
+        sizes = zip(CHUNKS[len(CHUNKS) - array.ndim :], array.shape, strict=True)
+        chunks = tuple(min(pair) for pair in sizes)
+        given[name] = {"zlib": True, "chunksizes": chunks, **encoding} if array.ndim else {}
+    dataset.to_netcdf(path, engine="netcdf4", encoding=given)
+    return path
+
+
+def create(path: Path) -> frazil.Repository:
+    """A repository on disk, which the official library opens as well."""
+    return frazil.Repository.create(frazil.local_filesystem_storage(str(path)))
+
+
+def ingest(
+    repo: frazil.Repository, sources: str | Path | Iterable[Path], **options: Any
+) -> IngestReport:
+    """Ingest in this process."""
+    return frazil.ingest(repo, sources, **options)  # type: ignore[arg-type]
+
+
+def read(repo: frazil.Repository, **options: Any) -> xr.Dataset:
+    """What a reader who may read the source files sees."""
+    opened = frazil.Repository.open(repo.storage, authorize_virtual_chunk_access=_access(repo))
+    store: Any = opened.readonly_session("main").store
+    return xr.open_zarr(store, consolidated=False, **options).load()
+
+
+def read_officially(repo: frazil.Repository, path: Path) -> xr.Dataset:
+    """What a reader with the official library sees."""
+    opened = icechunk.Repository.open(
+        icechunk.local_filesystem_storage(str(path)),
+        authorize_virtual_chunk_access=dict.fromkeys(
+            _access(repo), icechunk.credentials.LocalFileSystemAccess
+        ),
+    )
+    store: Any = opened.readonly_session("main").store
+    return xr.open_zarr(store, consolidated=False).load()
+
+
+def _access(repo: frazil.Repository) -> Mapping[str, Any]:
+    config = frazil.Repository.open(repo.storage).config
+    return dict.fromkeys(config.virtual_chunk_containers or {}, LocalFileSystemAccess)
