@@ -94,7 +94,8 @@ def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
 def verb(**values: type) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorate a function so that it refuses unknown options and suggests the nearest known one.
 
-    `values` are the classes of the parameters that hold several options.
+    `values` are the classes of the parameters that hold several options. Each of these options may
+    also be given by its own name.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -102,14 +103,25 @@ def verb(**values: type) -> Callable[[Callable[P, R]], Callable[P, R]]:
         if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
             return function
         inside = {
-            name: f"give it as {parameter}={cls.__name__}({name}=…)"
+            name: parameter
             for parameter, cls in values.items()
             for name in inspect.signature(cls).parameters
+            if name not in parameters
         }
 
         @functools.wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-            refuse_unknown(kwargs, parameters, function.__name__, inside)
+            refuse_unknown(kwargs, (*parameters, *inside), function.__name__)
+            named: dict[str, dict[str, object]] = {}
+            for name in [each for each in kwargs if each in inside]:
+                named.setdefault(inside[name], {})[name] = kwargs.pop(name)
+            for parameter, options in named.items():
+                if kwargs.get(parameter) is not None:
+                    raise InvalidInputError(
+                        f"{function.__name__} has {next(iter(options))}= beside {parameter}=: give it "
+                        f"in {values[parameter].__name__}"
+                    )
+                kwargs[parameter] = values[parameter](**options)
             return function(*args, **kwargs)
 
         return checked
@@ -117,22 +129,12 @@ def verb(**values: type) -> Callable[[Callable[P, R]], Callable[P, R]]:
     return decorate
 
 
-def refuse_unknown(
-    given: Iterable[str],
-    known: Iterable[str],
-    owner: str,
-    elsewhere: Mapping[str, str] | None = None,
-) -> None:
-    """Raise InvalidInputError for the first unknown name, suggesting the nearest known one.
-
-    `elsewhere` has names that the owner doesn't have, with what to do instead.
-    """
-    names = {name.lower(): name for name in known}
-    others = elsewhere or {}
+def refuse_unknown(given: Iterable[str], known: Iterable[str], owner: str) -> None:
+    """Raise InvalidInputError for the first unknown name, suggesting the nearest known one."""
+    names = tuple(known)
     for name in given:
-        if name not in names.values():
-            hint = others.get(name.lower()) or suggest(name, (*names.values(), *others))
-            raise InvalidInputError(f"{owner} has no option {name!r}: {hint}")
+        if name not in names:
+            raise InvalidInputError(f"{owner} has no option {name!r}: {suggest(name, names)}")
 
 
 class _Expected:

@@ -35,8 +35,10 @@ def make(
 def save(
     dataset: xr.Dataset,
     path: Path,
+    encoding: Mapping[str, Any] | None = None,
+    *,
     units: str = "days since 2020-01-01",
-    **encoding: Any,
+    **more: Any,
 ) -> Path:
     """Save a dataset as NetCDF-4, in small chunks unless the encoding says otherwise."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -44,7 +46,9 @@ def save(
     for name, array in dataset.data_vars.items():
         sizes = zip(CHUNKS[len(CHUNKS) - array.ndim :], array.shape, strict=True)
         chunks = tuple(min(pair) for pair in sizes)
-        given[name] = {"zlib": True, "chunksizes": chunks, **encoding} if array.ndim else {}
+        given[name] = (
+            {"zlib": True, "chunksizes": chunks, **(encoding or {}), **more} if array.ndim else {}
+        )
     dataset.to_netcdf(path, engine="netcdf4", encoding=given)
     return path
 
@@ -58,14 +62,15 @@ def ingest(
     repo: frazil.Repository, sources: str | Path | Iterable[Path], **options: Any
 ) -> IngestReport:
     """Ingest in this process."""
-    return frazil.ingest(repo, sources, **options)  # type: ignore[arg-type]
+    return frazil.ingest(repo, sources, **options)
 
 
 def read(repo: frazil.Repository, **options: Any) -> xr.Dataset:
     """What a reader who may read the source files sees."""
     opened = frazil.Repository.open(repo.storage, authorize_virtual_chunk_access=_access(repo))
     store: Any = opened.readonly_session("main").store
-    return xr.open_zarr(store, consolidated=False, **options).load()
+    found: xr.Dataset = xr.open_zarr(store, consolidated=False, **options).load()
+    return found
 
 
 def read_officially(repo: frazil.Repository, path: Path) -> xr.Dataset:
@@ -77,7 +82,8 @@ def read_officially(repo: frazil.Repository, path: Path) -> xr.Dataset:
         ),
     )
     store: Any = opened.readonly_session("main").store
-    return xr.open_zarr(store, consolidated=False).load()
+    found: xr.Dataset = xr.open_zarr(store, consolidated=False).load()
+    return found
 
 
 def _access(repo: frazil.Repository) -> Mapping[str, Any]:

@@ -180,7 +180,7 @@ def test_months_of_different_lengths_follow_each_other(
 def test_only_files_with_other_codecs_are_decoded(repo: frazil.Repository, files: Path) -> None:
     days = [make("t", at, 1) for at in range(7)]
     for at, day in enumerate(days):
-        save(day, files / f"{at}.nc", **({"shuffle": at != 3} if at != 5 else {"zlib": False}))
+        save(day, files / f"{at}.nc", {"shuffle": at != 3} if at != 5 else {"zlib": False})
 
     report = ingest(repo, files, append_dim="time")
 
@@ -255,7 +255,7 @@ def test_files_with_their_own_scale_and_offset_are_decoded(
             packed = {"dtype": "i2", "scale_factor": 0.01 * (at + 1), "add_offset": 280.0}
             day = make("t", at, 1)
             day["t"][0, 0, 0] = np.nan
-            save(day, files / f"{at}.nc", _FillValue=-32768, **packed)
+            save(day, files / f"{at}.nc", packed, _FillValue=-32768)
         ingest(repo, files, append_dim="time", mode=mode)
 
     expected = [xr.open_dataset(files / f"{at}.nc").load() for at in range(3)]

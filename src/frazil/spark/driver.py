@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from frazil import spark
-from frazil.arguments import refuse_unknown
 from frazil.errors import InvalidInputError
 from frazil.spark.job import Job
 
@@ -33,17 +32,20 @@ else:
         return without_spark(getattr(spark, name))
 
 
+_JOB_OPTIONS = tuple(inspect.signature(Job).parameters)
+
+
 def without_spark(job: Callable[..., Any]) -> Callable[..., Any]:
     """Return a job of `frazil.spark` that runs all its tasks in this process."""
     name, signature = job.__name__, inspect.signature(job)
     own = [each for each in signature.parameters.values() if each.name != "spark"]
-    elsewhere = {"spark": f"use frazil.spark.{name}"}
 
     @functools.wraps(job)
     def run(*args: Any, **options: Any) -> Any:
         if "spark" in options:
-            refuse_unknown(["spark"], [], f"frazil.{name}", elsewhere)
-        handle = options.pop("job", None) or Job()
+            raise InvalidInputError(f"frazil.{name} has no option 'spark': use frazil.spark.{name}")
+        of_job = {each: options.pop(each) for each in _JOB_OPTIONS if each in options}
+        handle = options.pop("job", None) or Job(**of_job)
         if handle.run_on == "spark":
             raise InvalidInputError(f"invalid run_on 'spark': use frazil.spark.{name}")
         handle.run_on = "driver"

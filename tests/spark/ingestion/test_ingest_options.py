@@ -14,7 +14,6 @@ import zarr
 import frazil
 import frazil.spark
 from frazil.errors import InvalidInputError, InvalidSourcesError
-from frazil.spark import SourceOptions
 from frazil.spark.ingestion.ledger import read_ledger
 from tests.spark.ingestion.archives import expect, read, save_archive
 
@@ -23,12 +22,9 @@ pytestmark = pytest.mark.xdist_group("spark")
 
 def ingest(sources: object, repo: frazil.Repository, **options: Any) -> frazil.spark.IngestReport:
     """Ingest along time; `source_` begins the options of source files."""
-    begin = "source_"
-    of_files = {name: each for name, each in options.items() if name.startswith(begin)}
-    others = {name: each for name, each in options.items() if name not in of_files}
-    source = SourceOptions(**{name.removeprefix(begin): each for name, each in of_files.items()})
-    given = {"append_dim": "time", "source_options": source, **others}
-    return frazil.ingest(repo, sources, **given)  # type: ignore[arg-type]
+    given = {name: each for name, each in options.items() if name == "source_group"}
+    given |= {n.removeprefix("source_"): each for n, each in options.items() if n not in given}
+    return frazil.ingest(repo, sources, **{"append_dim": "time", **given})  # type: ignore[arg-type]
 
 
 def assert_untouched(repo: frazil.Repository) -> None:

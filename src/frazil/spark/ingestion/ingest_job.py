@@ -513,7 +513,9 @@ def ingest(
         on_failed_check=source.on_failed_check,
     )
     refuse_mistyped(append_dim=append_dim, group=group, chunks=chunks, encoding=encoding)
-    refuse_mistyped(group=source.group, skip=source.skip, load=source.load, rename=source.rename)
+    refuse_mistyped(
+        source_group=source.source_group, skip=source.skip, load=source.load, rename=source.rename
+    )
     if mode == "virtual" and (chunks or encoding):
         raise InvalidInputError("chunks= and encoding= are for mode='native' and 'auto'")
     wanted = as_checks(checks)
@@ -629,7 +631,7 @@ def _refuse(bad: tuple[BadFile, ...], is_empty: bool) -> InvalidSourcesError:
     lines = [f"{each.location}: {each.reason}" for each in bad[:_SHOWN_FILES]]
     if len(bad) > _SHOWN_FILES:
         lines.append(f"and {len(bad) - _SHOWN_FILES} more files")
-    head = "files can't be read; SourceOptions(on_bad_file='skip') leaves them out"
+    head = "files can't be read; on_bad_file='skip' leaves them out"
     return InvalidSourcesError(
         "\n".join([f"{'no file has arrays to ingest' if is_empty else head}:", *lines]),
         files=[each.location for each in bad],

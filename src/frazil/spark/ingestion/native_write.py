@@ -99,7 +99,7 @@ class Hdf5Values:
     def __init__(self, file: Any, reading: Reading) -> None:
         # Without a lock, so that others can write; changes are detected afterwards.
         self._file = h5py.File(file, "r", **({"locking": False} if isinstance(file, str) else {}))
-        self._group = self._file[reading.group or "/"]
+        self._group = self._file[reading.source_group or "/"]
         self._names = {new: old for old, new in reading.rename.items()}
 
     def read(self, name: str, box: Box, target: NDArray[Any], place: Box) -> None:

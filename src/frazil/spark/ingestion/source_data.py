@@ -272,7 +272,7 @@ class SourceOptions:
 
     Parameters
     ----------
-    group
+    source_group
         Group inside each file.
     load
         Arrays whose values are written into the repository.
@@ -288,7 +288,7 @@ class SourceOptions:
         `"quarantine"` leaves out the files that checks blame; the next ingest tries them again.
     """
 
-    group: str = ""
+    source_group: str = ""
     load: Collection[str] = ()
     skip: Collection[str] = ()
     rename: Mapping[str, str] = field(default_factory=dict)
@@ -366,7 +366,7 @@ def parse(
 
 def _parse(location: str, reading: Reading, stores: SourceStores) -> tuple[Outcome, Source | None]:
     loading = Loading(frozenset(reading.load), SMALL_BYTES)
-    source = open_from(stores, location, group=reading.group, loading=loading)
+    source = open_from(stores, location, group=reading.source_group, loading=loading)
     if not source.arrays:
         return BadFile(location, _explain_empty(location, reading, stores), is_empty=True), None
     described = describe_opaque(source, reading.containers, reading.credentials)
@@ -383,11 +383,11 @@ def _parse(location: str, reading: Reading, stores: SourceStores) -> tuple[Outco
 
 
 def _explain_empty(location: str, reading: Reading, stores: SourceStores) -> str:
-    where = f"group {reading.group!r}" if reading.group.strip("/") else "root group"
-    groups = find_groups(stores, location, reading.group)
+    where = f"group {reading.source_group!r}" if reading.source_group.strip("/") else "root group"
+    groups = find_groups(stores, location, reading.source_group)
     if not groups:
         return f"its {where} has no arrays, and neither has any group below"
-    return f"its {where} has no arrays: Reading(group=…) takes one of {', '.join(groups)}"
+    return f"its {where} has no arrays: source_group= takes one of {', '.join(groups)}"
 
 
 def leave_out(source: Source, names: Collection[str]) -> Source:
@@ -536,7 +536,7 @@ class SourceData:
         found: xr.Dataset = xr.open_dataset(
             file,  # type: ignore[arg-type]
             engine="h5netcdf",
-            group=self.reading.group or None,
+            group=self.reading.source_group or None,
             phony_dims="access",
         )
         names = {old: new for old, new in self.reading.rename.items() if old in found.variables}
@@ -552,7 +552,7 @@ def refer_to(location: str, reading: Reading) -> Session:
     """Return a session of an in-memory repository with references to a source file."""
     found = virtual.open(
         location,
-        group=reading.group,
+        group=reading.source_group,
         containers=reading.containers,
         credentials=reading.credentials,
     )
