@@ -9,10 +9,12 @@ from typing import Any
 
 import icechunk
 import pytest
+import xarray as xr
 
 import frazil
 import frazil.spark
 from frazil.errors import InvalidInputError
+from frazil.spark import SourceOptions
 
 WITHOUT_SPARK = frazil._HOMES["spark.driver"].split()
 OF_FRAMES = ["write_frame", "commit_batch"]
@@ -69,18 +71,25 @@ def test_an_unknown_option_is_refused_with_the_nearest_one(name: str) -> None:
         verb(*given[: len(given) - len(given_by_name)], **given_by_name, **{f"{known}x": 1})
 
 
-@pytest.mark.parametrize(
-    ("call", "hint"),
-    [
-        (lambda: frazil.ingest("repo", "*.nc", skip=["a"]), r"SourceOptions\(skip="),  # type: ignore[call-arg]
-        (lambda: frazil.spark.stats("repo", run_on="driver"), r"Job\(run_on="),  # type: ignore[call-arg]
-        (lambda: frazil.transform("repo", ["a"], "b", halo={"x": 1}), r"BlockOptions\(halo="),  # type: ignore[call-arg]
-        (lambda: frazil.check("repo", spark=None), r"frazil\.spark\.check"),
-    ],
-)
-def test_an_option_that_has_moved_is_found_again(call: Callable[[], object], hint: str) -> None:
-    with pytest.raises(InvalidInputError, match=hint):
-        call()
+def test_options_of_a_value_may_be_given_by_their_own_names(tmp_path: Path) -> None:
+    repo = frazil.Repository.create(frazil.local_filesystem_storage(str(tmp_path / "repo")))
+    files = save_scenes(tmp_path / "files")
+
+    report = frazil.ingest(repo, files, append_dim="time", skip=["b"], progress=False)  # type: ignore[call-arg]
+
+    assert [each.name for each in report.variables] == ["a", "time"]
+    with pytest.raises(InvalidInputError, match=r"skip= beside source_options=: .* SourceOptions"):
+        frazil.ingest(repo, files, skip=["b"], source_options=SourceOptions(skip=["a"]))  # type: ignore[call-arg]
+    with pytest.raises(InvalidInputError, match=r"use frazil\.spark\.check"):
+        frazil.check(repo, spark=None)
+
+
+def save_scenes(folder: Path) -> Path:
+    folder.mkdir()
+    for at in range(2):
+        values = {name: ("time", [at]) for name in "ab"}
+        xr.Dataset(values, {"time": [at]}).to_netcdf(folder / f"{at}.nc")
+    return folder
 
 
 @pytest.mark.parametrize("name", WITHOUT_SPARK)

@@ -127,6 +127,11 @@ def _are_names(value: Any) -> bool:
     return is_several and all(map(_is_name, value))
 
 
+def _are_dims(value: Any) -> bool:
+    is_list = isinstance(value, list | tuple) and bool(value) and _are_names(value)
+    return is_list and len(set(value)) == len(value)
+
+
 def _maps_names(value: Any) -> bool:
     is_mapping = value is None or isinstance(value, Mapping)
     return is_mapping and all(map(_is_name, value or ()))
@@ -135,10 +140,11 @@ def _maps_names(value: Any) -> bool:
 _NAMES = (_are_names, "a list of names of arrays")
 _SHAPES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "append_dim": (
-        lambda value: value is None or _is_name(value) or _are_names(value),
+        lambda value: value is None or _is_name(value) or _are_dims(value),
         "the name of a dimension, a list of names, or None for a single file",
     ),
     "group": (lambda value: isinstance(value, str), "the path of a group"),
+    "source_group": (lambda value: isinstance(value, str), "the path of a group"),
     "skip": _NAMES,
     "load": _NAMES,
     "rename": (
