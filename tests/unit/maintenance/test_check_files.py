@@ -219,7 +219,7 @@ def test_a_snapshot_under_the_name_of_another_is_found(dialect: Dialect) -> None
 
 def test_nodes_that_are_not_in_order_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     repository = create_sample()
-    monkeypatch.setattr(snapshot_encoding, "byte_order", lambda path: [-ord(c) for c in path])
+    monkeypatch.setattr(snapshot_encoding, "_node_order", lambda node: [-ord(c) for c in node.path])
     rewrite_snapshot(repository, tip(repository), lambda snapshot: snapshot)
 
     problem = find_only(repository)

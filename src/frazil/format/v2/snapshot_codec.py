@@ -335,7 +335,7 @@ def encode_snapshot_payload(snapshot: Snapshot, spec_version: int) -> list[Part]
     if spec_version == 2 and snapshot.parent_id is not None:
         raise InvalidInputError("snapshot: in V2 the parent belongs into the repo info")
     writer = Writer("snapshot")
-    nodes = sorted(snapshot.nodes.values(), key=attrgetter("path"))
+    nodes = sorted(snapshot.nodes.values(), key=_node_order)
     node_vector = writer.links(_write_nodes(writer, nodes, spec_version))
     metadata = write_metadata(writer, [snapshot.metadata], encoding_of(spec_version))
     files = sorted(snapshot.manifest_files, key=attrgetter("id"))
@@ -354,6 +354,9 @@ def encode_snapshot_payload(snapshot: Snapshot, spec_version: int) -> list[Part]
     )
     return writer.finish(root)
 
+
+_node_order = attrgetter("path")
+"""Sort key of nodes: the order of characters is that of UTF-8 bytes."""
 
 _SNAPSHOT = Kind(
     (SnapshotSlot.ID, "12s"), (SnapshotSlot.PARENT_ID, "12s"), (SnapshotSlot.NODES, LINK),
