@@ -10,7 +10,6 @@ from operator import floordiv, itemgetter, lt
 import numpy as np
 
 from frazil.errors import (
-    ConflictError,
     IcechunkError,
     ReadOnlyError,
     SessionStateError,
@@ -563,15 +562,6 @@ def _refuse_nothing(state: SessionState, *, allow_empty: bool) -> None:
             "cannot commit, no changes made to the session: allow_empty=True commits all the same",
             kind="no-changes-to-commit",
         )
-
-
-def conflict(branch: str, expected: SnapshotId, actual: SnapshotId) -> ConflictError:
-    """Return the error for a branch that has moved."""
-    return ConflictError(
-        expected_parent=str(expected),
-        actual_parent=str(actual),
-        addition=f"branch {branch!r} is at {actual}, no more at {expected}, where this session started",
-    )
 
 
 def fork(state: SessionState) -> SessionState:

@@ -22,7 +22,7 @@ def manifests_of(array: ArrayData, dialect: Dialect) -> Sequence[ManifestRef]:
     When the number of axes of an array changes, the official library keeps its old manifests, none of
     whose chunks is in the new grid. Before V1 extents were not recorded.
     """
-    if dialect not in (Dialect.V1, Dialect.V2):
+    if dialect.is_legacy:
         return array.manifests
     axes = len(array.shape)
     return [ref for ref in array.manifests if len(ref.extents) == axes]
