@@ -11,13 +11,13 @@ from frazil import virtual
 from frazil.errors import InvalidInputError, InvalidSourcesError
 from frazil.format.chunk_table import ChunkTable
 from frazil.spark.ingestion.discovery import SourceFile, discover
+from frazil.spark.ingestion.ingest_options import refuse_unknown
 from frazil.spark.ingestion.ingest_plan import (
     IngestPlan,
     Target,
     loaded_everywhere,
     plan_ingest,
     read_existing,
-    refuse_unknown,
 )
 from frazil.spark.ingestion.ingest_tasks import Cutter, write
 from frazil.spark.ingestion.ledger import Entry, Ledger, read_ledger, subtract, write_ledger

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frazil.errors import InvalidInputError
-from frazil.spark.ingestion.encoding_options import (
+from frazil.spark.ingestion.ingest_options import (
     LEAST_CHUNK_BYTES,
     MOST_CHUNK_BYTES,
     PLANNED_CHUNK_BYTES,

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 import frazil
 import frazil.spark
 from frazil.errors import InvalidInputError, InvalidSourcesError
-from frazil.spark.ingestion.ingest_plan import RegionOption
+from frazil.spark.ingestion.ingest_options import RegionOption
 from tests.spark.ingestion.archives import Ingest, expect, make_days, read, save_archive
 
 pytestmark = pytest.mark.xdist_group("spark")

@@ -19,16 +19,23 @@ from frazil.spark.arrays.analyze import measure_chunks, plan_analyses
 from frazil.spark.checks.audit import AnyCheck, Finding
 from frazil.spark.checks.value_checks import Function, SamplesEqualSource, as_checks
 from frazil.spark.ingestion.discovery import SourceFile, SourceName, discover, find_tops
-from frazil.spark.ingestion.encoding_options import Chunks, Encoding, EncodingOptions
-from frazil.spark.ingestion.ingest_plan import (
-    Choice,
-    Covered,
-    IngestPlan,
+from frazil.spark.ingestion.ingest_options import (
+    Chunks,
+    Encoding,
+    EncodingOptions,
     Mode,
     OnLate,
     OnOverlap,
     Options,
     RegionOption,
+    refuse_mistyped,
+    refuse_unknown,
+    refuse_unnamed,
+)
+from frazil.spark.ingestion.ingest_plan import (
+    Choice,
+    Covered,
+    IngestPlan,
     Target,
     Written,
     find_converted,
@@ -38,9 +45,6 @@ from frazil.spark.ingestion.ingest_plan import (
     plan_expected,
     plan_ingest,
     read_existing,
-    refuse_mistyped,
-    refuse_unknown,
-    refuse_unnamed,
     spread_differing,
 )
 from frazil.spark.ingestion.ingest_plan import refuse as refuse_problems

@@ -2,29 +2,29 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import product
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import zarr
 from numpy.typing import NDArray
 
-from frazil.display import list_known
 from frazil.errors import InvalidInputError, InvalidSourcesError
 from frazil.maintenance.reachability import pack
-from frazil.spark.checks.audit import AnyCheck
-from frazil.spark.ingestion.encoding_options import (
+from frazil.spark.ingestion.ingest_options import (
     EncodingOptions,
+    Mode,
+    OnLate,
+    OnOverlap,
     can_encode,
     find_unit,
     item_bytes,
     plan_metadata,
 )
 from frazil.spark.ingestion.ledger import Place, Region, find_group
-from frazil.spark.ingestion.source_data import OnBadFile, OnFailedCheck
 from frazil.spark.regions import LEAST_TASK_BYTES, Box, Shape, choose_task_bytes, count_items, grow
 from frazil.virtual.combine_axes import (
     THE_REPOSITORY,
@@ -53,107 +53,6 @@ from frazil.virtual.packing import find_packed_differently, unpack_arrays
 from frazil.virtual.source import ArrayHeader, FileVersion, SourceHeader
 from frazil.virtual.source_formats import without_codec_warnings
 from frazil.virtual.time_units import count_alike
-
-RegionOption = Mapping[str, slice | tuple[int, int] | Literal["auto"]] | Literal["auto"]
-"""Region by dimension, or `auto` for the region given by the values of coordinates."""
-
-Mode = Literal["auto", "virtual", "native"]
-OnOverlap = Literal["refuse", "replace"]
-OnLate = Literal["insert", "set_aside", "refuse"]
-
-_ALTERNATIVES = {
-    "mode": get_args(Mode), "on_overlap": get_args(OnOverlap), "on_bad_file": get_args(OnBadFile),
-    "on_failed_check": get_args(OnFailedCheck), "on_late": get_args(OnLate),
-}  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """Options of an ingest."""
-
-    branch: str
-    group: str
-    """Path without leading and trailing slashes; empty for the root."""
-    dims: tuple[str, ...]
-    """Concatenation dimensions, outermost first."""
-    on_overlap: OnOverlap
-    mode: Mode
-    message: str | None
-    dry_run: bool
-    checks: tuple[AnyCheck, ...] = ()
-    encoding_options: EncodingOptions = field(default_factory=EncodingOptions)
-    region: RegionOption | None = None
-    statistics: bool = False
-    on_late: OnLate = "insert"
-    expected: Mapping[str, Any] = field(default_factory=dict)
-    """Values that a dimension has even where no file brings them."""
-    tops: tuple[str, ...] = ()
-    """Folders that the sources were named by."""
-
-
-def refuse_unknown(**given: str) -> None:
-    """Raise InvalidInputError for an unknown value of an option."""
-    for name, value in given.items():
-        if value not in _ALTERNATIVES[name]:
-            known = ", ".join(map(repr, _ALTERNATIVES[name]))
-            raise InvalidInputError(f"{name}={value!r} is none of {known}")
-
-
-def refuse_mistyped(**given: object) -> None:
-    """Raise InvalidInputError for an option of the wrong type, before anything is read."""
-    for name, value in given.items():
-        is_right, wanted = _SHAPES[name]
-        if not is_right(value):
-            raise InvalidInputError(f"invalid {name} {value!r}: it must be {wanted}")
-
-
-def refuse_unnamed(
-    option: str, names: Iterable[str], known: Collection[str], what: str, whose: str = "the files"
-) -> None:
-    """Raise InvalidInputError for a name that doesn't exist, and list the known names."""
-    for name in names:
-        if name not in known:
-            raise InvalidInputError(
-                f"invalid {option} {name!r}: {whose} have {list_known(name, known, what)}"
-            )
-
-
-def _is_name(value: object) -> bool:
-    return isinstance(value, str) and bool(value)
-
-
-def _are_names(value: Any) -> bool:
-    is_several = isinstance(value, Collection) and not isinstance(value, str | bytes)
-    return is_several and all(map(_is_name, value))
-
-
-def _are_dims(value: Any) -> bool:
-    is_list = isinstance(value, list | tuple) and bool(value) and _are_names(value)
-    return is_list and len(set(value)) == len(value)
-
-
-def _maps_names(value: Any) -> bool:
-    is_mapping = value is None or isinstance(value, Mapping)
-    return is_mapping and all(map(_is_name, value or ()))
-
-
-_NAMES = (_are_names, "a list of names of arrays")
-_SHAPES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
-    "append_dim": (
-        lambda value: value is None or _is_name(value) or _are_dims(value),
-        "the name of a dimension, a list of names, or None for a single file",
-    ),
-    "group": (lambda value: isinstance(value, str), "the path of a group"),
-    "source_group": (lambda value: isinstance(value, str), "the path of a group"),
-    "skip": _NAMES,
-    "load": _NAMES,
-    "rename": (
-        lambda value: _maps_names(value) and all(map(_is_name, (value or {}).values())),
-        "a dict of new names by old ones",
-    ),
-    "chunks": (_maps_names, "a dict by dimension, or by variable and dimension"),
-    "encoding": (_maps_names, "a dict of settings by variable"),
-}
 
 
 @dataclass(frozen=True, slots=True)

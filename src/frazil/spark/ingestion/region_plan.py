@@ -8,20 +8,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frazil.errors import InvalidInputError
-from frazil.spark.ingestion.encoding_options import find_unit, item_bytes
+from frazil.spark.ingestion.ingest_options import (
+    RegionOption,
+    find_unit,
+    item_bytes,
+    refuse_unnamed,
+)
 from frazil.spark.ingestion.ingest_plan import (
     Choice,
     IngestPlan,
     NativeArray,
     Part,
-    RegionOption,
     choose_native,
     find_one_way,
     find_run,
     find_unsolved,
     have_one_clock,
     refuse,
-    refuse_unnamed,
 )
 from frazil.spark.ingestion.ledger import Place, Region
 from frazil.spark.regions import Box

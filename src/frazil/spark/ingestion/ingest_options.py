@@ -1,10 +1,10 @@
-"""Chunks and codecs of arrays whose values are rewritten: as requested, or chosen by size."""
+"""Options of an ingest, and the chunks and codecs of arrays whose values are rewritten."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import zarr
@@ -13,6 +13,8 @@ from zarr.storage import MemoryStore
 
 from frazil.display import list_known
 from frazil.errors import InvalidInputError
+from frazil.spark.checks.audit import AnyCheck
+from frazil.spark.ingestion.source_data import OnBadFile, OnFailedCheck
 from frazil.virtual.source import ArrayHeader
 
 Chunks = Mapping[str, int | Mapping[str, int]]
@@ -196,3 +198,105 @@ def _fit_shards(chunks: Sequence[int], shards: Any) -> tuple[int, ...]:
 
 def _values(size: Any) -> list[Any]:
     return list(size.values()) if isinstance(size, Mapping) else [size]
+
+
+RegionOption = Mapping[str, slice | tuple[int, int] | Literal["auto"]] | Literal["auto"]
+"""Region by dimension, or `auto` for the region given by the values of coordinates."""
+
+Mode = Literal["auto", "virtual", "native"]
+OnOverlap = Literal["refuse", "replace"]
+OnLate = Literal["insert", "set_aside", "refuse"]
+
+_ALTERNATIVES = {
+    "mode": get_args(Mode), "on_overlap": get_args(OnOverlap), "on_bad_file": get_args(OnBadFile),
+    "on_failed_check": get_args(OnFailedCheck), "on_late": get_args(OnLate),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Options of an ingest."""
+
+    branch: str
+    group: str
+    """Path without leading and trailing slashes; empty for the root."""
+    dims: tuple[str, ...]
+    """Concatenation dimensions, outermost first."""
+    on_overlap: OnOverlap
+    mode: Mode
+    message: str | None
+    dry_run: bool
+    checks: tuple[AnyCheck, ...] = ()
+    encoding_options: EncodingOptions = field(default_factory=EncodingOptions)
+    region: RegionOption | None = None
+    statistics: bool = False
+    on_late: OnLate = "insert"
+    expected: Mapping[str, Any] = field(default_factory=dict)
+    """Values that a dimension has even where no file brings them."""
+    tops: tuple[str, ...] = ()
+    """Folders that the sources were named by."""
+
+
+def refuse_unknown(**given: str) -> None:
+    """Raise InvalidInputError for an unknown value of an option."""
+    for name, value in given.items():
+        if value not in _ALTERNATIVES[name]:
+            known = ", ".join(map(repr, _ALTERNATIVES[name]))
+            raise InvalidInputError(f"{name}={value!r} is none of {known}")
+
+
+def refuse_mistyped(**given: object) -> None:
+    """Raise InvalidInputError for an option of the wrong type, before anything is read."""
+    for name, value in given.items():
+        is_right, wanted = _SHAPES[name]
+        if not is_right(value):
+            raise InvalidInputError(f"invalid {name} {value!r}: it must be {wanted}")
+
+
+def refuse_unnamed(
+    option: str, names: Iterable[str], known: Collection[str], what: str, whose: str = "the files"
+) -> None:
+    """Raise InvalidInputError for a name that doesn't exist, and list the known names."""
+    for name in names:
+        if name not in known:
+            raise InvalidInputError(
+                f"invalid {option} {name!r}: {whose} have {list_known(name, known, what)}"
+            )
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _are_names(value: Any) -> bool:
+    is_several = isinstance(value, Collection) and not isinstance(value, str | bytes)
+    return is_several and all(map(_is_name, value))
+
+
+def _are_dims(value: Any) -> bool:
+    is_list = isinstance(value, list | tuple) and bool(value) and _are_names(value)
+    return is_list and len(set(value)) == len(value)
+
+
+def _maps_names(value: Any) -> bool:
+    is_mapping = value is None or isinstance(value, Mapping)
+    return is_mapping and all(map(_is_name, value or ()))
+
+
+_NAMES = (_are_names, "a list of names of arrays")
+_SHAPES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "append_dim": (
+        lambda value: value is None or _is_name(value) or _are_dims(value),
+        "the name of a dimension, a list of names, or None for a single file",
+    ),
+    "group": (lambda value: isinstance(value, str), "the path of a group"),
+    "source_group": (lambda value: isinstance(value, str), "the path of a group"),
+    "skip": _NAMES,
+    "load": _NAMES,
+    "rename": (
+        lambda value: _maps_names(value) and all(map(_is_name, (value or {}).values())),
+        "a dict of new names by old ones",
+    ),
+    "chunks": (_maps_names, "a dict by dimension, or by variable and dimension"),
+    "encoding": (_maps_names, "a dict of settings by variable"),
+}
