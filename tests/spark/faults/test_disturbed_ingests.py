@@ -46,13 +46,10 @@ def path(tmp_path: Path) -> Path:
 def ingest(
     spark: SparkSession, archive: Path, repo: frazil.Repository | Path, **options: Any
 ) -> IngestReport:
+    job = options.pop("job", None) or frazil.spark.Job()
+    job.run_on = "spark"
     return frazil.spark.ingest(
-        repo,
-        f"{archive}/*.nc",
-        append_dim="time",
-        job=frazil.spark.Job(run_on="spark"),
-        spark=spark,
-        **options,
+        repo, f"{archive}/*.nc", append_dim="time", job=job, spark=spark, **options
     )
 
 

@@ -11,10 +11,9 @@ from pyspark.sql import SparkSession
 
 import frazil
 from frazil import Repository
-from frazil.spark import Job, compact, rewrite_manifests
+from frazil.spark import Job, compact, rewrite_manifests, transaction
 from frazil.spark.maintenance import compact_ranges as tasks
 from frazil.spark.runtime import Runner
-from frazil.spark.transaction import Run
 from frazil.storage import Storage
 from frazil.storage.wrappers import NO_FAULT, ForwardingStorage, Injection, Request
 from tests.repositories import dangling_files, manifest_ids, split_every
@@ -123,7 +122,7 @@ def test_chunks_that_arrays_share_are_packed_once_by_tasks_that_leave_their_refe
     before = chunk_keys(repo)
     storage = KillsAtFirst(frazil.local_filesystem_storage(str(path)), tmp_path)
     monkeypatch.setattr(
-        Run, "choose_runner", lambda run, spark, *_, **__: Runner(run.job, spark, 150)
+        transaction, "choose_runner", lambda spark, job, *_, **__: Runner(job, spark, 150)
     )
 
     report = compact(
