@@ -50,7 +50,7 @@ def test_the_wheel_says_what_it_is(wheel: Path) -> None:
     assert told["Version"] == frazil.__version__
     assert told["License-Expression"] == "Apache-2.0"
     assert told["Requires-Python"] == ">=3.11"
-    assert {"spark", "connect", "virtual", "web", "xarray", "dask", "all"} == set(
+    assert {"spark", "connect", "virtual", "grib", "web", "xarray", "dask", "all"} == set(
         told.get_all("Provides-Extra", [])
     )
     assert not any("icechunk" in each for each in told.get_all("Requires-Dist", []))
