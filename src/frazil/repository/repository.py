@@ -538,7 +538,10 @@ class Repository(Block):
 
     def set_feature_flag(self, name: str, setting: bool | None) -> None:
         """Enable (True), disable (False) or reset (None) a feature; V2 repositories only."""
-        self.protocol.set_feature_flag(repo_changes.feature_flag_named(name).id, setting)
+        # A generation without flags refuses all of them, whatever their name.
+        is_known = self.protocol.has_repo_info
+        flag = repo_changes.feature_flag_named(name).id if is_known else 0
+        self.protocol.set_feature_flag(flag, setting)
 
     save_config_async = asynchronous(save_config)
     get_metadata_async = asynchronous(get_metadata)
