@@ -64,12 +64,14 @@ class Manifest:
         asked = self._asked[node_id] = self._asked.get(node_id, 0) + 1
         if asked * _WORTH < len(refs):
             return refs.find(wanted)
+        # References of several numbers of axes, as old files may have, need an index each.
         rows = self.rows(node_id, len(wanted))
         if rows is not None:
-            found = self._indexes[node_id] = ChunkRows(len(wanted), rows)
-            return found.find(wanted)
+            few = ChunkRows(len(wanted), rows)
+            if len(rows) == len(refs):
+                self._indexes[node_id] = few
+            return few.find(wanted)
         table = refs.with_axes(len(wanted))
-        # References of several numbers of axes, as old files may have, need an index each.
         if len(table) == len(refs) and ChunkIndex.can_hold(table):
             self._indexes[node_id] = ChunkIndex(table)
         return table.find(wanted)
