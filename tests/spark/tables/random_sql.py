@@ -928,6 +928,7 @@ class Runner:
     def __init__(self, spark: SparkSession, folder: Path, *, on_driver: bool = False) -> None:
         self.on_driver = on_driver
         logging.getLogger("SQLQueryContextLogger").disabled = True
+        self.spark = spark
         self.ours, self.plain = spark.newSession(), spark.newSession()
         self.folder = folder
         for each in (self.ours, self.plain):
@@ -945,6 +946,8 @@ class Runner:
             end = min(first + count, (world_number + 1) * QUERIES_EACH)
             self._run_world(seed, world_number, range(at, at + end - number), tally)
             number = end
+        # Makes the session that others share the active one again.
+        self.spark.createDataFrame([(0,)], "a int")
         return tally
 
     def _run_world(self, seed: str, world_number: int, queries: range, tally: Tally) -> None:
