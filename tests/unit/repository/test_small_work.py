@@ -12,6 +12,9 @@ from zarr.core.buffer import default_buffer_prototype
 import frazil
 
 
+_COMPREHENSIONS = ("<listcomp>", "<dictcomp>", "<setcomp>")
+
+
 class Calls:
     """Number of calls of Python functions."""
 
@@ -20,11 +23,14 @@ class Calls:
 
 @contextmanager
 def counted() -> Iterator[Calls]:
-    """Count the calls of Python functions in this thread."""
+    """Count the calls of Python functions in this thread, but for comprehensions.
+
+    Before Python 3.12 each comprehension is a call.
+    """
     calls = Calls()
 
-    def count(_: FrameType, event: str, __: object) -> None:
-        calls.number += event == "call"
+    def count(frame: FrameType, event: str, _: object) -> None:
+        calls.number += event == "call" and frame.f_code.co_name not in _COMPREHENSIONS
 
     former = sys.getprofile()
     sys.setprofile(count)
