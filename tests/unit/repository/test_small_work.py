@@ -11,7 +11,6 @@ from zarr.core.buffer import default_buffer_prototype
 
 import frazil
 
-
 _COMPREHENSIONS = ("<listcomp>", "<dictcomp>", "<setcomp>")
 
 
