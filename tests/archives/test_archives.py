@@ -11,7 +11,7 @@ import pytest
 import xarray as xr
 
 import frazil
-from frazil.errors import InvalidSourcesError
+from frazil.errors import InvalidInputError, InvalidSourcesError
 from frazil.virtual import from_attribute, from_path
 from tests.archives.files import DAYS, create, ingest, make, read, read_officially, save
 
@@ -75,6 +75,26 @@ def test_a_time_is_taken_from_an_attribute_or_from_the_name(
         repo = create(tmp_path / name)
         ingest(repo, files, append_dim="time", coords={"time": where}, mode=mode)
         assert_holds(repo, expected)
+
+
+def test_a_time_that_is_not_found_is_refused_with_where_it_may_be(
+    repo: frazil.Repository, files: Path
+) -> None:
+    for at in (0, 1):
+        day = make("t", at, 1).isel(time=0, drop=True)
+        day.attrs["time_coverage_start"] = DAYS[at].isoformat()
+        save(day, files / f"{at}.nc")
+
+    with pytest.raises(InvalidInputError, match=r"from_attribute\('time_coverage_start'\)"):
+        ingest(repo, files, append_dim="time")
+    with pytest.raises(
+        InvalidInputError, match=r"invalid coords 'start' of 'time': expected from_"
+    ):
+        ingest(repo, files, append_dim="time", coords={"time": "start"})
+    with pytest.raises(
+        InvalidInputError, match="invalid coords of 'tim': append_dim='time' lacks it"
+    ):
+        ingest(repo, files, append_dim="time", coords={"tim": from_path("x")})
 
 
 @pytest.mark.parametrize("mode", MODES)

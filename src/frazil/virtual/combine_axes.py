@@ -396,7 +396,8 @@ def _read_index(
 ) -> tuple[Sequence[NDArray[Any]] | None, list[Problem]]:
     lacking = tuple(each.name for each in headers if find_values(each, dim) is None)
     if lacking:
-        text = f"no values of a coordinate {dim}({dim}) to place them by{_suggest(headers, dim)}"
+        hint = suggest_coordinate(headers, dim)
+        text = f"no values of a coordinate {dim}({dim}) to place them by{hint}"
         return None, [Problem(ProblemKind.NO_COORDINATE, dim, text, lacking)]
     first = headers[0].arrays[dim]
     values: list[NDArray[Any]] = []
@@ -414,7 +415,7 @@ def _read_index(
     return values, []
 
 
-def _suggest(headers: Sequence[SourceHeader], dim: str) -> str:
+def suggest_coordinate(headers: Sequence[SourceHeader], dim: str) -> str:
     """Return where the missing coordinate may be, with the option that takes it from there."""
     lacking = next(each for each in headers if find_values(each, dim) is None)
     scalars = [

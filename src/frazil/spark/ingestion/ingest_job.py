@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from frazil.arguments import verb
 from frazil.conflicts import ConflictDetector
+from frazil.display import list_known
 from frazil.errors import ConflictError, FailedChecksError, InvalidInputError, InvalidSourcesError
 from frazil.format.metadata import JsonValue
 from frazil.protocols.assets import Assets
@@ -102,6 +103,7 @@ from frazil.spark.transaction import (
     running,
 )
 from frazil.tables.statistics import find_analysable
+from frazil.virtual.combine_axes import suggest_coordinate
 from frazil.virtual.combine_plan import Treatment, join
 from frazil.virtual.new_dimensions import Coordinate
 from frazil.virtual.source import SourceHeader
@@ -530,8 +532,17 @@ def ingest(
         )
     repository = find_repository(repo)
     dims = (append_dim,) if isinstance(append_dim, str) else tuple(append_dim or ())
-    refuse_unnamed("coords", coords or (), dims, "dimensions", "append_dim=")
-    refuse_unnamed("expected", expected or (), dims, "dimensions", "append_dim=")
+    for option, given_by_dim in (("coords", coords), ("expected", expected)):
+        for dim in [each for each in given_by_dim or () if each not in dims]:
+            raise InvalidInputError(
+                f"invalid {option} of {dim!r}: append_dim={append_dim!r} lacks it"
+            )
+    for dim, each in (coords or {}).items():
+        if not callable(each):
+            raise InvalidInputError(
+                f"invalid coords {each!r} of {dim!r}: expected from_path(…), from_attribute(…) or a "
+                "function"
+            )
     options = Options(
         branch=branch,
         group=group.strip("/"),
@@ -662,7 +673,12 @@ def _refuse_unknown_names(
     dims = dict.fromkeys(dim for each in headers for dim in each.dims)
     # A coordinate without a dimension of its name has its own error message.
     unknown = [dim for dim in options.dims if dim not in arrays]
-    refuse_unnamed("append_dim", unknown, dims, "dimensions")
+    for dim in unknown:
+        if dim not in dims:
+            raise InvalidInputError(
+                f"invalid append_dim {dim!r}: the files have {list_known(dim, dims, 'dimensions')}"
+                f"{suggest_coordinate(headers, dim)}"
+            )
     chunks, encoding = options.encoding_options.chunks, options.encoding_options.encoding
     named = [name for name, size in chunks.items() if isinstance(size, Mapping)]
     plain = [name for name in chunks if name not in named]
