@@ -32,7 +32,17 @@ class ConflictType(Enum):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Conflict(Listed):
-    """Conflict in one node, with the conflicting chunks if any."""
+    """Conflict in one node, with the conflicting chunks if any.
+
+    Parameters
+    ----------
+    conflict_type
+        Kind of conflict.
+    path
+        Path of the node.
+    conflicted_chunks
+        Coordinates of the conflicting chunks; None if the conflict is not about chunks.
+    """
 
     conflict_type: ConflictType
     path: str

@@ -262,6 +262,10 @@ def azure_credentials(
     scatter_initial_credentials
         Call the function now and include its result in pickles.
 
+    Returns
+    -------
+    AnyAzureCredential
+
     Raises
     ------
     ValueError
@@ -446,6 +450,10 @@ def gcs_credentials(
     scatter_initial_credentials
         Call the function now and include its result in pickles.
 
+    Returns
+    -------
+    AnyGcsCredential
+
     Raises
     ------
     ValueError
@@ -606,6 +614,10 @@ def s3_credentials(
     scatter_initial_credentials
         Call the function now and include its result in pickles.
 
+    Returns
+    -------
+    AnyS3Credential
+
     Raises
     ------
     ValueError
@@ -712,6 +724,11 @@ def containers_credentials(
     m
         Credentials by URL prefix. Containers without credentials take `LocalFileSystemAccess` or
         `HttpAccess`; None is also accepted.
+
+    Returns
+    -------
+    dict
+        Argument `authorize_virtual_chunk_access` of `Repository.open` and others.
 
     Raises
     ------

@@ -28,7 +28,18 @@ _Arguments = ParamSpec("_Arguments")
 
 
 def computing_meta(function: Callable[_Arguments, Any]) -> Callable[_Arguments, Any]:
-    """Decorate a function to return a placeholder where Dask only infers the type of its result."""
+    """Decorate a function to return a placeholder where Dask only infers the type of its result.
+
+    Parameters
+    ----------
+    function
+        Function to decorate.
+
+    Returns
+    -------
+    Callable
+        The function, with a placeholder as its result if called with `computing_meta=True`.
+    """
 
     @functools.wraps(function)
     def answer(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> Any:
@@ -42,7 +53,20 @@ def merge_sessions_array_kwargs(
     axis: Any = None,  # noqa: ARG001
     keepdims: Any = None,  # noqa: ARG001
 ) -> ForkSession:
-    """Run `merge_sessions` with the arguments that Dask passes to a reduction."""
+    """Merge forks in a Dask reduction.
+
+    Parameters
+    ----------
+    *sessions
+        Forks, or lists of them; see `merge_sessions`.
+    axis, keepdims
+        Ignored; Dask passes them.
+
+    Returns
+    -------
+    ForkSession
+        The first fork, with the changes of all.
+    """
     return merge_sessions(*sessions)
 
 
@@ -106,6 +130,11 @@ def session_merge_reduction(
     -------
     ForkSession
         The merged session.
+
+    Raises
+    ------
+    TypeError
+        If `arrays` are not Dask arrays.
     """
     each = arrays if isinstance(arrays, list | tuple) else [arrays]
     for array in each:

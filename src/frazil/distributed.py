@@ -26,6 +26,11 @@ def extract_session(
     axis, keepdims
         Ignored; reductions of engines pass them.
 
+    Returns
+    -------
+    Session
+        The session of the array's store.
+
     Raises
     ------
     InvalidTypeError
@@ -48,6 +53,11 @@ def merge_sessions(
     ----------
     sessions
         Forks, or lists of them, as tasks return them.
+
+    Returns
+    -------
+    ForkSession
+        The first fork, with the changes of all.
 
     Raises
     ------

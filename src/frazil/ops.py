@@ -288,12 +288,21 @@ for _cls in _TYPES.values():
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Update(Listed, Deferred):
-    """Entry of the operations log."""
+    """Entry of the operations log.
+
+    Attributes
+    ----------
+    kind
+        Operation, an instance of one of the classes of `UpdateType`.
+    updated_at
+        Time of the operation, in UTC.
+    backup_path
+        Path of the repo info file before the *next* update; None for the latest update.
+    """
 
     kind: UpdateType
     updated_at: datetime
     backup_path: str | None = None
-    """Path of the repo info before the *next* update; None for the latest update."""
 
 
 def public_update(entry: repo_info.Update) -> Update:
@@ -325,7 +334,15 @@ def _public(detail: object) -> object:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ExpirySummary(Listed):
-    """Snapshots released by an expiry, or that a dry run would release, and the number kept."""
+    """Result of an expiration or of its dry run.
+
+    Attributes
+    ----------
+    released_snapshots
+        Ids of the snapshots that are no longer in the history.
+    kept_snapshots
+        Number of snapshots that remain.
+    """
 
     released_snapshots: set[str] = field(hash=False)
     kept_snapshots: int
@@ -333,7 +350,23 @@ class ExpirySummary(Listed):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class GCSummary(Listed):
-    """Objects deleted by a garbage collection, and its failures."""
+    """Result of a garbage collection.
+
+    Attributes
+    ----------
+    bytes_deleted
+        Total size of the deleted objects.
+    chunks_deleted, manifests_deleted, snapshots_deleted, attributes_deleted, transaction_logs_deleted
+        Number of deleted objects by kind.
+    objects_failed_to_delete
+        Number of objects that could not be deleted.
+    throttled_batches
+        Number of deletion requests that the storage throttled.
+    delete_errors
+        Messages of failed deletions.
+    skipped_phases
+        Steps that were skipped after too many failures.
+    """
 
     bytes_deleted: int = 0
     chunks_deleted: int = 0

@@ -198,7 +198,17 @@ def _read_snapshot_info(stored: repo_info.SnapshotInfo | snapshot.Snapshot, name
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ManifestFileInfo(Listed):
-    """A manifest file of a snapshot; None for values that its spec version does not record."""
+    """Manifest file of a snapshot.
+
+    Attributes
+    ----------
+    id
+        Manifest id.
+    size_bytes
+        Size of the file; None if the spec version does not record it.
+    num_chunk_refs
+        Number of references; None if the spec version does not record it.
+    """
 
     id: str
     size_bytes: int | None

@@ -63,7 +63,15 @@ _SECRET = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class BranchRef:
-    """Tip of a branch, or its latest snapshot at a given time."""
+    """Tip of a branch, or its latest snapshot at a given time.
+
+    Parameters
+    ----------
+    name
+        Name of the branch.
+    as_of
+        Time; None for the tip.
+    """
 
     name: str
     as_of: datetime | None = None
@@ -95,20 +103,41 @@ Ref = BranchRef | TagRef | SnapshotRef | NamedRef
 
 @dataclass(frozen=True, slots=True)
 class RepositoryUrl:
-    """Location, version, and storage options of a repository; `str` returns an equivalent URL."""
+    """Location, version, and storage options of a repository; `str` returns an equivalent URL.
+
+    Attributes
+    ----------
+    scheme
+        Scheme of the URL; `file` for a plain path.
+    host
+        Bucket, container, server, or name of an in-memory storage; empty for a local path.
+    path
+        Decoded path, without slashes at its ends except for local paths.
+    ref
+        Version named by the URL; None if it names none.
+    options
+        Pairs of an option's name and value, sorted by name.
+    """
 
     scheme: Scheme
     host: str
-    """Bucket, container, server, or name of an in-memory storage; empty for a local path."""
     path: str
-    """Decoded path, without slashes at its ends except for local paths."""
     ref: Ref | None = None
     options: tuple[tuple[str, str], ...] = ()
-    """Sorted by name."""
 
     @classmethod
     def parse(cls, text: str) -> Self:
         """Parse a URL or a plain path.
+
+        Parameters
+        ----------
+        text
+            The URL or path.
+
+        Returns
+        -------
+        RepositoryUrl
+            The parsed URL.
 
         Raises
         ------

@@ -149,6 +149,17 @@ def to_icechunk(
         As in `to_zarr`.
     split_every
         Number of results of Dask tasks to merge at a time.
+
+    Raises
+    ------
+    ValueError
+        If the session is read-only.
+
+    Examples
+    --------
+    >>> session = repo.writable_session("main")
+    >>> to_icechunk(dataset, session, append_dim="time")
+    >>> session.commit("append May")
     """
     writer = _XarrayDatasetWriter(
         _to_dataset(obj), store=session.store, safe_chunks=safe_chunks, align_chunks=align_chunks

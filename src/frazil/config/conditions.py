@@ -190,6 +190,11 @@ class ManifestPreloadCondition(_Condition):
             Minimum number of references; None for no minimum.
         to_refs
             First number of references that is too many; None for no maximum.
+
+        Returns
+        -------
+        ManifestPreloadCondition
+            The condition.
         """
         return ManifestPreloadCondition(NumRefs(from_refs, to_refs))
 
@@ -204,7 +209,15 @@ class ManifestPreloadCondition(_Condition):
         return ManifestPreloadCondition(Never())
 
     def matches(self, path: str, num_refs: int) -> bool:
-        """Return True if the condition holds for an array and a number of references."""
+        """Return True if the condition holds for an array and a number of references.
+
+        Parameters
+        ----------
+        path
+            Path of the array.
+        num_refs
+            Number of references in the manifest.
+        """
         return rule_holds(self.rule, path, num_refs)
 
 
@@ -237,7 +250,13 @@ class ManifestSplitCondition(_Condition):
         return ManifestSplitCondition(Always())
 
     def matches(self, path: str) -> bool:
-        """Return True if the condition holds for an array."""
+        """Return True if the condition holds for an array.
+
+        Parameters
+        ----------
+        path
+            Path of the array.
+        """
         return rule_holds(self.rule, path)
 
 

@@ -227,11 +227,21 @@ DEFAULT_SPLIT_SIZES: SplitSizes = (
 
 @dataclass(slots=True, repr=False)
 class ManifestPreloadConfig(Rendered):
-    """Settings for preloading manifests when a session opens."""
+    """Settings for preloading manifests when a session opens.
+
+    Parameters
+    ----------
+    max_total_refs
+        Maximum number of references to preload; 0 preloads none. Default 10,000.
+    preload_if
+        Condition on the manifests to preload; by default coordinates with up to 1,000
+        references.
+    max_arrays_to_scan
+        Maximum number of arrays to consider. Default 50.
+    """
 
     max_total_refs: int | None = field(default=None, metadata=effective(10_000))
     preload_if: ManifestPreloadCondition | None = None
-    """Condition on the manifests to preload; None for coordinates with up to 1,000 references."""
     max_arrays_to_scan: int | None = field(default=None, metadata=effective(50))
 
 
@@ -262,6 +272,11 @@ class ManifestSplittingConfig(Rendered):
         ----------
         split_sizes
             For each condition on arrays, the number of chunks per manifest along dimensions.
+
+        Returns
+        -------
+        ManifestSplittingConfig
+            The rules; the first condition that holds for an array applies.
         """
         rules = ((condition, tuple(sizes.items())) for condition, sizes in split_sizes.items())
         return ManifestSplittingConfig(tuple(rules))
@@ -296,7 +311,19 @@ class ManifestVirtualChunkLocationCompressionConfig(Rendered):
 
 @dataclass(slots=True, repr=False)
 class ManifestConfig(Rendered):
-    """Settings for manifests: preloading, splitting and compression."""
+    """Settings for manifests: preloading, splitting and compression.
+
+    Parameters
+    ----------
+    preload
+        Manifests to read when a session opens.
+    splitting
+        Number of references per manifest; by default one manifest per array.
+    virtual_chunk_location_compression
+        Compression of the URLs of virtual chunks.
+    max_concurrent_manifest_fetches_during_commit
+        Maximum number of manifests that a commit reads at once. Default 16; officially 1.
+    """
 
     preload: ManifestPreloadConfig | None = field(
         default=None, metadata=effective(ManifestPreloadConfig())
@@ -313,7 +340,6 @@ class ManifestConfig(Rendered):
     max_concurrent_manifest_fetches_during_commit: int | None = field(
         default=None, metadata=effective(16)
     )
-    """Maximum number of manifests that a commit reads at once; officially 1 by default."""
 
 
 class _CallableWithoutValue(EnumType):
@@ -336,7 +362,15 @@ class CompressionAlgorithm(Enum, metaclass=_CallableWithoutValue):
 
 @dataclass(slots=True, repr=False)
 class CompressionConfig(Rendered):
-    """Compression algorithm and level of metadata files."""
+    """Compression algorithm and level of metadata files.
+
+    Parameters
+    ----------
+    algorithm
+        Compression algorithm; Zstandard is the only one.
+    level
+        Compression level. Default 3.
+    """
 
     algorithm: CompressionAlgorithm | None = field(
         default=None, metadata=effective(CompressionAlgorithm.Zstd)
@@ -351,7 +385,21 @@ class CompressionConfig(Rendered):
 
 @dataclass(slots=True, repr=False)
 class CachingConfig(Rendered):
-    """Cache sizes, in items or in bytes as the names say."""
+    """Cache sizes of a repository object; 0 disables a cache.
+
+    Parameters
+    ----------
+    num_snapshot_nodes
+        Maximum number of nodes of cached snapshots. Default 500,000.
+    num_chunk_refs
+        Maximum number of references in cached manifests. Default 15,000,000.
+    num_transaction_changes
+        Maximum number of changes in cached transaction logs. Default 0.
+    num_bytes_attributes
+        Used by the official library only: Frazil caches attributes with their nodes.
+    num_bytes_chunks
+        Maximum size of cached native chunks in bytes. Default 0.
+    """
 
     num_snapshot_nodes: int | None = field(default=None, metadata=effective(500_000))
     num_chunk_refs: int | None = field(default=None, metadata=effective(15_000_000))
@@ -379,10 +427,35 @@ class RepositoryConfig(Rendered):
     """Configuration of a repository; unset values have defaults.
 
     `Repository.save_config` saves it in the repository.
+
+    Parameters
+    ----------
+    inline_chunk_threshold_bytes
+        Maximum size of chunks that are stored inline in the manifest. Default 512.
+    get_partial_values_concurrency
+        Maximum number of concurrent reads of one `get_partial_values`. Default 10.
+    compression
+        Compression of metadata files.
+    max_concurrent_requests
+        Maximum number of concurrent requests to the object store. Default 256.
+    caching
+        Cache sizes.
+    storage
+        Storage settings; unset values have the defaults of the storage.
+    virtual_chunk_containers
+        Virtual chunk containers by URL prefix.
+    manifest
+        Preloading, splitting and compression of manifests.
+    repo_update_retries
+        Retries of updates that lose a race with another writer.
+    num_updates_per_repo_info_file
+        Entries of the operations log in the repo info file, before older ones move to another
+        file. Default 1,000.
+    max_concurrent_decodes
+        Maximum number of metadata files to decode at once; by default the number of cores.
     """
 
     inline_chunk_threshold_bytes: int | None = field(default=None, metadata=effective(512))
-    """Maximum size of chunks that are stored inline in the manifest."""
     get_partial_values_concurrency: int | None = field(default=None, metadata=effective(10))
     compression: CompressionConfig | None = field(
         default=None, metadata=effective(CompressionConfig())
@@ -391,7 +464,6 @@ class RepositoryConfig(Rendered):
     caching: CachingConfig | None = field(default=None, metadata=effective(CachingConfig()))
     storage: StorageSettings | None = None
     virtual_chunk_containers: dict[str, VirtualChunkContainer] | None = None
-    """Virtual chunk containers by URL prefix."""
     manifest: ManifestConfig | None = field(default=None, metadata=effective(ManifestConfig()))
     repo_update_retries: RepoUpdateRetryConfig | None = field(
         default=None, metadata=effective(RepoUpdateRetryConfig())
@@ -440,12 +512,17 @@ class RepositoryConfig(Rendered):
         return merge_configs(self, other)
 
     def get_virtual_chunk_container(self, name: str) -> VirtualChunkContainer | None:
-        """Return the container with a URL prefix, or else with a name; None if there is none.
+        """Return the virtual chunk container with a URL prefix or a name.
 
         Parameters
         ----------
         name
             URL prefix or name of the container.
+
+        Returns
+        -------
+        VirtualChunkContainer or None
+            The container with this URL prefix, or else with this name; None if there is none.
         """
         containers = self.virtual_chunk_containers or {}
         named = (each for each in containers.values() if each.name == name)
@@ -539,7 +616,23 @@ class RetentionPolicy(Rendered):
 
     @classmethod
     def decode(cls, tree: JsonValue) -> Self:
-        """Decode a policy, the inverse of `encode`; raises FormatError."""
+        """Decode a policy, the inverse of `encode`.
+
+        Parameters
+        ----------
+        tree
+            The encoded policy.
+
+        Returns
+        -------
+        RetentionPolicy
+            The policy.
+
+        Raises
+        ------
+        FormatError
+            If the mapping is not a valid policy.
+        """
         if not isinstance(tree, Mapping):
             raise FormatError(f"{tree!r} is no retention policy", kind="config-deserialization")
         keep_last, microseconds = tree.get("keep_last"), tree.get("keep_for_microseconds")

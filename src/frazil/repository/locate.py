@@ -106,6 +106,11 @@ def open_session(
         If there is no repository.
     RefNotFoundError
         If there is no such branch or tag.
+
+    Examples
+    --------
+    >>> session = open_session("s3://bucket/weather@v1")
+    >>> dataset = xarray.open_zarr(session.store, consolidated=False)
     """
     parsed = parse_location(url)
     storage = storage_from_url(parsed, **(storage_options or {}))

@@ -35,16 +35,8 @@ if TYPE_CHECKING:
     from frazil.config import saved_config
     from frazil.credentials import AnyCredential
     from frazil.maintenance import check as check_verb
-    from frazil.maintenance import (
-        doctor,
-        expire,
-        findings,
-        gc,
-        reachability,
-        repair,
-        rewrite,
-        stats,
-    )
+    from frazil.maintenance import doctor, expire, findings, gc, reachability, repair, rewrite
+    from frazil.maintenance import stats as stats
     from frazil.repository import diff, history_edits, inspect
 else:
     # Most programs open a repository and never maintain it: verbs are loaded when they are called.
@@ -66,7 +58,15 @@ Credentials = Mapping[str, "AnyCredential | None"]
 
 @check_arguments()
 class Repository(Block):
-    """A repository of any generation of the format."""
+    """Icechunk repository of any spec version, from `open`, `create` or `open_or_create`.
+
+    Methods whose names end in `_async` do the same on an event loop.
+
+    Examples
+    --------
+    >>> repo = Repository.open(s3_storage(bucket="bucket", prefix="weather"))
+    >>> dataset = xarray.open_zarr(repo.readonly_session("main").store, consolidated=False)
+    """
 
     def __init__(self, repository: Opened) -> None:
         """Create a repository object; internal, use `open`, `create` or `open_or_create`."""
@@ -131,8 +131,7 @@ class Repository(Block):
         """
         access, dialect = authorize_virtual_chunk_access, context.parse_spec_version(spec_version)
         context.warn_of_none(access)
-        is_clean = check_clean_root
-        return cls(context.create(storage, dialect, config, access, attribution, is_clean))
+        return cls(context.create(storage, dialect, config, access, attribution, check_clean_root))
 
     @classmethod
     def open(
@@ -153,7 +152,10 @@ class Repository(Block):
         authorize_virtual_chunk_access, attribution
             As in `create`. Virtual chunks in other containers can't be read.
 
-        Raises RepositoryNotFoundError if there is no repository in the storage.
+        Raises
+        ------
+        RepositoryNotFoundError
+            If there is no repository in the storage.
         """
         access = authorize_virtual_chunk_access
         context.warn_of_none(access)
@@ -262,10 +264,8 @@ class Repository(Block):
 
         Raises RefNotFoundError, and ReadOnlyError if the repository is read-only.
         """
-        resolve, guess = (
-            partial(self.protocol.resolve_to_write, branch),
-            self.protocol.guess(branch),
-        )
+        protocol = self.protocol
+        resolve, guess = partial(protocol.resolve_to_write, branch), protocol.guess(branch)
         return Session(open_state(self.context, resolve, guess, SessionMode.writable, branch))
 
     def rearrange_session(self, branch: str) -> Session:
@@ -288,7 +288,7 @@ class Repository(Block):
     ) -> Iterator[IcechunkStore]:
         """Open a writable store, committed at the end of the `with` block unless that raises.
 
-        The other parameters are those of `Session.commit`.
+        `message`, `metadata`, `rebase_with` and `rebase_tries` are those of `Session.commit`.
         """
         session = self.writable_session(branch)
         yield session.store
@@ -358,9 +358,9 @@ class Repository(Block):
     def ancestry(
         self, *, branch: str | None = None, tag: str | None = None, snapshot_id: str | None = None
     ) -> "Iterator[snapshots.SnapshotInfo]":
-        """Iterate over the snapshot that one parameter names and its ancestors, newest first.
+        """Iterate over a branch, tag or snapshot and its ancestors, newest first.
 
-        Raises RefNotFoundError or SnapshotNotFoundError.
+        Give exactly one parameter. Raises RefNotFoundError or SnapshotNotFoundError.
         """
         found = self.protocol.resolve_ancestry(branch, tag, snapshot_id)
         return map(snapshots.public_snapshot_info, found)
@@ -392,7 +392,7 @@ class Repository(Block):
         return snapshots.public_snapshot_info(self.protocol.lookup_snapshot(id))
 
     def list_manifest_files(self, snapshot_id: str) -> "list[snapshots.ManifestFileInfo]":
-        """Return the manifest files of a snapshot; raises SnapshotNotFoundError."""
+        """Return the manifest files of a snapshot; raises ObjectNotFoundError."""
         return inspect.list_manifest_files(self.protocol, parse_id(SnapshotId, snapshot_id))
 
     def ops_log(self) -> Iterator[Update]:
@@ -415,8 +415,8 @@ class Repository(Block):
     ) -> "snapshots.Diff":
         """Return the changes of all commits from a snapshot to one of its descendants.
 
-        Exactly one `from_…` names the older snapshot, one `to_…` the newer. Raises InvalidInputError
-        if the older is no ancestor of the newer.
+        Give exactly one `from_…` for the older snapshot and one `to_…` for the newer one. Raises
+        InvalidInputError if the older is not an ancestor of the newer.
         """
         return diff.diff_versions(
             self.protocol,
@@ -425,19 +425,19 @@ class Repository(Block):
         )
 
     def inspect_snapshot(self, snapshot_id: str) -> Metadata:
-        """Describe a snapshot file."""
+        """Describe a snapshot file as JSON values; raises ObjectNotFoundError."""
         return inspect.inspect_snapshot(self.protocol, parse_id(SnapshotId, snapshot_id))
 
     def inspect_repo_info(self) -> Metadata:
-        """Describe the repo info file of a V2 repository."""
+        """Describe the repo info file of a V2 repository as JSON values."""
         return inspect.inspect_repo_info(self.protocol)
 
     def inspect_manifest(self, manifest_id: str) -> Metadata:
-        """Describe a manifest file."""
+        """Describe a manifest file as JSON values."""
         return inspect.inspect_manifest(self.protocol, parse_id(ManifestId, manifest_id))
 
     def inspect_transaction_log(self, snapshot_id: str) -> Metadata:
-        """Describe the transaction log of a snapshot."""
+        """Describe the transaction log of a snapshot as JSON values."""
         return inspect.inspect_transaction_log(self.protocol, parse_id(SnapshotId, snapshot_id))
 
     ancestry_graph_async = asynchronous(ancestry_graph)
@@ -591,10 +591,7 @@ class Repository(Block):
         return str(history_edits.cherry_pick(self.context, id, onto, message, solver))
 
     def fast_forward(self, branch: str, to: str) -> str:
-        """Move a branch to the tip of the branch `to`, and return its id.
-
-        Raises DivergedError if the branch has commits that `to` does not have.
-        """
+        """Move a branch to the tip of `to`, and return its id; raises DivergedError if it can't."""
         return str(history_edits.fast_forward(self.protocol, branch, to))
 
     def protect_branch(self, branch: str, *, by: str | None = None) -> None:
@@ -703,8 +700,10 @@ class Repository(Block):
             Whether to only count.
         max_consecutive_delete_failures
             Number of failed deletions in a row after which to stop.
-
-        The other parameters limit memory and concurrent requests.
+        max_snapshots_in_memory, max_compressed_manifest_mem_bytes, max_decoded_manifest_mem_bytes
+            Limits of memory.
+        max_concurrent_manifest_fetches, max_concurrent_deletes, max_concurrent_listings
+            Limits of concurrent requests.
         """
         total, fetches = max_snapshots_in_memory, max_concurrent_manifest_fetches
         memory = max_compressed_manifest_mem_bytes, max_decoded_manifest_mem_bytes

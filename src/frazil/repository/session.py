@@ -173,6 +173,11 @@ class Session(Block):
             Path of an array with a regular chunk grid.
         chunk_offset
             Offset in chunks along each axis; may be negative.
+
+        Raises
+        ------
+        NodeNotFoundError
+            If there is no array at the path.
         """
         moves.shift_array(self._session, array_path, list(chunk_offset))
 
@@ -218,7 +223,7 @@ class Session(Block):
     get_node_id_async = asynchronous(get_node_id)
 
     def all_virtual_chunk_locations(self) -> list[str]:
-        """Return the URLs of all virtual chunks, one per chunk."""
+        """Return the URLs of the source files of all virtual chunks, one per chunk."""
         return virtual_refs.all_virtual_chunk_locations(self._session)
 
     all_virtual_chunk_locations_async = asynchronous(all_virtual_chunk_locations)
@@ -234,6 +239,11 @@ class Session(Block):
             Path of the array.
         batch_size
             Number of coordinates converted at once.
+
+        Yields
+        ------
+        tuple of int
+            Coordinates of one chunk.
         """
         node, _ = self._session.view.get_array(validate_path(array_path))
         for coordinates in self._session.view.coordinates(node):
@@ -302,6 +312,12 @@ class Session(Block):
             If `rebase_with` can't resolve a conflict.
         SessionStateError
             If the session can't be committed, or has no changes.
+
+        Examples
+        --------
+        >>> session = repo.writable_session("main")
+        >>> zarr.open_array(session.store, path="t2m")[0] = 273.15
+        >>> snapshot_id = session.commit("set the first hour")
         """
         text = commit.describe(self._session, message, metadata)
         if rebase_with is None:
@@ -363,6 +379,11 @@ class Session(Block):
         -------
         str
             Id of the new snapshot.
+
+        Raises
+        ------
+        IcechunkError
+            If this is a fork.
         """
         text = commit.describe(self._session, message, metadata)
         return str(commit.flush(self._session, text))

@@ -218,7 +218,22 @@ class IcechunkStore(Store, SyncMixin, Block):
         prototype: BufferPrototype | None = None,
         byte_range: ByteRequest | None = None,
     ) -> Buffer | None:
-        """Run `get` without an event loop."""
+        """Return the value of a key without an event loop; see `get`.
+
+        Parameters
+        ----------
+        key
+            Zarr key.
+        prototype
+            Prototype of the buffer to return; by default Zarr's.
+        byte_range
+            Part of the value to read; None for all.
+
+        Returns
+        -------
+        Buffer or None
+            The value, or None if the key does not exist.
+        """
         range = None if byte_range is None else _range(byte_range)
         data = store_io.read_key(self._owner.state, key, range)
         if data is None:
@@ -303,12 +318,20 @@ class IcechunkStore(Store, SyncMixin, Block):
         await store_io.set_key_async(self._state, key, _bytes_of(value))
 
     def set_sync(self, key: str, value: Buffer) -> None:
-        """Run `set` without an event loop."""
+        """Set the value of a key without an event loop; see `set`."""
         self._refuse_read_only()
         store_io.set_key(self._state, key, _bytes_of(value))
 
     async def set_if_not_exists(self, key: str, value: Buffer) -> None:
-        """Set the value of a key unless the key exists."""
+        """Set the value of a key unless the key exists.
+
+        Parameters
+        ----------
+        key
+            Zarr key of a node's metadata or of a chunk.
+        value
+            The value to set.
+        """
         if not await self.exists(key):
             await self.set(key, value)
 

@@ -121,7 +121,15 @@ class Job:
             stop()
 
     def refuse_if_cancelled(self) -> None:
-        """Raise JobCancelledError if the job was cancelled, LeaseLostError if its lease was lost."""
+        """Raise if the job can't continue.
+
+        Raises
+        ------
+        JobCancelledError
+            If the job was cancelled.
+        LeaseLostError
+            If the lease of the job was lost.
+        """
         if self._is_cancelled:
             raise JobCancelledError(f"the job {self.id} was cancelled; nothing was committed")
         if self._lease is not None:
@@ -186,23 +194,53 @@ METRICS = "frazil_job"
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class JobReport(Listed):
-    """Result of a job; printed as a table."""
+    """Result of a job; printed as a table.
+
+    Attributes
+    ----------
+    job
+        Name of the function that ran the job.
+    ran_on
+        `spark`, or `driver` if the job was too small for tasks.
+    tasks
+        Number of Spark tasks.
+    retries
+        Number of task attempts that failed and were repeated.
+    seconds
+        Duration of the job.
+    task_seconds
+        Sum of the durations of all tasks.
+    job_id
+        Id of the job, also in its log messages and in the metadata of its commit.
+    application_id
+        Id of the Spark application; None without Spark.
+    """
 
     job: str
-    """Name of the function that ran the job."""
     ran_on: str
-    """`spark`, or `driver` if the job was too small for tasks."""
     tasks: int
     retries: int
     seconds: float
     task_seconds: float
-    """Sum over all tasks."""
     job_id: str
     application_id: str | None
 
     @classmethod
     def of(cls, report: "JobReport", **figures: Any) -> Self:
-        """Return a report extended with these figures."""
+        """Return a report extended with these figures.
+
+        Parameters
+        ----------
+        report
+            Report with the fields common to all jobs.
+        **figures
+            Further fields.
+
+        Returns
+        -------
+        JobReport
+            The report, an instance of this class.
+        """
         known = {each.name: getattr(report, each.name) for each in fields(report)}
         return cls(**known, **figures)
 
@@ -236,17 +274,27 @@ def _render(name: str, value: object) -> str:
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class CommitReport(JobReport):
-    """Result of a job that makes one commit; printed as a table."""
+    """Result of a job that makes one commit; a `JobReport` with these fields.
+
+    Attributes
+    ----------
+    snapshot_id
+        Snapshot of the commit; None if there was nothing to commit.
+    branch
+        Branch of the commit.
+    chunks
+        Number of chunks written.
+    bytes_written
+        Stored (encoded) size.
+    notes
+        Remarks on how the job ran.
+    """
 
     snapshot_id: str | None
-    """Snapshot of the commit; None if there was nothing to commit."""
     branch: str
     chunks: int
-    """Number of chunks written."""
     bytes_written: int
-    """Stored (encoded) size."""
     notes: tuple[str, ...] = ()
-    """Remarks on how the job ran."""
 
     def committed_as(self, snapshot_id: str) -> Self:
         """Return a copy with the snapshot of the commit."""
@@ -285,35 +333,60 @@ class Copied:
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class CopyReport(JobReport):
-    """Result of a copy; printed as a table."""
+    """Result of a copy; a `JobReport` with these fields.
+
+    Attributes
+    ----------
+    has_changed
+        True if the copy changed the target.
+    branches, tags
+        Refs that were copied.
+    snapshots
+        Number of snapshots in the target after the copy.
+    new_snapshots
+        Number of snapshots that the copy added.
+    objects
+        Number of objects copied.
+    bytes_copied
+        Total size of the objects copied.
+    present
+        Number of objects found in the target already.
+    """
 
     has_changed: bool
-    """True if the copy changed the target."""
     branches: tuple[str, ...]
     tags: tuple[str, ...]
     snapshots: int
-    """Number of snapshots in the target after the copy."""
     new_snapshots: int
     objects: int
-    """Number of objects copied."""
     bytes_copied: int
     present: int
-    """Number of objects found in the target already."""
 
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class ExportReport(JobReport):
-    """Result of an export; printed as a table."""
+    """Result of an export; a `JobReport` with these fields.
+
+    Attributes
+    ----------
+    snapshot_id
+        Snapshot that was exported.
+    groups, arrays
+        Number of groups and arrays.
+    chunks
+        Number of chunks written.
+    bytes_written
+        Total size of the chunks written.
+    present
+        Number of chunks that an earlier attempt had written.
+    """
 
     snapshot_id: str
-    """Snapshot that was exported."""
     groups: int
     arrays: int
     chunks: int
-    """Number of chunks written."""
     bytes_written: int
     present: int
-    """Chunks already written by an earlier attempt."""
 
 
 PROBLEMS = (
@@ -325,10 +398,25 @@ PROBLEMS = (
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CheckJobReport(CheckReport):
-    """Result of a check on Spark; `Repository.repair` accepts it."""
+    """Result of a check on Spark: a `CheckReport` with these fields, which `Repository.repair` accepts.
+
+    Attributes
+    ----------
+    ran_on
+        `spark`, or `driver` if there was too little to read for tasks.
+    tasks
+        Number of Spark tasks.
+    retries
+        Number of task attempts that failed and were repeated.
+    seconds
+        Duration of the job.
+    job_id
+        Id of the job, also in its log messages.
+    application_id
+        Id of the Spark application; None without Spark.
+    """
 
     ran_on: str = "driver"
-    """`spark`, or `driver` if there was too little to read for tasks."""
     tasks: int = 0
     retries: int = 0
     seconds: float = 0.0
@@ -354,6 +442,11 @@ class CheckJobReport(CheckReport):
         ----------
         spark
             Session that creates the DataFrame.
+
+        Returns
+        -------
+        pyspark.sql.DataFrame
+            Columns severity, object, what, repair, path and coordinate.
         """
         return spark.createDataFrame([_row(each) for each in self.problems], PROBLEMS)
 
@@ -369,22 +462,38 @@ def _row(problem: Problem) -> tuple[Any, ...]:
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class RewriteReport(CommitReport):
-    """Result of a manifest rewrite; printed as a table."""
+    """Result of a manifest rewrite; a `CommitReport` with these fields.
+
+    Attributes
+    ----------
+    manifests_before
+        Number of manifests before the rewrite.
+    manifests
+        Number of manifests after the rewrite.
+    references
+        Number of chunk references in all manifests.
+    """
 
     manifests_before: int = 0
     manifests: int = 0
-    """Number of manifests after the rewrite."""
     references: int = 0
-    """Number of chunk references in all manifests."""
 
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class CompactReport(CommitReport):
-    """Result of a compaction; printed as a table. `chunks` counts the chunks that moved."""
+    """Result of a compaction; a `CommitReport` whose `chunks` counts the chunks that moved.
+
+    Attributes
+    ----------
+    objects_before
+        Number of objects that held these chunks before.
+    objects
+        Number of objects that hold these chunks now.
+    requests_saved
+        Number of objects saved: fewer to list, to copy, and to request when reading
+        neighbouring chunks.
+    """
 
     objects_before: int = 0
-    """Objects that held these chunks before."""
     objects: int = 0
-    """Objects that hold these chunks now."""
     requests_saved: int = 0
-    """Objects saved: fewer to list, to copy, and to request when reading neighbouring chunks."""

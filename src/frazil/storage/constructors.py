@@ -299,7 +299,14 @@ def s3_object_store_storage(
     write_headers: dict[str, str] | None = None,
     headers: dict[str, str] | None = None,
 ) -> Storage:
-    """Create a storage in S3. Equivalent to `s3_storage`, because both use the same client."""
+    """Create a storage in S3; equivalent to `s3_storage`, because both use the same client.
+
+    The parameters are those of `s3_storage`.
+
+    Returns
+    -------
+    Storage
+    """
     return s3_storage(
         bucket=bucket,
         prefix=prefix,
@@ -344,13 +351,23 @@ def tigris_storage(
 ) -> Storage:
     """Create a storage in Tigris.
 
-    Requires a region, or `use_weak_consistency`, which makes it read-only. The other parameters are
-    those of `s3_storage`.
+    The other parameters are those of `s3_storage`.
+
+    Parameters
+    ----------
+    region
+        Region to read from and write to; required unless `use_weak_consistency`.
+    use_weak_consistency
+        Read from the nearest region; the storage is then read-only.
+
+    Returns
+    -------
+    Storage
 
     Raises
     ------
     StorageError
-        If both are missing.
+        If there is neither a region nor `use_weak_consistency`.
     """
     credentials = known.s3_credentials(
         access_key_id=access_key_id,
@@ -402,10 +419,20 @@ def r2_storage(
     write_headers: dict[str, str] | None = None,
     headers: dict[str, str] | None = None,
 ) -> Storage:
-    """Create a storage in Cloudflare R2, identified by account or endpoint.
+    """Create a storage in Cloudflare R2.
 
-    Without a bucket, the first segment of the prefix names it. The other parameters are those of
-    `s3_storage`.
+    The other parameters are those of `s3_storage`.
+
+    Parameters
+    ----------
+    bucket, prefix
+        Location of the repository; without a bucket, the first segment of the prefix names it.
+    account_id, endpoint_url
+        Cloudflare account or the address of the store; one is required.
+
+    Returns
+    -------
+    Storage
 
     Raises
     ------
@@ -455,10 +482,21 @@ def hf_storage(
     write_headers: dict[str, str] | None = None,
     headers: dict[str, str] | None = None,
 ) -> Storage:
-    """Create a storage in a Hugging Face bucket owned by `namespace`.
+    """Create a storage in a Hugging Face bucket.
 
-    Its gateway drops object metadata, so a conditional write with a lost response is resolved by
+    The gateway drops object metadata, so a conditional write with a lost response is resolved by
     comparing bytes. The other parameters are those of `s3_storage`.
+
+    Parameters
+    ----------
+    bucket, prefix
+        Location of the repository.
+    namespace
+        User or organization that owns the bucket.
+
+    Returns
+    -------
+    Storage
     """
     credentials = known.s3_credentials(
         access_key_id=access_key_id,
@@ -492,7 +530,11 @@ def new_s3(
     write_headers: Sent = None,
     headers: Sent = None,
 ) -> Storage:
-    """Create a storage in S3 or an S3-compatible store; credentials default to the environment."""
+    """Create a storage in S3 or an S3-compatible store.
+
+    `config` has the address of the store; credentials default to the environment. The other
+    parameters are those of `s3_storage`.
+    """
     s3_services.refuse_rooted_keys(legacy_rooted_keys)
     sent = connections.merge_headers(headers, read_headers, write_headers)
     return object_store.ObjectStorage(
@@ -510,7 +552,7 @@ def new_s3_object_store(
     write_headers: Sent = None,
     headers: Sent = None,
 ) -> Storage:
-    """Create a storage in S3. Equivalent to `new_s3`, because both use the same client."""
+    """Create a storage in S3; equivalent to `new_s3`, because both use the same client."""
     sent = connections.merge_headers(headers, read_headers, write_headers)
     return object_store.ObjectStorage(
         s3_services.s3_connection(config, bucket, prefix, _s3(credentials), sent)
@@ -529,7 +571,7 @@ def new_tigris(
     write_headers: Sent = None,
     headers: Sent = None,
 ) -> Storage:
-    """Create a storage in Tigris, read-only if weakly consistent."""
+    """Create a storage in Tigris; see `new_s3` and `tigris_storage` for the parameters."""
     s3_services.refuse_rooted_keys(legacy_rooted_keys)
     sent = connections.merge_headers(headers, read_headers, write_headers)
     return object_store.ObjectStorage(
@@ -556,7 +598,7 @@ def new_r2(
     write_headers: Sent = None,
     headers: Sent = None,
 ) -> Storage:
-    """Create a storage in Cloudflare R2, identified by account or endpoint."""
+    """Create a storage in Cloudflare R2; see `new_s3` and `r2_storage` for the parameters."""
     s3_services.refuse_rooted_keys(legacy_rooted_keys)
     sent = connections.merge_headers(headers, read_headers, write_headers)
     return object_store.ObjectStorage(
@@ -576,7 +618,7 @@ def new_hf(
     write_headers: Sent = None,
     headers: Sent = None,
 ) -> Storage:
-    """Create a storage in a Hugging Face bucket owned by `namespace`."""
+    """Create a storage in a Hugging Face bucket; see `new_s3` and `hf_storage` for the parameters."""
     s3_services.refuse_rooted_keys(legacy_rooted_keys)
     sent = connections.merge_headers(headers, read_headers, write_headers)
     return object_store.ObjectStorage(
@@ -594,7 +636,10 @@ def new_gcs(
     write_headers: Sent = None,
     headers: Sent = None,
 ) -> Storage:
-    """Create a storage in Google Cloud Storage."""
+    """Create a storage in Google Cloud Storage.
+
+    Credentials default to the environment. The other parameters are those of `gcs_storage`.
+    """
     sent = connections.merge_headers(headers, read_headers, write_headers)
     who = credentials or known.gcs_from_env_credentials()
     place = connections.normalize_prefix(prefix)
@@ -611,7 +656,10 @@ def new_azure_blob(
     *,
     config: dict[str, str] | None = None,
 ) -> Storage:
-    """Create a storage in Azure Blob Storage."""
+    """Create a storage in Azure Blob Storage.
+
+    Credentials default to the environment. The other parameters are those of `azure_storage`.
+    """
     who = credentials or known.azure_from_env_credentials()
     place = connections.normalize_prefix(prefix)
     return object_store.ObjectStorage(
@@ -624,7 +672,7 @@ def new_http(
     config: dict[str, str] | None = None,
     headers: dict[str, str] | None = None,
 ) -> Storage:
-    """Create a read-only storage behind a web server."""
+    """Create a read-only storage behind a web server; see `http_storage` for the parameters."""
     return http_storage(base_url, config, headers)
 
 

@@ -322,11 +322,18 @@ _BAD_KEY = re.compile(r"(?:^|/)\.{0,2}(?:/|$)|\0")
 
 @dataclass(frozen=True, slots=True)
 class DeleteReport:
-    """Result of `delete_many`. Missing keys count as deleted."""
+    """Result of `delete_many`. Missing keys count as deleted.
+
+    Attributes
+    ----------
+    deleted
+        Number of deleted objects.
+    failed
+        Keys that could not be deleted, with the reason.
+    """
 
     deleted: int
     failed: Mapping[str, str]
-    """Keys that could not be deleted, with the reason."""
 
 
 def validate_key(key: str) -> str:
@@ -341,7 +348,7 @@ def validate_key(key: str) -> str:
 
 
 class Storage(Block, ABC):
-    """Objects by key."""
+    """Objects by key, in an object store, on a disk or in memory."""
 
     # The official constructors; `frazil.storage.constructors` provides them.
     new_in_memory: ClassVar[Callable[..., "Storage"]]
@@ -434,37 +441,75 @@ class Storage(Block, ABC):
     def get(self, key: str, range: Range | None = None) -> Buffer:
         """Return the bytes of an object or of a range of it.
 
-        Raises ObjectNotFoundError, and ObjectRangeError if the object is shorter than a
-        `ByteRange`.
+        Parameters
+        ----------
+        key
+            Key of the object.
+        range
+            Bytes to read; None for all.
+
+        Returns
+        -------
+        Buffer
+            The bytes, at least a read-only buffer.
+
+        Raises
+        ------
+        ObjectNotFoundError
+            If there is no such object.
+        ObjectRangeError
+            If the object is shorter than a `ByteRange`.
         """
 
     @abstractmethod
     def get_versioned(self, key: str) -> Versioned:
-        """Return the bytes of an object with the version that `replace` takes."""
+        """Return the bytes of an object with the version that `replace` takes; raises as `get`."""
 
     @abstractmethod
     def head(self, key: str) -> ObjectInfo:
-        """Return the metadata of an object without reading it."""
+        """Return size and creation time of an object without reading it; raises ObjectNotFoundError."""
 
     @abstractmethod
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """Yield all objects whose keys start with the prefix, in no particular order.
 
-        A prefix may end in the middle of a segment or with `/`; the empty prefix lists everything.
+        Parameters
+        ----------
+        prefix
+            Start of the keys; may end in the middle of a segment. Empty for all objects.
+
+        Yields
+        ------
+        ObjectInfo
+            Key, size and creation time of one object.
         """
 
     def list_chosen(self, prefix: str, choose: Choice) -> Iterator[ObjectInfo]:
         """Yield the objects whose keys `choose` selects, in batches of keys.
 
         Where a listing has only names, as on a disk, no metadata is read for the other objects.
+
+        Parameters
+        ----------
+        prefix
+            Start of the keys.
+        choose
+            Function that returns, for each of a batch of keys, whether it is selected.
         """
         for batch in batches_of(self.list(prefix), CHOSEN_AT_ONCE):
             yield from compress(batch, choose([info.key for info in batch]))
 
     def list_between(self, prefix: str, after: str, before: str) -> Iterator[ObjectInfo]:
-        """Yield the objects whose keys lie between two keys, exclusive; neither key needs to exist.
+        """Yield the objects whose keys lie between two keys.
 
         A storage with ordered listings reads only that part.
+
+        Parameters
+        ----------
+        prefix
+            Start of the keys.
+        after, before
+            Keys around the listed ones, exclusive; neither needs to exist.
         """
         return (info for info in self.list(prefix) if after < info.key < before)
 
@@ -481,6 +526,11 @@ class Storage(Block, ABC):
             Settings that override those of the storage.
         prefix
             Folder of the objects, to which the returned keys are relative.
+
+        Returns
+        -------
+        Sequence of ObjectInfo
+            Key, size and creation time of each object.
         """
         storage = self if settings is None else self.with_settings(settings)
         folder = f"{prefix.strip('/')}/" if prefix and prefix.strip("/") else ""
@@ -491,7 +541,7 @@ class Storage(Block, ABC):
     def list_objects(
         self, settings: StorageSettings | None = None, prefix: str | None = None
     ) -> "Sequence[tuple[str, int]]":
-        """Return keys and sizes. Icechunk deprecates it in favour of `list_objects_metadata`."""
+        """Return keys and sizes; deprecated: use `list_objects_metadata`, with its parameters."""
         message = "list_objects is deprecated, use list_objects_metadata"
         warnings.warn(message, DeprecationWarning, stacklevel=2)
         found = self.list_objects_metadata(settings, prefix)
@@ -502,11 +552,11 @@ class Storage(Block, ABC):
         return iter(sorted(self.list(prefix), key=lambda info: info.key.encode()))
 
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> Sequence[Buffer]:
-        """Return several ranges of one object."""
+        """Return the bytes of several ranges of one object, in their order."""
         return self.get_many([(key, range) for range in ranges])
 
     def get_many(self, requests: Sequence[tuple[str, Range | None]]) -> Sequence[Buffer]:
-        """Return several objects or ranges, requested concurrently."""
+        """Return the bytes of several objects or ranges, requested concurrently, in their order."""
         return run_concurrently(lambda request: self.get(*request), requests, self.concurrency)
 
     async def get_async(self, key: str, range: Range | None = None) -> Buffer:
@@ -517,7 +567,17 @@ class Storage(Block, ABC):
 
     @abstractmethod
     def put(self, key: str, data: Buffer, options: PutOptions = NO_OPTIONS) -> None:
-        """Write an object, replacing an existing one atomically."""
+        """Write an object, replacing an existing one atomically.
+
+        Parameters
+        ----------
+        key
+            Key of the object.
+        data
+            Bytes to write.
+        options
+            Metadata, content type and storage class.
+        """
 
     def put_many(self, objects: Sequence[tuple[str, Buffer, PutOptions]]) -> None:
         """Write several objects concurrently, as `put` does, in no particular order.
@@ -528,21 +588,79 @@ class Storage(Block, ABC):
 
     @abstractmethod
     def create(self, key: str, data: Buffer, options: PutOptions = NO_OPTIONS) -> Version:
-        """Write a new object; raise ObjectExistsError if it exists."""
+        """Write a new object; among concurrent writers exactly one wins.
+
+        Parameters
+        ----------
+        key, data, options
+            As in `put`.
+
+        Returns
+        -------
+        Version
+            Version of the object, for `replace`.
+
+        Raises
+        ------
+        ObjectExistsError
+            If the object exists.
+        """
 
     @abstractmethod
     def replace(
         self, key: str, data: Buffer, version: Version, options: PutOptions = NO_OPTIONS
     ) -> Version:
-        """Replace a version of an object; raise VersionMismatchError if the version is not current."""
+        """Replace one version of an object; among concurrent writers exactly one wins.
+
+        Parameters
+        ----------
+        key, data, options
+            As in `put`.
+        version
+            Version that was read or written last.
+
+        Returns
+        -------
+        Version
+            Version of the new object.
+
+        Raises
+        ------
+        VersionMismatchError
+            If the object has another version, or does not exist.
+        """
 
     @abstractmethod
     def copy(self, source: str, target: str, version: Version | None = None) -> None:
-        """Copy an object; with a version, only if that version is current."""
+        """Copy an object within the storage.
+
+        Parameters
+        ----------
+        source, target
+            Keys of the object and of its copy.
+        version
+            Copy only if this is the current version; None for any.
+
+        Raises
+        ------
+        VersionMismatchError
+            If the object has another version.
+        """
 
     @abstractmethod
     def delete_many(self, keys: Iterable[str]) -> DeleteReport:
-        """Delete objects. Missing objects are not failures."""
+        """Delete objects. Missing objects are not failures.
+
+        Parameters
+        ----------
+        keys
+            Keys of the objects.
+
+        Returns
+        -------
+        DeleteReport
+            Number of deleted objects, and the keys that could not be deleted.
+        """
 
     def flush(self) -> None:
         """Make all writes by `put` durable; `create` and `replace` call it themselves."""

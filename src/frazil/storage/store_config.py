@@ -192,6 +192,10 @@ def http_store(
         Options of obstore's client.
     headers
         HTTP headers of every request.
+
+    Returns
+    -------
+    ObjectStoreConfig.Http
     """
     return ObjectStoreConfig.Http(opts, headers)
 
@@ -205,6 +209,10 @@ def local_filesystem_store(
     ----------
     path
         The directory.
+
+    Returns
+    -------
+    ObjectStoreConfig.LocalFileSystem
     """
     return ObjectStoreConfig.LocalFileSystem(path)
 
@@ -222,8 +230,18 @@ def s3_store(
 ) -> ObjectStoreConfig.S3Compatible | ObjectStoreConfig.S3:
     """Create the configuration of S3 or of an S3-compatible store.
 
-    The parameters are the fields of `S3Options`; `s3_compatible` selects
-    `ObjectStoreConfig.S3Compatible`.
+    Parameters
+    ----------
+    s3_compatible
+        Return an `S3Compatible` configuration, for a store other than Amazon's.
+    region, endpoint_url, allow_http, anonymous, force_path_style, network_stream_timeout_seconds
+        Fields of `S3Options`.
+    requester_pays, checksum_algorithm
+        Fields of `S3Options`.
+
+    Returns
+    -------
+    ObjectStoreConfig.S3 or ObjectStoreConfig.S3Compatible
     """
     options = S3Options(
         region=region,
@@ -249,6 +267,10 @@ def gcs_store(
     ----------
     opts
         Options of obstore for the store and its client.
+
+    Returns
+    -------
+    ObjectStoreConfig.Gcs
     """
     return ObjectStoreConfig.Gcs(opts)
 
@@ -266,5 +288,9 @@ def azure_store(
         Name of the storage account.
     config
         Options of obstore for the store and its client.
+
+    Returns
+    -------
+    ObjectStoreConfig.Azure
     """
     return ObjectStoreConfig.Azure({"account": account, **(config or {})})

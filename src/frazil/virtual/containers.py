@@ -103,13 +103,22 @@ def _find_problem_of_url(url: SplitResult, store: AnyObjectStoreConfig) -> str |
 class VirtualChunkSpec(Called):
     """Location of one chunk of an array in a source file.
 
-    Reads fail if the object has an ETag other than `etag_checksum`, or was modified after
-    `last_updated_at_checksum`, which must have a time zone.
+    Parameters
+    ----------
+    index
+        Coordinates of the chunk in the chunk grid.
+    location
+        URL of the source file; `?`, `#` and `%` in its path are percent-encoded.
+    offset, length
+        Bytes of the file that are the chunk.
+    etag_checksum
+        ETag of the file; reads fail if the file has another one.
+    last_updated_at_checksum
+        Time with a time zone; reads fail if the file was modified after it.
     """
 
     index: Sequence[int]
     location: str
-    """URL; the reserved characters `?`, `#` and `%` of a key are percent-encoded."""
     offset: int
     length: int
     etag_checksum: str | None = None

@@ -213,6 +213,10 @@ def rechunk(
         If the chunks or the encoding are invalid, or a chunk takes more than half of `max_memory`.
     NodeNotFoundError
         If there is no node at `array`.
+
+    Examples
+    --------
+    >>> rechunk("s3://bucket/weather", "t2m", {"time": -1, "lat": 20, "lon": 20})
     """
     with committing("rechunk", repo, branch, job, spark, authorize) as run:
         session = run.open_session()

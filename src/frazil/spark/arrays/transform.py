@@ -406,6 +406,11 @@ def transform(
     InvalidInputError
         If options contradict each other, the inputs are not aligned, or a result has the wrong shape
         or type.
+
+    Examples
+    --------
+    >>> transform(repo, ["t2m"], "t2m_celsius", lambda kelvin: kelvin - 273.15)
+    >>> transform(repo, ["t2m"], "t2m_monthly", reduce="mean", over="time", groupby="time.month")
     """
     own = blocks if isinstance(blocks, BlockOptions) else BlockOptions(blocks)
     with committing("transform", repo, branch, job, spark, authorize) as run:

@@ -81,6 +81,10 @@ def write(
     ------
     RebaseFailedError
         If a concurrent commit changed the same chunks.
+
+    Examples
+    --------
+    >>> write("s3://bucket/weather", dataset, append_dim="time", message="append May")
     """
     with committing("write", repo, branch, job, spark) as run:
         session = run.open_session()

@@ -28,16 +28,27 @@ _HEADINGS = ("check", "variable", "region", "file", "what it is")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Problem found by a check, and its location."""
+    """Problem found by a check, and its location.
+
+    Parameters
+    ----------
+    message
+        What is wrong.
+    check
+        Name of the check; by default that of the function.
+    variable
+        Variable with the problem; None for the whole dataset.
+    files
+        Source files that cause the problem; empty if no file does.
+    region
+        Start and stop along the dimension that files are concatenated along.
+    """
 
     message: str
     check: str = ""
-    """Name of the check; by default that of the function."""
     variable: str | None = None
     files: tuple[str, ...] = ()
-    """Source files that cause the problem; empty if no file does."""
     region: tuple[int, int] | None = None
-    """Start and stop along the dimension that files are concatenated along."""
 
 
 def render_findings(findings: Sequence[Finding]) -> str:
@@ -57,15 +68,25 @@ def _cells(finding: Finding) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class FileRegion:
-    """Region of the data of a source file along the dimension that files are concatenated along."""
+    """Region that a source file fills along the dimension that files are concatenated along.
+
+    Attributes
+    ----------
+    file
+        URL of the source file.
+    dim
+        The dimension; None if the file is the whole dataset.
+    start, stop
+        Start and stop of the region along `dim`.
+    positions
+        Positions along all dimensions that files are concatenated along.
+    """
 
     file: str
     dim: str | None = None
-    """None if the file is the whole dataset."""
     start: int = 0
     stop: int = 0
     positions: Mapping[str, slice | tuple[int, ...]] = field(default_factory=dict)
-    """Positions along all dimensions that files are concatenated along."""
 
     @property
     def indexers(self) -> dict[str, slice | list[int]]:

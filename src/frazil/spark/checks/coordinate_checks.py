@@ -88,6 +88,11 @@ def monotonic(dim: str | None = None) -> Monotonic:
     ----------
     dim
         Name of the coordinate. Default: the append dimension.
+
+    Returns
+    -------
+    Monotonic
+        The check, for the `checks` of a job.
     """
     return Monotonic(dim)
 
@@ -99,6 +104,11 @@ def unique(dim: str | None = None) -> Unique:
     ----------
     dim
         Name of the coordinate. Default: the append dimension.
+
+    Returns
+    -------
+    Unique
+        The check, for the `checks` of a job.
     """
     return Unique(dim)
 
@@ -114,6 +124,11 @@ def complete(step: Step | None = None, dim: str | None = None) -> Complete:
         Number or time span between values. Default: the most frequent one.
     dim
         Name of the coordinate. Default: the append dimension.
+
+    Returns
+    -------
+    Complete
+        The check, for the `checks` of a job.
 
     Raises
     ------

@@ -96,6 +96,11 @@ def fill_share(at_most: float, variables: Sequence[str] | None = None) -> FillSh
         Maximum fraction of missing values.
     variables
         Variables to check. Default: all data variables of numbers or times.
+
+    Returns
+    -------
+    FillShare
+        The check, for the `checks` of a job.
     """
     return FillShare(at_most, None if variables is None else tuple(variables))
 
@@ -113,6 +118,11 @@ def values_between(
         Inclusive limits of the range.
     variables
         Variables to check. Default: all data variables of real numbers.
+
+    Returns
+    -------
+    ValuesBetween
+        The check, for the `checks` of a job.
     """
     return ValuesBetween(low, high, None if variables is None else tuple(variables))
 
@@ -228,6 +238,11 @@ def samples_equal_source(
         Minimum number of chunks to compare.
     variables
         Variables to check. Default: all data variables of numbers or times.
+
+    Returns
+    -------
+    SamplesEqualSource
+        The check, for the `checks` of a job.
     """
     return SamplesEqualSource(share, at_least, None if variables is None else tuple(variables))
 
@@ -364,6 +379,11 @@ def same_metadata(attributes: Sequence[str] = CF_ATTRIBUTES) -> SameMetadata:
     ----------
     attributes
         Attributes to compare.
+
+    Returns
+    -------
+    SameMetadata
+        The check, for the `checks` of a job.
     """
     return SameMetadata(tuple(attributes))
 

@@ -509,6 +509,11 @@ def ingest(
         If concurrent commits conflict repeatedly.
     JobError, JobCancelledError
         If the job fails or is cancelled.
+
+    Examples
+    --------
+    >>> report = ingest("s3://bucket/weather", "s3://archive/2024/*.nc", append_dim="time")
+    >>> print(report)
     """
     source = source_options or SourceOptions()
     refuse_unknown(

@@ -58,24 +58,42 @@ class QuarantinedFile:
 
 @dataclass(frozen=True, slots=True)
 class IngestReport(Block):
-    """Report of an ingest; prints as a table."""
+    """Report of an ingest; prints as a table.
+
+    Attributes
+    ----------
+    job_id
+        Id of the job, also in its log messages and in the metadata of the commit.
+    snapshot_id
+        Snapshot of the commit; None if there was nothing to ingest, or for a dry run.
+    files
+        Files that were ingested.
+    known
+        Files ingested before that have not changed.
+    bad
+        Skipped files, with the reason.
+    variables
+        Variables, with how each is stored.
+    notes
+        Notes, such as gaps and variables that some files lack.
+    metrics
+        Figures of the job: durations, bytes, tasks.
+    ran_on
+        `spark`, or `driver` if there was too little work for tasks.
+    quarantined
+        Files that failed checks; the next ingest tries them again.
+    """
 
     job_id: str
     snapshot_id: str | None = None
-    """Snapshot of the commit; None if there was nothing to ingest, or for a dry run."""
     files: tuple[IngestedFile, ...] = ()
     known: tuple[str, ...] = ()
-    """Files ingested before that have not changed."""
     bad: tuple[BadFile, ...] = ()
-    """Skipped files, with the reason."""
     variables: tuple[IngestedVariable, ...] = ()
     notes: Report = field(default_factory=Report)
-    """Notes, such as gaps and variables that some files lack."""
     metrics: Mapping[str, JsonValue] = field(default_factory=dict)
     ran_on: str | None = None
-    """`spark`, or `driver` if there was too little work for tasks."""
     quarantined: tuple[QuarantinedFile, ...] = ()
-    """Files that failed checks; the next ingest tries them again."""
 
     def __str__(self) -> str:
         lines = [f"snapshot  {self.snapshot_id or 'none'}", f"files     {self._count_files()}"]

@@ -607,6 +607,10 @@ def compact(
         If `target_size` is less than four times `smaller_than`.
     RebaseFailedError
         If a concurrent commit changed the same chunks.
+
+    Examples
+    --------
+    >>> compact("s3://bucket/weather", ["t2m"], smaller_than="1MB", target_size="64MB")
     """
     sizes = Sizes(parse_bytes(smaller_than), parse_bytes(target_size))
     with committing("compact", repo, branch, job, spark) as run:

@@ -212,23 +212,36 @@ def _to_table(kind: str, batch: list[ObjectInfo], why: str) -> pa.Table:
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class GarbageReport(JobReport):
-    """Result of a garbage collection; printed as a table."""
+    """Result of a garbage collection; a `JobReport` with these fields.
+
+    Attributes
+    ----------
+    is_dry_run
+        True if nothing was deleted.
+    cutoff
+        Requested cutoff, or the start of the oldest running job.
+    protected_jobs
+        Jobs that hold a lease.
+    found
+        Garbage by kind.
+    summary
+        Objects deleted, or in a dry run those that would be.
+    manifests
+        Number of manifests kept.
+    manifests_reused
+        Number of kept manifests that earlier collections had marked.
+    reviews
+        Location of the list of garbage; None if it was not kept.
+    """
 
     is_dry_run: bool
     cutoff: datetime
-    """Requested cutoff, or the start of the oldest running job."""
     protected_jobs: tuple[str, ...]
-    """Jobs that hold a lease."""
     found: dict[str, Found]
-    """Garbage by kind."""
     summary: GCSummary
-    """Objects deleted, or in a dry run those that would be."""
     manifests: int
-    """Number of manifests kept."""
     manifests_reused: int
-    """Number of kept manifests that earlier collections had marked."""
     reviews: Place | None = field(default=None)
-    """Location of the list of garbage; None if it was not kept."""
 
     def __str__(self) -> str:
         verb = "would be deleted" if self.is_dry_run else "deleted"
@@ -278,6 +291,11 @@ class GarbageReport(JobReport):
         ----------
         spark
             Session that creates the DataFrame.
+
+        Returns
+        -------
+        pyspark.sql.DataFrame
+            One row per object.
         """
         table: Any = self.read()
         plain = table.cast(_without_dictionaries())
@@ -287,7 +305,15 @@ class GarbageReport(JobReport):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MaintenanceReport(Listed):
-    """Result of a maintenance run: expired snapshots and collected garbage."""
+    """Result of a maintenance run.
+
+    Attributes
+    ----------
+    expired
+        Snapshots that expired.
+    garbage
+        Garbage that was collected.
+    """
 
     expired: ExpirySummary
     garbage: GarbageReport

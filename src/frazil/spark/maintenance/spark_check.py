@@ -271,6 +271,12 @@ def check(
     ------
     InvalidInputError
         If `requests_per_second` is not above 0.
+
+    Examples
+    --------
+    >>> report = check("s3://bucket/weather", deep=True)
+    >>> report.is_healthy
+    True
     """
     if requests_per_second is not None and requests_per_second <= 0:
         raise InvalidInputError(

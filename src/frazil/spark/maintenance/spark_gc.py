@@ -348,6 +348,11 @@ def collect_garbage(
     ------
     TypeError
         If `older_than` is a time without a time zone.
+
+    Examples
+    --------
+    >>> report = collect_garbage("s3://bucket/weather", timedelta(days=7), dry_run=True)
+    >>> print(report)
     """
     repository = find_repository(repo)
     storage = repository.storage
@@ -439,14 +444,23 @@ _GARBAGE_AGE = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True)
 class MaintenancePolicy:
-    """Retention rules of a maintenance run."""
+    """Retention rules of a maintenance run.
+
+    Parameters
+    ----------
+    retention
+        Policies by branch and tag pattern; None for those saved in a V2 repository.
+    expire_after
+        Age at which snapshots expire, on every branch and tag; None for `retention` only.
+    garbage_age
+        Minimum age of garbage; must exceed the age of any session still to be committed.
+    max_deletes_per_second
+        Maximum rate of deletions; None for no limit.
+    """
 
     retention: Mapping[str, RetentionPolicy] | None = None
-    """Policies by branch and tag pattern; None for those saved in a V2 repository."""
     expire_after: timedelta | None = None
-    """Snapshots older than this expire, on every branch and tag."""
     garbage_age: timedelta = _GARBAGE_AGE
-    """Minimum age of garbage; must exceed the age of any session still to be committed."""
     max_deletes_per_second: float | None = None
 
 
@@ -485,6 +499,11 @@ def maintain(
     ------
     InvalidInputError
         If the policy has `retention` and the repository is older than V2.
+
+    Examples
+    --------
+    >>> policy = MaintenancePolicy(retention={"main": RetentionPolicy(keep_for=timedelta(days=90))})
+    >>> print(maintain("s3://bucket/weather", policy))
     """
     policy = policy or MaintenancePolicy()
     repository = find_repository(repo)

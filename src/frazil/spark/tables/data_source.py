@@ -140,6 +140,11 @@ def session(
     config
         Spark settings of a new session.
 
+    Returns
+    -------
+    pyspark.sql.SparkSession
+        The session.
+
     Raises
     ------
     SetupError

@@ -82,10 +82,19 @@ def read(
     **more
         Other options of `spark.read.format("icechunk")` for this table.
 
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        The rows, computed lazily.
+
     Raises
     ------
     InvalidInputError
         If the table does not have an option.
+
+    Examples
+    --------
+    >>> temperatures = read("s3://bucket/weather", variables=["t2m"], where="lat > 60")
     """
     running = spark or SparkSession.getActiveSession() or find_session()
     given = {"group": group != "/", "variables": variables is not None, "layout": layout != "cells"}

@@ -68,6 +68,10 @@ def sql(
     ------
     InvalidInputError
         If the text is not one query.
+
+    Examples
+    --------
+    >>> sql("s3://bucket/weather", "SELECT time, avg(t2m) FROM t2m WHERE lat > 60 GROUP BY time").show()
     """
     running = spark or SparkSession.getActiveSession() or session()
     parsed = parse_query(query, pushes_down=reads_plainly(running))

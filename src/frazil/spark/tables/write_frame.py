@@ -125,6 +125,10 @@ def write_frame(
     ------
     InvalidInputError
         If the rows can't be written; then the branch is unchanged.
+
+    Examples
+    --------
+    >>> report = write_frame("s3://bucket/weather", frame, message="correct station data")
     """
     options = _make_options(
         frame, repo, branch, group=group, mode=mode, replace_where=replace_where, dims=dims,

@@ -416,6 +416,10 @@ def copy(
         If the target holds other objects, the generations differ, or options contradict each other.
     RefNotFoundError
         If a branch or tag does not exist.
+
+    Examples
+    --------
+    >>> copy("s3://bucket/weather", "gs://backup/weather")
     """
     if shallow and last is not None:
         raise InvalidInputError("a shallow copy has one snapshot of each branch: leave last= out")

@@ -179,6 +179,10 @@ def export_zarr(
         If `zarr_format` is not 3.
     NodeNotFoundError
         If there is no node at `group`.
+
+    Examples
+    --------
+    >>> export_zarr("s3://bucket/weather", "s3://public/weather.zarr", tag="v1")
     """
     if zarr_format != 3:
         raise InvalidInputError(f"invalid zarr_format {zarr_format}: only 3 is supported")

@@ -44,12 +44,23 @@ from frazil.testing.object_server.s3_api import (
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """Options of a server."""
+    """Options of a server.
+
+    Parameters
+    ----------
+    buckets
+        Names of the buckets.
+    conditions
+        How the server treats conditional writes.
+    access_keys
+        Accepted access keys or bearer tokens; None for any.
+    page_size
+        Maximum number of objects in a page of a listing.
+    """
 
     buckets: Sequence[str] = ("bucket",)
     conditions: Conditions = Conditions.EXACT
     access_keys: frozenset[str] | None = None
-    """Accepted access keys or bearer tokens; None for any."""
     page_size: int = 1000
 
 
@@ -101,7 +112,15 @@ class ObjectServer:
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def inject(self, rules: Iterable[Rule], *, seed: int = 0) -> None:
-        """Replace the faults to inject into requests from now on."""
+        """Replace the faults to inject into requests from now on.
+
+        Parameters
+        ----------
+        rules
+            Rules that select requests and the fault of each.
+        seed
+            Seed of the random choice among matching requests.
+        """
         self._plan = FaultPlan(rules, seed)
 
     def handle(self, request: Request) -> bytes | None:
