@@ -200,10 +200,10 @@ def rewrite_manifest(
     manifest = change(decoded.value)
     data = encode_manifest(manifest, decoded.dialect)
     repository.storage.put(key, data)
-    tell_size(repository, manifest_of(repository, path), len(data), len(manifest))
+    describe_size(repository, manifest_of(repository, path), len(data), len(manifest))
 
 
-def tell_size(repository: Repository, id: ManifestId, size: int, count: int) -> None:
+def describe_size(repository: Repository, id: ManifestId, size: int, count: int) -> None:
     """Let all snapshots say that a manifest file has a size and a number of references."""
     for info in repository.ancestry(branch="main"):
         rewrite_snapshot(

@@ -98,8 +98,8 @@ def collect_grown(folder: str, count: int) -> Figures:
     """Two dry runs."""
     spark, startup_seconds = start()
     arrays = count // ARRAY
-    live, dead = _stretch(0, arrays), _stretch(arrays, 2 * arrays)
-    storage = ToldStorage(frazil.local_filesystem_storage(folder), (*live, *dead))
+    live, dead = _range(0, arrays), _range(arrays, 2 * arrays)
+    storage = ReportedStorage(frazil.local_filesystem_storage(folder), (*live, *dead))
     repository = frazil.Repository.open(storage)
     with _Watch() as watch:
         seconds = []
@@ -111,7 +111,7 @@ def collect_grown(folder: str, count: int) -> Figures:
             seconds.append(time.perf_counter() - begin)
     memory = measure_memory()
     spark.stop()
-    listed = sum(each.count for each in storage.told)
+    listed = sum(each.count for each in storage.reported)
     assert report.found["chunks"].count == sum(each.count for each in dead)
     return {
         **memory, "seconds": seconds[0], "next_seconds": seconds[1], "listed": listed,
@@ -120,7 +120,7 @@ def collect_grown(folder: str, count: int) -> Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Reported:
     """The first so many ids of a seed."""
 
     seed: int
@@ -132,17 +132,17 @@ class Told:
         return ids_of(np.frombuffer(data, np.uint8).reshape(-1, 12)[: self.count])
 
 
-def _stretch(begin: int, end: int) -> tuple[Told, ...]:
+def _range(begin: int, end: int) -> tuple[Reported, ...]:
     """A sixth of the ids of each seed."""
-    return tuple(Told(seed, ARRAY // 6) for seed in range(begin, end))
+    return tuple(Reported(seed, ARRAY // 6) for seed in range(begin, end))
 
 
-class ToldStorage(ForwardingStorage):
+class ReportedStorage(ForwardingStorage):
     """A storage with chunks that are not there."""
 
-    def __init__(self, inner: Storage, told: tuple[Told, ...]) -> None:
+    def __init__(self, inner: Storage, reported: tuple[Reported, ...]) -> None:
         super().__init__(inner)
-        self.told = told
+        self.reported = reported
 
     @property
     def is_local(self) -> bool:
@@ -154,7 +154,7 @@ class ToldStorage(ForwardingStorage):
             yield from super().list_between(prefix, after, before)
             return
         low, high = (_number(key.removeprefix(prefix)) for key in (after, before))
-        for each in self.told:
+        for each in self.reported:
             rows = each.ids().view(np.uint8).reshape(-1, 12)
             begin = (rows[:, 0].astype(int) << 2) | (rows[:, 1] >> 6)
             for row in rows[(begin >= low) & (begin < high)]:
@@ -170,7 +170,7 @@ def _number(name: str) -> int:
 
 
 def _table(seed: int) -> ChunkTable:
-    ids = Told(seed, ARRAY).ids().view(np.uint8).reshape(-1, 12)
+    ids = Reported(seed, ARRAY).ids().view(np.uint8).reshape(-1, 12)
     none = np.full(ARRAY, -1, np.int32)
     return ChunkTable(
         coordinates=np.arange(ARRAY, dtype=np.uint32).reshape(-1, 1),

@@ -239,7 +239,7 @@ def _restore(cls: type[IcechunkError], message: str) -> IcechunkError:
     return error
 
 
-def _tell_conflict(expected: str | None, actual: str | None, kind: str) -> str:
+def _describe_conflict(expected: str | None, actual: str | None, kind: str) -> str:
     """Return the official message of a conflict, which programs match."""
     first, second = ("None" if id is None else f'Some("{id}")' for id in (expected, actual))
     if kind == "branch-update-conflict":
@@ -262,7 +262,7 @@ class ConflictError(IcechunkError):
         addition: str = "",
     ) -> None:
         if message is None:
-            message = _tell_conflict(expected_parent, actual_parent, kind or self.default_kind)
+            message = _describe_conflict(expected_parent, actual_parent, kind or self.default_kind)
             message += f": {addition}" if addition else ""
         super().__init__(message, kind=kind)
         self.expected_parent = expected_parent

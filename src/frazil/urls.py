@@ -238,7 +238,7 @@ def _require_scheme(scheme: str, host: str) -> Scheme:
         if host:
             raise InvalidInputError(
                 "icechunk:// is followed by an absolute path, as in icechunk:///path/to/repository;"
-                " elsewhere the scheme tells where, as in icechunk+s3://bucket/prefix"
+                " otherwise the scheme says where, as in icechunk+s3://bucket/prefix"
             )
         return "file"
     if scheme not in SCHEMES:

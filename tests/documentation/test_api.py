@@ -44,21 +44,21 @@ def test_modules_are_those_that_users_import() -> None:
 @pytest.mark.parametrize("module", MODULES)
 def test_every_public_name_of_a_module_is_listed(module: str) -> None:
     names = names_of(module)
-    told = listed_under(module)
+    reported = listed_under(module)
     # What the package itself has, its modules need not list again.
     known = set() if module == "frazil" else names_of("frazil")
 
-    assert sorted(names - known - set(told)) == [], f"missing from docs/api.md, under {module}"
-    assert sorted(set(told) - names) == [], f"in docs/api.md, but not in {module}"
-    assert sorted(told) == sorted(set(told))
+    assert sorted(names - known - set(reported)) == [], f"missing from docs/api.md, under {module}"
+    assert sorted(set(reported) - names) == [], f"in docs/api.md, but not in {module}"
+    assert sorted(reported) == sorted(set(reported))
 
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_every_method_of_the_main_classes_is_listed(name: str) -> None:
     members = {each for each in dir(getattr(frazil, name)) if not each.startswith("_")}
     twins = {each for each in members if each.endswith("_async")}
-    told = listed_under(f"frazil.{name}")
+    reported = listed_under(f"frazil.{name}")
 
     wanted = members - twins - CLASSES[name]
-    assert sorted(wanted - set(told)) == [], f"missing from docs/api.md, under frazil.{name}"
-    assert sorted(set(told) - members) == [], f"in docs/api.md, but not in frazil.{name}"
+    assert sorted(wanted - set(reported)) == [], f"missing from docs/api.md, under frazil.{name}"
+    assert sorted(set(reported) - members) == [], f"in docs/api.md, but not in frazil.{name}"

@@ -37,11 +37,11 @@ def test_every_option_is_on_the_page_in_order(cls: Any) -> None:
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
 def test_defaults_are_those_that_hold(cls: Any) -> None:
-    told = rows_of(cls.__name__)
+    reported = rows_of(cls.__name__)
     wrong = [
-        (each.name, told[each.name], expected)
+        (each.name, reported[each.name], expected)
         for each in fields(cls)
-        if (expected := shown_default(each)) is not None and told[each.name] != expected
+        if (expected := shown_default(each)) is not None and reported[each.name] != expected
     ]
 
     assert wrong == []
@@ -65,6 +65,6 @@ def shown_default(option: Field[Any]) -> str | None:
 
 
 def test_the_page_has_no_class_that_is_not_there() -> None:
-    told = set(re.findall(r"^#+ ([A-Z]\w+[A-Z]\w+|Attribution)$", PAGE, re.MULTILINE))
+    reported = set(re.findall(r"^#+ ([A-Z]\w+[A-Z]\w+|Attribution)$", PAGE, re.MULTILINE))
 
-    assert told == {cls.__name__ for cls in CLASSES}
+    assert reported == {cls.__name__ for cls in CLASSES}

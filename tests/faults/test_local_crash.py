@@ -104,9 +104,9 @@ def test_objects_are_whole_and_old_or_new_wherever_their_writer_was_killed(
 
         expected.assert_kept(storage)
         hidden = _hidden_files(storage)
-        leftovers = {info.key for info in storage.list_temporary_files()}
-        assert leftovers == {name for name in hidden if not name.endswith("#00")}
-        assert hidden - leftovers <= {f"{key}#00" for key in REPLACED_KEYS}
+        temporaries = {info.key for info in storage.list_temporary_files()}
+        assert temporaries == {name for name in hidden if not name.endswith("#00")}
+        assert hidden - temporaries <= {f"{key}#00" for key in REPLACED_KEYS}
 
     assert any(key.startswith(CREATED_PREFIX) for key in expected.done)
     for key in REPLACED_KEYS:
@@ -136,9 +136,9 @@ POINTS = [
 
 
 @pytest.mark.skipif(not hasattr(os, "O_TMPFILE"), reason="other steps are taken on this system")
-@pytest.mark.parametrize(("point", "expected", "leftovers"), POINTS, ids=lambda value: str(value))
+@pytest.mark.parametrize(("point", "expected", "temporaries"), POINTS, ids=lambda value: str(value))
 def test_a_write_that_stopped_at_a_step_was_done_or_was_not(
-    tmp_path: Path, point: CrashPoint, expected: bytes | None, leftovers: int
+    tmp_path: Path, point: CrashPoint, expected: bytes | None, temporaries: int
 ) -> None:
     storage = LocalStorage(tmp_path / "objects", lock_timeout_seconds=0)
     key = "folder/object"
@@ -156,4 +156,4 @@ def test_a_write_that_stopped_at_a_step_was_done_or_was_not(
         assert [info.key for info in storage.list()] == [key]
         storage.replace(key, b"next", storage.get_versioned(key).version)
     assert bytes(storage.get(key)) == b"next"
-    assert len(list(storage.list_temporary_files())) == leftovers
+    assert len(list(storage.list_temporary_files())) == temporaries

@@ -60,9 +60,9 @@ def read_diff(theirs: OfficialRepository, **ends: str) -> dict[str, Any]:
     return {name: sort_of(each) for name, each in theirs.call("read_diff", **ends).items()}
 
 
-def sort_of(told: Any) -> Any:
+def sort_of(reported: Any) -> Any:
     """Paths in order, whether they came as a set or as a list; chunks as they are."""
-    return told if isinstance(told, dict) else sorted(told)
+    return reported if isinstance(reported, dict) else sorted(reported)
 
 
 def assert_both_see_the_same(

@@ -182,7 +182,7 @@ def test_virtual_references_are_the_same(migrated: Migrated) -> None:
 
 
 @pytest.mark.parametrize("migrated", NAMES, indirect=True)
-def test_both_libraries_tell_the_same_diffs(migrated: Migrated) -> None:
+def test_both_libraries_report_the_same_diffs(migrated: Migrated) -> None:
     for branch in migrated.expected["branches"]:
         for child, parent in pairwise(migrated.frazil.ancestry(branch=branch)):
             ends = {"from_snapshot_id": parent.id, "to_snapshot_id": child.id}

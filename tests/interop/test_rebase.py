@@ -128,7 +128,7 @@ def test_what_does_not_meet_is_rebased_alike(
 
 @pytest.mark.parametrize("solver", SOLVERS.values(), ids=SOLVERS)
 @pytest.mark.parametrize("meeting", MIXED)
-def test_mixed_conflicts_are_told_together(
+def test_mixed_conflicts_are_reported_together(
     official: OfficialLibrary, meeting: str, solver: Solver
 ) -> None:
     ours, theirs = MIXED[meeting]

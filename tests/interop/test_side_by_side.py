@@ -45,7 +45,7 @@ def read_with_official(places: Directories, official: OfficialLibrary) -> dict[s
 
 @pytest.mark.parametrize("settings", SETTINGS)
 @pytest.mark.parametrize("spec_version", [1, 2])
-def test_both_read_the_same_whoever_wrote_it(
+def test_both_read_the_same_by_any_writer(
     spec_version: int, settings: dict[str, int], official: OfficialLibrary, tmp_path: Path
 ) -> None:
     ours, theirs = make_directories(tmp_path / "ours"), make_directories(tmp_path / "theirs")

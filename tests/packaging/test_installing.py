@@ -49,11 +49,11 @@ def test_nothing_heavy_is_installed_with_it(environment: Environment) -> None:
 
 def test_the_command_has_help_and_a_version(environment: Environment) -> None:
     helped = environment.run("frazil", "--help")
-    told = environment.run("frazil", "--version")
+    reported = environment.run("frazil", "--version")
 
     assert helped.returncode == 0, helped.stderr
     assert {"create", "ingest", "serve"} <= set(helped.stdout.split())
-    assert frazil.__version__ in told.stdout
+    assert frazil.__version__ in reported.stdout
 
 
 def test_arrays_are_committed_and_read(environment: Environment) -> None:

@@ -45,16 +45,16 @@ def test_the_wheel_names_its_command_and_its_backend_of_xarray(wheel: Path) -> N
 
 
 def test_the_wheel_says_what_it_is(wheel: Path) -> None:
-    told = message_from_string(read(wheel, f"{INFO}/METADATA"))
+    reported = message_from_string(read(wheel, f"{INFO}/METADATA"))
 
-    assert told["Version"] == frazil.__version__
-    assert told["License-Expression"] == "Apache-2.0"
-    assert told["Requires-Python"] == ">=3.11"
+    assert reported["Version"] == frazil.__version__
+    assert reported["License-Expression"] == "Apache-2.0"
+    assert reported["Requires-Python"] == ">=3.11"
     assert {"spark", "connect", "virtual", "grib", "web", "xarray", "dask", "all"} == set(
-        told.get_all("Provides-Extra", [])
+        reported.get_all("Provides-Extra", [])
     )
-    assert not any("icechunk" in each for each in told.get_all("Requires-Dist", []))
-    assert "# Frazil" in told.get_payload()
+    assert not any("icechunk" in each for each in reported.get_all("Requires-Dist", []))
+    assert "# Frazil" in reported.get_payload()
 
 
 def test_the_source_has_tests_and_the_pages_that_they_run(source: Path) -> None:

@@ -165,7 +165,7 @@ def extras_of(table: ChunkTable) -> dict[Index, bytes | None]:
 
 
 @given(models(), st.data())
-def test_the_cells_of_a_split_hold_every_reference_once(
+def test_the_split_regions_hold_every_reference_once(
     drawn: tuple[int, list[Model]], data: st.DataObject
 ) -> None:
     axes, [model] = drawn

@@ -179,5 +179,5 @@ def test_a_task_that_is_not_asked_to_leaves_nothing() -> None:
 
     assert len(list(state.assets.storage.list())) == files
     (edits,) = state.changes.chunks.values()
-    assert not edits.cells
+    assert not edits.prewritten
     np.testing.assert_array_equal(edits.coordinates().ravel(), range(4))

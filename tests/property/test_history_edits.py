@@ -240,8 +240,8 @@ class History:
         assert log.deleted_groups | log.deleted_arrays == deleted
         for number in after.keys() & before.keys():
             changed = changed_cells({"x": old[before[number]]}, {"x": new[after[number]]})
-            told = log.updated_chunks.get(self.ids[number])
-            rows = set() if told is None else {row for (row,) in told.tolist()}
+            reported = log.updated_chunks.get(self.ids[number])
+            rows = set() if reported is None else {row for (row,) in reported.tolist()}
             assert {at for _, at in changed if at >= 0} <= rows
 
     def check_ancestry(self) -> None:

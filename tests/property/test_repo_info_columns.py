@@ -144,7 +144,7 @@ def test_a_log_grows_in_columns_as_it_does_in_rows(
 
 @few_examples
 @given(st.data())
-def test_who_removes_a_parent_is_told_whose(data: st.DataObject) -> None:
+def test_removing_a_parent_names_its_children(data: st.DataObject) -> None:
     infos = data.draw(v2.repo_infos())
     children = [child for child in infos.snapshots.values() if child.parent_id is not None]
     orphan = data.draw(st.sampled_from(children) if children else st.none())

@@ -18,7 +18,7 @@ from frazil import Repository, Session, create_legacy
 from frazil.format import coordinates as coords_
 from frazil.format.chunk_table import ChunkTable, VirtualRef
 from frazil.format.header import Dialect
-from frazil.repository.changes import write_cell, write_part
+from frazil.repository.changes import prewrite_manifest, write_part
 from frazil.repository.view import manifests_of
 from frazil.storage.memory import MemoryStorage
 from tests.repositories import create, dangling_files, split_every
@@ -121,7 +121,7 @@ class Model:
         if data.draw(st.booleans()):
             cell = write_part(view.assets, node.id, table, deleted)
         else:
-            cell = write_cell(view.assets, node.id, box, base, table, deleted)
+            cell = prewrite_manifest(view.assets, node.id, box, base, table, deleted)
         view.changes.edit_chunks(node).adopt(pickle.loads(pickle.dumps(cell)))
         self.chunks |= {place: b"at %d" % ref.offset for place, ref in refs.items()}
         for place in gone:

@@ -141,7 +141,7 @@ def count_failures(spark: SparkSession) -> int:
     return sum(jobs.apply(number).numFailedTasks() for number in range(jobs.size()))
 
 
-def test_a_query_that_spark_refuses_is_told_in_one_line(run: Frazil, place: Path) -> None:
+def test_a_query_that_spark_refuses_is_reported_in_one_line(run: Frazil, place: Path) -> None:
     unknown, broken = run("sql", place, "SELECT tt FROM t"), run("sql", place, "SELECT FROM WHERE")
 
     assert (unknown.code, broken.code) == (2, 2)

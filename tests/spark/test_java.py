@@ -27,7 +27,7 @@ def test_the_users_choice_counts(tmp_path: Path) -> None:
     assert java.find_java_home({"JAVA_HOME": str(home), "PATH": ""}) == home
 
 
-def test_a_wrong_choice_is_told(tmp_path: Path) -> None:
+def test_a_wrong_choice_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match="no bin/java"):
         java.find_java_home({"JAVA_HOME": str(tmp_path)})
 
@@ -59,11 +59,11 @@ def test_the_runtime_of_a_package_is_used_through_links(
     assert home == again
     assert (home / "release").read_text() == "JAVA_VERSION=17"
     assert os.access(home / "bin" / "java", os.X_OK)
-    told = subprocess.run(
+    reported = subprocess.run(
         [home / "bin" / "java", "--add-modules=jdk.incubator.vector", "-cp", "a b", "Main"],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert told.stdout.splitlines() == ["-cp", "a b", "Main"]
+    assert reported.stdout.splitlines() == ["-cp", "a b", "Main"]
 
 
 def test_the_packaged_runtime_starts(tmp_path: Path) -> None:

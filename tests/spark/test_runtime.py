@@ -21,7 +21,7 @@ from frazil.errors import (
     UnsafeStorageError,
 )
 from frazil.spark import Job
-from frazil.spark.runtime import fan_out, find_error, find_last_line, telling_kind
+from frazil.spark.runtime import fan_out, find_error, find_last_line, keep_error_kind
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -45,11 +45,11 @@ Traceback (most recent call last):
 
 def test_the_error_of_a_task_is_found_in_what_spark_says() -> None:
     raised = InvalidInputError("the container is not authorized", kind="unauthorized")
-    with pytest.raises(InvalidInputError) as caught, telling_kind():
+    with pytest.raises(InvalidInputError) as caught, keep_error_kind():
         raise raised
-    told = "".join(traceback.format_exception_only(caught.value)).rstrip()
+    reported = "".join(traceback.format_exception_only(caught.value)).rstrip()
 
-    found = find_error(SPARKS_TEXT.format(error=told))
+    found = find_error(SPARKS_TEXT.format(error=reported))
 
     assert type(found) is InvalidInputError
     assert (found.message, found.kind) == (raised.message, raised.kind)
@@ -57,7 +57,7 @@ def test_the_error_of_a_task_is_found_in_what_spark_says() -> None:
     assert (type(plain), str(plain)) == (UnsafeStorageError, "no locks here")
 
 
-def test_any_other_error_is_told_by_its_last_line() -> None:
+def test_any_other_error_is_reported_by_its_last_line() -> None:
     text = SPARKS_TEXT.format(error="ValueError: buffer is too small")
 
     assert find_error(text) is None
@@ -133,7 +133,7 @@ def raise_unsendable(_: int) -> None:
     raise Unsendable("can't", "travel")
 
 
-def test_an_error_that_cannot_travel_is_told(spark: SparkSession) -> None:
+def test_an_error_that_cannot_travel_is_reported(spark: SparkSession) -> None:
     with pytest.raises(JobError, match="Unsendable: can't travel"):
         fan_out(spark, Job(), "failing", raise_unsendable, [0])
 
@@ -208,7 +208,7 @@ def test_a_cancelled_job_begins_nothing(spark: SparkSession, tmp_path: Path) -> 
 def test_progress_is_shown(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     job = Job()
     shown: list[tuple[str, int, int]] = []
-    monkeypatch.setattr(job, "show", lambda *told: shown.append(told))
+    monkeypatch.setattr(job, "show", lambda *reported: shown.append(reported))
 
     fan_out(spark, job, "squares", square, range(8))
 

@@ -369,7 +369,7 @@ def _fail_after_publishing(patches: pytest.MonkeyPatch) -> None:
     patches.setattr(disk, "exchange", fail_then(disk.exchange))
 
 
-def test_everything_that_can_be_read_is_made_durable_whoever_wrote_it(
+def test_everything_that_can_be_read_is_made_durable_even_if_another_wrote_it(
     root: Path, events: Events, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     LocalStorage(root).put("refs/main/ref.json", b"data")

@@ -149,9 +149,9 @@ def test_what_a_killed_process_left_is_listed_apart_and_can_be_deleted(
     Path(storage.path, "repo#1").write_bytes(b"")
 
     assert [info.key for info in storage.list()] == ["folder/object"]
-    leftovers = {info.key: info.size_bytes for info in storage.list_temporary_files()}
-    assert leftovers == {"folder/object#4712": 2, "repo#1": 0}
-    storage.delete_many(leftovers)
+    temporaries = {info.key: info.size_bytes for info in storage.list_temporary_files()}
+    assert temporaries == {"folder/object#4712": 2, "repo#1": 0}
+    storage.delete_many(temporaries)
     assert _files(storage) == {"folder/object"}
 
 

@@ -101,7 +101,7 @@ def test_a_replacement_whose_answer_got_lost_has_happened_once(
 
 
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
-def test_a_lost_answer_is_settled_by_the_bytes_where_there_is_no_metadata(
+def test_a_lost_response_is_resolved_by_the_bytes_where_there_is_no_metadata(
     server: ObjectServer, make: Callable[..., ObjectStorage]
 ) -> None:
     storage = make(server.url, settings=WITHOUT_METADATA)
@@ -199,7 +199,7 @@ async def _collect(storage: ObjectStorage) -> bytes:
 
 @pytest.mark.parametrize("fault", [DropConnection(), Refuse(500), SLOW_DOWN], ids=repr)
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_failure_that_passes_is_not_noticed_and_one_that_stays_is_told(
+def test_a_failure_that_passes_is_not_noticed_and_one_that_stays_is_reported(
     server: ObjectServer, fault: Fault, verb: str
 ) -> None:
     storage = make_s3(server.url, settings=THREE_TRIES)
@@ -226,7 +226,7 @@ def test_a_body_that_stays_cut_is_an_incomplete_response(server: ObjectServer, v
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_refused_connection_is_told_as_one(verb: str) -> None:
+def test_a_refused_connection_is_reported_as_one(verb: str) -> None:
     with socket.socket() as reserved:
         # Bound and not listening: the port belongs to nobody else, and refuses.
         reserved.bind(("127.0.0.1", 0))
@@ -240,7 +240,7 @@ def test_a_refused_connection_is_told_as_one(verb: str) -> None:
     assert raised.value.kind == "object-store"
 
 
-def test_an_unknown_host_is_told_as_one() -> None:
+def test_an_unknown_host_is_reported_as_one() -> None:
     storage = make_s3("http://nowhere.invalid:9", settings=THREE_TRIES)
 
     with pytest.raises(StorageUnreachableError, match="can't be reached, unknown host name"):
@@ -259,7 +259,7 @@ def test_a_body_that_was_cut_is_read_again(server: ObjectServer, storage: Object
         assert bytes(storage.get_versioned("object").data) == data
 
 
-def test_keys_that_can_not_be_deleted_are_told_with_the_reason(
+def test_keys_that_can_not_be_deleted_are_reported_with_the_reason(
     server: ObjectServer,
 ) -> None:
     storage = make_s3(server.url, settings=THREE_TRIES)

@@ -163,7 +163,7 @@ print("parent:", bytes(storage.get("object")).decode())
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system can't fork")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_fork_before_the_first_use_is_fine_and_after_it_is_told(server: ObjectServer) -> None:
+def test_a_fork_before_the_first_use_is_fine_and_after_it_is_reported(server: ObjectServer) -> None:
     storage = make_s3(server.url)
     storage.put("object", b"data")
 

@@ -136,7 +136,7 @@ def server() -> Iterator[ObjectServer]:
         yield running
 
 
-def tell(error: BaseException | None) -> Iterator[str]:
+def describe(error: BaseException | None) -> Iterator[str]:
     """All that an exception tells, its notes, causes and contexts too."""
     while error is not None:
         yield from (repr(error), str(error), repr(error.args), repr(error.__dict__))
@@ -145,7 +145,7 @@ def tell(error: BaseException | None) -> Iterator[str]:
         error = error.__cause__ or error.__context__
 
 
-def find_told(storage: Storage, server: ObjectServer) -> Iterator[str]:
+def find_reported(storage: Storage, server: ObjectServer) -> Iterator[str]:
     """All that a storage tells while things go wrong."""
     yield from (repr(storage), str(storage), f"{storage}")
     for fault in FAULTS:
@@ -160,13 +160,13 @@ def find_told(storage: Storage, server: ObjectServer) -> Iterator[str]:
             try:
                 work()
             except Exception as error:
-                yield from tell(error)
+                yield from describe(error)
         if not storage.is_read_only:
             yield repr(storage.delete_many(["object"]))
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_storage_never_tells_its_secrets(
+def test_a_storage_never_shows_its_secrets(
     name: str,
     server: ObjectServer,
     caplog: pytest.LogCaptureFixture,
@@ -178,13 +178,13 @@ def test_a_storage_never_tells_its_secrets(
     storage = storage.with_settings(ONE_TRY)
 
     with caplog.at_level(logging.DEBUG):
-        told = list(find_told(storage, server))
+        reported = list(find_reported(storage, server))
 
     output = capfd.readouterr()
-    for text in (*told, caplog.text, output.out, output.err):
+    for text in (*reported, caplog.text, output.out, output.err):
         assert SECRET not in text
         assert "c2VudGluZWw1ZWNyZXQ" not in text
-    assert len(told) > 20
+    assert len(reported) > 20
     if case.is_refreshable:
         assert SECRET.encode() not in pickle.dumps(storage)
 

@@ -85,7 +85,7 @@ def test_xarray_opens_a_bucket_by_url(seaweedfs: str) -> None:
     xr.testing.assert_identical(bare.load(), numbers(1))
 
 
-def test_wrong_credentials_are_told_without_the_secret(
+def test_wrong_credentials_are_reported_without_the_secret(
     seaweedfs: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = f"urls/{next(FOLDERS)}"
@@ -101,9 +101,9 @@ def test_wrong_credentials_are_told_without_the_secret(
         )
 
     for caught in (by_environment, by_argument):
-        told = "".join(traceback.format_exception(caught.value))
-        assert WRONG_SECRET not in told
-        assert "can't read 'repo': the storage refuses these credentials" in told
+        reported = "".join(traceback.format_exception(caught.value))
+        assert WRONG_SECRET not in reported
+        assert "can't read 'repo': the storage refuses these credentials" in reported
 
 
 def test_nobody_is_refused_where_credentials_are_wanted(seaweedfs: str) -> None:

@@ -130,7 +130,7 @@ def test_the_etag_of_an_object_is_compared(archive: str) -> None:
     ],
     ids=["wrong secret", "unknown key", "anonymous"],
 )
-def test_credentials_that_do_not_fit_are_told_without_the_secret(
+def test_credentials_that_do_not_fit_are_reported_without_the_secret(
     archive: str, credentials: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -142,8 +142,13 @@ def test_credentials_that_do_not_fit_are_told_without_the_secret(
         read(repository)
 
     report = repository.doctor()
-    told = [*traceback.format_exception(caught.value), caplog.text, repr(repository), str(report)]
-    assert WRONG_SECRET not in "".join(told)
+    reported = [
+        *traceback.format_exception(caught.value),
+        caplog.text,
+        repr(repository),
+        str(report),
+    ]
+    assert WRONG_SECRET not in "".join(reported)
     assert report.containers[0].is_reachable is False
     assert "refuses these credentials" in str(caught.value)
 

@@ -154,7 +154,7 @@ def test_counts_stay_as_they_were_taken() -> None:
     assert storage.counts.requests == {Verb.PUT: 2}
 
 
-def test_counting_starts_again_when_it_is_told_to() -> None:
+def test_counting_starts_again_when_it_is_asked_to() -> None:
     storage = CountingStorage(MemoryStorage())
     storage.put("a", b"1")
 

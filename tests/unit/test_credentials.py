@@ -135,7 +135,7 @@ def fail() -> S3StaticCredentials:
     ],
     ids=range(19),
 )
-def test_the_arguments_tell_the_kind(made: object, expected: object) -> None:
+def test_the_arguments_report_the_kind(made: object, expected: object) -> None:
     assert made == expected
     assert pickle.loads(pickle.dumps(made)) == made
 

@@ -81,7 +81,7 @@ def test_settings_show_as_a_call_with_a_line_for_each_field() -> None:
     )
 
 
-def test_settings_tell_in_lines_what_holds() -> None:
+def test_settings_report_in_lines_what_holds() -> None:
     assert str(Outer("a", parts={"x": Inner(1)}, colour=Colour.RED)) == (
         f"<{PREFIX}.Outer>\n"
         'text: "a"\n'

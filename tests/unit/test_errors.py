@@ -52,7 +52,7 @@ def test_an_exception_survives_being_pickled(cls: type[IcechunkError], again: ob
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
-def test_an_exception_has_the_kind_of_its_class_unless_told(cls: type[IcechunkError]) -> None:
+def test_an_exception_has_the_kind_of_its_class_unless_given(cls: type[IcechunkError]) -> None:
     error = cls(message="message", **DETAILS.get(cls.__name__, {}))  # type: ignore[arg-type]
 
     assert error.kind == cls.default_kind
@@ -61,7 +61,7 @@ def test_an_exception_has_the_kind_of_its_class_unless_told(cls: type[IcechunkEr
 def test_conflicts_are_made_of_what_the_official_library_takes() -> None:
     conflict = errors.ConflictError("A", "B")
     rebase = errors.RebaseFailedError("C", ["first"])
-    told = errors.ConflictError(None, None, "somebody was first", "branch-update-conflict")
+    reported = errors.ConflictError(None, None, "somebody was first", "branch-update-conflict")
 
     assert str(conflict) == (
         'Failed to commit, expected parent: Some("A"), actual parent: Some("B")'
@@ -69,7 +69,7 @@ def test_conflicts_are_made_of_what_the_official_library_takes() -> None:
     assert (conflict.expected_parent, conflict.actual_parent) == ("A", "B")
     assert str(rebase) == "Rebase failed on snapshot C: 1 conflicts found"
     assert rebase.conflicts == ["first"]
-    assert (str(told), told.kind) == ("somebody was first", "branch-update-conflict")
+    assert (str(reported), reported.kind) == ("somebody was first", "branch-update-conflict")
 
 
 def test_our_additions_come_after_the_official_message() -> None:

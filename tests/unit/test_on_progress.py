@@ -39,7 +39,7 @@ def repo() -> Repository:
     return repo
 
 
-def test_steps_are_told_to_whoever_watches() -> None:
+def test_steps_are_reported_to_on_progress() -> None:
     notes = Notes()
 
     with on_progress(notes):
@@ -49,7 +49,7 @@ def test_steps_are_told_to_whoever_watches() -> None:
     assert notes.steps == {"reading": (3, 3, "letters"), "listing": (7, None, "files")}
 
 
-def test_without_anybody_nothing_is_told() -> None:
+def test_without_anybody_nothing_is_reported() -> None:
     notes = Notes()
     with on_progress(notes), on_progress(None):
         assert list(track("abc", "reading", "letters")) == ["a", "b", "c"]
@@ -59,7 +59,7 @@ def test_without_anybody_nothing_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("work", "told"),
+    ("work", "reported"),
     [
         (
             lambda repo: repo.check(deep=True),
@@ -84,14 +84,14 @@ def test_without_anybody_nothing_is_told() -> None:
     ],
     ids=["check", "stats", "garbage"],
 )
-def test_upkeep_tells_how_far_it_is(
+def test_upkeep_reports_how_far_it_is(
     repo: Repository,
     work: Callable[[Repository], object],
-    told: dict[str, tuple[int, int | None, str]],
+    reported: dict[str, tuple[int, int | None, str]],
 ) -> None:
     notes = Notes()
 
     with on_progress(notes):
         work(repo)
 
-    assert notes.steps.items() >= told.items()
+    assert notes.steps.items() >= reported.items()

@@ -105,7 +105,7 @@ def test_a_name_of_both_a_tag_and_a_branch_is_refused(
     assert frazil.open_session(f"{url}?tag=v1").snapshot_id == repository.lookup_tag("v1")
 
 
-def test_what_is_not_there_is_told_by_name(url: str, tmp_path: Path) -> None:
+def test_what_is_not_there_is_reported_by_name(url: str, tmp_path: Path) -> None:
     with pytest.raises(RefNotFoundError, match="no tag, branch or snapshot 'v2'"):
         frazil.open_session(f"{url}@v2")
     with pytest.raises(SnapshotNotFoundError):

@@ -136,13 +136,13 @@ def test_every_name_is_found_where_the_table_says() -> None:
 @pytest.mark.parametrize(
     "package", ["frazil", "frazil.spark", "frazil.spark.checks", "frazil.virtual"]
 )
-def test_type_checkers_are_told_of_the_same_names(package: str) -> None:
+def test_type_checkers_see_the_same_names(package: str) -> None:
     spec = importlib.util.find_spec(package)
     assert spec is not None
     assert spec.origin is not None
     tree = ast.parse(Path(spec.origin).read_text())
     for_checkers = [node for each in tree.body if isinstance(each, ast.If) for node in each.body]
-    told = {
+    reported = {
         (alias.name, str(node.module).removeprefix(f"{package}."))
         for node in for_checkers
         if isinstance(node, ast.ImportFrom) and node.module != package
@@ -155,10 +155,10 @@ def test_type_checkers_are_told_of_the_same_names(package: str) -> None:
         if ast.unparse(node.targets[0]) == "_HOMES"
     )
 
-    assert told == {(name, home) for home, names in homes.items() for name in names.split()}
+    assert reported == {(name, home) for home, names in homes.items() for name in names.split()}
 
 
-def test_a_name_that_is_none_is_told_so() -> None:
+def test_a_name_that_is_none_is_reported_so() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         frazil.nothing  # type: ignore[attr-defined]  # noqa: B018 (asking is the test)
 

@@ -35,7 +35,7 @@ def test_modes_show_their_names() -> None:
     assert repr(RepoAvailability.read_only) == "RepoAvailability.read_only"
 
 
-def test_a_status_holds_from_now_on_unless_told() -> None:
+def test_a_status_holds_from_now_on_unless_given() -> None:
     before = datetime.now(UTC)
 
     status = RepoStatus(RepoAvailability.online)

@@ -138,8 +138,8 @@ def test_secrets_are_refused_and_not_repeated(text: str) -> None:
     with pytest.raises(InvalidInputError) as caught:
         RepositoryUrl.parse(text)
 
-    told = traceback.format_exception_only(caught.value)
-    assert SECRET not in "".join([*told, repr(caught.value), *map(str, caught.value.args)])
+    reported = traceback.format_exception_only(caught.value)
+    assert SECRET not in "".join([*reported, repr(caught.value), *map(str, caught.value.args)])
 
 
 def test_a_path_of_a_program_is_taken_as_it_is(tmp_path: Path) -> None:

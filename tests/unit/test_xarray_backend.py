@@ -161,7 +161,7 @@ def test_chunks_make_dask_arrays(url: str, repository: frazil.Repository) -> Non
 
 
 @pytest.mark.parametrize("kind", ["URL", "path", "repository", "session"])
-def test_dask_tells_apart_what_was_opened_before_and_after_a_commit(
+def test_dask_distinguishes_what_was_opened_before_and_after_a_commit(
     repository: frazil.Repository, url: str, kind: str
 ) -> None:
     def open_again() -> xr.Dataset:
@@ -181,7 +181,7 @@ def test_dask_tells_apart_what_was_opened_before_and_after_a_commit(
     assert (difference.compute() == 30).all()
 
 
-def test_dask_tells_versions_of_a_tree_apart(repository: frazil.Repository, url: str) -> None:
+def test_dask_distinguishes_versions_of_a_tree(repository: frazil.Repository, url: str) -> None:
     old = xr.open_datatree(url, chunks={})
     commit(repository, "main", 5)
     new = xr.open_datatree(url, chunks={})

@@ -232,7 +232,7 @@ def test_a_place_in_the_grid_that_no_file_has_is_noted(tmp_path: Path) -> None:
     assert found["t"][:2].values.tolist() == whole["t"][:2].values.tolist()
 
 
-def test_coordinates_that_go_up_and_down_are_told(tmp_path: Path) -> None:
+def test_coordinates_that_go_up_and_down_are_reported(tmp_path: Path) -> None:
     good, bad = save(days(0, 4), tmp_path / "a.nc"), tmp_path / "b.nc"
     save(days(4, 4).isel(time=[0, 2, 1, 3]), bad)
 
@@ -241,7 +241,7 @@ def test_coordinates_that_go_up_and_down_are_told(tmp_path: Path) -> None:
     assert (problem.subject, problem.files) == ("time", uris(bad))
 
 
-def test_times_that_have_no_place_in_the_calendar_of_the_first_are_told(tmp_path: Path) -> None:
+def test_times_that_have_no_place_in_the_calendar_of_the_first_are_reported(tmp_path: Path) -> None:
     good, bad = save(days(0, 2), tmp_path / "a.nc"), tmp_path / "b.nc"
     other = days(2, 2)
     other["time"].attrs["calendar"] = "noleap"
@@ -353,7 +353,7 @@ def test_years_of_different_lengths_end_inside_of_chunks(tmp_path: Path) -> None
     assert planned.variables["time"].treatment is Treatment.INLINE
 
 
-def test_variables_that_differ_with_no_dimension_to_tell_them_apart(tmp_path: Path) -> None:
+def test_variables_that_differ_with_no_dimension_to_distinguish_them(tmp_path: Path) -> None:
     parts = [days(start, 2).assign(run=((), start)) for start in (0, 2)]
     paths = [save(part, tmp_path / f"{at}.nc") for at, part in enumerate(parts)]
 

@@ -34,7 +34,7 @@ def write_files(folder: Path, lengths: Sequence[int], step: int, zlib: bool) -> 
     zlib=st.booleans(),
     order=st.randoms(use_true_random=False),
 )
-def test_files_read_as_joined_or_are_told_apart(lengths, step, zlib, order) -> None:  # type: ignore[no-untyped-def]
+def test_files_read_as_joined_or_are_distinguished(lengths, step, zlib, order) -> None:  # type: ignore[no-untyped-def]
     with tempfile.TemporaryDirectory() as name:
         paths = write_files(Path(name), lengths, step, zlib)
         expected = xr.concat(

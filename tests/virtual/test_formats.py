@@ -228,7 +228,7 @@ def test_formats_are_known_by_their_first_bytes(head: bytes, name: str) -> None:
 
 
 @pytest.mark.parametrize("format", FORMATS, ids=lambda format: format.name)
-def test_formats_are_known_by_their_ending_where_bytes_tell_nothing(format: object) -> None:
+def test_formats_are_known_by_their_ending_where_bytes_say_nothing(format: object) -> None:
     for ending in format.endings:  # type: ignore[attr-defined]
         assert recognise_file(f"s3://bucket/A{ending.upper()}", b"") == format
 

@@ -212,7 +212,9 @@ READABLE = frozenset(("gzip", "blosc", "zstd"))
 
 
 @pytest.mark.parametrize("name", FILTERS)
-def test_filters_that_zarr_has_read_the_same_and_others_are_told(tmp_path: Path, name: str) -> None:
+def test_filters_that_zarr_has_read_the_same_and_others_are_reported(
+    tmp_path: Path, name: str
+) -> None:
     path = tmp_path / "a.h5"
     values = (np.arange(4000, dtype="i4") % 977).reshape(40, 100)
     with h5py.File(path, "w") as file:
@@ -260,7 +262,7 @@ def test_values_of_all_types_read_the_same(
 # What can't be virtual
 
 
-def test_a_dataset_without_a_shape_is_told(tmp_path: Path) -> None:
+def test_a_dataset_without_a_shape_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "a.h5"
     with h5py.File(path, "w") as file:
         file["void"] = h5py.Empty("f4")
@@ -276,7 +278,7 @@ def reasons(path: Path, name: str) -> tuple[str, ...]:
     return plan.variables[name].reasons
 
 
-def test_chunks_that_a_filter_did_not_shrink_are_told(tmp_path: Path) -> None:
+def test_chunks_that_a_filter_did_not_shrink_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "a.h5"
     with h5py.File(path, "w") as file:
         made = file.create_dataset("mixed", (2, 4096), "u1", chunks=(1, 4096), compression="gzip")
@@ -288,7 +290,7 @@ def test_chunks_that_a_filter_did_not_shrink_are_told(tmp_path: Path) -> None:
     )
 
 
-def test_virtual_datasets_of_hdf5_are_told(tmp_path: Path) -> None:
+def test_virtual_datasets_of_hdf5_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "a.h5"
     with h5py.File(tmp_path / "other.h5", "w") as file:
         file["values"] = np.arange(10)
@@ -302,7 +304,7 @@ def test_virtual_datasets_of_hdf5_are_told(tmp_path: Path) -> None:
     )
 
 
-def test_external_files_of_hdf5_are_told(tmp_path: Path) -> None:
+def test_external_files_of_hdf5_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "a.h5"
     with h5py.File(path, "w") as file:
         file.create_dataset("out", (10,), "i4", external=[(str(tmp_path / "raw"), 0, 40)])
@@ -311,7 +313,9 @@ def test_external_files_of_hdf5_are_told(tmp_path: Path) -> None:
     assert reasons(path, "out") == ("its values are in external files of HDF5",)
 
 
-def test_what_the_parser_can_not_represent_is_told_and_the_rest_is_virtual(tmp_path: Path) -> None:
+def test_what_the_parser_can_not_represent_is_reported_and_the_rest_is_virtual(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "a.h5"
     with h5py.File(path, "w") as file:
         file["good"] = np.arange(1000.0)

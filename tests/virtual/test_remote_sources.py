@@ -130,7 +130,9 @@ def test_another_object_of_that_name_is_refused(server: ObjectServer, tmp_path: 
         read(repository)
 
 
-def test_wrong_credentials_are_told_without_secrets(server: ObjectServer, tmp_path: Path) -> None:
+def test_wrong_credentials_are_reported_without_secrets(
+    server: ObjectServer, tmp_path: Path
+) -> None:
     upload(server, save(days(0, 2), tmp_path / "a.nc"), "my data/a.nc")
 
     with pytest.raises(PermissionDeniedError, match=r"my data/a\.nc") as caught:

@@ -102,7 +102,7 @@ def test_other_machines_are_served_by_name_only(tmp_path: Path, host: str) -> No
     assert TOKEN not in refused.err + refused.out
 
 
-def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
+def test_a_port_that_is_taken_is_reported(tmp_path: Path) -> None:
     place = tmp_path / "empty"
     make_frazil()("create", place)
     with socket.create_server(("127.0.0.1", 0)) as taken:

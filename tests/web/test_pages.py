@@ -80,7 +80,7 @@ def test_every_page_has_a_twin(site: str, page: str) -> None:
     assert json.loads(body)
 
 
-def test_the_twins_tell_what_is_there(site: str) -> None:
+def test_the_twins_report_what_is_there(site: str) -> None:
     array = json.loads(get(f"{site}/array.json?path=/climate/t&ref=v1")[2])
     change = json.loads(get(f"{site}/diff.json?from=v1&to=main")[2])
     storage = json.loads(get(f"{site}/storage.json")[2])
@@ -107,7 +107,7 @@ def test_the_twins_tell_what_is_there(site: str) -> None:
         ("nowhere", 404),
     ],
 )
-def test_what_is_not_there_is_told(site: str, address: str, status: int) -> None:
+def test_what_is_not_there_is_reported(site: str, address: str, status: int) -> None:
     found, _, body = get(f"{site}/{address}")
 
     assert found == status

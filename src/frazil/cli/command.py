@@ -93,7 +93,7 @@ class Cluster:
 def redirected_errors(descriptor: int) -> Iterator[None]:
     """Let processes that are started meanwhile, as Java is, keep another standard error.
 
-    Spark warns there of its own start, and Python workers tell of pipes that a query closes early.
+    Spark warns there of its own start, and Python workers report pipes that a query closes early.
     """
     sys.stderr.flush()
     own = os.dup(_STANDARD_ERROR)
@@ -195,7 +195,7 @@ Version = Annotated[
 Branch = Annotated[str, typer.Option("--branch", "-b", help="The branch.")]
 Message = Annotated[str | None, typer.Option("--message", "-m", help="Commit message.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only report what would be done.")]
 Authorize = Annotated[
     list[str] | None,
     typer.Option(

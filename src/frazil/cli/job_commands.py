@@ -157,7 +157,7 @@ def sql(
     cluster: Cluster,
     output: Output,
 ) -> None:
-    """Ask a repository with SQL: arrays are tables of cells, repo.snapshots and others tell of it.
+    """Query a repository with SQL: arrays are tables of cells; repo.snapshots etc. are metadata.
 
     Examples
     --------
@@ -183,7 +183,7 @@ def _ask(
     spark = load_spark()
     from pyspark.errors import AnalysisException  # noqa: PLC0415 (an extra)
 
-    from frazil.spark.runtime import run_watched  # noqa: PLC0415 (an extra)
+    from frazil.spark.runtime import run_with_progress  # noqa: PLC0415 (an extra)
 
     session, job = cluster.session(), cluster.job()
     try:
@@ -192,7 +192,7 @@ def _ask(
         raise InvalidInputError(f"Spark can't read this query: {_first_line(error)}") from error
     frame = frame if most is None else frame.limit(most)
     try:
-        return run_watched(session, job, "asking", 1, frame.toArrow)
+        return run_with_progress(session, job, "asking", 1, frame.toArrow)
     finally:
         job.end()
 

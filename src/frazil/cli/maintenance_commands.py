@@ -102,7 +102,7 @@ def check(
 ) -> None:
     """Find everything that is wrong with a repository; exit code 8 if something is lost.
 
-    After a repair the repository is checked again, and the exit code tells what holds then.
+    After a repair the repository is checked again, and the exit code reports the result.
 
     Examples
     --------

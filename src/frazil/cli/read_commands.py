@@ -61,7 +61,7 @@ def info(url: Place, *, output: Output) -> None:
     tags = {name: repo.lookup_tag(name) for name in sorted(repo.list_tags())}
     tip = next(iter(repo.ancestry(branch="main")), None)
     containers = sorted(repo.config.virtual_chunk_containers or {})
-    # Older generations have no place for it: whoever may write to the storage may commit.
+    # Older generations have no place for it: every writer of the storage may commit.
     is_newest = repo.spec_version is updates.SpecVersion.v2
     status = repo.status.availability.name if is_newest else None
     found = {
@@ -303,7 +303,7 @@ def serve(
 
     repo = open_place(url, authorize)
 
-    def tell(address: str) -> None:
+    def report(address: str) -> None:
         output.note(f"{address} shows {url}; Ctrl-C stops it")
         if not is_loopback(host):
             others = (
@@ -322,7 +322,7 @@ def serve(
         port=port,
         allowed_hosts=allowed_host or (),
         token=token,
-        on_start=tell,
+        on_start=report,
     )
 
 

@@ -182,7 +182,7 @@ def squash(
     repo = open_place(url)
     first = find_snapshot(repo, since)
     output.confirm(f"Make one commit of everything on {branch} after {first}?", is_agreed=yes)
-    _tell(repo.squash(branch, first, message=message), branch, output)
+    _report(repo.squash(branch, first, message=message), branch, output)
 
 
 def cherry_pick(
@@ -201,7 +201,7 @@ def cherry_pick(
     """
     repo = open_place(url)
     id = repo.cherry_pick(find_snapshot(repo, snapshot), onto=onto, message=message)
-    _tell(id, onto, output)
+    _report(id, onto, output)
 
 
 def fast_forward(
@@ -217,9 +217,9 @@ def fast_forward(
     --------
     frazil fast-forward data/weather main experiment
     """
-    _tell(open_place(url).fast_forward(branch, to), branch, output)
+    _report(open_place(url).fast_forward(branch, to), branch, output)
 
 
-def _tell(snapshot_id: str, branch: str, output: Output) -> None:
+def _report(snapshot_id: str, branch: str, output: Output) -> None:
     found = {"branch": branch, "snapshot_id": snapshot_id}
     output.answer(found, f"{branch} is at {snapshot_id}")

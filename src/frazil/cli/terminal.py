@@ -80,7 +80,7 @@ _DAMAGE_ADVICE = "`frazil check` reports what is damaged, and what can be repair
 _ADVICE: tuple[tuple[type[BaseException], int, str | None], ...] = (
     (errors.JobCancelledError, INTERRUPTED, None),
     (errors.RepositoryNotFoundError, 3, "see whether the place is right; `frazil create` makes one"),
-    (errors.RefNotFoundError, 3, "`frazil branch list` and `frazil tag list` tell what there is"),
+    (errors.RefNotFoundError, 3, "`frazil branch list` and `frazil tag list` show the existing ones"),
     (errors.SnapshotNotFoundError, 3, "`frazil log` lists snapshots"),
     (errors.NodeNotFoundError, 3, "`frazil tree` lists nodes"),
     (errors.NotFoundError, 3, None),
@@ -271,7 +271,7 @@ def make_card(pairs: Iterable[tuple[str, object]]) -> Table:
 
 
 def _find_width() -> int | None:
-    """Lines are folded on a terminal only: whoever reads them elsewhere wants them whole."""
+    """Fold lines on a terminal only: programs that read them need them whole."""
     return None if sys.stdout.isatty() else 10_000
 
 

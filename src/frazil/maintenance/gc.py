@@ -28,10 +28,10 @@ from frazil.maintenance.id_ranges import (
     Ids,
     IdSet,
     column_of,
-    cut_down,
     distinct,
     ids_of,
     parse_names,
+    split_ids_at_most,
     unite_columns,
 )
 from frazil.maintenance.leases import delete_expired, list_leases, spare
@@ -52,7 +52,7 @@ from frazil.progress import count, find_length
 from frazil.protocols.assets import Assets
 from frazil.protocols.protocol import CommitProtocol
 from frazil.protocols.repo_changes import Change
-from frazil.storage.interface import CHOSEN_AT_ONCE, Choice, ObjectInfo, Storage
+from frazil.storage.interface import KEYS_PER_BATCH, Choice, ObjectInfo, Storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,14 +228,14 @@ def list_garbage(
     done = count(f"looking through {folder.name}", "files")
     ranges = [id_range]
     if id_range == ALL and storage.lists_in_order:
-        ranges = cut_down(listings or 1)
+        ranges = split_ids_at_most(listings or 1)
 
     def find(each: IdRange) -> Iterator[ObjectInfo]:
         def select(keys: Sequence[str]) -> NDArray[np.bool_]:
             done.add(len(keys))
             return select_garbage(keys, folder, kept, each)
 
-        return _list_chosen(storage, folder, each, select)
+        return _list_selected(storage, folder, each, select)
 
     if storage.is_local:
         found = find(id_range)
@@ -247,15 +247,15 @@ def list_garbage(
             yield info
 
 
-def _list_chosen(
+def _list_selected(
     storage: Storage, folder: Folder, id_range: IdRange, select: Choice
 ) -> Iterator[ObjectInfo]:
     if id_range == ALL or storage.is_local:  # which lists only names, and always the whole folder
-        yield from storage.list_chosen(f"{folder.name}/", select)
+        yield from storage.list_selected(f"{folder.name}/", select)
         return
     after, before = (f"{folder.name}/{name}" for name in id_range.find_names())
     found = storage.list_between(f"{folder.name}/", after, before)
-    for batch in in_batches(found, CHOSEN_AT_ONCE):
+    for batch in in_batches(found, KEYS_PER_BATCH):
         yield from compress(batch, select([info.key for info in batch]))
 
 

@@ -98,8 +98,8 @@ class IdSet:
         return found
 
 
-CELLS = 64
-"""Number of cells, the smallest id ranges."""
+ID_SLICES = 64
+"""Number of slices, the smallest id ranges."""
 _LETTERS = len(ALPHABET)
 _NAMES = _LETTERS * _LETTERS
 """Number of two-letter prefixes."""
@@ -107,51 +107,51 @@ _NAMES = _LETTERS * _LETTERS
 
 @dataclass(frozen=True, slots=True)
 class IdRange:
-    """One of several equal id ranges; their count divides the number of cells."""
+    """One of several equal id ranges; their count divides the number of slices."""
 
     number: int = 0
     count: int = 1
 
     @property
-    def cells(self) -> range:
+    def slices(self) -> range:
         """Cells of the range."""
-        size = CELLS // self.count
+        size = ID_SLICES // self.count
         return range(self.number * size, (self.number + 1) * size)
 
     def contains(self, ids: Ids) -> NDArray[np.bool_]:
         """Return which ids belong to the range."""
-        cells = cells_of(ids)
-        return (cells >= self.cells.start) & (cells < self.cells.stop)
+        slices = find_slices(ids)
+        return (slices >= self.slices.start) & (slices < self.slices.stop)
 
     def find_names(self) -> tuple[str, str]:
         """Return exclusive lower and upper bounds of the names of its ids."""
-        after, before = (_name(cell) for cell in (self.cells.start, self.cells.stop))
+        after, before = (_name(number) for number in (self.slices.start, self.slices.stop))
         return after, before
 
 
-def cut(count: int) -> list[IdRange]:
-    """Split all ids into at least `count` ranges, at most one per cell."""
+def split_ids(count: int) -> list[IdRange]:
+    """Split all ids into at least `count` ranges, at most one per slice."""
     whole = 1
-    while whole < min(count, CELLS):
+    while whole < min(count, ID_SLICES):
         whole *= 2
     return [IdRange(number, whole) for number in range(whole)]
 
 
-def cut_down(count: int) -> list[IdRange]:
+def split_ids_at_most(count: int) -> list[IdRange]:
     """Split all ids into at most `count` ranges."""
-    ranges = cut(count)
-    return ranges if len(ranges) <= count else cut(len(ranges) // 2)
+    ranges = split_ids(count)
+    return ranges if len(ranges) <= count else split_ids(len(ranges) // 2)
 
 
-def cells_of(ids: Ids) -> NDArray[np.uint8]:
-    """Return the cell number of each id; sorted ids have sorted cells."""
+def find_slices(ids: Ids) -> NDArray[np.uint8]:
+    """Return the slice number of each id; sorted ids have sorted slices."""
     rows = np.ascontiguousarray(ids).view(np.uint8).reshape(len(ids), ids.dtype.itemsize)
     return rows[:, 0] >> np.uint8(2)
 
 
-def _name(cell: int) -> str:
-    """Return a two-letter lower bound of a cell's names; for `CELLS`, a letter above all names."""
-    if cell == CELLS:
+def _name(number: int) -> str:
+    """Return a two-letter lower bound of a slice's names; for `ID_SLICES`, a letter above all names."""
+    if number == ID_SLICES:
         return chr(ord(ALPHABET[-1]) + 1)
-    high, low = divmod(cell * _NAMES // CELLS, _LETTERS)
+    high, low = divmod(number * _NAMES // ID_SLICES, _LETTERS)
     return ALPHABET[high] + ALPHABET[low]

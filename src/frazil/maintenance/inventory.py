@@ -155,7 +155,7 @@ def list_chunks(assets: Assets, id_range: IdRange) -> Listed:
     after = f"{name}/" if id_range.number == 0 else after
     before = f"{name}{_AFTER_SLASH}" if id_range.number == id_range.count - 1 else before
     if assets.storage.is_local:  # which always lists all names of a folder
-        found = assets.storage.list_chosen(
+        found = assets.storage.list_selected(
             f"{name}/", lambda keys: np.array([after < key < before for key in keys], np.bool_)
         )
     else:

@@ -275,7 +275,7 @@ class RepoFile:
             if self._may_have_landed(attempt):
                 return True
             raise
-        self._known = _Found(version, _settle(attempt.info, data), data)
+        self._known = _Found(version, _strip(attempt.info, data), data)
         return True
 
     def _may_have_landed(self, attempt: _Attempt) -> bool:
@@ -306,7 +306,7 @@ def already_created() -> ConflictError:
     )
 
 
-def _settle(info: RepoInfo, data: bytes) -> RepoInfo:
+def _strip(info: RepoInfo, data: bytes) -> RepoInfo:
     """Return the written repo info, decoded from its bytes if it has many loose snapshots."""
     return _decode(REPO, data) if count_loose(info.snapshots) > MOST_LOOSE_SNAPSHOTS else info
 

@@ -95,7 +95,7 @@ class PrewrittenManifest:
         return replace(self, base=None, changed=kept, deleted=gone)
 
 
-def write_cell(
+def prewrite_manifest(
     assets: Assets,
     node_id: NodeId,
     box: Extents,
@@ -123,7 +123,9 @@ def write_part(
     assets: Assets, node_id: NodeId, table: ChunkTable, deleted: Coordinates
 ) -> PrewrittenManifest:
     """Write a manifest of references anywhere in an array; `table` must not be empty."""
-    return replace(write_cell(assets, node_id, table.extents(), (), table, deleted), base=None)
+    return replace(
+        prewrite_manifest(assets, node_id, table.extents(), (), table, deleted), base=None
+    )
 
 
 def _corners(box: Extents) -> list[Coordinates]:
@@ -152,21 +154,21 @@ class ChunkEdits:
     columns, and the columns are replaced atomically.
     """
 
-    __slots__ = ("_axes", "_cells", "_columns", "_id_size", "_lock", "_recent")
+    __slots__ = ("_axes", "_columns", "_id_size", "_lock", "_prewritten", "_recent")
 
     def __init__(self, axes: int, id_size: int = 12) -> None:
         self._axes = axes
         self._id_size = id_size
         self._lock = threading.Lock()
         self._recent: dict[Coordinate, ChunkRef | None] = {}
-        self._cells: tuple[PrewrittenManifest, ...] = ()
+        self._prewritten: tuple[PrewrittenManifest, ...] = ()
         self._columns = _no_edits(axes, id_size)
 
     def __len__(self) -> int:
         return len(self.coordinates())
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_restore, (self._axes, self._id_size, self.settled(), self._cells))
+        return (_restore, (self._axes, self._id_size, self.columns(), self._prewritten))
 
     @property
     def axes(self) -> int:
@@ -179,9 +181,9 @@ class ChunkEdits:
         return self._id_size
 
     @property
-    def cells(self) -> tuple[PrewrittenManifest, ...]:
+    def prewritten(self) -> tuple[PrewrittenManifest, ...]:
         """Return the manifests that workers wrote; later ones win, and the columns win over all."""
-        return self._cells
+        return self._prewritten
 
     # Editing
 
@@ -190,45 +192,45 @@ class ChunkEdits:
         with self._lock:
             self._recent[coordinate] = ref
             if len(self._recent) >= _MANY:
-                self._settle()
+                self._merge_recent()
 
     def set_table(self, table: ChunkTable) -> None:
         """Set many references at once."""
         with self._lock:
-            written, deleted = self._settle()
+            written, deleted = self._merge_recent()
             self._columns = written.merge(table), coords_.without(deleted, table.coordinates)
 
     def delete_many(self, coordinates: Coordinates) -> None:
         """Delete many references at once."""
         with self._lock:
-            written, deleted = self._settle()
+            written, deleted = self._merge_recent()
             self._columns = written.remove(coordinates), coords_.unite([deleted, coordinates])
 
     def forget(self, coordinates: Coordinates) -> None:
         """Undo the edits of some chunks, so that they have the references of the base again."""
         with self._lock:
-            written, deleted = self._settle()
+            written, deleted = self._merge_recent()
             self._columns = written.remove(coordinates), coords_.without(deleted, coordinates)
-            self._cells = tuple(cell.without(coordinates) for cell in self._cells)
+            self._prewritten = tuple(each.without(coordinates) for each in self._prewritten)
 
-    def adopt(self, *cells: PrewrittenManifest) -> None:
+    def adopt(self, *prewritten: PrewrittenManifest) -> None:
         """Add manifests that workers wrote; no two of them may edit the same chunk."""
-        touching = [cell.coordinates() for cell in cells if self._may_touch(cell)]
+        touching = [manifest.coordinates() for manifest in prewritten if self._may_touch(manifest)]
         if touching:
             self.forget(coords_.unite(touching))
         with self._lock:
-            self._cells = (*self._cells, *cells)
+            self._prewritten = (*self._prewritten, *prewritten)
 
-    def _may_touch(self, cell: PrewrittenManifest) -> bool:
-        written, deleted = self.settled()
+    def _may_touch(self, manifest: PrewrittenManifest) -> bool:
+        written, deleted = self.columns()
         if len(written) or len(deleted):
             return True
-        return any(coords_.meet(each.reach, cell.reach) for each in self._cells)
+        return any(coords_.meet(each.reach, manifest.reach) for each in self._prewritten)
 
     def apply(self, newer: "ChunkEdits") -> None:
         """Apply newer edits of the same array."""
-        self.adopt(*newer.cells)
-        written, deleted = newer.settled()
+        self.adopt(*newer.prewritten)
+        written, deleted = newer.columns()
         if len(deleted):
             self.delete_many(deleted)
         if len(written):
@@ -247,22 +249,24 @@ class ChunkEdits:
             return untouched
         return found
 
-    def find_cell(self, coordinate: Coordinate) -> PrewrittenManifest | None:
+    def find_prewritten(self, coordinate: Coordinate) -> PrewrittenManifest | None:
         """Return the prewritten manifest that edits a chunk for which `get` returns `untouched`."""
-        return next((cell for cell in self._cells if cell.has_changed(coordinate)), None)
+        return next(
+            (manifest for manifest in self._prewritten if manifest.has_changed(coordinate)), None
+        )
 
     def find_single(self) -> dict[Coordinate, ChunkRef | None] | None:
         """Return all edits if they were made one by one, and not so many, else None."""
         with self._lock:
             written, deleted = self._columns
-            if self._cells or len(written) or len(deleted):
+            if self._prewritten or len(written) or len(deleted):
                 return None
             return dict(self._recent)
 
-    def settled(self) -> Columns:
+    def columns(self) -> Columns:
         """Return all references set and coordinates deleted, without those of prewritten manifests."""
         with self._lock:
-            return self._settle()
+            return self._merge_recent()
 
     def coordinates(self) -> Coordinates:
         """Return the coordinates of all chunks that were set or deleted, sorted."""
@@ -271,18 +275,18 @@ class ChunkEdits:
             rows = chain.from_iterable(single)
             found = np.fromiter(rows, np.uint32, len(single) * self._axes)
             return coords_.unite([found.reshape(len(single), self._axes)])
-        written, deleted = self.settled()
-        cells = [cell.coordinates() for cell in self._cells]
-        return coords_.unite([written.coordinates, deleted, *cells])
+        written, deleted = self.columns()
+        prewritten = [manifest.coordinates() for manifest in self._prewritten]
+        return coords_.unite([written.coordinates, deleted, *prewritten])
 
     def copy(self) -> "ChunkEdits":
         """Return an independent copy."""
-        return _restore(self._axes, self._id_size, self.settled(), self._cells)
+        return _restore(self._axes, self._id_size, self.columns(), self._prewritten)
 
     def __iter__(self) -> Iterator[Coordinate]:
         return iter(map(tuple, self.coordinates().tolist()))
 
-    def _settle(self) -> Columns:
+    def _merge_recent(self) -> Columns:
         """Merge recent edits into the columns; the caller must hold the lock."""
         recent = self._recent
         if not recent:
@@ -306,18 +310,20 @@ def unite(edits: Sequence[ChunkEdits]) -> ChunkEdits:
     """Merge edits of one array, no two of which touch the same chunk."""
     if len(edits) == 1:
         return edits[0]
-    written, deleted = zip(*(each.settled() for each in edits), strict=True)
+    written, deleted = zip(*(each.columns() for each in edits), strict=True)
     filled = [table for table in written if len(table)] or written[:1]
-    cells = tuple(cell for each in edits for cell in each.cells)
+    prewritten = tuple(manifest for each in edits for manifest in each.prewritten)
     first = edits[0]
-    return _restore(first.axes, first.id_size, (concatenate(filled), coords_.unite(deleted)), cells)
+    return _restore(
+        first.axes, first.id_size, (concatenate(filled), coords_.unite(deleted)), prewritten
+    )
 
 
 def _restore(
-    axes: int, id_size: int, columns: Columns, cells: tuple[PrewrittenManifest, ...]
+    axes: int, id_size: int, columns: Columns, prewritten: tuple[PrewrittenManifest, ...]
 ) -> ChunkEdits:
     edits = ChunkEdits(axes, id_size)
-    edits._columns, edits._cells = columns, cells
+    edits._columns, edits._prewritten = columns, prewritten
     return edits
 
 

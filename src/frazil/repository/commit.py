@@ -46,7 +46,7 @@ from frazil.repository.changes import (
 )
 from frazil.repository.session_state import SessionState
 from frazil.repository.view import View, manifests_of
-from frazil.repository.zarr_keys import Cell, Coordinate, SplitGrid, SplitRule, plan_split
+from frazil.repository.zarr_keys import Coordinate, SplitGrid, SplitRegion, SplitRule, plan_split
 
 _MOST_PENDING_BYTES = 64 << 20
 """Size of encoded manifests from which they are written before the others are encoded."""
@@ -197,25 +197,25 @@ def _plan_single_parts(
     if view.assets.dialect.is_legacy:
         return None
     shape, sizes = grid.shape, grid.sizes
-    changed: dict[Cell, dict[Coordinate, ChunkRef | None]] = {}
+    changed: dict[SplitRegion, dict[Coordinate, ChunkRef | None]] = {}
     for coordinate, new in edits.items():
         if all(map(lt, coordinate, shape)):
             changed.setdefault(tuple(map(floordiv, coordinate, sizes)), {})[coordinate] = new
-    parts: list[tuple[Cell, ManifestRef | RowPart]] = []
-    former: dict[Cell, list[ManifestRef]] = {}
+    parts: list[tuple[SplitRegion, ManifestRef | RowPart]] = []
+    former: dict[SplitRegion, list[ManifestRef]] = {}
     for ref in manifests_of(node.array, view.assets.dialect):
-        cell = tuple([start // size for (start, _), size in zip(ref.extents, sizes, strict=True)])
-        for (_, stop), index, size, count in zip(ref.extents, cell, sizes, shape, strict=True):
+        region = tuple([start // size for (start, _), size in zip(ref.extents, sizes, strict=True)])
+        for (_, stop), index, size, count in zip(ref.extents, region, sizes, shape, strict=True):
             if stop > (index + 1) * size or stop > count:
                 return None
-        if cell in changed:
-            former.setdefault(cell, []).append(ref)
+        if region in changed:
+            former.setdefault(region, []).append(ref)
         else:
-            parts.append((cell, ref))
-    for cell, edited in changed.items():
-        base = former.get(cell, ())
+            parts.append((region, ref))
+    for region, edited in changed.items():
+        base = former.get(region, ())
         wanted += base
-        parts.append((cell, (base, edited)))
+        parts.append((region, (base, edited)))
     parts.sort(key=itemgetter(0))
     return [part for _, part in parts]
 
@@ -256,24 +256,24 @@ def _plan_parts(
     """
     assert node.array is not None
     edits = view.changes.chunks.get(node.id) or ChunkEdits(len(grid.shape), view.changes.id_size)
-    former = manifests_by_cell(node.array, grid, view.assets.dialect)
+    former = manifests_by_region(node.array, grid, view.assets.dialect)
     written, deleted = _split_edits(edits, grid)
     ready = _find_ready(edits, grid, former, {*written, *deleted})
-    unready = [each for each in edits.cells if each not in ready.values()]
+    unready = [each for each in edits.prewritten if each not in ready.values()]
     for each in unready:
         written = _lay_under(each.read_changes(view.assets, node.id), written, deleted, grid)
     # After all references are merged, so that references set later are kept.
     for each in unready:
         deleted = _unite_rows(deleted, grid.split(each.deleted))
-    for cell in sorted({*former, *written, *deleted, *ready}):
-        box = grid.extents(cell)
-        if cell in ready:
-            yield ready[cell]
-        elif cell in written or cell in deleted:
-            wanted += former[cell]
-            yield ColumnPart(box, former[cell], written.get(cell), deleted.get(cell))
+    for region in sorted({*former, *written, *deleted, *ready}):
+        box = grid.extents(region)
+        if region in ready:
+            yield ready[region]
+        elif region in written or region in deleted:
+            wanted += former[region]
+            yield ColumnPart(box, former[region], written.get(region), deleted.get(region))
         else:
-            for ref in former[cell]:
+            for ref in former[region]:
                 if is_inside(ref.extents, box):
                     yield ref
                 else:
@@ -281,51 +281,51 @@ def _plan_parts(
                     yield ColumnPart(box, (ref,))
 
 
-def manifests_by_cell(
+def manifests_by_region(
     array: ArrayData, grid: SplitGrid, dialect: Dialect
-) -> defaultdict[Cell, list[ManifestRef]]:
+) -> defaultdict[SplitRegion, list[ManifestRef]]:
     """Return the manifests that may contain chunks of each split region."""
-    found: defaultdict[Cell, list[ManifestRef]] = defaultdict(list)
+    found: defaultdict[SplitRegion, list[ManifestRef]] = defaultdict(list)
     for ref in manifests_of(array, dialect):
-        for cell in grid.cells_touching(ref.extents):
-            found[cell].append(ref)
+        for region in grid.regions_touching(ref.extents):
+            found[region].append(ref)
     return found
 
 
 def _find_ready(
     edits: ChunkEdits,
     grid: SplitGrid,
-    former: Mapping[Cell, Sequence[ManifestRef]],
-    edited: Collection[Cell],
-) -> dict[Cell, PrewrittenManifest]:
+    former: Mapping[SplitRegion, Sequence[ManifestRef]],
+    edited: Collection[SplitRegion],
+) -> dict[SplitRegion, PrewrittenManifest]:
     """Return the prewritten manifests that cover a whole split region of this grid over this base."""
-    ready: dict[Cell, PrewrittenManifest] = {}
-    for each in edits.cells:
-        cell = tuple(start // size for (start, _), size in zip(each.box, grid.sizes, strict=True))
-        base = tuple(ref.id for ref in former.get(cell, ()))
-        if each.box == grid.extents(cell) and each.base == base and cell not in edited:
+    ready: dict[SplitRegion, PrewrittenManifest] = {}
+    for each in edits.prewritten:
+        region = tuple(start // size for (start, _), size in zip(each.box, grid.sizes, strict=True))
+        base = tuple(ref.id for ref in former.get(region, ()))
+        if each.box == grid.extents(region) and each.base == base and region not in edited:
             # Two workers' manifests of one split region don't contain each other's references.
-            if cell in ready:
+            if region in ready:
                 return {}
-            ready[cell] = each
-    for each in edits.cells:
+            ready[region] = each
+    for each in edits.prewritten:
         if each not in ready.values():
-            for cell in grid.cells_touching(each.reach):
-                ready.pop(cell, None)
+            for region in grid.regions_touching(each.reach):
+                ready.pop(region, None)
     return ready
 
 
 def _lay_under(
     table: ChunkTable,
-    written: Mapping[Cell, ChunkTable],
-    deleted: Mapping[Cell, Coordinates],
+    written: Mapping[SplitRegion, ChunkTable],
+    deleted: Mapping[SplitRegion, Coordinates],
     grid: SplitGrid,
-) -> dict[Cell, ChunkTable]:
+) -> dict[SplitRegion, ChunkTable]:
     """Merge a worker's references under the edits by split region, which override them."""
     found = dict(written)
-    for cell, part in table.select(grid.everything).split(grid.edges).items():
-        kept = part.remove(deleted[cell]) if cell in deleted else part
-        found[cell] = kept.merge(written[cell]) if cell in written else kept
+    for region, part in table.select(grid.everything).split(grid.edges).items():
+        kept = part.remove(deleted[region]) if region in deleted else part
+        found[region] = kept.merge(written[region]) if region in written else kept
     return found
 
 
@@ -336,16 +336,16 @@ def _read_part(view: View, node: Node, ref: ManifestRef, box: Extents) -> ChunkT
 
 def _split_edits(
     edits: ChunkEdits, grid: SplitGrid
-) -> tuple[dict[Cell, ChunkTable], dict[Cell, Coordinates]]:
+) -> tuple[dict[SplitRegion, ChunkTable], dict[SplitRegion, Coordinates]]:
     """Return the edits by split region, without those outside the grid."""
-    written, deleted = edits.settled()
+    written, deleted = edits.columns()
     return written.select(grid.everything).split(grid.edges), grid.split(deleted)
 
 
 def _unite_rows(
-    one: Mapping[Cell, Coordinates], other: Mapping[Cell, Coordinates]
-) -> dict[Cell, Coordinates]:
-    both = {cell: unite([one[cell], other[cell]]) for cell in one.keys() & other.keys()}
+    one: Mapping[SplitRegion, Coordinates], other: Mapping[SplitRegion, Coordinates]
+) -> dict[SplitRegion, Coordinates]:
+    both = {region: unite([one[region], other[region]]) for region in one.keys() & other.keys()}
     return {**one, **other, **both}
 
 

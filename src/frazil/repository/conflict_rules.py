@@ -57,7 +57,7 @@ class Clash:
     node_id: NodeId | None = None
     chunks: Coordinates | None = None
 
-    def tell(self) -> Conflict:
+    def to_conflict(self) -> Conflict:
         """Return the public form of the conflict."""
         chunks = None if self.chunks is None else self.chunks.tolist()
         return Conflict(self.conflict_type, self.path, chunks)

@@ -166,7 +166,7 @@ def update_policy(settings: EffectiveConfig) -> UpdatePolicy:
 
 def saved_config(protocol: CommitProtocol) -> RepositoryConfig | None:
     """Return the configuration saved with a repository, or None."""
-    # Whoever opened the protocol has just read the repo info.
+    # Opening the protocol has just read the repo info.
     tree = protocol.read_config(again=False)
     return None if tree is None else config_files.decode_config(tree)
 

@@ -161,7 +161,7 @@ def commit_with_rebase(
     attempts = 0
     while True:
         try:
-            return commit(state, _tell_attempts(text, attempts), allow_empty=allow_empty)
+            return commit(state, _record_attempts(text, attempts), allow_empty=allow_empty)
         except ConflictError as error:
             if error.kind != ConflictError.default_kind or attempts >= tries:
                 raise
@@ -209,10 +209,10 @@ def _read_logs(state: SessionState, step: Step) -> Iterator[TransactionLog]:
 
 def failed(id: SnapshotId, clashes: Sequence[Clash]) -> RebaseFailedError:
     """Return the error that reports all conflicts with a commit."""
-    return RebaseFailedError(str(id), tuple(clash.tell() for clash in clashes))
+    return RebaseFailedError(str(id), tuple(clash.to_conflict() for clash in clashes))
 
 
-def _tell_attempts(text: CommitText, attempts: int) -> CommitText:
+def _record_attempts(text: CommitText, attempts: int) -> CommitText:
     said = text.metadata.get(_RESERVED)
     reserved: Mapping[str, JsonValue] = said if isinstance(said, Mapping) else {}
     metadata = {**text.metadata, _RESERVED: {**reserved, "rebase_attempts": attempts}}
@@ -250,10 +250,10 @@ def _refuse_gap(
     before: Mapping[NodeId, Node],
     after: Mapping[NodeId, Node],
 ) -> None:
-    is_told = after.keys() - before.keys() <= log.new_groups | log.new_arrays and (
+    is_recorded = after.keys() - before.keys() <= log.new_groups | log.new_arrays and (
         before.keys() - after.keys() <= log.deleted_groups | log.deleted_arrays
     )
-    if not is_told:
+    if not is_recorded:
         raise expired_parent(snapshot.id)
 
 

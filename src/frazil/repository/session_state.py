@@ -217,4 +217,4 @@ def _fetch(state: SessionState, ids: list[ManifestId]) -> None:
         try:
             state.assets.read_manifest(id)
         except IcechunkError:
-            return  # whoever needs it will meet the error, and can do something about it
+            return  # the reader that needs it will get the error and can handle it

@@ -124,7 +124,7 @@ def has_key(state: SessionState, key: str) -> bool:
             node = _find_array(state, path)
             return node is not None and state.view.find_chunk(node, coordinate) is not None
         case _:
-            raise _second_format(key)
+            raise _zarr_v2_not_found(key)
 
 
 def key_size(state: SessionState, key: str) -> int:
@@ -136,7 +136,7 @@ def key_size(state: SessionState, key: str) -> int:
             node, _ = state.view.get_array(path)
             return ref_size(state.view.find_chunk(node, coordinate))
         case _:
-            raise _second_format(key)
+            raise _zarr_v2_not_found(key)
 
 
 def ref_size(ref: ChunkRef | None) -> int:
@@ -200,8 +200,8 @@ def _slice(data: bytes, range: Range | None) -> Buffer:
     return data[start:end]
 
 
-def _second_format(key: str) -> NodeNotFoundError:
-    return NodeNotFoundError(f"{key!r} belongs to Zarr's second format", kind="key-not-found")
+def _zarr_v2_not_found(key: str) -> NodeNotFoundError:
+    return NodeNotFoundError(f"{key!r} belongs to Zarr V2", kind="key-not-found")
 
 
 def set_key(state: SessionState, key: str, data: Buffer) -> None:
@@ -212,7 +212,7 @@ def set_key(state: SessionState, key: str, data: Buffer) -> None:
         case MetadataKey(path):
             set_metadata(state, path, bytes(data))
         case _:
-            raise second_format(key)
+            raise zarr_v2_refused(key)
 
 
 async def set_key_async(state: SessionState, key: str, data: Buffer) -> None:
@@ -227,13 +227,13 @@ async def set_key_async(state: SessionState, key: str, data: Buffer) -> None:
         case MetadataKey(path):
             set_metadata(state, path, bytes(data))
         case _:
-            raise second_format(key)
+            raise zarr_v2_refused(key)
 
 
-def second_format(key: str) -> SessionStateError:
+def zarr_v2_refused(key: str) -> SessionStateError:
     """Return the error for writing Zarr V2 keys."""
     return SessionStateError(
-        f"{key!r} belongs to Zarr's second format, which can't be stored", kind="unimplemented"
+        f"{key!r} belongs to Zarr V2, which can't be stored", kind="unimplemented"
     )
 
 

@@ -141,9 +141,9 @@ class View:
             found = edits.get(coordinate, _UNTOUCHED)
             if found is not _UNTOUCHED:
                 return found  # type: ignore[return-value]
-            cell = edits.find_cell(coordinate)
-            if cell is not None:
-                return self.assets.read_manifest(cell.file.id).find(node.id, coordinate)
+            prewritten = edits.find_prewritten(coordinate)
+            if prewritten is not None:
+                return self.assets.read_manifest(prewritten.file.id).find(node.id, coordinate)
         ref = find_manifest(node.array, coordinate, self.assets.dialect)
         return None if ref is None else self.assets.read_manifest(ref.id).find(node.id, coordinate)
 
@@ -169,13 +169,13 @@ class View:
         if edits is None:
             yield from self.base_tables(node)
             return
-        written, deleted = edits.settled()
+        written, deleted = edits.columns()
         grid = tuple((0, each.num_chunks) for each in node.array.shape)
         changed = edits.coordinates()
         for table in self.base_tables(node):
             yield table.remove(changed)
-        for cell in edits.cells:
-            table = cell.read_changes(self.assets, node.id).select(grid)
+        for prewritten in edits.prewritten:
+            table = prewritten.read_changes(self.assets, node.id).select(grid)
             yield table.remove(deleted).remove(written.coordinates)
         yield written.select(grid)
 

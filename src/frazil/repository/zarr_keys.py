@@ -252,7 +252,7 @@ def is_rectilinear(data: bytes) -> bool:
     return isinstance(grid, dict) and grid.get("name") == "rectilinear"
 
 
-Cell = tuple[int, ...]
+SplitRegion = tuple[int, ...]
 """Index of a split region along each axis."""
 
 
@@ -295,14 +295,14 @@ class SplitGrid:
         """Return the extents of all chunks."""
         return tuple((0, count) for count in self.shape)
 
-    def extents(self, cell: Cell) -> Extents:
+    def extents(self, region: SplitRegion) -> Extents:
         """Return the extents of a split region."""
         return tuple(
             (number * size, min((number + 1) * size, count))
-            for number, size, count in zip(cell, self.sizes, self.shape, strict=True)
+            for number, size, count in zip(region, self.sizes, self.shape, strict=True)
         )
 
-    def cells_touching(self, box: Extents) -> Iterator[Cell]:
+    def regions_touching(self, box: Extents) -> Iterator[SplitRegion]:
         """Return the split regions that overlap a box; all of them if the box is empty."""
         ranges = [
             range(start // size, -(-min(stop, count) // size))
@@ -312,10 +312,10 @@ class SplitGrid:
         ]
         return product(*ranges)
 
-    def split(self, coordinates: Coordinates) -> dict[Cell, Coordinates]:
+    def split(self, coordinates: Coordinates) -> dict[SplitRegion, Coordinates]:
         """Group chunks by split region, without those outside the grid."""
         inside = coordinates[rows_inside(coordinates, self.everything)]
-        return {cell: inside[rows] for cell, rows in split_rows(inside, self.edges).items()}
+        return {region: inside[rows] for region, rows in split_rows(inside, self.edges).items()}
 
 
 def plan_split(path: str, array: ArrayData, rules: Sequence[SplitRule]) -> SplitGrid:

@@ -37,7 +37,7 @@ class Tally:
 
 
 @dataclass(slots=True)
-class _Watched:
+class _StepProgress:
     """State of a running step."""
 
     started_at: float = field(default_factory=time.monotonic)
@@ -104,7 +104,7 @@ class Job:
         self._is_cancelled = False
         self._stop: Callable[[], None] | None = None
         self._lease: Lease | None = None
-        self._steps: dict[str, _Watched] = {}
+        self._steps: dict[str, _StepProgress] = {}
         self._amounts: dict[str, dict[str, int]] = {}
 
     @property
@@ -153,7 +153,7 @@ class Job:
 
     def note(self, what: str, running: int, failed: int) -> None:
         """Record how many tasks of a step are running, and how many attempts failed."""
-        step = self._steps.setdefault(what, _Watched())
+        step = self._steps.setdefault(what, _StepProgress())
         step.running, step.failed = running, failed
         step.slots = max(step.slots, running)
 
@@ -164,7 +164,7 @@ class Job:
         self._display.show(self._describe(what, done, total))
 
     def _describe(self, what: str, done: int, total: int) -> Step:
-        step = self._steps.setdefault(what, _Watched())
+        step = self._steps.setdefault(what, _StepProgress())
         step.move(done)
         now = time.monotonic()
         seconds, quiet = now - step.started_at, now - step.moved_at

@@ -115,7 +115,7 @@ _WHAT_TO_DO = (
     "send it with frazil.spark.send_package(spark)"
 )
 _NOT_FOUND = "No module named 'frazil"
-WATCHED = "frazil-"
+GROUP_PREFIX = "frazil-"
 """Prefix of the names of job groups whose progress is followed."""
 _RETRY_SECONDS = 2.0
 _KIND = "kind of the error: "
@@ -209,7 +209,7 @@ def _find_problem(worker: Worker) -> str | None:
 
 
 @contextmanager
-def telling_kind() -> Iterator[None]:
+def keep_error_kind() -> Iterator[None]:
     """Attach the kind of Frazil errors as a note for `find_error`, which sees only the text.
 
     A retried task of a followed job waits first, so that the job can be stopped meanwhile if the error
@@ -218,7 +218,7 @@ def telling_kind() -> Iterator[None]:
     context = pyspark.TaskContext.get()
     if context is not None and context.attemptNumber():
         group = context.getLocalProperty("spark.jobGroup.id") or ""
-        time.sleep(_RETRY_SECONDS if group.startswith(WATCHED) else 0)
+        time.sleep(_RETRY_SECONDS if group.startswith(GROUP_PREFIX) else 0)
     try:
         yield
     except IcechunkError as error:
@@ -344,7 +344,7 @@ def make_rows(
         read, groups = loaded
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                with telling_kind():
+                with keep_error_kind():
                     yield from read(groups[number])
         freeze_worker()
 
@@ -399,7 +399,7 @@ def collect_results(spark: SparkSession, job: Job, what: str, frame: Any, count:
     The DataFrame has `count` tasks or more.
     """
     job.refuse_if_cancelled()
-    return _unpack(job, run_watched(spark, job, what, count, frame.collect), count)
+    return _unpack(job, run_with_progress(spark, job, what, count, frame.collect), count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -529,35 +529,35 @@ def choose_runner(
 # Progress
 
 
-def run_watched(
+def run_with_progress(
     spark: SparkSession, job: Job, what: str, count: int, action: Callable[[], Result]
 ) -> Result:
     """Run a Spark action of at least `count` tasks; show its progress and stop it on Ctrl-C."""
-    watch = _ConnectWatch(spark) if is_connect(spark) else _ClassicWatch(spark)
+    tracker = _ConnectTracker(spark) if is_connect(spark) else _ClassicTracker(spark)
     outcome: dict[str, Any] = {}
 
     def work() -> None:
         try:
-            with watch.tagged():
+            with tracker.tagged():
                 outcome["value"] = action()
         except BaseException as error:
             outcome["error"] = error
 
-    thread = watch.thread(work)
+    thread = tracker.thread(work)
     thread.start()
-    job.let_stop(watch.stop)
+    job.let_stop(tracker.stop)
     failed = 0
     try:
         while thread.is_alive():
-            tasks = watch.count_tasks()
+            tasks = tracker.count_tasks()
             job.note(what, tasks.running, tasks.failed)
             job.show(what, tasks.done, max(tasks.total, count))
             if tasks.failed > failed:
                 failed = tasks.failed
-                _raise_deterministic(watch.list_failures())
+                _raise_deterministic(tracker.list_failures())
             thread.join(_POLL_SECONDS)
     except BaseException:
-        watch.stop()
+        tracker.stop()
         thread.join()
         raise
     finally:
@@ -602,12 +602,12 @@ class _Tasks:
     failed: int = 0
 
 
-class _ClassicWatch:
+class _ClassicTracker:
     """Progress from the status tracker, for a job group."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._context = spark.sparkContext
-        self._group = f"{WATCHED}{uuid4().hex}"
+        self._group = f"{GROUP_PREFIX}{uuid4().hex}"
 
     def thread(self, work: Callable[[], None]) -> threading.Thread:
         thread: threading.Thread = pyspark.InheritableThread(target=work)
@@ -656,12 +656,12 @@ class _ClassicWatch:
         self._context.cancelJobGroup(self._group)
 
 
-class _ConnectWatch:
+class _ConnectTracker:
     """Progress from the progress handler, for a tag."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark: Any = spark
-        self._tag = f"{WATCHED}{uuid4().hex}"
+        self._tag = f"{GROUP_PREFIX}{uuid4().hex}"
         self._tasks = _Tasks()
 
     def thread(self, work: Callable[[], None]) -> threading.Thread:

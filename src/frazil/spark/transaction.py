@@ -27,17 +27,17 @@ from frazil.repository.changes import (
     ChangeSet,
     ChunkEdits,
     PrewrittenManifest,
+    prewrite_manifest,
     unite,
-    write_cell,
     write_part,
 )
-from frazil.repository.commit import manifests_by_cell
+from frazil.repository.commit import manifests_by_region
 from frazil.repository.locate import authorize as authorized
 from frazil.repository.locate import open_repository
 from frazil.repository.repository import Repository
 from frazil.repository.session import ForkSession, Session
 from frazil.repository.session_state import SessionState
-from frazil.repository.zarr_keys import Cell, plan_split
+from frazil.repository.zarr_keys import SplitRegion, plan_split
 from frazil.spark.job import METRICS, CommitReport, Job, SparkSession
 from frazil.spark.regions import add_missing_rules, choose_task_bytes, save_rules
 from frazil.spark.runtime import Runner, choose_runner, count_slots, find_active_session
@@ -161,10 +161,10 @@ def plan_limit(runner: Runner, state: SessionState, tasks: int) -> int | None:
 def leave_parts(assets: Assets, changes: ChangeSet, limit: int | None) -> None:
     """Write the references of arrays that exceed the limit to the storage as pre-written manifests."""
     for id, edits in changes.chunks.items():
-        written, deleted = edits.settled()
+        written, deleted = edits.columns()
         if limit is not None and len(written) > limit:
             part = ChunkEdits(edits.axes, edits.id_size)
-            part.adopt(*edits.cells, write_part(assets, id, written, deleted))
+            part.adopt(*edits.prewritten, write_part(assets, id, written, deleted))
             changes.chunks[id] = part
 
 
@@ -175,8 +175,8 @@ def find_parts(
     parts: defaultdict[NodeId, list[PrewrittenManifest]] = defaultdict(list)
     for each in changes:
         for id, edits in each.chunks.items():
-            if edits.cells:
-                parts[id] += edits.cells
+            if edits.prewritten:
+                parts[id] += edits.prewritten
     count = sum(part.count for each in parts.values() for part in each)
     return dict(parts) if count > runner.returned_references else {}
 
@@ -188,19 +188,19 @@ def gather(
     if not parts:
         return
     chosen = [node for node in state.view.nodes() if node.id in parts and _has_place(node)]
-    plans = [plan for node in chosen for plan in plan_cells(state, node)]
+    plans = [plan for node in chosen for plan in plan_split_regions(state, node)]
     groups = pack(plans, [coords_.count_places(each.box) for each in plans], _TASK_REFERENCES)
     runner.job.expect(_WHAT, manifests=len(plans))
-    found = runner.run(_WHAT, _WriteCells(state.assets), groups)
-    cells = [cell for group in found for cell in group]
+    found = runner.run(_WHAT, _WriteSplitRegions(state.assets), groups)
+    manifests = [manifest for group in found for manifest in group]
     for node in chosen:
-        own = [each for each in zip(plans, cells, strict=True) if each[0].node_id == node.id]
+        own = [each for each in zip(plans, manifests, strict=True) if each[0].node_id == node.id]
         state.changes.chunks[node.id] = _take_over(state, node, own)
     _delete(state.assets, [part for node in chosen for part in parts[node.id]])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CellPlan:
+class SplitRegionPlan:
     """Manifest to write for a split region, and its inputs."""
 
     node_id: NodeId
@@ -212,32 +212,32 @@ class CellPlan:
     deleted: Coordinates
 
 
-def plan_cells(state: SessionState, node: Node) -> list[CellPlan]:
+def plan_split_regions(state: SessionState, node: Node) -> list[SplitRegionPlan]:
     """Plan a manifest for each changed split region of an array."""
     assert node.array is not None
     edits = state.changes.chunks[node.id]
     grid = plan_split(node.path, node.array, state.context.settings.split_sizes)
-    written, deleted = edits.settled()
+    written, deleted = edits.columns()
     over = written.select(grid.everything).split(grid.edges)
-    gone = coords_.unite([deleted, *(each.deleted for each in edits.cells)])
-    gone_by_cell = grid.split(gone)
-    parts: defaultdict[Cell, list[PrewrittenManifest]] = defaultdict(list)
-    for each in edits.cells:
+    gone = coords_.unite([deleted, *(each.deleted for each in edits.prewritten)])
+    gone_by_region = grid.split(gone)
+    parts: defaultdict[SplitRegion, list[PrewrittenManifest]] = defaultdict(list)
+    for each in edits.prewritten:
         sent = _to_send(each)
-        for cell in grid.split(each.written()):
-            parts[cell].append(sent)
-    former = manifests_by_cell(node.array, grid, state.context.dialect)
+        for region in grid.split(each.written()):
+            parts[region].append(sent)
+    former = manifests_by_region(node.array, grid, state.context.dialect)
     nothing, nowhere = ChunkTable.empty(edits.axes, edits.id_size), gone[:0]
     return [
-        CellPlan(
-            node.id, grid.extents(cell), tuple(former[cell]), tuple(parts[cell]),
-            over.get(cell, nothing), gone_by_cell.get(cell, nowhere),
+        SplitRegionPlan(
+            node.id, grid.extents(region), tuple(former[region]), tuple(parts[region]),
+            over.get(region, nothing), gone_by_region.get(region, nowhere),
         )
-        for cell in sorted({*parts, *over, *gone_by_cell})
+        for region in sorted({*parts, *over, *gone_by_region})
     ]  # fmt: skip
 
 
-def write_gathered(assets: Assets, plan: CellPlan) -> PrewrittenManifest | None:
+def write_gathered(assets: Assets, plan: SplitRegionPlan) -> PrewrittenManifest | None:
     """Write the manifest of a split region; None if references were only deleted."""
 
     def read(part: PrewrittenManifest) -> ChunkTable:
@@ -249,26 +249,28 @@ def write_gathered(assets: Assets, plan: CellPlan) -> PrewrittenManifest | None:
     if not len(table):
         return None
     deleted = coords_.without(plan.deleted, plan.over.coordinates)
-    return write_cell(assets, plan.node_id, plan.box, plan.base, table, deleted)
+    return prewrite_manifest(assets, plan.node_id, plan.box, plan.base, table, deleted)
 
 
 @dataclass(frozen=True, slots=True)
-class _WriteCells:
+class _WriteSplitRegions:
     assets: Assets
 
-    def __call__(self, plans: Sequence[CellPlan]) -> list[PrewrittenManifest | None]:
-        cells = [write_gathered(self.assets, plan) for plan in plans]
+    def __call__(self, plans: Sequence[SplitRegionPlan]) -> list[PrewrittenManifest | None]:
+        manifests = [write_gathered(self.assets, plan) for plan in plans]
         self.assets.storage.flush()
-        return cells
+        return manifests
 
 
 def _take_over(
-    state: SessionState, node: Node, cells: Sequence[tuple[CellPlan, PrewrittenManifest | None]]
+    state: SessionState,
+    node: Node,
+    manifests: Sequence[tuple[SplitRegionPlan, PrewrittenManifest | None]],
 ) -> ChunkEdits:
     former = state.changes.chunks[node.id]
     edits = ChunkEdits(former.axes, former.id_size)
-    edits.adopt(*(cell for _, cell in cells if cell is not None))
-    gone = [plan.deleted for plan, cell in cells if cell is None]
+    edits.adopt(*(manifest for _, manifest in manifests if manifest is not None))
+    gone = [plan.deleted for plan, manifest in manifests if manifest is None]
     if gone:
         edits.delete_many(coords_.unite(gone))
     return edits
@@ -284,11 +286,11 @@ def _has_place(node: Node) -> bool:
     return node.array is not None and all(each.num_chunks for each in node.array.shape)
 
 
-def _to_send(cell: PrewrittenManifest) -> PrewrittenManifest:
+def _to_send(manifest: PrewrittenManifest) -> PrewrittenManifest:
     """Drop the lists of chunks if every reference in the file was written by the task."""
-    nothing = np.empty((0, len(cell.box)), np.uint32)
-    is_whole = cell.file.num_chunk_refs == cell.count
-    return replace(cell, changed=None if is_whole else cell.changed, deleted=nothing)
+    nothing = np.empty((0, len(manifest.box)), np.uint32)
+    is_whole = manifest.file.num_chunk_refs == manifest.count
+    return replace(manifest, changed=None if is_whole else manifest.changed, deleted=nothing)
 
 
 RegionT = TypeVar("RegionT")
@@ -472,10 +474,10 @@ def count_written(changes: ChangeSet, *ids: NodeId) -> tuple[int, int]:
     """Return the number of chunks set in all or in these arrays, and their non-virtual bytes."""
     chunks = size = 0
     for edits in [edits for id, edits in changes.chunks.items() if not ids or id in ids]:
-        table, _ = edits.settled()
-        chunks += len(table) + sum(cell.count for cell in edits.cells)
+        table, _ = edits.columns()
+        chunks += len(table) + sum(manifest.count for manifest in edits.prewritten)
         size += int(table.length[table.kind != ChunkKind.VIRTUAL].sum())
-        size += sum(cell.bytes for cell in edits.cells)
+        size += sum(manifest.bytes for manifest in edits.prewritten)
     return chunks, size
 
 
@@ -505,9 +507,9 @@ class Scratch:
     def _chunk_ids(self) -> Iterator[ChunkId]:
         assets = self.session.state.assets
         for id, edits in self.session.state.changes.chunks.items():
-            table, _ = edits.settled()
-            cells = (cell.read_changes(assets, id) for cell in edits.cells)
-            for each in chain([table], cells):
+            table, _ = edits.columns()
+            manifests = (manifest.read_changes(assets, id) for manifest in edits.prewritten)
+            for each in chain([table], manifests):
                 for row in each.distinct_chunk_ids():
                     yield ChunkId(row.tobytes())
 

@@ -313,7 +313,7 @@ NO_OPTIONS = PutOptions()
 Choice = Callable[[Sequence[str]], Iterable[bool]]
 """Function that returns, for each of some keys, whether it is selected."""
 
-CHOSEN_AT_ONCE = 4_000
+KEYS_PER_BATCH = 4_000
 """Number of keys passed to a `Choice` together."""
 
 # An empty segment, one that means a folder itself or its parent, or a zero byte.
@@ -484,7 +484,7 @@ class Storage(Block, ABC):
             Key, size and creation time of one object.
         """
 
-    def list_chosen(self, prefix: str, choose: Choice) -> Iterator[ObjectInfo]:
+    def list_selected(self, prefix: str, choose: Choice) -> Iterator[ObjectInfo]:
         """Yield the objects whose keys `choose` selects, in batches of keys.
 
         Where a listing has only names, as on a disk, no metadata is read for the other objects.
@@ -496,7 +496,7 @@ class Storage(Block, ABC):
         choose
             Function that returns, for each of a batch of keys, whether it is selected.
         """
-        for batch in batches_of(self.list(prefix), CHOSEN_AT_ONCE):
+        for batch in batches_of(self.list(prefix), KEYS_PER_BATCH):
             yield from compress(batch, choose([info.key for info in batch]))
 
     def list_between(self, prefix: str, after: str, before: str) -> Iterator[ObjectInfo]:

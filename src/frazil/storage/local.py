@@ -35,7 +35,7 @@ from frazil.errors import (
 )
 from frazil.storage import disk
 from frazil.storage.interface import (
-    CHOSEN_AT_ONCE,
+    KEYS_PER_BATCH,
     LOCAL_DEFAULTS,
     NO_OPTIONS,
     Buffer,
@@ -179,8 +179,8 @@ class LocalStorage(Storage):
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         return self._walk("", prefix, _is_visible)
 
-    def list_chosen(self, prefix: str, choose: Choice) -> Iterator[ObjectInfo]:
-        for batch in batches_of(self._keys("", prefix), CHOSEN_AT_ONCE):
+    def list_selected(self, prefix: str, choose: Choice) -> Iterator[ObjectInfo]:
+        for batch in batches_of(self._keys("", prefix), KEYS_PER_BATCH):
             for key in compress(batch, choose(batch)):
                 try:
                     status = os.stat(f"{self._root}/{key}")

@@ -94,7 +94,7 @@ class ListingContract(Promises):
         for key in KEYS:
             writer.put(key, b"data")
 
-        chosen = listable.list_chosen(prefix, lambda keys: [key.endswith("b") for key in keys])
+        chosen = listable.list_selected(prefix, lambda keys: [key.endswith("b") for key in keys])
 
         expected = {info for info in listable.list(prefix) if info.key.endswith("b")}
         assert set(chosen) == expected
@@ -439,7 +439,7 @@ class TravellingContract(Promises):
         assert (str(copy), copy.kind) == (str(caught.value), caught.value.kind)
 
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system can't fork")
-    def test_a_forked_process_uses_the_storage_or_is_told_that_it_can_not(
+    def test_a_forked_process_uses_the_storage_or_is_refused(
         self, storage: Storage, writer: Storage
     ) -> None:
         writer.put("object", b"data")
@@ -469,7 +469,7 @@ class TravellingContract(Promises):
         else:
             assert answer == b"data" or "fork" in answer.decode()
 
-    def test_its_representation_tells_the_kind(self, storage: Storage) -> None:
+    def test_its_representation_reports_the_kind(self, storage: Storage) -> None:
         assert repr(storage).startswith("<frazil.Storage>\ntype: ")
         assert "\n" not in storage.place
 

@@ -233,7 +233,7 @@ def _compare_values(name: str, contributors: Contributors, group: Combination) -
         if header.values is not None and not combine_axes.are_equal(header.values, first.values)
     )
     if others:
-        text = f"its values are not those of {first_name}, and no dimension tells them apart"
+        text = f"its values are not those of {first_name}, and no dimension distinguishes them"
         yield Problem(ProblemKind.VALUES, first.name, text, others)
 
 

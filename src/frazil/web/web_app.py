@@ -179,8 +179,8 @@ class Site:
         ]
         for path, gather, render in self._pages():
             show = self._answering(gather, render)
-            tell = self._answering(gather, None)
-            routes += [Route(f"/{path}", show), Route(f"/{path or 'index'}.json", tell)]
+            data = self._answering(gather, None)
+            routes += [Route(f"/{path}", show), Route(f"/{path or 'index'}.json", data)]
         return routes
 
     def _pages(self) -> list[tuple[str, Gather, Render]]:

@@ -70,7 +70,7 @@ def write_and_fail_once(folder: str, session: Session, rows: tuple[int, int]) ->
         raise OSError("not yet")
 
 
-def test_tasks_write_the_manifests_of_cells_that_others_have_left_parts_of(
+def test_tasks_write_the_manifests_of_split_regions_that_others_have_left_parts_of(
     spark: SparkSession, repo: Repository, tmp_path: Path
 ) -> None:
     notes = tmp_path / "notes"

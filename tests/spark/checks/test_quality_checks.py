@@ -19,13 +19,13 @@ from frazil.spark.checks.audit import (
 from frazil.spark.checks.coordinate_checks import find_duplicates, find_gaps, find_turns
 from frazil.spark.checks.value_checks import (
     as_checks,
-    choose_samples,
     count_different,
     count_missing,
     count_samples,
     find_differences,
     find_outside,
     read_blocks,
+    sample_chunks,
 )
 
 NAN = np.nan
@@ -65,7 +65,7 @@ def test_turns_are_where_values_go_the_other_way(values: Any, turns: list[int]) 
     assert find_turns(np.asarray(values)) == turns
 
 
-def test_duplicates_tell_where_the_value_was_first() -> None:
+def test_duplicates_report_where_the_value_was_first() -> None:
     assert find_duplicates(np.array([4, 5, 4, 6, 5, 4])) == [(2, 0), (4, 1), (5, 0)]
 
 
@@ -112,7 +112,7 @@ def test_a_gap_names_all_files_behind_it_and_one_inside_of_a_file_that_file() ->
     assert places(inside) == [(("b.nc",), (4, 6))]
 
 
-def test_a_coordinate_that_is_not_there_is_told() -> None:
+def test_a_coordinate_that_is_not_there_is_reported() -> None:
     with pytest.raises(ValueError, match="name a dimension"):
         checks.monotonic().check_whole(version_of(range(6), None))
 
@@ -131,12 +131,12 @@ def test_metadata_is_compared_with_what_was_and_with_files() -> None:
     kelvin = {"data_type": "float32", "attributes": {"units": "K"}}
     celsius = {"data_type": "float32", "attributes": {"units": "C"}}
     since = {"data_type": "int64", "attributes": {"units": "days since 2000-01-01"}}
-    told = [
+    reported = [
         VariableMetadata("t", "float32", {"units": "C"}, ("a.nc",)),
         VariableMetadata("time", "int64", {"units": "days since 2001-01-01"}, ("a.nc",)),
     ]
     version = NewVersion(
-        xr.Dataset(), {"t": kelvin, "time": since}, {"t": celsius}, "time", TWO_FILES, told
+        xr.Dataset(), {"t": kelvin, "time": since}, {"t": celsius}, "time", TWO_FILES, reported
     )
 
     found = checks.same_metadata().check_whole(version)
@@ -158,7 +158,7 @@ def test_values_outside_are_counted_with_their_range() -> None:
     assert find_outside(np.array([0, 4]), 0, 4) is None
 
 
-def test_shares_and_ranges_are_found_by_variable() -> None:
+def test_fill_shares_and_ranges_are_found_by_variable() -> None:
     half = region_of([1.0, NAN, 3.0, NAN])
 
     assert list(checks.fill_share(at_most=0.5).check_region(half)) == []
@@ -216,12 +216,12 @@ def test_samples_are_as_many_as_said_and_the_same_each_time() -> None:
     assert count_samples(1000, 0.01, 1) == 10
     assert count_samples(3, 0.01, 2) == 2
     assert count_samples(1, 0.01, 5) == 1
-    assert choose_samples(100, 5, 1) == choose_samples(100, 5, 1)
-    assert len(set(choose_samples(100, 5, 2))) == 5
+    assert sample_chunks(100, 5, 1) == sample_chunks(100, 5, 1)
+    assert len(set(sample_chunks(100, 5, 2))) == 5
     assert count_different(np.array([1, 2]), np.array([1, 3])) == 1
 
 
-def test_functions_tell_what_they_like() -> None:
+def test_functions_report_what_they_like() -> None:
     finding = checks.Finding("two", check="other", variable="t", files=("x",), region=(0, 1))
 
     def own(dataset: xr.Dataset, region: checks.FileRegion) -> list[str | checks.Finding]:

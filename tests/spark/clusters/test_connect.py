@@ -44,7 +44,7 @@ def test_the_session_that_runs_is_taken(client: Driver) -> None:
     assert client.call(is_found_again)
 
 
-def test_a_server_tells_what_jobs_want_to_know(client: Driver) -> None:
+def test_a_server_reports_what_jobs_want_to_know(client: Driver) -> None:
     assert client.call(describe) == (True, 2, 4, [])
 
 
@@ -220,15 +220,15 @@ def test_a_job_can_be_cancelled_from_another_thread(client: Driver, tmp_path: Pa
     assert client.call(run_and_cancel, tmp_path) == [1, 2]
 
 
-class Told(Job):
+class Reported(Job):
     """A job that remembers what it showed."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.told: list[tuple[str, int, int]] = []
+        self.reported: list[tuple[str, int, int]] = []
 
     def show(self, what: str, done: int, total: int) -> None:
-        self.told.append((what, done, total))
+        self.reported.append((what, done, total))
 
 
 def rest(number: int) -> int:
@@ -236,14 +236,14 @@ def rest(number: int) -> int:
     return number
 
 
-def run_and_watch(spark: SparkSession) -> list[tuple[str, int, int]]:
-    job = Told()
+def run_with_steps(spark: SparkSession) -> list[tuple[str, int, int]]:
+    job = Reported()
     fan_out(spark, job, "resting", rest, range(12))
-    return job.told
+    return job.reported
 
 
 def test_progress_is_shown_while_tasks_run(client: Driver) -> None:
-    told = client.call(run_and_watch)
+    reported = client.call(run_with_steps)
 
-    assert told[-1] == ("resting", 12, 12)
-    assert any(0 < done < 12 for _, done, _ in told)
+    assert reported[-1] == ("resting", 12, 12)
+    assert any(0 < done < 12 for _, done, _ in reported)

@@ -87,14 +87,14 @@ def command_lines() -> str:
     return "\n".join(" ".join(each.info["cmdline"]) for each in own)
 
 
-def test_keys_are_neither_logged_nor_planned_nor_told(
+def test_keys_are_neither_logged_nor_planned_nor_reported(
     cluster: Standalone, on_cluster: Driver, bucket: str, few: Path
 ) -> None:
     secrets = [key["secret_access_key"] for key in (FRIEND, STRANGER)]
 
     with pytest.raises(PermissionDeniedError) as refused:
         on_cluster.call(run, bucket, STRANGER)
-    told = on_cluster.call(run, bucket, FRIEND)
+    reported = on_cluster.call(run, bucket, FRIEND)
 
     written = everything_written(cluster.folder)
     events = [path for path in written if "events" in path.parts]
@@ -102,7 +102,7 @@ def test_keys_are_neither_logged_nor_planned_nor_told(
     assert any(path.name == "stderr" and "work" in path.parts for path in written)
     assert on_cluster.log in written
     texts = [
-        told,
+        reported,
         repr(refused.value),
         "".join(getattr(refused.value, "__notes__", ())),
         command_lines(),

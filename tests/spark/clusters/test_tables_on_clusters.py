@@ -49,20 +49,20 @@ def weather(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def ask_everything(spark: SparkSession, url: str) -> dict[str, list[str]]:
     """Every table, the arrays themselves, and a question in SQL, as texts in an order."""
 
-    def told(rows: Iterable[Row]) -> list[str]:
+    def reported(rows: Iterable[Row]) -> list[str]:
         return sorted(map(str, rows))
 
     frazil.spark.register(spark)
     found = {
-        name: told(frazil.spark.read(url, table=name, spark=spark).collect()) for name in TABLES
+        name: reported(frazil.spark.read(url, table=name, spark=spark).collect()) for name in TABLES
     }
     source = spark.read.format("icechunk").option("repo", url)
-    found["source"] = told(source.option("table", "chunks").load().collect())
+    found["source"] = reported(source.option("table", "chunks").load().collect())
     cells = frazil.spark.read(url, spark=spark)
-    found["cells"] = told(cells.collect())
+    found["cells"] = reported(cells.collect())
     cells.createOrReplaceTempView("weather_cells")
-    found["query"] = told(spark.sql(HOT.format(name="weather_cells")).collect())
-    found["sql"] = told(
+    found["query"] = reported(spark.sql(HOT.format(name="weather_cells")).collect())
+    found["sql"] = reported(
         frazil.spark.sql(url, "SELECT message FROM repo.snapshots", spark=spark).collect()
     )
     return found
@@ -99,7 +99,7 @@ def write_in_trouble(spark: SparkSession, folder: Path) -> dict[str, Any]:
     """A stream that is started twice, a repeated batch, a poisonous one, modes, a killed worker."""
     url = str(folder / "repo")
     frazil.spark.register(spark)
-    told: dict[str, Any] = {}
+    reported: dict[str, Any] = {}
     for number in range(2):
         put_file(folder / "files", number)
         start(read_files(spark, folder / "files"), url, folder / "checkpoint").awaitTermination()
@@ -107,13 +107,13 @@ def write_in_trouble(spark: SparkSession, folder: Path) -> dict[str, Any]:
 
     again = cells.where("x = 0").localCheckpoint()
     reports = [frazil.spark.commit_batch(url, again, 7, query="q") for _ in range(2)]
-    told["batches"] = [report.snapshot_id for report in reports]
+    reported["batches"] = [report.snapshot_id for report in reports]
 
     poison = spark.createDataFrame([(0, 99, 1.0)], "t long, x long, v double")
     try:
         frazil.spark.commit_batch(url, poison, 8, query="q")
     except InvalidInputError as error:
-        told["poison"] = str(error)
+        reported["poison"] = str(error)
 
     part = spark.createDataFrame([(1, 2, 50.0)], "t long, x long, v double")
     frazil.spark.write_frame(url, part, mode="overwrite", replace_where="x = 2")
@@ -123,18 +123,18 @@ def write_in_trouble(spark: SparkSession, folder: Path) -> dict[str, Any]:
     )
     dying = doubled.mapInArrow(die_once(folder / "killed"), doubled.schema)
     frazil.spark.write_frame(url, dying)
-    return told
+    return reported
 
 
 def test_trouble_loses_nothing(local_cluster: Driver, tmp_path: Path) -> None:
     repo = frazil.Repository.create(frazil.local_filesystem_storage(str(tmp_path / "repo")))
 
-    told = local_cluster.call(write_in_trouble, tmp_path)
+    reported = local_cluster.call(write_in_trouble, tmp_path)
 
     assert (tmp_path / "killed").exists()
     assert batches(repo) == [0, 1, 7]
-    assert told["batches"][0] == told["batches"][1]
-    assert "99" in told["poison"]
+    assert reported["batches"][0] == reported["batches"][1]
+    assert "99" in reported["poison"]
     found, before = values(repo), expected(2)
     assert found[:, 0].tolist() == before[:, 0].tolist()
     assert found[:, 1] == pytest.approx(before[:, 1] * 2)

@@ -43,20 +43,20 @@ def test_workers_with_another_package_are_not() -> None:
 
 def run_without_and_with_it(spark: SparkSession, archive: Path, path: Path) -> list[str]:
     """What is told before the package is sent, and what after."""
-    told = jobs.find_problems(spark)
+    reported = jobs.find_problems(spark)
     with pytest.raises(SetupError) as refused:
         frazil.spark.session(spark)
-    told.append(str(refused.value))
+    reported.append(str(refused.value))
     with pytest.raises(SetupError) as failed:
         fan_out(spark, Job(), "counting", int, ["1"])
-    told.append(str(failed.value))
+    reported.append(str(failed.value))
     frazil.spark.send_package(spark)
     assert fan_out(spark, Job(), "counting", int, ["1", "2"]) == [1, 2]
     jobs.ingest(spark, archive, path)
-    return [*told, *jobs.find_problems(spark)]
+    return [*reported, *jobs.find_problems(spark)]
 
 
-def test_workers_without_it_are_told_of_and_get_it(few: Path, tmp_path: Path) -> None:
+def test_workers_without_it_are_reported_and_get_it(few: Path, tmp_path: Path) -> None:
     # The libraries are found, but no file there that leads to a package elsewhere is followed.
     environment = {"PYSPARK_PYTHON": sys._base_executable, "PYTHONPATH": ""}  # type: ignore[attr-defined]
     config = {"spark.executorEnv.PYTHONPATH": sysconfig.get_path("purelib")}

@@ -79,7 +79,7 @@ def test_a_damaged_file_stops_everything_until_it_is_whole(
     check_history(path, archive, ["whole"])
 
 
-def test_a_file_that_changes_after_it_was_opened_is_told_and_taken_anew(
+def test_a_file_that_changes_after_it_was_opened_is_reported_and_taken_anew(
     spark: SparkSession, archive: Path, path: Path
 ) -> None:
     job = Meanwhile("opening files", lambda: change(archive, 3), at_end=True)

@@ -199,7 +199,7 @@ def test_a_file_may_take_the_place_of_what_is_there(
     assert count_versions(repo) == 3
 
 
-def test_all_that_must_be_reencoded_is_told_at_once(archive: Path, ingest: Ingest) -> None:
+def test_all_that_must_be_reencoded_is_reported_at_once(archive: Path, ingest: Ingest) -> None:
     save_archive(archive, 2)
     odd = archive / "0004.nc"
     make_days(4).to_netcdf(odd, encoding={"t": {"chunksizes": (2, 24, 16)}, "p": {"dtype": "i8"}})
@@ -239,7 +239,7 @@ def test_a_damaged_file_fails_the_job_or_is_skipped(
     xr.testing.assert_identical(read(repo), expect(archive))
 
 
-def test_a_dry_run_tells_what_would_be_and_leaves_everything(
+def test_a_dry_run_reports_what_would_be_and_leaves_everything(
     repo: frazil.Repository, archive: Path, ingest: Ingest
 ) -> None:
     save_archive(archive, 2)

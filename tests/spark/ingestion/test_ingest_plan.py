@@ -36,10 +36,10 @@ from frazil.spark.ingestion.source_data import (
 )
 from frazil.spark.ingestion.target_arrays import (
     adopt,
+    assign_tasks,
     make_room,
     plan_placement,
     plan_rules,
-    share_out,
     unite,
 )
 from frazil.spark.regions import configured_rules, plan_sizes
@@ -127,7 +127,7 @@ def test_files_are_new_changed_or_known() -> None:
         (FileVersion("e", MOMENT, 11), False),
     ],
 )
-def test_an_etag_tells_more_than_a_time(version: FileVersion, is_known: bool) -> None:
+def test_an_etag_says_more_than_a_time(version: FileVersion, is_known: bool) -> None:
     ledger = Ledger.of([entry("a", FileVersion("e", MOMENT, 10))])
 
     assert bool(subtract([SourceFile("a", version)], ledger, "").known) is is_known
@@ -236,13 +236,13 @@ def carry_out(found: IngestPlan, sources: list[Source], session: frazil.Session)
         if cutter.rows > len(source.references):
             _take(parts, cutter)
     _take(parts, cutter)
-    placed = [write(assets, placement.cells[cell], tables) for cell, tables in parts.items()]
+    placed = [write(assets, placement.regions[region], tables) for region, tables in parts.items()]
     adopt(found, session.state, "", placed)
 
 
 def _take(parts: dict[int, list[ChunkTable]], cutter: Cutter) -> None:
-    for cell, table in cutter.cut():
-        parts.setdefault(cell, []).append(table)
+    for region, table in cutter.cut():
+        parts.setdefault(region, []).append(table)
 
 
 def test_new_files_follow_what_is_there(tmp_path: Path) -> None:
@@ -371,11 +371,11 @@ def test_files_are_shared_out_by_task() -> None:
     assert [len(each) for each in group_files(names[:2], 8, 16)] == [1, 1]
 
 
-def test_small_cells_share_a_task() -> None:
-    assert share_out([4, 4, 4, 20, 1, 1], 1, most=10) == (0, 0, 1, 2, 3, 3)
-    assert share_out([1, 1, 1, 1, 1, 1], 1) == (0, 0, 1, 1, 2, 2)
-    assert share_out([4, 1], 8) == (0, 1)
-    assert share_out([], 2) == ()
+def test_small_split_regions_share_a_task() -> None:
+    assert assign_tasks([4, 4, 4, 20, 1, 1], 1, most=10) == (0, 0, 1, 2, 3, 3)
+    assert assign_tasks([1, 1, 1, 1, 1, 1], 1) == (0, 0, 1, 1, 2, 2)
+    assert assign_tasks([4, 1], 8) == (0, 1)
+    assert assign_tasks([], 2) == ()
 
 
 def test_regions_that_touch_are_written_together() -> None:
@@ -383,7 +383,7 @@ def test_regions_that_touch_are_written_together() -> None:
     assert list(unite([])) == []
 
 
-def test_a_file_that_is_no_data_is_told_and_not_raised(tmp_path: Path) -> None:
+def test_a_file_that_is_no_data_is_reported_and_not_raised(tmp_path: Path) -> None:
     path = tmp_path / "no.nc"
     path.write_text("no data")
 

@@ -204,14 +204,14 @@ def test_shards_are_what_is_written_as_one() -> None:
         ({}, {"t": {"zlib": True}}, "invalid encoding 'zlib'"),
     ],
 )
-def test_wishes_that_make_no_sense_are_refused(
+def test_options_that_make_no_sense_are_refused(
     chunks: dict[str, Any], encoding: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InvalidInputError, match=message):
         EncodingOptions(chunks, encoding)
 
 
-def test_a_wish_about_an_unknown_dimension_is_refused() -> None:
+def test_an_option_about_an_unknown_dimension_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="along 'day': it has dimensions time"):
         plan_metadata(header(), (8, 6, 8), "time", EncodingOptions({"t": {"day": 1}}))
 

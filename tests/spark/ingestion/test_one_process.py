@@ -89,7 +89,7 @@ def test_a_repository_in_memory_can_be_ingested_into(spark: SparkSession, archiv
         )
 
 
-def test_what_is_wrong_is_told_as_on_spark(repo: frazil.Repository, archive: Path) -> None:
+def test_what_is_wrong_is_reported_as_on_spark(repo: frazil.Repository, archive: Path) -> None:
     save_archive(archive, 2)
     (archive / "bad.nc").write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(100))
 

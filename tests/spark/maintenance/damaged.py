@@ -21,6 +21,7 @@ from tests.damages import (
     chunk_keys,
     cut,
     delete,
+    describe_size,
     flip,
     log_key,
     manifest_key,
@@ -28,7 +29,6 @@ from tests.damages import (
     read_node,
     rewrite_manifest,
     snapshot_key,
-    tell_size,
     tip,
     with_refs,
 )
@@ -72,7 +72,7 @@ def cut_metadata(repository: Repository) -> None:
 
 def tell_wrong_numbers(repository: Repository) -> None:
     """Let snapshots say other sizes and counts of a manifest than it has."""
-    tell_size(repository, manifest_of(repository, SMALL), 1, 99)
+    describe_size(repository, manifest_of(repository, SMALL), 1, 99)
 
 
 def shorten_a_reference(repository: Repository) -> None:

@@ -19,7 +19,7 @@ from frazil.errors import NodeNotFoundError, RebaseFailedError
 from frazil.format.chunk_table import InlineRef, NativeRef
 from frazil.repository.store_io import set_ref
 from frazil.spark.maintenance import compact_chunks as compacting
-from frazil.spark.maintenance.compact_ranges import plan_stretches
+from frazil.spark.maintenance.compact_ranges import plan_ranges
 from frazil.spark.runtime import Runner
 from frazil.spark.transaction import Run
 from tests.repositories import create, dangling_files
@@ -218,7 +218,7 @@ def test_whatever_chunks_share(
     options: Any = {"smaller_than": smaller_than, "target_size": smaller_than * times}
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compacting, "plan_stretches", partial(plan_stretches, most=most))
+        patch.setattr(compacting, "plan_ranges", partial(plan_ranges, most=most))
         patch.setattr(Run, "choose_runner", lambda run, *_, **__: Runner(run.job, None, returned))
         there = chunk_keys(repo)
         report = frazil.compact(repo, **options)

@@ -28,7 +28,7 @@ from tests.spark.maintenance.contents import (
     stored_bytes,
 )
 from tests.spark.maintenance.test_compact_chunks import SMALL, TARGET
-from tests.spark.maintenance.test_rewrite_manifests import tell
+from tests.spark.maintenance.test_rewrite_manifests import describe
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -50,7 +50,7 @@ def test_tasks_write_the_manifests_that_one_machine_writes(
 
     report = rewrite_manifests(repo, job=Job(run_on="spark"), spark=spark)
 
-    assert tell(repo.readonly_session("main")) == tell(repo.readonly_session("there"))
+    assert describe(repo.readonly_session("main")) == describe(repo.readonly_session("there"))
     assert report.ran_on == "spark"
     assert (report.tasks > 2, report.retries) == (True, 2)
     assert (report.manifests_before, report.manifests, report.references) == (39, 12, 220)

@@ -32,7 +32,7 @@ def make(found: list[tuple[bytes, int, int]]) -> Pieces:
     return Pieces.of(ids, numbers[:, 0], numbers[:, 1])
 
 
-def tell(pieces: Pieces) -> list[tuple[bytes, int, int]]:
+def describe(pieces: Pieces) -> list[tuple[bytes, int, int]]:
     ids = [each.tobytes() for each in pieces.chunk_id]
     return list(zip(ids, pieces.offset.tolist(), pieces.length.tolist(), strict=True))
 
@@ -43,8 +43,8 @@ def test_each_piece_is_there_once_in_the_order_of_references(
 ) -> None:
     pieces, numbers = make(found).unique()
 
-    assert tell(pieces) == list(dict.fromkeys(found))
-    assert [tell(pieces)[number] for number in numbers] == found
+    assert describe(pieces) == list(dict.fromkeys(found))
+    assert [describe(pieces)[number] for number in numbers] == found
 
 
 @given(st.lists(st.integers(1, SMALL - 1), min_size=1, max_size=300), st.integers(4, 40))
@@ -80,16 +80,16 @@ def test_a_target_that_is_small_itself_is_refused() -> None:
 
 def find_naively(found: list[list[tuple[bytes, int, int]]]) -> tuple[set[bytes], list[object]]:
     """Objects of more than one stretch, and the small pieces of them as stretches have them first."""
-    stretches = [dict.fromkeys(each) for each in found]
-    ids = {row[0] for each in stretches for row in each}
-    shared = {id for id in ids if sum(id in {row[0] for row in each} for each in stretches) > 1}
-    pieces = dict.fromkeys(row for each in stretches for row in each if row[0] in shared)
+    array_ranges = [dict.fromkeys(each) for each in found]
+    ids = {row[0] for each in array_ranges for row in each}
+    shared = {id for id in ids if sum(id in {row[0] for row in each} for each in array_ranges) > 1}
+    pieces = dict.fromkeys(row for each in array_ranges for row in each if row[0] in shared)
     size = {id: sum(row[2] for row in pieces if row[0] == id) for id in shared}
     return shared, [row for row in pieces if size[row[0]] < SMALL]
 
 
-def tell_shared(shared: Shared) -> tuple[set[bytes], list[tuple[bytes, int, int]]]:
-    return {bytes(id).ljust(ID_SIZE, b"\0") for id in shared.ids}, tell(shared.small)
+def describe_shared(shared: Shared) -> tuple[set[bytes], list[tuple[bytes, int, int]]]:
+    return {bytes(id).ljust(ID_SIZE, b"\0") for id in shared.ids}, describe(shared.small)
 
 
 @given(st.lists(st.lists(rows, max_size=8), min_size=1, max_size=5), st.integers(1, 7))
@@ -98,22 +98,22 @@ def test_shared_objects_are_found_by_ranges_of_ids_as_in_one_place(
 ) -> None:
     assets = create().readonly_session("main").state.assets
     sizes = Sizes(SMALL, 4 * SMALL)
-    stretches = [(number, make(each).unique()[0]) for number, each in enumerate(found)]
-    tasks = [make_marks(stretches[start : start + 2], ID_SIZE) for start in (0, 2, 4)]
+    array_ranges = [(number, make(each).unique()[0]) for number, each in enumerate(found)]
+    tasks = [make_marks(array_ranges[start : start + 2], ID_SIZE) for start in (0, 2, 4)]
 
     here = find_shared(np.concatenate(tasks), sizes)
     left = tuple(leave_marks(assets, marks, ranges) for marks in tasks)
     task = FindShared(assets, left, sizes, ID_SIZE, most=100)
     there = unite([task(number) for number in range(ranges)])
 
-    assert tell_shared(here) == tell_shared(there) == find_naively(found)
+    assert describe_shared(here) == describe_shared(there) == find_naively(found)
 
 
-def test_of_too_many_shared_pieces_only_their_stretches_are_told() -> None:
+def test_of_too_many_shared_pieces_only_their_ranges_are_reported() -> None:
     pieces = make([(IDS[0], 0, 1), (IDS[1], 0, 1)])
     marks = make_marks([(3, pieces), (5, pieces), (8, pieces.take(slice(0)))], ID_SIZE)
 
     found = find_shared(marks, Sizes(SMALL, 4 * SMALL), most=1)
 
     assert found.left == {3, 5}
-    assert tell_shared(found) == (set(), [])
+    assert describe_shared(found) == (set(), [])

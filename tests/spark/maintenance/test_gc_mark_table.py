@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from frazil.errors import FormatError
-from frazil.maintenance.id_ranges import Ids, IdSet, cut, ids_of
+from frazil.maintenance.id_ranges import Ids, IdSet, ids_of, split_ids
 from frazil.spark.maintenance.gc_review import (
     Found,
     Part,
     Place,
     list_parts,
     read_review,
-    read_share,
+    read_shard,
     review,
     split_parts,
     summarize,
@@ -36,17 +36,17 @@ def place() -> Place:
 
 @pytest.mark.parametrize("size", [12, 16])
 @pytest.mark.parametrize("count", [0, 1, 3000])
-def test_shares_of_a_part_are_all_of_it(place: Place, count: int, size: int) -> None:
+def test_shards_of_a_part_are_all_of_it(place: Place, count: int, size: int) -> None:
     marked = ids(count, size)
     write_part(place, marked, ids(3, size))
     (part,) = list_parts(place)
 
-    for shares in (1, 4, 64):
-        read = [read_share(place, part, share) for share in cut(shares)]
+    for shards in (1, 4, 64):
+        read = [read_shard(place, part, shard) for shard in split_ids(shards)]
         np.testing.assert_array_equal(np.concatenate(read), marked)
 
 
-def test_a_part_tells_whose_ids_it_has(place: Place) -> None:
+def test_a_part_reports_whose_ids_it_has(place: Place) -> None:
     manifests = ids(5)
     written = write_part(place, ids(10), manifests)
 
@@ -60,7 +60,7 @@ def test_ids_that_end_in_zeros_are_whole(place: Place) -> None:
     marked = ids_of(np.array([[7] + [0] * 11, [200] + [0] * 11], np.uint8))
     part = write_part(place, marked, marked)
 
-    read = read_share(place, part, cut(1)[0])
+    read = read_shard(place, part, split_ids(1)[0])
 
     assert read.tobytes() == marked.tobytes()
     assert list_parts(place)[0].manifests.tobytes() == marked.tobytes()

@@ -26,7 +26,7 @@ from tests.spark.maintenance.contents import (
 )
 
 
-def tell(session: Session) -> dict[str, Any]:
+def describe(session: Session) -> dict[str, Any]:
     """Nodes, with the boxes and references of their manifests one by one."""
     view = session.state.view
     return {
@@ -46,11 +46,11 @@ def check_like_one_machine(repo: Repository, **options: Any) -> None:
     report = frazil.rewrite_manifests(repo, message="rewritten", metadata={"by": "me"}, **options)
 
     ours, theirs = repo.readonly_session("main"), repo.readonly_session("there")
-    assert tell(ours) == tell(theirs)
-    told, expected = (repo.lookup_snapshot(each.snapshot_id) for each in (ours, theirs))
-    assert told.message == expected.message
-    assert {**told.metadata, "frazil_job": 0} == {**expected.metadata, "frazil_job": 0}
-    assert told.metadata["frazil_job"]["job_id"] == report.job_id
+    assert describe(ours) == describe(theirs)
+    reported, expected = (repo.lookup_snapshot(each.snapshot_id) for each in (ours, theirs))
+    assert reported.message == expected.message
+    assert {**reported.metadata, "frazil_job": 0} == {**expected.metadata, "frazil_job": 0}
+    assert reported.metadata["frazil_job"]["job_id"] == report.job_id
     files = ours.state.view.snapshot.manifest_files
     assert (report.manifests, report.references) == (len(files), len(references(ours)))
     assert not {each.id for each in files} & {

@@ -44,7 +44,7 @@ def make_workers(storage: Storage) -> TaskWorkers:
     """Workers of this process, to whom all is cut as small as it can be for a cluster."""
     job = frazil.spark.Job(progress=False, run_on="driver", task_bytes=1)
     run = Run("check", job, None, storage, _slots=3)
-    return TaskWorkers(TaskPool(run, ids_a_share=1))
+    return TaskWorkers(TaskPool(run, ids_per_shard=1))
 
 
 def check_by_workers(repository: Repository) -> CheckReport:
@@ -131,8 +131,8 @@ def test_tasks_ask_for_the_sources_of_virtual_chunks(tmp_path: Path, authorized:
 
     assert report == repository.check(deep=True, virtual=True)
     assert report.counts.virtual_sources == 6
-    told = {each.object.rpartition("/")[2]: each.what for each in report.errors}
-    assert [*map(str, told)] == (["2.raw", "4.raw"] if authorized else [])
+    reported = {each.object.rpartition("/")[2]: each.what for each in report.errors}
+    assert [*map(str, reported)] == (["2.raw", "4.raw"] if authorized else [])
 
 
 def test_tasks_on_spark_ask_for_them_too(spark: SparkSession, tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ def test_only_new_manifests_are_read_next_time(
     check(repository, 5)
 
 
-def test_shares_of_an_object_store_are_listed_apart(spark: SparkSession) -> None:
+def test_shards_of_an_object_store_are_listed_apart(spark: SparkSession) -> None:
     with ObjectServer() as server:
         storage = make_s3(server.url)
         repository = frazil.Repository.create(storage, CONFIG)
@@ -252,8 +252,8 @@ def test_writers_commit_throughout(spark: SparkSession, repository: frazil.Repos
     assert report.summary.chunks_deleted == 2 * 3 * CHUNKS
     assert len(values) > 1
     check(repository, values[-1])
-    told = [info.message for info in repository.ancestry(branch="main")]
-    assert told[: len(values)] == [str(value) for value in reversed(values)]
+    reported = [info.message for info in repository.ancestry(branch="main")]
+    assert reported[: len(values)] == [str(value) for value in reversed(values)]
 
 
 def test_a_running_job_is_spared_and_named(

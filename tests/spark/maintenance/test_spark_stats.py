@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 import frazil.spark
 from frazil.format.header import Dialect
-from frazil.maintenance.id_ranges import CELLS, ids_of
+from frazil.maintenance.id_ranges import ID_SLICES, ids_of
 from frazil.maintenance.stats import PLACE_SIZE
 from frazil.ops import ChunkStorageStats
 from frazil.spark.maintenance.spark_stats import TaskPool, measure, spread
@@ -24,10 +24,10 @@ pytestmark = pytest.mark.xdist_group("spark")
 
 
 def measure_by_tasks(repository: frazil.Repository) -> ChunkStorageStats:
-    """In this process, cut as small as it can be for a cluster."""
+    """In this process, split_ids as small as it can be for a cluster."""
     job = frazil.spark.Job(progress=False, run_on="driver", task_bytes=1)
     run = Run("stats", job, None, repository.storage, _slots=3)
-    return measure(repository, TaskPool(run, ids_a_share=1))
+    return measure(repository, TaskPool(run, ids_per_shard=1))
 
 
 @pytest.mark.parametrize("name", REPOSITORY_NAMES)
@@ -100,13 +100,13 @@ def test_a_repository_without_chunks_has_no_bytes(tmp_path: Path) -> None:
     assert frazil.stats(str(tmp_path)).total_bytes() == 0
 
 
-def test_chunks_of_one_file_are_in_many_shares() -> None:
+def test_chunks_of_one_file_are_in_many_shards() -> None:
     places = np.zeros((10_000, PLACE_SIZE // 8), "<u8")
     places[:, 2] = np.arange(10_000) * 4096
-    cells = spread(ids_of(places.view(np.uint8)))
+    slices = spread(ids_of(places.view(np.uint8)))
 
-    counts = np.bincount(cells, minlength=CELLS)
+    counts = np.bincount(slices, minlength=ID_SLICES)
 
-    assert len(counts) == CELLS
+    assert len(counts) == ID_SLICES
     assert counts.min() > 50
     assert counts.max() < 400

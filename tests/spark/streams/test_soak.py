@@ -58,7 +58,7 @@ def wait_for_batch(
         time.sleep(0.2)
 
 
-def test_every_row_of_a_stream_is_there_once_whoever_is_killed(tmp_path: Path) -> None:
+def test_every_row_of_a_stream_is_there_once_when_any_process_is_killed(tmp_path: Path) -> None:
     repo = Repository.create(frazil.local_filesystem_storage(str(tmp_path / "repo")))
     for number in range(BATCHES):
         put_file(tmp_path / "files", number)

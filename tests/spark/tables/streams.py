@@ -68,5 +68,5 @@ def values(repo: Repository) -> np.ndarray[Any, Any]:
 
 def batches(repo: Repository) -> list[int]:
     """The batches of the commits, oldest first."""
-    told = [info.metadata.get(STREAM) for info in repo.ancestry(branch="main")]
-    return [each["batch"] for each in reversed(told) if isinstance(each, dict)]
+    reported = [info.metadata.get(STREAM) for info in repo.ancestry(branch="main")]
+    return [each["batch"] for each in reversed(reported) if isinstance(each, dict)]

@@ -107,7 +107,7 @@ def test_a_stream_of_new_commits_sees_them_land(follower: Follower) -> None:
     assert sorted(map(tuple, rows)) == [("/d", "group_created"), ("/e", "group_created")]
 
 
-def test_a_reset_stops_a_stream_unless_it_is_told_how_to_go_on(follower: Follower) -> None:
+def test_a_reset_stops_a_stream_unless_an_option_says_how_to_go_on(follower: Follower) -> None:
     follower.run()
     line = [info.id for info in follower.repo.ancestry(branch="main")]
     follower.repo.reset_branch("main", line[1])
@@ -120,7 +120,7 @@ def test_a_reset_stops_a_stream_unless_it_is_told_how_to_go_on(follower: Followe
     assert [batch for batch in found if batch] == [["/other"]]
 
 
-def test_expiry_stops_a_stream_unless_it_is_told_how_to_go_on(follower: Follower) -> None:
+def test_expiry_stops_a_stream_unless_an_option_says_how_to_go_on(follower: Follower) -> None:
     follower.run()
     follower.commit("d", "e")
     follower.repo.expire_snapshots(datetime.now(UTC) + timedelta(days=1))

@@ -27,7 +27,7 @@ from frazil.spark.transfer.copy_objects import (
     find_starts,
     name_slice,
 )
-from frazil.spark.transfer.copy_plan import Choice, choose
+from frazil.spark.transfer.copy_plan import Choice, select_refs
 from frazil.spark.transfer.export_zarr import ChunkKeys, find_keys
 from frazil.storage import MemoryStorage
 from tests.spark.transfer.samples import contents, create, fill, history, objects, refs, values
@@ -151,7 +151,7 @@ def test_the_last_snapshots_and_the_first_stay(commits: int, last: int) -> None:
         fill(source, slice(number, number + 1), number)
     info = source.protocol.read_repo_info()
 
-    chosen = choose(info, Choice(("main",), (), last))
+    chosen = select_refs(info, Choice(("main",), (), last))
 
     line = history(source)
     wanted = {*line[:last], line[-1]}

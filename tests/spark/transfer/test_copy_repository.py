@@ -231,7 +231,7 @@ def test_a_commit_during_the_copy_is_not_in_it(source: Repository, target: Stora
 def test_chunks_that_are_collected_at_the_target_meanwhile_are_copied_again() -> None:
     source, target = create(MemoryStorage()), MemoryStorage()
     frazil.copy(source, target)
-    leftover = fill(source, slice(0, 2), 6)
+    temporary = fill(source, slice(0, 2), 6)
     # Of an earlier attempt, and so older than the lease of this one.
     new = objects(source.storage).keys() - objects(target).keys()
     for key in new:
@@ -247,7 +247,7 @@ def test_chunks_that_are_collected_at_the_target_meanwhile_are_copied_again() ->
     frazil.copy(source, Watched(target, collect_once))
 
     assert collected
-    assert history(Repository.open(target))[0] == leftover
+    assert history(Repository.open(target))[0] == temporary
     assert Repository.open(target).check(deep=True).is_healthy
     assert objects(target) == objects(source.storage)
 

@@ -347,7 +347,7 @@ def test_markers_of_folders_are_not_chunks() -> None:
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
-def test_consolidated_metadata_tells_what_can_not_be_listed(
+def test_consolidated_metadata_reports_what_can_not_be_listed(
     tmp_path: Path, zarr_format: Any
 ) -> None:
     dataset = xr.Dataset({"t": ("x", np.arange(5.0), {"units": "K"})})

@@ -19,7 +19,7 @@ from frazil.cli.terminal import explain
 from tests.command_line import Frazil
 
 
-def test_a_missing_repository_is_told_with_its_place(run: Frazil, tmp_path: Path) -> None:
+def test_a_missing_repository_is_reported_with_its_place(run: Frazil, tmp_path: Path) -> None:
     failed = run("log", tmp_path / "nowhere")
 
     assert failed.code == 3
@@ -59,7 +59,7 @@ def test_creating_twice_says_that_it_exists(run: Frazil, place: Path) -> None:
         (("tree", "{}", "nothing"), "frazil tree"),
     ],
 )
-def test_what_is_missing_is_told_with_what_lists_it(
+def test_what_is_missing_is_reported_with_what_lists_it(
     run: Frazil, place: Path, arguments: tuple[str, ...], advice: str
 ) -> None:
     failed = run(*(each.format(place) for each in arguments))
@@ -137,11 +137,11 @@ def test_a_repository_of_the_newest_generation_needs_no_migration(
     before = (place / "repo").read_bytes()
 
     done = run("migrate", place, *options)
-    told = run("migrate", place, *options, "--json").json
+    reported = run("migrate", place, *options, "--json").json
 
     assert done.code == 0
     assert "already is V2" in done.out
-    assert (told["from"], told["to"], told["is_migrated"]) == ("2", "2", False)
+    assert (reported["from"], reported["to"], reported["is_migrated"]) == ("2", "2", False)
     assert (place / "repo").read_bytes() == before
 
 
@@ -175,10 +175,10 @@ def test_a_file_that_is_none_of_ours(run: Frazil, tmp_path: Path) -> None:
 def test_errors_are_json_for_programs(run: Frazil, tmp_path: Path) -> None:
     failed = run("info", tmp_path / "nowhere", "--json")
 
-    told = json.loads(failed.err)
-    assert told["exit_code"] == failed.code == 3
-    assert told["error"] == "RepositoryNotFoundError"
-    assert told["kind"] == "repository-not-found"
+    reported = json.loads(failed.err)
+    assert reported["exit_code"] == failed.code == 3
+    assert reported["error"] == "RepositoryNotFoundError"
+    assert reported["kind"] == "repository-not-found"
 
 
 def test_debug_shows_where_it_came_from(run: Frazil, tmp_path: Path) -> None:
@@ -224,11 +224,11 @@ def test_a_full_disk_is_named_however_deep_it_is() -> None:
         except OSError as error:
             raise errors.StorageError("could not write manifests/X") from error
     except errors.StorageError as error:
-        told = explain(error)
+        reported = explain(error)
 
-    assert told.code == 7
-    assert told.advice is not None
-    assert "the disk is full" in told.advice
+    assert reported.code == 7
+    assert reported.advice is not None
+    assert "the disk is full" in reported.advice
 
 
 def test_an_error_that_was_dealt_with_does_not_explain_another() -> None:
@@ -253,7 +253,7 @@ def test_only_a_race_is_to_be_tried_again() -> None:
         assert "run it again" not in str(explain(error).advice)
 
 
-def test_a_missing_extra_is_told_with_how_to_install_it() -> None:
+def test_a_missing_extra_is_reported_with_how_to_install_it() -> None:
     assert explain(ModuleNotFoundError("x", name="pyspark.sql")).advice == (
         'pip install "frazil[spark]"'
     )
@@ -326,7 +326,7 @@ child.communicate(b"go\\n")
         ("[JAVA_GATEWAY_EXITED] Java gateway", "", "[JAVA_GATEWAY_EXITED] Java gateway"),
     ],
 )
-def test_a_spark_that_does_not_start_is_told_with_its_reason(
+def test_a_spark_that_does_not_start_is_reported_with_its_reason(
     raised: str, log: str, reason: str
 ) -> None:
     assert f"did not start: {reason} (--debug" in explain_start(RuntimeError(raised), log)

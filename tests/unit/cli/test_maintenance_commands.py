@@ -11,7 +11,7 @@ def open_repository(place: Path) -> frazil.Repository:
     return frazil.Repository.open(frazil.local_filesystem_storage(str(place)))
 
 
-def test_stats_tell_bytes_by_kind(run: Frazil, place: Path) -> None:
+def test_stats_report_bytes_by_kind(run: Frazil, place: Path) -> None:
     found = run("stats", place, "--json").json
 
     assert found["inlined_bytes"] > 0
@@ -19,7 +19,7 @@ def test_stats_tell_bytes_by_kind(run: Frazil, place: Path) -> None:
     assert "inlined" in run("stats", place).out
 
 
-def test_a_healthy_repository_is_told_so(run: Frazil, place: Path) -> None:
+def test_a_healthy_repository_is_reported_so(run: Frazil, place: Path) -> None:
     done = run("check", place, "--deep", "--json")
 
     assert done.code == 0
@@ -50,16 +50,16 @@ def test_a_repair_that_leaves_damage_is_no_success(run: Frazil, place: Path) -> 
     shutil.rmtree(place / "transactions")
     shutil.rmtree(place / "manifests")
 
-    told = run("check", place, "--repair", "--yes", "--json")
+    reported = run("check", place, "--repair", "--yes", "--json")
     again = run("check", place, "--repair", "--yes")
 
-    assert told.code == again.code == 8
-    assert not told.json["check_after"]["is_healthy"]
+    assert reported.code == again.code == 8
+    assert not reported.json["check_after"]["is_healthy"]
     assert "healthy: no" in again.out
     assert len(list((place / "transactions").iterdir())) > 0
 
 
-def test_a_repair_is_told_with_what_holds_afterwards(run: Frazil, place: Path) -> None:
+def test_a_repair_is_reported_with_what_holds_afterwards(run: Frazil, place: Path) -> None:
     shutil.rmtree(place / "transactions")
 
     done = run("check", place, "--repair", "--yes", "--json")
@@ -168,7 +168,7 @@ def test_an_old_repository_is_migrated(run: Frazil, generations: Path, tmp_path:
     assert int(open_repository(old).spec_version) == 2
 
 
-def test_doctor_tells_what_is_installed(run: Frazil, place: Path) -> None:
+def test_doctor_reports_what_is_installed(run: Frazil, place: Path) -> None:
     found = run("doctor", place, "--json").json
 
     assert found["packages"]["zarr"]

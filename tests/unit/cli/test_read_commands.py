@@ -10,7 +10,7 @@ from frazil.repository.inspect import describe_file
 from tests.command_line import Frazil
 
 
-def test_info_tells_generation_refs_and_the_last_commit(run: Frazil, place: Path) -> None:
+def test_info_reports_generation_refs_and_the_last_commit(run: Frazil, place: Path) -> None:
     shown = run("info", place)
     found = run("info", place, "--json").json
 
@@ -77,7 +77,7 @@ def test_tree_shows_arrays_with_their_shape(run: Frazil, place: Path) -> None:
     assert [each["path"] for each in found] == ["/surface", "/surface/t2m"]
 
 
-def test_show_tells_metadata_chunks_and_values(run: Frazil, place: Path) -> None:
+def test_show_reports_metadata_chunks_and_values(run: Frazil, place: Path) -> None:
     shown = run("show", place, "surface/t2m")
     found = run("show", f"{place}@v1", "/surface/t2m", "--json").json
 
@@ -139,7 +139,7 @@ def packed(tmp_path: Path) -> Path:
     return place
 
 
-def test_show_tells_values_as_xarray_decodes_them(run: Frazil, packed: Path) -> None:
+def test_show_reports_values_as_xarray_decodes_them(run: Frazil, packed: Path) -> None:
     shown = run("show", packed, "t2m")
     found = run("show", packed, "t2m", "--json").json["values"]
     times = run("show", packed, "time")
@@ -161,7 +161,7 @@ def test_a_report_shows_values_as_xarray_decodes_them(
     assert "from 2020-01-01T00:00:00 to 2020-01-02T06:00:00" in text
 
 
-def test_diff_tells_chunks_between_two_versions(run: Frazil, place: Path) -> None:
+def test_diff_reports_chunks_between_two_versions(run: Frazil, place: Path) -> None:
     found = run("diff", place, "v1", "main", "--json").json
 
     assert found["updated_chunks"] == {"/surface/t2m": [[2, 0], [3, 0]]}

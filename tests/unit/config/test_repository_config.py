@@ -26,7 +26,7 @@ def test_a_configuration_survives_pickling_and_copying() -> None:
     assert copy.deepcopy(full_config()) == full_config()
 
 
-def test_what_is_shown_tells_what_holds_where_nothing_is_set() -> None:
+def test_what_is_shown_reports_what_holds_where_nothing_is_set() -> None:
     shown = str(RepositoryConfig(inline_chunk_threshold_bytes=3))
 
     assert shown.startswith("<frazil.config.RepositoryConfig>\ninline_chunk_threshold_bytes: 3\n")

@@ -412,7 +412,7 @@ def test_the_state_of_the_repository_is_known(known: Known) -> None:
 
 
 @pytest.mark.parametrize(("ending", "dialect"), DIALECTS.items())
-def test_files_tell_their_dialect(generations: Path, ending: str, dialect: Dialect) -> None:
+def test_files_report_their_dialect(generations: Path, ending: str, dialect: Dialect) -> None:
     (name,) = (name for name in REPOSITORY_NAMES if name.endswith(ending))
     known = Known(generations, name)
 

@@ -128,10 +128,10 @@ def test_a_report_is_shown_to_people_and_to_programs() -> None:
     assert "healthy: no" in str(report)
     assert "transactions/" in repr(report)
     assert "rebuild-transaction-log" in report._repr_html_()
-    told = json.loads(json.dumps(report.to_dict()))
-    assert told["problems"][0]["severity"] == "error"
-    assert told["problems"][0]["repair"] == "rebuild-transaction-log"
-    assert told["counts"]["snapshots"] == 4
+    reported = json.loads(json.dumps(report.to_dict()))
+    assert reported["problems"][0]["severity"] == "error"
+    assert reported["problems"][0]["repair"] == "rebuild-transaction-log"
+    assert reported["counts"]["snapshots"] == 4
 
 
 async def _check(repository: frazil.Repository) -> CheckReport:

@@ -212,8 +212,8 @@ def test_rings_are_found_once_each() -> None:
     links = {id: Link("key", id, parent, 1) for id, parent in parents.items()}
 
     assert find_cycles(links) == [(a, b, c)]
-    told = [problem.severity for problem in check_links(links)]
-    assert told == [Severity.ERROR, Severity.WARNING]
+    reported = [problem.severity for problem in check_links(links)]
+    assert reported == [Severity.ERROR, Severity.WARNING]
 
 
 def test_a_v2_ghost_with_a_ref_has_no_repair() -> None:

@@ -150,7 +150,7 @@ def test_a_virtual_chunk_that_does_not_decode_is_found_by_a_deep_check(tmp_path:
     assert report.counts.decoded_chunks == 4
 
 
-def test_a_source_that_is_gone_is_told_once_by_a_deep_check(tmp_path: Path) -> None:
+def test_a_source_that_is_gone_is_reported_once_by_a_deep_check(tmp_path: Path) -> None:
     repository = _create(tmp_path)
     (tmp_path / "two").unlink()
 

@@ -47,7 +47,7 @@ def test_many_requests_add_up() -> None:
     assert deleted == count_objects(objects(4500))
 
 
-def test_what_failed_is_told_with_its_reason() -> None:
+def test_what_failed_is_reported_with_its_reason() -> None:
     deleted = delete_objects(Stubborn(["chunks/1"]), objects(3), SweepLimits(), "chunks")
 
     assert deleted == Deleted(2, 6, failed=1, errors=("chunks/1: no",))

@@ -21,7 +21,7 @@ IDS = [ChunkId(bytes([number]) * 12) for number in range(0, 250, 7)]
 
 @pytest.mark.parametrize("compared_at_once", [1, 5, 10_000])
 def test_what_is_not_kept_is_found(monkeypatch: pytest.MonkeyPatch, compared_at_once: int) -> None:
-    monkeypatch.setattr(interface, "CHOSEN_AT_ONCE", compared_at_once)
+    monkeypatch.setattr(interface, "KEYS_PER_BATCH", compared_at_once)
     storage = MemoryStorage()
     for id in IDS:
         storage.put(f"chunks/{id}", b"")
@@ -56,7 +56,7 @@ def test_reading_ahead_changes_no_item(items: list[object]) -> None:
     assert Counter(read_ahead(iter(items), iter(()), iter(items))) == Counter([*items, *items])
 
 
-def test_what_goes_wrong_ahead_is_told() -> None:
+def test_what_goes_wrong_ahead_is_reported() -> None:
     def broken() -> Iterator[int]:
         yield 1
         raise OSError("no more")

@@ -41,7 +41,7 @@ def old_repository(
     )
 
 
-def tell(updates: Sequence[Update]) -> list[tuple[str, str, float]]:
+def describe(updates: Sequence[Update]) -> list[tuple[str, str, float]]:
     """Updates, oldest first: what, of what, and when in milliseconds."""
     return [
         (
@@ -56,7 +56,7 @@ def tell(updates: Sequence[Update]) -> list[tuple[str, str, float]]:
 def test_history_is_made_up_from_snapshots() -> None:
     info = plan_migration(old_repository(), NOW)
 
-    assert tell(info.latest_updates) == [
+    assert describe(info.latest_updates) == [
         ("RepoInitialized", "", 0),
         ("NewCommit", "main", 1000),
         ("NewCommit", "main", 2000),
@@ -69,7 +69,7 @@ def test_history_is_made_up_from_snapshots() -> None:
 def test_refs_appear_after_the_snapshots_that_they_point_to() -> None:
     old = old_repository({"main": "b", "side": "s"}, {"t": "a"}, {"gone": "b"})
 
-    assert tell(plan_migration(old, NOW).latest_updates)[1:-1] == [
+    assert describe(plan_migration(old, NOW).latest_updates)[1:-1] == [
         ("NewCommit", "main", 1000),
         ("TagCreated", "t", 1001),
         ("NewCommit", "main", 2000),
@@ -84,7 +84,7 @@ def test_no_two_updates_have_one_time() -> None:
     tags = dict.fromkeys("zyx", "a")
 
     times = [
-        time for *_, time in tell(plan_migration(old_repository(tags=tags), NOW).latest_updates)
+        time for *_, time in describe(plan_migration(old_repository(tags=tags), NOW).latest_updates)
     ]
 
     assert times == sorted(set(times))
@@ -94,14 +94,14 @@ def test_no_two_updates_have_one_time() -> None:
 def test_of_a_deleted_tag_that_led_nowhere_else_no_time_is_known() -> None:
     info = plan_migration(old_repository(deleted_tags={"gone": "lost"}), NOW)
 
-    assert ("TagDeleted", "gone", 2) in tell(info.latest_updates)
+    assert ("TagDeleted", "gone", 2) in describe(info.latest_updates)
     assert info.deleted_tags == {"gone"}
 
 
 def test_a_migration_comes_last_whatever_the_clocks_said() -> None:
     info = plan_migration(old_repository(), 0)
 
-    assert tell(info.latest_updates)[-1] == ("RepoMigrated", "", 2000.001)
+    assert describe(info.latest_updates)[-1] == ("RepoMigrated", "", 2000.001)
 
 
 @pytest.fixture

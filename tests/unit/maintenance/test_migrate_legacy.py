@@ -52,7 +52,7 @@ def test_all_refs_histories_and_contents_come_along(old_repository: Repository) 
     assert dangling_files(migrated) == set()
 
 
-def test_diffs_tell_the_same(old_repository: Repository) -> None:
+def test_diffs_report_the_same(old_repository: Repository) -> None:
     before = diffs_of(old_repository)
 
     migrated = migrate(old_repository)

@@ -31,7 +31,7 @@ def keys(storage: MemoryStorage) -> set[str]:
     return {info.key for info in storage.list()}
 
 
-def test_files_of_alphas_are_told_from_those_of_v2_by_their_first_bytes() -> None:
+def test_files_of_alphas_are_distinguished_from_those_of_v2_by_their_first_bytes() -> None:
     old, new = SnapshotId(b"an old file."), SnapshotId(b"a new file..")
     objects = {
         f"snapshots/{old}": file_of(Dialect.ALPHA_H),

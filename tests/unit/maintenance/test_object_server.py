@@ -42,7 +42,7 @@ def test_what_may_be_of_this_second_stays(stored: tuple[ObjectServer, Repository
     assert summary.bytes_deleted == 0
 
 
-def test_a_store_that_forbids_deletes_is_told_of(
+def test_a_store_that_forbids_deletes_is_reported(
     stored: tuple[ObjectServer, Repository],
 ) -> None:
     server, repository = stored

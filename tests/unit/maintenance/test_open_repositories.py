@@ -61,7 +61,7 @@ def test_the_picture_of_its_history_is_what_is_left(
     assert "numbers are 1" not in str(repository.ancestry_graph(plain=True))
 
 
-def test_what_a_session_commits_that_began_before_tells_of_what_is_left(
+def test_what_a_session_commits_that_began_before_reports_what_is_left(
     repository: Repository, other: Repository
 ) -> None:
     ids = fill(repository)

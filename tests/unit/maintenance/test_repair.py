@@ -186,16 +186,16 @@ def test_a_snapshot_that_got_a_ref_meanwhile_is_not_dropped() -> None:
 # Leftovers
 
 
-def test_leftovers_are_removed(tmp_path: Path) -> None:
+def test_temporary_files_are_removed(tmp_path: Path) -> None:
     repository = create_sample(storage=LocalStorage(tmp_path))
-    leftover = tmp_path / "chunks/000G40R40M30E209185G#5764607523034234881"
-    leftover.write_bytes(b"half")
+    temporary = tmp_path / "chunks/000G40R40M30E209185G#5764607523034234881"
+    temporary.write_bytes(b"half")
     time = (datetime.now(UTC) - timedelta(days=1)).timestamp()
-    os.utime(leftover, (time, time))
+    os.utime(temporary, (time, time))
 
     repository.repair(repository.check())
 
-    assert not leftover.exists()
+    assert not temporary.exists()
     assert repository.check().problems == ()
 
 
@@ -258,5 +258,5 @@ def test_what_was_repaired_is_shown_to_people_and_to_programs() -> None:
 
     assert "written anew" in str(outcome)
     assert "transactions/" in outcome._repr_html_()
-    told = json.loads(json.dumps(outcome.to_dict()))
-    assert [each["is_repaired"] for each in told["outcomes"]] == [True, True]
+    reported = json.loads(json.dumps(outcome.to_dict()))
+    assert [each["is_repaired"] for each in reported["outcomes"]] == [True, True]

@@ -189,7 +189,7 @@ def test_policies_are_saved_and_replaced_whole() -> None:
     assert repository.protected_branches() == {"main": None}
 
 
-def test_an_expiry_by_policies_tells_what_it_released() -> None:
+def test_an_expiry_by_policies_reports_what_it_released() -> None:
     repository = create()
     commit_groups(repository, "a", "b", "c")
     ids = [info.id for info in repository.ancestry(branch="main")]

@@ -24,7 +24,7 @@ def written(repository: Repository) -> Repository:
 
 
 @pytest.mark.parametrize(("chunks", "count"), [(1, 4), (2, 2), (3, 2), (100, 1)])
-def test_each_cell_gets_one_manifest(written: Repository, chunks: int, count: int) -> None:
+def test_each_split_region_gets_one_manifest(written: Repository, chunks: int, count: int) -> None:
     before = manifests(written)
 
     split(written, chunks).rewrite_manifests("rewritten", branch="main")
@@ -45,7 +45,7 @@ def test_it_is_a_commit_that_changes_nothing_else(written: Repository) -> None:
     assert written.diff(from_snapshot_id=before, to_branch="main").is_empty()
 
 
-def test_its_metadata_tells_the_rules(written: Repository) -> None:
+def test_its_metadata_reports_the_rules(written: Repository) -> None:
     metadata = {"by": "me", "__icechunk": {"more": 1}}
 
     id = split(written, 2).rewrite_manifests("rewritten", branch="main", metadata=metadata)

@@ -213,10 +213,14 @@ def preview_of(
     zarr.create_array(
         session.store, name=path, data=values, dimension_names=dims, attributes=attributes or {}
     )
-    for name, (own, data, told) in coordinates.items():
+    for name, (own, data, reported) in coordinates.items():
         where = name.removeprefix("/") if name.startswith("/") else f"{group}/{name}".strip("/")
         zarr.create_array(
-            session.store, name=where, data=np.asarray(data), dimension_names=own, attributes=told
+            session.store,
+            name=where,
+            data=np.asarray(data),
+            dimension_names=own,
+            attributes=reported,
         )
     reader = commit(repo, session)
     return read_preview(reader, path, (0,) * (values.ndim - 2))
@@ -315,7 +319,7 @@ def test_a_coordinate_of_a_group_above_counts() -> None:
         (("y", "x"), {"y": (("y",), LATITUDES, {"standard_name": "depth"})}),
     ],
 )
-def test_without_a_coordinate_that_tells_north_a_slice_is_drawn_as_it_is_stored(
+def test_without_a_coordinate_that_gives_north_a_slice_is_drawn_as_it_is_stored(
     dims: tuple[str, ...] | None, coordinates: dict[str, Any]
 ) -> None:
     found = preview_of(FIELD, dims, coordinates)

@@ -114,7 +114,7 @@ def test_a_repository_stays_what_it_is_when_it_is_committed_to(
 
 
 @pytest.mark.parametrize("dialect", [Dialect.ALPHA_D, Dialect.ALPHA_G])
-def test_a_manifest_tells_where_the_tip_has_none(storage: Storage, dialect: Dialect) -> None:
+def test_a_manifest_reports_where_the_tip_has_none(storage: Storage, dialect: Dialect) -> None:
     repository = create_repository(storage, dialect)
     id = new_manifest_id(dialect)
     table = ChunkTable.of(1, {(0,): InlineRef(b"chunk")})

@@ -72,7 +72,7 @@ def test_deleted_chunks_are_deleted_again(context: RepositoryContext) -> None:
     assert read_chunks(pick(context, id), "/g/a") == "m.0.0000"
 
 
-def test_the_new_commit_tells_where_it_came_from(context: RepositoryContext) -> None:
+def test_the_new_commit_reports_where_it_came_from(context: RepositoryContext) -> None:
     id = change(context, SIDE, writes(1, 2))
     tip = change(context, MAIN, writes(5))
 

@@ -80,7 +80,7 @@ def test_every_conflict_is_found_as_in_a_rebase(
     assert context.protocol.lookup_branch(MAIN) == tip
 
 
-def test_chunks_that_both_wrote_are_told_and_decided_about(context: RepositoryContext) -> None:
+def test_chunks_that_both_wrote_are_reported_and_decided_about(context: RepositoryContext) -> None:
     id = change(context, SIDE, writes(1, 2))
     tip = change(context, MAIN, writes(2, 3, data=b"m"))
     found = conflicts_of(lambda: pick(context, id))

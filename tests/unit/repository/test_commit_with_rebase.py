@@ -36,7 +36,7 @@ def commit_ours(state: SessionState, tries: int = 10) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("dialect", WITH_LOGS[-2:], ids=lambda dialect: dialect.value)
-def test_a_commit_tells_how_often_it_was_rebased(dialect: Dialect) -> None:
+def test_a_commit_reports_how_often_it_was_rebased(dialect: Dialect) -> None:
     context = create_context(dialect)
     plant(context)
     first, second = open_session(context), open_session(context)

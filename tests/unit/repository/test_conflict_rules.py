@@ -134,7 +134,7 @@ def test_a_move_does_not_mind_changes_of_what_it_moves() -> None:
 # How it is told
 
 
-def test_conflicts_are_told_by_rule_and_then_by_path() -> None:
+def test_conflicts_are_reported_by_rule_and_then_by_path() -> None:
     ours = several(
         lambda s: write_chunks(s, "/g/b", 1, 2),
         lambda s: write_chunks(s, "/g/a", 5, 4, 3),
@@ -148,7 +148,7 @@ def test_conflicts_are_told_by_rule_and_then_by_path() -> None:
         lambda s: write_chunks(s, "/g/b", *range(8)),
     )
 
-    found = [each.tell() for each in clash(ours, theirs)]
+    found = [each.to_conflict() for each in clash(ours, theirs)]
 
     assert [(each.conflict_type.name, each.path, each.conflicted_chunks) for each in found] == [
         ("NewNodeConflictsWithExistingNode", "/n", None),
@@ -180,7 +180,7 @@ def test_a_detector_solves_nothing_but_nothing() -> None:
     assert plan_solution([DELETED_ARRAY], ConflictDetector()) is None
 
 
-def test_a_solver_keeps_ours_unless_told_otherwise() -> None:
+def test_a_solver_keeps_ours_unless_asked_otherwise() -> None:
     assert plan_solution(SOLVABLE, BasicConflictSolver()) == {}
 
 
@@ -198,7 +198,7 @@ def test_a_solver_gives_up_chunks_for_theirs() -> None:
         BasicConflictSolver(fail_on_delete_of_updated_group=True),
     ],
 )
-def test_a_solver_fails_where_it_is_told_to(solver: BasicConflictSolver) -> None:
+def test_a_solver_fails_where_it_is_asked_to(solver: BasicConflictSolver) -> None:
     assert plan_solution(SOLVABLE, solver) is None
 
 

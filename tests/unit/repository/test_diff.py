@@ -46,7 +46,7 @@ def diff_of(context: RepositoryContext, *changes: Change) -> Diff:
 # Between snapshots, in every generation
 
 
-def test_all_that_a_commit_changed_is_told(context: RepositoryContext) -> None:
+def test_all_that_a_commit_changed_is_reported(context: RepositoryContext) -> None:
     found = diff_of(
         context,
         lambda s: set_group(s, "/n"),
@@ -121,7 +121,7 @@ def test_both_ends_must_be_there(context: RepositoryContext) -> None:
 # Two ways to the same answer
 
 
-def test_snapshots_tell_what_their_log_tells() -> None:
+def test_snapshots_have_what_their_log_has() -> None:
     context = create_context()
     before = plant(context)
     changes: list[Change] = [
@@ -178,7 +178,7 @@ def test_moves_of_newer_commits_come_first() -> None:
 # In a session
 
 
-def test_a_session_tells_what_its_commit_will_tell(context: RepositoryContext) -> None:
+def test_a_session_has_what_its_commit_will_have(context: RepositoryContext) -> None:
     before = context.protocol.lookup_branch("main")
     state = open_session(context)
     set_group(state, "/n")
@@ -194,7 +194,7 @@ def test_a_session_tells_what_its_commit_will_tell(context: RepositoryContext) -
     assert found == diff(context.protocol, before, commit(state))
 
 
-def test_a_session_tells_its_moves() -> None:
+def test_a_session_reports_its_moves() -> None:
     context = create_context()
     plant(context)
     state = open_session(context, SessionMode.rearrange)
@@ -206,7 +206,7 @@ def test_a_session_tells_its_moves() -> None:
     )
 
 
-def test_chunks_of_former_axes_are_not_told_of(context: RepositoryContext) -> None:
+def test_chunks_of_former_axes_are_not_reported(context: RepositoryContext) -> None:
     before = context.protocol.lookup_branch("main")
     commit_change(context, lambda s: write_chunks(s, "/g/a", 7, data=b"old"))
 

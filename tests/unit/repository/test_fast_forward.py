@@ -57,7 +57,7 @@ def test_a_branch_that_is_there_already_is_not_written(context: RepositoryContex
     assert len(list(context.protocol.ops_log())) == updates
 
 
-def test_branches_that_are_not_there_are_told(context: RepositoryContext) -> None:
+def test_branches_that_are_not_there_are_reported(context: RepositoryContext) -> None:
     for pair in ((MAIN, "none"), ("none", MAIN)):
         with pytest.raises(RefNotFoundError):
             fast_forward(context.protocol, *pair)

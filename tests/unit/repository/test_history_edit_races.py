@@ -91,7 +91,7 @@ def test_a_squash_that_would_lose_a_commit_is_refused(repository: Repository) ->
     assert groups(repository) == {"first", "second", "theirs"}
 
 
-def test_a_cherry_pick_lands_on_top_of_whoever_was_first(repository: Repository) -> None:
+def test_a_cherry_pick_lands_on_top_of_the_first(repository: Repository) -> None:
     meanwhile(repository, "main", "theirs", "more-of-theirs")
 
     repository.cherry_pick(repository.lookup_branch("side"), onto="main")

@@ -26,7 +26,7 @@ def create(dialect: Dialect) -> RepositoryContext:
 
 
 @pytest.mark.parametrize("dialect", Dialect, ids=lambda dialect: dialect.value)
-def test_snapshots_and_manifests_of_every_generation_are_told(dialect: Dialect) -> None:
+def test_snapshots_and_manifests_of_every_generation_are_reported(dialect: Dialect) -> None:
     protocol = create(dialect).protocol
     tip = protocol.lookup_branch("main")
 
@@ -44,7 +44,7 @@ def test_snapshots_and_manifests_of_every_generation_are_told(dialect: Dialect) 
 
 
 @pytest.mark.parametrize("dialect", WITH_LOGS, ids=lambda dialect: dialect.value)
-def test_logs_of_every_generation_are_told(dialect: Dialect) -> None:
+def test_logs_of_every_generation_are_reported(dialect: Dialect) -> None:
     protocol = create(dialect).protocol
 
     log = inspect_transaction_log(protocol, protocol.lookup_branch("main"))
@@ -55,7 +55,7 @@ def test_logs_of_every_generation_are_told(dialect: Dialect) -> None:
 
 
 @pytest.mark.parametrize("dialect", WITHOUT_LOGS, ids=lambda dialect: dialect.value)
-def test_generations_without_logs_have_none_to_tell(dialect: Dialect) -> None:
+def test_generations_without_logs_have_none_to_report(dialect: Dialect) -> None:
     protocol = create(dialect).protocol
 
     with pytest.raises(ObjectNotFoundError, match=dialect.value):

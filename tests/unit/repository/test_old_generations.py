@@ -133,7 +133,7 @@ def test_what_zarr_writes_is_what_the_second_reader_reads(tmp_path: Path, dialec
 
 
 @pytest.mark.parametrize("dialect", SEQUENCED)
-def test_what_zarr_wrote_is_read_by_whoever_opens_the_repository(
+def test_what_zarr_wrote_is_read_by_every_opener_of_the_repository(
     tmp_path: Path, dialect: Dialect
 ) -> None:
     repository = create_legacy(on_disk(tmp_path), dialect.value)

@@ -11,7 +11,7 @@ from frazil.format.chunk_table import ChunkRef, ChunkTable, InlineRef, VirtualRe
 from frazil.format.coordinates import Coordinates, Extents, grid_of
 from frazil.format.header import Dialect
 from frazil.format.snapshot import ManifestRef, Node
-from frazil.repository.changes import PrewrittenManifest, write_cell, write_part
+from frazil.repository.changes import PrewrittenManifest, prewrite_manifest, write_part
 from frazil.repository.commit import CommitText, fork, merge
 from frazil.repository.context import create
 from frazil.repository.rebase import commit_with_rebase
@@ -44,7 +44,7 @@ def node_of(state: SessionState) -> Node:
 def write(state: SessionState, box: Extents, *places: int) -> PrewrittenManifest:
     """What a worker does with references at some places of a cell."""
     base = base_of(state, box)
-    return write_cell(state.assets, node_of(state).id, box, base, new(*places))
+    return prewrite_manifest(state.assets, node_of(state).id, box, base, new(*places))
 
 
 def base_of(state: SessionState, box: Extents) -> list[ManifestRef]:
@@ -104,7 +104,7 @@ def test_a_commit_points_to_the_file_that_a_worker_wrote(context: RepositoryCont
     assert cell.file.num_chunk_refs == 3
 
 
-def test_the_log_tells_what_the_worker_set_and_not_what_was_there(
+def test_the_log_reports_what_the_worker_set_and_not_what_was_there(
     context: RepositoryContext,
 ) -> None:
     state = open_session(context)
@@ -116,7 +116,7 @@ def test_the_log_tells_what_the_worker_set_and_not_what_was_there(
     assert log.updated_chunks[node_id].tolist() == [[5], [7]]
 
 
-def test_a_full_cell_needs_no_list_of_its_chunks(context: RepositoryContext) -> None:
+def test_a_full_split_region_needs_no_list_of_its_chunks(context: RepositoryContext) -> None:
     state = open_session(context)
 
     cell = write(state, SECOND, 4, 5, 6, 7)
@@ -125,7 +125,7 @@ def test_a_full_cell_needs_no_list_of_its_chunks(context: RepositoryContext) -> 
     assert cell.coordinates().tolist() == [[4], [5], [6], [7]]
 
 
-def test_an_edit_in_the_cell_counts_more(context: RepositoryContext) -> None:
+def test_an_edit_in_the_split_region_counts_more(context: RepositoryContext) -> None:
     state = open_session(context)
     cell = write(state, SECOND, 5, 6, 7)
     adopt(state, cell)
@@ -138,7 +138,9 @@ def test_an_edit_in_the_cell_counts_more(context: RepositoryContext) -> None:
     assert cell.file.id not in manifests_in(state)
 
 
-def test_a_cell_counts_more_than_an_edit_before_it(context: RepositoryContext) -> None:
+def test_a_prewritten_manifest_counts_more_than_an_edit_before_it(
+    context: RepositoryContext,
+) -> None:
     state = open_session(context)
     set_chunk(state, PATH, (6,), b"written")
 
@@ -149,7 +151,7 @@ def test_a_cell_counts_more_than_an_edit_before_it(context: RepositoryContext) -
     assert found_in(open_session(context)) == "ooooonn-"
 
 
-def test_of_two_workers_with_one_cell_both_count(context: RepositoryContext) -> None:
+def test_of_two_workers_with_one_split_region_both_count(context: RepositoryContext) -> None:
     state = open_session(context)
 
     adopt(state, write(state, SECOND, 5))
@@ -160,7 +162,7 @@ def test_of_two_workers_with_one_cell_both_count(context: RepositoryContext) -> 
     assert found_in(open_session(context)) == "ooooon-n"
 
 
-def test_a_box_that_is_no_cell_is_merged(context: RepositoryContext) -> None:
+def test_a_box_that_is_no_split_region_is_merged(context: RepositoryContext) -> None:
     state = open_session(context)
 
     adopt(state, write(state, ((2, 7),), 2, 6))
@@ -170,7 +172,9 @@ def test_a_box_that_is_no_cell_is_merged(context: RepositoryContext) -> None:
     assert found_in(open_session(context)) == "oonoo-n-"
 
 
-def test_a_cell_that_another_worker_reaches_into_is_merged(context: RepositoryContext) -> None:
+def test_a_split_region_that_another_worker_reaches_into_is_merged(
+    context: RepositoryContext,
+) -> None:
     state = open_session(context)
 
     adopt(state, write(state, ((2, 7),), 2, 6))
@@ -181,9 +185,9 @@ def test_a_cell_that_another_worker_reaches_into_is_merged(context: RepositoryCo
     assert found_in(open_session(context)) == "oonoonn-"
 
 
-def test_what_a_worker_deleted_is_gone_and_told(context: RepositoryContext) -> None:
+def test_what_a_worker_deleted_is_gone_and_reported(context: RepositoryContext) -> None:
     state = open_session(context)
-    cell = write_cell(
+    cell = prewrite_manifest(
         state.assets, node_of(state).id, SECOND, base_of(state, SECOND), new(5), rows(4, 6)
     )
 
@@ -213,7 +217,7 @@ def test_parts_are_merged_with_what_is_there(context: RepositoryContext) -> None
     assert not {part.file.id for part in parts} & {*manifests_in(state)}
 
 
-def test_cells_come_back_with_a_fork(context: RepositoryContext) -> None:
+def test_prewritten_manifests_come_back_with_a_fork(context: RepositoryContext) -> None:
     state = open_session(context)
     forked = fork(state)
     cell = write(forked, SECOND, 5)

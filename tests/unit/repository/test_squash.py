@@ -141,7 +141,9 @@ def test_what_was_made_and_deleted_leaves_no_trace_in_the_log(dialect: Dialect) 
     assert updated == {nodes["/g"].id}
 
 
-def test_moves_are_told_from_where_a_node_was_to_where_it_is(context: RepositoryContext) -> None:
+def test_moves_are_reported_from_where_a_node_was_to_where_it_is(
+    context: RepositoryContext,
+) -> None:
     since = context.protocol.lookup_branch(MAIN)
     commit_change(context, lambda s: set_group(s, "/made"))
     for source, target in (("/g/a", "/h/a"), ("/h/a", "/z"), ("/made", "/h/made")):

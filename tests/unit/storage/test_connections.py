@@ -66,7 +66,7 @@ def test_a_bucket_is_addressed_as_amazon_s_clients_do(
     assert address_bucket(options, bucket) == expected
 
 
-def test_tigris_is_told_to_be_consistent() -> None:
+def test_tigris_is_asked_to_be_consistent() -> None:
     headers = Headers({"x-own": "r"}, {"x-tigris-regions": "elsewhere"})
 
     found = tigris_connection(
@@ -161,7 +161,7 @@ def test_keys_that_begin_with_a_slash_are_refused_in_words() -> None:
         s3_storage(bucket="b", prefix=None, legacy_rooted_keys=True)
 
 
-def test_options_of_the_client_are_told_from_those_of_the_store() -> None:
+def test_options_of_the_client_are_distinguished_from_those_of_the_store() -> None:
     store, client = split_options({"base_url": "u", "allow_http": "true", "timeout": "5s"})
 
     assert store == {"base_url": "u"}
@@ -233,7 +233,7 @@ def test_what_looks_like_a_secret_is_covered(text: str, expected: str) -> None:
     assert redact(text, ["topsecret", ""]) == expected
 
 
-def test_a_failure_tells_how_often_it_was_tried_and_no_internals() -> None:
+def test_a_failure_reports_how_often_it_was_tried_and_no_internals() -> None:
     error = OSError(
         "Generic S3 error: Error performing GET u in 2s, after 3 retries, max_retries: 3 - Server "
         "returned non-2xx status code: 503 Slow Down\n\nDebug source:\nRetryError"
@@ -264,7 +264,7 @@ def test_a_connection_shows_no_credentials() -> None:
         "signature",
     ],
 )
-def test_one_list_tells_which_options_are_secrets(name: str) -> None:
+def test_one_list_reports_which_options_are_secrets(name: str) -> None:
     value = "not-to-be-told"
     connection = GcsConnection("bucket", "", GcsCredentials.Anonymous(), {name: value})
 

@@ -22,7 +22,7 @@ def connection_of(url: str, **options: object) -> Connection:
     return storage._connection
 
 
-def test_a_bucket_of_s3_is_asked_as_whoever_the_environment_says() -> None:
+def test_a_bucket_of_s3_is_asked_as_the_environment_says() -> None:
     found = connection_of(
         "s3://bucket/a/b@v1?region=r&endpoint_url=http://127.0.0.1:1&allow_http&force_path_style"
     )

@@ -37,7 +37,7 @@ def find_needed(plan: ScanPlan, fresh: dict[str, NDArray[np.bool_]]) -> dict[str
     dims = plan.columns.dims
     shape = tuple(plan.columns.sizes[dim] for dim in dims)
 
-    def tell(leaf: Leaf) -> Truth:
+    def describe(leaf: Leaf) -> Truth:
         column = plan.columns.get(leaf.column)
         if column.name in plan.axes:
             axis = plan.axes[column.name]
@@ -54,7 +54,7 @@ def find_needed(plan: ScanPlan, fresh: dict[str, NDArray[np.bool_]]) -> dict[str
                 can[part], cannot[part] = _tell_of_chunk(leaf, whole[part])
         return Truth(*(_spread(each, own, column.dims, dims) for each in (can, cannot)))
 
-    possible = np.broadcast_to(evaluate(plan.condition, tell).can_be_true, shape)
+    possible = np.broadcast_to(evaluate(plan.condition, describe).can_be_true, shape)
     return {
         name: {
             place

@@ -50,7 +50,7 @@ def cells_of(repo: Repository, id: str) -> dict[Any, float | None]:
     }
 
 
-def told(rows: list[dict[str, Any]], name: str) -> dict[Any, float | None]:
+def reported(rows: list[dict[str, Any]], name: str) -> dict[Any, float | None]:
     return {(str(row["time"].replace(tzinfo=None)), row["lat"]): row[name] for row in rows}
 
 
@@ -90,8 +90,8 @@ def test_old_and_new_are_what_both_versions_have(
         for dx in range(2)
         if 2 * y + dy < days
     }
-    assert told(rows, "old") == {key: old[key] for key in keys}
-    assert told(rows, "new") == {key: new[key] for key in keys}
+    assert reported(rows, "old") == {key: old[key] for key in keys}
+    assert reported(rows, "new") == {key: new[key] for key in keys}
     assert len(rows) == len(keys)
     assert {row["snapshot_id"] for row in rows} == {after}
 
@@ -112,7 +112,7 @@ def test_cells_that_were_appended_had_no_value_before() -> None:
     assert [(row["time"].day, row["old"] is None) for row in appended if row["lat"] == 10.0] == [
         (3, False), (4, True), (5, True),
     ]  # fmt: skip
-    assert told(appended, "new").items() <= cells_of(repo, repo.lookup_branch("main")).items()
+    assert reported(appended, "new").items() <= cells_of(repo, repo.lookup_branch("main")).items()
 
 
 def test_an_array_that_was_moved_keeps_its_old_values() -> None:
@@ -295,7 +295,7 @@ def test_each_commit_comes_once_in_batches_of_the_limit(repo: Repository) -> Non
     assert more == [["later"]]
 
 
-def test_a_stream_begins_where_it_is_told_to(repo: Repository) -> None:
+def test_a_stream_begins_where_it_is_asked_to(repo: Repository) -> None:
     ids = line(repo)
     repo.create_tag("v1", ids[2])
 
@@ -336,7 +336,7 @@ def reset(repo: Repository) -> str:
     return ids[-1]
 
 
-def test_a_reset_is_an_error_that_says_what_to_choose(repo: Repository) -> None:
+def test_a_reset_is_an_error_that_says_what_to_select(repo: Repository) -> None:
     place = reset(repo)
 
     with pytest.raises(ConflictError, match="on_reset"):
@@ -382,7 +382,7 @@ def expire(repo: Repository) -> str:
     return place
 
 
-def test_an_expired_place_is_an_error_that_says_what_to_choose(repo: Repository) -> None:
+def test_an_expired_place_is_an_error_that_says_what_to_select(repo: Repository) -> None:
     place = expire(repo)
 
     with pytest.raises(SnapshotNotFoundError, match="on_expired"):

@@ -57,7 +57,7 @@ def test_chunks_are_all_references(generation: Repository) -> None:
     sources = {row["location"]: row for row in read_rows(generation, "virtual_sources")}
 
     assert len(found) == len(expected)
-    assert {(row["array"], tuple(row["chunk"])): _told(row) for row in found} == expected
+    assert {(row["array"], tuple(row["chunk"])): _reported(row) for row in found} == expected
     locations = Counter(each[3] for each in expected.values() if each[0] == "virtual")
     assert {location: row["references"] for location, row in sources.items()} == locations
     assert sum(row["bytes"] for row in sources.values()) == sum(
@@ -81,6 +81,6 @@ def _describe(ref: NativeRef | VirtualRef | InlineRef, folder: str) -> tuple[Any
             return ("virtual", length, offset, location, etag, moment)
 
 
-def _told(row: dict[str, Any]) -> tuple[Any, ...]:
+def _reported(row: dict[str, Any]) -> tuple[Any, ...]:
     names = ("kind", "size", "offset", "location", "etag", "last_modified")
     return tuple(row[name] for name in names)

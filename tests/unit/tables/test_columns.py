@@ -102,7 +102,7 @@ def test_arrays_without_names_of_dimensions_are_refused_unless_left_out() -> Non
         read(repo)
 
 
-def test_coordinates_of_two_dimensions_choose_chunks() -> None:
+def test_coordinates_of_two_dimensions_prune_chunks() -> None:
     place = np.arange(24.0).reshape(4, 6)
     dataset = xr.Dataset(
         {"a": (("y", "x"), np.arange(24).reshape(4, 6))}, {"place": (("y", "x"), place)}

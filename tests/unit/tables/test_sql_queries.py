@@ -120,7 +120,7 @@ def test_what_is_no_query_is_refused(text: str) -> None:
         ("SELEC 1", "near '1'"),
     ],
 )
-def test_a_syntax_error_is_told_in_words_of_sql(text: str, words: str) -> None:
+def test_a_syntax_error_is_reported_in_words_of_sql(text: str, words: str) -> None:
     with pytest.raises(InvalidInputError) as caught:
         parse_query(text)
     assert words in caught.value.message

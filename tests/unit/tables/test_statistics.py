@@ -192,7 +192,7 @@ LEAVES: list[Leaf] = [
 
 
 @pytest.mark.parametrize("dtype", ["int16", "uint64", "float32"])
-def test_measures_tell_what_some_value_of_a_chunk_can_be(dtype: str) -> None:
+def test_measures_report_what_some_value_of_a_chunk_can_be(dtype: str) -> None:
     type = {"int16": pa.int16(), "uint64": UNSIGNED_64, "float32": pa.float32()}[dtype]
     chunks = [each for n in (1, 2, 3) for each in combinations_with_replacement((None, 0, 1, 2), n)]
     values = [
@@ -206,13 +206,13 @@ def test_measures_tell_what_some_value_of_a_chunk_can_be(dtype: str) -> None:
     measured = make_measures([[n] for n in range(len(chunks))], list(map(measure, values)), type)
 
     for leaf in LEAVES:
-        told = truth_of_measures(leaf, measured.columns)
+        reported = truth_of_measures(leaf, measured.columns)
         for number, each in enumerate(values):
             truth = truth_of_values(leaf, each)
             can, cannot = bool(np.any(truth.can_be_true)), bool(np.any(truth.can_be_false))
             said = (
-                bool(np.asarray(told.can_be_true)[number]),
-                bool(np.asarray(told.can_be_false)[number]),
+                bool(np.asarray(reported.can_be_true)[number]),
+                bool(np.asarray(reported.can_be_false)[number]),
             )
             assert said[0] or not can
             assert said[1] or not cannot

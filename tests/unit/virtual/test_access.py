@@ -231,7 +231,9 @@ def test_names_of_files_may_hold_anything(tmp_path: Path) -> None:
         ("https://example.org/", http_store()),
     ],
 )
-def test_a_refusal_tells_what_would_authorize(url_prefix: str, store: AnyObjectStoreConfig) -> None:
+def test_a_refusal_reports_what_would_authorize(
+    url_prefix: str, store: AnyObjectStoreConfig
+) -> None:
     container = VirtualChunkContainer(url_prefix, store)
     access = VirtualChunkAccess({url_prefix: container}, {})
 

@@ -43,7 +43,7 @@ def test_a_container_that_can_be_read_is_well(tmp_path: Path) -> None:
     assert container.example == f"file://{tmp_path}/values.bin"
 
 
-def test_what_would_authorize_a_container_is_told(tmp_path: Path) -> None:
+def test_what_would_authorize_a_container_is_reported(tmp_path: Path) -> None:
     report = create(tmp_path, is_authorized=False).doctor()
 
     (container,) = report.containers
@@ -69,7 +69,7 @@ def test_nothing_is_asked_unless_wanted(tmp_path: Path) -> None:
     assert repository.doctor(probe=False).containers[0].is_reachable is None
 
 
-def test_locations_without_a_container_are_told(tmp_path: Path) -> None:
+def test_locations_without_a_container_are_reported(tmp_path: Path) -> None:
     repository = create(tmp_path)
     session = repository.writable_session("main")
     session.store.set_virtual_columns(

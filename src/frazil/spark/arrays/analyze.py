@@ -31,7 +31,7 @@ class Analyses:
         """Decoded size of the chunks to read."""
         return sum(int(each.written.sum()) * each.subject.chunk_bytes for each in self.all)
 
-    def tell(self) -> list[str]:
+    def describe(self) -> list[str]:
         """Return notes on the plan for a report."""
         written, unwritten, fresh, unsure = (
             sum(int(count) for count in counts)
@@ -160,7 +160,7 @@ def analyze(
         named = None if arrays is None else [path_of(f"{place}/{name}") for name in arrays]
         paths = list(find_analysable(session, place)) if named is None else named
         analyses = plan_analyses(session, paths, is_strict=named is not None)
-        run.notes += analyses.tell()
+        run.notes += analyses.describe()
         limit = run.task_bytes(analyses.bytes)
         runner = run.choose_runner(is_small=analyses.bytes <= limit)
         measure_chunks(runner, session, analyses, limit)

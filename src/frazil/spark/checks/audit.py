@@ -129,7 +129,7 @@ class NewVersion:
     dim: str | None
     regions: Sequence[FileRegion]
     """Regions of the new files, in order."""
-    told: Sequence[VariableMetadata] = ()
+    file_metadata: Sequence[VariableMetadata] = ()
 
     def files_from(self, position: int) -> tuple[str, ...]:
         """Return the new files that start at or after a position along the dimension."""
@@ -189,7 +189,7 @@ OpenSource = Callable[[str], xr.Dataset]
 _FILE_BYTES = 4 << 20
 """Cost of opening a file, in bytes read."""
 
-_PASSING = (
+_TRANSIENT = (
     ThrottledError,
     StorageTimeoutError,
     StorageUnreachableError,
@@ -208,7 +208,7 @@ class Subject:
     group: str
     dim: str | None
     regions: tuple[FileRegion, ...]
-    told: tuple[VariableMetadata, ...]
+    file_metadata: tuple[VariableMetadata, ...]
     open_source: OpenSource
     bytes_each: int
     """Decoded size of the data of one region."""
@@ -261,10 +261,10 @@ class _Task:
         with without_codec_warnings():
             try:
                 dataset = _open(self.subject)
-            except _PASSING:
+            except _TRANSIENT:
                 raise
             except Exception as error:
-                return [Finding(_tell(error), each.name) for each in group.checks]
+                return [Finding(_describe_error(error), each.name) for each in group.checks]
             if group.regions:
                 return check_regions(self.subject, dataset, group.checks, group.regions)
             return check_whole(self.subject, dataset, group.checks)
@@ -280,7 +280,7 @@ def check_whole(
         _read_metadata(subject.former, subject.group),
         subject.dim,
         subject.regions,
-        subject.told,
+        subject.file_metadata,
     )
     found: list[Finding] = []
     for check in checks:
@@ -307,13 +307,13 @@ def check_regions(
 def _guard(run: Callable[[], Sequence[Finding]], blank: Finding) -> Sequence[Finding]:
     try:
         return run()
-    except _PASSING:
+    except _TRANSIENT:
         raise
     except Exception as error:
-        return [replace(blank, message=_tell(error))]
+        return [replace(blank, message=_describe_error(error))]
 
 
-def _tell(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     text = str(error).strip().splitlines()
     return f"it raised {type(error).__name__}: {text[0] if text else ''}"
 

@@ -47,7 +47,7 @@ class FillShare:
     def check_region(self, region: NewRegion) -> Sequence[Finding]:
         """Return a finding for each variable with more missing values."""
         found = []
-        for name, array in choose(region.dataset, self.variables, _NUMBERS + _TIMES):
+        for name, array in select_arrays(region.dataset, self.variables, _NUMBERS + _TIMES):
             missing = sum(count_missing(block) for block in read_blocks(array))
             if missing > self.at_most * array.size:
                 share = missing / array.size
@@ -69,7 +69,7 @@ class ValuesBetween:
     def check_region(self, region: NewRegion) -> Sequence[Finding]:
         """Return a finding for each variable with values outside of the range."""
         found = []
-        for name, array in choose(region.dataset, self.variables, "biuf"):
+        for name, array in select_arrays(region.dataset, self.variables, "biuf"):
             outside = [
                 each
                 for block in read_blocks(array)
@@ -140,7 +140,7 @@ def find_outside(values: NDArray[Any], low: float, high: float) -> tuple[int, fl
     return outside.size, float(outside.min()), float(outside.max())
 
 
-def choose(
+def select_arrays(
     dataset: xr.Dataset, names: Sequence[str] | None, kinds: str
 ) -> Iterator[tuple[str, xr.DataArray]]:
     """Yield the named variables, or all data variables of these dtype kinds."""
@@ -192,7 +192,7 @@ class SamplesEqualSource:
     def check_region(self, region: NewRegion) -> Sequence[Finding]:
         """Return a finding for each variable that differs from the source file."""
         dataset = decode_climatologies(region.dataset)
-        arrays = dict(choose(dataset, self.variables, _COMPARED))
+        arrays = dict(select_arrays(dataset, self.variables, _COMPARED))
         times = {} if self.variables is not None else find_times(dataset, region.region.dim)
         boxes = [
             (name, box)
@@ -200,12 +200,12 @@ class SamplesEqualSource:
             if name not in times
             for box in cut(whole(array.shape), find_chunks(array))
         ]
-        chosen = [(name, whole(array.shape)) for name, array in times.items()]
-        chosen += self._choose(boxes, region.region.file)
+        selected = [(name, whole(array.shape)) for name, array in times.items()]
+        selected += self._sample(boxes, region.region.file)
         arrays |= times
         found: dict[str, Finding] = {}
         with decode_climatologies(region.open_source()) as source:
-            for name, box in chosen:
+            for name, box in selected:
                 if name in found or name not in source.variables:
                     continue
                 mine = np.asarray(arrays[name][slices_of(box)].values)
@@ -216,9 +216,9 @@ class SamplesEqualSource:
                     found[name] = region.find(self.name, text, name)
         return list(found.values())
 
-    def _choose(self, boxes: Sequence[tuple[str, Box]], file: str) -> Iterator[tuple[str, Box]]:
+    def _sample(self, boxes: Sequence[tuple[str, Box]], file: str) -> Iterator[tuple[str, Box]]:
         count = count_samples(len(boxes), self.share, self.at_least)
-        for each in choose_samples(len(boxes), count, crc32(file.encode())):
+        for each in sample_chunks(len(boxes), count, crc32(file.encode())):
             yield boxes[each]
 
 
@@ -252,12 +252,12 @@ def count_samples(chunks: int, share: float, at_least: int) -> int:
     return min(chunks, max(at_least, ceil(share * chunks)))
 
 
-def choose_samples(chunks: int, count: int, seed: int) -> list[int]:
+def sample_chunks(chunks: int, count: int, seed: int) -> list[int]:
     """Return the indices of a random sample of chunks, sorted."""
     if not count:
         return []
-    chosen = np.random.default_rng(seed).choice(chunks, count, replace=False)
-    return sorted(int(each) for each in chosen)
+    selected = np.random.default_rng(seed).choice(chunks, count, replace=False)
+    return sorted(int(each) for each in selected)
 
 
 def decode_climatologies(dataset: xr.Dataset) -> xr.Dataset:
@@ -348,15 +348,15 @@ class SameMetadata:
             if old is not None:
                 for text in self._compare(old, new, "it was", "now"):
                     found.append(Finding(text, self.name, variable))
-        for told in version.told:
-            mine = version.metadata.get(told.variable)
+        for each in version.file_metadata:
+            mine = version.metadata.get(each.variable)
             if mine is None:
                 continue
-            theirs = {"data_type": told.data_type, "attributes": told.attributes}
+            theirs = {"data_type": each.data_type, "attributes": each.attributes}
             # Times with another reference date in each file are encoded again with one.
-            without = _OF_TIMES if told.variable == version.dim else frozenset[str]()
+            without = _OF_TIMES if each.variable == version.dim else frozenset[str]()
             for text in self._compare(mine, theirs, "in the repository", "in the file", without):
-                found.append(Finding(text, self.name, told.variable, told.files))
+                found.append(Finding(text, self.name, each.variable, each.files))
         return found
 
     def _compare(
@@ -402,8 +402,8 @@ def find_differences(
             yield name, said, answered
 
 
-Told = None | str | Finding | Iterable[str | Finding]
-Function = Callable[[xr.Dataset, FileRegion], Told]
+Reported = None | str | Finding | Iterable[str | Finding]
+Function = Callable[[xr.Dataset, FileRegion], Reported]
 
 
 @dataclass(frozen=True, slots=True)
@@ -420,17 +420,17 @@ class OwnFunction:
 
     def check_region(self, region: NewRegion) -> Sequence[Finding]:
         """Return the findings of the function, completed with the file and the region."""
-        told = self.function(region.dataset, region.region)
-        return [self._complete(each, region) for each in _listed(told)]
+        reported = self.function(region.dataset, region.region)
+        return [self._complete(each, region) for each in _listed(reported)]
 
-    def _complete(self, told: str | Finding, region: NewRegion) -> Finding:
-        if not isinstance(told, Finding):
-            return region.find(self.name, str(told))
+    def _complete(self, reported: str | Finding, region: NewRegion) -> Finding:
+        if not isinstance(reported, Finding):
+            return region.find(self.name, str(reported))
         return replace(
-            told,
-            check=told.check or self.name,
-            files=told.files or (region.region.file,),
-            region=told.region or region.region.ends,
+            reported,
+            check=reported.check or self.name,
+            files=reported.files or (region.region.file,),
+            region=reported.region or region.region.ends,
         )
 
 
@@ -447,10 +447,10 @@ def _as_check(given: AnyCheck | Function) -> AnyCheck:
     return OwnFunction(given)
 
 
-def _listed(told: Told) -> Iterator[str | Finding]:
-    if told is None:
+def _listed(reported: Reported) -> Iterator[str | Finding]:
+    if reported is None:
         return
-    if isinstance(told, str | Finding):
-        yield told
+    if isinstance(reported, str | Finding):
+        yield reported
     else:
-        yield from told
+        yield from reported

@@ -84,7 +84,7 @@ from frazil.spark.ingestion.source_data import (
     save,
 )
 from frazil.spark.ingestion.target_arrays import (
-    PlacedCell,
+    PlacedManifest,
     Placement,
     adopt,
     make_room,
@@ -124,7 +124,7 @@ class OpenedSources(Protocol):
     def runner(self) -> Runner:
         """Return the runner of the ingest's tasks."""
 
-    def write_cells(self, placement: Placement, assets: Assets) -> list[PlacedCell]:
+    def write_manifests(self, placement: Placement, assets: Assets) -> list[PlacedManifest]:
         """Collect references by split region, and write one manifest per region."""
 
 
@@ -296,7 +296,7 @@ class Attempt:
         placement = plan_placement(
             found, versions, session.state, options.group, self.job_run.slots
         )
-        placed = self.parsed.write_cells(placement, session.state.assets)
+        placed = self.parsed.write_manifests(placement, session.state.assets)
         adopt(found, session.state, options.group, placed)
         self._note(session, found, sources)
         if options.statistics:
@@ -356,7 +356,7 @@ class Attempt:
     def _measure(
         self,
         sources: Sequence[ParsedSource],
-        placed: Sequence[PlacedCell],
+        placed: Sequence[PlacedManifest],
         written: Mapping[str, Written],
     ) -> dict[str, JsonValue]:
         tally = self.job_run.job.tally

@@ -128,16 +128,16 @@ def plan_tasks(arrays: Sequence[NativeArray], slots: int) -> list[list[Piece]]:
 
 def plan_pieces(array: NativeArray, most_bytes: int) -> list[Piece]:
     """Split the array into pieces of whole chunks of about the given size."""
-    cell = _choose_cell(array, most_bytes)
+    block = _choose_block(array, most_bytes)
     found: defaultdict[Shape, list[Fragment]] = defaultdict(list)
     for part in array.parts:
-        for place, box in _slice_native(part.box, cell):
+        for place, box in _slice_native(part.box, block):
             found[place].append(Fragment(part.source, box, part.origin))
     pieces = []
     for place in sorted(found):
         fragments = tuple(found[place])
         size = sum(count_items(each.box) for each in fragments) * array.itemsize
-        start = 0 if array.axis is None else place[array.axis] * cell[array.axis]
+        start = 0 if array.axis is None else place[array.axis] * block[array.axis]
         pieces.append(Piece(array.name, fragments, size, start))
     return pieces
 
@@ -149,24 +149,24 @@ def bounding(boxes: Sequence[Box]) -> Box | None:
     return whole if sum(map(count_items, boxes)) == count_items(whole) else None
 
 
-def _choose_cell(array: NativeArray, most_bytes: int) -> Shape:
+def _choose_block(array: NativeArray, most_bytes: int) -> Shape:
     goals = [
         min(-(-size // unit) * unit, length)
         for size, unit, length in zip(array.source_chunks, array.unit, array.shape, strict=True)
     ]
     size = grow(array.unit, array.shape, most_bytes // max(array.itemsize, 1), goals)
-    # A whole axis need not be a multiple of the unit, but cells must end at chunk boundaries.
+    # A whole axis need not be a multiple of the unit, but blocks must end at chunk boundaries.
     return tuple(-(-each // unit) * unit for each, unit in zip(size, array.unit, strict=True))
 
 
-def _slice_native(box: Box, cell: Shape) -> Iterable[tuple[Shape, Box]]:
-    """Yield the parts of a box with the grid cell they lie in."""
+def _slice_native(box: Box, block: Shape) -> Iterable[tuple[Shape, Box]]:
+    """Yield the parts of a box with the block they lie in."""
     axes = [
         [
             (number, (max(start, number * size), min(stop, (number + 1) * size)))
             for number in range(start // size, -(-stop // size))
         ]
-        for (start, stop), size in zip(box, cell, strict=True)
+        for (start, stop), size in zip(box, block, strict=True)
     ]
     for combination in product(*axes):
         yield tuple(each[0] for each in combination), tuple(each[1] for each in combination)
@@ -501,7 +501,7 @@ def spread_differing(
             continue
         values = [each.arrays[name].values for each in having]
         if any(v is None or not are_equal(v, values[0]) for v in values if values[0] is not None):
-            dim = _find_telling(having, name, dims)
+            dim = _find_distinguishing(having, name, dims)
             if dim is not None:
                 spread[name] = dim
     if not spread:
@@ -509,7 +509,9 @@ def spread_differing(
     return [_spread(header, spread) for header in headers]
 
 
-def _find_telling(headers: Sequence[SourceHeader], name: str, dims: Sequence[str]) -> str | None:
+def _find_distinguishing(
+    headers: Sequence[SourceHeader], name: str, dims: Sequence[str]
+) -> str | None:
     """Return the first dimension for whose values a variable has one value each."""
     for dim in dims:
         seen: dict[bytes, NDArray[Any] | None] = {}

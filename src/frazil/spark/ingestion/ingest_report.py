@@ -10,7 +10,7 @@ from frazil.spark.checks.audit import Finding, render_findings
 from frazil.spark.ingestion.ingest_plan import IngestPlan, Written
 from frazil.spark.ingestion.ledger import Region, Work
 from frazil.spark.ingestion.source_data import BadFile
-from frazil.spark.ingestion.target_arrays import PlacedCell
+from frazil.spark.ingestion.target_arrays import PlacedManifest
 from frazil.virtual.combine_plan import Report, Severity, Treatment
 
 _SHOWN_FILES = 20
@@ -182,7 +182,7 @@ def describe(
 def finish(
     report: IngestReport,
     snapshot_id: str,
-    placed: Sequence[PlacedCell],
+    placed: Sequence[PlacedManifest],
     written: Mapping[str, Written],
     metrics: Mapping[str, JsonValue],
 ) -> IngestReport:

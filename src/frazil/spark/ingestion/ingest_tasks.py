@@ -15,7 +15,7 @@ import zstandard
 from frazil.errors import IcechunkError, InvalidSourcesError, StorageError
 from frazil.format.chunk_table import ChunkRef, ChunkTable, InlineRef, NativeRef, concatenate
 from frazil.protocols.assets import Assets
-from frazil.repository.changes import write_cell
+from frazil.repository.changes import prewrite_manifest
 from frazil.repository.virtual_refs import ChecksumColumn, TextColumn, make_table
 from frazil.spark.ingestion.ledger import is_same_version
 from frazil.spark.ingestion.source_data import (
@@ -26,7 +26,7 @@ from frazil.spark.ingestion.source_data import (
     share_equal,
     unpack,
 )
-from frazil.spark.ingestion.target_arrays import CellTask, PlacedCell, Placement
+from frazil.spark.ingestion.target_arrays import PlacedManifest, Placement, SplitRegionTask
 from frazil.spark.job import Job, SparkSession
 from frazil.spark.runtime import (
     RESULT_FIELDS,
@@ -76,8 +76,8 @@ class Cutter:
         for name, columns in parts.items():
             target = self._placement.targets[name]
             table = to_table(unite(columns), self._placement, self._assets)
-            for cell, part in table.split(target.edges).items():
-                yield target.numbers[cell], part.compact()
+            for region, part in table.split(target.edges).items():
+                yield target.numbers[region], part.compact()
 
 
 def to_table(columns: ReferenceColumns, placement: Placement, assets: Assets) -> ChunkTable:
@@ -110,20 +110,20 @@ def _keep(data: bytes, placement: Placement, assets: Assets) -> ChunkRef:
     return NativeRef(assets.write_chunk(data), 0, len(data))
 
 
-def write(assets: Assets, task: CellTask, parts: Iterable[ChunkTable]) -> PlacedCell:
+def write(assets: Assets, task: SplitRegionTask, parts: Iterable[ChunkTable]) -> PlacedManifest:
     """Write the manifest of a split region from all its parts."""
     # The order of arrival does not matter: no two sources share a chunk.
     table = concatenate(parts).sort()
-    cell = write_cell(assets, task.node_id, task.box, task.base, table)
-    return PlacedCell(task.variable, cell, len(table), int(table.length.sum()))
+    manifest = prewrite_manifest(assets, task.node_id, task.box, task.base, table)
+    return PlacedManifest(task.variable, manifest, len(table), int(table.length.sum()))
 
 
 _PARSED_FIELDS = pa.schema([*RESULT_FIELDS, ("source", pa.string()), ("references", pa.binary())])
 _PARSED_SCHEMA = RESULT_SCHEMA + ", source string, references binary"
 _PLACED_FIELDS = pa.schema(
-    [("task", pa.int32()), ("cell", pa.int32()), ("references", pa.binary())]
+    [("task", pa.int32()), ("region", pa.int32()), ("references", pa.binary())]
 )
-_PLACED_SCHEMA = "task int, cell int, references binary"
+_PLACED_SCHEMA = "task int, region int, references binary"
 _CUT_REFERENCES = 500_000
 """References collected before they are sent to the tasks that write them."""
 _FAILED = -1
@@ -139,9 +139,9 @@ class SourcesOnSpark:
     spark: SparkSession
     frame: Any
 
-    def write_cells(self, placement: Placement, assets: Assets) -> list[PlacedCell]:
+    def write_manifests(self, placement: Placement, assets: Assets) -> list[PlacedManifest]:
         """Collect references by split region, and write one manifest per region."""
-        return write_cells(self.spark, self.runner.job, self.frame, placement, assets)
+        return write_manifests(self.spark, self.runner.job, self.frame, placement, assets)
 
 
 @contextlib.contextmanager
@@ -194,11 +194,11 @@ def _parse_group(
         yield pa.RecordBatch.from_arrays([*empty, *columns], schema=_PARSED_FIELDS)
 
 
-def write_cells(
+def write_manifests(
     spark: SparkSession, job: Job, frame: Any, placement: Placement, assets: Assets
-) -> list[PlacedCell]:
+) -> list[PlacedManifest]:
     """Collect references by split region, and write one manifest per region."""
-    if not placement.cells:
+    if not placement.regions:
         return []
     blob = dump((placement, assets, find_max_failures(spark)))
     count = placement.tasks[-1] + 1
@@ -218,7 +218,7 @@ def write_cells(
     references = frame.where("source is not null").select("source", "references")
     placed = references.mapInArrow(cut, _PLACED_SCHEMA).repartitionById(count, "task")
     written = placed.mapInArrow(gather, RESULT_SCHEMA)
-    job.expect("writing references", manifests=len(placement.cells))
+    job.expect("writing references", manifests=len(placement.regions))
     found = collect_results(spark, job, "writing references", written, count)
     return [each for group in found if group for each in group]
 
@@ -246,7 +246,9 @@ def _cut_sources(
 
 
 def _cut(placement: Placement, cutter: Cutter) -> pa.RecordBatch:
-    return _to_batch([(placement.tasks[cell], cell, _pack(part)) for cell, part in cutter.cut()])
+    return _to_batch(
+        [(placement.tasks[region], region, _pack(part)) for region, part in cutter.cut()]
+    )
 
 
 def _to_batch(parts: Sequence[Part]) -> pa.RecordBatch:
@@ -261,17 +263,17 @@ def _write_task(
     placement: Placement, assets: Assets, parts: pa.Table, max_failures: int
 ) -> pa.RecordBatch:
     """Write the split regions of a task, whose partition holds all their parts."""
-    tasks, cells, blobs = (column.to_pylist() for column in parts.columns)
-    by_cell: defaultdict[int, list[bytes]] = defaultdict(list)
-    for cell, data in zip(cells, blobs, strict=True):
-        by_cell[cell].append(data)
+    tasks, regions, blobs = (column.to_pylist() for column in parts.columns)
+    by_region: defaultdict[int, list[bytes]] = defaultdict(list)
+    for region, data in zip(regions, blobs, strict=True):
+        by_region[region].append(data)
 
-    def write_all() -> list[PlacedCell]:
-        if _FAILED in by_cell:
-            raise _unpack(by_cell[_FAILED][0])
+    def write_all() -> list[PlacedManifest]:
+        if _FAILED in by_region:
+            raise _unpack(by_region[_FAILED][0])
         placed = [
-            write(assets, placement.cells[cell], map(_unpack, by_cell[cell]))
-            for cell in sorted(by_cell)
+            write(assets, placement.regions[region], map(_unpack, by_region[region]))
+            for region in sorted(by_region)
         ]
         # Reported manifests must be durable if this worker or its host is lost.
         assets.storage.flush()
@@ -302,15 +304,15 @@ class SourcesHere:
     runner: Runner
     sources: tuple[Source, ...]
 
-    def write_cells(self, placement: Placement, assets: Assets) -> list[PlacedCell]:
+    def write_manifests(self, placement: Placement, assets: Assets) -> list[PlacedManifest]:
         """Collect references by split region, and write one manifest per region."""
         cutter = Cutter(placement, assets)
         for each in self.sources:
             cutter.add(each.header.name, each.version, each.references)
         parts = dict(cutter.cut())
 
-        def write_one(cell: int) -> PlacedCell:
-            return write(assets, placement.cells[cell], [parts[cell]])
+        def write_one(region: int) -> PlacedManifest:
+            return write(assets, placement.regions[region], [parts[region]])
 
         return self.runner.run("writing references", write_one, sorted(parts))
 

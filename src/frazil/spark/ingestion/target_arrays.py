@@ -15,11 +15,11 @@ from frazil.format.coordinates import Extents, grid_of
 from frazil.format.ids import NodeId
 from frazil.format.snapshot import ManifestRef
 from frazil.repository.changes import PrewrittenManifest
-from frazil.repository.commit import manifests_by_cell
+from frazil.repository.commit import manifests_by_region
 from frazil.repository.moves import move_chunks
 from frazil.repository.session import Session
 from frazil.repository.session_state import SessionState
-from frazil.repository.zarr_keys import Cell, SplitGrid, plan_split
+from frazil.repository.zarr_keys import SplitGrid, SplitRegion, plan_split
 from frazil.spark.ingestion.ingest_plan import IngestPlan
 from frazil.spark.ingestion.ledger import Region
 from frazil.spark.regions import plan_rule
@@ -200,7 +200,7 @@ _TASKS_A_SLOT = 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CellTask:
+class SplitRegionTask:
     """Split region whose manifest is to be written."""
 
     variable: str
@@ -216,7 +216,7 @@ class Target:
     offsets: NDArray[np.int64]
     """Chunk offset of each source."""
     edges: Sequence[Sequence[int]]
-    numbers: Mapping[Cell, int]
+    numbers: Mapping[SplitRegion, int]
     """Index of each of its split regions among those of all arrays."""
 
 
@@ -227,7 +227,7 @@ class Placement:
     sources: Mapping[str, int]
     versions: Mapping[str, FileVersion]
     targets: Mapping[str, Target]
-    cells: tuple[CellTask, ...]
+    regions: tuple[SplitRegionTask, ...]
     tasks: tuple[int, ...]
     """Task of each split region."""
     id_size: int
@@ -236,11 +236,11 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PlacedCell:
+class PlacedManifest:
     """Manifest written for a split region."""
 
     variable: str
-    cell: PrewrittenManifest
+    manifest: PrewrittenManifest
     references: int
     bytes: int
 
@@ -255,31 +255,34 @@ def plan_placement(
     """Plan the split regions that sources touch; the session's arrays must have their new shape."""
     rules = state.context.settings.split_sizes
     targets: dict[str, Target] = {}
-    cells: list[CellTask] = []
+    regions: list[SplitRegionTask] = []
     for name, variable in found.plan.variables.items():
         if variable.treatment is not Treatment.VIRTUAL:
             continue
         node, array = state.view.get_array(f"/{group}/{name}" if group else f"/{name}")
         grid = plan_split(node.path, array, rules)
         touched = _touched(found, name, grid)
-        former = manifests_by_cell(array, grid, state.context.dialect)
-        numbers = {cell: len(cells) + each for each, cell in enumerate(touched)}
-        cells += [
-            CellTask(name, node.id, grid.extents(cell), tuple(former[cell])) for cell in touched
+        former = manifests_by_region(array, grid, state.context.dialect)
+        numbers = {region: len(regions) + each for each, region in enumerate(touched)}
+        regions += [
+            SplitRegionTask(name, node.id, grid.extents(region), tuple(former[region]))
+            for region in touched
         ]
         targets[name] = Target(variable.chunk_offsets, grid.edges, numbers)
     return Placement(
         {name: found.plan.sources[name] for name in found.places},
         versions,
         targets,
-        tuple(cells),
-        share_out([_count(each.box) for each in cells], slots),
+        tuple(regions),
+        assign_tasks([_count(each.box) for each in regions], slots),
         state.changes.id_size,
         state.context.settings.inline_chunk_threshold_bytes,
     )
 
 
-def share_out(counts: Sequence[int], slots: int, most: int = _TASK_REFERENCES) -> tuple[int, ...]:
+def assign_tasks(
+    counts: Sequence[int], slots: int, most: int = _TASK_REFERENCES
+) -> tuple[int, ...]:
     """Return the task of each split region; small consecutive regions share a task if slots allow."""
     most = min(most, sum(counts) // (_TASKS_A_SLOT * slots))
     tasks: list[int] = []
@@ -292,17 +295,17 @@ def share_out(counts: Sequence[int], slots: int, most: int = _TASK_REFERENCES) -
     return tuple(tasks)
 
 
-def _touched(found: IngestPlan, name: str, grid: SplitGrid) -> list[Cell]:
+def _touched(found: IngestPlan, name: str, grid: SplitGrid) -> list[SplitRegion]:
     """Return the split regions that any source may have chunks in."""
     if 0 in grid.shape:
         return []
     variable = found.plan.variables[name]
-    cells: set[Cell] = set()
+    regions: set[SplitRegion] = set()
     for source in found.places:
         if np.any(variable.chunk_offsets[found.plan.sources[source]] == NOT_PLACED):
             continue
-        cells.update(grid.cells_touching(_chunk_box(found, variable, grid.shape, source)))
-    return sorted(cells)
+        regions.update(grid.regions_touching(_chunk_box(found, variable, grid.shape, source)))
+    return sorted(regions)
 
 
 def _chunk_box(
@@ -322,7 +325,9 @@ def _count(box: Extents) -> int:
     return int(np.prod([stop - start for start, stop in box], dtype=np.int64))
 
 
-def adopt(found: IngestPlan, state: SessionState, group: str, placed: Iterable[PlacedCell]) -> None:
+def adopt(
+    found: IngestPlan, state: SessionState, group: str, placed: Iterable[PlacedManifest]
+) -> None:
     """Adopt the manifests of workers in the session, after deleting the replaced regions."""
     paths = {name: f"/{group}/{name}" if group else f"/{name}" for name in found.plan.variables}
     for name, variable in found.plan.variables.items():
@@ -336,7 +341,7 @@ def adopt(found: IngestPlan, state: SessionState, group: str, placed: Iterable[P
                 state.changes.edit_chunks(node).delete_many(grid_of(box))
     for each in placed:
         node, _ = state.view.get_array(paths[each.variable])
-        state.changes.edit_chunks(node).adopt(each.cell)
+        state.changes.edit_chunks(node).adopt(each.manifest)
 
 
 def plan_rules(found: IngestPlan, group: str, configured: SplitSizes | None) -> SplitSizes:

@@ -46,7 +46,7 @@ def check_session(
         group=group,
         dim=found.dims[0] if found.dims else None,
         regions=regions,
-        told=gather(sources),
+        file_metadata=gather(sources),
         open_source=SourceData(reading),
         bytes_each=count_bytes(found) // max(1, len(regions)),
     )
@@ -90,7 +90,7 @@ def _find_positions(found: IngestPlan, name: str, dim: str) -> slice | tuple[int
 def gather(sources: Sequence[ParsedSource]) -> tuple[VariableMetadata, ...]:
     """Return the variable metadata of the files, grouped by equal metadata."""
     texts: dict[int, str] = {}
-    told: dict[str, VariableMetadata] = {}
+    found: dict[str, VariableMetadata] = {}
     files: dict[str, list[str]] = {}
     for source in sources:
         for name, array in source.header.arrays.items():
@@ -102,9 +102,9 @@ def gather(sources: Sequence[ParsedSource]) -> tuple[VariableMetadata, ...]:
                 texts[id(array)] = json.dumps(content, sort_keys=True)
             text = texts[id(array)]
             data_type = array.metadata["data_type"]
-            told.setdefault(text, VariableMetadata(name, data_type, dict(array.attributes), ()))
+            found.setdefault(text, VariableMetadata(name, data_type, dict(array.attributes), ()))
             files.setdefault(text, []).append(source.location)
-    return tuple(replace(each, files=tuple(files[text])) for text, each in told.items())
+    return tuple(replace(each, files=tuple(files[text])) for text, each in found.items())
 
 
 def count_bytes(found: IngestPlan) -> int:

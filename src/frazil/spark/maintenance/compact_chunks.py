@@ -22,11 +22,11 @@ from frazil.spark.arrays.materialize import arrays_below
 from frazil.spark.job import CompactReport, Job, SparkSession
 from frazil.spark.maintenance.compact_ranges import (
     TASK_REFERENCES,
-    ArrayPart,
     ArrayRange,
     Keys,
     Numbers,
     Pieces,
+    ReadCost,
     Sizes,
     count_distinct,
     count_references,
@@ -34,7 +34,7 @@ from frazil.spark.maintenance.compact_ranges import (
     find_small,
     group,
     number_rows,
-    plan_stretches,
+    plan_ranges,
     read_natives,
     weigh,
     words_of,
@@ -112,7 +112,7 @@ class Selection:
         return rows, which[rows]
 
 
-def choose(table: ChunkTable, choice: Choice) -> Selection:
+def select_pieces(table: ChunkTable, choice: Choice) -> Selection:
     """Select the pieces of an array range to pack."""
     pieces, number = Pieces.of(table.chunk_id, table.offset, table.length).unique()
     is_small = find_small(pieces, choice.sizes)
@@ -122,7 +122,7 @@ def choose(table: ChunkTable, choice: Choice) -> Selection:
 
 
 Marks = NDArray[Any]
-"""Structured array: `id`, `offset`, `length`, number of the `stretch` (array range), `rank` in it."""
+"""Structured array: `id`, `offset`, `length`, number of the `array_range`, `rank` in it."""
 
 MARKS_TOGETHER = 1_000_000
 """Approximate number of marks compared by one task."""
@@ -151,7 +151,7 @@ class Shared:
 def mark_type(id_size: int) -> np.dtype[Any]:
     """Return the dtype of marks."""
     return np.dtype(
-        [("id", f"S{id_size}"), ("offset", "<u8"), ("length", "<u8"), ("stretch", "<u4"),
+        [("id", f"S{id_size}"), ("offset", "<u8"), ("length", "<u8"), ("array_range", "<u4"),
          ("rank", "<u4")]
     )  # fmt: skip
 
@@ -163,7 +163,7 @@ def make_marks(found: Sequence[tuple[int, Pieces]], id_size: int) -> Marks:
     for number, pieces in found:
         part = marks[at : at + len(pieces)]
         part["id"], part["offset"], part["length"] = pieces.ids(), pieces.offset, pieces.length
-        part["stretch"], part["rank"] = number, np.arange(len(pieces))
+        part["array_range"], part["rank"] = number, np.arange(len(pieces))
         at += len(pieces)
     return marks[np.lexsort(words_of(_ids_of(marks))[::-1])]
 
@@ -174,19 +174,19 @@ def find_shared(marks: Marks, sizes: Sizes, most: int | None = None) -> Shared:
     If these have more than `most` small pieces, return only the array ranges they are in.
     """
     ids = words_of(_ids_of(marks))
-    order = np.lexsort((marks["rank"], marks["stretch"], *reversed(ids)))
+    order = np.lexsort((marks["rank"], marks["array_range"], *reversed(ids)))
     object_number = number_rows([word[order] for word in ids])[1]
-    stretches = marks["stretch"][order]
+    array_ranges = marks["array_range"][order]
     first = np.flatnonzero(np.diff(object_number, prepend=-1))
     last = np.append(first, len(marks))[1:] - 1
-    met = marks[order[(stretches[first] != stretches[last])[object_number]]]
+    met = marks[order[(array_ranges[first] != array_ranges[last])[object_number]]]
     pieces, numbers = _pieces_of(met).unique()
     is_small = pieces.object_sizes() < sizes.smaller_than
     if most is not None and int(is_small.sum()) > most:
         nothing = Shared.nothing(marks.dtype["id"].itemsize)
-        return replace(nothing, left=frozenset(met["stretch"].tolist()))
+        return replace(nothing, left=frozenset(met["array_range"].tolist()))
     firsts = np.unique(numbers, return_index=True)[1]
-    places = np.stack([met["stretch"][firsts], met["rank"][firsts]], axis=1)
+    places = np.stack([met["array_range"][firsts], met["rank"][firsts]], axis=1)
     return _in_order(np.unique(met["id"]), pieces.take(is_small), places[is_small], frozenset())
 
 
@@ -282,15 +282,15 @@ class Looked:
         return bool(self.spans or self.follows)
 
 
-def look(chosen: Selection, sizes: Sizes) -> Looked:
+def look(selection: Selection, sizes: Sizes) -> Looked:
     """Plan the packing of an array range."""
-    small = chosen.small
+    small = selection.small
     lengths = small.length.astype(np.int64)
     spans = tuple(
         Span(start, stop, int(lengths[start:stop].sum())) for start, stop in cut(small, sizes)
     )
-    follows = int(np.sum(chosen.moved[chosen.number] >= 0))
-    packed = len(chosen.rows_of(chosen.packed)[0]) if spans else 0
+    follows = int(np.sum(selection.moved[selection.number] >= 0))
+    packed = len(selection.rows_of(selection.packed)[0]) if spans else 0
     objects = count_distinct(small.object) if spans else 0
     return Looked(spans, packed + follows, objects, follows > 0)
 
@@ -314,15 +314,15 @@ class LookAt:
     """Number of id ranges of marks written to the storage; 0 to return the marks."""
     wants_marks: bool
 
-    def __call__(self, stretches: Sequence[tuple[int, ArrayRange]]) -> Looks:
+    def __call__(self, array_ranges: Sequence[tuple[int, ArrayRange]]) -> Looks:
         """Return the plans, and marks of all pieces that may be small."""
         looked, found = [], []
-        for number, stretch in stretches:
-            chosen = choose(read_natives(self.assets, stretch), self.choice)
-            looked.append(look(chosen, self.choice.sizes))
+        for number, array_range in array_ranges:
+            selection = select_pieces(read_natives(self.assets, array_range), self.choice)
+            looked.append(look(selection, self.choice.sizes))
             if self.wants_marks:
-                is_short = chosen.pieces.length < self.choice.sizes.smaller_than
-                found.append((number, chosen.pieces.take(is_short)))
+                is_short = selection.pieces.length < self.choice.sizes.smaller_than
+                found.append((number, selection.pieces.take(is_short)))
         return Looks(tuple(looked), self._mark(found) if self.wants_marks else None)
 
     def _mark(self, found: Sequence[tuple[int, Pieces]]) -> Marks | LeftMarks:
@@ -394,7 +394,7 @@ def _repeat(id: ChunkId, count: int) -> NDArray[np.uint8]:
 class Work:
     """Spans of an array range to pack; `follows` also updates references to moved pieces."""
 
-    stretch: ArrayRange
+    array_range: ArrayRange
     spans: tuple[Span, ...]
     follows: bool
 
@@ -404,10 +404,10 @@ class Work:
         return sum(span.bytes for span in self.spans)
 
 
-def split_work(stretch: ArrayRange, looked: Looked) -> list[Work]:
+def split_work(array_range: ArrayRange, looked: Looked) -> list[Work]:
     """Split the plan of an array range into the smallest units of work."""
-    works = [Work(stretch, (span,), False) for span in looked.spans]
-    return [*works, Work(stretch, (), True)] if looked.follows else works
+    works = [Work(array_range, (span,), False) for span in looked.spans]
+    return [*works, Work(array_range, (), True)] if looked.follows else works
 
 
 def join_work(works: Sequence[Work]) -> list[Work]:
@@ -415,34 +415,34 @@ def join_work(works: Sequence[Work]) -> list[Work]:
     return [
         replace(own[0], spans=tuple(s for each in own for s in each.spans),
                 follows=any(each.follows for each in own))
-        for own in (list(each) for _, each in groupby(works, lambda work: work.stretch))
+        for own in (list(each) for _, each in groupby(works, lambda work: work.array_range))
     ]  # fmt: skip
 
 
 def pack_chunks(choice: Choice, session: ForkSession, work: Work) -> None:
     """Copy small chunks into new objects and update their references."""
     state = session.state
-    node, _ = state.view.get_array(work.stretch.path)
-    chosen = choose(read_natives(state.assets, work.stretch), choice)
+    node, _ = state.view.get_array(work.array_range.path)
+    selection = select_pieces(read_natives(state.assets, work.array_range), choice)
     edits = state.changes.edit_chunks(node)
     for span in work.spans:
-        numbers = chosen.packed[span.start : span.stop]
-        pieces = chosen.pieces.take(numbers)
+        numbers = selection.packed[span.start : span.stop]
+        pieces = selection.pieces.take(numbers)
         id = copy_pieces(state.assets, pieces)
-        edits.set_table(_refer(chosen, numbers, _repeat(id, len(pieces)), starts(pieces)))
+        edits.set_table(_refer(selection, numbers, _repeat(id, len(pieces)), starts(pieces)))
     if work.follows:
-        numbers = np.flatnonzero(chosen.moved >= 0)
-        rows = chosen.moved[numbers]
+        numbers = np.flatnonzero(selection.moved >= 0)
+        rows = selection.moved[numbers]
         moved = choice.moved
-        edits.set_table(_refer(chosen, numbers, moved.chunk_id[rows], moved.offset[rows]))
+        edits.set_table(_refer(selection, numbers, moved.chunk_id[rows], moved.offset[rows]))
 
 
 def _refer(
-    chosen: Selection, numbers: Numbers, ids: NDArray[np.uint8], offsets: NDArray[np.uint64]
+    selection: Selection, numbers: Numbers, ids: NDArray[np.uint8], offsets: NDArray[np.uint64]
 ) -> ChunkTable:
     """Return the references to these pieces with new ids and offsets."""
-    rows, which = chosen.rows_of(numbers)
-    return replace(chosen.table.take(rows), chunk_id=ids[which], offset=offsets[which])
+    rows, which = selection.rows_of(numbers)
+    return replace(selection.table.take(rows), chunk_id=ids[which], offset=offsets[which])
 
 
 _LOOKING = "looking for small chunks"
@@ -477,11 +477,11 @@ class Planner:
     id_size: int
     slots: int
 
-    def plan(self, stretches: Sequence[ArrayRange], shares: Sequence[ArrayPart]) -> Plan:
+    def plan(self, array_ranges: Sequence[ArrayRange], costs: Sequence[ReadCost]) -> Plan:
         """Plan the packing of array ranges; pieces shared by several are copied now, and only once."""
-        groups = group(list(enumerate(stretches)), shares, self.slots)
+        groups = group(list(enumerate(array_ranges)), costs, self.slots)
         choice = Choice.of(self.sizes, self.id_size)
-        looks, shared = self._look_first(groups, choice, sum(each.references for each in shares))
+        looks, shared = self._look_first(groups, choice, sum(each.references for each in costs))
         objects: list[Pieces] = []
         if len(shared.ids) or shared.left:
             objects = [shared.small.take(slice(*ends)) for ends in cut(shared.small, self.sizes)]
@@ -617,13 +617,13 @@ def compact(
         session = run.open_session()
         view = session.state.view
         nodes = view.nodes() if arrays is None else arrays_below(view, list(map(path_of, arrays)))
-        stretches = plan_stretches([node for node in nodes if node.array], view.assets.dialect)
+        array_ranges = plan_ranges([node for node in nodes if node.array], view.assets.dialect)
         counts = count_references(view.snapshot.manifest_files)
-        shares = [weigh(each.box, each.manifests, counts) for each in stretches]
-        is_small = sum(share.references for share in shares) <= TASK_REFERENCES
+        costs = [weigh(each.box, each.manifests, counts) for each in array_ranges]
+        is_small = sum(cost.references for cost in costs) <= TASK_REFERENCES
         runner = run.choose_runner(is_small=is_small)
         planner = Planner(runner, view.assets, sizes, session.state.changes.id_size, run.slots)
-        plan = planner.plan(stretches, shares)
+        plan = planner.plan(array_ranges, costs)
         limit = run.task_bytes(plan.bytes)
         runner = run.choose_runner(is_small=plan.bytes <= limit)
         if plan.works:
@@ -631,7 +631,7 @@ def compact(
             sized = pack(plan.works, [work.bytes for work in plan.works], limit)
             groups = [join_work(works) for works in sized]
             write_regions(runner, session, partial(pack_chunks, plan.choice), groups, _PACKING)
-        run.notes += _tell(plan)
+        run.notes += _describe_left(plan)
         figures = {"objects_before": plan.objects_before, "objects": plan.objects}
         run.figures.update({"bytes": plan.bytes, **figures})
         report = replace(run.commit(session, message, metadata), bytes_written=plan.bytes)
@@ -639,7 +639,7 @@ def compact(
         return CompactReport.of(report, **figures, requests_saved=saved)
 
 
-def _tell(plan: Plan) -> list[str]:
+def _describe_left(plan: Plan) -> list[str]:
     if not plan.left:
         return []
     return [

@@ -16,7 +16,7 @@ from frazil.format.ids import ManifestId, NodeId
 from frazil.format.snapshot import ManifestFileInfo, ManifestRef, Node
 from frazil.maintenance.reachability import pack
 from frazil.protocols.assets import Assets
-from frazil.repository.commit import manifests_by_cell
+from frazil.repository.commit import manifests_by_region
 from frazil.repository.zarr_keys import plan_split
 from frazil.spark.regions import MOST_REFERENCES, plan_sizes
 
@@ -31,11 +31,11 @@ class ArrayRange:
     manifests: tuple[ManifestRef, ...]
 
 
-def plan_stretches(
+def plan_ranges(
     nodes: Iterable[Node], dialect: Dialect, most: int = MOST_REFERENCES
 ) -> list[ArrayRange]:
     """Split arrays into ranges of at most `most` chunks, in the order of the grid."""
-    return [stretch for node in nodes for stretch in _plan_array(node, dialect, most)]
+    return [array_range for node in nodes for array_range in _plan_array(node, dialect, most)]
 
 
 def _plan_array(node: Node, dialect: Dialect, most: int) -> Iterator[ArrayRange]:
@@ -43,17 +43,17 @@ def _plan_array(node: Node, dialect: Dialect, most: int) -> Iterator[ArrayRange]
     counts = [each.num_chunks for each in node.array.shape]
     rule = (ManifestSplitCondition.AnyArray(), plan_sizes(counts, None, most))
     grid = plan_split(node.path, node.array, [rule])
-    cells = manifests_by_cell(node.array, grid, dialect)
-    for cell in sorted(cells):
-        yield ArrayRange(node.path, node.id, grid.extents(cell), tuple(cells[cell]))
+    regions = manifests_by_region(node.array, grid, dialect)
+    for region in sorted(regions):
+        yield ArrayRange(node.path, node.id, grid.extents(region), tuple(regions[region]))
 
 
-def read_natives(assets: Assets, stretch: ArrayRange) -> ChunkTable:
+def read_natives(assets: Assets, array_range: ArrayRange) -> ChunkTable:
     """Return the native references of an array range, except those of length 0."""
-    axes = len(stretch.box)
+    axes = len(array_range.box)
     tables = [
-        assets.read_manifest(ref.id).table(stretch.node_id, axes).select(stretch.box)
-        for ref in stretch.manifests
+        assets.read_manifest(ref.id).table(array_range.node_id, axes).select(array_range.box)
+        for ref in array_range.manifests
     ]
     table = concatenate(tables)
     return table.take((table.kind == ChunkKind.NATIVE) & (table.length > 0))
@@ -66,7 +66,7 @@ TASK_REFERENCES = 200_000
 
 
 @dataclass(frozen=True, slots=True)
-class ArrayPart:
+class ReadCost:
     """Maximum references of an item, and those of the largest manifest it is read from."""
 
     references: int
@@ -75,10 +75,10 @@ class ArrayPart:
 
 def weigh(
     box: Extents, manifests: Iterable[ManifestRef], counts: Mapping[ManifestId, int]
-) -> ArrayPart:
+) -> ReadCost:
     """Return the cost of reading the references of a box from these manifests."""
     sizes = [counts.get(ref.id, count_places(ref.extents or box)) for ref in manifests]
-    return ArrayPart(min(count_places(box), sum(sizes)), max(sizes, default=0))
+    return ReadCost(min(count_places(box), sum(sizes)), max(sizes, default=0))
 
 
 def count_references(files: Iterable[ManifestFileInfo]) -> dict[ManifestId, int]:
@@ -86,14 +86,14 @@ def count_references(files: Iterable[ManifestFileInfo]) -> dict[ManifestId, int]
     return {info.id: info.num_chunk_refs for info in files if info.num_chunk_refs is not None}
 
 
-def group(items: Sequence[T], shares: Sequence[ArrayPart], slots: int) -> list[list[T]]:
+def group(items: Sequence[T], costs: Sequence[ReadCost], slots: int) -> list[list[T]]:
     """Group neighbours into tasks so that about as many tasks read a large manifest as run at once.
 
     Each of them must read the whole manifest, however small its part.
     """
     weights = [
-        share.references * TASK_REFERENCES // max(TASK_REFERENCES, share.read // slots)
-        for share in shares
+        cost.references * TASK_REFERENCES // max(TASK_REFERENCES, cost.read // slots)
+        for cost in costs
     ]
     return pack(items, weights, TASK_REFERENCES)
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from frazil.display import Listed, show_bytes
 from frazil.errors import FormatError, ObjectExistsError, ObjectNotFoundError
-from frazil.maintenance.id_ranges import CELLS, IdRange, Ids, IdSet, cells_of
+from frazil.maintenance.id_ranges import ID_SLICES, IdRange, Ids, IdSet, find_slices
 from frazil.ops import ExpirySummary, GCSummary
 from frazil.spark.job import DataFrame, JobReport, SparkSession
 from frazil.storage.interface import ByteRange, ObjectInfo, Storage
@@ -58,7 +58,7 @@ def write_part(place: Place, ids: Ids, manifests: Ids) -> Part:
     size = ids.dtype.itemsize
     metadata = {_MANIFESTS: np.sort(manifests).tobytes(), _ID_SIZE: str(size).encode()}
     schema = pa.schema([pa.field("id", pa.binary(size), nullable=False)], metadata)
-    edges = np.searchsorted(cells_of(ids), np.arange(CELLS + 1))
+    edges = np.searchsorted(find_slices(ids), np.arange(ID_SLICES + 1))
     sink = pa.BufferOutputStream()
     # Ids are random bytes, which don't compress.
     how: dict[str, Any] = {"compression": "none", "use_dictionary": False}
@@ -82,9 +82,9 @@ def list_parts(place: Place) -> list[Part]:
         return list(pool.map(lambda info: _describe(place, info.key, info.size_bytes), found))
 
 
-def read_share(place: Place, part: Part, share: IdRange) -> Ids:
+def read_shard(place: Place, part: Part, shard: IdRange) -> Ids:
     """Read the ids of a part that belong to an id range, sorted."""
-    table = _open(place, part.key, part.size_bytes).read_row_groups(list(share.cells))
+    table = _open(place, part.key, part.size_bytes).read_row_groups(list(shard.slices))
     columns = [_to_ids(chunk) for chunk in table.column(0).chunks]
     size = table.schema.field(0).type.byte_width
     return np.concatenate([np.empty(0, f"S{size}"), *columns])
@@ -104,11 +104,11 @@ def split_parts(parts: Iterable[Part], marked: IdSet) -> tuple[list[Part], list[
 
 def _describe(place: Place, key: str, size_bytes: int) -> Part:
     metadata = _open(place, key, size_bytes).metadata
-    told = metadata.metadata or {}
-    if _MANIFESTS not in told:
+    fields = metadata.metadata or {}
+    if _MANIFESTS not in fields:
         raise FormatError(f"{key} is no part of a mark table: delete it or give another place")
-    size = int(told[_ID_SIZE])
-    manifests = np.frombuffer(told[_MANIFESTS], f"S{size}")
+    size = int(fields[_ID_SIZE])
+    manifests = np.frombuffer(fields[_MANIFESTS], f"S{size}")
     return Part(key, size_bytes, metadata.num_rows, manifests)
 
 

@@ -18,7 +18,7 @@ from frazil.repository.commit import (
     amend,
     commit,
     describe,
-    manifests_by_cell,
+    manifests_by_region,
     write_shared_manifest,
 )
 from frazil.repository.session import Session
@@ -63,10 +63,10 @@ def plan_manifests(state: SessionState) -> list[ManifestPlan]:
     for node in state.view.nodes():
         if node.array is not None:
             grid = plan_split(node.path, node.array, state.context.settings.split_sizes)
-            cells = manifests_by_cell(node.array, grid, state.context.dialect)
+            regions = manifests_by_region(node.array, grid, state.context.dialect)
             plans += [
-                ManifestPlan(node.id, grid.extents(cell), tuple(cells[cell]))
-                for cell in sorted(cells)
+                ManifestPlan(node.id, grid.extents(region), tuple(regions[region]))
+                for region in sorted(regions)
             ]
     return plans
 
@@ -205,11 +205,11 @@ class _Rewriting:
         plans = plan_manifests(state)
         missing = [plan for plan in plans if plan not in self.written]
         counts = count_references(state.view.snapshot.manifest_files)
-        shares = [weigh(plan.box, plan.base, counts) for plan in missing]
-        total = sum(share.references for share in shares)
+        costs = [weigh(plan.box, plan.base, counts) for plan in missing]
+        total = sum(cost.references for cost in costs)
         is_small = total <= TASK_REFERENCES
         runner = self.run.choose_runner(is_small=is_small)
-        groups = group(missing, shares, self.run.slots)
+        groups = group(missing, costs, self.run.slots)
         self.run.job.expect(_WHAT, manifests=len(missing))
         results = runner.run(_WHAT, WriteManifests(state.assets), groups)
         for done, found in zip(groups, results, strict=True):

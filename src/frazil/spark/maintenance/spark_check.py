@@ -19,7 +19,7 @@ from frazil.maintenance.check import CheckOptions, Stage, check_repository, chec
 from frazil.maintenance.check_chunks import ManifestFindings, NeededFiles
 from frazil.maintenance.check_walk import CheckManifests, ManifestTotals, WantedManifest
 from frazil.maintenance.findings import CheckReport
-from frazil.maintenance.id_ranges import CELLS, IdRange, IdSet, cells_of
+from frazil.maintenance.id_ranges import ID_SLICES, IdRange, IdSet, find_slices
 from frazil.maintenance.inventory import (
     ChunkTotals,
     Inventory,
@@ -43,14 +43,14 @@ class ReadManifests:
     """Task that checks manifests, except their chunk objects, and returns the chunks they need."""
 
     stage: CheckManifests
-    num_shares: int
+    num_shards: int
 
     def __call__(self, group: Sequence[WantedManifest]) -> tuple[ManifestTotals, Columns]:
         """Return the findings, and the needed chunk objects by id range."""
         needed = _Needed()
         with ThreadPoolExecutor(self.stage.assets.storage.concurrency) as pool:
             totals = self.stage.check(pool, group, needed.take)
-        return totals, pack_shares(needed.unite(), self.num_shares)
+        return totals, pack_shards(needed.unite(), self.num_shards)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +91,15 @@ class _Needed:
         return NeededFiles.unite(self._parts)
 
 
-def pack_shares(needed: NeededFiles, num_shares: int) -> Columns:
+def pack_shards(needed: NeededFiles, num_shards: int) -> Columns:
     """Return the needed chunk objects of each non-empty id range, as bytes."""
     if not len(needed.ids):
         return []
-    cells = np.arange(num_shares + 1) * (CELLS // num_shares)
-    edges = np.searchsorted(cells_of(needed.ids), cells).tolist()
+    slices = np.arange(num_shards + 1) * (ID_SLICES // num_shards)
+    edges = np.searchsorted(find_slices(needed.ids), slices).tolist()
     return [
-        (share, _pack(NeededFiles(needed.ids[begin:end], needed.ends[begin:end])))
-        for share, (begin, end) in enumerate(pairwise(edges))
+        (shard, _pack(NeededFiles(needed.ids[begin:end], needed.ends[begin:end])))
+        for shard, (begin, end) in enumerate(pairwise(edges))
         if end > begin
     ]
 
@@ -115,7 +115,7 @@ def _unpack(data: bytes, id_size: int) -> NeededFiles:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ComparedShare:
+class ComparedShard:
     """Result of comparing one id range."""
 
     totals: ChunkTotals
@@ -125,16 +125,16 @@ class ComparedShare:
 
 
 @dataclass(frozen=True, slots=True)
-class CompareShare:
+class CompareShard:
     """Task that lists the chunk objects of an id range and compares them with the needed ones."""
 
     assets: Assets
-    num_shares: int
+    num_shards: int
     id_size: int
 
-    def __call__(self, number: int, columns: Columns) -> ComparedShare:
+    def __call__(self, number: int, columns: Columns) -> ComparedShard:
         """Return the counts of used and unused chunk objects, and the wrong ones."""
-        listed = list_chunks(self.assets, IdRange(number, self.num_shares))
+        listed = list_chunks(self.assets, IdRange(number, self.num_shards))
         used, groups, wrong = IdSet(), set[int](), list[NeededFiles]()
         for group, data in columns:
             needed = _unpack(data, self.id_size)
@@ -144,17 +144,17 @@ class CompareShare:
                 groups.add(group)
                 wrong.append(NeededFiles(found.ids, np.full(len(found.ids), _ANY, np.uint64)))
         distinct = NeededFiles.unite(wrong).find_wrong(listed)
-        return ComparedShare(ChunkTotals.of(listed, used), distinct, frozenset(groups))
+        return ComparedShard(ChunkTotals.of(listed, used), distinct, frozenset(groups))
 
 
 _ANY = np.iinfo(np.uint64).max
 """Larger than any object."""
 
 
-def sum_up(shares: Iterable[ComparedShare]) -> ComparedShare:
+def sum_up(shards: Iterable[ComparedShard]) -> ComparedShard:
     """Merge the results of all id ranges."""
-    known = list(shares)
-    return ComparedShare(
+    known = list(shards)
+    return ComparedShard(
         sum((each.totals for each in known), ChunkTotals()),
         WrongFiles.unite([each.wrong for each in known]),
         frozenset().union(*(each.groups for each in known)),
@@ -195,15 +195,15 @@ class TaskWorkers:
         groups = self.pool.group(wanted, [weigh(each.info) for each in wanted])
         runner = self.pool.choose_runner(groups)
         self.pool.run.job.expect("reading manifests", manifests=len(wanted))
-        shares = self.pool.count_shares(runner, sum(count_refs(each.info) for each in wanted))
-        find = ReadManifests(stage, shares)
-        compare = CompareShare(stage.assets, shares, inventory.id_size)
-        found, compared = exchange(runner, "reading manifests", find, groups, compare, shares)
+        shards = self.pool.count_shards(runner, sum(count_refs(each.info) for each in wanted))
+        find = ReadManifests(stage, shards)
+        compare = CompareShard(stage.assets, shards, inventory.id_size)
+        found, compared = exchange(runner, "reading manifests", find, groups, compare, shards)
         chunks = sum_up(compared)
         lacking = sorted(chunks.groups)
         again = ReadAgain.of(stage, chunks.wrong)
-        told = runner.run("finding lost chunks", again, [groups[each] for each in lacking])
-        parts = dict(enumerate(found)) | dict(zip(lacking, told, strict=True))
+        reread = runner.run("finding lost chunks", again, [groups[each] for each in lacking])
+        parts = dict(enumerate(found)) | dict(zip(lacking, reread, strict=True))
         totals = ManifestTotals()
         for part in parts.values():
             totals.add(part)

@@ -31,8 +31,8 @@ from frazil.maintenance.id_ranges import (
     Ids,
     IdSet,
     column_of,
-    cut,
     distinct,
+    split_ids,
     unite_columns,
 )
 from frazil.maintenance.leases import list_leases
@@ -56,7 +56,7 @@ from frazil.spark.maintenance.gc_review import (
     Place,
     list_parts,
     read_review,
-    read_share,
+    read_shard,
     review,
     split_parts,
     summarize,
@@ -122,18 +122,18 @@ class Sweep:
     limits: SweepLimits | None
     """None for a dry run."""
 
-    def __call__(self, share: IdRange) -> Swept:
+    def __call__(self, shard: IdRange) -> Swept:
         """List the chunks, compare them with the marks, write the list, and delete."""
-        name = f"chunks-{share.number:02}-of-{share.count:02}.parquet"
-        data = review(self.reviews, name, "chunks", self._list(share), self.why)
+        name = f"chunks-{shard.number:02}-of-{shard.count:02}.parquet"
+        data = review(self.reviews, name, "chunks", self._list(shard), self.why)
         return sweep_reviewed(self.assets, data, self.limits, "chunks")
 
-    def _list(self, share: IdRange) -> Iterator[ObjectInfo]:
+    def _list(self, shard: IdRange) -> Iterator[ObjectInfo]:
         kept = IdSet()
         for part in self.parts:
-            kept.add(read_share(self.marks, part, share))
+            kept.add(read_shard(self.marks, part, shard))
         folder = chunk_folder(self.assets)
-        yield from list_garbage(self.assets.storage, folder, kept, self.cutoff, share)
+        yield from list_garbage(self.assets.storage, folder, kept, self.cutoff, shard)
 
 
 def sweep_reviewed(assets: Assets, data: bytes, limits: SweepLimits | None, kind: str) -> Swept:
@@ -169,7 +169,7 @@ SNAPSHOTS_A_TASK = 50
 MOST_REFS_A_TASK = 1_000_000
 LEAST_REFS_A_TASK = 100_000
 MOST_FILES_A_TASK = 5_000
-IDS_A_SHARE = 2_000_000
+IDS_PER_SHARD = 2_000_000
 TASKS_PER_SLOT = 3
 
 ChooseRunner = Callable[[int], Runner]
@@ -255,7 +255,7 @@ class TaskCollector:
 
     def delete_chunks(self) -> Deleted:
         """Delete the unmarked native chunks, one task per id range."""
-        shares = self._cut()
+        shards = self._cut()
         sweep = Sweep(
             self.assets,
             self.options.cutoff,
@@ -263,17 +263,17 @@ class TaskCollector:
             tuple(self.parts),
             self.reviews,
             self._why(),
-            self._limits(min(self.slots, len(shares))),
+            self._limits(min(self.slots, len(shards))),
         )
-        return self._take("chunks", self.runner.run("sweeping", sweep, shares))
+        return self._take("chunks", self.runner.run("sweeping", sweep, shards))
 
     def _cut(self) -> list[IdRange]:
-        needed = -(-sum(part.count for part in self.parts) // IDS_A_SHARE)
+        needed = -(-sum(part.count for part in self.parts) // IDS_PER_SHARD)
         if self.runner.spark is None:
-            return cut(needed)
+            return split_ids(needed)
         # A local storage lists the whole folder for every id range.
         at_once = self.slots if self.assets.storage.is_local else self.slots * TASKS_PER_SLOT
-        return cut(max(needed, at_once))
+        return split_ids(max(needed, at_once))
 
     def _limits(self, at_once: int) -> SweepLimits | None:
         """Return the limits for each of the tasks that run at once; None for a dry run."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from frazil.arguments import verb
 from frazil.format.ids import SnapshotId
 from frazil.format.snapshot import ManifestFileInfo
-from frazil.maintenance.id_ranges import CELLS, Ids, cells_of, cut
+from frazil.maintenance.id_ranges import ID_SLICES, Ids, find_slices, split_ids
 from frazil.maintenance.reachability import (
     WalkLimits,
     find_manifests,
@@ -53,9 +53,9 @@ Find = Callable[[Group], tuple[Small, Columns]]
 Join = Callable[[int, Columns], Result]
 """Function of an id range's number and its columns in the order of their groups."""
 
-_OWN_FIELDS = pa.schema([("share", pa.int32()), ("group", pa.int64()), ("columns", pa.binary())])
+_OWN_FIELDS = pa.schema([("shard", pa.int32()), ("group", pa.int64()), ("columns", pa.binary())])
 _FIELDS = pa.schema([*RESULT_FIELDS, *_OWN_FIELDS])
-_SCHEMA = RESULT_SCHEMA + ", share int, `group` long, columns binary"
+_SCHEMA = RESULT_SCHEMA + ", shard int, `group` long, columns binary"
 
 
 def exchange(
@@ -64,18 +64,18 @@ def exchange(
     find: Find[Group, Small],
     groups: Sequence[Group],
     join: Join[Result],
-    num_shares: int,
+    num_shards: int,
 ) -> tuple[list[Small], list[Result]]:
     """Return the result of `find` per group and of `join` per id range, including empty ranges."""
-    work = _Work(find, groups, join, num_shares)
+    work = _Work(find, groups, join, num_shards)
     if runner.spark is not None and groups:
         return _exchange_on_spark(runner, runner.spark, what, work)
     found = runner.run(what, find, groups)
-    shares: list[Columns] = [[] for _ in range(num_shares)]
+    shards: list[Columns] = [[] for _ in range(num_shards)]
     for number, (_, columns) in enumerate(found):
-        for share, data in columns:
-            shares[share].append((number, data))
-    return [small for small, _ in found], [join(*each) for each in enumerate(shares)]
+        for shard, data in columns:
+            shards[shard].append((number, data))
+    return [small for small, _ in found], [join(*each) for each in enumerate(shards)]
 
 
 def _exchange_on_spark(
@@ -91,12 +91,12 @@ def _exchange_on_spark(
 
     def join(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         loaded, max_failures = _load(blob)
-        yield from loaded.run_share(batches, max_failures)
+        yield from loaded.run_shard(batches, max_failures)
 
-    groups, shares = len(work.groups), work.num_shares
+    groups, shards = len(work.groups), work.num_shards
     found = spark.range(0, groups, 1, groups).mapInArrow(find, _SCHEMA)
-    joined = found.repartitionById(shares, "share").mapInArrow(join, RESULT_SCHEMA)
-    results = collect_results(spark, runner.job, what, joined, groups + shares)
+    joined = found.repartitionById(shards, "shard").mapInArrow(join, RESULT_SCHEMA)
+    results = collect_results(spark, runner.job, what, joined, groups + shards)
     return results[:groups], results[groups:]
 
 
@@ -111,12 +111,12 @@ class _Work(Generic[Group, Small, Result]):
     find: Find[Group, Small]
     groups: Sequence[Group]
     join: Join[Result]
-    num_shares: int
+    num_shards: int
 
     def run_group(self, number: int, max_failures: int) -> Iterator[pa.RecordBatch]:
         """Yield the result row of a group, and one row for each of its columns."""
         # The first group sends an empty column to every id range, so that each gets a task.
-        columns: Columns = [(share, b"") for share in range(self.num_shares) if number == 0]
+        columns: Columns = [(shard, b"") for shard in range(self.num_shards) if number == 0]
 
         def find() -> Small:
             small, found = self.find(self.groups[number])
@@ -124,28 +124,28 @@ class _Work(Generic[Group, Small, Result]):
             return small
 
         row = run_task(number, find, max_failures)
-        yield _to_batch([*row.columns, *_own(number % self.num_shares, number, None)])
+        yield _to_batch([*row.columns, *_own(number % self.num_shards, number, None)])
         nothing = [pa.nulls(1, field.type) for field in RESULT_FIELDS]
-        for share, data in columns:
-            yield _to_batch([*nothing, *_own(share, number, data)])
+        for shard, data in columns:
+            yield _to_batch([*nothing, *_own(shard, number, data)])
 
-    def run_share(
+    def run_shard(
         self, batches: Iterable[pa.RecordBatch], max_failures: int
     ) -> Iterator[pa.RecordBatch]:
         """Yield the result rows of groups unchanged, and one result row per id range in the batches."""
-        shares: defaultdict[int, Columns] = defaultdict(list)
+        shards: defaultdict[int, Columns] = defaultdict(list)
         for batch in batches:
             yield batch.filter(pc.is_null(batch.column("columns"))).select(RESULT_FIELDS.names)
             own = batch.select(_OWN_FIELDS.names).to_pydict()
-            for share, group, data in zip(*own.values(), strict=True):
-                shares[share] += [(group, data)] if data else []
-        for share, columns in shares.items():
-            join = partial(self.join, share, sorted(columns, key=lambda each: each[0]))
-            yield run_task(len(self.groups) + share, join, max_failures)
+            for shard, group, data in zip(*own.values(), strict=True):
+                shards[shard] += [(group, data)] if data else []
+        for shard, columns in shards.items():
+            join = partial(self.join, shard, sorted(columns, key=lambda each: each[0]))
+            yield run_task(len(self.groups) + shard, join, max_failures)
 
 
-def _own(share: int, group: int, data: bytes | None) -> list[pa.Array]:
-    values = zip((share, group, data), _OWN_FIELDS, strict=True)
+def _own(shard: int, group: int, data: bytes | None) -> list[pa.Array]:
+    values = zip((shard, group, data), _OWN_FIELDS, strict=True)
     return [pa.array([value], field.type) for value, field in values]
 
 
@@ -155,7 +155,7 @@ def _to_batch(columns: Sequence[pa.Array]) -> pa.RecordBatch:
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 """Odd multiplier that spreads values over the high bits."""
-_CELL_BITS = np.uint64(64 - CELLS.bit_length() + 1)
+_SLICE_BITS = np.uint64(64 - ID_SLICES.bit_length() + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ class MeasureManifests:
 
     assets: Assets
     limits: WalkLimits
-    num_shares: int
+    num_shards: int
 
     def __call__(self, manifests: Sequence[ManifestFileInfo]) -> tuple[int, Columns]:
         """Return the bytes of inline chunks, and the sizes of all others by id range, each once."""
@@ -192,28 +192,28 @@ class MeasureManifests:
     def _cut(self, sizes: Sizes) -> Columns:
         if not len(sizes.ids):
             return []
-        shares = spread(sizes.ids) // (CELLS // self.num_shares)
-        order = np.argsort(shares, kind="stable")
+        shards = spread(sizes.ids) // (ID_SLICES // self.num_shards)
+        order = np.argsort(shards, kind="stable")
         ids, lengths = sizes.ids[order], sizes.lengths[order]
-        edges = np.searchsorted(shares[order], np.arange(self.num_shares + 1)).tolist()
+        edges = np.searchsorted(shards[order], np.arange(self.num_shards + 1)).tolist()
         return [
-            (share, pack_sizes(Sizes(ids[begin:end], lengths[begin:end])))
-            for share, (begin, end) in enumerate(pairwise(edges))
+            (shard, pack_sizes(Sizes(ids[begin:end], lengths[begin:end])))
+            for shard, (begin, end) in enumerate(pairwise(edges))
             if end > begin
         ]
 
 
 def spread(ids: Ids) -> NDArray[np.uint8]:
-    """Return a hash cell for each chunk, evenly distributed.
+    """Return a hash slice for each chunk, evenly distributed.
 
     Ids of native chunks are random already. Many virtual chunks may be in one source file, so that
     their keys have a common prefix.
     """
     if ids.dtype.itemsize != PLACE_SIZE:
-        return cells_of(ids)
+        return find_slices(ids)
     words = np.ascontiguousarray(ids).view("<u8").reshape(len(ids), -1)
-    cells: NDArray[np.uint8] = ((words[:, 0] + words[:, 2] * _MIX) >> _CELL_BITS).astype(np.uint8)
-    return cells
+    slices: NDArray[np.uint8] = ((words[:, 0] + words[:, 2] * _MIX) >> _SLICE_BITS).astype(np.uint8)
+    return slices
 
 
 def pack_sizes(sizes: Sizes) -> bytes:
@@ -230,7 +230,7 @@ def unpack(data: bytes) -> Sizes:
 
 
 @dataclass(frozen=True, slots=True)
-class SumShare:
+class SumShard:
     """Task that sums the sizes of the chunks of an id range, each counted once."""
 
     def __call__(self, _: int, columns: Columns) -> tuple[int, int]:
@@ -248,7 +248,7 @@ FILE_BYTES = 128 * 1024
 """Cost of one request, in bytes read."""
 REFERENCE_BYTES = 64
 """Cost of processing one manifest reference, in bytes read."""
-IDS_A_SHARE = 1_000_000
+IDS_PER_SHARD = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +256,7 @@ class TaskPool:
     """Grouping of work into tasks of a run."""
 
     run: Run
-    ids_a_share: int = IDS_A_SHARE
+    ids_per_shard: int = IDS_PER_SHARD
 
     @property
     def parallel(self) -> int:
@@ -272,15 +272,15 @@ class TaskPool:
         """Return the requested runner; with `auto`, the driver for at most one group."""
         return self.run.choose_runner(is_small=len(groups) <= 1)
 
-    def count_shares(self, runner: Runner, num_ids: int) -> int:
+    def count_shards(self, runner: Runner, num_ids: int) -> int:
         """Return the number of id ranges in which to compare this many ids."""
-        needed = -(-num_ids // self.ids_a_share)
+        needed = -(-num_ids // self.ids_per_shard)
         if runner.spark is None:
-            return len(cut(needed))
+            return len(split_ids(needed))
         # A local storage lists the whole folder for every id range.
         slots = self.run.slots
         at_once = slots if self.run.storage.is_local else slots * TASKS_PER_SLOT
-        return len(cut(max(needed, at_once)))
+        return len(split_ids(max(needed, at_once)))
 
 
 def count_refs(info: ManifestFileInfo) -> int:
@@ -336,9 +336,9 @@ def measure(repository: Repository, pool: TaskPool) -> ChunkStorageStats:
     manifests = list({info.id: info for infos in found for info in infos}.values())
     parts = pool.group(manifests, list(map(weigh, manifests)))
     runner = pool.choose_runner(parts)
-    shares = pool.count_shares(runner, sum(map(count_refs, manifests)))
+    shards = pool.count_shards(runner, sum(map(count_refs, manifests)))
     inlined, sums = exchange(
-        runner, "measuring", MeasureManifests(assets, limits, shares), parts, SumShare(), shares
+        runner, "measuring", MeasureManifests(assets, limits, shards), parts, SumShard(), shards
     )
     natives, virtuals = (sum(each) for each in zip(*sums, strict=True))
     return ChunkStorageStats(natives, virtuals, sum(inlined))

@@ -17,7 +17,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from frazil.spark.runtime import telling_kind
+from frazil.spark.runtime import keep_error_kind
 from frazil.spark.spark_session import find_session
 from frazil.tables.table_options import (
     STREAM_WRITE_OPTIONS,
@@ -101,7 +101,7 @@ class TableReader(DataSourceReader):
         """Yield the rows of a partition."""
         # Spark makes an empty partition if there are none.
         if isinstance(partition, Piece):
-            with telling_kind():
+            with keep_error_kind():
                 yield from self._table.read(partition.value)
 
 

@@ -99,8 +99,8 @@ class Passage:
         layout = self.source.layout
         folder = key.partition("/")[0]
         # The recorded history may name snapshots whose objects were never kept.
-        is_told = folder == layout.snapshots and self.source.dialect.records_history
-        return folder == layout.transactions or is_told
+        is_recorded = folder == layout.snapshots and self.source.dialect.records_history
+        return folder == layout.transactions or is_recorded
 
     def _describe(self, key: str) -> PutOptions:
         layout = self.source.layout

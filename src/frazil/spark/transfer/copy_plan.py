@@ -52,22 +52,22 @@ class Choice:
             raise InvalidInputError(f"last is {self.last}, and must be at least 1")
 
 
-def choose(info: RepoInfo, choice: Choice) -> RepoInfo:
-    """Return the repository with the chosen refs and the snapshots they reach.
+def select_refs(info: RepoInfo, choice: Choice) -> RepoInfo:
+    """Return the repository with the selected refs and the snapshots they reach.
 
     Raises RefNotFoundError if a ref does not exist.
     """
     branches = _pick(info.branches, choice.branches, "branch")
     tags = _pick(info.tags, choice.tags, "tag")
     first = find_first(info)
-    chosen = replace(info, branches={MAIN: first.id, **branches}, tags=tags)
-    reached = reachable_snapshots(chosen)
+    selected = replace(info, branches={MAIN: first.id, **branches}, tags=tags)
+    reached = reachable_snapshots(selected)
     left = {id: each for id, each in info.snapshots.items() if id in reached}
-    chosen = replace(chosen, snapshots=left)
+    selected = replace(selected, snapshots=left)
     if choice.last is None:
-        return chosen
-    released = reached - frozenset(_kept(chosen, choice.last))
-    return release(chosen, released, released)
+        return selected
+    released = reached - frozenset(_kept(selected, choice.last))
+    return release(selected, released, released)
 
 
 def find_first(info: RepoInfo) -> SnapshotInfo:
@@ -141,10 +141,10 @@ class Guard:
         """Return the metadata of a copy, which records its source and the tips of its refs."""
         branches: dict[str, JsonValue] = {name: str(tip) for name, tip in wanted.branches.items()}
         tags: dict[str, JsonValue] = {name: str(tip) for name, tip in wanted.tags.items()}
-        told: dict[str, JsonValue] = {
+        section: dict[str, JsonValue] = {
             "source": self.place, "group": self.group, "branches": branches, "tags": tags,
         }  # fmt: skip
-        return with_section(wanted.metadata, _SECTION, told)
+        return with_section(wanted.metadata, _SECTION, section)
 
 
 def newest_collection(info: RepoInfo) -> Nanoseconds:
@@ -485,8 +485,8 @@ def find_storage(place: AnyPlace) -> Storage:
 def name_place(storage: Storage) -> str:
     """Return a short hash that identifies a location without revealing it."""
     if isinstance(storage, MemoryStorage):
-        told = "memory"
+        text = "memory"
     else:  # the text of earlier releases, whose hashes are stored in repositories
         kind = "local filesystem, " if isinstance(storage, LocalStorage) else ""
-        told = f"<frazil.Storage: {kind}{storage.place}>"
-    return hashlib.sha256(told.encode()).hexdigest()[:16]
+        text = f"<frazil.Storage: {kind}{storage.place}>"
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -39,7 +39,6 @@ from frazil.spark.transfer.copy_plan import (
     CopyPlan,
     Guard,
     Part,
-    choose,
     count_references,
     derive_id,
     find_first,
@@ -52,6 +51,7 @@ from frazil.spark.transfer.copy_plan import (
     read_state,
     refuse_same_place,
     refuse_target,
+    select_refs,
     take_part,
 )
 from frazil.storage.interface import Storage
@@ -441,7 +441,7 @@ def copy(
 def _copy(start: Start, *, incremental: bool) -> CopyReport:
     protocol = open_protocol(start.source)
     state = read_state(protocol)
-    wanted = choose(state, start.choice)
+    wanted = select_refs(state, start.choice)
     part = Part(wanted, {})
     if start.group != ROOT:
         is_named = start.choice.branches is not None

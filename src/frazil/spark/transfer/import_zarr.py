@@ -26,7 +26,7 @@ from frazil.spark.transaction import AnyRepository, committing, write_regions
 from frazil.spark.transfer.copy_plan import find_storage
 from frazil.spark.transfer.export_zarr import GROUP, ChunkKeys, count_chunk_bytes
 from frazil.spark.transfer.zarr_hierarchy import SourceNode, open_second, read_hierarchy
-from frazil.storage.interface import CHOSEN_AT_ONCE, Storage, batches_of
+from frazil.storage.interface import KEYS_PER_BATCH, Storage, batches_of
 from frazil.storage.memory import MemoryStorage
 from frazil.urls import Location
 
@@ -191,7 +191,7 @@ def _cut(storage: Storage, keys: ChunkKeys, grid: Shape, most: int) -> Iterable[
 def _list_chunks(storage: Storage, keys: ChunkKeys, grid: Shape) -> Coordinates:
     """List the existing chunks of an array, except those outside of its grid."""
     axes, columns = len(grid), []
-    for batch in batches_of(storage.list(keys.prefix), CHOSEN_AT_ONCE):
+    for batch in batches_of(storage.list(keys.prefix), KEYS_PER_BATCH):
         parsed = (keys.parse(info.key, axes) for info in batch)
         rows = [coordinate for coordinate in parsed if coordinate is not None]
         columns.append(np.array(rows, np.uint32).reshape(-1, axes))

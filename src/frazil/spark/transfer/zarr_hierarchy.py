@@ -127,15 +127,15 @@ def _make_anew(name: str, second: Document, error: Exception | None) -> Document
 
 def _finish(third: Document, second: Document, attributes: Document) -> bytes:
     """Add the attributes to the metadata, in the form xarray reads from Zarr V3."""
-    told = dict(attributes)
-    names = told.pop(_DIMENSIONS, None)
+    kept = dict(attributes)
+    names = kept.pop(_DIMENSIONS, None)
     changed = {**third, "chunk_key_encoding": DEFAULT_ENCODING}
     if isinstance(names, list) and len(names) == len(second["shape"]):
         changed["dimension_names"] = names
         fill = _encode_fill(second, third)
         if fill is not None:
-            told.setdefault("_FillValue", fill)
-    return encode_document({**changed, "attributes": told})
+            kept.setdefault("_FillValue", fill)
+    return encode_document({**changed, "attributes": kept})
 
 
 def _encode_fill(second: Document, third: Document) -> object:
@@ -239,7 +239,7 @@ def read_hierarchy(storage: Storage) -> list[SourceNode]:
 def _read_documents(storage: Storage) -> dict[str, bytes]:
     """Return all metadata documents by key."""
     try:
-        keys = [info.key for info in storage.list_chosen("", _choose)]
+        keys = [info.key for info in storage.list_selected("", _select_metadata)]
     except StorageError:
         found = _read_consolidated(storage)
         if found is None:
@@ -259,8 +259,8 @@ def _read_consolidated(storage: Storage) -> dict[str, bytes] | None:
     old = _find(storage, _CONSOLIDATED)
     if old is None:
         return None
-    told: Document = json.loads(old)["metadata"]
-    return {key: encode_document(each) for key, each in told.items()}
+    metadata: Document = json.loads(old)["metadata"]
+    return {key: encode_document(each) for key, each in metadata.items()}
 
 
 def _find(storage: Storage, key: str) -> bytes | None:
@@ -270,7 +270,7 @@ def _find(storage: Storage, key: str) -> bytes | None:
         return None
 
 
-def _choose(keys: Sequence[str]) -> Iterable[bool]:
+def _select_metadata(keys: Sequence[str]) -> Iterable[bool]:
     return [key.rpartition("/")[2] in _NAMES for key in keys]
 
 

@@ -110,7 +110,7 @@ def test_a_snapshot_means_the_same_in_every_mixture(storage: MemoryStorage, chan
 
 @pytest.mark.parametrize("sizes", [(), (1,), (500,), (1, 500), (500, 4), (1, 500, 4)])
 @pytest.mark.parametrize("dialect", [Dialect.ALPHA_D, Dialect.ALPHA_F, Dialect.ALPHA_G])
-def test_sizes_of_manifest_files_are_told_by_their_shape(
+def test_sizes_of_manifest_files_are_reported_by_their_shape(
     dialect: Dialect, sizes: tuple[int, ...]
 ) -> None:
     id = "0" * 20

@@ -157,7 +157,7 @@ def test_a_file_has_the_envelope_of_its_layout(dialect: Dialect) -> None:
         assert header.implementation == NAME
 
 
-def test_messagepack_is_told_from_flatbuffers() -> None:
+def test_messagepack_is_distinguished_from_flatbuffers() -> None:
     assert is_messagepack_payload(pack((1, 2)))
     assert not is_messagepack_payload(b"\x94\x00\x00\x00Ichk")
     assert not is_messagepack_payload(b"\x18\x00\x00\x00Ichk")
