@@ -99,7 +99,9 @@ class RepoStatus(Listed):
         if self.set_at is None:
             object.__setattr__(self, "set_at", datetime.now(UTC))
         elif self.set_at.tzinfo is None:
-            raise InvalidTypeError(f"set_at {self.set_at} does not know its time zone")
+            raise InvalidTypeError(
+                f"invalid set_at {self.set_at}: it has no time zone, give one such as tzinfo=UTC"
+            )
 
     def shown_items(self) -> Iterator[Item]:
         """Yield the fields, with the availability as the official library spells it."""

@@ -196,7 +196,7 @@ def parse_location(location: Location) -> RepositoryUrl:
             return RepositoryUrl.parse(location)
         case os.PathLike():
             return RepositoryUrl.of_path(location)
-    raise InvalidTypeError(f"a URL or a path is needed, not a {type(location).__name__}")
+    raise InvalidTypeError(f"a location must be a URL or a path, not a {type(location).__name__}")
 
 
 def make_ref(
@@ -267,7 +267,7 @@ def _split_ref(path: str) -> tuple[str, str | None]:
     if not at:
         return path, None
     if not name:
-        raise InvalidInputError("nothing follows the @: a branch, a tag or a snapshot does")
+        raise InvalidInputError("nothing follows the @: name a branch, a tag or a snapshot")
     return f"{folder}{slash}{segment}", name
 
 
@@ -307,7 +307,9 @@ def _require_known(scheme: Scheme, options: Mapping[str, str]) -> None:
         if name in SWITCHES and value not in ("true", "false"):
             raise InvalidInputError(f"{name} is true or false")
         if name == "endpoint_url" and ("@" in value or "?" in value):
-            raise InvalidInputError("endpoint_url is a server and a path, without user or query")
+            raise InvalidInputError(
+                "invalid endpoint_url: expected a server and perhaps a path, without user or query"
+            )
 
 
 def _choose_ref(name: str | None, given: Mapping[str, str | None]) -> Ref | None:

@@ -127,20 +127,24 @@ def _open_store(object: Any, options: dict[str, Any]) -> "Store":
         return _store_of(object, ref, opening)
     url = parse_location(object)
     if ref is not None and url.ref is not None:
-        raise InvalidInputError(f"{url} names a version, and so do the arguments")
+        raise InvalidInputError(
+            f"{url} names a version, and so do the arguments: name it in one of them"
+        )
     return frazil.open_session(replace(url, ref=ref or url.ref), **opening).store
 
 
 def _take_ref(options: dict[str, Any]) -> Ref | None:
     branch, tag, snapshot, snapshot_id, as_of = (options.pop(name, None) for name in _VERSION)
     if snapshot is not None and snapshot_id is not None:
-        raise InvalidInputError("snapshot and snapshot_id are two words for one thing: give one")
+        raise InvalidInputError("snapshot and snapshot_id have the same meaning: give one")
     return make_ref(branch=branch, tag=tag, snapshot=snapshot or snapshot_id, as_of=as_of)
 
 
 def _store_of(object: Any, ref: Ref | None, opening: Mapping[str, Any]) -> "Store":
     if opening:
-        raise InvalidInputError(f"{min(opening)} is for URLs and paths: this is open already")
+        raise InvalidInputError(
+            f"{min(opening)} is for URLs and paths: leave it out for what is open already"
+        )
     if isinstance(object, frazil.Repository):
         # Imported here because it loads Zarr.
         from frazil.repository.locate import read_version  # noqa: PLC0415
@@ -148,7 +152,7 @@ def _store_of(object: Any, ref: Ref | None, opening: Mapping[str, Any]) -> "Stor
         return read_version(object, ref).store
     if ref is not None:
         raise InvalidInputError(
-            "a session reads one version: give its repository to choose another"
+            "a session reads one version: give the repository to choose another"
         )
     store: Store = object.store if isinstance(object, frazil.Session) else object
     return store

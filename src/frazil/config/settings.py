@@ -589,9 +589,9 @@ class RetentionPolicy(Rendered):
 
     def __post_init__(self) -> None:
         if self.keep_last is not None and self.keep_last < 1:
-            raise ValueError(f"keep_last is {self.keep_last}, and must be at least 1")
+            raise ValueError(f"invalid keep_last {self.keep_last}: it must be at least 1")
         if self.keep_for is not None and self.keep_for < timedelta(0):
-            raise ValueError(f"keep_for is {self.keep_for}, and can't be negative")
+            raise ValueError(f"invalid keep_for {self.keep_for}: it can't be negative")
 
     def keeps(self, number: int, age: timedelta) -> bool:
         """Return True if the policy keeps a snapshot.

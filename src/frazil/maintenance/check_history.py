@@ -473,7 +473,7 @@ def _find_backup(storage: Storage, name: str) -> RepoInfo | None:
 def _config_of(info: RepoInfo) -> dict[str, JsonValue] | None:
     tree = None if info.config is None else info.config.get()
     if tree is not None and not isinstance(tree, dict):
-        raise FormatError("the configuration is no map", kind="config-deserialization")
+        raise FormatError("the configuration is not a map", kind="config-deserialization")
     return tree
 
 

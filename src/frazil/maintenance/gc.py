@@ -536,7 +536,7 @@ def _collect(
         protocol.assets.drop_snapshots(old.keys() - retained.snapshots)
         return _sweep(protocol, old, retained, options)
     raise ConflictError(
-        message=f"others built on snapshots that were to be dropped {_MOST_ATTEMPTS} times in a row",
+        message=f"others committed onto snapshots to delete {_MOST_ATTEMPTS} times in a row: try again",
         kind="update-attempts-exhausted",
     )
 

@@ -302,7 +302,7 @@ def _finish(protocol: CommitProtocol, options: MigrationOptions) -> None:
     places = find_places_left(storage, protocol.read_repo_info())
     if places is None or not options.deletes_old_files:
         raise SessionStateError(
-            "a repository of the generation 2 can't be migrated: it is of the newest",
+            "a repository of the generation 2 can't be migrated: it already has the newest format",
             kind="invalid-repository-migration",
         )
     if not options.is_dry_run:
@@ -418,7 +418,9 @@ def upgrade_icechunk_repository(
     opened = repo._repository
     concurrency = 64 if prefetch_concurrency is None else prefetch_concurrency
     if concurrency < 1:
-        raise InvalidInputError(f"prefetch_concurrency is {concurrency}, and must be at least 1")
+        raise InvalidInputError(
+            f"invalid prefetch_concurrency {concurrency}: it must be at least 1"
+        )
     migrate_to_v2(opened.protocol, MigrationOptions(dry_run, delete_unused_v1_files, concurrency))
     if not dry_run:
         repo._repository = _Outdated()  # type: ignore[assignment]  # whose use is an error

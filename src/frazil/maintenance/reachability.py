@@ -119,7 +119,7 @@ def _refuse_less_than_one(limits: "WalkLimits | SweepLimits") -> None:
     for each in fields(limits):
         value = getattr(limits, each.name)
         if value is not None and value < 1:
-            raise InvalidInputError(f"{each.name} is {value}, and must be at least 1")
+            raise InvalidInputError(f"invalid {each.name} {value}: it must be at least 1")
 
 
 _READ_AT_ONCE_BYTES = 32 * MEBIBYTE

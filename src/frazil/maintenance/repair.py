@@ -290,7 +290,7 @@ def plan_drop(info: RepoInfo, id: SnapshotId) -> Change:
     if id not in info.snapshots:
         raise NothingToRepairError("the snapshot is not in the repo info any more")
     if id in reachable_snapshots(info):
-        raise NothingToRepairError("a ref leads to the snapshot by now")
+        raise NothingToRepairError("a branch or tag references the snapshot by now")
     return Change(drop_snapshots(info, {id}), GCRan())
 
 

@@ -68,7 +68,9 @@ def is_amending(commit_method: CommitMethod, dialect: Dialect) -> bool:
     Raises InvalidInputError for an unknown method, FormatError for an amend before V2.
     """
     if commit_method not in ("new_commit", "amend"):
-        raise InvalidInputError(f"{commit_method!r} is neither 'new_commit' nor 'amend'")
+        raise InvalidInputError(
+            f"invalid commit_method {commit_method!r}: it is neither 'new_commit' nor 'amend'"
+        )
     is_amend = commit_method == "amend"
     if is_amend and not dialect.has_repo_info:
         raise FormatError(

@@ -414,4 +414,4 @@ def validate_folder_name(name: str) -> str:
 
 
 def _refusal(name: str, reason: str) -> InvalidInputError:
-    return InvalidInputError(f"{name!r} is no name for a ref: {reason}", kind="invalid-ref-name")
+    return InvalidInputError(f"invalid ref name {name!r}: {reason}", kind="invalid-ref-name")

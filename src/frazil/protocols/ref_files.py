@@ -288,7 +288,7 @@ def read_snapshot(assets: Assets, id: SnapshotId) -> Snapshot:
     try:
         return assets.read_snapshot(id)
     except ObjectNotFoundError as error:
-        raise SnapshotFileNotFoundError(f"there is no snapshot {id}") from error
+        raise SnapshotFileNotFoundError(f"snapshot not found: `{id}`") from error
 
 
 def read_snapshot_anew(assets: Assets, id: SnapshotId) -> Snapshot:
@@ -296,7 +296,7 @@ def read_snapshot_anew(assets: Assets, id: SnapshotId) -> Snapshot:
     try:
         return assets.read_snapshot_file_anew(id).value
     except ObjectNotFoundError as error:
-        raise SnapshotFileNotFoundError(f"there is no snapshot {id}") from error
+        raise SnapshotFileNotFoundError(f"snapshot not found: `{id}`") from error
 
 
 def describe_snapshot(snapshot: Snapshot) -> SnapshotInfo:

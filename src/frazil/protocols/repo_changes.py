@@ -36,7 +36,7 @@ def feature_flag_named(name: str) -> FeatureFlag:
             return flag
     known = ", ".join(flag.name for flag in FEATURE_FLAGS)
     raise InvalidInputError(
-        f"{name!r} is no feature flag; there are {known}", kind="invalid-feature-flag"
+        f"{name!r} is not a feature flag: expected one of {known}", kind="invalid-feature-flag"
     )
 
 
@@ -62,7 +62,7 @@ def refuse_unless_enabled(info: RepoInfo, flag: FeatureFlag) -> None:
     """Raise SessionStateError if a feature is disabled."""
     if not is_enabled(info, flag):
         raise SessionStateError(
-            f"this repository has the feature {flag.name} switched off",
+            f"the feature {flag.name} of this repository is disabled: enable it with set_feature_flag",
             kind="feature-flag-disabled",
         )
 

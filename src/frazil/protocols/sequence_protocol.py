@@ -159,7 +159,8 @@ class SequencedBranches(BranchFiles[SequenceFile]):
     def _folders(self, name: str) -> list[str]:
         if self._layout.reserved.fullmatch(name):
             raise InvalidInputError(
-                f"{name!r} can't be the name of a branch here", kind="invalid-ref-name"
+                f"invalid branch name {name!r} for a repository of this generation",
+                kind="invalid-ref-name",
             )
         spellings = self._spelling.spell(name)
         return [start + spelled for start in self._layout.starts for spelled in spellings]

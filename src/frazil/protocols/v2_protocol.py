@@ -498,7 +498,7 @@ class V2Protocol(CommitProtocol):
             return None
         tree = config.get()
         if not isinstance(tree, dict):
-            raise FormatError("repo: the configuration is no map", kind="config-deserialization")
+            raise FormatError("repo: the configuration is not a map", kind="config-deserialization")
         return deepcopy(tree)
 
     def write_config(self, config: Mapping[str, JsonValue]) -> None:

@@ -268,7 +268,7 @@ def _may_solve(clash: Clash, solver: ConflictSolver) -> bool:
         return False
     if not isinstance(solver, BasicConflictSolver):
         raise InvalidTypeError(
-            f"{solver!r} is neither a ConflictDetector nor a BasicConflictSolver"
+            f"invalid solver {solver!r}: expected a ConflictDetector or a BasicConflictSolver"
         )
     match clash.conflict_type:
         case ConflictType.ChunkDoubleUpdate:

@@ -158,7 +158,8 @@ def _read_parent(assets: Assets, info: SnapshotInfo) -> Snapshot:
     """Return the parent snapshot of a commit, even if it has expired but is not collected yet."""
     if info.parent_id is None:
         raise InvalidInputError(
-            f"{info.id} is the first snapshot, and changed nothing", kind="invalid-snapshot-id"
+            f"{info.id} is the first snapshot: it has no changes to pick",
+            kind="invalid-snapshot-id",
         )
     *_, parent_id = (info.parent_id, *info.pruned_ancestor_tx_logs)
     try:
@@ -254,7 +255,7 @@ def fast_forward(protocol: CommitProtocol, branch: str, to: str) -> SnapshotId:
     # Expiration may have removed the tip from the ancestry, but not from the list of logs.
     if find_steps(protocol.ancestry(target), {tip}) is None:
         raise DivergedError(
-            message=f"branch {branch!r} can't be moved on to {target}, the tip of {to!r}: its own"
+            message=f"branch {branch!r} can't be fast-forwarded to {target}, the tip of {to!r}: its own"
             f" tip {tip} is no ancestor of that, so that commits would be lost; cherry-pick"
             " commits instead, or reset the branch",
             expected_parent=str(tip),

@@ -213,6 +213,6 @@ def create_legacy(
     known = {each.value: each for each in Dialect if each.is_legacy}
     if generation not in known:
         raise InvalidInputError(
-            f"{generation!r} is no old generation; there are {', '.join(known)}"
+            f"{generation!r} is not an old generation: expected one of {', '.join(known)}"
         )
     return Repository(context.create(storage, known[generation], config))

@@ -77,7 +77,7 @@ def shift_array(state: SessionState, path: str, offset: Sequence[int]) -> None:
         state.refuse_unless_writable()
         if len(offset) != len(grid):
             raise InvalidInputError(
-                f"{path!r} has {len(grid)} axes, the offset has {len(offset)}",
+                f"invalid offset of {len(offset)} axes: {path!r} has {len(grid)}",
                 kind="invalid-chunk-index",
             )
         table = state.view.table(node)
@@ -151,7 +151,7 @@ def _regular_array(state: SessionState, path: str) -> tuple[Node, Coordinate]:
     node, array = state.view.get_array(validate_path(path))
     if is_rectilinear(node.user_data):
         raise InvalidInputError(
-            f"{path!r} has chunks of many sizes, which can't change places",
+            f"{path!r} has a rectilinear chunk grid: only chunks of a regular grid can be moved",
             kind="invalid-array-metadata",
         )
     return node, tuple(each.num_chunks for each in array.shape)

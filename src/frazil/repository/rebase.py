@@ -260,7 +260,7 @@ def _refuse_gap(
 def expired_parent(id: SnapshotId) -> SessionStateError:
     """Return the error for a commit whose parent has expired."""
     return SessionStateError(
-        f"the commit before {id} has expired, so that what {id} alone changed is not known any more",
+        f"the commit before {id} has expired, so the changes of {id} alone are unknown",
         kind="rebase-tx-log-pruned",
     )
 

@@ -255,7 +255,7 @@ class Repository(Block):
             resolve = partial(self.protocol.resolve, *names)
             return Session(open_state(self.context, resolve, self.protocol.guess(*names)))
         if branch is None or tag is not None or snapshot_id is not None:
-            raise InvalidInputError("as_of needs a branch, and nothing else")
+            raise InvalidInputError("as_of needs a branch: leave out tag and snapshot_id")
         resolve = partial(self.protocol.resolve_as_of, branch, as_of)
         return Session(open_state(self.context, resolve, None))
 

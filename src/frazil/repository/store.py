@@ -362,7 +362,9 @@ class IcechunkStore(Store, SyncMixin, Block):
         self, key_start_values: Iterable[tuple[str, int, BytesLike]]
     ) -> None:
         """Raise NotImplementedError: a chunk can only be written as a whole."""
-        raise NotImplementedError("a chunk can only be written whole")
+        raise NotImplementedError(
+            "partial writes are not supported: write the whole value with set"
+        )
 
     # Virtual chunks
 

@@ -201,7 +201,9 @@ def _slice(data: bytes, range: Range | None) -> Buffer:
 
 
 def _zarr_v2_not_found(key: str) -> NodeNotFoundError:
-    return NodeNotFoundError(f"{key!r} belongs to Zarr V2", kind="key-not-found")
+    return NodeNotFoundError(
+        f"{key!r} is a key of Zarr V2: only Zarr V3 is supported", kind="key-not-found"
+    )
 
 
 def set_key(state: SessionState, key: str, data: Buffer) -> None:
@@ -233,7 +235,8 @@ async def set_key_async(state: SessionState, key: str, data: Buffer) -> None:
 def zarr_v2_refused(key: str) -> SessionStateError:
     """Return the error for writing Zarr V2 keys."""
     return SessionStateError(
-        f"{key!r} belongs to Zarr V2, which can't be stored", kind="unimplemented"
+        f"{key!r} is a key of Zarr V2, which can't be stored: write with zarr_format=3",
+        kind="unimplemented",
     )
 
 
@@ -303,7 +306,7 @@ def refuse_place(state: SessionState, path: str, coordinate: Coordinate, size: i
     state.view.get_array(path)
     if not size:
         raise InvalidInputError(
-            f"chunk {list(coordinate)} of {path!r} has no bytes, which can't be a whole chunk",
+            f"chunk {list(coordinate)} of {path!r} has no bytes: delete the key to clear the chunk",
             kind="zero-length-chunk",
         )
     _array_with_place(state, path, coordinate)

@@ -77,7 +77,7 @@ class View:
         """Return the array at a path; raises NodeNotFoundError, or InvalidInputError for a group."""
         node = self.get_node(path)
         if node.array is None:
-            raise InvalidInputError(f"{path!r} is a group, no array", kind="not-an-array")
+            raise InvalidInputError(f"{path!r} is a group, not an array", kind="not-an-array")
         return node, node.array
 
     def nodes(self) -> Iterator[Node]:

@@ -51,7 +51,9 @@ def parse_checksum(checksum: ChecksumArgument) -> Checksum | None:
     if checksum is None:
         return None
     if checksum.tzinfo is None:
-        raise InvalidTypeError("the time of the last modification needs a time zone")
+        raise InvalidTypeError(
+            "invalid time of the last modification: it has no time zone, give one such as tzinfo=UTC"
+        )
     return LastModified(from_datetime(checksum) // 10**9)
 
 
@@ -201,7 +203,7 @@ def set_virtual_ref(
         case ChunkKey(path, coordinate):
             pass
         case _:
-            raise SessionStateError(f"{key!r} is no key of a chunk", kind="not-allowed")
+            raise SessionStateError(f"{key!r} is not a chunk key", kind="not-allowed")
     location = ref.location
     _refuse_dialect(state, has_checksums=ref.checksum is not None)
     if validate_container:
@@ -398,9 +400,9 @@ def _numbers(values: ArrayLike, what: str) -> NDArray[Any]:
     try:
         column = np.asarray(values)
     except (ValueError, TypeError) as error:
-        raise InvalidInputError(f"{what} is no number: {error}") from error
+        raise InvalidInputError(f"invalid {what}: expected integers ({error})") from error
     if column.size and column.dtype.kind not in "iu":
-        raise InvalidInputError(f"{what} is no whole number, but of the type {column.dtype}")
+        raise InvalidInputError(f"invalid {what} of type {column.dtype}: expected integers")
     return column
 
 
@@ -408,7 +410,7 @@ def _twins(path: str, places: Coordinates) -> InvalidChunksError:
     distinct, counts = np.unique(places, axis=0, return_counts=True)
     twins = distinct[counts > 1].tolist()
     return InvalidChunksError(
-        f"chunks of {path!r} are there more than once: {_show(twins)}",
+        f"chunks of {path!r} are given more than once: {_show(twins)}",
         coordinates=twins,
         kind="invalid-virtual-ref",
     )
@@ -498,7 +500,7 @@ def _refuse_dialect(state: SessionState, *, has_checksums: bool) -> None:
     dialect = state.context.dialect
     if has_checksums and not dialect.has_checksums:
         raise InvalidInputError(
-            f"the generation {dialect.value} has no checksums of virtual chunks",
+            f"the generation {dialect.value} has no checksums of virtual chunks: leave them out",
             kind="invalid-virtual-ref",
         )
 

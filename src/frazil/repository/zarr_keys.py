@@ -99,7 +99,7 @@ def _node_path(head: str, key: str) -> str:
 
 def invalid_key(key: str) -> InvalidInputError:
     """Return the error for an invalid key."""
-    return InvalidInputError(f"{key!r} is no Zarr key", kind="invalid-key")
+    return InvalidInputError(f"{key!r} is not a Zarr key", kind="invalid-key")
 
 
 def metadata_key(path: str) -> str:

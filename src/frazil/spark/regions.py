@@ -326,7 +326,7 @@ def resolve_chunks(array: AnyArray, chunks: Chunks) -> tuple[int, ...]:
     else:
         sizes = list(chunks)
     if len(sizes) != array.ndim or any(size == 0 or size < -1 for size in sizes):
-        raise InvalidInputError(f"{chunks!r} are no chunks for an array of {array.shape}")
+        raise InvalidInputError(f"invalid chunks {chunks!r}: the array has the shape {array.shape}")
     return tuple(
         max(length, 1) if size == -1 else min(size, max(length, 1))
         for size, length in zip(sizes, array.shape, strict=True)
@@ -374,7 +374,7 @@ def checked_encoding(encoding: Mapping[str, Any] | None) -> dict[str, Any]:
 def refuse_existing(session: Session, path: str) -> None:
     """Raise AlreadyExistsError if there is a node at a path."""
     if session.state.view.find_node(path) is not None:
-        raise AlreadyExistsError(f"there is something at {path} already: choose another output")
+        raise AlreadyExistsError(f"{path} exists already: choose another output")
 
 
 def byte_count(shape: Sequence[int], itemsize: int) -> int:

@@ -511,7 +511,10 @@ def choose_runner(
     """
     is_here = isinstance(storage, MemoryStorage)
     if job.run_on == "spark" and is_here:
-        raise InvalidInputError("tasks on Spark can't reach a repository in this process' memory")
+        raise InvalidInputError(
+            "Spark tasks can't reach a repository in the driver's memory: use a disk or an object"
+            " store, or run the job without Spark, as frazil.ingest and others do"
+        )
     if job.run_on == "driver" or (job.run_on == "auto" and (is_small or is_here)):
         return Runner(job, None)
     if spark is not None:

@@ -67,7 +67,7 @@ def find_java_home(environment: Mapping[str, str]) -> Path | None:
     given = environment.get("JAVA_HOME")
     if given:
         if not _has_java(Path(given)):
-            raise SetupError(f"JAVA_HOME is {given}, where there is no bin/java")
+            raise SetupError(f"JAVA_HOME is {given}, which has no bin/java: correct or unset it")
         return Path(given)
     if shutil.which("java", path=environment.get("PATH")) is not None:
         return None

@@ -53,7 +53,7 @@ class RequestLimit:
     def __init__(self, places: int) -> None:
         if places < 1:
             raise InvalidInputError(
-                f"{places} requests at once would be none", kind="storage-config"
+                f"the limit must be at least 1, got {places}", kind="storage-config"
             )
         self.places = places
         self._free = places

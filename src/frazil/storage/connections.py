@@ -181,7 +181,7 @@ def authorize_s3(credentials: AnyS3Credential, *, is_anonymous: bool) -> Authori
             return Authorization(provider=partial(_answer_s3, lambda: static))
         case S3Credentials.Refreshable(function, current):
             return Authorization(provider=partial(_answer_s3, Refresher(function, current)))
-    raise InvalidTypeError(f"{type(credentials).__name__} is no credential of S3's")
+    raise InvalidTypeError(f"{type(credentials).__name__} is not an S3 credential")
 
 
 def authorize_gcs(credentials: AnyGcsCredential) -> Authorization:
@@ -202,7 +202,7 @@ def authorize_gcs(credentials: AnyGcsCredential) -> Authorization:
         case GcsCredentials.Static(GcsStaticCredentials.BearerToken(token)):
             bearer = GcsBearerCredential(token)
             return Authorization(provider=partial(_answer_gcs, lambda: bearer))
-    raise InvalidTypeError(f"{type(credentials).__name__} is no credential of Google's")
+    raise InvalidTypeError(f"{type(credentials).__name__} is not a Google Cloud Storage credential")
 
 
 def authorize_azure(credentials: AnyAzureCredential) -> Authorization:
@@ -220,7 +220,7 @@ def authorize_azure(credentials: AnyAzureCredential) -> Authorization:
             return _fixed_azure(AzureRefreshableCredential.SasToken(token))
         case AzureCredentials.Static(AzureStaticCredentials.BearerToken(token)):
             return _fixed_azure(AzureRefreshableCredential.BearerToken(token))
-    raise InvalidTypeError(f"{type(credentials).__name__} is no credential of Azure's")
+    raise InvalidTypeError(f"{type(credentials).__name__} is not an Azure credential")
 
 
 def _fixed_azure(credential: Any) -> Authorization:
@@ -256,7 +256,7 @@ def _answer_azure(get: Callable[[], Any]) -> Answer:
             return {"sas_token": token.lstrip("?"), "expires_at": _end(found)}
         case AzureRefreshableCredential.BearerToken(bearer):
             return {"token": bearer, "expires_at": _end(found)}
-    raise InvalidTypeError(f"{type(found).__name__} is no credential of Azure's")
+    raise InvalidTypeError(f"{type(found).__name__} is not an Azure credential")
 
 
 def _end(credential: Any) -> Any:

@@ -741,7 +741,7 @@ def _make_gcs(url: RepositoryUrl, options: dict[str, Any]) -> Storage:
 def _make_azure(url: RepositoryUrl, options: dict[str, Any]) -> Storage:
     if "account" not in options:
         raise InvalidInputError(
-            f"the account is missing, as in az://{url.host}/{url.path}?account=name"
+            f"the option account is missing: give it as in az://{url.host}/{url.path}?account=name"
         )
     config = _take_config(options, "endpoint")
     return azure_storage(container=url.host, prefix=url.path, config=config, **options)

@@ -343,7 +343,10 @@ def validate_key(key: str) -> str:
         not key or key[0] in "./" or key[-1] == "/" or "/." in key or "//" in key or "\0" in key
     )
     if is_suspicious and _BAD_KEY.search(key):
-        raise InvalidInputError(f"{key!r} is no storage key", kind="bad-key-prefix")
+        raise InvalidInputError(
+            f"invalid storage key {key!r}: it has an empty segment, '.', '..' or a zero byte",
+            kind="bad-key-prefix",
+        )
     return key
 
 

@@ -151,7 +151,9 @@ def _find_storage(process: int, number: int) -> MemoryStorage:
     storage = _STORAGES.get((process, number))
     # A forked process has a copy, which is a different storage.
     if storage is None or process != os.getpid():
-        raise StorageError("a memory storage can't leave the process that made it")
+        raise StorageError(
+            "a memory storage can't leave the process that made it: use a disk or an object store"
+        )
     return storage
 
 

@@ -39,7 +39,9 @@ def s3_connection(
     """Return a connection to S3 or to an S3-compatible server."""
     if any(host in (options.endpoint_url or "") for host in _TIGRIS_HOSTS):
         # Without its own headers Tigris serves the nearest copy, not the newest.
-        raise StorageError("Tigris has a constructor of its own", kind="storage-config")
+        raise StorageError(
+            "Tigris has a constructor of its own: use tigris_storage", kind="storage-config"
+        )
     return S3Connection(bucket, normalize_prefix(prefix), replace(options), credentials, headers)
 
 
@@ -174,7 +176,7 @@ def follow(url: str) -> str:
     for _ in range(_MAX_REDIRECTS + 1):
         location = _find_location(url)
         if location is None:
-            raise StorageError(f"{url} redirects to no storage", kind="bad-redirect")
+            raise StorageError(f"{url} does not redirect to a storage", kind="bad-redirect")
         url = urljoin(url, location)
         if urlsplit(url).scheme in _SCHEMES:
             return url
@@ -190,7 +192,7 @@ def connect(url: str) -> Connection:
         scheme = parts.scheme.partition("+")[0]
         return HttpConnection(urlunsplit(parts._replace(scheme=scheme)))
     if not bucket:
-        raise StorageError(f"{url} names no bucket", kind="bad-redirect")
+        raise StorageError(f"{url} has no bucket", kind="bad-redirect")
     if parts.scheme in ("gs", "gcs"):
         return GcsConnection(bucket, prefix, gcs_anonymous_credentials())
     options = S3Options(region=query.get("region"), anonymous=True)
@@ -202,7 +204,7 @@ def connect(url: str) -> Connection:
             options, bucket, prefix, credentials, headers, is_weakly_consistent=True
         )
     if options.region is None:
-        raise StorageError(f"{url} names no region", kind="bad-redirect")
+        raise StorageError(f"{url} has no region", kind="bad-redirect")
     return s3_connection(options, bucket, prefix, credentials, headers)
 
 

@@ -250,5 +250,8 @@ def _spell(opts: Mapping[str, str] | None) -> dict[str, str]:
 def _split_account(opts: Mapping[str, str]) -> tuple[str, dict[str, str]]:
     account = next((opts[name] for name in _ACCOUNT_NAMES if name in opts), None)
     if account is None:
-        raise StorageError("the configuration of Azure names no account", kind="storage-config")
+        raise StorageError(
+            "the configuration of Azure names no account: create it with azure_store(account=…)",
+            kind="storage-config",
+        )
     return account, {name: opts[name] for name in opts if name not in _ACCOUNT_NAMES}

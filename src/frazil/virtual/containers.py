@@ -127,7 +127,9 @@ class VirtualChunkSpec(Called):
     def __post_init__(self) -> None:
         moment = self.last_updated_at_checksum
         if moment is not None and moment.tzinfo is None:
-            raise InvalidTypeError(f"last_updated_at_checksum {moment} does not know its time zone")
+            raise InvalidTypeError(
+                f"invalid last_updated_at_checksum {moment}: it has no time zone, give one"
+            )
 
     def __hash__(self) -> int:
         return hash((tuple(self.index), self.location, self.offset, self.length))
@@ -168,7 +170,7 @@ def normalize_location(location: str) -> str:
     host, slash, _ = rest[2:].partition("/")
     if scheme == "vcc" and not (host and slash):
         raise InvalidInputError(
-            f"{location!r} names no container, as vcc://name/path does",
+            f"{location!r} has no container name: expected vcc://name/path",
             kind="no-container-for-virtual-chunk",
         )
     if not host:

@@ -132,7 +132,9 @@ def _parse_text(text: str, format: str | None, *, is_time_likely: bool = False) 
         try:
             return datetime.strptime(text, format)
         except ValueError as error:
-            raise InvalidInputError(f"{text!r} is no time of the format {format!r}") from error
+            raise InvalidInputError(
+                f"{text!r} does not match the time format {format!r}"
+            ) from error
     if is_time_likely:
         try:
             return datetime.fromisoformat(text.strip())

@@ -185,7 +185,7 @@ def _recognise_ending(location: str, found: str) -> Format:
         if path.endswith(each.endings):
             return each
     raise InvalidInputError(
-        f"{location} is of no known format: {found}, and so is its ending; "
+        f"{location} has an unknown format: {found}, and so is its ending; "
         f"known are {_names()}, one of which can be named with format="
     )
 
@@ -308,7 +308,7 @@ class SourceStores:
             return "file://", ObjectStoreConfig.LocalFileSystem("/")
         if address.scheme not in _PLAIN_CONFIGS:
             raise InvalidInputError(
-                f"nothing is known of the store of {url}: give a container for it with containers=",
+                f"there is no container for {url}: give one with containers=",
                 kind="no-container-for-virtual-chunk",
             )
         return self._find_prefix(escaped), _PLAIN_CONFIGS[address.scheme]
@@ -400,7 +400,7 @@ def _observe_local(path: Path) -> FileVersion:
     """Return the version as obstore would, without its threads, which cost more than the call."""
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):
-        raise FileNotFoundError(f"{path} is no file")
+        raise FileNotFoundError(f"{path} is not a file")
     modified_at = _EPOCH + timedelta(microseconds=found.st_mtime_ns // 1000)
     return FileVersion(None, modified_at, found.st_size)
 
@@ -461,7 +461,7 @@ def observe_folder(stores: SourceStores, url: str) -> FileVersion:
     """Return the version of a folder: the last modification and total size of its files."""
     inside = observe_below(stores, url)
     if not inside:
-        raise ObjectNotFoundError(f"there is nothing at {url}")
+        raise ObjectNotFoundError(f"object not found: there is no file at {url}")
     return sum_versions(inside.values())
 
 

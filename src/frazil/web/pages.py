@@ -128,7 +128,7 @@ def parse_place(text: str, shape: tuple[int, ...]) -> tuple[int, ...]:
     try:
         place = tuple(int(each) for each in text.split(","))
     except ValueError as error:
-        raise InvalidInputError(f"{text!r} is no place in an array, such as 3,0") from error
+        raise InvalidInputError(f"{text!r} is not an index, such as 3,0") from error
     if len(place) != len(lengths) or not all(
         0 <= each < length for each, length in zip(place, lengths, strict=True)
     ):

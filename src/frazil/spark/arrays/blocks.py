@@ -98,7 +98,7 @@ def _names_in(session: Session, group: str) -> set[str]:
 def find_space(arrays: Sequence[DataArray]) -> Space:
     """Return the union of the dimensions of arrays; raise InvalidInputError if lengths differ."""
     if not arrays:
-        raise InvalidInputError("there are no inputs")
+        raise InvalidInputError("there are no inputs: give at least one array")
     found: dict[str, tuple[int, int]] = {}
     for array in arrays:
         chunks = array.encoding.get("shards") or array.encoding.get("chunks") or array.shape
@@ -224,7 +224,7 @@ class Output:
 def refuse_type(dtype: "np.dtype[Any]") -> None:
     """Raise InvalidInputError for a data type that is not numeric."""
     if dtype.kind not in "biufc":
-        raise InvalidInputError(f"a transform gives numbers, not {dtype}")
+        raise InvalidInputError(f"the result has the type {dtype}: a transform must return numbers")
 
 
 def create_output(

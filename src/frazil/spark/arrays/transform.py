@@ -452,11 +452,11 @@ def _refuse_contradictions(
     template: DataArray | None,
 ) -> None:
     if computation.function is None and len(computation.inputs.paths) != 1:
-        raise InvalidInputError("without a function there must be one input")
+        raise InvalidInputError("without a function there must be exactly one input")
     if reduce is None and (over is not None or groupby is not None):
         raise InvalidInputError("over and groupby say how to reduce, but reduce is not given")
     if reduce is not None and (computation.core_dims or template is not None):
-        raise InvalidInputError("core_dims and template are not for reductions")
+        raise InvalidInputError("core_dims and template can't be used with reduce: leave them out")
     named = {*computation.core_dims, *computation.margins}
     unknown = sorted(named - set(computation.space.dims))
     if unknown:

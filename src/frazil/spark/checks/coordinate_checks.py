@@ -189,7 +189,7 @@ def _to_span(step: str | np.timedelta64) -> np.timedelta64:
     found = re.fullmatch(r"\s*(\d*)\s*(W|D|h|min|s)\s*", step)
     if found is None:
         raise InvalidInputError(
-            f"{step!r} is no span of time: it is a number and one of W, D, h, min and s"
+            f"invalid step {step!r}: expected a number and a unit, W, D, h, min or s"
         )
     unit = {"min": "m"}.get(found[2], found[2])
     return np.timedelta64(int(found[1] or 1), unit)  # type: ignore[call-overload, no-any-return]

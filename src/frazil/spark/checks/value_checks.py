@@ -443,7 +443,7 @@ def _as_check(given: AnyCheck | Function) -> AnyCheck:
     if hasattr(given, "check_whole") or hasattr(given, "check_region"):
         return given  # type: ignore[return-value]
     if isinstance(given, type) or not callable(given):
-        raise InvalidInputError(f"{given!r} is neither a check nor a function")
+        raise InvalidInputError(f"invalid check {given!r}: expected a check or a function")
     return OwnFunction(given)
 
 

@@ -400,7 +400,7 @@ def _open_again(configured: Repository, session: Session) -> Session:
     opened = configured.writable_session(session.branch)
     if opened.snapshot_id != session.snapshot_id:
         raise ConflictError(
-            message=f"somebody committed to {session.branch} meanwhile",
+            message=f"somebody else committed to {session.branch} meanwhile",
             expected_parent=session.snapshot_id,
             actual_parent=opened.snapshot_id,
         )
@@ -528,7 +528,7 @@ def ingest(
         source_group=source.source_group, skip=source.skip, load=source.load, rename=source.rename
     )
     if mode == "virtual" and (chunks or encoding):
-        raise InvalidInputError("chunks= and encoding= are for mode='native' and 'auto'")
+        raise InvalidInputError("chunks= and encoding= need mode='native' or 'auto'")
     wanted = as_checks(checks)
     if region is not None and any(isinstance(each, SamplesEqualSource) for each in wanted):
         raise InvalidInputError(

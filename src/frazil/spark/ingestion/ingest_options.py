@@ -82,7 +82,9 @@ class EncodingOptions:
         given = self.encoding.get(variable, {}).get("chunks")
         if isinstance(given, Sequence):
             if len(given) != len(dims):
-                raise InvalidInputError(f"chunks {given!r} are none for {variable} of {list(dims)}")
+                raise InvalidInputError(
+                    f"invalid chunks {given!r} of {variable}: its dimensions are {list(dims)}"
+                )
             given = dict(zip(dims, given, strict=True))
         named = {**(own if isinstance(own, Mapping) else {}), **(given or {})}
         unknown = sorted(named.keys() - set(dims))

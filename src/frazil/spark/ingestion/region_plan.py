@@ -68,7 +68,7 @@ def plan_filling(
     """Plan the region of each source; raise InvalidSourcesError with all problems and their files."""
     if existing is None:
         raise InvalidInputError(
-            "region= fills arrays that are there, and there are none: ingest without it first"
+            "region= writes to existing arrays, and there are none: ingest without it first"
         )
     filling = Filling(headers, existing, append_dim, region)
     _refuse_unknown(filling)
@@ -180,7 +180,7 @@ def _to_region(asked: object, length: int, dim: str) -> Region:
     if isinstance(asked, tuple) and len(asked) == 2:
         asked = slice(*asked)
     if not isinstance(asked, slice):
-        raise InvalidInputError(f"region= of {dim} is {asked!r}: a slice, or 'auto'")
+        raise InvalidInputError(f"invalid region {asked!r} of {dim}: expected a slice or 'auto'")
     start, stop, step = asked.indices(length)
     if step != 1 or stop <= start or (asked.stop is not None and asked.stop > length):
         raise InvalidInputError(

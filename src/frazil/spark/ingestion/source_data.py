@@ -251,7 +251,7 @@ def _plain_store(folder: str) -> AnyObjectStoreConfig:
     scheme = folder.partition("://")[0]
     if scheme not in _PLAIN_STORES:
         raise InvalidInputError(
-            f"nothing is known of the store of {folder}: give a container for it with containers=",
+            f"there is no container for {folder}: give one with containers=",
             kind="no-container-for-virtual-chunk",
         )
     return _PLAIN_STORES[scheme]

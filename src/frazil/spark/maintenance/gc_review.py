@@ -278,7 +278,7 @@ class GarbageReport(JobReport):
             If the list was not kept.
         """
         if self.reviews is None:
-            raise LookupError("the list was not kept: give `review=` a place, or make a dry run")
+            raise LookupError("the list was not kept: give `review=` a location, or make a dry run")
         place = self.reviews
         files = [info.key for info in place.storage.list_sorted(f"{place.folder}/")]
         tables = [pq.read_table(pa.BufferReader(bytes(place.storage.get(key)))) for key in files]

@@ -530,8 +530,7 @@ def _expire(repository: Repository, policy: MaintenancePolicy, *, dry_run: bool)
         return ExpirySummary(released | by_refs.released_snapshots, by_refs.kept_snapshots)
     if policy.retention is not None:
         raise InvalidInputError(
-            "only repositories of V2 know policies of branches and tags: upgrade the repository, or "
-            "give expire_after"
+            "retention policies need a V2 repository: upgrade the repository, or give expire_after"
         )
     lines = [repository.ancestry(branch=name) for name in repository.list_branches()]
     kept = {info.id for line in lines for info in line}

@@ -49,7 +49,7 @@ class Choice:
 
     def __post_init__(self) -> None:
         if self.last is not None and self.last < 1:
-            raise InvalidInputError(f"last is {self.last}, and must be at least 1")
+            raise InvalidInputError(f"invalid last {self.last}: it must be at least 1")
 
 
 def select_refs(info: RepoInfo, choice: Choice) -> RepoInfo:
@@ -428,7 +428,7 @@ def refuse_target(target: Storage, dialect: Dialect, *, incremental: bool) -> No
     """Raise if the target can't take the copy."""
     if target.is_bucket_root:
         raise InvalidInputError(
-            "a repository needs a prefix of its own, the root of a bucket is none",
+            "the root of a bucket can't hold a repository: give the target a prefix",
             kind="empty-prefix-creation",
         )
     found = detect_dialect(target)
@@ -446,7 +446,7 @@ def _refuse_unless_clean(target: Storage) -> None:
         folder, slash, _ = info.key.partition("/")
         if info.key != "config.yaml" and (not slash or folder not in _FOLDERS):
             raise InvalidInputError(
-                f"a copy needs a place where nothing else is, and here is {info.key!r}",
+                f"the target must be empty, but it has the object {info.key!r}",
                 kind="parent-directory-not-clean",
             )
         if number == _LOOKED_AT:

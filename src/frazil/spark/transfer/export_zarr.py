@@ -317,7 +317,7 @@ def _mark(export: _Export) -> bool:
         return False
     if json.loads(bytes(export.target.get(MARK))) != wanted:
         raise AlreadyExistsError(
-            "an export of another version was begun at the target: delete what it left, or export"
+            "an export of another version was started at the target: delete its objects, or export"
             " to another place"
         )
     return True

@@ -110,9 +110,7 @@ def import_zarr(
 def _refuse_if_filled(session: Session, root: str) -> None:
     below = [node.path for node in session.state.view.descendants(root) if node.path != root]
     if below:
-        raise AlreadyExistsError(
-            f"there is something in {root} already, such as {below[0]}: import to another group"
-        )
+        raise AlreadyExistsError(f"{root} is not empty, it has {below[0]}: import to another group")
 
 
 def _write_metadata(session: Session, root: str, nodes: Sequence[SourceNode]) -> None:
