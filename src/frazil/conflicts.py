@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from frazil.display import Item, Listed, field_items
+from frazil.lazy import dataclass
 
 
 class ConflictType(Enum):

@@ -3,12 +3,13 @@
 import pickle
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, field
 from datetime import UTC, datetime, timedelta
 from typing import Generic, Protocol, TypeVar
 
 from frazil.display import Item, Listed
 from frazil.errors import IcechunkError, InvalidInputError, PermissionDeniedError
+from frazil.lazy import dataclass
 
 # Renew this early, so that a request that starts now ends before the credentials expire.
 _MARGIN = timedelta(seconds=5)

@@ -5,14 +5,14 @@ import json
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import datetime, timedelta
 from difflib import get_close_matches
 from enum import Enum
 from html import escape
 from typing import Any
 
-from frazil.lazy import package_name
+from frazil.lazy import dataclass, package_name
 
 
 @dataclass(frozen=True, slots=True)

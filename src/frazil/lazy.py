@@ -1,18 +1,146 @@
-"""Import machinery: lazy public names, aliases of modules, and Frazil under the name `icechunk`."""
+"""Start-up: lazy names, quickly made dataclasses, aliases of modules, and the name `icechunk`."""
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec, spec_from_loader
+from operator import attrgetter
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dataclasses import dataclass as dataclass
     from importlib.abc import Loader, MetaPathFinder
 else:
     # The module of the base classes takes longer to load than all others together.
     Loader = MetaPathFinder = object
+
+    def dataclass(**options: bool) -> Callable[[type], type]:
+        """Make a dataclass as the standard library does, in a quarter of the time.
+
+        Only its `__init__` is compiled. Options are `frozen`, `slots`, `eq`, `repr` and `kw_only`.
+        """
+        return partial(_make_dataclass, **options)
+
+
+def _make_dataclass(
+    cls: type,
+    frozen: bool = False,
+    slots: bool = False,
+    eq: bool = True,
+    repr: bool = True,
+    kw_only: bool = False,
+) -> type:
+    import dataclasses  # noqa: PLC0415 - most commands of the terminal need none
+
+    plain = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)
+    made: type = plain(cls)
+    fields = dataclasses.fields(made)
+    own = dict(vars(made))
+    names = tuple([each.name for each in fields])
+
+    def add(name: str, value: Any) -> None:
+        if own.get(name) is None:
+            setattr(made, name, value)
+
+    add("__init__", _compile_init(made, fields, frozen, dataclasses.MISSING))
+    if repr:
+        shown = [each.name for each in fields if each.repr]
+
+        def show(self: Any) -> str:
+            values = ", ".join([f"{name}={getattr(self, name)!r}" for name in shown])
+            return f"{type(self).__qualname__}({values})"
+
+        add("__repr__", show)
+    if eq:
+        get = _getter([each.name for each in fields if each.compare])
+        hashed = _getter(
+            [each.name for each in fields if (each.compare if each.hash is None else each.hash)]
+        )
+
+        def equals(self: Any, other: object) -> Any:
+            if other.__class__ is not self.__class__:
+                return NotImplemented
+            return self is other or get(self) == get(other)
+
+        add("__eq__", equals)
+        add("__hash__", (lambda self: hash(hashed(self))) if frozen else None)
+    if frozen:
+
+        def refuse(self: Any, name: str, *value: Any) -> None:
+            if type(self) is not made and name not in names:
+                (object.__setattr__ if value else object.__delattr__)(self, name, *value)
+                return
+            verb = "assign to" if value else "delete"
+            raise dataclasses.FrozenInstanceError(f"cannot {verb} field {name!r}")
+
+        def set_state(self: Any, state: Sequence[Any]) -> None:
+            for name, value in zip(names, state, strict=True):
+                object.__setattr__(self, name, value)
+
+        add("__setattr__", refuse)
+        add("__delattr__", refuse)
+        if slots:
+            add("__getstate__", lambda self: [getattr(self, name) for name in names])
+            add("__setstate__", set_state)
+    return made
+
+
+def _getter(names: Sequence[str]) -> Callable[[Any], Any]:
+    return attrgetter(*names) if names else type
+
+
+class _Factory:
+    """Default of a parameter whose value is made by a function."""
+
+    def __repr__(self) -> str:
+        return "<factory>"
+
+
+_FACTORY = _Factory()
+
+
+def _compile_init(
+    cls: type, fields: Sequence[Any], frozen: bool, missing: object
+) -> Callable[..., None]:
+    """Return the `__init__` of a dataclass."""
+    known: dict[str, Any] = {"_set_": object.__setattr__, "_factory_": _FACTORY}
+    parameters: dict[bool, list[str]] = {False: ["self"], True: []}
+    lines = []
+    for each in fields:
+        name = value = each.name
+        default = ""
+        if each.default_factory is not missing:
+            known[f"_make_{name}"] = each.default_factory
+            value, default = f"_make_{name}()", "=_factory_"
+            if each.init:
+                value = f"{value} if {name} is _factory_ else {name}"
+        elif each.default is not missing:
+            known[f"_default_{name}"] = each.default
+            default = f"=_default_{name}"
+            value = name if each.init else default[1:]
+        if each.init:
+            parameters[each.kw_only].append(name + default)
+        elif not default:
+            continue
+        lines.append(f"_set_(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
+    if hasattr(cls, "__post_init__"):
+        lines.append("self.__post_init__()")
+    given = [*parameters[False], *(["*", *parameters[True]] if parameters[True] else ())]
+    body = "\n  ".join(lines or ["pass"])
+    source = (
+        f"def create({', '.join(known)}):\n"
+        f" def __init__({', '.join(given)}):\n  {body}\n"
+        " return __init__"
+    )
+    made: dict[str, Any] = {}
+    exec(source, vars(sys.modules[cls.__module__]), made)
+    init: Callable[..., None] = made["create"](**known)
+    init.__qualname__ = f"{cls.__qualname__}.__init__"
+    init.__annotations__ = {each.name: each.type for each in fields if each.init} | {"return": None}
+    return init
 
 
 def load_lazily(

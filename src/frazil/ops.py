@@ -2,7 +2,7 @@
 
 from abc import ABC
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from datetime import UTC, datetime
 from enum import Enum, IntEnum
 from functools import partial
@@ -14,6 +14,7 @@ from frazil.format import repo_info
 from frazil.format.ids import ObjectId
 from frazil.format.overlays import Deferred
 from frazil.format.timestamps import from_datetime, to_datetime
+from frazil.lazy import dataclass
 
 __all__ = ["ExpirySummary", "GCSummary", "Update", "UpdateType"]
 

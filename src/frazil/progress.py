@@ -5,12 +5,13 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from html import escape
 from importlib import import_module
 from typing import Any, Protocol, TextIO, TypeVar
 
 from frazil.display import show_bytes
+from frazil.lazy import dataclass
 
 T = TypeVar("T")
 

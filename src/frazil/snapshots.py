@@ -2,7 +2,7 @@
 
 import gc
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from functools import partial
 from html import escape
@@ -15,6 +15,7 @@ from frazil.format import repo_info, snapshot
 from frazil.format.coordinates import Coordinates
 from frazil.format.overlays import Deferred
 from frazil.format.timestamps import to_datetime
+from frazil.lazy import dataclass
 
 _MANY = 10_000
 

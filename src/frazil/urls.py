@@ -24,13 +24,13 @@ Rules:
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, Self, cast, get_args
 from urllib.parse import quote, unquote
 
 from frazil.errors import InvalidInputError, InvalidTypeError
+from frazil.lazy import dataclass
 
 Scheme = Literal["file", "s3", "gs", "az", "http", "https", "memory"]
 SCHEMES: tuple[Scheme, ...] = get_args(Scheme)

@@ -1,7 +1,7 @@
 """Write Xarray objects through a session."""
 
 from collections.abc import Hashable, Mapping, MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 import zarr
@@ -16,6 +16,7 @@ from xarray.backends.writers import (
 )
 from xarray.namedarray.pycompat import is_chunked_array
 
+from frazil.lazy import dataclass
 from frazil.repository.session import ForkSession, Session
 from frazil.repository.store import IcechunkStore
 
@@ -45,7 +46,7 @@ class LazyArrayWriter(ArrayWriter):
         self.eager = []
 
 
-@dataclass
+@dataclass()
 class _XarrayDatasetWriter:
     """Writer of a dataset to a group: metadata first, then variables in memory, then Dask arrays."""
 

@@ -1,9 +1,16 @@
 """Frazil under the name of the official library; in processes of their own, because it stays."""
 
+import dataclasses
+import inspect
+import pickle
 import subprocess
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import pytest
+
+from frazil.lazy import dataclass
 
 
 def run(code: str) -> str:
@@ -110,3 +117,94 @@ except RuntimeError as error:
 """
 
     assert "before" in run(code)
+
+
+def declare(decorate: Callable[..., Any]) -> list[Any]:
+    """Return classes with all features of dataclasses that Frazil uses, and values of them."""
+
+    @decorate(frozen=True, slots=True)
+    class Base:
+        """Base."""
+
+        a: int
+        b: "str" = "b"
+
+    @decorate(frozen=True, slots=True)
+    class Child(Base):
+        """Child."""
+
+        _: dataclasses.KW_ONLY
+        c: list[int] = dataclasses.field(default_factory=list, hash=False)
+        d: int = dataclasses.field(default=4, compare=False, repr=False)
+        e: int = dataclasses.field(default=5, init=False)
+
+        def __post_init__(self) -> None:
+            if self.a < 0:
+                raise ValueError("negative")
+
+    @decorate(slots=True, kw_only=True)
+    class Mutable:
+        """Mutable."""
+
+        x: int = 0
+        y: int
+
+    @decorate(frozen=True, slots=True, eq=False, repr=False)
+    class Plain:
+        """Plain."""
+
+        def __repr__(self) -> str:
+            return "plain"
+
+    return [Base, Child, Mutable, Plain]
+
+
+def test_a_dataclass_is_that_of_the_standard_library() -> None:
+    for ours, theirs in zip(declare(dataclass), declare(dataclasses.dataclass), strict=True):
+        assert str(inspect.signature(ours)) == str(inspect.signature(theirs))
+        assert ours.__match_args__ == theirs.__match_args__
+        assert ours.__slots__ == theirs.__slots__
+        assert (ours.__hash__ is None) == (theirs.__hash__ is None)
+        names = [[each.name for each in dataclasses.fields(cls)] for cls in (ours, theirs)]
+        assert names[0] == names[1]
+
+
+@pytest.mark.parametrize("decorate", [dataclass, dataclasses.dataclass], ids=["ours", "theirs"])
+def test_values_of_a_dataclass(decorate: Callable[..., Any]) -> None:
+    base, child, mutable, plain = declare(decorate)
+
+    assert base(1) == base(1, "b") != base(2)
+    assert base(1) != child(1)
+    assert hash(base(1)) == hash(base(1))
+    assert hash(child(1, c=[1])) == hash(child(1, c=[2]))
+    assert child(1, d=1) == child(1, d=2)
+    assert child(1).c is not child(1).c
+    assert repr(child(1)).endswith("Child(a=1, b='b', c=[], e=5)")
+    assert dataclasses.replace(base(1), b="c") == base(1, "c")
+    assert repr(plain()) == "plain"
+    assert plain() != plain()
+    value = mutable(y=1)
+    value.x = 2
+    assert value == mutable(x=2, y=1)
+    with pytest.raises(dataclasses.FrozenInstanceError, match="assign to field 'a'"):
+        base(1).a = 2
+    with pytest.raises(dataclasses.FrozenInstanceError, match="delete field 'a'"):
+        del base(1).a
+    with pytest.raises((AttributeError, TypeError)):
+        base(1).other = 1
+    with pytest.raises(ValueError, match="negative"):
+        child(-1)
+    with pytest.raises(TypeError, match="__init__\\(\\) missing 1 required"):
+        base()
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """Value that is pickled."""
+
+    a: int
+    b: str = "b"
+
+
+def test_a_frozen_dataclass_is_pickled() -> None:
+    assert pickle.loads(pickle.dumps(Sent(1))) == Sent(1)

@@ -3,11 +3,11 @@
 import re
 from abc import ABC
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar, Self
 
 from frazil.display import CalledInOrder, public_name, render_call
+from frazil.lazy import dataclass
 
 
 @dataclass(frozen=True, slots=True)

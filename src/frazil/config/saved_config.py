@@ -1,7 +1,6 @@
 """Encode and decode a configuration as the JSON-like tree that is saved in a repository."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from frazil.config.conditions import (
@@ -32,6 +31,7 @@ from frazil.config.settings import (
 )
 from frazil.errors import FormatError, InvalidInputError
 from frazil.format.metadata import JsonValue
+from frazil.lazy import dataclass
 from frazil.storage.interface import (
     StorageConcurrencySettings,
     StorageRetriesSettings,

@@ -5,7 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from dataclasses import KW_ONLY, field, fields, replace
 from datetime import timedelta
 from difflib import get_close_matches
 from enum import Enum, EnumType
@@ -23,6 +23,7 @@ from frazil.display import Item, Listed, Rendered, effective, effective_value, f
 from frazil.errors import FormatError, InvalidInputError
 from frazil.format.metadata import JsonValue
 from frazil.format.v2.manifest_encoder import LocationCompression
+from frazil.lazy import dataclass
 from frazil.storage.interface import StorageRetriesSettings, StorageSettings, merge_settings
 from frazil.virtual.containers import VirtualChunkContainer, is_valid_container, validate_container
 

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from enum import IntEnum
 from itertools import chain
 from operator import attrgetter
@@ -17,6 +17,7 @@ from frazil.format import ragged
 from frazil.format.coordinates import Coordinates, Extents, Rows
 from frazil.format.ids import ChunkId
 from frazil.format.ragged import NO_STRINGS, Strings, unite
+from frazil.lazy import dataclass
 
 
 class ChunkKind(IntEnum):

@@ -6,7 +6,7 @@ ignored, because development builds carried that of the previous release.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -49,7 +49,7 @@ from frazil.format.v2.snapshot_codec import (
     encode_snapshot_payload,
     encode_transaction_log_payload,
 )
-from frazil.lazy import lazy_modules
+from frazil.lazy import dataclass, lazy_modules
 from frazil.version import __version__
 
 if TYPE_CHECKING:

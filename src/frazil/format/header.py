@@ -1,7 +1,6 @@
 """Header of binary metadata files, and the dialects of the format."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum, IntEnum
 from functools import lru_cache
 from typing import Generic, Self, TypeVar
@@ -10,6 +9,7 @@ import zstandard
 
 from frazil.errors import FormatError, InvalidInputError
 from frazil.format.ragged import Blocks, Part
+from frazil.lazy import dataclass
 
 MAGIC = "ICE🧊CHUNK".encode()
 HEADER_SIZE = 39

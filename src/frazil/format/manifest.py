@@ -1,7 +1,7 @@
 """Manifest: the chunk references of one or more arrays."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from frazil.format.chunk_table import (
@@ -13,6 +13,7 @@ from frazil.format.chunk_table import (
     NativeChunks,
 )
 from frazil.format.ids import ManifestId, NodeId
+from frazil.lazy import dataclass
 
 _WORTH = 256
 """Factor by which searching for one reference is slower than decoding it with all others."""

@@ -1,12 +1,13 @@
 """Ref files of the generations before V2: one small JSON file per branch or tag."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from frazil.errors import FormatError, InvalidInputError
 from frazil.format.ids import SnapshotId
 from frazil.format.metadata import JsonValue, decode_json, encode_json
 from frazil.format.timestamps import Nanoseconds, decode_rfc3339, encode_rfc3339
+from frazil.lazy import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Repo info of a V2 repository: refs, snapshots, status and ops log."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import IntEnum
 from typing import Self
 
@@ -9,6 +9,7 @@ from frazil.format.ids import SnapshotId
 from frazil.format.metadata import NO_METADATA, Metadata, Value
 from frazil.format.overlays import Deferred, with_entries, without_entries
 from frazil.format.timestamps import Nanoseconds
+from frazil.lazy import dataclass
 
 
 class Availability(IntEnum):

@@ -1,7 +1,7 @@
 """Snapshot: all nodes of one version of the repository."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import product
 from math import prod
 from operator import rshift
@@ -10,6 +10,7 @@ from frazil.format.coordinates import Extents
 from frazil.format.ids import ManifestId, NodeId, SnapshotId
 from frazil.format.metadata import NO_METADATA, Metadata
 from frazil.format.timestamps import Nanoseconds
+from frazil.lazy import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,14 @@
 """Transaction log: the changes of one commit, for rebase and diff."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 
 import numpy as np
 
 from frazil.format.coordinates import Coordinates
 from frazil.format.ids import NodeId, SnapshotId
+from frazil.lazy import dataclass
 
 
 class NodeType(IntEnum):

@@ -4,7 +4,6 @@ import math
 import re
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from frazil.errors import FormatError
@@ -25,6 +24,7 @@ from frazil.format.metadata import (
     refused,
     show,
 )
+from frazil.lazy import dataclass
 
 NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 

@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Generic, TypeVar
 
 from frazil.async_names import run_concurrently
@@ -26,6 +26,7 @@ from frazil.format.ids import ChunkId, ManifestId, NodeId, SnapshotId
 from frazil.format.manifest import Manifest
 from frazil.format.snapshot import ManifestFileInfo, ManifestRef, Snapshot
 from frazil.format.transaction_log import TransactionLog
+from frazil.lazy import dataclass
 from frazil.storage.interface import Buffer, ByteRange, PutOptions, Storage
 
 K = TypeVar("K", bound=Hashable)

@@ -1,7 +1,6 @@
 """Detect the generation of a repository, or create one."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
@@ -16,7 +15,7 @@ from frazil.format.header import Decoded, Dialect
 from frazil.format.ids import FIRST_SNAPSHOT_ID, SnapshotId
 from frazil.format.metadata import NO_METADATA, JsonValue, Metadata
 from frazil.format.snapshot import Snapshot
-from frazil.lazy import lazy_modules
+from frazil.lazy import dataclass, lazy_modules
 from frazil.protocols.assets import AssetOptions, Assets, Layout, new_snapshot_id
 from frazil.protocols.protocol import MAIN, CommitProtocol, UpdatePolicy, read_clock
 from frazil.protocols.v2_protocol import REPO, V2Protocol, create_v2

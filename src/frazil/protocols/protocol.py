@@ -4,7 +4,6 @@ import random
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
@@ -20,6 +19,7 @@ from frazil.format.metadata import JsonValue
 from frazil.format.repo_info import RepoInfo, RepoStatus, SnapshotInfo, Update
 from frazil.format.snapshot import Snapshot
 from frazil.format.timestamps import Nanoseconds, from_datetime
+from frazil.lazy import dataclass
 from frazil.protocols.assets import Assets, Object
 
 if TYPE_CHECKING:

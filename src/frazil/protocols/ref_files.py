@@ -3,7 +3,6 @@
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
 from functools import cache
 from typing import Generic, TypeVar
 from urllib.parse import quote, unquote
@@ -27,6 +26,7 @@ from frazil.format.metadata import JsonValue
 from frazil.format.refs import Ref, decode_ref, encode_ref
 from frazil.format.repo_info import SnapshotInfo
 from frazil.format.snapshot import Snapshot
+from frazil.lazy import dataclass
 from frazil.protocols.assets import Assets, Object, new_snapshot_id
 from frazil.protocols.protocol import (
     MAIN,

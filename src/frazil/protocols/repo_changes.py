@@ -1,7 +1,7 @@
 """Apply operations to a V2 repo info. Pure functions that raise if an operation is not allowed."""
 
 from collections.abc import Callable, Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from frazil.config.settings import FeatureFlag
 from frazil.errors import (
@@ -19,6 +19,7 @@ from frazil.format.ids import SnapshotId
 from frazil.format.metadata import JsonValue, Metadata, Value
 from frazil.format.repo_info import Availability, RepoInfo, RepoStatus, SnapshotInfo, UpdateType
 from frazil.format.timestamps import encode_rfc3339
+from frazil.lazy import dataclass
 from frazil.protocols.protocol import lost_source
 
 MOVE_NODE = FeatureFlag(3, "move_node", default_enabled=True)

@@ -5,7 +5,6 @@ Only one writer can create it.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass
 from functools import cache
 
 from frazil.errors import InvalidInputError, ObjectExistsError
@@ -15,6 +14,7 @@ from frazil.format.metadata import JsonValue
 from frazil.format.refs import Ref, encode_ref
 from frazil.format.repo_info import SnapshotInfo
 from frazil.format.snapshot import Snapshot
+from frazil.lazy import dataclass
 from frazil.protocols.assets import Assets
 from frazil.protocols.history import RecordedHistory
 from frazil.protocols.protocol import MAIN, read_clock

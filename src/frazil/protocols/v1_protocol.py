@@ -1,11 +1,11 @@
 """Commit protocol of V1: replace the branch file with a compare-and-swap; write tag files once."""
 
 from collections.abc import Set
-from dataclasses import dataclass
 
 from frazil.errors import ObjectExistsError, ObjectNotFoundError, VersionMismatchError
 from frazil.format.ids import SnapshotId
 from frazil.format.refs import Ref, encode_ref
+from frazil.lazy import dataclass
 from frazil.protocols.assets import Assets
 from frazil.protocols.protocol import MAIN
 from frazil.protocols.ref_files import (

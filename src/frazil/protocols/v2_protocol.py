@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from frazil.errors import (
@@ -36,6 +36,7 @@ from frazil.format.snapshot import Snapshot
 from frazil.format.timestamps import Nanoseconds
 from frazil.format.transaction_log import TransactionLog
 from frazil.format.v2.snapshot_info_codec import walk_ancestors
+from frazil.lazy import dataclass
 from frazil.protocols import repo_changes
 from frazil.protocols.assets import Assets, Object
 from frazil.protocols.protocol import (

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Self, TypeVar, cast
@@ -18,7 +18,7 @@ from frazil.format.manifest import Manifest
 from frazil.format.paths import segment_order
 from frazil.format.snapshot import ArrayData, ManifestFileInfo, ManifestRef, Node, Snapshot
 from frazil.format.transaction_log import Move, NodeType, TransactionLog
-from frazil.lazy import lazy_modules
+from frazil.lazy import dataclass, lazy_modules
 from frazil.protocols.assets import Assets, new_manifest_id
 from frazil.repository.zarr_keys import Coordinate
 

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from operator import floordiv, itemgetter, lt
 
 import numpy as np
@@ -30,6 +30,7 @@ from frazil.format.snapshot import (
 )
 from frazil.format.timestamps import Nanoseconds
 from frazil.format.transaction_log import TransactionLog
+from frazil.lazy import dataclass
 from frazil.ops import SessionMode
 from frazil.protocols.assets import Assets, Object, new_manifest_id, new_snapshot_id
 from frazil.protocols.history import continue_history, snapshot_parent_id

@@ -1,7 +1,6 @@
 """Find conflicts between a session's changes and another commit, and resolve them with a solver."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from frazil.conflicts import (
     BasicConflictSolver,
@@ -18,6 +17,7 @@ from frazil.format.ids import NodeId
 from frazil.format.paths import ROOT, parent_path
 from frazil.format.snapshot import Node
 from frazil.format.transaction_log import TransactionLog
+from frazil.lazy import dataclass
 from frazil.repository.changes import ChangeSet, arrays_of, groups_of, updated_nodes
 
 

@@ -3,7 +3,7 @@
 import logging
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from frazil.config.settings import (
@@ -17,7 +17,7 @@ from frazil.config.settings import (
 from frazil.errors import InvalidInputError
 from frazil.format.files import EncodingOptions
 from frazil.format.header import Dialect
-from frazil.lazy import lazy_modules
+from frazil.lazy import dataclass, lazy_modules
 from frazil.ops import SpecVersion
 from frazil.protocols.assets import AssetOptions, Assets
 from frazil.protocols.detection import create_repository, open_protocol

@@ -1,7 +1,7 @@
 """Edit history: cherry-pick, squash, fast-forward."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from frazil.conflicts import ConflictSolver, ConflictType
 from frazil.errors import ConflictError, DivergedError, InvalidInputError, ObjectNotFoundError
@@ -10,6 +10,7 @@ from frazil.format.metadata import JsonValue, Metadata
 from frazil.format.repo_info import SnapshotInfo
 from frazil.format.snapshot import Node, Snapshot
 from frazil.format.transaction_log import TransactionLog
+from frazil.lazy import dataclass
 from frazil.ops import SessionMode
 from frazil.protocols.assets import Assets, new_snapshot_id
 from frazil.protocols.history import continue_history, snapshot_parent_id

@@ -1,7 +1,7 @@
 """Rebase a session onto commits that others made meanwhile."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from frazil.conflicts import ConflictSolver
 from frazil.errors import (
@@ -20,6 +20,7 @@ from frazil.format.metadata import JsonValue
 from frazil.format.repo_info import SnapshotInfo
 from frazil.format.snapshot import ManifestRef, Node, Snapshot
 from frazil.format.transaction_log import TransactionLog
+from frazil.lazy import dataclass
 from frazil.protocols.assets import Assets
 from frazil.protocols.protocol import CommitProtocol
 from frazil.protocols.ref_files import read_snapshot

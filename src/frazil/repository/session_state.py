@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from itertools import islice
 from typing import Protocol
@@ -16,6 +16,7 @@ from frazil.format.ids import ManifestId, SnapshotId
 from frazil.format.metadata import JsonValue
 from frazil.format.snapshot import Node, Snapshot
 from frazil.format.timestamps import Nanoseconds
+from frazil.lazy import dataclass
 from frazil.ops import SessionMode
 from frazil.protocols.assets import Assets
 from frazil.protocols.protocol import CommitProtocol, read_clock

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from frazil.format.coordinates import Coordinates
 from frazil.format.ids import NodeId
 from frazil.format.paths import ROOT, path_name
 from frazil.format.snapshot import Node
+from frazil.lazy import dataclass
 from frazil.protocols.assets import new_node_id
 from frazil.repository.changes import with_manifests_of
 from frazil.repository.session_state import SessionState

@@ -1,7 +1,7 @@
 """Set and list virtual references, one at a time or in bulk."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from typing import Any, Self
 
@@ -27,6 +27,7 @@ from frazil.format.ids import ALPHABET
 from frazil.format.ragged import NO_STRINGS, Strings
 from frazil.format.snapshot import ArrayData
 from frazil.format.timestamps import from_datetime
+from frazil.lazy import dataclass
 from frazil.repository.session_state import SessionState
 from frazil.repository.store_io import refuse_place, set_ref
 from frazil.repository.zarr_keys import ChunkKey, Coordinate, parse_key

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -12,7 +11,7 @@ from frazil.format.header import Dialect
 from frazil.format.metadata import MOST_AXES, UINT64_MAX
 from frazil.format.paths import ROOT, find_path_problem
 from frazil.format.snapshot import ArrayData, Dimension
-from frazil.lazy import lazy_modules
+from frazil.lazy import dataclass, lazy_modules
 
 if TYPE_CHECKING:
     from frazil.format import zarr_metadata

@@ -7,7 +7,6 @@ import re
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
 
@@ -32,6 +31,7 @@ from frazil.errors import (
     ThrottledError,
     UnsafeStorageError,
 )
+from frazil.lazy import dataclass
 from frazil.storage.connections import (
     SIZE_CLASSES,
     ClientPlan,

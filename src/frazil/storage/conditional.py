@@ -4,7 +4,7 @@ import json
 import random
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol, cast
 from uuid import uuid4
 
@@ -12,6 +12,7 @@ import obstore
 from obstore.store import ObjectStore
 
 from frazil.errors import ObjectExistsError, StorageError, UnsafeStorageError, VersionMismatchError
+from frazil.lazy import dataclass
 from frazil.storage.clients import Clients, Diagnosis, Failure
 from frazil.storage.connections import Purpose
 from frazil.storage.interface import Buffer, EffectiveSettings, Storage, Version

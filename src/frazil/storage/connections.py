@@ -3,7 +3,7 @@
 import ipaddress
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import field, fields, is_dataclass
 from datetime import timedelta
 from enum import Enum
 from functools import partial
@@ -28,6 +28,7 @@ from frazil.credentials import (
     in_utc,
 )
 from frazil.errors import InvalidInputError, InvalidTypeError, PermissionDeniedError
+from frazil.lazy import dataclass
 from frazil.storage.interface import EffectiveSettings, StorageSettings
 from frazil.storage.store_config import ChecksumAlgorithm, S3Options
 from frazil.urls import is_secret

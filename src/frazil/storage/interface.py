@@ -17,7 +17,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import field, fields, is_dataclass, replace
 from datetime import datetime
 from itertools import compress, islice
 from typing import Any, ClassVar, TypeVar
@@ -25,7 +25,7 @@ from typing import Any, ClassVar, TypeVar
 from frazil.async_names import run_concurrently
 from frazil.display import Block, Item, Rendered, effective, effective_value
 from frazil.errors import InvalidInputError, ObjectRangeError
-from frazil.lazy import package_name
+from frazil.lazy import dataclass, package_name
 
 
 @dataclass(slots=True, repr=False)
@@ -207,7 +207,7 @@ def _copied(value: T) -> T:
     """Return a deep copy; settings are mostly scalars, for which `deepcopy` is slow."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    if not is_dataclass(value) or getattr(value, "__dataclass_params__").frozen:  # noqa: B009
+    if not is_dataclass(value) or type(value).__setattr__ is not object.__setattr__:  # frozen
         return deepcopy(value)
     twin = object.__new__(type(value))
     for each in fields(value):

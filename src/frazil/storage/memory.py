@@ -4,12 +4,12 @@ import os
 import threading
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
 
 from frazil.display import Item
 from frazil.errors import ObjectExistsError, ObjectNotFoundError, StorageError, VersionMismatchError
+from frazil.lazy import dataclass
 from frazil.storage.interface import (
     MEMORY_DEFAULTS,
     NO_OPTIONS,

@@ -3,10 +3,10 @@
 import asyncio
 import io
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from frazil.errors import ObjectRangeError
+from frazil.lazy import dataclass
 from frazil.storage.interface import Buffer, ByteRange
 
 COALESCED_GAP_BYTES = 1024 * 1024

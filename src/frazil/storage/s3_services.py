@@ -3,7 +3,7 @@
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 from urllib.parse import parse_qs, urljoin, urlsplit, urlunsplit
 
@@ -11,6 +11,7 @@ from obstore.store import ObjectStore
 
 from frazil.credentials import AnyS3Credential, gcs_anonymous_credentials, s3_anonymous_credentials
 from frazil.errors import InvalidInputError, StorageError
+from frazil.lazy import dataclass
 from frazil.storage.connections import (
     ClientPlan,
     Connection,

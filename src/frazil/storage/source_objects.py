@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Protocol, cast
 
@@ -20,6 +20,7 @@ from frazil.credentials import (
     S3Credentials,
 )
 from frazil.errors import ObjectRangeError, StorageError
+from frazil.lazy import dataclass
 from frazil.storage import disk
 from frazil.storage.clients import Clients, Diagnosis, Failure
 from frazil.storage.connections import (

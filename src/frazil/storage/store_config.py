@@ -1,10 +1,10 @@
 """Object store configurations of virtual chunk containers."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum, IntEnum
 
 from frazil.display import Block, Item, Rendered, public_name, render_call
+from frazil.lazy import dataclass
 from frazil.urls import is_secret
 
 

@@ -7,12 +7,13 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum, StrEnum
 from typing import Protocol, TypeVar, cast
 
 from frazil.display import Item
 from frazil.errors import ReadOnlyError, StorageTimeoutError, ThrottledError
+from frazil.lazy import dataclass
 from frazil.storage.interface import (
     NO_OPTIONS,
     Buffer,

@@ -2,7 +2,6 @@
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final, Self
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import DTypeLike, NDArray
 from frazil.errors import FormatError
 from frazil.format import ragged
 from frazil.format.ragged import Bytes, Integers, Pieces
+from frazil.lazy import dataclass
 
 _U16 = struct.Struct("<H")
 _U32 = struct.Struct("<I")

@@ -2,7 +2,6 @@
 
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, repeat
 from typing import Any, NamedTuple
@@ -14,6 +13,7 @@ from frazil.errors import InvalidInputError
 from frazil.format import ragged
 from frazil.format.flatbuffers.flatbuffers_reader import FILE_IDENTIFIER
 from frazil.format.ragged import Blocks, Bytes, Integers, Part, Pieces
+from frazil.lazy import dataclass
 
 ABSENT = -1
 """Position of an absent object."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import msgpack
@@ -37,6 +36,7 @@ from frazil.format.metadata import (
 )
 from frazil.format.snapshot import ManifestRef
 from frazil.format.zarr_metadata import DATA_TYPES, NON_FINITE
+from frazil.lazy import dataclass
 
 
 @dataclass(frozen=True, slots=True)

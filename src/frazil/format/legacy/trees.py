@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import TypeVar
 
@@ -60,6 +59,7 @@ from frazil.format.zarr_metadata import (
     unwrap_fill_value,
     wrap_fill_value,
 )
+from frazil.lazy import dataclass
 
 Id = TypeVar("Id", SnapshotId, ManifestId, ChunkId)
 

@@ -2,7 +2,6 @@
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
@@ -29,6 +28,7 @@ from frazil.format.manifest import Manifest
 from frazil.format.ragged import NO_STRINGS, Bytes, Integers, Strings, unite
 from frazil.format.v2.manifest_encoder import Decompressor, decompress_locations
 from frazil.format.v2.schema import ArrayManifestSlot, ChunkRefSlot, ManifestSlot
+from frazil.lazy import dataclass
 
 Codes = NDArray[np.int32]
 

@@ -1,7 +1,6 @@
 """Encode manifests: all references of a kind in one block with one stride."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import zstandard
@@ -36,6 +35,7 @@ from frazil.format.ids import NodeId
 from frazil.format.manifest import ChunkRefs, Manifest
 from frazil.format.ragged import Integers, Part, Strings, unite
 from frazil.format.v2.schema import ArrayManifestSlot, ChunkRefSlot, ManifestSlot
+from frazil.lazy import dataclass
 
 LARGEST_LOCATION = 1024
 

@@ -2,7 +2,6 @@
 
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, overload
 
@@ -42,6 +41,7 @@ from frazil.format.v2.snapshot_info_codec import (
     index_of,
     write_snapshot_infos,
 )
+from frazil.lazy import dataclass
 
 TEXT, ID, BYTE = "text", "id", "byte"
 

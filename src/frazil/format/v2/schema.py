@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, TypeVar
 
@@ -16,6 +15,7 @@ from frazil.format.flatbuffers.flatbuffers_writer import LINK, Kind, Link, Write
 from frazil.format.metadata import NO_METADATA, Encoding, Metadata, Value
 from frazil.format.paths import segment_order
 from frazil.format.ragged import Integers, Pieces
+from frazil.lazy import dataclass
 
 
 class RepoSlot(IntEnum):

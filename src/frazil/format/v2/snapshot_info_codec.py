@@ -1,7 +1,6 @@
 """Encode and decode the snapshots of a repo info, in columns."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar, overload
 
@@ -35,6 +34,7 @@ from frazil.format.v2.schema import (
     read_metadata,
     write_metadata,
 )
+from frazil.lazy import dataclass
 
 NO_PARENT = -1
 ID_SIZE = 12
