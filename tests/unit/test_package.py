@@ -40,6 +40,12 @@ def test_package_says_that_it_is_typed() -> None:
     assert Path(frazil.__file__).with_name("py.typed").is_file()
 
 
+def test_one_module_starts_tasks_of_spark() -> None:
+    sources = Path(frazil.__file__).parent.rglob("*.py")
+
+    assert [path.name for path in sources if ".mapInArrow(" in path.read_text()] == ["runtime.py"]
+
+
 def test_importing_starts_no_thread_and_loads_no_engine() -> None:
     child = subprocess.run(
         [sys.executable, "-c", IMPORT_FRAZIL_AND_COMPLAIN],

@@ -17,8 +17,9 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
 import pyarrow as pa
@@ -314,17 +315,13 @@ def fan_out(
     if not groups:
         return []
     job.refuse_if_cancelled()
-    blob = dump(_Work(function, groups, find_max_failures(spark)))
+    max_failures = find_max_failures(spark)
 
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        loaded: _Work[Any, Any] = pickle.loads(blob)
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield loaded.run(number)
+    def run(number: int) -> Iterator[pa.RecordBatch]:
+        yield run_task(number, lambda: function(groups[number]), max_failures)
 
-    count = len(groups)
-    frame = spark.range(0, count, 1, count).mapInArrow(run, RESULT_SCHEMA)
-    return collect_results(spark, job, what, frame, count)
+    frame = map_numbers(spark, len(groups), run, RESULT_SCHEMA)
+    return collect_results(spark, job, what, frame, len(groups))
 
 
 def make_rows(
@@ -334,37 +331,58 @@ def make_rows(
     schema: Any,
 ) -> DataFrame:
     """Return a DataFrame of the batches that a function yields, in one task per group."""
-    count = len(groups)
-    if not count:
+    if not groups:
         return spark.createDataFrame([], schema)
-    blob = dump((read, list(groups)))
 
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        loaded: tuple[Callable[[Any], Iterable[pa.RecordBatch]], list[Any]] = pickle.loads(blob)
-        read, groups = loaded
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                with keep_error_kind():
-                    yield from read(groups[number])
+    def run(number: int) -> Iterator[pa.RecordBatch]:
+        with keep_error_kind():
+            yield from read(groups[number])
         freeze_worker()
 
-    rows: DataFrame = spark.range(0, count, 1, count).mapInArrow(run, schema)
-    return rows
+    return map_numbers(spark, len(groups), run, schema)
+
+
+def map_numbers(
+    spark: SparkSession,
+    count: int,
+    function: Callable[[int], Iterable[pa.RecordBatch]],
+    schema: Any,
+    *,
+    is_stateless: bool = False,
+) -> DataFrame:
+    """Return a DataFrame of the batches that a function yields for the number of each task."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from function(number)
+
+    return map_batches(spark.range(0, count, 1, count), run, schema, is_stateless=is_stateless)
 
 
 def map_batches(
     frame: DataFrame,
     function: Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]],
     schema: Any,
+    *,
+    is_stateless: bool = False,
 ) -> DataFrame:
-    """Return a DataFrame of the batches that a function yields for those of each partition."""
+    """Return a DataFrame of the batches that a function yields for those of each partition.
+
+    A worker loads a stateless function once, and any other for each of its tasks.
+    """
     blob = dump(function)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from pickle.loads(blob)(batches)
+        yield from (_load(blob) if is_stateless else pickle.loads(blob))(batches)
 
     mapped: DataFrame = frame.mapInArrow(run, schema)
     return mapped
+
+
+@lru_cache(maxsize=4)
+def _load(blob: bytes) -> Any:
+    return pickle.loads(blob)
 
 
 def partition_id() -> int:
@@ -400,17 +418,6 @@ def collect_results(spark: SparkSession, job: Job, what: str, frame: Any, count:
     """
     job.refuse_if_cancelled()
     return _unpack(job, run_with_progress(spark, job, what, count, frame.collect), count)
-
-
-@dataclass(frozen=True, slots=True)
-class _Work(Generic[Group, Result]):
-    function: Callable[[Group], Result]
-    groups: Sequence[Group]
-    max_failures: int
-
-    def run(self, number: int) -> pa.RecordBatch:
-        """Run a task and return its result row."""
-        return run_task(number, lambda: self.function(self.groups[number]), self.max_failures)
 
 
 def run_task(number: int, function: Callable[[], object], max_failures: int) -> pa.RecordBatch:

@@ -5,7 +5,6 @@ import pickle
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -33,9 +32,10 @@ from frazil.spark.runtime import (
     RESULT_SCHEMA,
     Runner,
     collect_results,
-    dump,
     find_max_failures,
     freeze_worker,
+    map_batches,
+    map_numbers,
     run_task,
 )
 from frazil.virtual.combine_plan import NOT_PLACED
@@ -149,17 +149,14 @@ def parse_sources(
     runner: Runner, spark: SparkSession, reading: Reading, groups: Sequence[Sequence[str]]
 ) -> Iterator[SourcesOnSpark]:
     """Open files, one group per task; references are kept until the block ends."""
-    blob = dump((groups, reading, find_max_failures(spark)))
+    max_failures = find_max_failures(spark)
 
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        groups, reading, max_failures = _load(blob)
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield from _parse_group(number, groups[number], reading, max_failures)
+    def run(number: int) -> Iterator[pa.RecordBatch]:
+        yield from _parse_group(number, groups[number], reading, max_failures)
 
     count = len(groups)
     runner.job.expect("opening files", files=sum(map(len, groups)))
-    frame = spark.range(0, count, 1, count).mapInArrow(run, _PARSED_SCHEMA).persist()
+    frame = map_numbers(spark, count, run, _PARSED_SCHEMA, is_stateless=True).persist()
     try:
         results = frame.where("source is null").select(*RESULT_FIELDS.names)
         found = collect_results(spark, runner.job, "opening files", results, count)
@@ -200,24 +197,23 @@ def write_manifests(
     """Collect references by split region, and write one manifest per region."""
     if not placement.regions:
         return []
-    blob = dump((placement, assets, find_max_failures(spark)))
+    max_failures = find_max_failures(spark)
     count = placement.tasks[-1] + 1
 
     def cut(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        placement, assets, _ = _load(blob)
         for batch in batches:
             yield from _cut_sources(placement, assets, batch)
         freeze_worker()
 
     def gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        placement, assets, max_failures = _load(blob)
         tables = pa.Table.from_batches(batches, _PLACED_FIELDS)
         if len(tables):
             yield _write_task(placement, assets, tables, max_failures)
 
     references = frame.where("source is not null").select("source", "references")
-    placed = references.mapInArrow(cut, _PLACED_SCHEMA).repartitionById(count, "task")
-    written = placed.mapInArrow(gather, RESULT_SCHEMA)
+    placed = map_batches(references, cut, _PLACED_SCHEMA, is_stateless=True)
+    shuffled = placed.repartitionById(count, "task")
+    written = map_batches(shuffled, gather, RESULT_SCHEMA, is_stateless=True)
     job.expect("writing references", manifests=len(placement.regions))
     found = collect_results(spark, job, "writing references", written, count)
     return [each for group in found if group for each in group]
@@ -280,12 +276,6 @@ def _write_task(
         return placed
 
     return run_task(tasks[0], write_all, max_failures)
-
-
-@lru_cache(maxsize=4)
-def _load(blob: bytes) -> Any:
-    """Load the state shared by all tasks of a step, once per worker."""
-    return pickle.loads(blob)
 
 
 def _pack(value: object) -> bytes:

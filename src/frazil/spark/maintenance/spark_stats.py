@@ -1,12 +1,11 @@
 """Measure the size of chunks in tasks, and exchange columns by id range."""
 
-import pickle
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from itertools import pairwise
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -36,8 +35,9 @@ from frazil.spark.runtime import (
     RESULT_SCHEMA,
     Runner,
     collect_results,
-    dump,
     find_max_failures,
+    map_batches,
+    map_numbers,
     run_task,
 )
 from frazil.spark.transaction import AnyRepository, Run, find_repository, running
@@ -67,8 +67,9 @@ def exchange(
     num_shards: int,
 ) -> tuple[list[Small], list[Result]]:
     """Return the result of `find` per group and of `join` per id range, including empty ranges."""
-    work = _Work(find, groups, join, num_shards)
     if runner.spark is not None and groups:
+        max_failures = find_max_failures(runner.spark)
+        work = _Work(find, groups, join, num_shards, max_failures)
         return _exchange_on_spark(runner, runner.spark, what, work)
     found = runner.run(what, find, groups)
     shards: list[Columns] = [[] for _ in range(num_shards)]
@@ -81,29 +82,12 @@ def exchange(
 def _exchange_on_spark(
     runner: Runner, spark: SparkSession, what: str, work: "_Work[Group, Small, Result]"
 ) -> tuple[list[Small], list[Result]]:
-    blob = dump((work, find_max_failures(spark)))
-
-    def find(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        loaded, max_failures = _load(blob)
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield from loaded.run_group(number, max_failures)
-
-    def join(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        loaded, max_failures = _load(blob)
-        yield from loaded.run_shard(batches, max_failures)
-
     groups, shards = len(work.groups), work.num_shards
-    found = spark.range(0, groups, 1, groups).mapInArrow(find, _SCHEMA)
-    joined = found.repartitionById(shards, "shard").mapInArrow(join, RESULT_SCHEMA)
+    found = map_numbers(spark, groups, work.run_group, _SCHEMA, is_stateless=True)
+    shuffled = found.repartitionById(shards, "shard")
+    joined = map_batches(shuffled, work.run_shard, RESULT_SCHEMA, is_stateless=True)
     results = collect_results(spark, runner.job, what, joined, groups + shards)
     return results[:groups], results[groups:]
-
-
-@lru_cache(maxsize=2)
-def _load(blob: bytes) -> Any:
-    """Unpickle the state shared by all tasks, once per worker."""
-    return pickle.loads(blob)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +96,9 @@ class _Work(Generic[Group, Small, Result]):
     groups: Sequence[Group]
     join: Join[Result]
     num_shards: int
+    max_failures: int
 
-    def run_group(self, number: int, max_failures: int) -> Iterator[pa.RecordBatch]:
+    def run_group(self, number: int) -> Iterator[pa.RecordBatch]:
         """Yield the result row of a group, and one row for each of its columns."""
         # The first group sends an empty column to every id range, so that each gets a task.
         columns: Columns = [(shard, b"") for shard in range(self.num_shards) if number == 0]
@@ -123,15 +108,13 @@ class _Work(Generic[Group, Small, Result]):
             columns.extend(found)
             return small
 
-        row = run_task(number, find, max_failures)
+        row = run_task(number, find, self.max_failures)
         yield _to_batch([*row.columns, *_own(number % self.num_shards, number, None)])
         nothing = [pa.nulls(1, field.type) for field in RESULT_FIELDS]
         for shard, data in columns:
             yield _to_batch([*nothing, *_own(shard, number, data)])
 
-    def run_shard(
-        self, batches: Iterable[pa.RecordBatch], max_failures: int
-    ) -> Iterator[pa.RecordBatch]:
+    def run_shard(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the result rows of groups unchanged, and one result row per id range in the batches."""
         shards: defaultdict[int, Columns] = defaultdict(list)
         for batch in batches:
@@ -141,7 +124,7 @@ class _Work(Generic[Group, Small, Result]):
                 shards[shard] += [(group, data)] if data else []
         for shard, columns in shards.items():
             join = partial(self.join, shard, sorted(columns, key=lambda each: each[0]))
-            yield run_task(len(self.groups) + shard, join, max_failures)
+            yield run_task(len(self.groups) + shard, join, self.max_failures)
 
 
 def _own(shard: int, group: int, data: bytes | None) -> list[pa.Array]:
