@@ -87,15 +87,15 @@ def run_demo(folder: Path, console: Console | None = None, spark: Any = None) ->
         ("write an archive of 60 daily NetCDF files", tour.write_files),
         ("start Spark", tour.start),
         ("ingest it by reference, in one commit", tour.ingest),
-        ("30 more files came: append them", tour.append),
+        ("append 30 more files", tour.append),
         ("ingest again: nothing to do", tour.ingest_again),
-        ("ask in SQL; only the chunks that matter are read", tour.ask),
-        ("travel in time", tour.travel),
-        ("two writers, one chunk: meet a conflict, resolve it", tour.disagree),
+        ("query with SQL, reading only the chunks needed", tour.ask),
+        ("read an earlier version", tour.travel),
+        ("two writers, one chunk: resolve the conflict", tour.disagree),
         ("monthly means of 90 days, computed by tasks", tour.compute),
         ("check everything", tour.check),
         ("write a report", tour.report),
-        ("release old versions, collect garbage", tour.clean),
+        ("expire old versions, collect garbage", tour.clean),
     ):
         tour.step(title, step)
     tour.end()
@@ -116,7 +116,7 @@ class Tour:
         self._first: str | None = None
         self._history = ""
         self._table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-        for name in ("seconds", "step", "what came of it"):
+        for name in ("seconds", "step", "result"):
             self._table.add_column(name, justify="right" if name == "seconds" else "left")
 
     def step(self, title: str, work: Callable[[], str]) -> None:
@@ -132,7 +132,7 @@ class Tour:
             self._spark.stop()
         self._console.print()
         self._console.print(self._table)
-        self._console.print("\nThe history, before old versions were released:\n")
+        self._console.print("\nThe history, before old versions expired:\n")
         self._console.print(self._history, markup=False)
         self._console.print(
             f"Look at {self._folder / 'report.html'}, or type: "
@@ -157,19 +157,19 @@ class Tour:
         report = self._ingest(checks=[checks.monotonic(), checks.complete()])
         self._authorize()
         self._first = report.snapshot_id
-        return f"{self._count()} steps in time, nothing copied, checked before it was published"
+        return f"{self._count()} time steps, nothing copied, checked before publishing"
 
     def append(self) -> str:
         """Append the files that arrived since."""
         write_archive(self._archive, "2024-03-01", 30)
         report = self._ingest()
         self._repo.create_tag("v1", str(report.snapshot_id))
-        return f"{self._count()} steps in time, tagged v1"
+        return f"{self._count()} time steps, tagged v1"
 
     def ingest_again(self) -> str:
         """Ingest again; files in the ledger are skipped."""
         assert self._ingest().snapshot_id is None
-        return "90 files are in the ledger, no commit"
+        return "all 90 files are in the ledger, no commit"
 
     def _ingest(self, **options: Any) -> Any:
         files = str(self._archive / "*.nc")
@@ -205,7 +205,7 @@ class Tour:
         except frazil.ConflictError as error:
             solver = frazil.BasicConflictSolver(on_chunk_conflict=frazil.VersionSelection.UseOurs)
             ours.commit("Ours", rebase_with=solver)
-            return f"{type(error).__name__}, then solved: ours counts"
+            return f"{type(error).__name__}, then rebased with our version"
         return "nobody noticed"
 
     def compute(self) -> str:
@@ -238,7 +238,7 @@ class Tour:
         released = self._repo.expire_snapshots(now)
         done = self._repo.garbage_collect(now)
         objects = done.chunks_deleted + done.manifests_deleted + done.snapshots_deleted
-        return f"{len(released)} snapshots released, {objects} objects deleted"
+        return f"{len(released)} snapshots expired, {objects} objects deleted"
 
     def report(self) -> str:
         """Write a report with pictures."""
