@@ -3,12 +3,12 @@
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
-from frazil.display import Item, Listed, field_items, render_plain, show_bytes
+from frazil.display import Block, Item, Listed, field_items, render_plain, show_bytes
 from frazil.errors import InvalidInputError, JobCancelledError
 from frazil.maintenance.findings import CheckReport, Problem
 from frazil.maintenance.leases import Lease, leased
@@ -192,7 +192,8 @@ METRICS = "frazil_job"
 """Key of the job metrics in the metadata of a commit."""
 
 
-@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
+# Without slots, so that the report of a check can be one as well.
+@dataclass(frozen=True, repr=False, kw_only=True)
 class JobReport(Listed):
     """Result of a job; printed as a table.
 
@@ -217,13 +218,13 @@ class JobReport(Listed):
     """
 
     job: str
-    ran_on: str
-    tasks: int
-    retries: int
-    seconds: float
-    task_seconds: float
     job_id: str
-    application_id: str | None
+    ran_on: str = "driver"
+    tasks: int = 0
+    retries: int = 0
+    seconds: float = 0.0
+    task_seconds: float = 0.0
+    application_id: str | None = None
 
     @classmethod
     def of(cls, report: "JobReport", **figures: Any) -> Self:
@@ -308,8 +309,8 @@ class CommitReport(JobReport):
             "ran_on": self.ran_on,
             "chunks": self.chunks,
             "bytes": self.bytes_written,
-            "seconds": round(self.seconds, 3),
-            "task_seconds": round(self.task_seconds, 3),
+            "seconds": self.seconds,
+            "task_seconds": self.task_seconds,
             "tasks": self.tasks,
             "retries": self.retries,
             "application_id": self.application_id,
@@ -397,38 +398,10 @@ PROBLEMS = (
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class CheckJobReport(CheckReport):
-    """Result of a check on Spark: a `CheckReport` with these fields, which `Repository.repair` accepts.
+class CheckJobReport(CheckReport, JobReport):
+    """Result of a check by tasks: a `JobReport` and a `CheckReport`; `Repository.repair` takes it."""
 
-    Attributes
-    ----------
-    ran_on
-        `spark`, or `driver` if there was too little to read for tasks.
-    tasks
-        Number of Spark tasks.
-    retries
-        Number of task attempts that failed and were repeated.
-    seconds
-        Duration of the job.
-    job_id
-        Id of the job, also in its log messages.
-    application_id
-        Id of the Spark application; None without Spark.
-    """
-
-    ran_on: str = "driver"
-    tasks: int = 0
-    retries: int = 0
-    seconds: float = 0.0
-    job_id: str = ""
-    application_id: str | None = None
-
-    @classmethod
-    def of(cls, report: CheckReport, job: Mapping[str, Any]) -> "CheckJobReport":
-        """Return a report with the findings of a check and the fields of its job."""
-        found = {each.name: getattr(report, each.name) for each in fields(CheckReport)}
-        own = [each.name for each in fields(cls) if each.name not in found]
-        return cls(**found, **{name: job[name] for name in own})
+    __str__ = Block.__str__
 
     def shown_items(self) -> Iterator[Item]:
         """Yield where the check ran, then the items of every check report."""

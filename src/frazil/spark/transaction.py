@@ -337,8 +337,8 @@ class Run:
             "ran_on": self.ran_on,
             "tasks": tally.tasks,
             "retries": tally.retries,
-            "seconds": time.monotonic() - self.started_at,
-            "task_seconds": tally.task_seconds,
+            "seconds": round(time.monotonic() - self.started_at, 3),
+            "task_seconds": round(tally.task_seconds, 3),
             "job_id": self.job.id,
             "application_id": find_application_id(self.spark),
         }

@@ -13,17 +13,17 @@ from frazil.spark.ingestion.source_data import BadFile
 from frazil.virtual import Problem, ProblemKind, Report
 
 REPORT = IngestReport(
-    "job",
-    "SNAPSHOT",
-    (IngestedFile("a.nc", None, False), IngestedFile("b.nc", None, True)),
-    ("c.nc",),
-    (BadFile("<d>.nc", "half a file"),),
-    (
+    job="ingest",
+    job_id="job",
+    snapshot_id="SNAPSHOT",
+    files=(IngestedFile("a.nc", None, False), IngestedFile("b.nc", None, True)),
+    known=("c.nc",),
+    bad=(BadFile("<d>.nc", "half a file"),),
+    variables=(
         IngestedVariable("t", (6, 24), "virtual", 24),
         IngestedVariable("p", (), "native", 1, "other codecs"),
     ),
-    Report((Problem(ProblemKind.GAP, "time", "a day is missing", ("a.nc",)),)),
-    ran_on="driver",
+    notes=Report((Problem(ProblemKind.GAP, "time", "a day is missing", ("a.nc",)),)),
     quarantined=(QuarantinedFile("e.nc", (Finding("too warm", "is_plausible"),)),),
 )
 
@@ -56,7 +56,7 @@ def test_a_notebook_shows_the_same_tables() -> None:
 
 
 def test_an_ingest_with_nothing_to_do_says_so() -> None:
-    nothing = IngestReport("job")
+    nothing = IngestReport(job="ingest", job_id="job")
 
     assert str(nothing) == "snapshot  none\nfiles     none"
     assert "<table>" not in nothing._repr_html_()

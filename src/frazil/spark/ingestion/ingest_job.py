@@ -1,7 +1,6 @@
 """Ingest files into a repository, in one commit or none."""
 
 import contextlib
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -53,7 +52,6 @@ from frazil.spark.ingestion.ingest_report import (
     IngestReport,
     describe,
     finish,
-    nothing_to_do,
     with_quarantined,
 )
 from frazil.spark.ingestion.ingest_tasks import parse_here, parse_sources
@@ -98,7 +96,6 @@ from frazil.spark.runtime import Runner
 from frazil.spark.transaction import (
     AnyRepository,
     Run,
-    find_application_id,
     find_repository,
     running,
 )
@@ -151,13 +148,11 @@ class Attempt:
         usable = [file for file in self.files if file.location not in unusable]
         work = subtract(usable, ledger, self.options.group)
         if not work.files:
-            return nothing_to_do(self.job_run.job.id, work, bad)
+            return describe(self.job_run.describe(), work, bad)
         found, work, left_out = self._place(session, ledger, work, sources)
         if found is None:
-            return nothing_to_do(self.job_run.job.id, work, (*bad, *left_out))
-        report = describe(
-            self.job_run.job.id, found, work, (*bad, *left_out), self.parsed.runner.name
-        )
+            return describe(self.job_run.describe(), work, (*bad, *left_out))
+        report = describe(self.job_run.describe(), work, (*bad, *left_out), found)
         if self.options.dry_run:
             return report
         chosen = [sources[file.location] for file in work.files]
@@ -311,7 +306,8 @@ class Attempt:
             self.reading,
             options.group,
         )
-        metrics = self._measure(sources, placed, written)
+        job = self.job_run.describe()
+        metrics = job | self._measure(sources, placed, written)
         self.job_run.job.refuse_if_cancelled()
         if missing or rules:
             save(self.repository, missing, rules)
@@ -320,7 +316,7 @@ class Attempt:
             {METRICS: metrics},
             rebase_with=ConflictDetector(),
         )
-        return finish(report, snapshot_id, placed, written, metrics)
+        return finish(report, job, snapshot_id, placed, written, metrics)
 
     def _take_statistics(self, session: Session, found: IngestPlan) -> None:
         """Measure the new chunks of data arrays, not of coordinates."""
@@ -359,21 +355,12 @@ class Attempt:
         placed: Sequence[PlacedManifest],
         written: Mapping[str, Written],
     ) -> dict[str, JsonValue]:
-        tally = self.job_run.job.tally
         return {
-            "job": "ingest",
-            "job_id": self.job_run.job.id,
-            "ran_on": self.parsed.runner.name,
-            "application_id": find_application_id(self.job_run.spark),
             "files": len(sources),
             "references": sum(each.references for each in placed),
             "bytes": sum(each.bytes for each in placed),
             "chunks_written": sum(each.chunks for each in written.values()),
             "bytes_written": sum(each.bytes for each in written.values()),
-            "seconds": round(time.monotonic() - self.job_run.started_at, 3),
-            "tasks": tally.tasks,
-            "retries": tally.retries,
-            "task_seconds": round(tally.task_seconds, 3),
             "checks": [each.name for each in self.options.checks],
             "quarantined": len({file for each in self.findings for file in each.files}),
         }
@@ -585,7 +572,7 @@ def _run(
     ledger = read_ledger(repository.readonly_session(options.branch).store)
     work = subtract(files, ledger, options.group)
     if not work.files:
-        return nothing_to_do(run.job.id, work, ())
+        return describe(run.describe(), work, ())
     locations = [file.location for file in work.files]
     most = run.job.files_per_task
     size = sum(file.version.size_bytes for file in work.files)

@@ -3,14 +3,16 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from frazil.display import Block, Item, Table
+from frazil.display import Item, Table
 from frazil.format.metadata import JsonValue
 from frazil.spark.checks.audit import Finding, render_findings
 from frazil.spark.ingestion.ingest_plan import IngestPlan, Written
 from frazil.spark.ingestion.ledger import Region, Work
 from frazil.spark.ingestion.source_data import BadFile
 from frazil.spark.ingestion.target_arrays import PlacedManifest
+from frazil.spark.job import JobReport
 from frazil.virtual.combine_plan import Report, Severity, Treatment
 
 _SHOWN_FILES = 20
@@ -56,14 +58,12 @@ class QuarantinedFile:
     findings: tuple[Finding, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class IngestReport(Block):
-    """Report of an ingest; prints as a table.
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
+class IngestReport(JobReport):
+    """Result of an ingest; a `JobReport` with these fields.
 
     Attributes
     ----------
-    job_id
-        Id of the job, also in its log messages and in the metadata of the commit.
     snapshot_id
         Snapshot of the commit; None if there was nothing to ingest, or for a dry run.
     files
@@ -78,13 +78,10 @@ class IngestReport(Block):
         Notes, such as gaps and variables that some files lack.
     metrics
         Figures of the job: durations, bytes, tasks.
-    ran_on
-        `spark`, or `driver` if there was too little work for tasks.
     quarantined
         Files that failed checks; the next ingest tries them again.
     """
 
-    job_id: str
     snapshot_id: str | None = None
     files: tuple[IngestedFile, ...] = ()
     known: tuple[str, ...] = ()
@@ -92,12 +89,11 @@ class IngestReport(Block):
     variables: tuple[IngestedVariable, ...] = ()
     notes: Report = field(default_factory=Report)
     metrics: Mapping[str, JsonValue] = field(default_factory=dict)
-    ran_on: str | None = None
     quarantined: tuple[QuarantinedFile, ...] = ()
 
     def __str__(self) -> str:
         lines = [f"snapshot  {self.snapshot_id or 'none'}", f"files     {self._count_files()}"]
-        if self.ran_on is not None:
+        if self.files:
             lines.append(f"ran on    {self.ran_on}")
         for table in self._tables().values():
             lines += ["", str(table)]
@@ -112,7 +108,7 @@ class IngestReport(Block):
         """Yield the items shown in notebooks."""
         yield Item("snapshot", self.snapshot_id or "none")
         yield Item("files", self._count_files())
-        if self.ran_on is not None:
+        if self.files:
             yield Item("ran on", self.ran_on)
         for name, table in self._tables().items():
             yield Item(name, table)
@@ -150,15 +146,13 @@ class IngestReport(Block):
         return {name: table for name, table in tables.items() if table.rows}
 
 
-def nothing_to_do(job_id: str, work: Work, bad: tuple[BadFile, ...]) -> IngestReport:
-    """Return the report for files that are all known or bad."""
-    return IngestReport(job_id, known=tuple(file.location for file in work.known), bad=bad)
-
-
 def describe(
-    job_id: str, found: IngestPlan, work: Work, bad: tuple[BadFile, ...], ran_on: str
+    job: Mapping[str, Any], work: Work, bad: tuple[BadFile, ...], found: IngestPlan | None = None
 ) -> IngestReport:
-    """Return the report of a plan, before it is carried out."""
+    """Return the report of a plan before it is carried out, or of files that are all known or bad."""
+    known = tuple(file.location for file in work.known)
+    if found is None:
+        return IngestReport(**job, known=known, bad=bad)
     files = tuple(
         IngestedFile(name, next(iter(place.values()), None), name in found.replaced, dict(place))
         for name, place in found.places.items()
@@ -174,13 +168,13 @@ def describe(
         )
         for name, each in found.plan.variables.items()
     )
-    known = tuple(file.location for file in work.known)
     notes = found.plan.report.with_severity(Severity.NOTES)
-    return IngestReport(job_id, None, files, known, bad, variables, notes, ran_on=ran_on)
+    return IngestReport(**job, files=files, known=known, bad=bad, variables=variables, notes=notes)
 
 
 def finish(
     report: IngestReport,
+    job: Mapping[str, Any],
     snapshot_id: str,
     placed: Sequence[PlacedManifest],
     written: Mapping[str, Written],
@@ -191,7 +185,7 @@ def finish(
     for each in placed:
         counts[each.variable] += each.references
     variables = tuple(replace(each, references=counts[each.name]) for each in report.variables)
-    return replace(report, snapshot_id=snapshot_id, variables=variables, metrics=metrics)
+    return replace(report, **job, snapshot_id=snapshot_id, variables=variables, metrics=metrics)
 
 
 def with_quarantined(report: IngestReport, findings: Sequence[Finding]) -> IngestReport:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from typing import Generic, TypeVar
 
@@ -291,7 +291,8 @@ def check(
     )
     with running("check", storage, job, spark) as run:
         report = _check(TaskWorkers(TaskPool(run)), repo, authorize, options)
-    return CheckJobReport.of(report, run.describe())
+    found = {each.name: getattr(report, each.name) for each in fields(report)}
+    return CheckJobReport(**found, **run.describe())
 
 
 def _check(
