@@ -9,10 +9,18 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+import zarr
 
 import frazil
 from frazil.errors import InvalidInputError, InvalidSourcesError
-from frazil.virtual import from_attribute, from_path
+from frazil.virtual import (
+    deaccumulate,
+    from_attribute,
+    from_path,
+    per_file,
+    round_bits,
+    to_units,
+)
 from tests.archives.files import DAYS, create, ingest, make, read, read_officially, save
 
 Ingest = Callable[..., frazil.spark.IngestReport]
@@ -341,3 +349,249 @@ def test_one_file_that_does_not_fit_blocks_no_other(repo: frazil.Repository, fil
 
     assert [each.location for each in report.bad] == [odd.as_uri()]
     assert_holds(repo, join(make("t", 0, 2), make("t", 4, 2)))
+
+
+def save_tree(path: Path, at: int, *, has_support: bool = True, constant: float = 1.0) -> None:
+    """A file with groups: coordinates in one of them, data in groups below, and constants."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with netCDF4.Dataset(path, "w") as file:
+        file.title = "a tree"
+        product = file.createGroup("PRODUCT")
+        product.createDimension("time", None)
+        product.createDimension("y", 400)
+        times = product.createVariable("time", "f8", ("time",))
+        times.units = "days since 2020-01-01"
+        times[:] = [at, at + 1]
+        values = product.createVariable("no2", "f4", ("time", "y"), chunksizes=(1, 400))
+        values[:] = at + np.arange(800).reshape(2, 400)
+        if has_support:
+            support = product.createGroup("SUPPORT/INPUT")
+            heights = support.createVariable("height", "f4", ("time", "y"), fill_value=np.nan)
+            heights[:] = at - np.arange(800).reshape(2, 400)
+        fixed = file.createGroup("FIXED")
+        fixed.createDimension("level", 3)
+        fixed.createVariable("scale", "f8", ("level",))[:] = constant
+        file.createGroup("METADATA").author = "somebody"
+
+
+def read_tree(repo: frazil.Repository, group: str) -> xr.Dataset:
+    return read(repo, group=group)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_all_groups_of_a_tree_are_ingested_in_one_commit(
+    repo: frazil.Repository, files: Path, mode: str
+) -> None:
+    options: dict[str, Any] = {"append_dim": "time", "source_group": "*", "mode": mode}
+    save_tree(files / "2.nc", 2)
+    save_tree(files / "0.nc", 0)
+    ingest(repo, files, **options)
+    save_tree(files / "4.nc", 4)
+    report = ingest(repo, files, **options)
+
+    assert len(list(repo.ancestry(branch="main"))) == 3
+    product, support = read_tree(repo, "PRODUCT"), read_tree(repo, "PRODUCT/SUPPORT/INPUT")
+    assert (product["time"].values == DAYS[:6].values).all()
+    assert (support["time"].values == DAYS[:6].values).all()
+    for at in (0, 2, 4):
+        steps = np.arange(800).reshape(2, 400)
+        assert (product["no2"][at : at + 2].values == at + steps).all()
+        assert (support["height"][at : at + 2].values == at - steps).all()
+    assert read_tree(repo, "FIXED")["scale"].values.tolist() == [1.0, 1.0, 1.0]
+    store: Any = repo.readonly_session("main").store
+    tree: Any = zarr.open_group(store, mode="r")
+    assert tree.attrs["title"] == "a tree"
+    assert tree["METADATA"].attrs["author"] == "somebody"
+    assert "PRODUCT/no2" in {each.name for each in report.variables}
+    assert ingest(repo, files, **options).snapshot_id is None
+
+
+def test_a_group_without_the_dimension_must_be_equal_in_all_files(
+    repo: frazil.Repository, files: Path
+) -> None:
+    save_tree(files / "0.nc", 0)
+    save_tree(files / "2.nc", 2, constant=3.0)
+    save_tree(files / "4.nc", 4)
+
+    with pytest.raises(InvalidSourcesError, match="its values are not those of"):
+        ingest(repo, files, append_dim="time", source_group="*")
+    report = ingest(repo, files, append_dim="time", source_group="*", on_bad_file="skip")
+
+    assert [Path(each.location).name for each in report.bad] == ["2.nc"]
+    for group in ("PRODUCT", "PRODUCT/SUPPORT/INPUT"):
+        assert (read_tree(repo, group)["time"].values == DAYS[[0, 1, 4, 5]].values).all()
+
+
+def test_a_group_that_some_files_lack_stays_aligned(repo: frazil.Repository, files: Path) -> None:
+    save_tree(files / "0.nc", 0)
+    save_tree(files / "2.nc", 2, has_support=False)
+    report = ingest(repo, files, append_dim="time", source_group="*")
+    save_tree(files / "4.nc", 4, has_support=False)
+    ingest(repo, files, append_dim="time", source_group="*")
+
+    support = read_tree(repo, "PRODUCT/SUPPORT/INPUT")
+    assert any("fill value" in each.text for each in report.notes)
+    assert (support["time"].values == DAYS[:6].values).all()
+    assert support["height"][2:].isnull().all()
+    assert read_tree(repo, "PRODUCT")["no2"].notnull().all()
+
+
+def test_a_changed_file_without_one_of_its_groups_is_refused(
+    repo: frazil.Repository, files: Path
+) -> None:
+    save_tree(files / "0.nc", 0)
+    ingest(repo, files, append_dim="time", source_group="*")
+    save_tree(files / "0.nc", 0, has_support=False)
+
+    with pytest.raises(InvalidSourcesError, match=r"PRODUCT/SUPPORT/INPUT.*lacks it now"):
+        ingest(repo, files, append_dim="time", source_group="*")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_groups_of_zarr_are_ingested_into_a_group(
+    repo: frazil.Repository, files: Path, mode: str
+) -> None:
+    for at in (0, 2):
+        for group in ("a", "a/b"):
+            encoding = {"t": {"chunks": (1, 16, 36)}, "time": {"units": "days since 2020-01-01"}}
+            part = make("t", at, 2, len(group))
+            path = files / f"{at}.zarr"
+            part.to_zarr(path, group=group, consolidated=False, encoding=encoding, mode="a")
+
+    ingest(repo, f"{files}/*.zarr", append_dim="time", source_group="*", group="in", mode=mode)
+
+    for group in ("a", "a/b"):
+        expected = join(make("t", 0, 2, len(group)), make("t", 2, 2, len(group)))
+        xr.testing.assert_equal(read_tree(repo, f"in/{group}")["t"], expected["t"])
+
+
+def test_groups_and_arrays_of_a_tree_are_left_out_by_path(
+    repo: frazil.Repository, files: Path
+) -> None:
+    save_tree(files / "0.nc", 0)
+    options: dict[str, Any] = {"append_dim": "time", "source_group": "*"}
+
+    with pytest.raises(InvalidInputError, match="PRODUCT/no3"):
+        ingest(repo, files, skip=["PRODUCT/no3"], **options)
+    with pytest.raises(InvalidInputError, match="region= fills the arrays of one group"):
+        ingest(repo, files, region="auto", **options)
+    report = ingest(repo, files, skip=["PRODUCT/SUPPORT", "FIXED/scale"], **options)
+
+    assert {each.name for each in report.variables} == {"PRODUCT/time", "PRODUCT/no2"}
+
+
+def save_forecast(path: Path, at: int, *, units: str = "K", is_packed: bool = False) -> xr.Dataset:
+    """A forecast of four steps: accumulated rain, and a temperature with missing values."""
+    random = np.random.default_rng(at)
+    shape = (1, 4, 16, 36)
+    steps: dict[str, Any] = {"time": DAYS[at : at + 1], "step": np.arange(1, 5)}
+    rain = np.cumsum(random.gamma(1, 2, shape), axis=1).astype("f4")
+    warm = random.normal(280, 5, shape).astype("f4")
+    warm[0, 1, 2, 3] = np.nan
+    dims = ("time", "step", "y", "x")
+    forecast = xr.Dataset({"tp": (dims, rain), "t2m": (dims, warm)}, steps)
+    forecast["t2m"].attrs["units"] = units
+    packed = {"dtype": "i2", "scale_factor": 0.01, "add_offset": 280.0, "_FillValue": -32768}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    forecast.to_netcdf(
+        path, encoding={
+            "tp": {"chunksizes": (1, 1, 8, 36), "_FillValue": -999.0},
+            "t2m": {"chunksizes": (1, 1, 8, 36)} | (packed if is_packed else {"_FillValue": 1e20}),
+            "time": {"units": "days since 2020-01-01"},
+        },
+    )  # fmt: skip
+    return xr.open_dataset(path).load()
+
+
+def shorten(values: Any) -> Any:
+    return np.minimum(values, 2.0)
+
+
+@pytest.mark.parametrize("mode", DECODING_MODES)
+def test_values_are_converted_on_the_way_in(
+    repo: frazil.Repository, files: Path, mode: str
+) -> None:
+    convert = {
+        "tp": [deaccumulate("step"), shorten],
+        "t2m": to_units("degC"),
+        "*": round_bits(keep=12),
+    }
+    options: dict[str, Any] = {"append_dim": "time", "mode": mode, "convert": convert}
+    parts = [save_forecast(files / "0.nc", 0), save_forecast(files / "2.nc", 2, units="degC")]
+    report = ingest(repo, files, **options)
+    parts.insert(1, save_forecast(files / "1.nc", 1, is_packed=False))
+    ingest(repo, files, **options)
+
+    parts[2]["t2m"] = parts[2]["t2m"] + 273.15
+    truth = xr.concat(parts, "time")
+    first = truth["tp"].isel(step=[0])
+    rain = xr.concat([first, truth["tp"].diff("step")], "step").clip(max=2.0)
+    for found in (read(repo), read_officially(repo, Path(str(repo.storage.path)))):  # type: ignore[attr-defined]
+        np.testing.assert_allclose(found["tp"], rain, rtol=2**-12, atol=1e-6)
+        np.testing.assert_allclose(found["t2m"], truth["t2m"] - 273.15, rtol=2**-12, atol=2e-4)
+        assert found["t2m"].dtype == np.float32
+        assert found["t2m"].attrs["units"] == "degC"
+        assert found["tp"].attrs["frazil_convert"][0] == "deaccumulate(dim='step')"
+        bits = found["tp"].values.view("u4")
+        assert not (bits & np.uint32(2**11 - 1)).any()
+    why = {each.name: each.reason for each in report.variables}
+    assert why["t2m"] == "convert: to_units('degC'), round_bits(keep=12)"
+    metadata = next(iter(repo.ancestry(branch="main"))).metadata["frazil_job"]
+    assert metadata["convert"]["*"] == ["round_bits(keep=12)"]
+
+
+def test_packed_values_are_converted_and_others_stay_virtual(
+    repo: frazil.Repository, files: Path
+) -> None:
+    truth = xr.concat(
+        [save_forecast(files / f"{at}.nc", at, is_packed=True) for at in (0, 1)], "time"
+    )
+    report = ingest(repo, files, append_dim="time", convert={"t2m": to_units("degC")})
+
+    assert {each.name: each.treatment for each in report.variables}["tp"] == "virtual"
+    found = read(repo)
+    np.testing.assert_allclose(found["t2m"], truth["t2m"] - 273.15, atol=1e-4)
+    assert found["t2m"].isnull().equals(truth["t2m"].isnull())
+    xr.testing.assert_equal(found["tp"].drop_attrs(), truth["tp"].drop_attrs())
+
+
+def test_conversions_that_can_not_be_are_refused(repo: frazil.Repository, files: Path) -> None:
+    def attempt(**options: Any) -> None:
+        ingest(repo, files, **{"append_dim": "time", **options})
+
+    save_forecast(files / "0.nc", 0)
+    celsius = {"t2m": to_units("degC")}
+    with pytest.raises(InvalidInputError, match="mode='virtual' refers to them"):
+        attempt(mode="virtual", convert=celsius)
+    with pytest.raises(InvalidInputError, match="did you mean 't2m'"):
+        attempt(convert={"t2n": to_units("degC")})
+    with pytest.raises(InvalidSourcesError, match="its units 'K' are of temperature, and 'hPa'"):
+        attempt(convert={"t2m": to_units("hPa")})
+    with pytest.raises(InvalidSourcesError, match="a file has one step"):
+        attempt(convert={"tp": deaccumulate("time")})
+    with pytest.raises(InvalidSourcesError, match="it has dimensions time, step, y, x"):
+        attempt(convert={"tp": deaccumulate("stop")})
+    with pytest.raises(InvalidSourcesError, match="it is the coordinate of a dimension"):
+        attempt(convert={"step": to_units("h")})
+    with pytest.raises(InvalidInputError, match="invalid units 'degX'"):
+        to_units("degX")
+    with pytest.raises(InvalidInputError, match="invalid convert 'degC' of 't2m'"):
+        attempt(convert={"t2m": "degC"})
+    attempt(convert=celsius)
+    save_forecast(files / "1.nc", 1)
+    with pytest.raises(InvalidSourcesError, match="frazil_convert is none"):
+        attempt()
+    attempt(convert=celsius)
+
+
+def test_a_function_that_changes_the_shape_fails_the_ingest(
+    repo: frazil.Repository, files: Path
+) -> None:
+    save_forecast(files / "0.nc", 0)
+
+    with pytest.raises(InvalidInputError, match="returned float64 of shape"):
+        ingest(repo, files, append_dim="time", convert={"tp": per_file(lambda values: values[0])})
+    ingest(repo, files, append_dim="time", convert={"tp": per_file(lambda v: v - v.mean())})
+
+    values = read(repo)["tp"].values
+    assert abs(float(values.mean())) < 1e-3

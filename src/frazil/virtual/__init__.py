@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from frazil.virtual.combine_plan import set_references as set_references
     from frazil.virtual.combine_plan import write as write
     from frazil.virtual.combine_sources import combine as combine
+    from frazil.virtual.conversions import deaccumulate as deaccumulate
+    from frazil.virtual.conversions import per_file as per_file
+    from frazil.virtual.conversions import round_bits as round_bits
+    from frazil.virtual.conversions import to_units as to_units
     from frazil.virtual.new_dimensions import from_attribute as from_attribute
     from frazil.virtual.new_dimensions import from_path as from_path
     from frazil.virtual.source import ArrayHeader as ArrayHeader
@@ -39,6 +43,7 @@ _HOMES = {
         "create Plan Problem ProblemKind Report set_references Severity Treatment VariablePlan write"
     ),
     "combine_sources": "combine",
+    "conversions": "deaccumulate per_file round_bits to_units",
     "new_dimensions": "from_attribute from_path",
     "source": "ArrayHeader FileVersion ReferenceColumns Source SourceHeader",
     "source_files": "open",

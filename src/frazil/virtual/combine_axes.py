@@ -244,7 +244,7 @@ Contributors = Sequence[tuple[str, ArrayHeader]]
 
 CF_ENCODING = (
     "scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned", "units", "calendar",
-    "dtype", "flag_values", "flag_masks", "flag_meanings",
+    "dtype", "flag_values", "flag_masks", "flag_meanings", "frazil_convert",
 )  # fmt: skip
 """Attributes that define the meaning of stored values."""
 _ABSENT = "none"

@@ -265,6 +265,7 @@ def combine(
     *,
     there: SourceHeader | None = None,
     expected: Mapping[str, NDArray[Any]] | None = None,
+    is_static: bool = False,
 ) -> Plan:
     """Plan one group from many sources, concatenated along `dims`.
 
@@ -281,6 +282,8 @@ def combine(
         Header of a group that the sources extend.
     expected
         Values of a dimension that no source needs to bring, by dimension, in the units of the sources.
+    is_static
+        Whether the sources hold the same arrays, which are taken from the first one.
 
     Returns
     -------
@@ -292,7 +295,8 @@ def combine(
     rows = _number(given)
     before = [] if there is None else [there]
     headers, time_problems = count_alike([*before, *given])
-    indexes, problems = combine_axes.read_indexes(headers, along)
+    compared = headers[:1] if is_static else headers
+    indexes, problems = combine_axes.read_indexes(compared, along)
     problems += time_problems
     if indexes is None:
         return Plan(rows, dict(headers[0].attributes), {}, Report(tuple(problems)))

@@ -387,14 +387,14 @@ def test_a_file_that_is_no_data_is_reported_and_not_raised(tmp_path: Path) -> No
     path = tmp_path / "no.nc"
     path.write_text("no data")
 
-    outcome, source = parse(path.as_uri(), Reading())
+    ((outcome, source),) = parse(path.as_uri(), Reading())
 
     assert isinstance(outcome, BadFile)
     assert source is None
 
 
 def test_what_files_have_in_common_travels_once(tmp_path: Path) -> None:
-    parsed = [parse(path.as_uri(), Reading())[0] for path in save_archive(tmp_path, 2)]
+    parsed = [parse(path.as_uri(), Reading())[0][0] for path in save_archive(tmp_path, 2)]
     bad = BadFile("bad", "no data")
 
     first, second, last = share_equal([*parsed, bad])
@@ -409,7 +409,7 @@ def test_what_files_have_in_common_travels_once(tmp_path: Path) -> None:
 def test_arrays_and_dimensions_get_other_names(tmp_path: Path) -> None:
     path = save_days(tmp_path, 0)
 
-    _, source = parse(path.as_uri(), Reading(skip=("p",), rename={"t": "air", "time": "day"}))
+    ((_, source),) = parse(path.as_uri(), Reading(skip=("p",), rename={"t": "air", "time": "day"}))
 
     assert source is not None
     assert list(source.arrays) == ["air", "station", "quality", "day", "y", "x"]

@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 import frazil
 import frazil.spark
 from frazil.errors import InvalidInputError, InvalidSourcesError
-from frazil.spark.ingestion.ingest_plan import NativeArray, Part, plan_tasks
-from frazil.spark.ingestion.native_write import OpenSources, SourceToRead, WritePieces
+from frazil.spark.ingestion.ingest_plan import NativeArray, Part
+from frazil.spark.ingestion.native_write import OpenSources, SourceToRead, WritePieces, plan_tasks
 from frazil.spark.ingestion.source_data import Reading
 from frazil.storage import ChunkType
 from tests.spark.ingestion.archives import (

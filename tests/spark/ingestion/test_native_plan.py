@@ -19,7 +19,8 @@ from frazil.spark.ingestion.ingest_options import (
     choose_chunks,
     plan_metadata,
 )
-from frazil.spark.ingestion.ingest_plan import NativeArray, Part, bounding, plan_pieces, plan_tasks
+from frazil.spark.ingestion.ingest_plan import NativeArray, Part
+from frazil.spark.ingestion.native_write import bounding, plan_pieces, plan_tasks
 from frazil.spark.regions import Box, slices_of
 from frazil.virtual import ArrayHeader
 

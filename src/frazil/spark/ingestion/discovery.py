@@ -8,6 +8,7 @@ from os import PathLike
 from pathlib import Path
 
 from frazil.errors import InvalidInputError, ObjectNotFoundError
+from frazil.spark.job import DataFrame
 from frazil.virtual import source_formats
 from frazil.virtual.containers import normalize_location
 from frazil.virtual.source import FileVersion
@@ -24,6 +25,27 @@ class SourceFile:
 
     location: str
     version: FileVersion
+
+
+Sources = SourceName | Iterable[SourceName] | DataFrame
+_URI_COLUMNS = ("source", "uri", "url", "path")
+
+
+def list_names(sources: Sources) -> list[SourceName]:
+    """Return the names of sources, which may be the rows of a DataFrame."""
+    if isinstance(sources, str | PathLike):
+        return [sources]
+    if isinstance(sources, Iterable):
+        return list(sources)
+    return [row[0] for row in sources.select(_find_column(sources.columns)).collect()]
+
+
+def _find_column(columns: list[str]) -> str:
+    named = [name for name in _URI_COLUMNS if name in columns] or columns
+    if len(columns) > 1 and named == columns:
+        expected = ", ".join(_URI_COLUMNS)
+        raise InvalidInputError(f"none of the columns {columns} is one of {expected}")
+    return named[0]
 
 
 def discover(names: Iterable[SourceName], stores: SourceStores) -> tuple[SourceFile, ...]:

@@ -3,13 +3,11 @@
 import contextlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from os import PathLike
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol
 
 from frazil.arguments import verb
 from frazil.conflicts import ConflictDetector
-from frazil.display import list_known
 from frazil.errors import ConflictError, FailedChecksError, InvalidInputError, InvalidSourcesError
 from frazil.format.metadata import JsonValue
 from frazil.protocols.assets import Assets
@@ -18,7 +16,7 @@ from frazil.repository.session import Session
 from frazil.spark.arrays.analyze import measure_chunks, plan_analyses
 from frazil.spark.checks.audit import AnyCheck, Finding
 from frazil.spark.checks.value_checks import Function, SamplesEqualSource, as_checks
-from frazil.spark.ingestion.discovery import SourceFile, SourceName, discover, find_tops
+from frazil.spark.ingestion.discovery import SourceFile, Sources, discover, find_tops, list_names
 from frazil.spark.ingestion.ingest_options import (
     Chunks,
     Encoding,
@@ -28,16 +26,16 @@ from frazil.spark.ingestion.ingest_options import (
     OnOverlap,
     Options,
     RegionOption,
+    refuse_conversions,
     refuse_mistyped,
     refuse_unknown,
-    refuse_unnamed,
+    refuse_unknown_names,
 )
 from frazil.spark.ingestion.ingest_plan import (
     Choice,
     Covered,
     IngestPlan,
     Target,
-    Written,
     find_converted,
     find_late,
     find_unread,
@@ -61,18 +59,21 @@ from frazil.spark.ingestion.ledger import (
     Ledger,
     Place,
     Work,
+    find_group,
     read_ledger,
     subtract,
     write_ledger,
 )
-from frazil.spark.ingestion.native_write import find_native, write_natives
+from frazil.spark.ingestion.native_write import Written, find_native, write_natives
 from frazil.spark.ingestion.region_plan import plan_filling
 from frazil.spark.ingestion.source_data import (
+    WHOLE_TREE,
     BadFile,
     Outcome,
     ParsedSource,
     Reading,
     SourceOptions,
+    add_lacking,
     add_to,
     bad_files,
     configure,
@@ -90,7 +91,7 @@ from frazil.spark.ingestion.target_arrays import (
     plan_rules,
 )
 from frazil.spark.ingestion.write_audit_publish import check_session, refuse
-from frazil.spark.job import DataFrame, Job, SparkSession
+from frazil.spark.job import Job, SparkSession
 from frazil.spark.regions import LEAST_TASK_BYTES, configured_rules
 from frazil.spark.runtime import Runner
 from frazil.spark.transaction import (
@@ -100,8 +101,12 @@ from frazil.spark.transaction import (
     running,
 )
 from frazil.tables.statistics import find_analysable
-from frazil.virtual.combine_axes import suggest_coordinate
-from frazil.virtual.combine_plan import Treatment, join
+from frazil.virtual.combine_plan import Problem, ProblemKind, Treatment, create_group, join
+from frazil.virtual.conversions import (
+    Conversions,
+    as_conversions,
+    convert_arrays,
+)
 from frazil.virtual.new_dimensions import Coordinate
 from frazil.virtual.source import SourceHeader
 from frazil.virtual.time_units import count_alike, find_times
@@ -141,22 +146,21 @@ class Attempt:
     def run(self) -> IngestReport:
         """Plan, write and commit; raise ConflictError after a concurrent commit."""
         session = self.repository.writable_session(self.options.branch)
-        sources = {e.location: e for e in self.parsed.outcomes if isinstance(e, ParsedSource)}
         bad = bad_files(self.parsed.outcomes)
         ledger = read_ledger(session.store)
         unusable = {each.location for each in bad}
         usable = [file for file in self.files if file.location not in unusable]
-        work = subtract(usable, ledger, self.options.group)
+        work = subtract(usable, ledger, self.options.ledger_group)
         if not work.files:
             return describe(self.job_run.describe(), work, bad)
-        found, work, left_out = self._place(session, ledger, work, sources)
-        if found is None:
+        parts, work, left_out = self._place(session, ledger, work)
+        if not parts:
             return describe(self.job_run.describe(), work, (*bad, *left_out))
-        report = describe(self.job_run.describe(), work, (*bad, *left_out), found)
+        plans = {each.inside: each.found for each in parts}
+        report = describe(self.job_run.describe(), work, (*bad, *left_out), plans)
         if self.options.dry_run:
             return report
-        chosen = [sources[file.location] for file in work.files]
-        return self._write(session, found, chosen, report)
+        return self._write(session, parts, work, report)
 
     def leave_out(self, failed: FailedChecksError) -> "Attempt":
         """Return the attempt without the files that findings blame; raise if that can't help."""
@@ -172,55 +176,113 @@ class Attempt:
         return replace(self, files=files, findings=findings)
 
     def _place(
-        self, session: Session, ledger: Ledger, work: Work, sources: Mapping[str, ParsedSource]
-    ) -> tuple[IngestPlan | None, Work, list[BadFile]]:
+        self, session: Session, ledger: Ledger, work: Work
+    ) -> tuple[list["GroupPlan"], Work, list[BadFile]]:
         """Plan the files that can be placed, and leave out the others if that was asked for."""
+        parsed = [each for each in self.parsed.outcomes if isinstance(each, ParsedSource)]
+        locations = {each.header.name: each.location for each in parsed}
         left_out: list[BadFile] = []
         while work.files:
-            locations = {sources[each.location].header.name: each.location for each in work.files}
+            waiting = {each.location for each in work.files}
             try:
-                found = self._plan(session, ledger, work, sources)
+                parts = self._plan_groups(session, ledger, work, parsed)
             except InvalidSourcesError as error:
-                blamed = {locations[each]: str(error) for each in error.files if each in locations}
-                is_all = len(blamed) == len(locations)
-                if self.reading.on_bad_file == "fail" or not blamed or is_all:
+                named = {locations.get(each, each) for each in error.files} & waiting
+                blamed = dict.fromkeys(sorted(named), str(error))
+                if self.reading.on_bad_file == "fail" or not blamed or named == waiting:
                     raise
             else:
                 blamed = {}
                 if self.options.on_late == "set_aside":
-                    late = find_late(found)
+                    late = [pair for each in parts for pair in find_late(each.found)]
                     blamed = {locations[name]: f"set aside: {each.text}" for name, each in late}
                 if not blamed:
-                    return found, work, left_out
+                    return parts, work, left_out
             left_out += [BadFile(location, text) for location, text in blamed.items()]
             work = work.without(blamed.keys())
-        return None, work, left_out
+        return [], work, left_out
 
-    def _plan(
-        self,
-        session: Session,
-        ledger: Ledger,
-        work: Work,
-        sources: Mapping[str, ParsedSource],
-    ) -> IngestPlan:
-        headers = [sources[file.location].header for file in work.files]
-        existing, headers = self._count_times(session, headers)
-        choice = self._choose(session, existing, headers)
+    def _plan_groups(
+        self, session: Session, ledger: Ledger, work: Work, parsed: Sequence[ParsedSource]
+    ) -> list["GroupPlan"]:
+        """Plan each group of the files that has arrays."""
+        groups: dict[str, dict[str, ParsedSource]] = {}
+        for each in parsed:
+            if each.header.arrays:
+                groups.setdefault(each.header.group, {})[each.location] = each
+        if self.options.is_tree:
+            self._refuse_vanished(ledger, work, groups)
+            there = self._read_tree(session, ledger)
+            add_lacking(groups, there, [each.location for each in work.files], self.options.dims)
+        parts = []
+        for inside, sources in groups.items():
+            path = join(self.options.group, inside) if self.options.is_tree else self.options.group
+            own = subtract([e for e in work.files if e.location in sources], ledger, path)
+            if own.files:
+                part = GroupPlan(
+                    path,
+                    inside if self.options.is_tree else "",
+                    tuple(sources[file.location] for file in own.files),
+                    replace(self.reading, source_group=inside),
+                )
+                parts.append(replace(part, found=self._plan(session, ledger, own, part)))
+        return parts
+
+    def _read_tree(self, session: Session, ledger: Ledger) -> dict[str, SourceHeader]:
+        """Return the groups that files were ingested into, by their path below that of the tree."""
+        base = f"{self.options.group}/".lstrip("/")
+        paths = {each.group for each in ledger.entries if f"{each.group}/".startswith(base)}
+        found = {path: read_existing(session.store, path, {}, ()) for path in sorted(paths)}
+        return {
+            path.removeprefix(base): header for path, header in found.items() if header is not None
+        }
+
+    def _refuse_vanished(
+        self, ledger: Ledger, work: Work, groups: Mapping[str, Mapping[str, ParsedSource]]
+    ) -> None:
+        """Raise InvalidSourcesError for files that lack a group they had when they were ingested."""
+        changed = {file.location for file, _ in work.changed}
+        now = {join(self.options.group, inside): sources for inside, sources in groups.items()}
+        refuse_problems(
+            [
+                Problem(
+                    ProblemKind.LENGTH,
+                    each.group,
+                    "the file had this group when it was ingested, and lacks it now",
+                    (each.source,),
+                )
+                for each in ledger.entries
+                if each.source in changed
+                and each.group != self.options.ledger_group
+                and f"{each.group}/".startswith(f"{self.options.group}/".lstrip("/"))
+                and each.source not in now.get(each.group, {})
+            ],
+            Choice(self.options.mode),
+        )
+
+    def _plan(self, session: Session, ledger: Ledger, work: Work, part: "GroupPlan") -> IngestPlan:
+        sources = {each.location: each for each in part.sources}
+        headers = [_convert(each.header, part.reading) for each in part.sources]
         dims = self.options.dims
+        if self.options.is_tree:
+            dims = tuple(dim for dim in dims if any(dim in each.arrays for each in headers))
+        existing, headers = self._count_times(session, headers, part.path, dims)
+        choice = self._choose(session, existing, headers, part.path)
         if self.options.region is not None:
             dim = dims[0] if dims else None
             return plan_filling(headers, existing, dim, self.options.region, choice)
-        names = {sources[file.location].location: sources[file.location].header.name
-                 for file in work.files}  # fmt: skip
-        changed = {names[entry.source]: _named(entry.place, dims) for _, entry in work.changed}
+        changed = {
+            sources[entry.source].header.name: _named(entry.place, dims)
+            for _, entry in work.changed
+        }
         covered = [
             Covered(each.source, _named(each.place, dims), each.variables)
             for each in ledger.entries
-            if each.group == self.options.group and each.source not in names and each.place
+            if each.group == part.path and each.source not in sources and each.place
         ]
         return plan_ingest(
             spread_differing(headers, existing, dims),
-            Target(existing, covered, changed),
+            Target(existing, covered, changed, is_static=bool(self.options.dims) and not dims),
             dims,
             choice,
             on_overlap=self.options.on_overlap,
@@ -229,10 +291,9 @@ class Attempt:
         )
 
     def _count_times(
-        self, session: Session, headers: Sequence[SourceHeader]
+        self, session: Session, headers: Sequence[SourceHeader], group: str, dims: Sequence[str]
     ) -> tuple[SourceHeader | None, list[SourceHeader]]:
         """Convert times of the group and the sources to equal units, those of the group if they fit."""
-        group, dims = self.options.group, self.options.dims
         fresh = loaded_everywhere(headers)
         existing = read_existing(session.store, group, fresh, dims)
         if existing is None:
@@ -251,119 +312,175 @@ class Attempt:
         return there, counted
 
     def _choose(
-        self, session: Session, existing: SourceHeader | None, headers: Sequence[SourceHeader]
+        self,
+        session: Session,
+        existing: SourceHeader | None,
+        headers: Sequence[SourceHeader],
+        group: str,
     ) -> Choice:
         mode, encoding_options = self.options.mode, self.options.encoding_options
         if mode != "auto" or existing is None:
             return Choice(mode, encoding_options)
         named = {name for each in headers for name in each.arrays} & existing.arrays.keys()
-        return Choice(mode, encoding_options, find_native(session.state, self.options.group, named))
+        return Choice(mode, encoding_options, find_native(session.state, group, named))
 
     def _write(
-        self,
-        session: Session,
-        found: IngestPlan,
-        sources: Sequence[ParsedSource],
-        report: IngestReport,
+        self, session: Session, parts: Sequence["GroupPlan"], work: Work, report: IngestReport
     ) -> IngestReport:
         options, config = self.options, current_config(self.repository)
-        folders = needed_folders(found, sources)
+        folders = sorted({e for part in parts for e in needed_folders(part.found, part.sources)})
         missing = plan_containers(
             folders,
             config.virtual_chunk_containers or {},
             self.reading.containers,
             options.tops,
         )
-        rules = plan_rules(found, options.group, configured_rules(config))
+        configured_now = configured_rules(config)
+        rules = tuple(
+            e for part in parts for e in plan_rules(part.found, part.path, configured_now)
+        )
         config = add_to(config, missing, rules)
         # Completing a chunk requires reading its existing values, and so does measuring it.
-        is_read = found.existing and (found.natives or found.shifts or options.statistics)
+        plans = [part.found for part in parts]
+        is_read = any(
+            each.existing and (each.natives or each.shifts or options.statistics) for each in plans
+        )
         read = config.virtual_chunk_containers or {} if is_read else {}
         configured = configure(self.repository, config, [*folders, *read], self.reading.credentials)
         session = _open_again(configured, session)
 
-        make_room(found, session, options.group)
-        headers = [each.header for each in sources]
-        written = write_natives(
-            self.parsed.runner, session, found, headers, self.reading, options.group
-        )
-        versions = {each.header.name: each.header.version for each in sources}
-        placement = plan_placement(
-            found, versions, session.state, options.group, self.job_run.slots
-        )
-        placed = self.parsed.write_manifests(placement, session.state.assets)
-        adopt(found, session.state, options.group, placed)
-        self._note(session, found, sources)
-        if options.statistics:
-            self._take_statistics(session, found)
-
-        check_session(
-            self.parsed.runner,
-            session,
-            options.checks,
-            found,
-            sources,
-            self.reading,
-            options.group,
-        )
+        counts: Counter[str] = Counter()
+        placed: list[PlacedManifest] = []
+        written: list[Written] = []
+        self._create_empty_groups(session)
+        for part in parts:
+            new_manifests, new_chunks = self._write_group(session, part)
+            placed += new_manifests
+            written += new_chunks.values()
+            for each in new_manifests:
+                counts[join(part.inside, each.variable)] += each.references
+            for name, chunks in new_chunks.items():
+                counts[join(part.inside, name)] += chunks.chunks
+        self._note(session, parts, work)
+        for part in parts:
+            if options.statistics:
+                self._take_statistics(session, part)
+            check_session(
+                self.parsed.runner,
+                session,
+                options.checks,
+                part.found,
+                part.sources,
+                part.reading,
+                part.path,
+            )
         job = self.job_run.describe()
-        metrics = job | self._measure(sources, placed, written)
+        metrics = job | self._measure(work, placed, written)
         self.job_run.job.refuse_if_cancelled()
         if missing or rules:
             save(self.repository, missing, rules)
         snapshot_id = session.commit(
-            options.message or f"ingest {len(sources)} files",
+            options.message or f"ingest {len(work.files)} files",
             {METRICS: metrics},
             rebase_with=ConflictDetector(),
         )
-        return finish(report, job, snapshot_id, placed, written, metrics)
+        return finish(report, job, snapshot_id, counts, metrics)
 
-    def _take_statistics(self, session: Session, found: IngestPlan) -> None:
+    def _create_empty_groups(self, session: Session) -> None:
+        """Create the groups of the files that have attributes but no arrays."""
+        for each in self.parsed.outcomes if self.options.is_tree else ():
+            if isinstance(each, ParsedSource) and not each.header.arrays:
+                path = join(self.options.group, each.header.group).strip("/")
+                if find_group(session.store, path) is None:
+                    create_group(session.store, path, each.header.attributes)
+
+    def _write_group(
+        self, session: Session, part: "GroupPlan"
+    ) -> tuple[list[PlacedManifest], dict[str, Written]]:
+        """Write references and values of one group."""
+        found, group = part.found, part.path
+        make_room(found, session, group)
+        headers = [each.header for each in part.sources]
+        written = write_natives(self.parsed.runner, session, found, headers, part.reading, group)
+        versions = {each.header.name: each.header.version for each in part.sources}
+        placement = plan_placement(found, versions, session.state, group, self.job_run.slots)
+        placed = self.parsed.write_manifests(placement, session.state.assets)
+        adopt(found, session.state, group, placed)
+        return placed, written
+
+    def _take_statistics(self, session: Session, part: "GroupPlan") -> None:
         """Measure the new chunks of data arrays, not of coordinates."""
-        runner, group = self.parsed.runner, self.options.group
+        runner, found, group = self.parsed.runner, part.found, part.path
         named = {f"/{join(group, name)}" for name in (*found.natives, *found.plan.variables)}
         paths = [path for path in find_analysable(session, f"/{group}") if path in named]
         analyses = plan_analyses(session, paths, is_strict=False)
         measure_chunks(runner, session, analyses, self.job_run.task_bytes(analyses.bytes))
 
-    def _note(self, session: Session, found: IngestPlan, sources: Sequence[ParsedSource]) -> None:
+    def _note(self, session: Session, parts: Sequence["GroupPlan"], work: Work) -> None:
         """Write ledger entries for the ingested sources."""
-        entries = [
-            Entry(
-                each.location,
-                self.options.group,
-                each.header.version,
-                found.places[each.header.name],
-                self.job_run.job.id,
-                frozenset(each.header.arrays),
-            )
-            for each in sources
-        ]
         before = read_ledger(session.store)
-        if found.shifts:
-            new = {each.source for each in entries}
-            entries += [
-                replace(each, place=found.move(_named(each.place, found.dims)))
-                for each in before.entries
-                if each.group == self.options.group and each.source not in new and each.place
-            ]
+        job = self.job_run.job.id
+        entries: list[Entry] = []
+        for part in parts:
+            found = part.found
+            new = {each.location for each in part.sources}
+            for each in part.sources:
+                header = each.header
+                place, variables = found.places[header.name], frozenset(header.arrays)
+                entries.append(
+                    Entry(each.location, part.path, header.version, place, job, variables)
+                )
+            if found.shifts:
+                entries += [
+                    replace(each, place=found.move(_named(each.place, found.dims)))
+                    for each in before.entries
+                    if each.group == part.path and each.source not in new and each.place
+                ]
+        if self.options.is_tree:
+            group = self.options.ledger_group
+            entries += [Entry(e.location, group, e.version, {}, job) for e in work.files]
         write_ledger(session.store, before, entries)
 
     def _measure(
         self,
-        sources: Sequence[ParsedSource],
+        work: Work,
         placed: Sequence[PlacedManifest],
-        written: Mapping[str, Written],
+        written: Sequence[Written],
     ) -> dict[str, JsonValue]:
         return {
-            "files": len(sources),
+            "files": len(work.files),
             "references": sum(each.references for each in placed),
             "bytes": sum(each.bytes for each in placed),
-            "chunks_written": sum(each.chunks for each in written.values()),
-            "bytes_written": sum(each.bytes for each in written.values()),
+            "chunks_written": sum(each.chunks for each in written),
+            "bytes_written": sum(each.bytes for each in written),
             "checks": [each.name for each in self.options.checks],
+            "convert": {n: list(map(str, each)) for n, each in self.reading.convert.items()},
             "quarantined": len({file for each in self.findings for file in each.files}),
         }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupPlan:
+    """Plan of one group of the files."""
+
+    path: str
+    """Group to ingest into, without leading and trailing slashes; empty for the root."""
+    inside: str
+    """Path of the group below the one that the whole tree is ingested into."""
+    sources: tuple[ParsedSource, ...]
+    reading: Reading
+    """How the group of the files is read."""
+    found: IngestPlan = field(kw_only=True, default=None)  # type: ignore[assignment]
+
+
+def _convert(header: SourceHeader, reading: Reading) -> SourceHeader:
+    """Return the header of a source as if its arrays were stored converted."""
+    try:
+        return convert_arrays(header, reading.convert)
+    except InvalidInputError as error:
+        raise InvalidSourcesError(
+            f"{header.name} can't be ingested: {error.message}", files=[header.name]
+        ) from error
 
 
 def _named(place: Place, dims: Sequence[str]) -> Place:
@@ -394,14 +511,11 @@ def _open_again(configured: Repository, session: Session) -> Session:
     return opened
 
 
-Sources = SourceName | Iterable[SourceName] | DataFrame
-
 _TRIES = 5
 """Maximum attempts after concurrent commits."""
 _ROUNDS = 10
 """Maximum attempts after leaving files out."""
 _SHOWN_FILES = 20
-_URI_COLUMNS = ("source", "uri", "url", "path")
 
 
 @verb(job=Job, source_options=SourceOptions)
@@ -417,6 +531,7 @@ def ingest(
     mode: Mode = "auto",
     chunks: Chunks | None = None,
     encoding: Encoding | None = None,
+    convert: Conversions | None = None,
     region: RegionOption | None = None,
     on_overlap: OnOverlap = "refuse",
     on_late: OnLate = "insert",
@@ -457,6 +572,10 @@ def ingest(
     chunks, encoding
         Chunk lengths by dimension, or by variable and dimension, and encoding by variable, of arrays
         that are written.
+    convert
+        How values change on the way in, by variable, or for all floating-point variables by `"*"`:
+        `deaccumulate`, `to_units`, `round_bits`, a function of a block of values, `per_file` of one of
+        the variable of a file, or a list of these. Such variables are decoded and written.
     region
         Fill a region of existing arrays: a slice by dimension, or `"auto"` for the region given by the
         values of coordinates.
@@ -511,12 +630,15 @@ def ingest(
         on_failed_check=source.on_failed_check,
     )
     refuse_mistyped(append_dim=append_dim, group=group, chunks=chunks, encoding=encoding)
+    refuse_mistyped(convert=convert)
     refuse_mistyped(
         source_group=source.source_group, skip=source.skip, load=source.load, rename=source.rename
     )
     if mode == "virtual" and (chunks or encoding):
         raise InvalidInputError("chunks= and encoding= need mode='native' or 'auto'")
+    conversions = as_conversions(convert or {})
     wanted = as_checks(checks)
+    refuse_conversions(conversions, mode, region, wanted)
     if region is not None and any(isinstance(each, SamplesEqualSource) for each in wanted):
         raise InvalidInputError(
             "samples_equal_source compares all there is beside a file's place along append_dim, and "
@@ -549,14 +671,22 @@ def ingest(
         encoding_options=EncodingOptions(dict(chunks or {}), dict(encoding or {})),
         region=region,
         statistics=statistics,
+        is_tree=source.source_group == WHOLE_TREE,
     )
+    if options.is_tree and region is not None:
+        raise InvalidInputError(
+            "region= fills the arrays of one group: name the group with source_group= instead of '*'"
+        )
     known = (current_config(repository).virtual_chunk_containers or {}).values()
     given = {each.name: getattr(source, each.name) for each in fields(source)}
     reading = Reading(
-        **{**given, "containers": (*known, *source.containers)}, dims=dims, coords=coords or {}
+        **{**given, "containers": (*known, *source.containers)},
+        dims=dims,
+        coords=coords or {},
+        convert=conversions,
     )
     with running("ingest", repository.storage, job, spark) as run:
-        names = _names(sources)
+        names = list_names(sources)
         options = replace(options, tops=find_tops(names))
         files = discover(names, reading.open_stores())
         return _run(run, repository, files, reading, options)
@@ -570,7 +700,7 @@ def _run(
     options: Options,
 ) -> IngestReport:
     ledger = read_ledger(repository.readonly_session(options.branch).store)
-    work = subtract(files, ledger, options.group)
+    work = subtract(files, ledger, options.ledger_group)
     if not work.files:
         return describe(run.describe(), work, ())
     locations = [file.location for file in work.files]
@@ -584,7 +714,11 @@ def _run(
         is_empty = len(bad) == len(parsed.outcomes) and all(each.is_empty for each in bad)
         if bad and (reading.on_bad_file == "fail" or (is_empty and not work.known)):
             raise _refuse(bad, is_empty)
-        _refuse_unknown_names(parsed.outcomes, repository, reading, options)
+        sources = [each for each in parsed.outcomes if isinstance(each, ParsedSource)]
+        store = repository.readonly_session(options.branch).store
+        refuse_unknown_names(
+            sources, lambda: read_existing(store, options.group, {}, ()), reading, options
+        )
         return _try(Attempt(run, repository, files, parsed, options, reading))
 
 
@@ -618,22 +752,6 @@ def _try(attempt: Attempt) -> IngestReport:
                 raise refuse(attempt.findings) from None
 
 
-def _names(sources: Sources) -> list[SourceName]:
-    if isinstance(sources, str | PathLike):
-        return [sources]
-    if isinstance(sources, Iterable):
-        return list(sources)
-    return [row[0] for row in sources.select(_find_column(sources.columns)).collect()]
-
-
-def _find_column(columns: list[str]) -> str:
-    named = [name for name in _URI_COLUMNS if name in columns] or columns
-    if len(columns) > 1 and named == columns:
-        expected = ", ".join(_URI_COLUMNS)
-        raise InvalidInputError(f"none of the columns {columns} is one of {expected}")
-    return named[0]
-
-
 def _refuse(bad: tuple[BadFile, ...], is_empty: bool) -> InvalidSourcesError:
     lines = [f"{each.location}: {each.reason}" for each in bad[:_SHOWN_FILES]]
     if len(bad) > _SHOWN_FILES:
@@ -643,49 +761,3 @@ def _refuse(bad: tuple[BadFile, ...], is_empty: bool) -> InvalidSourcesError:
         "\n".join([f"{'no file has arrays to ingest' if is_empty else head}:", *lines]),
         files=[each.location for each in bad],
     )
-
-
-def _refuse_unknown_names(
-    outcomes: Iterable[Outcome], repository: Repository, reading: Reading, options: Options
-) -> None:
-    """Raise InvalidInputError if an option names an unknown array or dimension."""
-    sources = [each for each in outcomes if isinstance(each, ParsedSource)]
-    if not sources:
-        return
-    inside = {(each.arrays, each.dims) for each in sources}
-    arrays = dict.fromkeys(name for names, _ in sorted(inside) for name in names)
-    dims = dict.fromkeys(dim for _, names in sorted(inside) for dim in names)
-    refuse_unnamed("skip", reading.skip, arrays, "arrays")
-    refuse_unnamed("load", reading.load, arrays, "arrays")
-    refuse_unnamed("rename", reading.rename, {**arrays, **dims}, "arrays and dimensions")
-    for names, _ in inside:
-        _refuse_same_names([each for each in names if each not in reading.skip], reading.rename)
-    headers = [each.header for each in sources]
-    arrays = dict.fromkeys(name for each in headers for name in each.arrays)
-    dims = dict.fromkeys(dim for each in headers for dim in each.dims)
-    # A coordinate without a dimension of its name has its own error message.
-    unknown = [dim for dim in options.dims if dim not in arrays]
-    for dim in unknown:
-        if dim not in dims:
-            raise InvalidInputError(
-                f"invalid append_dim {dim!r}: the files have {list_known(dim, dims, 'dimensions')}"
-                f"{suggest_coordinate(headers, dim)}"
-            )
-    chunks, encoding = options.encoding_options.chunks, options.encoding_options.encoding
-    named = [name for name, size in chunks.items() if isinstance(size, Mapping)]
-    plain = [name for name in chunks if name not in named]
-    if {*named, *encoding} - arrays.keys() or set(plain) - dims.keys():
-        store = repository.readonly_session(options.branch).store
-        existing = read_existing(store, options.group, {}, ())
-        arrays |= {} if existing is None else dict.fromkeys(existing.arrays)
-        dims |= {} if existing is None else dict.fromkeys(existing.dims)
-    refuse_unnamed("chunks", plain, dims, "dimensions")
-    refuse_unnamed("chunks", named, arrays, "arrays")
-    refuse_unnamed("encoding", encoding, arrays, "arrays")
-
-
-def _refuse_same_names(names: Iterable[str], rename: Mapping[str, str]) -> None:
-    counts = Counter(rename.get(name, name) for name in names)
-    twice = [name for name, count in counts.items() if count > 1]
-    if twice:
-        raise InvalidInputError(f"invalid rename: it gives several arrays the name {twice[0]!r}")

@@ -1,6 +1,7 @@
 """Options of an ingest, and the chunks and codecs of arrays whose values are rewritten."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -14,8 +15,18 @@ from zarr.storage import MemoryStore
 from frazil.display import list_known
 from frazil.errors import InvalidInputError
 from frazil.spark.checks.audit import AnyCheck
-from frazil.spark.ingestion.source_data import OnBadFile, OnFailedCheck
-from frazil.virtual.source import ArrayHeader
+from frazil.spark.checks.value_checks import SamplesEqualSource
+from frazil.spark.ingestion.source_data import (
+    WHOLE_TREE,
+    OnBadFile,
+    OnFailedCheck,
+    ParsedSource,
+    Reading,
+)
+from frazil.virtual.combine_axes import suggest_coordinate
+from frazil.virtual.combine_plan import join
+from frazil.virtual.conversions import EVERY_VARIABLE
+from frazil.virtual.source import ArrayHeader, SourceHeader
 
 Chunks = Mapping[str, int | Mapping[str, int]]
 """Chunk length by dimension, or by variable and dimension; -1 is the whole dimension."""
@@ -237,6 +248,13 @@ class Options:
     """Values that a dimension has even where no file brings them."""
     tops: tuple[str, ...] = ()
     """Folders that the sources were named by."""
+    is_tree: bool = False
+    """True if every group of the files is ingested, into the group of its path."""
+
+    @property
+    def ledger_group(self) -> str:
+        """Return the group that the ledger knows a file by."""
+        return join(self.group, WHOLE_TREE) if self.is_tree else self.group
 
 
 def refuse_unknown(**given: str) -> None:
@@ -301,4 +319,84 @@ _SHAPES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "chunks": (_maps_names, "a dict by dimension, or by variable and dimension"),
     "encoding": (_maps_names, "a dict of settings by variable"),
+    "convert": (_maps_names, "a dict of conversions by variable, or '*' for all"),
 }
+
+
+def refuse_conversions(
+    conversions: Mapping[str, object],
+    mode: Mode,
+    region: RegionOption | None,
+    checks: Sequence[AnyCheck],
+) -> None:
+    """Raise InvalidInputError if other options need values as they are in the files."""
+    if conversions and mode == "virtual":
+        raise InvalidInputError(
+            "convert= changes values, and mode='virtual' refers to them: use mode='auto' or 'native'"
+        )
+    if conversions and region is not None:
+        raise InvalidInputError("convert= changes whole files, not the parts that region= fills")
+    for each in checks:
+        if isinstance(each, SamplesEqualSource) and _compares(each, conversions):
+            raise InvalidInputError(
+                "samples_equal_source compares values with those in the files, which convert= changes: "
+                "name other variables with variables="
+            )
+
+
+def _compares(check: SamplesEqualSource, conversions: Mapping[str, object]) -> bool:
+    """Return whether a check compares variables that are converted."""
+    names = conversions.keys()
+    return bool(names) and (
+        check.variables is None or EVERY_VARIABLE in names or bool(names & set(check.variables))
+    )
+
+
+def refuse_unknown_names(
+    sources: Sequence[ParsedSource],
+    read_existing: Callable[[], SourceHeader | None],
+    reading: Reading,
+    options: Options,
+) -> None:
+    """Raise InvalidInputError if an option names an unknown array or dimension."""
+    if not sources:
+        return
+    inside = {(each.arrays, each.dims) for each in sources}
+    arrays = dict.fromkeys(name for names, _ in sorted(inside) for name in names)
+    dims = dict.fromkeys(dim for _, names in sorted(inside) for dim in names)
+    refuse_unnamed("skip", reading.skip, arrays, "arrays")
+    refuse_unnamed("load", reading.load, arrays, "arrays")
+    refuse_unnamed("rename", reading.rename, {**arrays, **dims}, "arrays and dimensions")
+    for names, _ in inside:
+        _refuse_same_names([each for each in names if each not in reading.skip], reading.rename)
+    headers = [each.header for each in sources]
+    arrays = dict.fromkeys(name for each in headers for name in each.arrays)
+    dims = dict.fromkeys(dim for each in headers for dim in each.dims)
+    # A coordinate without a dimension of its name has its own error message.
+    unknown = [dim for dim in options.dims if dim not in arrays]
+    for dim in unknown:
+        if dim not in dims:
+            raise InvalidInputError(
+                f"invalid append_dim {dim!r}: the files have {list_known(dim, dims, 'dimensions')}"
+                f"{suggest_coordinate(headers, dim)}"
+            )
+    chunks, encoding = options.encoding_options.chunks, options.encoding_options.encoding
+    named = [name for name, size in chunks.items() if isinstance(size, Mapping)]
+    plain = [name for name in chunks if name not in named]
+    if {*named, *encoding} - arrays.keys() or set(plain) - dims.keys():
+        existing = read_existing()
+        arrays |= {} if existing is None else dict.fromkeys(existing.arrays)
+        dims |= {} if existing is None else dict.fromkeys(existing.dims)
+    refuse_unnamed("chunks", plain, dims, "dimensions")
+    refuse_unnamed("chunks", named, arrays, "arrays")
+    refuse_unnamed("encoding", encoding, arrays, "arrays")
+    refuse_unnamed(
+        "convert", [each for each in reading.convert if each != EVERY_VARIABLE], arrays, "arrays"
+    )
+
+
+def _refuse_same_names(names: Iterable[str], rename: Mapping[str, str]) -> None:
+    counts = Counter(rename.get(name, name) for name in names)
+    twice = [name for name, count in counts.items() if count > 1]
+    if twice:
+        raise InvalidInputError(f"invalid rename: it gives several arrays the name {twice[0]!r}")

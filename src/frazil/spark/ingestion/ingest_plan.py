@@ -5,7 +5,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ import zarr
 from numpy.typing import NDArray
 
 from frazil.errors import InvalidInputError, InvalidSourcesError
-from frazil.maintenance.reachability import pack
 from frazil.spark.ingestion.ingest_options import (
     EncodingOptions,
     Mode,
@@ -25,7 +23,7 @@ from frazil.spark.ingestion.ingest_options import (
     plan_metadata,
 )
 from frazil.spark.ingestion.ledger import Place, Region, find_group
-from frazil.spark.regions import LEAST_TASK_BYTES, Box, Shape, choose_task_bytes, count_items, grow
+from frazil.spark.regions import Box, Shape, count_items
 from frazil.virtual.combine_axes import (
     THE_REPOSITORY,
     Boxes,
@@ -48,8 +46,8 @@ from frazil.virtual.combine_plan import (
     VariablePlan,
 )
 from frazil.virtual.combine_sources import combine, group_runs
+from frazil.virtual.conversions import CONVERTED, find_packed_differently, unpack_arrays
 from frazil.virtual.new_dimensions import add_axis, make_index
-from frazil.virtual.packing import find_packed_differently, unpack_arrays
 from frazil.virtual.source import ArrayHeader, FileVersion, SourceHeader
 from frazil.virtual.source_formats import without_codec_warnings
 from frazil.virtual.time_units import count_alike
@@ -84,92 +82,6 @@ class NativeArray:
     def bytes(self) -> int:
         """Return the decoded size of all its parts."""
         return sum(count_items(each.box) for each in self.parts) * self.itemsize
-
-
-@dataclass(frozen=True, slots=True)
-class Fragment:
-    """Part of a source that goes to a box of the array."""
-
-    source: str
-    box: Box
-    origin: Shape
-    """Position of the source's first element in the array."""
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Fragments of an array that one task writes together."""
-
-    array: str
-    fragments: tuple[Fragment, ...]
-    bytes: int
-    start: int
-    """Position along the append dimension."""
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """Chunks and bytes that tasks wrote of an array."""
-
-    chunks: int
-    bytes: int
-    """Encoded size."""
-
-
-def plan_tasks(arrays: Sequence[NativeArray], slots: int) -> list[list[Piece]]:
-    """Return the pieces of all arrays, grouped by task."""
-    limit = choose_task_bytes(sum(each.bytes for each in arrays), slots)
-    pieces = [
-        piece for array in arrays for piece in plan_pieces(array, min(limit, LEAST_TASK_BYTES))
-    ]
-    pieces.sort(key=lambda each: each.start)
-    return pack(pieces, [each.bytes for each in pieces], limit)
-
-
-def plan_pieces(array: NativeArray, most_bytes: int) -> list[Piece]:
-    """Split the array into pieces of whole chunks of about the given size."""
-    block = _choose_block(array, most_bytes)
-    found: defaultdict[Shape, list[Fragment]] = defaultdict(list)
-    for part in array.parts:
-        for place, box in _slice_native(part.box, block):
-            found[place].append(Fragment(part.source, box, part.origin))
-    pieces = []
-    for place in sorted(found):
-        fragments = tuple(found[place])
-        size = sum(count_items(each.box) for each in fragments) * array.itemsize
-        start = 0 if array.axis is None else place[array.axis] * block[array.axis]
-        pieces.append(Piece(array.name, fragments, size, start))
-    return pieces
-
-
-def bounding(boxes: Sequence[Box]) -> Box | None:
-    """Return the box that disjoint boxes fill without gaps, or None."""
-    ends = [list(zip(*each, strict=True)) for each in zip(*boxes, strict=True)]
-    whole = tuple((min(starts), max(stops)) for starts, stops in ends)
-    return whole if sum(map(count_items, boxes)) == count_items(whole) else None
-
-
-def _choose_block(array: NativeArray, most_bytes: int) -> Shape:
-    goals = [
-        min(-(-size // unit) * unit, length)
-        for size, unit, length in zip(array.source_chunks, array.unit, array.shape, strict=True)
-    ]
-    size = grow(array.unit, array.shape, most_bytes // max(array.itemsize, 1), goals)
-    # A whole axis need not be a multiple of the unit, but blocks must end at chunk boundaries.
-    return tuple(-(-each // unit) * unit for each, unit in zip(size, array.unit, strict=True))
-
-
-def _slice_native(box: Box, block: Shape) -> Iterable[tuple[Shape, Box]]:
-    """Yield the parts of a box with the block they lie in."""
-    axes = [
-        [
-            (number, (max(start, number * size), min(stop, (number + 1) * size)))
-            for number in range(start // size, -(-stop // size))
-        ]
-        for (start, stop), size in zip(box, block, strict=True)
-    ]
-    for combination in product(*axes):
-        yield tuple(each[0] for each in combination), tuple(each[1] for each in combination)
 
 
 SOLVED_BY_DECODING = frozenset({
@@ -221,7 +133,10 @@ def choose_native(
         is_known = "data_type" in variable.metadata and name in brought
         if variable.treatment is Treatment.INLINE or not is_known:
             continue
-        if choice.mode == "native":
+        converted = (variable.metadata.get("attributes") or {}).get(CONVERTED)
+        if converted:
+            found[name] = Decoding(f"convert: {', '.join(converted)}")
+        elif choice.mode == "native":
             found[name] = Decoding("mode='native'")
         elif name in choice.native_there:
             found[name] = Decoding("it is native in the repository")
@@ -427,6 +342,8 @@ class Target:
     """Places of sources that were ingested before, without those that have changed."""
     changed: Mapping[str, Place] = field(default_factory=dict)
     """Former places of sources that have changed, by name."""
+    is_static: bool = False
+    """True if all sources hold the same arrays, which none of the dimensions tells apart."""
 
 
 def plan_ingest(
@@ -450,7 +367,13 @@ def plan_ingest(
         unpacked = find_packed_differently(headers, existing.arrays if existing is not None else {})
         headers = [unpack_arrays(each, unpacked) for each in headers] if unpacked else headers
     is_kept = existing is not None and not _is_replaced(existing, dims, target)
-    plan = combine(headers, dims, there=existing if is_kept else None, expected=expected)
+    plan = combine(
+        headers,
+        dims,
+        there=existing if is_kept else None,
+        expected=expected,
+        is_static=target.is_static,
+    )
     places = {header.name: _place(plan, header.name) for header in headers}
     found = IngestPlan(
         plan,
@@ -562,7 +485,7 @@ def plan_expected(
 def _is_replaced(existing: SourceHeader, dims: Sequence[str], target: Target) -> bool:
     """Return whether sources that have changed brought all that is there."""
     if not dims:
-        return True
+        return not target.is_static
     if target.covered or not target.changed:
         return False
     lengths = [existing.dims.get(dim, 0) for dim in dims]

@@ -1,6 +1,5 @@
 """Report of an ingest."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -8,12 +7,11 @@ from typing import Any
 from frazil.display import Item, Table
 from frazil.format.metadata import JsonValue
 from frazil.spark.checks.audit import Finding, render_findings
-from frazil.spark.ingestion.ingest_plan import IngestPlan, Written
+from frazil.spark.ingestion.ingest_plan import IngestPlan
 from frazil.spark.ingestion.ledger import Region, Work
 from frazil.spark.ingestion.source_data import BadFile
-from frazil.spark.ingestion.target_arrays import PlacedManifest
 from frazil.spark.job import JobReport
-from frazil.virtual.combine_plan import Report, Severity, Treatment
+from frazil.virtual.combine_plan import Problem, Report, Severity, Treatment, join
 
 _SHOWN_FILES = 20
 _HOW = {
@@ -147,44 +145,61 @@ class IngestReport(JobReport):
 
 
 def describe(
-    job: Mapping[str, Any], work: Work, bad: tuple[BadFile, ...], found: IngestPlan | None = None
+    job: Mapping[str, Any],
+    work: Work,
+    bad: tuple[BadFile, ...],
+    plans: Mapping[str, IngestPlan] | None = None,
 ) -> IngestReport:
-    """Return the report of a plan before it is carried out, or of files that are all known or bad."""
-    known = tuple(file.location for file in work.known)
-    if found is None:
-        return IngestReport(**job, known=known, bad=bad)
-    files = tuple(
-        IngestedFile(name, next(iter(place.values()), None), name in found.replaced, dict(place))
-        for name, place in found.places.items()
+    """Return the report of plans, by the path of their group, before they are carried out."""
+    files: dict[str, IngestedFile] = {}
+    variables: list[IngestedVariable] = []
+    notes: list[Problem] = []
+    plans = plans or {}
+    for group, found in plans.items():
+        for header in found.headers:
+            name, place = header.name, found.places[header.name]
+            key = name if len(plans) == 1 else header.location
+            if not (before := files.get(key)) or not before.place:
+                is_changed = name in found.replaced
+                region = next(iter(place.values()), None)
+                files[key] = IngestedFile(key, region, is_changed, dict(place))
+        variables += _describe_variables(found, group)
+        notes += [
+            replace(each, subject=join(group, each.subject))
+            for each in found.plan.report.with_severity(Severity.NOTES)
+        ]
+    return IngestReport(
+        **job,
+        files=tuple(files.values()),
+        known=tuple(file.location for file in work.known),
+        bad=bad,
+        variables=tuple(variables),
+        notes=Report(tuple(notes)),
     )
-    variables = tuple(
-        IngestedVariable(
-            name,
+
+
+def _describe_variables(found: IngestPlan, group: str) -> Iterator[IngestedVariable]:
+    for name, each in found.plan.variables.items():
+        is_mixed = name in found.natives and each.treatment is not Treatment.REENCODED
+        yield IngestedVariable(
+            join(group, name),
             tuple(each.metadata["shape"]),
-            _HOW[each.treatment]
-            if name not in found.natives or each.treatment is Treatment.REENCODED
-            else "virtual and native",
+            "virtual and native" if is_mixed else _HOW[each.treatment],
             reason=found.reasons.get(name, ""),
         )
-        for name, each in found.plan.variables.items()
-    )
-    notes = found.plan.report.with_severity(Severity.NOTES)
-    return IngestReport(**job, files=files, known=known, bad=bad, variables=variables, notes=notes)
 
 
 def finish(
     report: IngestReport,
     job: Mapping[str, Any],
     snapshot_id: str,
-    placed: Sequence[PlacedManifest],
-    written: Mapping[str, Written],
+    counts: Mapping[str, int],
     metrics: Mapping[str, JsonValue],
 ) -> IngestReport:
-    """Complete the report after the commit; `written` holds the chunks of native variables."""
-    counts = Counter({name: each.chunks for name, each in written.items()})
-    for each in placed:
-        counts[each.variable] += each.references
-    variables = tuple(replace(each, references=counts[each.name]) for each in report.variables)
+    """Complete the report after the commit; `counts` has the chunks written of each variable."""
+    variables = tuple(
+        replace(each, references=counts.get(each.name, 0)) for each in report.variables
+    )
     return replace(report, **job, snapshot_id=snapshot_id, variables=variables, metrics=metrics)
 
 

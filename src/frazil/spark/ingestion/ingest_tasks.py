@@ -5,6 +5,7 @@ import pickle
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -175,10 +176,10 @@ def _parse_group(
         outcomes = []
         stores = reading.open_stores()
         for location in locations:
-            outcome, source = parse(location, reading, stores)
-            outcomes.append(outcome)
-            if source is not None:
-                kept.append((source.header.name, pack(source)))
+            for outcome, source in parse(location, reading, stores):
+                outcomes.append(outcome)
+                if source is not None:
+                    kept.append((source.header.name, pack(source)))
         return share_equal(outcomes)
 
     row = run_task(number, parse_all, max_failures)
@@ -310,5 +311,5 @@ class SourcesHere:
 def parse_here(runner: Runner, reading: Reading, locations: Sequence[str]) -> SourcesHere:
     """Open files in this process."""
     opened = runner.run("opening files", lambda location: parse(location, reading), locations)
-    outcomes, sources = zip(*opened, strict=True)
+    outcomes, sources = zip(*chain.from_iterable(opened), strict=True)
     return SourcesHere(outcomes, runner, tuple(each for each in sources if each is not None))

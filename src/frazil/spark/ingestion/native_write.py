@@ -1,11 +1,11 @@
 """Decode values of source files and write them as native chunks, in tasks."""
 
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, product
 from typing import Any, Protocol, Self
 
 import h5py
@@ -15,23 +15,20 @@ from numpy.typing import NDArray
 
 from frazil.errors import InvalidSourcesError
 from frazil.format.chunk_table import ChunkKind
+from frazil.maintenance.reachability import pack
 from frazil.repository.session import ForkSession, Session
 from frazil.repository.session_state import SessionState
-from frazil.spark.ingestion.ingest_plan import (
-    Fragment,
-    IngestPlan,
-    Piece,
-    Written,
-    bounding,
-    plan_tasks,
-)
+from frazil.spark.ingestion.ingest_plan import IngestPlan, NativeArray
 from frazil.spark.ingestion.ledger import is_same_version
 from frazil.spark.ingestion.source_data import Reading, open_file, refer_to
 from frazil.spark.regions import (
+    LEAST_TASK_BYTES,
     AnyArray,
     Box,
     Shape,
+    choose_task_bytes,
     count_items,
+    grow,
     open_for_writing,
     shift,
     slices_of,
@@ -40,8 +37,8 @@ from frazil.spark.runtime import Runner, count_slots
 from frazil.spark.transaction import count_written, write_regions
 from frazil.virtual import source_formats
 from frazil.virtual.combine_plan import as_zarr, join
+from frazil.virtual.conversions import Conversion, ConvertedArray, Packing, find_converted
 from frazil.virtual.grib import open_grib
-from frazil.virtual.packing import Packing
 from frazil.virtual.source import FileVersion, SourceHeader
 from frazil.virtual.source_formats import (
     GRIB,
@@ -66,21 +63,115 @@ _PLAIN_KINDS = "biufc"
 
 
 @dataclass(frozen=True, slots=True)
+class Fragment:
+    """Part of a source that goes to a box of the array."""
+
+    source: str
+    box: Box
+    origin: Shape
+    """Position of the source's first element in the array."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Fragments of an array that one task writes together."""
+
+    array: str
+    fragments: tuple[Fragment, ...]
+    bytes: int
+    start: int
+    """Position along the append dimension."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Chunks and bytes that tasks wrote of an array."""
+
+    chunks: int
+    bytes: int
+    """Encoded size."""
+
+
+def plan_tasks(arrays: Sequence[NativeArray], slots: int) -> list[list[Piece]]:
+    """Return the pieces of all arrays, grouped by task."""
+    limit = choose_task_bytes(sum(each.bytes for each in arrays), slots)
+    pieces = [
+        piece for array in arrays for piece in plan_pieces(array, min(limit, LEAST_TASK_BYTES))
+    ]
+    pieces.sort(key=lambda each: each.start)
+    return pack(pieces, [each.bytes for each in pieces], limit)
+
+
+def plan_pieces(array: NativeArray, most_bytes: int) -> list[Piece]:
+    """Split the array into pieces of whole chunks of about the given size."""
+    block = _choose_block(array, most_bytes)
+    found: defaultdict[Shape, list[Fragment]] = defaultdict(list)
+    for part in array.parts:
+        for place, box in _slice_native(part.box, block):
+            found[place].append(Fragment(part.source, box, part.origin))
+    pieces = []
+    for place in sorted(found):
+        fragments = tuple(found[place])
+        size = sum(count_items(each.box) for each in fragments) * array.itemsize
+        start = 0 if array.axis is None else place[array.axis] * block[array.axis]
+        pieces.append(Piece(array.name, fragments, size, start))
+    return pieces
+
+
+def bounding(boxes: Sequence[Box]) -> Box | None:
+    """Return the box that disjoint boxes fill without gaps, or None."""
+    ends = [list(zip(*each, strict=True)) for each in zip(*boxes, strict=True)]
+    whole = tuple((min(starts), max(stops)) for starts, stops in ends)
+    return whole if sum(map(count_items, boxes)) == count_items(whole) else None
+
+
+def _choose_block(array: NativeArray, most_bytes: int) -> Shape:
+    goals = [
+        min(-(-size // unit) * unit, length)
+        for size, unit, length in zip(array.source_chunks, array.unit, array.shape, strict=True)
+    ]
+    size = grow(array.unit, array.shape, most_bytes // max(array.itemsize, 1), goals)
+    # A whole axis need not be a multiple of the unit, but blocks must end at chunk boundaries.
+    return tuple(-(-each // unit) * unit for each, unit in zip(size, array.unit, strict=True))
+
+
+def _slice_native(box: Box, block: Shape) -> Iterable[tuple[Shape, Box]]:
+    """Yield the parts of a box with the block they lie in."""
+    axes = [
+        [
+            (number, (max(start, number * size), min(stop, (number + 1) * size)))
+            for number in range(start // size, -(-stop // size))
+        ]
+        for (start, stop), size in zip(box, block, strict=True)
+    ]
+    for combination in product(*axes):
+        yield tuple(each[0] for each in combination), tuple(each[1] for each in combination)
+
+
+@dataclass(frozen=True, slots=True)
 class SourceToRead:
     """Source file of a plan, as tasks read it."""
 
     location: str
     format: str
     version: FileVersion
-    packings: Mapping[str, Packing] = field(default_factory=dict)
-    """Arrays that are decoded by their own scale and offset."""
+    decoders: Mapping[str, Packing | ConvertedArray] = field(default_factory=dict)
+    """Arrays that are decoded by their own scale and offset, or converted."""
 
     @classmethod
-    def of(cls, header: SourceHeader, unpacked: Iterable[str] = ()) -> Self:
+    def of(
+        cls,
+        header: SourceHeader,
+        unpacked: Iterable[str] = (),
+        conversions: Mapping[str, Sequence[Conversion]] | None = None,
+    ) -> Self:
         """Return the source of a header, some of whose arrays are decoded."""
         arrays = {name: header.arrays[name] for name in unpacked if name in header.arrays}
-        packings = {name: found for name, each in arrays.items() if (found := Packing.of(each))}
-        return cls(header.location, header.format, header.version, packings)
+        decoders: dict[str, Packing | ConvertedArray] = {
+            name: found for name, each in arrays.items() if (found := Packing.of(each))
+        }
+        decoders |= find_converted(header, conversions or {})
+        return cls(header.location, header.format, header.version, decoders)
 
 
 class Values(Protocol):
@@ -167,6 +258,13 @@ class ChunkValues:
         """Do nothing: no file is open."""
 
 
+def _read_raw(values: Values, array: str, box: Box, dtype: str) -> NDArray[Any]:
+    shape = tuple(stop - start for start, stop in box)
+    raw = np.empty(shape, dtype)
+    values.read(array, box, raw, tuple((0, extent) for extent in shape))
+    return raw
+
+
 @dataclass(slots=True)
 class OpenSources:
     """Source files that a task reads, opened once each up to a limit of open files."""
@@ -178,6 +276,8 @@ class OpenSources:
     _stores: SourceStores = field(init=False)
     _opened: OrderedDict[str, Values] = field(init=False, default_factory=OrderedDict)
     _seen: set[str] = field(init=False, default_factory=set)
+    _whole: tuple[str, str, NDArray[Any]] | None = field(init=False, default=None)
+    """Last array of a file that was converted as a whole."""
 
     def __enter__(self) -> Self:
         self._stores = SourceStores(self.reading.containers, self.reading.credentials)
@@ -194,14 +294,26 @@ class OpenSources:
         if values is None:
             values = self._open(source)
         self._opened.move_to_end(source)
-        packing = self.sources[source].packings.get(array)
-        if packing is None:
+        decoder = self.sources[source].decoders.get(array)
+        if decoder is None:
             values.read(array, box, target, place)
-            return
-        shape = tuple(stop - start for start, stop in place)
-        raw = np.empty(shape, packing.dtype)
-        values.read(array, box, raw, tuple((0, extent) for extent in shape))
-        target[slices_of(place)] = packing.decode(raw)
+        elif isinstance(decoder, ConvertedArray):
+            target[slices_of(place)] = self._convert(source, array, box, values, decoder)
+        else:
+            target[slices_of(place)] = decoder.decode(_read_raw(values, array, box, decoder.dtype))
+
+    def _convert(
+        self, source: str, array: str, box: Box, values: Values, decoder: ConvertedArray
+    ) -> NDArray[Any]:
+        """Return the converted values of a box, for which the whole array may be needed."""
+        dtype = decoder.packing.dtype
+        if not decoder.is_per_file:
+            return decoder.decode(_read_raw(values, array, box, dtype))
+        if self._whole is None or self._whole[:2] != (source, array):
+            everything = tuple((0, extent) for extent in decoder.array.shape)
+            raw = _read_raw(values, array, everything, dtype)
+            self._whole = source, array, decoder.decode(raw)
+        return self._whole[2][slices_of(box)]
 
     def prepare(self, sources: Iterable[str]) -> None:
         """Open the next files to be read, several at a time."""
@@ -350,7 +462,9 @@ def write_natives(
         return {}
     used = {each.source for array in found.natives.values() for each in array.parts}
     sources = {
-        each.name: SourceToRead.of(each, found.unpacked) for each in headers if each.name in used
+        each.name: SourceToRead.of(each, found.unpacked, reading.convert)
+        for each in headers
+        if each.name in used
     }
     write_pieces = WritePieces(group, sources, reading)
     write_regions(runner, session, write_pieces, [[each] for each in tasks], "writing values")

@@ -5,7 +5,7 @@ import json
 import pickle
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
@@ -43,7 +43,10 @@ from frazil.storage.ranges import BlockFile
 from frazil.storage.store_config import AnyObjectStoreConfig, ObjectStoreConfig, S3Options
 from frazil.virtual import source_formats
 from frazil.virtual.access import default_credential
+from frazil.virtual.combine_axes import are_equal, find_values
+from frazil.virtual.combine_plan import join
 from frazil.virtual.containers import VirtualChunkContainer, index_containers, parse_address
+from frazil.virtual.conversions import Conversion
 from frazil.virtual.grib import find_aliases
 from frazil.virtual.new_dimensions import Coordinate, add_dimensions
 from frazil.virtual.source import ArrayHeader, ReferenceColumns, Source, SourceHeader
@@ -262,6 +265,11 @@ _NAMING = ("bounds", "climatology", "coordinates", "ancillary_variables", "grid_
 """CF attributes that hold names of arrays."""
 
 
+WHOLE_TREE = "*"
+"""Source group that stands for all groups of a file."""
+_MOST_GROUPS = 10_000
+"""Maximum groups of a file, which may lead in circles."""
+
 OnBadFile = Literal["fail", "skip"]
 OnFailedCheck = Literal["fail", "quarantine"]
 
@@ -273,7 +281,7 @@ class SourceOptions:
     Parameters
     ----------
     source_group
-        Group inside each file.
+        Group inside each file; `"*"` takes all groups, each into the group of its path.
     load
         Arrays whose values are written into the repository.
     skip
@@ -306,6 +314,13 @@ class Reading(SourceOptions):
     """Concatenation dimensions, by their new names."""
     coords: Mapping[str, Coordinate] = field(default_factory=dict)
     """Function that returns the coordinate of a file, by dimension."""
+    convert: Mapping[str, tuple[Conversion, ...]] = field(default_factory=dict)
+    """Conversions of values, by variable."""
+
+    @property
+    def is_tree(self) -> bool:
+        """Return whether all groups of the files are read."""
+        return self.source_group == WHOLE_TREE
 
     def find_names(self, format: str) -> Mapping[str, str]:
         """Return the new names of arrays and dimensions of a file, by their names in the file."""
@@ -345,55 +360,122 @@ Outcome = ParsedSource | BadFile
 
 def parse(
     location: str, reading: Reading, stores: SourceStores | None = None
-) -> tuple[Outcome, Source | None]:
-    """Parse one file; raise StorageError if its store does not respond.
+) -> list[tuple[Outcome, Source | None]]:
+    """Parse the groups of one file that are read; raise StorageError if its store does not respond.
 
-    `stores` may be shared by files that are read with the same options.
+    A file with a group that can't be read is a bad one. `stores` may be shared by files that are read
+    with the same options.
     """
     try:
         return _parse(location, reading, stores or reading.open_stores())
     except (ObjectNotFoundError, ObjectRangeError) as error:
-        return BadFile(location, error.message), None
+        return [(BadFile(location, error.message), None)]
     except (StorageError, BaseError, *INTERRUPTIONS):
         raise
     except IcechunkError as error:
-        return BadFile(location, error.message, error.kind == "node-not-found"), None
+        return [(BadFile(location, error.message, error.kind == "node-not-found"), None)]
     except BaseException as error:
         # Values are decoded by third-party code, which may raise any exception.
         text = str(error).strip().partition("\n")[0]
-        return BadFile(location, f"it can't be read: {type(error).__name__}: {text}"), None
+        return [(BadFile(location, f"it can't be read: {type(error).__name__}: {text}"), None)]
 
 
-def _parse(location: str, reading: Reading, stores: SourceStores) -> tuple[Outcome, Source | None]:
-    loading = Loading(frozenset(reading.load), SMALL_BYTES)
-    source = open_from(stores, location, group=reading.source_group, loading=loading)
-    if not source.arrays:
-        return BadFile(location, _explain_empty(location, reading, stores), is_empty=True), None
-    described = describe_opaque(source, reading.containers, reading.credentials)
-    names = reading.find_names(source.header.format)
-    renamed = rename(leave_out(described, reading.skip), names)
-    renamed = add_dimensions(renamed, reading.dims, reading.coords)
-    if not renamed.arrays:
-        text = f"skip= leaves none of its arrays {', '.join(source.arrays)}"
-        return BadFile(location, text, is_empty=True), None
-    targets = {text for each in renamed.references.values() for text in each.locations}
+def _parse(
+    location: str, reading: Reading, stores: SourceStores
+) -> list[tuple[Outcome, Source | None]]:
+    opened = list(_open_groups(location, reading, stores))
+    if not any(each.arrays for each in opened):
+        return [(BadFile(location, _explain_empty(location, reading, stores), is_empty=True), None)]
+    above: dict[str, Source] = {}
+    dims = [dim for dim in reading.dims if dim not in reading.coords]
+    for source in opened:
+        described = describe_opaque(source, reading.containers, reading.credentials)
+        outer = _find_outer_dims(source) if reading.is_tree else {}
+        names = {**outer, **reading.find_names(source.header.format)}
+        renamed = rename(leave_out(described, reading.skip), names)
+        above[source.header.group] = _inherit(renamed, above, dims)
+    parsed = [add_dimensions(each, reading.dims, reading.coords) for each in above.values()]
+    if not any(each.arrays for each in parsed):
+        known = ", ".join(name for each in opened for name in each.arrays)
+        return [
+            (BadFile(location, f"skip= leaves none of its arrays {known}", is_empty=True), None)
+        ]
+    pairs = zip(opened, parsed, strict=True)
+    return [(_without_references(location, *each, reading), each[1]) for each in pairs]
+
+
+def _without_references(
+    location: str, opened: Source, parsed: Source, reading: Reading
+) -> ParsedSource:
+    targets = {text for each in parsed.references.values() for text in each.locations}
     folders = common_folders([location, *targets])
-    inside = tuple(source.arrays), tuple(source.dims)
-    return ParsedSource(location, renamed.header, folders, *inside), renamed
+    names = list(opened.arrays)
+    if reading.is_tree:
+        # Options name what is in a group by its path as well, and whole groups.
+        names += [join(opened.header.group, each) for each in (*opened.arrays, *opened.groups)]
+    names = list(dict.fromkeys(names))
+    return ParsedSource(location, parsed.header, folders, tuple(names), tuple(opened.dims))
+
+
+def _open_groups(location: str, reading: Reading, stores: SourceStores) -> Iterator[Source]:
+    """Yield the group that is read, or each group of a tree after the one it is in."""
+    loading = Loading(frozenset(reading.load), SMALL_BYTES)
+    waiting = [""] if reading.is_tree else [reading.source_group]
+    for _ in range(_MOST_GROUPS):
+        if not waiting:
+            return
+        group = waiting.pop(0)
+        if reading.is_tree and group in reading.skip:
+            continue
+        source = open_from(stores, location, group=group, loading=loading)
+        yield source
+        if reading.is_tree:
+            waiting += [f"{group}/{each}".strip("/") for each in source.groups]
+    raise InvalidInputError(f"it has more than {_MOST_GROUPS} groups: name one with source_group=")
+
+
+def _find_outer_dims(source: Source) -> dict[str, str]:
+    """Return plain names for the dimensions of groups that a group is in."""
+    inside = f"{source.header.group}/"
+    pairs = ((dim, *dim.rpartition("/")) for dim in source.dims)
+    return {
+        dim: plain for dim, outer, _, plain in pairs if outer and inside.startswith(f"{outer}/")
+    }
+
+
+def _inherit(source: Source, above: Mapping[str, Source], dims: Iterable[str]) -> Source:
+    """Return the source with the coordinates that it lacks of the groups that it is in."""
+    arrays = dict(source.arrays)
+    path = source.header.group
+    while path and arrays:
+        path = path.rpartition("/")[0]
+        for dim in dims:
+            index = above[path].arrays.get(dim) if path in above else None
+            if index is None or index.values is None or dim in arrays:
+                continue
+            length = source.dims.get(dim)
+            if index.shape == (() if length is None else (length,)):
+                arrays[dim] = index
+    return Source(replace(source.header, arrays=arrays), source.references)
 
 
 def _explain_empty(location: str, reading: Reading, stores: SourceStores) -> str:
+    if reading.is_tree:
+        return "none of its groups has arrays"
     where = f"group {reading.source_group!r}" if reading.source_group.strip("/") else "root group"
     groups = find_groups(stores, location, reading.source_group)
     if not groups:
         return f"its {where} has no arrays, and neither has any group below"
-    return f"its {where} has no arrays: source_group= takes one of {', '.join(groups)}"
+    known = ", ".join(groups)
+    return f"its {where} has no arrays: source_group= takes one of {known}, or all with '*'"
 
 
 def leave_out(source: Source, names: Collection[str]) -> Source:
     """Return the source without some of its arrays."""
-    arrays = {name: each for name, each in source.arrays.items() if name not in names}
-    references = {name: each for name, each in source.references.items() if name not in names}
+    group = source.header.group
+    kept = {each for each in source.arrays if not {each, join(group, each)} & set(names)}
+    arrays = {name: each for name, each in source.arrays.items() if name in kept}
+    references = {name: each for name, each in source.references.items() if name in kept}
     return Source(replace(source.header, arrays=arrays), references)
 
 
@@ -422,6 +504,46 @@ def _rename_in(attributes: Mapping[str, Any], names: Mapping[str, str]) -> dict[
         if isinstance(found.get(each), str):
             found[each] = " ".join(names.get(word, word) for word in found[each].split())
     return found
+
+
+def add_lacking(
+    groups: dict[str, dict[str, ParsedSource]],
+    there: Mapping[str, SourceHeader],
+    locations: Sequence[str],
+    dims: Sequence[str],
+) -> None:
+    """Add the coordinates of files without a group whose coordinates are those of one above it.
+
+    Its variables read as fill values for these files, and groups stay aligned. `there` are the groups
+    of the repository.
+    """
+    for inside in dict.fromkeys([*groups, *there]):
+        sources = groups.get(inside, {})
+        headers = [each.header for each in sources.values()]
+        headers += [there[inside]] if inside in there else []
+        having = [dim for dim in dims if any(dim in each.arrays for each in headers)]
+        above = inside
+        while above and having:
+            above = above.rpartition("/")[0]
+            upper = groups.get(above, {})
+            others = [upper[each].header if each in upper else None for each in sources]
+            others += [there.get(above)] if inside in there else []
+            pairs = list(zip(headers, others, strict=True))
+            if not all(_share(*pair, dim) for pair in pairs for dim in having):
+                continue
+            for location in [each for each in locations if each in upper and each not in sources]:
+                other = upper[location]
+                arrays = {dim: other.header.arrays[dim] for dim in having}
+                header = replace(other.header, group=inside, arrays=arrays)
+                added = replace(other, header=header, arrays=(), dims=())
+                groups.setdefault(inside, {})[location] = added
+            break
+
+
+def _share(one: SourceHeader, other: SourceHeader | None, dim: str) -> bool:
+    """Return whether two groups have equal coordinates of a dimension."""
+    mine, theirs = find_values(one, dim), None if other is None else find_values(other, dim)
+    return mine is not None and theirs is not None and are_equal(mine, theirs)
 
 
 def share_equal(outcomes: Iterable[Outcome]) -> list[Outcome]:
