@@ -99,6 +99,7 @@ def verb(**values: type) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        owner = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
         parameters = inspect.signature(function).parameters
         if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
             return function
@@ -109,16 +110,18 @@ def verb(**values: type) -> Callable[[Callable[P, R]], Callable[P, R]]:
             if name not in parameters
         }
 
+        known = [each for each in (*parameters, *inside) if each != "self"]
+
         @functools.wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-            refuse_unknown(kwargs, (*parameters, *inside), function.__name__)
+            refuse_unknown(kwargs, known, owner)
             named: dict[str, dict[str, object]] = {}
             for name in [each for each in kwargs if each in inside]:
                 named.setdefault(inside[name], {})[name] = kwargs.pop(name)
             for parameter, options in named.items():
                 if kwargs.get(parameter) is not None:
                     raise InvalidInputError(
-                        f"{function.__name__} has {next(iter(options))}= beside {parameter}=: give it "
+                        f"{owner} has {next(iter(options))}= beside {parameter}=: give it "
                         f"in {values[parameter].__name__}"
                     )
                 kwargs[parameter] = values[parameter](**options)
@@ -129,12 +132,33 @@ def verb(**values: type) -> Callable[[Callable[P, R]], Callable[P, R]]:
     return decorate
 
 
-def refuse_unknown(given: Iterable[str], known: Iterable[str], owner: str) -> None:
-    """Raise InvalidInputError for the first unknown name, suggesting the nearest known one."""
-    names = tuple(known)
+def named_options(cls: type[T]) -> type[T]:
+    """Decorate a class of options so that its constructor refuses unknown ones like a verb."""
+    cls.__init__ = verb()(cls.__init__)  # type: ignore[method-assign]
+    return cls
+
+
+def refuse_unknown(
+    given: Iterable[str],
+    known: Iterable[str],
+    owner: str,
+    *,
+    suggested: Iterable[str] = (),
+    elsewhere: Mapping[str, Collection[str]] | None = None,
+    ignores_case: bool = False,
+) -> None:
+    """Raise InvalidInputError for the first unknown name, suggesting the nearest known one.
+
+    `suggested` names are not known, but may be suggested. `elsewhere` are the names that others know.
+    """
+    fold = str.lower if ignores_case else str
+    names = {fold(name): name for name in known}
     for name in given:
-        if name not in names:
-            raise InvalidInputError(f"{owner} has no option {name!r}: {suggest(name, names)}")
+        if fold(name) not in names:
+            owners = [each for each, own in (elsewhere or {}).items() if fold(name) in own]
+            near = suggest(name, (*names.values(), *suggested))
+            hint = f"it is one of {', '.join(owners)}" if owners else near
+            raise InvalidInputError(f"{owner} has no option {name!r}: {hint}")
 
 
 class _Expected:

@@ -11,8 +11,8 @@ from urllib.parse import quote
 from frazil.format.chunk_table import ChunkRef, ChunkTable
 from frazil.format.config_tree import encode_config_yaml
 from frazil.format.files import (
-    DEFAULT_OPTIONS,
-    EncodingOptions,
+    DEFAULT_ENCODING,
+    FileEncoding,
     encode_manifest,
     encode_repo_info,
     encode_snapshot,
@@ -185,7 +185,7 @@ class RepositoryFiles:
 
     root: Path
     dialect: Dialect
-    options: EncodingOptions = DEFAULT_OPTIONS
+    options: FileEncoding = DEFAULT_ENCODING
 
     def put(self, key: str, data: bytes) -> None:
         """One file."""

@@ -18,7 +18,7 @@ from frazil.format.chunk_table import (
     NativeRef,
     VirtualRef,
 )
-from frazil.format.files import EncodingOptions
+from frazil.format.files import FileEncoding
 from frazil.format.header import Dialect
 from frazil.format.ids import ChunkId, NodeId
 from frazil.format.manifest import Manifest
@@ -264,7 +264,7 @@ def test_many_locations_stay_as_they_are_in_v1_and_where_the_options_say_so(
 ) -> None:
     refs: Refs = {(n,): VirtualRef(f"gcs://bucket/{n}.nc", n, 8) for n in range(1200)}
     manifest = make_manifest("plain", {"/plain": refs})
-    plain = EncodingOptions(location_compression=None)
+    plain = FileEncoding(location_compression=None)
 
     for files in (
         RepositoryFiles(tmp_path / "v1", Dialect.V1),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from frazil.format.chunk_table import ChunkRef, ChunkTable
 from frazil.format.files import (
-    EncodingOptions,
+    FileEncoding,
     decode_manifest,
     decode_repo_info,
     decode_snapshot,
@@ -104,7 +104,7 @@ def test_the_manifests_of_a_snapshot_are_found_without_the_rest(
 
 @given(v2.manifests(), st.sampled_from([Dialect.V1, Dialect.V2]))
 def test_a_manifest_survives_being_written_and_read(manifest: Manifest, dialect: Dialect) -> None:
-    options = EncodingOptions(location_compression=EAGER)
+    options = FileEncoding(location_compression=EAGER)
 
     decoded = decode_manifest(encode_manifest(manifest, dialect, options))
 

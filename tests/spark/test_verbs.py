@@ -71,6 +71,15 @@ def test_an_unknown_option_is_refused_with_the_nearest_one(name: str) -> None:
         verb(*given[: len(given) - len(given_by_name)], **given_by_name, **{f"{known}x": 1})
 
 
+@pytest.mark.parametrize("name", ["BlockOptions", "Job", "MaintenancePolicy", "SourceOptions"])
+def test_a_value_of_options_refuses_unknown_ones_alike(name: str) -> None:
+    cls = getattr(frazil.spark, name)
+    known = next(iter(inspect.signature(cls).parameters))
+
+    with pytest.raises(InvalidInputError, match=f"{name} has no option '{known}x'.*{known}"):
+        cls(**{f"{known}x": 1})
+
+
 def test_options_of_a_value_may_be_given_by_their_own_names(tmp_path: Path) -> None:
     repo = frazil.Repository.create(frazil.local_filesystem_storage(str(tmp_path / "repo")))
     files = save_scenes(tmp_path / "files")

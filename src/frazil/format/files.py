@@ -65,7 +65,7 @@ _SPEC_VERSIONS = {dialect: version for version, dialect in _FLATBUFFERS.items()}
 
 
 @dataclass(frozen=True, slots=True)
-class EncodingOptions:
+class FileEncoding:
     """Options for writing files."""
 
     implementation: str = IMPLEMENTATION
@@ -74,7 +74,7 @@ class EncodingOptions:
     """Compression of virtual chunk locations in V2 manifests; None stores them uncompressed."""
 
 
-DEFAULT_OPTIONS = EncodingOptions()
+DEFAULT_ENCODING = FileEncoding()
 
 
 def decode_snapshot(data: bytes) -> Decoded[Snapshot]:
@@ -160,7 +160,7 @@ def decode_repo_info(data: bytes) -> Decoded[RepoInfo]:
 
 
 def encode_snapshot(
-    snapshot: Snapshot, dialect: Dialect, options: EncodingOptions = DEFAULT_OPTIONS
+    snapshot: Snapshot, dialect: Dialect, options: FileEncoding = DEFAULT_ENCODING
 ) -> bytes:
     """Encode a snapshot file."""
     if version := _SPEC_VERSIONS.get(dialect):
@@ -174,7 +174,7 @@ def encode_snapshot(
 
 
 def encode_manifest(
-    manifest: Manifest, dialect: Dialect, options: EncodingOptions = DEFAULT_OPTIONS
+    manifest: Manifest, dialect: Dialect, options: FileEncoding = DEFAULT_ENCODING
 ) -> bytes:
     """Encode a manifest file; raise InvalidInputError if it is too large for readers."""
     if version := _SPEC_VERSIONS.get(dialect):
@@ -189,7 +189,7 @@ def encode_manifest(
 
 
 def encode_transaction_log(
-    log: TransactionLog, dialect: Dialect, options: EncodingOptions = DEFAULT_OPTIONS
+    log: TransactionLog, dialect: Dialect, options: FileEncoding = DEFAULT_ENCODING
 ) -> bytes:
     """Encode a transaction log file; the draft and the first alphas have none."""
     if version := _SPEC_VERSIONS.get(dialect):
@@ -202,7 +202,7 @@ def encode_transaction_log(
     )
 
 
-def encode_repo_info(info: RepoInfo, options: EncodingOptions = DEFAULT_OPTIONS) -> bytes:
+def encode_repo_info(info: RepoInfo, options: FileEncoding = DEFAULT_ENCODING) -> bytes:
     """Encode a repo info file; only V2 has one."""
     return _close(encode_repo_info_payload(info), FileType.REPO_INFO, 2, options)
 
@@ -214,9 +214,7 @@ def _open(data: bytes, file_type: FileType) -> tuple[Header | None, bytes]:
     return None, data
 
 
-def _close(
-    payload: list[Part], file_type: FileType, version: int, options: EncodingOptions
-) -> bytes:
+def _close(payload: list[Part], file_type: FileType, version: int, options: FileEncoding) -> bytes:
     compressed = compress(payload, file_type, options.compression_level)
     return _encode_header(options.implementation, version, file_type) + compressed
 

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 from frazil.async_names import run_concurrently
 from frazil.errors import FormatError, ObjectNotFoundError
 from frazil.format.files import (
-    EncodingOptions,
+    FileEncoding,
     decode_manifest,
     decode_snapshot,
     decode_transaction_log,
@@ -237,7 +237,7 @@ class AssetOptions:
         Number of metadata files that threads decode at once; None for no limit.
     """
 
-    encoding: EncodingOptions = field(default_factory=EncodingOptions)
+    encoding: FileEncoding = field(default_factory=FileEncoding)
     num_snapshot_nodes: int = 500_000
     num_chunk_refs: int = 15_000_000
     num_transaction_changes: int = 0

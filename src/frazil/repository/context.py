@@ -15,7 +15,7 @@ from frazil.config.settings import (
     resolve_config,
 )
 from frazil.errors import InvalidInputError
-from frazil.format.files import EncodingOptions
+from frazil.format.files import FileEncoding
 from frazil.format.header import Dialect
 from frazil.lazy import dataclass, lazy_modules
 from frazil.ops import SpecVersion
@@ -139,7 +139,7 @@ def asset_options(settings: EffectiveConfig) -> AssetOptions:
     """Return the options for writing and caching files."""
     caching, storage = settings.caching, settings.storage
     return AssetOptions(
-        encoding=EncodingOptions(
+        encoding=FileEncoding(
             compression_level=settings.compression_level,
             location_compression=settings.location_compression,
         ),

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
+from frazil.arguments import named_options
 from frazil.display import Block, Item, Listed, field_items, render_plain, show_bytes
 from frazil.errors import InvalidInputError, JobCancelledError
 from frazil.maintenance.findings import CheckReport, Problem
@@ -57,6 +58,7 @@ class _StepProgress:
             self.done, self.moved_at = done, now
 
 
+@named_options
 class Job:
     """Handle to follow the progress of a running job, or to cancel it from another thread.
 

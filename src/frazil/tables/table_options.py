@@ -7,9 +7,10 @@ than the one requested.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Literal, cast, get_args
 
-from frazil.display import suggest
+from frazil import arguments
 from frazil.errors import InvalidInputError
 from frazil.tables.columns import group_path
 from frazil.tables.predicates import find_zone, parse_time
@@ -36,6 +37,7 @@ _OF_TABLES: Mapping[str, tuple[str, ...]] = {
     "storage": ("references",),
 }
 """Options of single tables."""
+refuse_unknown = partial(arguments.refuse_unknown, elsewhere=_OF_TABLES, ignores_case=True)
 WRITE_OPTIONS = (
     *_PLACE, *_REFS, "group", "dims", "append_dim", "chunks", "duplicates", "replace_where",
     "commit_token", "message",
@@ -131,25 +133,6 @@ def parse_options(given: Mapping[str, str], known: Iterable[str] | None = None) 
 def list_options(table: str) -> tuple[str, ...]:
     """Return the options of a table that is not read as a stream."""
     return (*_OF_ALL_TABLES, *_OF_TABLES.get(table, ()))
-
-
-def refuse_unknown(
-    given: Iterable[str], known: Iterable[str], owner: str, suggested: Iterable[str] = ()
-) -> None:
-    """Raise InvalidInputError for the first unknown name, suggesting the nearest known one.
-
-    `suggested` names are known elsewhere, and are only suggested.
-    """
-    names = {name.lower(): name for name in known}
-    for name in given:
-        if name.lower() in names:
-            continue
-        tables = [table for table, own in _OF_TABLES.items() if name.lower() in own]
-        if tables:
-            owners = ", ".join(tables)
-            raise InvalidInputError(f"{owner} has no option {name!r}: it is one of {owners}")
-        hint = suggest(name, (*names.values(), *suggested))
-        raise InvalidInputError(f"{owner} has no option {name!r}: {hint}")
 
 
 def pop_version(texts: dict[str, str], time_zone: str, **given: Any) -> Ref | None:

@@ -11,7 +11,7 @@ from frazil import virtual
 from frazil.errors import InvalidInputError, InvalidSourcesError
 from frazil.format.chunk_table import ChunkTable
 from frazil.spark.ingestion.discovery import SourceFile, discover
-from frazil.spark.ingestion.ingest_options import refuse_unknown
+from frazil.spark.ingestion.ingest_options import refuse_invalid_choices
 from frazil.spark.ingestion.ingest_plan import (
     IngestPlan,
     Target,
@@ -199,7 +199,7 @@ def test_rules_that_are_there_are_kept_and_asked_first() -> None:
 @pytest.mark.parametrize("option", ["mode", "on_overlap", "on_bad_file"])
 def test_options_that_are_none_are_refused(option: str) -> None:
     with pytest.raises(InvalidInputError, match="is none of"):
-        refuse_unknown(**{option: "perhaps"})
+        refuse_invalid_choices(**{option: "perhaps"})
 
 
 # Planning

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from xarray import DataArray
 
-from frazil.arguments import verb
+from frazil.arguments import named_options, verb
 from frazil.errors import InvalidInputError
 from frazil.maintenance.reachability import pack
 from frazil.repository.session import ForkSession, Session
@@ -165,6 +165,7 @@ def _template_chunks(template: DataArray | None) -> dict[str, int]:
     return {str(dim): int(size) for dim, size in zip(template.dims, sizes, strict=False)}
 
 
+@named_options
 @dataclass(frozen=True, slots=True)
 class BlockOptions:
     """Blocks that the function of a transform gets.

@@ -27,8 +27,8 @@ from frazil.spark.ingestion.ingest_options import (
     Options,
     RegionOption,
     refuse_conversions,
+    refuse_invalid_choices,
     refuse_mistyped,
-    refuse_unknown,
     refuse_unknown_names,
 )
 from frazil.spark.ingestion.ingest_plan import (
@@ -622,7 +622,7 @@ def ingest(
     >>> print(report)
     """
     source = source_options or SourceOptions()
-    refuse_unknown(
+    refuse_invalid_choices(
         mode=mode,
         on_overlap=on_overlap,
         on_late=on_late,

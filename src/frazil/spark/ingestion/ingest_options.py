@@ -257,7 +257,7 @@ class Options:
         return join(self.group, WHOLE_TREE) if self.is_tree else self.group
 
 
-def refuse_unknown(**given: str) -> None:
+def refuse_invalid_choices(**given: str) -> None:
     """Raise InvalidInputError for an unknown value of an option."""
     for name, value in given.items():
         if value not in _ALTERNATIVES[name]:

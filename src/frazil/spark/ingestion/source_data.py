@@ -25,6 +25,7 @@ from xarray.backends.zarr import FillValueCoder, encode_zarr_attr_value
 from zarr.storage import MemoryStore
 
 from frazil import virtual
+from frazil.arguments import named_options
 from frazil.config.conditions import SplitSizes
 from frazil.config.settings import RepositoryConfig
 from frazil.errors import (
@@ -274,6 +275,7 @@ OnBadFile = Literal["fail", "skip"]
 OnFailedCheck = Literal["fail", "quarantine"]
 
 
+@named_options
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
     """Options of an ingest for its source files.

@@ -9,7 +9,7 @@ from itertools import compress
 import numpy as np
 from numpy.typing import NDArray
 
-from frazil.arguments import verb
+from frazil.arguments import named_options, verb
 from frazil.config.settings import RetentionPolicy
 from frazil.errors import IcechunkError, InvalidInputError
 from frazil.format.ids import SnapshotId
@@ -442,6 +442,7 @@ def _find_place(storage: Storage, given: Location | None, folder: str) -> Place:
 _GARBAGE_AGE = timedelta(days=7)
 
 
+@named_options
 @dataclass(frozen=True, slots=True)
 class MaintenancePolicy:
     """Retention rules of a maintenance run.

@@ -103,7 +103,7 @@ def read(
     )
     named = [name for name, each in signature(read).parameters.items() if each.kind == _NAMED]
     others = [name for name in list_options(table) if name not in (*named, *_NOT_OF_READ)]
-    refuse_unknown(more, others, f"the table {table}", named)
+    refuse_unknown(more, others, f"the table {table}", suggested=named)
     texts = {name.lower(): str(value) for name, value in more.items()}
     version = {"branch": branch, "tag": tag, "snapshot": snapshot, "as_of": as_of}
     options = Options(
