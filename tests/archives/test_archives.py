@@ -595,3 +595,38 @@ def test_a_function_that_changes_the_shape_fails_the_ingest(
 
     values = read(repo)["tp"].values
     assert abs(float(values.mean())) < 1e-3
+
+
+def test_a_dry_run_shows_a_table_of_what_would_be(repo: frazil.Repository, files: Path) -> None:
+    for at in (0, 2, 8):
+        odd = {"shuffle": False} if at == 2 else {}
+        save(make("t", at, 2), files / f"t{at}.nc", odd, units="hours since 2019-12-31")
+    save(make("p", 0, 2), files / "p0.nc")
+
+    report = ingest(repo, files, append_dim="time", dry_run=True)
+
+    (time,) = report.dimensions
+    assert (time.first, time.last, time.steps) == ("2020-01-01", "2020-01-10", 6)
+    assert time.gaps == (("2020-01-04", "2020-01-09"),)
+    assert {each.name: each.files for each in report.variables} == {
+        "p": 1, "t": 3, "time": 4, "x": 4, "y": 4
+    }  # fmt: skip
+    assert {each.name: each.bytes for each in report.variables}["t"] == 6 * 16 * 36 * 4
+    assert report.planned_tasks["opening files"] >= 1
+    text = str(report)
+    assert "2020-01-04 to 2020-01-09" in text
+    assert "codecs is" in text
+    assert "expected={'time': pandas.date_range('2020-01-01', '2020-01-10', freq='1D')}" in text
+    assert len(list(repo.ancestry(branch="main"))) == 1
+
+
+def test_errors_name_dates_and_the_option_that_helps(repo: frazil.Repository, files: Path) -> None:
+    for name in "ab":
+        save(make("t", 0, 2), files / f"{name}.nc")
+
+    with pytest.raises(InvalidSourcesError, match=r"the same, 2020-01-01 to 2020-01-02") as caught:
+        ingest(repo, files, append_dim="time")
+    assert "coords={…: from_path(…)}" in str(caught.value)
+    ingest(repo, files / "a.nc", append_dim="time")
+    with pytest.raises(InvalidSourcesError, match="its place time 2020-01-01 to 2020-01-02 holds"):
+        ingest(repo, files / "b.nc", append_dim="time")

@@ -155,7 +155,9 @@ def test_the_report_prints_as_a_table(tmp_path: Path) -> None:
     lines = str(plan(*paths).report).splitlines()
 
     assert lines[0].split() == ["what", "follows", "of", "kind", "what", "it", "is", "files"]
-    assert lines[2].startswith("notes         time  gap   nothing between 3 and 8")
+    assert lines[2].startswith(
+        "notes         time  gap   nothing between 2000-01-04 and 2000-01-09"
+    )
     assert all(uri in lines[2] for uri in uris(*paths[1:]))
 
 
@@ -196,7 +198,7 @@ def test_files_that_cover_some_of_the_same_overlap(tmp_path: Path) -> None:
     problem = only(plan(*paths).report.of(ProblemKind.OVERLAP))
 
     assert problem.files == uris(*paths[:2])
-    assert problem.text == "one ends at 3, and the other starts at 2"
+    assert problem.text == "one ends at 2000-01-04, and the other starts at 2000-01-03"
 
 
 def test_gaps_are_noted_and_stop_nothing(tmp_path: Path) -> None:

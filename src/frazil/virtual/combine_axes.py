@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from frazil.virtual.combine_plan import Axis, Problem, ProblemKind, Run
 from frazil.virtual.source import ArrayHeader, SourceHeader, is_time
+from frazil.virtual.time_units import show_region, show_step, show_values
 
 # A jump is a gap if at least half a step is missing, so that months may differ in length.
 _GAP_IN_STEPS = 1.5
@@ -21,6 +22,7 @@ def merge_axis(
     names: Sequence[str],
     there: NDArray[Any] | None = None,
     expected: NDArray[Any] | None = None,
+    attributes: Mapping[str, Any] | None = None,
 ) -> tuple[Axis, list[Problem]]:
     """Place sources along a dimension by the values of its coordinate.
 
@@ -39,6 +41,8 @@ def merge_axis(
         Values that are in the repository.
     expected
         Values that the dimension has even where no source brings them.
+    attributes
+        Attributes of the coordinate.
     """
     parts = [each for each in (there, expected) if each is not None]
     problems = list(_find_crooked(dim, coordinates, names))
@@ -53,7 +57,7 @@ def merge_axis(
         at += len(each)
     ends = [(each[0].start, each[-1].stop) if each else (0, 0) for each in runs]
     regions = np.array(ends, np.int64).reshape(-1, 2)
-    return Axis(dim, values, tuple(runs), regions, moved), problems
+    return Axis(dim, values, tuple(runs), regions, moved, attributes or {}), problems
 
 
 def _order(
@@ -85,22 +89,27 @@ def _find_runs(places: NDArray[np.int64]) -> tuple[Run, ...]:
     )
 
 
-def find_gaps(axis: Axis, names: Sequence[str]) -> Iterator[Problem]:
-    """Report jumps between sources that are longer than the usual step."""
+def find_jumps(axis: Axis) -> tuple[list[int], float]:
+    """Return the positions after jumps that are longer than the usual step, and that step."""
     steps = np.abs(np.diff(_as_numbers(axis.values)))
     if not len(steps) or axis.values.dtype.kind not in "iufbmM":
-        return
+        return [], 0.0
     usual = float(np.median(steps))
+    is_jump = steps > _GAP_IN_STEPS * usual if usual else np.zeros(len(steps), bool)
+    return (np.flatnonzero(is_jump) + 1).tolist(), usual
+
+
+def find_gaps(axis: Axis, names: Sequence[str]) -> Iterator[Problem]:
+    """Report jumps between sources that are longer than the usual step."""
+    jumps, usual = find_jumps(axis)
     starts = {each[0].start: row for row, each in enumerate(axis.runs) if each}
     stops = {each[-1].stop: row for row, each in enumerate(axis.runs) if each}
-    for at in (np.flatnonzero(steps > _GAP_IN_STEPS * usual) + 1).tolist():
+    for at in jumps:
         rows = [row for row in (stops.get(at), starts.get(at)) if row is not None]
         # A jump inside of a file, or of what was there before, is not new.
-        if usual and rows:
-            text = (
-                f"nothing between {axis.values[at - 1]} and {axis.values[at]}, "
-                f"where a step is {usual:g}"
-            )
+        if rows:
+            before, after = show_values(axis, [at - 1, at])
+            text = f"nothing between {before} and {after}, where a step is {show_step(axis, usual)}"
             yield Problem(ProblemKind.GAP, axis.dim, text, tuple(names[row] for row in rows))
 
 
@@ -128,7 +137,9 @@ def find_overlaps(
         ]
         if shared:
             files = tuple(names[row] for row in shared)
-            yield Problem(ProblemKind.DUPLICATE, dims, "they cover the same", files)
+            covered = [show_region(each, tuple(each.regions[shared[0]])) for each in axes]
+            text = f"they cover the same, {', '.join(covered)}"
+            yield Problem(ProblemKind.DUPLICATE, dims, text, files)
     distinct = np.array([rows[0] for rows in same.values()], np.int64)
     for one, other in _find_crossing(boxes[distinct]):
         pairs = [
@@ -156,8 +167,7 @@ def _describe_overlap(axes: Sequence[Axis], names: Sequence[str], one: int, othe
         (each for each in axes if tuple(each.regions[one]) != tuple(each.regions[other])), axes[0]
     )
     first, second = sorted((one, other), key=lambda row: tuple(axis.regions[row]))
-    before = axis.values[axis.regions[first][1] - 1]
-    after = axis.values[axis.regions[second][0]]
+    before, after = show_values(axis, [axis.regions[first][1] - 1, axis.regions[second][0]])
     text = f"one ends at {before}, and the other starts at {after}"
     dims = ", ".join(each.dim for each in axes)
     return Problem(ProblemKind.OVERLAP, dims, text, (names[first], names[second]))

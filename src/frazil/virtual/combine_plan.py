@@ -187,6 +187,8 @@ class Axis:
     """First position and end of each source."""
     moved: NDArray[np.int64]
     """New position of each element that was there before."""
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    """Attributes of its coordinate, which give the values a meaning."""
 
     @property
     def is_shifted(self) -> bool:

@@ -311,6 +311,7 @@ def combine(
             names,
             values[0] if before else None,
             (expected or {}).get(dim),
+            headers[0].arrays[dim].attributes,
         )
         problems += [*wrong, *(combine_axes.find_gaps(axes[dim], names) if not wrong else ())]
     group = Combination(new, names, axes, {} if there is None else headers[0].arrays)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from frazil.virtual.combine_plan import Problem, ProblemKind
+from frazil.virtual.combine_plan import Axis, Problem, ProblemKind
 from frazil.virtual.source import ArrayHeader, SourceHeader, find_bounds, is_time
 
 _SAME_CALENDARS = {"gregorian": "standard", "365_day": "noleap", "366_day": "all_leap"}
@@ -101,6 +101,39 @@ def find_times(headers: Iterable[SourceHeader]) -> set[str]:
         found |= find_bounds(header.arrays).keys()
         found |= {name for name, array in header.arrays.items() if is_time(array.attributes)}
     return found
+
+
+def show_values(axis: Axis, positions: Sequence[int]) -> list[str]:
+    """Return values of a dimension as people write them: times as dates."""
+    values = axis.values[list(positions)]
+    if is_time(axis.attributes) and values.dtype.kind in "iuf":
+        calendar = axis.attributes.get("calendar")
+        clock = Clock(axis.attributes["units"], None if calendar is None else str(calendar))
+        decoded = _decode(values, clock, use_cftime=False)
+        if decoded is not None and decoded.dtype.kind == "M":
+            return [_shorten(text) for text in np.datetime_as_string(decoded, unit="s").tolist()]
+        if decoded is not None:
+            return [_shorten(each.isoformat()) for each in decoded.tolist()]
+    return [str(each) for each in values.tolist()]
+
+
+def show_region(axis: Axis, region: tuple[int, int]) -> str:
+    """Return the first and the last value of a region of a dimension."""
+    start, stop = region
+    if start >= stop:
+        return "nothing"
+    first, last = show_values(axis, [start, stop - 1])
+    return first if first == last else f"{first} to {last}"
+
+
+def show_step(axis: Axis, step: float) -> str:
+    """Return a distance between values of a dimension, with its unit for times."""
+    unit = str(axis.attributes["units"]).partition(" since ")[0] if is_time(axis.attributes) else ""
+    return f"{step:g} {unit.rstrip('s') if step == 1 else unit}".rstrip()
+
+
+def _shorten(moment: str) -> str:
+    return moment.removesuffix("T00:00:00").removesuffix(":00")
 
 
 Family = Mapping[str, Sequence[_Entry]]

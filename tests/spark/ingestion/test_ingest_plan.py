@@ -260,7 +260,7 @@ def test_new_files_follow_what_is_there(tmp_path: Path) -> None:
 def test_what_comes_before_the_end_of_what_is_there_is_refused(tmp_path: Path) -> None:
     existing = existing_of(save_archive(tmp_path, 1, first=2), new_session())
 
-    with pytest.raises(InvalidSourcesError, match=r"it would come to \[0:2\]") as caught:
+    with pytest.raises(InvalidSourcesError, match="it brings 2000-01-01 to 2000-01-02") as caught:
         plan_ingest(
             headers_of(save_archive(tmp_path, 1)), Target(existing), ("time",), on_late="refuse"
         )

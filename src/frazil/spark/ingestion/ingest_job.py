@@ -64,7 +64,12 @@ from frazil.spark.ingestion.ledger import (
     subtract,
     write_ledger,
 )
-from frazil.spark.ingestion.native_write import Written, find_native, write_natives
+from frazil.spark.ingestion.native_write import (
+    Written,
+    find_native,
+    plan_tasks,
+    write_natives,
+)
 from frazil.spark.ingestion.region_plan import plan_filling
 from frazil.spark.ingestion.source_data import (
     WHOLE_TREE,
@@ -159,8 +164,18 @@ class Attempt:
         plans = {each.inside: each.found for each in parts}
         report = describe(self.job_run.describe(), work, (*bad, *left_out), plans)
         if self.options.dry_run:
-            return report
+            return replace(report, planned_tasks=self._count_tasks(parts, work))
         return self._write(session, parts, work, report)
+
+    def _count_tasks(self, parts: Sequence["GroupPlan"], work: Work) -> dict[str, int]:
+        """Return the tasks that the ingest would have on Spark."""
+        slots = self.job_run.slots
+        locations = [each.location for each in work.files]
+        natives = [each for part in parts for each in part.found.natives.values()]
+        return {
+            "opening files": len(group_files(locations, slots, self.job_run.job.files_per_task)),
+            "writing values": len(plan_tasks(natives, slots)),
+        }
 
     def leave_out(self, failed: FailedChecksError) -> "Attempt":
         """Return the attempt without the files that findings blame; raise if that can't help."""

@@ -50,7 +50,7 @@ from frazil.virtual.conversions import CONVERTED, find_packed_differently, unpac
 from frazil.virtual.new_dimensions import add_axis, make_index
 from frazil.virtual.source import ArrayHeader, FileVersion, SourceHeader
 from frazil.virtual.source_formats import without_codec_warnings
-from frazil.virtual.time_units import count_alike
+from frazil.virtual.time_units import count_alike, show_region
 
 
 @dataclass(frozen=True, slots=True)
@@ -592,6 +592,11 @@ def refuse(wrong: Sequence[Problem], choice: Choice) -> None:
             hint = (
                 "what must be re-encoded needs mode='auto' or 'native', or is left out with skip="
             )
+        if any(each.kind is ProblemKind.DUPLICATE for each in wrong):
+            hint += (
+                ", and files that differ in their paths alone need one more dimension in append_dim=, "
+                "with coords={…: from_path(…)}"
+            )
         raise InvalidSourcesError(
             f"the sources can't be ingested as they are; {hint}:\n{Report(tuple(wrong))}",
             files=[file for file in files if not file.startswith(THE_REPOSITORY)],
@@ -611,7 +616,9 @@ def _find_shrunk(found: IngestPlan, target: Target) -> Iterator[Problem]:
         for dim, region in found.move(before).items():
             now = found.places[name].get(dim, region)
             if now[0] > region[0] or now[1] < region[1]:
-                text = f"it is in {_show(region)} and would be in {_show(now)} now"
+                axis = found.plan.axes[dim]
+                was, is_now = show_region(axis, region), show_region(axis, now)
+                text = f"it brought {was}, and would bring {is_now} now"
                 yield Problem(ProblemKind.LENGTH, dim, text, (name,))
 
 
@@ -631,11 +638,9 @@ def find_late(found: IngestPlan) -> Iterator[tuple[str, Problem]]:
         for name, row in found.plan.sources.items():
             runs = axis.runs[row]
             if any(is_new[each.start : min(each.stop, end)].any() for each in runs):
-                region = found.places[name][dim]
-                text = (
-                    f"it would come to {_show(region)}, before the end of what is there, "
-                    f"{axis.values[end]}"
-                )
+                region = show_region(axis, found.places[name][dim])
+                last = show_region(axis, (end, end + 1))
+                text = f"it brings {region}, before the end of what is there, {last}"
                 yield name, Problem(ProblemKind.OVERLAP, dim, text, (name,))
 
 
@@ -665,7 +670,7 @@ def _find_occupied(found: IngestPlan, target: Target) -> Iterator[tuple[str, Pro
                       ] if shared <= there else shared  # fmt: skip
             if moving and _is_filled(found, name, other):
                 text = (
-                    f"its place {_show_place(found.places[name])} holds data of {other.source}: "
+                    f"its place {_show_place(found, name)} holds data of {other.source}: "
                     "on_overlap='replace' replaces it"
                 )
                 yield name, Problem(ProblemKind.OVERLAP, ", ".join(dims), text, (name,))
@@ -692,12 +697,10 @@ def _all_of(existing: SourceHeader, dims: Sequence[str]) -> Covered:
     return Covered(THE_REPOSITORY, place, None)
 
 
-def _show_place(place: Place) -> str:
-    return ", ".join(f"{dim} {_show(region)}" for dim, region in place.items())
-
-
-def _show(region: Region) -> str:
-    return f"[{region[0]}:{region[1]}]"
+def _show_place(found: IngestPlan, name: str) -> str:
+    axes = found.plan.axes
+    regions = found.places[name].items()
+    return ", ".join(f"{dim} {show_region(axes[dim], region)}" for dim, region in regions)
 
 
 def _find_misfits(found: IngestPlan) -> Iterator[Problem]:
