@@ -167,10 +167,11 @@ def sql(
     most = limit if output.is_json else limit or _SHOWN_ROWS
     found = _ask(cluster, url, query, group, authorize or (), None if most is None else most + 1)
     rows = [
-        {name: _finite(value) for name, value in row.items()}
+        # JSON has only finite numbers.
+        {k: str(v) if isinstance(v, float) and not isfinite(v) else v for k, v in row.items()}
         for row in found.slice(0, most).to_pylist()
     ]
-    cells = [[_show(value) for value in row.values()] for row in rows]
+    cells = [["" if value is None else str(value) for value in row.values()] for row in rows]
     output.answer(rows, make_table(found.column_names, cells))
     if len(rows) < found.num_rows:
         output.note(f"there are more rows than these {len(rows)}: --limit shows them")
@@ -189,25 +190,13 @@ def _ask(
     try:
         frame = spark.sql(url, query, spark=session, group=group, authorize=authorize)
     except AnalysisException as error:
-        raise InvalidInputError(f"Spark can't read this query: {_first_line(error)}") from error
+        first_line = next(filter(str.strip, str(error).splitlines()), type(error).__name__)
+        raise InvalidInputError(f"Spark can't read this query: {first_line}") from error
     frame = frame if most is None else frame.limit(most)
     try:
         return run_with_progress(session, job, "asking", 1, frame.toArrow)
     finally:
         job.end()
-
-
-def _first_line(error: Exception) -> str:
-    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-
-
-def _finite(value: Any) -> Any:
-    """Convert a value to one that JSON has."""
-    return str(value) if isinstance(value, float) and not isfinite(value) else value
-
-
-def _show(value: Any) -> str:
-    return "" if value is None else str(value)
 
 
 def parse_chunks(text: str) -> dict[str, int]:

@@ -206,7 +206,9 @@ class Output:
         if self.is_json:
             print(json.dumps(to_plain(value), indent=2, ensure_ascii=False, allow_nan=False))
             return
-        console = Console(highlight=False, soft_wrap=True, width=_find_width())
+        # Fold lines on a terminal only: programs that read them need them whole.
+        width = None if sys.stdout.isatty() else 10_000
+        console = Console(highlight=False, soft_wrap=True, width=width)
         for each in shown or (value,):
             console.print(Text.from_ansi(each) if isinstance(each, str) else each, end="\n")
 
@@ -268,11 +270,6 @@ def make_card(pairs: Iterable[tuple[str, object]]) -> Table:
         if value is not None:
             table.add_row(name, Text(clean(str(value))))
     return table
-
-
-def _find_width() -> int | None:
-    """Fold lines on a terminal only: programs that read them need them whole."""
-    return None if sys.stdout.isatty() else 10_000
 
 
 def clean(text: str) -> str:

@@ -100,9 +100,6 @@ class IdSet:
 
 ID_SLICES = 64
 """Number of slices, the smallest id ranges."""
-_LETTERS = len(ALPHABET)
-_NAMES = _LETTERS * _LETTERS
-"""Number of two-letter prefixes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +122,7 @@ class IdRange:
 
     def find_names(self) -> tuple[str, str]:
         """Return exclusive lower and upper bounds of the names of its ids."""
-        after, before = (_name(number) for number in (self.slices.start, self.slices.stop))
-        return after, before
+        return name_slice(self.number, self.count), name_slice(self.number + 1, self.count)
 
 
 def split_ids(count: int) -> list[IdRange]:
@@ -149,9 +145,12 @@ def find_slices(ids: Ids) -> NDArray[np.uint8]:
     return rows[:, 0] >> np.uint8(2)
 
 
-def _name(number: int) -> str:
-    """Return a two-letter lower bound of a slice's names; for `ID_SLICES`, a letter above all names."""
-    if number == ID_SLICES:
+def name_slice(number: int, count: int) -> str:
+    """Return a two-letter lower bound of the names in one of `count` equal slices of all ids.
+
+    For `count` itself, return a letter above all names.
+    """
+    if number == count:
         return chr(ord(ALPHABET[-1]) + 1)
-    high, low = divmod(number * _NAMES // ID_SLICES, _LETTERS)
+    high, low = divmod(number * len(ALPHABET) ** 2 // count, len(ALPHABET))
     return ALPHABET[high] + ALPHABET[low]

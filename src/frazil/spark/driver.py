@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from frazil import spark
 from frazil.errors import InvalidInputError
-from frazil.spark.job import Job
 
 if TYPE_CHECKING:
     from frazil.spark import analyze as analyze
@@ -32,9 +31,6 @@ else:
         return without_spark(getattr(spark, name))
 
 
-_JOB_OPTIONS = tuple(inspect.signature(Job).parameters)
-
-
 def without_spark(job: Callable[..., Any]) -> Callable[..., Any]:
     """Return a job of `frazil.spark` that runs all its tasks in this process."""
     name, signature = job.__name__, inspect.signature(job)
@@ -44,12 +40,15 @@ def without_spark(job: Callable[..., Any]) -> Callable[..., Any]:
     def run(*args: Any, **options: Any) -> Any:
         if "spark" in options:
             raise InvalidInputError(f"frazil.{name} has no option 'spark': use frazil.spark.{name}")
-        of_job = {each: options.pop(each) for each in _JOB_OPTIONS if each in options}
-        handle = options.pop("job", None) or Job(**of_job)
-        if handle.run_on == "spark":
+        handle = options.get("job")
+        run_on = options.get("run_on", "auto") if handle is None else handle.run_on
+        if run_on == "spark":
             raise InvalidInputError(f"invalid run_on 'spark': use frazil.spark.{name}")
-        handle.run_on = "driver"
-        return job(*args, job=handle, **options)
+        if handle is not None:
+            handle.run_on = "driver"
+        elif run_on == "auto":
+            options["run_on"] = "driver"
+        return job(*args, **options)
 
     run.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
     return run

@@ -95,7 +95,8 @@ def grow(
         for axis in reversed(range(len(sizes))):
             others = prod(sizes) // sizes[axis] if sizes[axis] else 1
             most = min(targets[axis], most_items // max(others, 1))
-            sizes[axis] = max(sizes[axis], _multiple(unit[axis], most, shape[axis]))
+            wanted = shape[axis] if most >= shape[axis] else most - most % unit[axis]
+            sizes[axis] = max(sizes[axis], wanted)
     return tuple(max(size, 1) for size in sizes)
 
 
@@ -109,10 +110,6 @@ def _balance_axis(size: int, unit: int, length: int) -> int:
         return size
     count = -(-length // size)
     return -(-length // (count * unit)) * unit
-
-
-def _multiple(unit: int, most: int, length: int) -> int:
-    return length if most >= length else most - most % unit
 
 
 Boundary = Literal["clip", "wrap", "nearest"]

@@ -66,7 +66,7 @@ def merge_changes(state: SessionState, fork: SessionState, changes: Sequence[Cha
     overlaps = {id: found for id, each in edits.items() if len(found := _find_repeated(each))}
     if overlaps:
         raise _overlapping(fork, overlaps)
-    only_nodes = [each for each in changes if _has_nodes(each)]
+    only_nodes = [each for each in changes if each.created or each.updated or each.deleted]
     for each in only_nodes:
         commit.merge(state, fresh_fork(fork, _without_chunks(each)))
     together = ChangeSet.of(state.context.dialect)
@@ -113,10 +113,6 @@ def _find_meeting(edits: Sequence[ChunkEdits]) -> list[ChunkEdits]:
 def _find_box(edits: ChunkEdits) -> Extents | None:
     rows = edits.coordinates()
     return bounding_box(rows) if len(rows) else None
-
-
-def _has_nodes(changes: ChangeSet) -> bool:
-    return bool(changes.created or changes.updated or changes.deleted)
 
 
 def _without_chunks(changes: ChangeSet) -> ChangeSet:

@@ -196,7 +196,8 @@ def _holds(leaf: Compare | IsIn, values: Values) -> NDArray[np.bool_]:
     data = values.data
     if data.dtype == object and values.missing is not None:
         # None can't be compared, so missing values are replaced; their results are ignored.
-        data = np.where(values.missing, _stand_in(leaf), data)
+        default = leaf.values[0] if isinstance(leaf, IsIn) else leaf.value
+        data = np.where(values.missing, default, data)
     if isinstance(leaf, IsIn):
         found = np.logical_or.reduce(
             [_NUMPY_OPERATORS["="](data, _wide(each)) for each in leaf.values]
@@ -209,10 +210,6 @@ def _holds(leaf: Compare | IsIn, values: Values) -> NDArray[np.bool_]:
 def _wide(value: Any) -> Any:
     # numpy compares float32 with a Python float in single precision; Spark compares doubles.
     return np.float64(value) if isinstance(value, float) else value
-
-
-def _stand_in(leaf: Compare | IsIn) -> Any:
-    return leaf.values[0] if isinstance(leaf, IsIn) else leaf.value
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

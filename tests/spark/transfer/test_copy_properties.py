@@ -14,7 +14,7 @@ import frazil
 from frazil import Repository, RepositoryConfig
 from frazil.format.header import Dialect
 from frazil.format.ids import ChunkId
-from frazil.maintenance.id_ranges import column_of
+from frazil.maintenance.id_ranges import column_of, name_slice
 from frazil.maintenance.reachability import WalkLimits, find_manifests
 from frazil.protocols.assets import Assets
 from frazil.spark.transfer.copy_objects import (
@@ -25,7 +25,6 @@ from frazil.spark.transfer.copy_objects import (
     Passage,
     cut_slices,
     find_starts,
-    name_slice,
 )
 from frazil.spark.transfer.copy_plan import Choice, select_refs
 from frazil.spark.transfer.export_zarr import ChunkKeys, find_keys
@@ -118,7 +117,7 @@ def test_each_chunk_is_in_one_slice(ids: list[ChunkId], most: int) -> None:
     tasks = cut_slices([listed], most)
 
     assert sorted(id for _, id in found) == sorted(ids)
-    assert all(str(id).startswith(name_slice(number)) for number, id in found)
+    assert all(str(id).startswith(name_slice(number, SLICES)) for number, id in found)
     covered = [number for task in tasks for number in task]
     assert len(covered) == len(set(covered))
     assert {number for number, _ in found} <= set(covered)

@@ -86,7 +86,7 @@ def plan_rechunk(
     most = max_memory // 2 // max(itemsize, 1)
     fair = most if task_bytes is None else min(most, task_bytes // max(itemsize, 1))
     for name, chunks in (("source", source), ("target", target)):
-        _refuse_large(name, _clip(chunks, shape), itemsize, max_memory, most)
+        _refuse_large(name, tuple(map(min, chunks, shape)), itemsize, max_memory, most)
     plans = [_plan_direct(shape, source, target, most), _plan_staged(shape, source, target, fair)]
     return min(plans, key=lambda plan: plan.cost)
 
@@ -136,10 +136,6 @@ def _reading_along(length: int, chunk: int, box: int) -> Fraction:
         stop = min(start + box, length)
         touched += min(-(-stop // chunk) * chunk, length) - start // chunk * chunk
     return Fraction(touched, length)
-
-
-def _clip(chunks: Sequence[int], shape: Sequence[int]) -> Shape:
-    return tuple(map(min, chunks, shape))
 
 
 def _refuse_large(

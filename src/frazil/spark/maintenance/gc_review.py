@@ -297,9 +297,8 @@ class GarbageReport(JobReport):
         pyspark.sql.DataFrame
             One row per object.
         """
-        table: Any = self.read()
-        plain = table.cast(_without_dictionaries())
-        frame: DataFrame = spark.createDataFrame(plain)
+        plain = [(each.name, getattr(each.type, "value_type", each.type)) for each in SCHEMA]
+        frame: DataFrame = spark.createDataFrame(self.read().cast(pa.schema(plain)))
         return frame
 
 
@@ -321,7 +320,3 @@ class MaintenanceReport(Listed):
     def __str__(self) -> str:
         count = len(self.expired.released_snapshots)
         return f"{count:,} snapshots left the history\n{self.garbage}"
-
-
-def _without_dictionaries() -> pa.Schema:
-    return pa.schema([(each.name, getattr(each.type, "value_type", each.type)) for each in SCHEMA])

@@ -13,7 +13,7 @@ from frazil.format.chunk_table import NativeChunks
 from frazil.format.ids import ALPHABET, ChunkId
 from frazil.format.manifest import Manifest
 from frazil.format.snapshot import ManifestFileInfo
-from frazil.maintenance.id_ranges import Ids, distinct, ids_of
+from frazil.maintenance.id_ranges import Ids, distinct, ids_of, name_slice
 from frazil.maintenance.reachability import Reduction, WalkLimits, map_manifests, uncached
 from frazil.protocols.assets import Assets
 from frazil.spark.job import Copied
@@ -206,13 +206,6 @@ def find_starts(ids: Ids, id_size: int) -> NDArray[np.int64]:
     return np.searchsorted(heads >> (16 - _BITS), np.arange(SLICES + 1)).astype(np.int64)
 
 
-def name_slice(number: int) -> str:
-    """Return the common prefix of the ids of a slice; for `SLICES`, a text that sorts after all ids."""
-    if number == SLICES:
-        return chr(ord(ALPHABET[-1]) + 1)
-    return ALPHABET[number >> 5] + ALPHABET[number & 31]
-
-
 def cut_slices(lists: Sequence[ChunkList], most: int) -> list[range]:
     """Group neighbouring slices into tasks of about `most` chunks, counted once per list."""
     sizes = sum((np.diff(each.starts) for each in lists), np.zeros(SLICES, np.int64))
@@ -235,7 +228,7 @@ class CopyChunks:
         """Copy the chunks of these slices and flush the target."""
         layout = self.passage.source.layout
         keys = [layout.chunk_key(id) for number in slices for id in self._find_missing(number)]
-        after, before = name_slice(slices.start), name_slice(slices.stop)
+        after, before = (name_slice(each, SLICES) for each in (slices.start, slices.stop))
         passage = replace(self.passage, at_once=self._find_at_once())
         copied = passage.copy_chunks(keys, after, before) if keys else Copied()
         self.passage.target.storage.flush()
@@ -248,18 +241,14 @@ class CopyChunks:
 
     def _find_missing(self, number: int) -> Iterator[ChunkId]:
         wanted, known = self._read(self.lists, number), self._read(self.known, number)
-        return _split(np.setdiff1d(wanted, known, assume_unique=True))
+        missing = np.setdiff1d(wanted, known, assume_unique=True)
+        data, size = missing.tobytes(), missing.dtype.itemsize
+        return (ChunkId(data[at : at + size]) for at in range(0, len(data), size))
 
     def _read(self, lists: Sequence[ChunkList], number: int) -> Ids:
         columns = [each.read(self.passage.target, number) for each in lists]
         filled = [column for column in columns if len(column)]
         return distinct(np.concatenate(filled)) if filled else np.empty(0, "S12")
-
-
-def _split(ids: Ids) -> Iterator[ChunkId]:
-    size = ids.dtype.itemsize
-    data = ids.tobytes()
-    return (ChunkId(data[at : at + size]) for at in range(0, len(data), size))
 
 
 def _reduce_natives(natives: NativeChunks) -> Natives:

@@ -153,14 +153,6 @@ def newest_collection(info: RepoInfo) -> Nanoseconds:
     return max(times, default=0)
 
 
-def explain_generations(source: Dialect, target: Dialect) -> str:
-    """Return the remedy if the source and its copy are of different generations."""
-    return (
-        f"the source is of the generation {source.value}, and the copy at the target of"
-        f" {target.value}: migrate the older one, or copy to a place where nothing is"
-    )
-
-
 def _identity(info: RepoInfo) -> tuple[SnapshotId, Nanoseconds] | None:
     if MAIN not in info.branches:
         return None
@@ -437,7 +429,10 @@ def refuse_target(target: Storage, dialect: Dialect, *, incremental: bool) -> No
     elif not incremental:
         raise AlreadyExistsError("the target has a repository: copy to a place where nothing is")
     elif found is not dialect:
-        raise InvalidInputError(explain_generations(dialect, found))
+        raise InvalidInputError(
+            f"the source is of the generation {dialect.value}, and the copy at the target of"
+            f" {found.value}: migrate the older one, or copy to a place where nothing is"
+        )
 
 
 def _refuse_unless_clean(target: Storage) -> None:

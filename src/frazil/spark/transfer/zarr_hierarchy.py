@@ -3,7 +3,7 @@
 import base64
 import json
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import takewhile
@@ -239,12 +239,15 @@ def read_hierarchy(storage: Storage) -> list[SourceNode]:
 def _read_documents(storage: Storage) -> dict[str, bytes]:
     """Return all metadata documents by key."""
     try:
-        keys = [info.key for info in storage.list_selected("", _select_metadata)]
+        found = storage.list_selected(
+            "", lambda keys: [k.rpartition("/")[2] in _NAMES for k in keys]
+        )
+        keys = [info.key for info in found]
     except StorageError:
-        found = _read_consolidated(storage)
-        if found is None:
+        documents = _read_consolidated(storage)
+        if documents is None:
             raise
-        return found
+        return documents
     return dict(zip(keys, map(bytes, storage.get_many([(key, None) for key in keys])), strict=True))
 
 
@@ -268,10 +271,6 @@ def _find(storage: Storage, key: str) -> bytes | None:
         return bytes(storage.get(key))
     except ObjectNotFoundError:
         return None
-
-
-def _select_metadata(keys: Sequence[str]) -> Iterable[bool]:
-    return [key.rpartition("/")[2] in _NAMES for key in keys]
 
 
 def _read_node(storage: Storage, folder: str, documents: Mapping[str, bytes]) -> SourceNode:
