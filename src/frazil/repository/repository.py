@@ -774,7 +774,7 @@ class Repository(Block):
         return repair.repair_repository(self.protocol, report, dry_run=dry_run)
 
     def doctor(self, *, branch: str = "main", probe: bool = True) -> "doctor.DoctorReport":
-        """Report which virtual chunk containers can be read, and what to type for the others.
+        """Report which virtual chunk containers can be read, and the arguments to authorize the others.
 
         With `probe`, read one byte of a file in each container that arrays of the branch use.
         """

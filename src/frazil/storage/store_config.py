@@ -19,7 +19,7 @@ class ChecksumAlgorithm(Enum):
 
 
 class ChunkType(IntEnum):
-    """Storage kind of a chunk; users import it from here.
+    """Storage kind of a chunk: native, inline, virtual or uninitialized.
 
     Equal to the numbers that `array_chunk_iterator` yields.
     """
