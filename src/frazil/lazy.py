@@ -181,7 +181,7 @@ class LazyModule:
         self._name = name
 
     def __getattr__(self, attribute: str) -> object:
-        return getattr(import_module(self._name), attribute)
+        return getattr(sys.modules.get(self._name) or import_module(self._name), attribute)
 
 
 def alias_modules(homes: Mapping[str, str]) -> None:

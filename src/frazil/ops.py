@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import field, fields
 from datetime import UTC, datetime
 from enum import Enum, IntEnum
-from functools import partial
 from typing import Any, Generic, TypeVar
 
 from frazil.display import Called, Item, Listed, field_items
@@ -308,11 +307,6 @@ class Update(Listed, Deferred):
     backup_path: str | None = None
 
 
-def public_update(entry: repo_info.Update) -> Update:
-    """Return the public form of an entry of the operations log."""
-    return Update.defer(partial(_read_update, entry))
-
-
 def _read_update(entry: repo_info.Update, name: str) -> object:
     """Return a field of the public form of an entry."""
     match name:
@@ -324,6 +318,10 @@ def _read_update(entry: repo_info.Update, name: str) -> object:
         case "updated_at":
             return to_datetime(entry.updated_at)
     return entry.backup_path
+
+
+public_update = Update.defer(_read_update)
+"""Return the public form of an entry of the operations log."""
 
 
 def _public(detail: object) -> object:

@@ -4,7 +4,6 @@ import gc
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
-from functools import partial
 from html import escape
 from typing import Any
 
@@ -178,11 +177,6 @@ class SnapshotInfo(Listed, Deferred):
     metadata: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
-def public_snapshot_info(stored: repo_info.SnapshotInfo | snapshot.Snapshot) -> SnapshotInfo:
-    """Return the public form of a snapshot from the repo info or, before V2, from its file."""
-    return SnapshotInfo.defer(partial(_read_snapshot_info, stored))
-
-
 def _read_snapshot_info(stored: repo_info.SnapshotInfo | snapshot.Snapshot, name: str) -> object:
     """Return a field of the public form of a snapshot."""
     match name:
@@ -195,6 +189,10 @@ def _read_snapshot_info(stored: repo_info.SnapshotInfo | snapshot.Snapshot, name
         case "message":
             return stored.message
     return dict(stored.metadata)
+
+
+public_snapshot_info = SnapshotInfo.defer(_read_snapshot_info)
+"""Return the public form of a snapshot from the repo info or, before V2, from its file."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -20,6 +20,7 @@ from frazil.format.v2.repo_info_codec import (
     EncodedUpdates,
     decode_repo_info_payload,
     encode_repo_info_payload,
+    record_repo_info_payload,
 )
 from frazil.format.v2.schema import RepoSlot, SnapshotInfoSlot
 from frazil.format.v2.snapshot_info_codec import EncodedSnapshots
@@ -140,6 +141,37 @@ def test_a_log_grows_in_columns_as_it_does_in_rows(
     written = decode(encode(shared), ALL_AT_ONCE)
     assert written.latest_updates == info.latest_updates
     assert written.repo_before_updates == info.repo_before_updates
+
+
+@few_examples
+@given(st.data(), st.integers(1, 8))
+def test_a_history_that_grows_by_what_is_new_is_the_one_written_at_once(
+    data: st.DataObject, page: int
+) -> None:
+    info = data.draw(v2.repo_infos())
+    grown = info if data.draw(st.booleans()) else in_columns(info)
+
+    for _ in range(data.draw(st.integers(1, 3))):
+        payload, grown = record_repo_info_payload(grown)
+        assert decode(b"".join(map(bytes, payload)), ALL_AT_ONCE) == info == grown
+        added, removed = data.draw(changes(info))
+        if data.draw(st.booleans()) or len(removed) == len(info.snapshots):  # as a commit is
+            known = sorted(info.snapshots)
+            parent_id = data.draw(st.sampled_from(known))
+            added = [replace(each, parent_id=parent_id) for each in added if each.id not in known]
+            removed = set()
+        kind, backup = data.draw(st.tuples(v2.update_types, texts))
+        if added or removed:
+            info, grown = (
+                each.with_snapshots(*added).without_snapshots(removed) for each in (info, grown)
+            )
+        info, grown = (
+            record_update(each, kind, 10**18, backup=backup, num_updates_per_file=page)
+            for each in (info, grown)
+        )
+
+    assert decode(encode(grown), ALL_AT_ONCE) == info
+    assert pickle.loads(pickle.dumps(grown)) == info
 
 
 @few_examples

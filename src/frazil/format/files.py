@@ -42,7 +42,7 @@ from frazil.format.v2.manifest_decoder import (
     read_location_encoding,
 )
 from frazil.format.v2.manifest_encoder import LocationCompression, encode_manifest_payload
-from frazil.format.v2.repo_info_codec import decode_repo_info_payload, encode_repo_info_payload
+from frazil.format.v2.repo_info_codec import decode_repo_info_payload, record_repo_info_payload
 from frazil.format.v2.snapshot_codec import (
     decode_snapshot_payload,
     decode_transaction_log_payload,
@@ -204,7 +204,13 @@ def encode_transaction_log(
 
 def encode_repo_info(info: RepoInfo, options: FileEncoding = DEFAULT_ENCODING) -> bytes:
     """Encode a repo info file; only V2 has one."""
-    return _close(encode_repo_info_payload(info), FileType.REPO_INFO, 2, options)
+    return record_repo_info(info, options)[0]
+
+
+def record_repo_info(info: RepoInfo, options: FileEncoding) -> tuple[bytes, RepoInfo]:
+    """Encode a repo info file; also return the repo info that the next one is encoded from quickly."""
+    payload, recorded = record_repo_info_payload(info)
+    return _close(payload, FileType.REPO_INFO, 2, options), recorded
 
 
 def _open(data: bytes, file_type: FileType) -> tuple[Header | None, bytes]:

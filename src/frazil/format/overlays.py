@@ -5,10 +5,12 @@ refer to the rest, and writers can tell the two apart.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Self, TypeVar, overload
 
 K = TypeVar("K")
 V = TypeVar("V")
+S = TypeVar("S")
 T = TypeVar("T", covariant=True)
 
 
@@ -18,11 +20,19 @@ class Deferred:
     __slots__ = ("_read",)
 
     @classmethod
-    def defer(cls, read: Callable[[str], Any]) -> Self:
-        """Return a value whose fields `read` returns by name; each is read once."""
-        value = object.__new__(cls)
-        object.__setattr__(value, "_read", read)
-        return value
+    def defer(cls, read: Callable[[S, str], Any]) -> Callable[[S], Self]:
+        """Return a function that makes a value of a source.
+
+        `read` returns the fields of the value, each once, by its source and the name of the field.
+        """
+        new, set_read = object.__new__, vars(Deferred)["_read"].__set__
+
+        def make(source: S) -> Any:
+            value = new(cls)
+            set_read(value, partial(read, source))
+            return value
+
+        return make
 
     def load(self) -> Self:
         """Read all fields that were not read yet."""
@@ -80,7 +90,7 @@ def with_entries(mapping: Mapping[K, V], entries: Mapping[K, V]) -> Mapping[K, V
     """Return the mapping with entries added or replaced; a plain dict stays plain."""
     if isinstance(mapping, dict):
         return {**mapping, **entries}
-    if not isinstance(mapping, Overlaid):
+    if type(mapping) is not Overlaid:
         mapping = Overlaid(mapping, {}, frozenset())
     replaced = mapping.hidden.union(key for key in entries if key in mapping.base)
     return Overlaid(mapping.base, {**mapping.changed, **entries}, replaced)
@@ -96,13 +106,6 @@ def without_entries(mapping: Mapping[K, V], keys: Collection[K]) -> Mapping[K, V
     kept = {key: value for key, value in mapping.changed.items() if key not in gone}
     hidden = mapping.hidden.union(key for key in gone if key in mapping.base)
     return Overlaid(mapping.base, kept, hidden)
-
-
-def count_loose(mapping: Mapping[K, V]) -> int:
-    """Return the number of entries that a mapping holds itself and does not share."""
-    if isinstance(mapping, Overlaid):
-        return len(mapping.changed)
-    return len(mapping) if isinstance(mapping, dict) else 0
 
 
 class FrozenSequence(Sequence[T]):
@@ -163,6 +166,6 @@ def prepend(items: tuple[T, ...], sequence: Sequence[T]) -> Sequence[T]:
     """Return the sequence with items prepended; a plain tuple stays plain."""
     if isinstance(sequence, tuple):
         return (*items, *sequence)
-    if isinstance(sequence, Prepended):
+    if type(sequence) is Prepended:
         return Prepended((*items, *sequence.head), sequence.tail)
     return Prepended(items, sequence)

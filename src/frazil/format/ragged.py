@@ -1,6 +1,5 @@
 """Variable-length byte strings and texts in one buffer."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -16,24 +15,25 @@ Bytes = NDArray[np.uint8]
 Integers = NDArray[np.int64]
 
 
-class Blocks(ABC):
+class Blocks:
     """Large part of a file, generated block by block while it is written."""
 
+    # Not abstract: many parts are asked whether they are one, which is slow of an abstract class.
     __slots__ = ()
 
-    @abstractmethod
     def __len__(self) -> int:
         """Return the total size of all blocks."""
+        raise NotImplementedError
 
-    @abstractmethod
     def __iter__(self) -> Iterator["bytes | Bytes"]:
         """Yield the blocks in order."""
+        raise NotImplementedError
 
     def __bytes__(self) -> bytes:
         return b"".join(map(bytes, self))
 
 
-Part = bytes | Bytes | Blocks
+Part = bytes | bytearray | Bytes | Blocks
 """Part of a file that is written part by part."""
 
 # Odd multipliers of a multilinear hash; collisions are detected, so any values work.

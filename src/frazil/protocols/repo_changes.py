@@ -17,6 +17,7 @@ from frazil.errors import (
 from frazil.format import repo_info as model
 from frazil.format.ids import SnapshotId
 from frazil.format.metadata import JsonValue, Metadata, Value
+from frazil.format.overlays import with_entries
 from frazil.format.repo_info import Availability, RepoInfo, RepoStatus, SnapshotInfo, UpdateType
 from frazil.format.timestamps import encode_rfc3339
 from frazil.lazy import dataclass
@@ -265,7 +266,7 @@ def commit(info: RepoInfo, branch: str, snapshot: SnapshotInfo, parent_id: Snaps
     """Commit a snapshot on top of a branch."""
     refuse_protected(info.metadata, branch)
     _refuse_unless_tip(info, branch, parent_id, kind="commit-conflict")
-    changed = _with_branch(_with_snapshot(info, snapshot, parent_id), branch, snapshot.id)
+    changed = _with_snapshot(info, snapshot, parent_id, branch)
     return Change(changed, model.NewCommit(branch, snapshot.id))
 
 
@@ -280,7 +281,7 @@ def amend(info: RepoInfo, branch: str, snapshot: SnapshotInfo, replaced: Snapsho
             kind="no-amend-for-initial-commit",
         )
     heir = replace(snapshot, pruned_ancestor_tx_logs=former.pruned_ancestor_tx_logs)
-    changed = _with_branch(_with_snapshot(info, heir, former.parent_id), branch, heir.id)
+    changed = _with_snapshot(info, heir, former.parent_id, branch)
     return Change(changed, model.CommitAmended(branch, replaced, heir.id))
 
 
@@ -290,7 +291,7 @@ def squash(
     """Replace all commits of a branch after `parent_id` with one snapshot."""
     refuse_protected(info.metadata, branch)
     _refuse_unless_tip(info, branch, tip, kind="branch-update-conflict")
-    changed = _with_branch(_with_snapshot(info, snapshot, parent_id), branch, snapshot.id)
+    changed = _with_snapshot(info, snapshot, parent_id, branch)
     return Change(changed, model.CommitAmended(branch, tip, snapshot.id))
 
 
@@ -366,7 +367,10 @@ def _with_branch(info: RepoInfo, name: str, tip: SnapshotId) -> RepoInfo:
     return replace(info, branches={**info.branches, name: tip})
 
 
-def _with_snapshot(info: RepoInfo, snapshot: SnapshotInfo, parent_id: SnapshotId) -> RepoInfo:
+def _with_snapshot(
+    info: RepoInfo, snapshot: SnapshotInfo, parent_id: SnapshotId, branch: str | None = None
+) -> RepoInfo:
+    """Add a snapshot, as the tip of a branch if there is one."""
     parent = snapshot_info(info, parent_id)
     if snapshot.id in info.snapshots:
         raise FormatError(
@@ -378,7 +382,13 @@ def _with_snapshot(info: RepoInfo, snapshot: SnapshotInfo, parent_id: SnapshotId
             f"its parent {parent_id} of {encode_rfc3339(parent.flushed_at)}",
             kind="snapshot-timestamp",
         )
-    return info.with_snapshots(replace(snapshot, parent_id=parent_id))
+    if snapshot.parent_id != parent_id:
+        snapshot = replace(snapshot, parent_id=parent_id)
+    return replace(
+        info,
+        snapshots=with_entries(info.snapshots, {snapshot.id: snapshot}),
+        branches=info.branches if branch is None else {**info.branches, branch: snapshot.id},
+    )
 
 
 def _refuse_unless_tip(info: RepoInfo, branch: str, expected: SnapshotId, *, kind: str) -> None:

@@ -20,10 +20,10 @@ from frazil.errors import (
     StorageError,
     VersionMismatchError,
 )
-from frazil.format.files import decode_repo_info, encode_repo_info
+from frazil.format.files import decode_repo_info, record_repo_info
 from frazil.format.ids import FIRST_SNAPSHOT_ID, SnapshotId, encode_base32
 from frazil.format.metadata import JsonValue, Metadata, Value
-from frazil.format.overlays import count_loose, prepend
+from frazil.format.overlays import prepend
 from frazil.format.repo_info import (
     RepoInfo,
     RepoInitialized,
@@ -82,8 +82,11 @@ def record_update(
     num_updates_per_file: int,
 ) -> RepoInfo:
     """Return the repo info with one more update; `backup` names the backup of its previous state."""
-    overtaken = (replace(update, backup_path=backup) for update in info.latest_updates[:1])
-    updates = prepend((Update(kind, time), *overtaken), info.latest_updates[1:])
+    former = info.latest_updates
+    head = [Update(kind, time)]
+    if former:
+        head.append(Update(former[0].kind, former[0].updated_at, backup))
+    updates = prepend(tuple(head), former[1:])
     # Updates without a backup, as a migration creates them, are stored nowhere else: keep them.
     for index in range(num_updates_per_file, len(updates)):
         left_out = updates[index].backup_path
@@ -109,9 +112,6 @@ def read_updates(info: RepoInfo, find_backup: Callable[[str], RepoInfo | None]) 
 
 REPO = "repo"
 """Key of the repo info."""
-
-MOST_LOOSE_SNAPSHOTS = 64
-"""Maximum snapshots encoded one by one at every update; decoding all of them once costs less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,12 +203,12 @@ class RepoFile:
 
     def create(self, info: RepoInfo) -> None:
         """Create the repo info; raises ConflictError if it exists."""
-        data = self._encode(info)
+        data, recorded = self._encode(info)
         try:
             version = self._storage.create(REPO, data, self._options())
         except ObjectExistsError as error:
             raise already_created() from error
-        self._known = _Found(version, info, data)
+        self._known = _Found(version, recorded, data)
 
     def update(
         self, change: Callable[[RepoInfo], Change], objects: Sequence[Object] = ()
@@ -262,7 +262,8 @@ class RepoFile:
 
     def _write(self, attempt: _Attempt, objects: Sequence[Object]) -> bool:
         """Write an attempt and return whether it won; False if it lost or the outcome is unknown."""
-        data, replaced = self._encode(attempt.info), attempt.replaced
+        data, recorded = self._encode(attempt.info)
+        replaced = attempt.replaced
         backup = (f"{BACKUPS}/{attempt.backup}", replaced.data, self._options())
         try:
             # Everything that the repo info refers to is written before it.
@@ -276,7 +277,7 @@ class RepoFile:
             if self._may_have_landed(attempt):
                 return True
             raise
-        self._known = _Found(version, _strip(attempt.info, data), data)
+        self._known = _Found(version, recorded, data)
         return True
 
     def _may_have_landed(self, attempt: _Attempt) -> bool:
@@ -293,8 +294,8 @@ class RepoFile:
                 return False
         return False
 
-    def _encode(self, info: RepoInfo) -> bytes:
-        return encode_repo_info(info, self._assets.options.encoding)
+    def _encode(self, info: RepoInfo) -> tuple[bytes, RepoInfo]:
+        return record_repo_info(info, self._assets.options.encoding)
 
     def _options(self) -> PutOptions:
         return self._assets.describe("repo-info")
@@ -305,11 +306,6 @@ def already_created() -> ConflictError:
     return ConflictError(
         message="a repository was created here in the meantime", kind="repo-info-updated"
     )
-
-
-def _strip(info: RepoInfo, data: bytes) -> RepoInfo:
-    """Return the written repo info, decoded from its bytes if it has many loose snapshots."""
-    return _decode(REPO, data) if count_loose(info.snapshots) > MOST_LOOSE_SNAPSHOTS else info
 
 
 def _decode(key: str, data: bytes) -> RepoInfo:
@@ -434,7 +430,7 @@ class V2Protocol(CommitProtocol):
         sources: Set[SnapshotId] = NO_SOURCES,
         objects: Sequence[Object] = (),
     ) -> None:
-        entry = _describe(snapshot)
+        entry = _describe(snapshot, parent_id)
         self._add(
             lambda info: repo_changes.commit(info, branch, entry, parent_id), sources, objects
         )
@@ -464,7 +460,7 @@ class V2Protocol(CommitProtocol):
         sources: Set[SnapshotId] = NO_SOURCES,
         objects: Sequence[Object] = (),
     ) -> None:
-        entry = _describe(snapshot)
+        entry = _describe(snapshot, parent_id)
         self._add(lambda info: repo_changes.register(info, entry, parent_id), sources, objects)
 
     def _add(
@@ -576,11 +572,11 @@ def _change_online(info: RepoInfo, change: Callable[[RepoInfo], Change]) -> Chan
     return change(info)
 
 
-def _describe(snapshot: Snapshot) -> SnapshotInfo:
-    """Return the history entry of a snapshot, still without its parent."""
+def _describe(snapshot: Snapshot, parent_id: SnapshotId | None = None) -> SnapshotInfo:
+    """Return the history entry of a snapshot."""
     return SnapshotInfo(
         id=snapshot.id,
-        parent_id=None,
+        parent_id=parent_id,
         flushed_at=snapshot.flushed_at // MICROSECOND * MICROSECOND,
         message=snapshot.message,
         metadata=snapshot.metadata,

@@ -9,9 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.format.overlays import (
-    Overlaid,
     Prepended,
-    count_loose,
     prepend,
     with_entries,
     without_entries,
@@ -56,14 +54,6 @@ def test_changes_leave_the_mapping_that_they_are_made_to() -> None:
     assert changed == {2: 2, 3: 3}
     with pytest.raises(KeyError):
         changed[1]
-
-
-def test_what_is_shared_is_not_loose() -> None:
-    base = UserDict({1: 1, 2: 2})
-
-    assert count_loose(base) == 0
-    assert count_loose(Overlaid(base, {3: 3}, frozenset())) == 1
-    assert count_loose(dict(base)) == 2
 
 
 @given(st.integers(0, 9), st.lists(st.lists(st.integers()), min_size=1), st.slices(12))

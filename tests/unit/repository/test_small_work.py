@@ -96,7 +96,7 @@ def test_an_entry_of_the_history_or_the_ops_log_is_listed_with_few_calls() -> No
     more, fewer = history_calls(60), history_calls(20)
 
     for a, b in zip(more, fewer, strict=True):
-        assert a - b <= 7 * 40
+        assert a - b <= 5 * 40
 
 
 def commit_calls(repo: frazil.Repository, changes: dict[str, list[int]]) -> int:
@@ -144,11 +144,9 @@ def test_a_commit_of_one_chunk_takes_as_many_calls_with_more_manifests() -> None
 
 def test_a_commit_of_one_chunk_takes_as_many_calls_after_more_commits() -> None:
     repo = new_repository(4)
-    calls = sorted(commit_calls(repo, {"a0": [0]}) for _ in range(160))
+    calls = [commit_calls(repo, {"a0": [0]}) for _ in range(160)]
 
-    # Most commits encode only what is new in the history; few decode it once more.
-    assert calls[60] <= 400
-    assert calls[150] <= 600
+    assert max(calls[20:]) <= max(calls[5:20]) + 5
 
 
 def cold_commit_calls(arrays: int) -> int:

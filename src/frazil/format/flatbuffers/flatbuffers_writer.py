@@ -102,6 +102,11 @@ class Kind:
         self.layouts: dict[tuple[tuple[int, ...], int], RowLayout] = {}
         """Layouts by the fields that are present and the number of words attached."""
 
+    def lay_out(self, present: tuple[int, ...], words: int) -> "RowLayout":
+        """Add the layout of tables with these fields and so many words attached."""
+        layout = self.layouts[present, words] = _lay_out_rows(self, present, words)
+        return layout
+
     def field(self, index: int, column: Sequence[Any]) -> "Field":
         """Return a field in columns."""
         slot, type_ = self.fields[index]
@@ -375,6 +380,13 @@ class Writer:
             f"{self.what}: larger than the 2 GiB that FlatBuffers allow: split it"
         )
 
+    def close_end(self) -> bytearray:
+        """Return all that is written, as the end of this file and of later ones, a multiple of 8."""
+        parts = [bytes(part) if isinstance(part, Blocks) else part for part in self._parts]
+        end = bytearray().join([bytes(-self.size % 8), *reversed(parts)])
+        self._parts, self.size = [end], len(end)
+        return end
+
     def finish(self, root: int) -> list[Part]:
         """Return the parts of the whole file in order; `root` is the position of the root table."""
         if self.size > LARGEST_FILE:
@@ -395,7 +407,7 @@ class Writer:
                 continue
             type_ = kind.fields[index][1]
             if type_ == LINK and ABSENT in column:
-                if column.count(ABSENT) == count:
+                if count == 1 or column.count(ABSENT) == count:
                     continue
                 sparse.append(index)
             elif type_ == WORDS:
@@ -408,17 +420,29 @@ class Writer:
         if sparse:
             return self._sparse_rows(kind, count, columns, sparse)
         key = (tuple(present), words)
-        found = kind.layouts.get(key)
-        if found is None:
-            found = kind.layouts[key] = _lay_out_rows(kind, *key)
-        layout, pack, order = found
+        layout, pack, order = kind.layouts.get(key) or kind.lay_out(*key)
         stride, vtable = layout.stride, layout.vtable
         padding = -(self.size + count * stride) % layout.alignment
         end = self.size + padding
+        if count == 1:  # as most kinds of tables in a commit are
+            place = end + stride
+            packed = [len(vtable)]
+            attached: Sequence[Any] = ()
+            for index, at, type_ in order:
+                value = columns[index][0]  # type: ignore[index]
+                if type_ == LINK:
+                    value = place - at - value
+                elif type_ == WORDS:
+                    attached = (words // kind.words_per_item, *value)
+                    value = layout.attached_at - at
+                packed.append(value)
+            self._parts.append(vtable + pack(*packed, *attached) + bytes(padding))
+            self.size = place + len(vtable)
+            return [place]
         places = [*range(end + stride * count, end, -stride)]
         vtable_place = places[0] + len(vtable)
         values: list[Iterable[Any]] = [[vtable_place - place for place in places]]
-        attached: list[Iterable[Any]] = []
+        attached = []
         for index, at, type_ in order:
             column = columns[index] or ()
             if type_ == LINK:
@@ -457,14 +481,16 @@ class Writer:
         """Write one table; a field is omitted if its value is None or ABSENT."""
         return self.rows(kind, 1, *[None if value is None else (value,) for value in values])[0]
 
-    def vectors(self, items: Sequence[bytes | None]) -> list[int]:
-        """Write a byte vector per item, ABSENT for None; strings get their final zero this way."""
+    def vectors(self, items: Sequence[bytes | str | None]) -> list[int]:
+        """Write a byte vector or a string per item, ABSENT for None."""
         pieces: list[bytes] = []
         sizes = []
         for item in items:
             if item is None:
                 sizes.append(0)
             else:
+                if isinstance(item, str):
+                    item = item.encode()
                 pieces += (_LENGTH.pack(len(item)), item, _ENDINGS[len(item) & 3])
                 sizes.append((len(item) + 8) & ~3)
         if not pieces:
@@ -473,10 +499,6 @@ class Writer:
         place = self.size = self.size + padding + sum(sizes)
         self._parts.append(b"".join([*pieces, bytes(padding)]))
         return [ABSENT if not size else (place := place - size) + size for size in sizes]
-
-    def strings(self, texts: Sequence[str | None]) -> list[int]:
-        """Write a string per text, ABSENT for None."""
-        return self.vectors([None if text is None else text.encode() for text in texts])
 
     def structs(self, items: Sequence[bytes], alignment: int = 4) -> int:
         """Write one vector of structs."""

@@ -210,9 +210,9 @@ def _write_few_texts(
     virtual = [ref for rows in few for ref in rows.refs.values() if type(ref) is VirtualRef]
     checksums = [ref.checksum for ref in virtual]
     etags = list(dict.fromkeys([each.value for each in checksums if type(each) is ETag]))
-    etag_places = writer.strings(etags)
+    etag_places = writer.vectors(etags)
     locations = list(dict.fromkeys([ref.location for ref in virtual]))
-    places = dict(zip(locations, writer.strings(locations), strict=True))
+    places = dict(zip(locations, writer.vectors(locations), strict=True))
     return places, dict(zip(etags, etag_places, strict=True))
 
 

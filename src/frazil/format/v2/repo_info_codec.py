@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, overload
 
@@ -22,9 +23,16 @@ from frazil.format.flatbuffers.flatbuffers_writer import (
 )
 from frazil.format.ids import SnapshotId
 from frazil.format.metadata import Encoding, Value
-from frazil.format.overlays import FrozenSequence, Prepended
+from frazil.format.overlays import FrozenSequence, Overlaid, Prepended, prepend
 from frazil.format.ragged import Integers, Part, Pieces
-from frazil.format.repo_info import Availability, RepoInfo, RepoStatus, Update, UpdateType
+from frazil.format.repo_info import (
+    Availability,
+    RepoInfo,
+    RepoStatus,
+    SnapshotInfo,
+    Update,
+    UpdateType,
+)
 from frazil.format.timestamps import MICROSECOND, from_microseconds
 from frazil.format.v2.schema import (
     RefSlot,
@@ -36,9 +44,14 @@ from frazil.format.v2.schema import (
 )
 from frazil.format.v2.snapshot_info_codec import (
     Find,
+    RecordedSnapshots,
+    WrittenHistory,
+    close_history,
     decode_snapshot_infos,
+    grow_history,
     id_at,
     index_of,
+    without_record,
     write_snapshot_infos,
 )
 from frazil.lazy import dataclass
@@ -75,12 +88,7 @@ _READ: dict[str, Callable[[Table, int], Any]] = {
     ID: lambda table, slot: SnapshotId(table.struct(slot, 12, "a snapshot id in the ops log")),
     BYTE: lambda table, slot: table.number(slot, "B"),
 }
-_WRITE: dict[str, tuple[str, Callable[[Writer, list[Any]], list[Any]]]] = {
-    TEXT: (LINK, lambda writer, values: writer.strings(values)),
-    ID: ("12s", lambda _, values: values),
-    BYTE: ("B", lambda _, values: values),
-}
-"""Type of a field, and the function that writes its values."""
+_FIELD_TYPES = {TEXT: LINK, ID: "12s", BYTE: "B"}
 
 
 def decode_update(table: Table) -> Update:
@@ -114,7 +122,7 @@ _UPDATE = Kind(
     (UpdateSlot.BACKUP_PATH, LINK),
 )  # fmt: skip
 _KINDS = {
-    code: Kind(*((slot, _WRITE[type_][0]) for slot, type_ in enumerate(fields.values())))
+    code: Kind(*((slot, _FIELD_TYPES[type_]) for slot, type_ in enumerate(fields.values())))
     for code, (_, fields) in TYPES.items()
 }
 _FLAG = Kind((0, "H"), (1, "B"), (2, "B"))
@@ -140,7 +148,7 @@ def write_updates(writer: Writer, updates: Sequence[Update]) -> list[int]:
         codes,
         values,
         [update.updated_at // MICROSECOND for update in updates],
-        writer.strings([update.backup_path for update in updates]),
+        writer.vectors([update.backup_path for update in updates]),
     )
 
 
@@ -158,10 +166,10 @@ def write_types(writer: Writer, code: int, kinds: Sequence[Any]) -> list[int]:
     if code == _REPO_STATUS_CHANGED:
         statuses = write_status(writer, [kind.status for kind in kinds])
         return writer.rows(_NEW_STATUS, count, statuses)
-    columns = [
-        _WRITE[type_][1](writer, [getattr(kind, name) for kind in kinds])
-        for name, type_ in TYPES[code][1].items()
-    ]
+    columns = []
+    for name, type_ in TYPES[code][1].items():
+        column = [getattr(kind, name) for kind in kinds]
+        columns.append(writer.vectors(column) if type_ == TEXT else column)
     return writer.rows(_KINDS[code], count, *columns)
 
 
@@ -184,13 +192,11 @@ def write_status(writer: Writer, statuses: Sequence[RepoStatus]) -> list[int]:
         len(statuses),
         [status.availability for status in statuses],
         [status.set_at // MICROSECOND for status in statuses],
-        writer.strings([status.limited_availability_reason for status in statuses]),
+        writer.vectors([status.limited_availability_reason for status in statuses]),
     )
 
 
 _FEW_UPDATES = 16
-_MOST_GARBAGE = 1.5
-"""Size that bytes may have which are copied whole, relative to what is used of them."""
 _ID_SIZE = 12
 
 
@@ -207,15 +213,48 @@ def decode_log(root: Table) -> Sequence[Update]:
     return tuple(map(decode_update, tables))
 
 
-def write_log(writer: Writer, updates: Sequence[Update]) -> int:
-    """Write a page of the ops log; return the position of its vector."""
-    head: Sequence[Update] = ()
-    if type(updates) is Prepended:
-        head, updates = updates.head, updates.tail
-    if type(updates) is not EncodedUpdates:
-        return writer.links(write_updates(writer, [*head, *updates]))
-    places = write_updates(writer, head)
-    return writer.link_vector(np.array([*places, *updates.copy_to(writer).tolist()], np.int64))
+def _write_older(writer: Writer, updates: Sequence[Update]) -> Integers:
+    """Write the updates before the newest; return their positions."""
+    head, older = (), updates[1:]
+    if type(older) is Prepended:
+        head, older = older.head, older.tail
+    if type(older) is not EncodedUpdates:
+        return np.array(write_updates(writer, [*head, *older]), np.int64)
+    places = np.array(write_updates(writer, head), np.int64)
+    return np.concatenate((places, older.copy_to(writer)))
+
+
+class RecordedUpdates(FrozenSequence[Update]):
+    """Consecutive updates of a repo info that was written."""
+
+    __slots__ = ("first", "history", "items")
+
+    def __init__(self, items: Sequence[Update], history: WrittenHistory, first: int = 0) -> None:
+        self.items = items
+        self.history = history
+        self.first = first
+        """Index of the first among all updates, of which the newest, 0, is not in the history."""
+
+    @overload
+    def __getitem__(self, index: int) -> Update: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Update]: ...
+    def __getitem__(self, index: int | slice) -> Update | Sequence[Update]:
+        if not isinstance(index, slice):
+            return self.items[index]
+        chosen = range(len(self.items))[index]
+        if chosen.step != 1:
+            return tuple([self.items[each] for each in chosen])
+        return RecordedUpdates(self.items[index], self.history, self.first + chosen.start)
+
+    def __iter__(self) -> Iterator[Update]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (tuple, (tuple(self),))
 
 
 class EncodedUpdates(FrozenSequence[Update]):
@@ -251,13 +290,6 @@ class EncodedUpdates(FrozenSequence[Update]):
     def copy_to(self, writer: Writer) -> Integers:
         """Copy the entries unchanged; raise FormatError if an entry of the page is damaged."""
         columns = self._page.columns()
-        shared = columns.shared
-        if shared is not None:
-            data, distances = shared
-            # Numbers of 8 bytes stay aligned.
-            end = writer.size + -(writer.size + len(data)) % 8
-            writer.prepend(data + bytes(end - writer.size))
-            return end + distances[self._rows.start : self._rows.stop]
         start, stop = self._rows.start, self._rows.stop
         values = np.empty(len(self), np.int64)
         for kind in columns.kinds:
@@ -275,7 +307,7 @@ class EncodedUpdates(FrozenSequence[Update]):
 class _Page:
     """All ops log entries of a repo info; each is decoded at most once, and once more in columns."""
 
-    __slots__ = ("_columns", "_updates", "buffer", "count", "start")
+    __slots__ = ("_columns", "_defer", "_updates", "buffer", "count", "start")
 
     def __init__(self, buffer: Buffer, start: int, count: int) -> None:
         self.buffer = buffer
@@ -283,12 +315,13 @@ class _Page:
         self.count = count
         self._updates: dict[int, Update] = {}
         self._columns: _Columns | None = None
+        self._defer = Update.defer(self._read)
 
     def update(self, row: int) -> Update:
         """Return one entry."""
         update = self._updates.get(row)
         if update is None:
-            update = self._updates[row] = Update.defer(partial(self._read, row))
+            update = self._updates[row] = self._defer(row)
         return update
 
     def _read(self, row: int, name: str) -> Any:
@@ -326,9 +359,6 @@ class _Columns:
     backups: Pieces
     has_backup: NDArray[np.bool_]
     kinds: Sequence[_Kind]
-    shared: tuple[bytes, Integers] | None
-    """Bytes of all entries, and the distances of their tables from the end of these; None if other
-    things are among them."""
 
     def copy_backups(self, writer: Writer, rows: Integers) -> Integers:
         places = np.full(rows.size, ABSENT, np.int64)
@@ -354,32 +384,7 @@ def _read_columns(page: _Page) -> _Columns:
         backups=texts,
         has_backup=backups >= 0,
         kinds=kinds,
-        shared=_share(tables, values, [texts, *(f for kind in kinds for f in kind.fields)])
-        if all(kind.code in TYPES for kind in kinds)
-        else None,
     )
-
-
-def _share(
-    tables: Tables, values: Integers, fields: Sequence[Pieces | NDArray[Any]]
-) -> tuple[bytes, Integers] | None:
-    """Return the bytes of entries to be copied whole, or None if other things are among them."""
-    source = tables.source
-    if not len(tables):
-        return None
-    owners = np.concatenate([tables.positions, values])
-    vtables = owners - source.items(owners, "<i4")
-    sizes = source.items(vtables + 2, "<u2").astype(np.int64)
-    texts = [field for field in fields if isinstance(field, Pieces)]
-    ends = [owners + sizes, vtables + source.items(vtables, "<u2")]
-    # Texts have a final zero. One that is absent, at -1, would start at 3.
-    ends += [(each.starts + each.lengths + 1)[each.starts > 3] for each in texts]
-    start = int(min(owners.min(), vtables.min())) & ~7
-    end = -(-max(int(each.max(initial=0)) for each in ends) // 8) * 8
-    used = int(sizes.sum()) + sum(int((each.lengths + 8).sum()) for each in texts)
-    if end > source.data.size or end - start > _MOST_GARBAGE * used:
-        return None
-    return source.buffer.data[start:end], end - tables.positions
 
 
 def _read_kind(page: _Page, source: Source, code: int, rows: Integers, values: Integers) -> _Kind:
@@ -465,12 +470,20 @@ _REF = Kind((RefSlot.NAME, LINK), (RefSlot.SNAPSHOT_INDEX, "I"))
 
 def encode_repo_info_payload(info: RepoInfo) -> list[Part]:
     """Encode a repo info as FlatBuffer."""
+    return record_repo_info_payload(info)[0]
+
+
+def record_repo_info_payload(info: RepoInfo) -> tuple[list[Part], RepoInfo]:
+    """Encode a repo info as FlatBuffer; also return it with its history as it was written."""
     writer = Writer("repo info")
     config = None if info.config is None else info.config.encode(Encoding.FLEXBUFFERS)
     before = None if info.repo_before_updates is None else info.repo_before_updates.encode()
     # First, which is at the end of the file, so that the next commit can copy it whole.
-    snapshots, find = write_snapshot_infos(writer, info.snapshots)
-    updates = write_log(writer, info.latest_updates)
+    history = _grow_history(writer, info) or _write_history(writer, info)
+    find = history.find
+    newest = write_updates(writer, [info.latest_updates[0]] if info.latest_updates else [])
+    snapshots = writer.link_vector(history.tables)
+    updates = writer.link_vector(np.concatenate((np.array(newest, np.int64), history.updates)))
     before_place, config_place, extra = writer.vectors([before, config, info.extra])
     deleted_tags = sorted(info.deleted_tags, key=str.encode)
     root = writer.row(
@@ -478,7 +491,7 @@ def encode_repo_info_payload(info: RepoInfo) -> list[Part]:
         info.spec_version,
         _write_refs(writer, info.tags, find),
         _write_refs(writer, info.branches, find),
-        writer.links(writer.strings(deleted_tags)),
+        writer.links(writer.vectors(deleted_tags)),
         snapshots,
         *write_status(writer, [info.status]),
         *write_metadata(writer, [info.metadata], Encoding.FLEXBUFFERS),
@@ -489,13 +502,53 @@ def encode_repo_info_payload(info: RepoInfo) -> list[Part]:
         _write_flags(writer, info.disabled_feature_flags),
         extra,
     )
-    return writer.finish(root)
+    recorded = replace(
+        info,
+        snapshots=RecordedSnapshots(without_record(info.snapshots), history),
+        latest_updates=RecordedUpdates(_without_record(info.latest_updates), history),
+    )
+    return writer.finish(root), recorded
+
+
+def _write_history(writer: Writer, info: RepoInfo) -> WrittenHistory:
+    """Write all snapshots, and the updates before the newest."""
+    infos = without_record(info.snapshots)
+    tables = write_snapshot_infos(writer, infos)
+    updates = _write_older(writer, _without_record(info.latest_updates))
+    return close_history(writer, infos, tables, updates)
+
+
+def _grow_history(writer: Writer, info: RepoInfo) -> WrittenHistory | None:
+    """Write only what was added to a history that was written before; None if other things changed."""
+    base, log = info.snapshots, info.latest_updates
+    added: Mapping[SnapshotId, SnapshotInfo] = {}
+    head: Sequence[Update] = ()
+    if type(base) is Overlaid and not base.hidden:
+        added, base = base.changed, base.base
+    if type(log) is Prepended:
+        head, log = log.head, log.tail
+    if type(base) is not RecordedSnapshots or type(log) is not RecordedUpdates:
+        return None
+    history = base.history
+    # The newest of all updates is written apart: it gets the name of a backup from the next one.
+    first = log.first - 1 if head else log.first
+    kept = history.updates[first : first + len(log) - (not head)]
+    if log.history is not history or first < 0 or history.unused > len(kept):
+        return None
+    older = partial(write_updates, writer, head[1:])
+    return grow_history(writer, history, added, older, kept)
+
+
+def _without_record(updates: Sequence[Update]) -> Sequence[Update]:
+    if type(updates) is Prepended and type(updates.tail) is RecordedUpdates:
+        return prepend(updates.head, updates.tail.items)
+    return updates.items if type(updates) is RecordedUpdates else updates
 
 
 def _write_refs(writer: Writer, refs: Mapping[str, SnapshotId], find: Find) -> int:
     names = sorted(refs, key=str.encode)
     indexes = [index_of(find, refs[name], "ref", name) for name in names]
-    return writer.links(writer.rows(_REF, len(names), writer.strings(names), indexes))
+    return writer.links(writer.rows(_REF, len(names), writer.vectors(names), indexes))
 
 
 def _write_flags(writer: Writer, flags: tuple[int, ...] | None) -> int:

@@ -223,7 +223,7 @@ def write_metadata(
     tables: list[int] = []
     if items:
         values = writer.vectors([value for _, value in items])
-        names = writer.strings([name for name, _ in items])
+        names = writer.vectors([name for name, _ in items])
         tables = writer.rows(_ITEM, len(items), names, values)
     return writer.link_lists(tables, [*map(len, encoded)])
 

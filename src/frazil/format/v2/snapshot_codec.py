@@ -346,7 +346,7 @@ def encode_snapshot_payload(snapshot: Snapshot, spec_version: int) -> list[Part]
         snapshot.parent_id,
         node_vector,
         snapshot.flushed_at // MICROSECOND,
-        *writer.strings([snapshot.message]),
+        *writer.vectors([snapshot.message]),
         *metadata,
         old_files,
         new_files,
@@ -412,7 +412,7 @@ def _write_nodes(writer: Writer, nodes: Sequence[Node], spec_version: int) -> li
         _NODE,
         len(nodes),
         [node.id for node in nodes],
-        writer.strings([node.path for node in nodes]),
+        writer.vectors([node.path for node in nodes]),
         writer.vectors([node.user_data for node in nodes]),
         [NodeDataType.GROUP if node.array is None else NodeDataType.ARRAY for node in nodes],
         [group if node.array is None else next(places) for node in nodes],
@@ -456,7 +456,7 @@ def _pack_dimension(dimension: Dimension) -> bytes:
 def _write_dimension_names(writer: Writer, arrays: Sequence[ArrayData]) -> list[int]:
     groups = [array.dimension_names for array in arrays if array.dimension_names is not None]
     names = [name for group in groups for name in group]
-    tables = writer.rows(_DIMENSION_NAME, len(names), writer.strings(names))
+    tables = writer.rows(_DIMENSION_NAME, len(names), writer.vectors(names))
     places = iter(writer.link_lists(tables, [*map(len, groups)]))
     return [ABSENT if array.dimension_names is None else next(places) for array in arrays]
 
@@ -612,8 +612,8 @@ def _write_moves(writer: Writer, moves: Sequence[Move]) -> list[int]:
         tables = writer.rows(
             _MOVE,
             len(group),
-            writer.strings([move.from_path for move in group]),
-            writer.strings([move.to_path for move in group]),
+            writer.vectors([move.from_path for move in group]),
+            writer.vectors([move.to_path for move in group]),
             [move.node_id for move in group] if has_id else None,
             [move.node_type for move in group],
         )

@@ -1,7 +1,7 @@
 """Encode and decode the snapshots of a repo info, in columns."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, TypeVar, overload
 
 import numpy as np
@@ -21,7 +21,7 @@ from frazil.format.flatbuffers.flatbuffers_writer import (
 )
 from frazil.format.ids import SnapshotId
 from frazil.format.metadata import Encoding
-from frazil.format.overlays import FrozenSequence, Overlaid
+from frazil.format.overlays import FrozenSequence, Overlaid, with_entries, without_entries
 from frazil.format.ragged import Bytes, Integers, Pieces
 from frazil.format.repo_info import SnapshotInfo
 from frazil.format.timestamps import MICROSECOND, from_microseconds
@@ -62,42 +62,6 @@ class SnapshotContents:
     metadata: EncodedMetadata
     pruned: Pieces
     has_pruned: NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SharedContents:
-    """End of a file with all that its snapshots refer to, and the positions in it from its end."""
-
-    data: bytes
-    messages: Integers
-    metadata: Integers
-    pruned: Integers
-
-
-_MOST_GARBAGE = 1.5
-"""Size that bytes may have which are copied whole, relative to what is used of them."""
-
-
-def share_contents(tables: Tables, contents: SnapshotContents) -> SharedContents | None:
-    """Return the contents of snapshots to be copied whole, or None if other things are among them."""
-    source = tables.source
-    size = source.data.size
-    slots = (
-        SnapshotInfoSlot.MESSAGE, SnapshotInfoSlot.METADATA,
-        SnapshotInfoSlot.PRUNED_ANCESTOR_TX_LOGS,
-    )  # fmt: skip
-    messages, metadata, pruned = (tables.targets(slot) for slot in slots)
-    # Offsets lead forward, except those to vtables, of which only metadata has some.
-    items, _ = source.links(metadata[metadata >= 0])
-    vtables = items - source.items(items, "<i4")
-    everything = np.concatenate([messages, metadata, pruned, vtables])
-    start = int(everything[everything >= 0].min()) & ~3
-    pieces = (contents.messages, contents.metadata.names, contents.metadata.values, contents.pruned)
-    used = 16 * (messages.size + items.size) + sum(int(each.lengths.sum()) for each in pieces)
-    if size % 8 or size - start > _MOST_GARBAGE * used:
-        return None
-    places = (np.where(each < 0, ABSENT, size - each) for each in (messages, metadata, pruned))
-    return SharedContents(source.buffer.data[start:], *places)
 
 
 def read_snapshot_contents(tables: Tables) -> SnapshotContents:
@@ -226,9 +190,11 @@ def walk_ancestors(snapshots: Snapshots, id_: SnapshotId) -> Iterator[SnapshotIn
     """Yield a snapshot and its ancestors, newest first; raise KeyError if it is missing."""
     current: SnapshotId | None = id_
     while current is not None:
-        if isinstance(snapshots, Overlaid) and not snapshots.hidden:
+        if type(snapshots) is RecordedSnapshots:
+            snapshots = snapshots.infos
+        if type(snapshots) is Overlaid and not snapshots.hidden:
             snapshots = snapshots if current in snapshots.changed else snapshots.base
-        if isinstance(snapshots, EncodedSnapshots):
+        if type(snapshots) is EncodedSnapshots:
             yield from snapshots.ancestors(current)
             return
         info = snapshots[current]
@@ -276,7 +242,7 @@ class EncodedSnapshots(Mapping[SnapshotId, SnapshotInfo]):
     """Snapshots of a repo info, each decoded on demand."""
 
     __slots__ = (
-        "_contents", "_infos", "_is_shared_known", "_row_of", "_shared", "_vector", "columns", "ids",
+        "_contents", "_defer", "_infos", "_row_of", "_vector", "columns", "ids",
     )  # fmt: skip
 
     def __init__(self, buffer: Buffer, start: int, count: int) -> None:
@@ -286,22 +252,13 @@ class EncodedSnapshots(Mapping[SnapshotId, SnapshotInfo]):
         self._row_of: dict[bytes, int] | None = None
         self._infos: dict[int, SnapshotInfo] = {}
         self._contents: SnapshotContents | None = None
-        self._shared: SharedContents | None = None
-        self._is_shared_known = False
+        self._defer = SnapshotInfo.defer(self._read)
 
     def contents(self) -> SnapshotContents:
         """Return the validated contents of the snapshots; raise FormatError if damaged."""
         if self._contents is None:
             self._contents = read_snapshot_contents(self.columns.tables)
         return self._contents
-
-    def shared(self) -> SharedContents | None:
-        """Return the contents to be copied whole, or None; raise FormatError if damaged."""
-        contents = self.contents()
-        if not self._is_shared_known:
-            self._shared = share_contents(self.columns.tables, contents)
-            self._is_shared_known = True
-        return self._shared
 
     def find_row(self, id_: object) -> int | None:
         """Return the row of a snapshot, or None."""
@@ -324,7 +281,7 @@ class EncodedSnapshots(Mapping[SnapshotId, SnapshotInfo]):
     def _info(self, row: int) -> SnapshotInfo:
         info = self._infos.get(row)
         if info is None:
-            info = self._infos[row] = SnapshotInfo.defer(partial(self._read, row))
+            info = self._infos[row] = self._defer(row)
         return info
 
     def _read(self, row: int, name: str) -> Any:
@@ -376,20 +333,141 @@ _SNAPSHOT_INFO = Kind(
 )  # fmt: skip
 
 
-def write_snapshot_infos(writer: Writer, snapshots: Snapshots) -> tuple[int, Find]:
-    """Write a vector of snapshots sorted by id; return its position, and a lookup of indexes."""
+def write_snapshot_infos(writer: Writer, snapshots: Snapshots) -> Integers:
+    """Write snapshots sorted by id; return the positions of their tables."""
     whole = snapshots if type(snapshots) is Overlaid else Overlaid(snapshots, {}, frozenset())
     if type(whole.base) is EncodedSnapshots:
         others = [whole.changed[id_] for id_ in sorted(whole.changed)]
-        merge = _Merge(whole.base, whole.hidden, others)
-        return writer.link_vector(_write_merged(writer, merge)), merge.find
+        return _write_merged(writer, _Merge(whole.base, whole.hidden, others))
     infos = [snapshots[id_] for id_ in sorted(snapshots)]
     index_of = {info.id: index for index, info in enumerate(infos)}
+    return np.array(_write_rows(writer, infos, index_of.get), np.int64)
+
+
+def _write_rows(writer: Writer, infos: Sequence[SnapshotInfo], find: Find) -> list[int]:
     times, *links = _write_contents(writer, infos)
-    parents = _parents(infos, index_of, index_of.get)
     ids = [info.id for info in infos]
-    tables = writer.rows(_SNAPSHOT_INFO, len(infos), ids, parents, times, *links)
-    return writer.links(tables), index_of.get
+    return writer.rows(_SNAPSHOT_INFO, len(infos), ids, _parents(infos, find), times, *links)
+
+
+class WrittenHistory:
+    """End of a repo info that was written: all snapshots, and the updates before the newest.
+
+    Positions count from the end of the file. They stay valid in a file that ends with the same bytes,
+    so that a commit writes only what is new.
+    """
+
+    __slots__ = ("data", "ids", "parents", "tables", "unused", "updates")
+
+    def __init__(
+        self,
+        data: bytearray,
+        ids: list[SnapshotId],
+        tables: Integers,
+        parents: Integers,
+        updates: Integers,
+        unused: int = 0,
+    ) -> None:
+        self.data = data
+        self.ids = ids
+        """Snapshots in order."""
+        self.tables = tables
+        """Positions of their tables."""
+        self.parents = parents
+        """Fields of their parents, in any order, in words from the end."""
+        self.updates = updates
+        """Positions of updates, newest first."""
+        self.unused = unused
+        """Number of updates among the bytes that the ops log does not have any more."""
+
+    def find(self, id_: SnapshotId) -> int | None:
+        """Return the index of a snapshot, or None."""
+        at = bisect_left(self.ids, id_)
+        return at if at < len(self.ids) and self.ids[at] == id_ else None
+
+
+def close_history(
+    writer: Writer, snapshots: Snapshots, tables: Integers, updates: Integers
+) -> WrittenHistory:
+    """Return the history of which all snapshots and updates are written."""
+    data = writer.close_end()
+    return WrittenHistory(data, sorted(snapshots), tables, _parent_fields(data, tables), updates)
+
+
+def grow_history(
+    writer: Writer,
+    history: WrittenHistory,
+    added: Snapshots,
+    write_updates: Callable[[], list[int]],
+    kept_updates: Integers,
+) -> WrittenHistory:
+    """Write a history again with more snapshots and updates, and less of its former updates."""
+    writer.prepend(history.data)
+    ids = sorted([*history.ids, *added]) if added else history.ids
+    unused = history.unused + history.updates.size - kept_updates.size
+    tables, parents = history.tables, history.parents
+    grown = WrittenHistory(history.data, ids, tables, parents, kept_updates, unused)
+    infos = [added[id_] for id_ in sorted(added)]
+    places = _write_rows(writer, infos, grown.find)
+    grown.updates = np.concatenate((np.array(write_updates(), np.int64), kept_updates))
+    grown.data = writer.close_end()
+    if infos:
+        words = np.frombuffer(grown.data, "<i4")
+        indexes = words[parents]
+        for info, place in zip(infos, places, strict=True):
+            at = bisect_left(ids, info.id)
+            indexes += indexes >= at
+            tables = np.concatenate((tables[:at], (place,), tables[at:]))
+        words[parents] = indexes
+        new = _parent_fields(grown.data, np.array(places, np.int64))
+        grown.tables, grown.parents = tables, np.concatenate((parents, new))
+    return grown
+
+
+def _parent_fields(data: bytearray, tables: Integers) -> Integers:
+    """Return where the tables at these positions have their parents, in words from the end."""
+    starts = len(data) - tables
+    vtables = starts - np.frombuffer(data, "<i4")[starts >> 2]
+    slot = (vtables >> 1) + 2 + SnapshotInfoSlot.PARENT_OFFSET
+    found: Integers = (starts + np.frombuffer(data, "<u2")[slot] - len(data)) >> 2
+    return found
+
+
+class RecordedSnapshots(Mapping[SnapshotId, SnapshotInfo]):
+    """Snapshots that were written."""
+
+    __slots__ = ("history", "infos")
+
+    def __init__(self, infos: Snapshots, history: WrittenHistory) -> None:
+        self.infos = infos
+        self.history = history
+
+    def __getitem__(self, id_: SnapshotId) -> SnapshotInfo:
+        return self.infos[id_]
+
+    def __contains__(self, id_: object) -> bool:
+        return id_ in self.infos
+
+    def __iter__(self) -> Iterator[SnapshotId]:
+        return iter(self.infos)
+
+    def __len__(self) -> int:
+        return len(self.infos)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (with_entries, (self.infos, {}))
+
+
+def without_record(snapshots: Snapshots) -> Snapshots:
+    """Return the same snapshots without what is known of a file that has them or some of them."""
+    if type(snapshots) is RecordedSnapshots:
+        return snapshots.infos
+    if type(snapshots) is Overlaid and type(snapshots.base) is RecordedSnapshots:
+        kept: Snapshots = snapshots.base.infos
+        if snapshots.hidden:
+            kept = without_entries(kept, snapshots.hidden)
+        return with_entries(kept, snapshots.changed)
+    return snapshots
 
 
 def _write_contents(writer: Writer, infos: Sequence[SnapshotInfo]) -> tuple[list[int], ...]:
@@ -399,7 +477,7 @@ def _write_contents(writer: Writer, infos: Sequence[SnapshotInfo]) -> tuple[list
         for info in infos
     ]
     times = [info.flushed_at // MICROSECOND for info in infos]
-    messages = writer.strings([info.message for info in infos])
+    messages = writer.vectors([info.message for info in infos])
     metadata = write_metadata(writer, [info.metadata for info in infos], Encoding.FLEXBUFFERS)
     return times, messages, metadata, pruned
 
@@ -414,15 +492,8 @@ def index_of(find: Find, id_: SnapshotId, what: str, name: object) -> int:
     return index
 
 
-def _parents(
-    infos: Sequence[SnapshotInfo], index_of_known: Mapping[SnapshotId, int], find: Find
-) -> list[int]:
-    found = [
-        NO_PARENT
-        if info.parent_id is None
-        else index_of_known.get(info.parent_id) or find(info.parent_id)
-        for info in infos
-    ]
+def _parents(infos: Sequence[SnapshotInfo], find: Find) -> list[int]:
+    found = [NO_PARENT if info.parent_id is None else find(info.parent_id) for info in infos]
     if None in found:
         lost = infos[found.index(None)]
         index_of(find, lost.parent_id, "snapshot", lost.id)  # type: ignore[arg-type]
@@ -460,11 +531,6 @@ def _write_columns(writer: Writer, infos: Sequence[SnapshotInfo]) -> _Columns:
 
 def _copy_columns(writer: Writer, base: EncodedSnapshots, chosen: Integers) -> _Columns:
     ids, flushed_at = base.columns.ids[chosen], base.columns.flushed_at[chosen]
-    shared = base.shared() if chosen.size == len(base) and not writer.size else None
-    if shared is not None:
-        writer.prepend(shared.data)
-        links = (each[chosen] for each in (shared.messages, shared.metadata, shared.pruned))
-        return _Columns(ids, flushed_at, *links)
     contents = base.contents()
     pruned = np.full(chosen.size, ABSENT, np.int64)
     with_pruned = np.flatnonzero(contents.has_pruned[chosen])
@@ -545,6 +611,6 @@ def _write_merged(writer: Writer, merge: _Merge) -> Integers:
         pruned=merge.interleave(kept.pruned, others.pruned),
     )
     parents = merge.interleave(
-        merge.kept_parents(), np.array(_parents(merge.others, merge.at_of, merge.find), "<i4")
+        merge.kept_parents(), np.array(_parents(merge.others, merge.find), "<i4")
     )
     return _write_tables(writer, both, parents)
