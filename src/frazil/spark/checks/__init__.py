@@ -1,6 +1,6 @@
 """Quality checks that validate a new version before a job publishes it (write-audit-publish).
 
-Most checks are created by a function named after the property they validate. Dataset checks read
+Checks are named after the property they validate. Dataset checks read
 coordinates and metadata once. Region checks read the data of each source file, on workers. A user
 function is a region check: it receives the dataset of a file's region and the `FileRegion`, and
 returns None, a text, a `Finding`, or several of them.
@@ -13,18 +13,11 @@ from frazil.lazy import load_lazily
 if TYPE_CHECKING:
     from frazil.spark.checks.audit import FileRegion as FileRegion
     from frazil.spark.checks.audit import Finding as Finding
-    from frazil.spark.checks.coordinate_checks import Complete as Complete
-    from frazil.spark.checks.coordinate_checks import Monotonic as Monotonic
-    from frazil.spark.checks.coordinate_checks import Unique as Unique
     from frazil.spark.checks.coordinate_checks import complete as complete
     from frazil.spark.checks.coordinate_checks import monotonic as monotonic
     from frazil.spark.checks.coordinate_checks import unique as unique
     from frazil.spark.checks.value_checks import CF_ATTRIBUTES as CF_ATTRIBUTES
-    from frazil.spark.checks.value_checks import FillShare as FillShare
     from frazil.spark.checks.value_checks import OwnFunction as OwnFunction
-    from frazil.spark.checks.value_checks import SameMetadata as SameMetadata
-    from frazil.spark.checks.value_checks import SamplesEqualSource as SamplesEqualSource
-    from frazil.spark.checks.value_checks import ValuesBetween as ValuesBetween
     from frazil.spark.checks.value_checks import fill_share as fill_share
     from frazil.spark.checks.value_checks import same_metadata as same_metadata
     from frazil.spark.checks.value_checks import samples_equal_source as samples_equal_source
@@ -33,10 +26,9 @@ if TYPE_CHECKING:
 # Module of each public name. The imports above repeat this for type checkers.
 _HOMES = {
     "audit": "FileRegion Finding",
-    "coordinate_checks": "Complete complete monotonic Monotonic Unique unique",
+    "coordinate_checks": "complete monotonic unique",
     "value_checks": (
-        "CF_ATTRIBUTES fill_share FillShare OwnFunction same_metadata SameMetadata "
-        "samples_equal_source SamplesEqualSource values_between ValuesBetween"
+        "CF_ATTRIBUTES fill_share OwnFunction same_metadata samples_equal_source values_between"
     ),
 }
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,10 +22,16 @@ _SLACK = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Monotonic:
-    """Check that the values of a coordinate only increase, or only decrease."""
+    """Check that the values of a coordinate only increase, or only decrease.
+
+    Parameters
+    ----------
+    dim
+        Name of the coordinate. Default: the append dimension.
+    """
 
     dim: str | None = None
-    name: str = "monotonic"
+    name: str = field(default="monotonic", init=False)
 
     def check_whole(self, version: NewVersion) -> Sequence[Finding]:
         """Return a finding for each value that is out of order or missing."""
@@ -39,10 +45,16 @@ class Monotonic:
 
 @dataclass(frozen=True, slots=True)
 class Unique:
-    """Check that the values of a coordinate are distinct."""
+    """Check that the values of a coordinate are distinct.
+
+    Parameters
+    ----------
+    dim
+        Name of the coordinate. Default: the append dimension.
+    """
 
     dim: str | None = None
-    name: str = "unique"
+    name: str = field(default="unique", init=False)
 
     def check_whole(self, version: NewVersion) -> Sequence[Finding]:
         """Return a finding for each duplicate value."""
@@ -56,12 +68,26 @@ class Unique:
 
 @dataclass(frozen=True, slots=True)
 class Complete:
-    """Check that a coordinate has no gaps."""
+    """Check that a coordinate has no gaps.
+
+    A finding names the files after a gap: excluding them postpones them until the missing files arrive.
+
+    Parameters
+    ----------
+    step
+        Number or time span between values. Default: the most frequent one.
+    dim
+        Name of the coordinate. Default: the append dimension.
+
+    Raises
+    ------
+    InvalidInputError
+        If `step` is not a valid time span.
+    """
 
     step: Step | None = None
-    """Expected step; None for the most frequent one."""
     dim: str | None = None
-    name: str = "complete"
+    name: str = field(default="complete", init=False)
 
     def __post_init__(self) -> None:
         if self.step is not None:
@@ -81,61 +107,7 @@ class Complete:
         return found
 
 
-def monotonic(dim: str | None = None) -> Monotonic:
-    """Create a check that the values of a coordinate only increase, or only decrease.
-
-    Parameters
-    ----------
-    dim
-        Name of the coordinate. Default: the append dimension.
-
-    Returns
-    -------
-    Monotonic
-        The check, for the `checks` of a job.
-    """
-    return Monotonic(dim)
-
-
-def unique(dim: str | None = None) -> Unique:
-    """Create a check that the values of a coordinate are distinct.
-
-    Parameters
-    ----------
-    dim
-        Name of the coordinate. Default: the append dimension.
-
-    Returns
-    -------
-    Unique
-        The check, for the `checks` of a job.
-    """
-    return Unique(dim)
-
-
-def complete(step: Step | None = None, dim: str | None = None) -> Complete:
-    """Create a check that a coordinate has no gaps.
-
-    A finding names the files after a gap: excluding them postpones them until the missing files arrive.
-
-    Parameters
-    ----------
-    step
-        Number or time span between values. Default: the most frequent one.
-    dim
-        Name of the coordinate. Default: the append dimension.
-
-    Returns
-    -------
-    Complete
-        The check, for the `checks` of a job.
-
-    Raises
-    ------
-    InvalidInputError
-        If `step` is not a valid time span.
-    """
-    return Complete(step, dim)
+monotonic, unique, complete = Monotonic, Unique, Complete
 
 
 def find_turns(values: NDArray[Any]) -> list[int]:

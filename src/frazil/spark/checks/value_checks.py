@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Any
 from zlib import crc32
@@ -30,6 +30,12 @@ def find_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
     return np.zeros(values.shape, np.bool_)
 
 
+def _freeze(check: object, name: str) -> None:
+    """Make a sequence of names a tuple, so that checks can be compared and hashed."""
+    names = getattr(check, name)
+    object.__setattr__(check, name, None if names is None else tuple(names))
+
+
 _BLOCK_BYTES = 64 << 20
 _NUMBERS = "biufc"
 _TIMES = "mM"
@@ -37,12 +43,25 @@ _TIMES = "mM"
 
 @dataclass(frozen=True, slots=True)
 class FillShare:
-    """Check that at most a given fraction of the values is missing."""
+    """Check that at most a given fraction of the values of a file is missing.
+
+    Missing values are NaN, NaT and decoded fill values.
+
+    Parameters
+    ----------
+    at_most
+        Maximum fraction of missing values.
+    variables
+        Variables to check. Default: all data variables of numbers or times.
+    """
 
     at_most: float
-    variables: tuple[str, ...] | None = None
-    name: str = "fill_share"
-    share_read: float = 1.0
+    variables: Sequence[str] | None = None
+    name: str = field(default="fill_share", init=False)
+    share_read: float = field(default=1.0, init=False)
+
+    def __post_init__(self) -> None:
+        _freeze(self, "variables")
 
     def check_region(self, region: NewRegion) -> Sequence[Finding]:
         """Return a finding for each variable with more missing values."""
@@ -58,13 +77,26 @@ class FillShare:
 
 @dataclass(frozen=True, slots=True)
 class ValuesBetween:
-    """Check that values are within a range; missing values are ignored."""
+    """Check that values are within a range; missing values are ignored.
+
+    Values are compared decoded, with scale and offset applied.
+
+    Parameters
+    ----------
+    low, high
+        Inclusive limits of the range.
+    variables
+        Variables to check. Default: all data variables of real numbers.
+    """
 
     low: float
     high: float
-    variables: tuple[str, ...] | None = None
-    name: str = "values_between"
-    share_read: float = 1.0
+    variables: Sequence[str] | None = None
+    name: str = field(default="values_between", init=False)
+    share_read: float = field(default=1.0, init=False)
+
+    def __post_init__(self) -> None:
+        _freeze(self, "variables")
 
     def check_region(self, region: NewRegion) -> Sequence[Finding]:
         """Return a finding for each variable with values outside of the range."""
@@ -83,48 +115,6 @@ class ValuesBetween:
                 )
                 found.append(region.find(self.name, text, name))
         return found
-
-
-def fill_share(at_most: float, variables: Sequence[str] | None = None) -> FillShare:
-    """Create a check that at most a given fraction of the values of a file is missing.
-
-    Missing values are NaN, NaT and decoded fill values.
-
-    Parameters
-    ----------
-    at_most
-        Maximum fraction of missing values.
-    variables
-        Variables to check. Default: all data variables of numbers or times.
-
-    Returns
-    -------
-    FillShare
-        The check, for the `checks` of a job.
-    """
-    return FillShare(at_most, None if variables is None else tuple(variables))
-
-
-def values_between(
-    low: float, high: float, variables: Sequence[str] | None = None
-) -> ValuesBetween:
-    """Create a check that values are within a range; missing values are ignored.
-
-    Values are compared decoded, with scale and offset applied.
-
-    Parameters
-    ----------
-    low, high
-        Inclusive limits of the range.
-    variables
-        Variables to check. Default: all data variables of real numbers.
-
-    Returns
-    -------
-    ValuesBetween
-        The check, for the `checks` of a job.
-    """
-    return ValuesBetween(low, high, None if variables is None else tuple(variables))
 
 
 def count_missing(values: NDArray[Any]) -> int:
@@ -177,12 +167,28 @@ _WHOLE_ITEMS = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class SamplesEqualSource:
-    """Check that sampled chunks of each file decode and equal the source file."""
+    """Check that sampled chunks of each file decode and equal the source file.
+
+    Decoded values are compared. The sample of a file is always the same. All times are compared,
+    including bounds and climatologies.
+
+    Parameters
+    ----------
+    share
+        Fraction of the chunks of a file to compare.
+    at_least
+        Minimum number of chunks to compare.
+    variables
+        Variables to check. Default: all data variables of numbers or times.
+    """
 
     share: float = 0.01
     at_least: int = 1
-    variables: tuple[str, ...] | None = None
-    name: str = "samples_equal_source"
+    variables: Sequence[str] | None = None
+    name: str = field(default="samples_equal_source", init=False)
+
+    def __post_init__(self) -> None:
+        _freeze(self, "variables")
 
     @property
     def share_read(self) -> float:
@@ -220,31 +226,6 @@ class SamplesEqualSource:
         count = count_samples(len(boxes), self.share, self.at_least)
         for each in sample_chunks(len(boxes), count, crc32(file.encode())):
             yield boxes[each]
-
-
-def samples_equal_source(
-    share: float = 0.01, at_least: int = 1, variables: Sequence[str] | None = None
-) -> SamplesEqualSource:
-    """Create a check that sampled chunks of each file decode and equal the source file.
-
-    Decoded values are compared. The sample of a file is always the same. All times are compared,
-    including bounds and climatologies.
-
-    Parameters
-    ----------
-    share
-        Fraction of the chunks of a file to compare.
-    at_least
-        Minimum number of chunks to compare.
-    variables
-        Variables to check. Default: all data variables of numbers or times.
-
-    Returns
-    -------
-    SamplesEqualSource
-        The check, for the `checks` of a job.
-    """
-    return SamplesEqualSource(share, at_least, None if variables is None else tuple(variables))
 
 
 def count_samples(chunks: int, share: float, at_least: int) -> int:
@@ -335,10 +316,19 @@ _OF_TIMES = frozenset({"units", "calendar"})
 
 @dataclass(frozen=True, slots=True)
 class SameMetadata:
-    """Check that data types and attributes equal those of the previous version and of all files."""
+    """Check that data types and attributes equal those of the previous version and of all files.
 
-    attributes: tuple[str, ...] = CF_ATTRIBUTES
-    name: str = "same_metadata"
+    Parameters
+    ----------
+    attributes
+        Attributes to compare.
+    """
+
+    attributes: Sequence[str] = CF_ATTRIBUTES
+    name: str = field(default="same_metadata", init=False)
+
+    def __post_init__(self) -> None:
+        _freeze(self, "attributes")
 
     def check_whole(self, version: NewVersion) -> Sequence[Finding]:
         """Return a finding for each property of a variable that differs."""
@@ -372,22 +362,6 @@ class SameMetadata:
             yield f"{what} is {elsewhere} {there}, {here} {where}"
 
 
-def same_metadata(attributes: Sequence[str] = CF_ATTRIBUTES) -> SameMetadata:
-    """Create a check that data types and attributes equal those of the previous version and all files.
-
-    Parameters
-    ----------
-    attributes
-        Attributes to compare.
-
-    Returns
-    -------
-    SameMetadata
-        The check, for the `checks` of a job.
-    """
-    return SameMetadata(tuple(attributes))
-
-
 def find_differences(
     one: Mapping[str, Any], other: Mapping[str, Any], attributes: Sequence[str]
 ) -> Iterator[tuple[str, str, str]]:
@@ -401,6 +375,9 @@ def find_differences(
         if said != answered:
             yield name, said, answered
 
+
+fill_share, values_between = FillShare, ValuesBetween
+samples_equal_source, same_metadata = SamplesEqualSource, SameMetadata
 
 Reported = None | str | Finding | Iterable[str | Finding]
 Function = Callable[[xr.Dataset, FileRegion], Reported]
