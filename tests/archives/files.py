@@ -1,5 +1,6 @@
 """Archives in the shapes that people have them, and what a repository must hold of them."""
 
+import struct
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import icechunk
 import numpy as np
 import pandas as pd
 import xarray as xr
+from numpy.typing import NDArray
 
 import frazil
 import frazil.spark
@@ -51,6 +53,34 @@ def save(
         )
     dataset.to_netcdf(path, engine="netcdf4", encoding=given)
     return path
+
+
+def make_tiff(
+    image: NDArray[Any], *, corner: tuple[float, float], step: float, epsg: int, rows: int
+) -> bytes:
+    """A GeoTIFF of uncompressed strips, in degrees or in metres."""
+    height, width = image.shape
+    strips = [image[at : at + rows].tobytes() for at in range(0, height, rows)]
+    offsets = [8, *(8 + np.cumsum([len(each) for each in strips])).tolist()]
+    key, model = (3072, 1) if epsg > 30_000 else (2048, 2)
+    tags: dict[int, tuple[str, list[Any]]] = {
+        256: ("H", [width]), 257: ("H", [height]), 258: ("H", [image.itemsize * 8]), 259: ("H", [1]),
+        262: ("H", [1]), 273: ("I", offsets[:-1]), 277: ("H", [1]), 278: ("H", [rows]),
+        279: ("I", [len(each) for each in strips]), 339: ("H", ["_uif".index(image.dtype.kind)]),
+        33550: ("d", [step, step, 0.0]), 33922: ("d", [0.0, 0.0, 0.0, *corner, 0.0]),
+        34735: ("H", [1, 1, 0, 3, 1024, 0, 1, model, 1025, 0, 1, 1, key, 0, 1, epsg]),
+    }  # fmt: skip
+    start = offsets[-1]
+    entries, rest = b"", b""
+    for tag, (kind, values) in sorted(tags.items()):
+        data = struct.pack(f"<{len(values)}{kind}", *values)
+        if len(data) > 4:
+            at = start + 2 + 12 * len(tags) + 4 + len(rest)
+            rest, data = rest + data, struct.pack("<I", at)
+        code = {"H": 3, "I": 4, "d": 12}[kind]
+        entries += struct.pack("<HHI", tag, code, len(values)) + data.ljust(4, b"\0")
+    head = struct.pack("<2sHI", b"II", 42, start)
+    return head + b"".join(strips) + struct.pack("<H", len(tags)) + entries + bytes(4) + rest
 
 
 def create(path: Path) -> frazil.Repository:

@@ -1,5 +1,6 @@
 """Each shape of an archive, as references and as values: what is read equals what is in the files."""
 
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,16 @@ from frazil.virtual import (
     round_bits,
     to_units,
 )
-from tests.archives.files import DAYS, create, ingest, make, read, read_officially, save
+from tests.archives.files import (
+    DAYS,
+    create,
+    ingest,
+    make,
+    make_tiff,
+    read,
+    read_officially,
+    save,
+)
 
 Ingest = Callable[..., frazil.spark.IngestReport]
 MODES = ["auto", "native", "virtual"]
@@ -630,3 +640,82 @@ def test_errors_name_dates_and_the_option_that_helps(repo: frazil.Repository, fi
     ingest(repo, files / "a.nc", append_dim="time")
     with pytest.raises(InvalidSourcesError, match="its place time 2020-01-01 to 2020-01-02 holds"):
         ingest(repo, files / "b.nc", append_dim="time")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_images_of_geotiff_make_a_mosaic_by_their_transform(
+    repo: frazil.Repository, files: Path, mode: str
+) -> None:
+    whole = np.random.default_rng(1).normal(0, 1, (32, 40)).astype("f4")
+    files.mkdir()
+    for corners in [((0, 0), (1, 1)), ((1, 0), (0, 1))]:
+        for row, column in corners:
+            tile = whole[16 * row : 16 * row + 16, 20 * column : 20 * column + 20]
+            place = (500_000.0 + 200 * column, 4_000_000.0 - 160 * row)
+            data = make_tiff(tile, corner=place, step=10, epsg=32633, rows=8)
+            (files / f"{row}{column}.tif").write_bytes(data)
+        ingest(repo, files, append_dim=["y", "x"], mode=mode)
+
+    for found in (read(repo), read_officially(repo, Path(str(repo.storage.path)))):  # type: ignore[attr-defined]
+        assert found["0"].values.tolist() == whole.tolist()
+        assert found["x"].values.tolist() == [500_005.0 + 10 * at for at in range(40)]
+        assert found["y"].values.tolist() == [3_999_995.0 - 10 * at for at in range(32)]
+        assert found["0"].attrs["grid_mapping"] == "spatial_ref"
+        assert "model_tiepoint" not in found["0"].attrs
+        crs = found["spatial_ref"].attrs
+        assert (crs["spatial_ref"], crs["grid_mapping_name"]) == (
+            "EPSG:32633",
+            "transverse_mercator",
+        )
+        assert (crs["longitude_of_central_meridian"], crs["false_northing"]) == (15.0, 0.0)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_images_of_geotiff_follow_each_other_in_time(
+    repo: frazil.Repository, files: Path, mode: str
+) -> None:
+    images = np.arange(3 * 320, dtype="u2").reshape(3, 16, 20)
+    files.mkdir()
+    for at, image in enumerate(images):
+        data = make_tiff(image, corner=(10.0, 50.0), step=0.5, epsg=4326, rows=4)
+        (files / f"ndvi_{DAYS[at]:%Y%m%d}.tif").write_bytes(data)
+
+    where = from_path(r"ndvi_(\d{8})", "%Y%m%d")
+    ingest(repo, files, append_dim="time", coords={"time": where}, rename={"0": "ndvi"}, mode=mode)
+
+    found = read(repo)
+    assert found["ndvi"].dims == ("time", "y", "x")
+    assert found["ndvi"].values.tolist() == images.tolist()
+    assert found["spatial_ref"].dims == ()
+    assert found["y"].attrs["standard_name"] == "latitude"
+    assert (float(found["x"][0]), float(found["y"][0])) == (10.25, 49.75)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("rows", [5, 6, 15])
+def test_strips_need_not_divide_the_height_of_an_image(
+    repo: frazil.Repository, files: Path, mode: str, rows: int
+) -> None:
+    image = np.arange(320, dtype="i4").reshape(16, 20)
+    files.mkdir()
+    data = make_tiff(image, corner=(10.0, 50.0), step=0.5, epsg=4326, rows=rows)
+    (files / "a.tif").write_bytes(data)
+
+    ingest(repo, files / "a.tif", mode=mode)
+
+    assert read(repo)["0"].values.tolist() == image.tolist()
+
+
+def test_compressed_strips_that_do_not_divide_the_height_are_refused(
+    repo: frazil.Repository, files: Path
+) -> None:
+    files.mkdir()
+    image = np.arange(320, dtype="i4").reshape(16, 20)
+    data = make_tiff(image, corner=(10.0, 50.0), step=0.5, epsg=4326, rows=5)
+    packed = data.replace(
+        struct.pack("<HHIHH", 259, 3, 1, 1, 0), struct.pack("<HHIHH", 259, 3, 1, 8, 0)
+    )
+    (files / "a.tif").write_bytes(packed)
+
+    with pytest.raises(InvalidSourcesError, match="rewrite it in tiles"):
+        ingest(repo, files / "a.tif")

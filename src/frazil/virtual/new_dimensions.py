@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from frazil.errors import InvalidInputError
 from frazil.virtual.source import ArrayHeader, ReferenceColumns, Source, SourceHeader
+from frazil.virtual.source_formats import FoundGroup
 
 TIME_UNITS = "seconds since 1970-01-01"
 """Units of times that are found in paths and attributes."""
@@ -346,6 +347,103 @@ def _add_axis_to_references(columns: ReferenceColumns) -> ReferenceColumns:
 
 def _regular(chunk_shape: Sequence[int]) -> dict[str, Any]:
     return {"name": "regular", "configuration": {"chunk_shape": list(chunk_shape)}}
+
+
+_TRANSFORM = ("model_pixel_scale", "model_tiepoint", "model_transformation")
+_GEO_KEYS = ("geog_", "geographic_type", "proj_", "projected_type", "projection", "model_type",
+             "citation", "vertical", "raster_type")  # fmt: skip
+_CRS = "spatial_ref"
+_USER_DEFINED = 32767
+_POINT = 2
+"""Raster type of GeoTIFF whose coordinates are those of points, not of areas."""
+
+
+def georeference(found: FoundGroup) -> FoundGroup:
+    """Return the images of a GeoTIFF with their coordinates, and with a grid mapping of CF.
+
+    Coordinates are the centres of pixels. The transform of one file says nothing of many, so that it
+    is left out of the attributes, as are overviews, which are smaller images without a transform.
+    """
+    first = next((each for each in found.arrays.values() if _find_transform(each)), None)
+    transform = None if first is None else _find_transform(first)
+    if first is None or transform is None:
+        return found
+    whole = first.shape[-2:]
+    keys = {name: each for name, each in first.attributes.items() if name.startswith(_GEO_KEYS)}
+    arrays = {}
+    for name, array in found.arrays.items():
+        is_overview = any(a < b for a, b in zip(array.shape[-2:], whole, strict=False))
+        if is_overview and _find_transform(array) is None:
+            continue
+        kept = {n: e for n, e in array.attributes.items() if n not in (*keys, *_TRANSFORM)}
+        if array.shape[-2:] == whole:
+            kept["grid_mapping"] = _CRS
+        arrays[name] = replace(array, metadata={**array.metadata, "attributes": kept})
+    half = 0.0 if keys.get("raster_type") == _POINT else 0.5
+    (x_start, x_step), (y_start, y_step) = transform
+    is_projected = "projected_type" in keys
+    for dim, length, start, step in zip(
+        first.dims[-2:], whole, (y_start, x_start), (y_step, x_step), strict=True
+    ):
+        index = make_index(dim, start + (np.arange(length) + half) * step, length)
+        attributes = _AXES[is_projected][dim]
+        arrays[dim] = replace(index, metadata={**index.metadata, "attributes": dict(attributes)})
+    mapping = make_index(_CRS, 0)
+    shape = {"shape": [], "dimension_names": [], "chunk_grid": _regular([])}
+    arrays[_CRS] = replace(
+        mapping,
+        metadata={**mapping.metadata, **shape, "attributes": _describe_crs(keys)},
+        values=np.zeros((), np.int64),
+    )
+    references = {name: each for name, each in found.references.items() if name in arrays}
+    return replace(found, arrays=arrays, references=references)
+
+
+_AXES: Mapping[bool, Mapping[str, Mapping[str, str]]] = {
+    True: {
+        "x": {"standard_name": "projection_x_coordinate", "axis": "X", "units": "m"},
+        "y": {"standard_name": "projection_y_coordinate", "axis": "Y", "units": "m"},
+    },
+    False: {
+        "x": {"standard_name": "longitude", "axis": "X", "units": "degrees_east"},
+        "y": {"standard_name": "latitude", "axis": "Y", "units": "degrees_north"},
+    },
+}
+
+
+def _find_transform(array: ArrayHeader) -> tuple[tuple[float, float], tuple[float, float]] | None:
+    """Return start and step of x and of y; None without a transform, or with a rotation."""
+    if array.dims[-2:] != ("y", "x"):
+        return None
+    scale, tie, matrix = (array.attributes.get(name) for name in _TRANSFORM)
+    if matrix is not None and len(matrix) == 16 and not matrix[1] and not matrix[4]:
+        return (float(matrix[3]), float(matrix[0])), (float(matrix[7]), float(matrix[5]))
+    if matrix is None and scale is not None and tie is not None and len(tie) == 6:
+        column, row, _, x, y, _ = map(float, tie)
+        x_step, y_step = float(scale[0]), -float(scale[1])
+        return (x - column * x_step, x_step), (y - row * y_step, y_step)
+    return None
+
+
+def _describe_crs(keys: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes of a grid mapping: of CF where the code says enough, and all keys."""
+    code = keys.get("projected_type", keys.get("geographic_type"))
+    found: dict[str, Any] = dict(keys)
+    if isinstance(code, int) and code != _USER_DEFINED:
+        found[_CRS] = f"EPSG:{code}"
+        zone, south = code % 100, code // 100 == 327
+        if code in (4326, 4258, 4269):
+            found["grid_mapping_name"] = "latitude_longitude"
+        elif code // 100 in (326, 327) and 1 <= zone <= 60:
+            found |= {
+                "grid_mapping_name": "transverse_mercator",
+                "longitude_of_central_meridian": 6.0 * zone - 183,
+                "latitude_of_projection_origin": 0.0,
+                "scale_factor_at_central_meridian": 0.9996,
+                "false_easting": 500_000.0,
+                "false_northing": 10_000_000.0 if south else 0.0,
+            }
+    return found
 
 
 __all__ = ["FromAttribute", "FromPath", "add_dimensions", "from_attribute", "from_path"]

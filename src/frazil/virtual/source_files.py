@@ -13,10 +13,12 @@ from frazil.virtual import source_formats
 from frazil.virtual.containers import VirtualChunkContainer, normalize_location
 from frazil.virtual.grib import read_grib
 from frazil.virtual.hdf5 import read_hdf5
+from frazil.virtual.new_dimensions import georeference
 from frazil.virtual.source import FileVersion, ReferenceColumns, Source, SourceHeader
 from frazil.virtual.source_formats import (
     GRIB,
     HDF5,
+    TIFF,
     ZARR,
     Credentials,
     Format,
@@ -195,7 +197,8 @@ def _read(
             return read_hdf5(stores, url, size_bytes, start.head, group, loading)
     if start.format == GRIB:
         return read_grib(stores, url, size_bytes, start.head, group, loading)
-    return load_foreign_reader()(stores, url, size_bytes, start.format, group, loading)
+    found = load_foreign_reader()(stores, url, size_bytes, start.format, group, loading)
+    return georeference(found) if start.format == TIFF else found
 
 
 def _to_url(uri: str | PathLike[str]) -> str:

@@ -130,6 +130,10 @@ KERCHUNK_PARQUET = Format(
     "kerchunk-parquet", _PARSERS + "KerchunkParquetParser", (".parq", ".parquet"), _never,
     "frazil[virtual] kerchunk fastparquet",
 )  # fmt: skip
+TIFF = Format(
+    "tiff", "virtual_tiff:VirtualTIFF", (".tif", ".tiff"),
+    _starts_with(b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"), "virtual-tiff",
+)  # fmt: skip
 FORMATS = (
     HDF5,
     Format(
@@ -139,8 +143,7 @@ FORMATS = (
     Format("fits", _PARSERS + "FITSParser", (".fits", ".fit", ".fts"),
            _starts_with(b"SIMPLE  ="), "frazil[virtual] astropy"),
     GRIB,
-    Format("tiff", "virtual_tiff:VirtualTIFF", (".tif", ".tiff"),
-           _starts_with(b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"), "virtual-tiff"),
+    TIFF,
     Format("zarr-zip", _PARSERS + "ZippedZarrParser", (".zarr.zip",),
            _starts_with(b"PK\x03\x04"), "frazil[virtual]"),
     Format("kerchunk-json", _PARSERS + "KerchunkJSONParser", (".json",),

@@ -4,6 +4,7 @@ import importlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import gcd
 from typing import Any
 
 import h5py
@@ -11,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from obspec_utils.readers import BlockStoreReader
 from obstore.exceptions import BaseError
-from virtualizarr.manifests import ChunkManifest, ManifestArray, ManifestStore
+from virtualizarr.manifests import ChunkManifest, ManifestArray, ManifestGroup, ManifestStore
 from virtualizarr.manifests.manifest import INLINED_CHUNK_PATH
 from zarr.core.buffer import default_buffer_prototype
+from zarr.core.sync import sync
 
 from frazil.errors import IcechunkError, InvalidInputError
 from frazil.virtual.hdf5 import is_dimension_only, name_phony_dims
@@ -21,6 +23,7 @@ from frazil.virtual.source import ArrayHeader, ReferenceColumns, no_references
 from frazil.virtual.source_formats import (
     HDF5,
     INTERRUPTIONS,
+    TIFF,
     Format,
     FoundGroup,
     Loading,
@@ -200,6 +203,8 @@ def parse_group(stores: SourceStores, url: str, format: Format, group: str) -> P
         make_parser = getattr(importlib.import_module(module), name)
         if format == HDF5:
             return _parse_hdf5(make_parser, stores, url, group)
+        if format == TIFF and not group:
+            return ParsedGroup(_parse_tiff(make_parser, stores, url), ())
         store = make_parser(**({"group": group} if group else {}))(url, stores)
     except ImportError as error:
         raise InvalidInputError(
@@ -215,6 +220,55 @@ def parse_group(stores: SourceStores, url: str, format: Format, group: str) -> P
             f"{url} can't be parsed as {format.name}: {type(error).__name__}: {error}"
         ) from error
     return ParsedGroup(store, tuple(store._group.groups))
+
+
+class EvenStrips:
+    """Image of a TIFF whose last strip is shorter, with its strips cut into some of equal height."""
+
+    def __init__(self, image: Any) -> None:
+        height, rows = image.image_height, min(image.rows_per_strip, image.image_height)
+        if image.compression != 1:
+            raise ValueError(
+                f"its strips of {rows} rows are compressed, and don't divide its height of {height}: "
+                "rewrite it in tiles, as gdal_translate does with -co TILED=YES"
+            )
+        self._image = image
+        self.rows_per_strip = gcd(rows, height)
+        self.strip_offsets: list[int] = []
+        self.strip_byte_counts: list[int] = []
+        heights = [min(rows, height - at) for at in range(0, height, rows)]
+        heights *= len(image.strip_offsets) // len(heights)
+        strips = zip(image.strip_offsets, image.strip_byte_counts, heights, strict=True)
+        for offset, size, count in strips:
+            if size * heights[0] != image.strip_byte_counts[0] * count:
+                raise ValueError(f"a strip of {count} rows has {size} bytes, unlike the first one")
+            step = size // count * self.rows_per_strip
+            self.strip_offsets += range(offset, offset + size, step)
+            self.strip_byte_counts += [step] * (count // self.rows_per_strip)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._image, name)
+
+
+def _parse_tiff(make_parser: Any, stores: SourceStores, url: str) -> ManifestStore:
+    try:
+        parsed: ManifestStore = make_parser()(url, stores)
+    except ValueError as error:
+        if "rows per strip" not in str(error):
+            raise
+        parser = importlib.import_module("virtual_tiff.parser")
+        store, key = stores.resolve(url)
+        tiff = sync(parser._open_tiff(store=store, path=key))
+        endian = parser._ENDIANNESS_TO_STR[tiff.endianness]
+        arrays = {
+            str(number): parser._construct_manifest_array(
+                ifd=image if image.tile_height else EvenStrips(image), url=url, endian=endian
+            )
+            for number, image in enumerate(tiff.ifds)
+        }
+        group = ManifestGroup(arrays=arrays, attributes={})
+        parsed = ManifestStore(group=group, registry=stores)  # type: ignore[arg-type]
+    return parsed
 
 
 def _parse_hdf5(make_parser: Any, stores: SourceStores, url: str, group: str) -> ParsedGroup:
