@@ -18,7 +18,7 @@ def section(heading: str) -> str:
 
 
 HOPS = sorted(set(re.findall(r"`([a-z]\w*(?:\.\w+)+)`", section("Five journeys of data"))))
-ROOMS = re.findall(r"^\| `([\w/]+)/` \|.*\|(.*)\|$", section("Rooms"), re.MULTILINE)
+ROOMS = re.findall(r"^\| `([\w/]+)/` \|.*\|(.*)\|$", section("Packages"), re.MULTILINE)
 
 
 def resolve(name: str) -> object:
