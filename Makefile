@@ -44,6 +44,22 @@ test-oldest: environment ## run the fast tests on the oldest Python found, unles
 		FRAZIL_HYPOTHESIS_PROFILE=fast .venv-oldest/bin/python -m pytest -n $(FAST_WORKERS) $(FAST_LANES); \
 	fi
 
+SPARKS := 4.0 4.1 4.2
+SPARK_LANES := tests/spark/test_runtime.py tests/spark/test_verbs.py tests/spark/arrays/test_foreach.py \
+	tests/spark/ingestion/test_ingest.py tests/spark/tables/test_read.py tests/spark/tables/test_sql.py \
+	tests/spark/tables/test_write_frame.py tests/spark/tables/test_changes_stream.py \
+	tests/spark/tables/test_write_stream.py tests/spark/maintenance/test_spark_gc.py
+# Older versions of PySpark leave sockets open.
+OLD_SPARK := -W ignore::pytest.PytestUnraisableExceptionWarning -W ignore::ResourceWarning
+
+.PHONY: test-spark
+test-spark: ## run the representative Spark tests on every older Spark (SPARKS="4.0", SPARK_LANES=tests/spark)
+	@set -e; for version in $(SPARKS); do \
+		scripts/environment .venv-spark-$$version --groups dev interop ecosystem readers spark --pin "pyspark[connect]==$$version.*"; \
+		echo "Spark $$version"; \
+		.venv-spark-$$version/bin/python -m pytest -q $(OLD_SPARK) $(SPARK_LANES); \
+	done
+
 .PHONY: test-random
 test-random: environment ## run random tests with a fresh seed, or with SEED=…, for two minutes at most
 	@echo "Random tests with the seed $(SEED)"

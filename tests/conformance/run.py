@@ -60,8 +60,8 @@ SLOW = {
     "test_stateful_repo_ops.py",
 }
 S3_PORT = 4200  # in the tests, and saved in the repositories that come with them
-SECONDS_PER_TEST = 300
-SECONDS_PER_FILE = 1200
+SECONDS_PER_TEST = 900
+SECONDS_PER_FILE = 2400
 
 SETTINGS = """[pytest]
 asyncio_mode = auto

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as sql
 
 from frazil.errors import (
     FormatError,
@@ -21,7 +22,14 @@ from frazil.errors import (
     UnsafeStorageError,
 )
 from frazil.spark import Job
-from frazil.spark.runtime import fan_out, find_error, find_last_line, keep_error_kind
+from frazil.spark.runtime import (
+    fan_out,
+    find_error,
+    find_last_line,
+    keep_error_kind,
+    keys_of_partitions,
+    shuffle_by_number,
+)
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -55,6 +63,23 @@ def test_the_error_of_a_task_is_found_in_what_spark_says() -> None:
     assert (found.message, found.kind) == (raised.message, raised.kind)
     plain = find_error(SPARKS_TEXT.format(error="frazil.errors.UnsafeStorageError: no locks here"))
     assert (type(plain), str(plain)) == (UnsafeStorageError, "no locks here")
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 64])
+def test_rows_are_shuffled_to_the_partition_of_their_number(
+    spark: SparkSession, count: int
+) -> None:
+    numbers = spark.range(0, 3 * count).select((sql.col("id") % count).alias("number"))
+
+    shuffled = shuffle_by_number(numbers, count, "number")
+    rows = shuffled.select("number", sql.spark_partition_id()).collect()
+    # A Spark without `repartitionById` hashes keys of partitions instead.
+    keys = keys_of_partitions(count)
+    hashed = spark.createDataFrame(enumerate(keys), "number int, key int")
+    hashes = hashed.select("number", sql.expr(f"pmod(hash(key), {count})")).collect()
+
+    assert len(rows) == 3 * count
+    assert all(number == partition for number, partition in [*rows, *hashes])
 
 
 def test_any_other_error_is_reported_by_its_last_line() -> None:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa
 
 import frazil
@@ -378,6 +379,41 @@ def map_batches(
 
     mapped: DataFrame = frame.mapInArrow(run, schema)
     return mapped
+
+
+def shuffle_by_number(frame: DataFrame, count: int, column: str) -> DataFrame:
+    """Return the rows in `count` partitions, each in the partition whose number its column holds."""
+    if hasattr(frame, "repartitionById"):
+        return frame.repartitionById(count, column)
+    keys = sql.array(*map(sql.lit, keys_of_partitions(count)))
+    return frame.repartition(count, sql.element_at(keys, sql.col(column).cast("int") + 1))
+
+
+def keys_of_partitions(count: int) -> list[int]:
+    """Return a key for each partition that Spark's hash partitioning puts there.
+
+    Spark 4.0 has no `repartitionById`. Its partition of an integer is the Murmur3 hash modulo `count`.
+    """
+    found = np.full(count, -1, np.int64)
+    start = 0
+    while (found < 0).any():
+        keys = np.arange(start, start + 8 * count, dtype=np.uint32)
+        found[_murmur3(keys).view(np.int32) % count] = keys
+        start += 8 * count
+    return found.tolist()
+
+
+def _murmur3(keys: Any) -> Any:
+    hashed = _rotate(keys * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
+    hashed = _rotate(hashed ^ np.uint32(42), 13) * np.uint32(5) + np.uint32(0xE6546B64)
+    hashed ^= np.uint32(4)
+    for bits, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        hashed = (hashed ^ (hashed >> np.uint32(bits))) * np.uint32(factor)
+    return hashed ^ (hashed >> np.uint32(16))
+
+
+def _rotate(values: Any, bits: int) -> Any:
+    return (values << np.uint32(bits)) | (values >> np.uint32(32 - bits))
 
 
 @lru_cache(maxsize=4)

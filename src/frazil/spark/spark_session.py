@@ -143,9 +143,10 @@ def _find_package(name: str) -> Path | None:
     return None if spec is None or spec.origin is None else Path(spec.origin).parent
 
 
-OLDEST_SPARK = (4, 2)
+OLDEST_SPARK = (4, 0)
 _CONNECT = "sc://"
 _EXECUTOR_PATH = "spark.executorEnv.PYTHONPATH"
+_FIRST_WITH_UNIX_SOCKETS = (4, 1)
 _UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
 _DEFAULTS = {
     _UNIX_SOCKETS: "true",
@@ -233,7 +234,7 @@ def check_session(spark: SparkSession) -> list[Problem]:
         text = f"this session runs Spark {spark.version}; Frazil needs {oldest} or newer"
         return [Problem(text, is_fatal=True)]
     problems = _check_workers(spark)
-    if spark.conf.get(_UNIX_SOCKETS, "false") != "true":
+    if version >= _FIRST_WITH_UNIX_SOCKETS and spark.conf.get(_UNIX_SOCKETS, "false") != "true":
         maker = "server" if is_connect(spark) else "session"
         text = f"tasks start five times sooner if the {maker} is made with {_UNIX_SOCKETS}=true"
         problems.append(Problem(text, is_fatal=False))

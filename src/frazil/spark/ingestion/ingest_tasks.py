@@ -38,6 +38,7 @@ from frazil.spark.runtime import (
     map_batches,
     map_numbers,
     run_task,
+    shuffle_by_number,
 )
 from frazil.virtual.combine_plan import NOT_PLACED
 from frazil.virtual.source import FileVersion, ReferenceColumns, Source
@@ -213,7 +214,7 @@ def write_manifests(
 
     references = frame.where("source is not null").select("source", "references")
     placed = map_batches(references, cut, _PLACED_SCHEMA, is_stateless=True)
-    shuffled = placed.repartitionById(count, "task")
+    shuffled = shuffle_by_number(placed, count, "task")
     written = map_batches(shuffled, gather, RESULT_SCHEMA, is_stateless=True)
     job.expect("writing references", manifests=len(placement.regions))
     found = collect_results(spark, job, "writing references", written, count)

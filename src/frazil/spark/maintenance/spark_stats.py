@@ -39,6 +39,7 @@ from frazil.spark.runtime import (
     map_batches,
     map_numbers,
     run_task,
+    shuffle_by_number,
 )
 from frazil.spark.transaction import AnyRepository, Run, find_repository, running
 
@@ -84,7 +85,7 @@ def _exchange_on_spark(
 ) -> tuple[list[Small], list[Result]]:
     groups, shards = len(work.groups), work.num_shards
     found = map_numbers(spark, groups, work.run_group, _SCHEMA, is_stateless=True)
-    shuffled = found.repartitionById(shards, "shard")
+    shuffled = shuffle_by_number(found, shards, "shard")
     joined = map_batches(shuffled, work.run_shard, RESULT_SCHEMA, is_stateless=True)
     results = collect_results(spark, runner.job, what, joined, groups + shards)
     return results[:groups], results[groups:]

@@ -10,8 +10,8 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
     DataSourceReader,
-    DataSourceStreamArrowWriter,
     DataSourceStreamReader,
+    DataSourceStreamWriter,
     InputPartition,
 )
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -67,7 +67,7 @@ class IcechunkDataSource(DataSource):
 
     def streamWriter(  # noqa: N802
         self, schema: StructType, overwrite: bool
-    ) -> DataSourceStreamArrowWriter:
+    ) -> DataSourceStreamWriter:
         """Return a stream writer: see `frazil.spark.tables.streams`."""
         from frazil.spark.tables.streams import make_stream_writer  # noqa: PLC0415
 

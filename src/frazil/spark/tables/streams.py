@@ -1,27 +1,25 @@
-"""Streams: `readStream` and `writeStream` of the data source `icechunk`."""
+"""Streams: `readStream` and `writeStream` of the data source `icechunk`.
+
+Spark 4.0 and 4.1 don't tell a source where a batch begins. Spark 4.0 has no writer of Arrow batches
+for streams, but gives them to every `DataSourceArrowWriter`.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark.sql import datasource
 from pyspark.sql.datasource import (
-    DataSourceStreamArrowWriter,
+    DataSourceArrowWriter,
     DataSourceStreamReader,
     InputPartition,
     WriterCommitMessage,
 )
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxFiles,
-    SupportsTriggerAvailableNow,
-)
 from pyspark.sql.types import StructType
 
 from frazil.errors import InvalidInputError
-from frazil.spark.tables.write_frame import Rows, collect, put_aside
+from frazil.spark.tables.write_frame import Rows, arrow_schema, collect, put_aside
 from frazil.tables.change_feed import (
     LATEST,
     Changes,
@@ -35,6 +33,18 @@ from frazil.tables.change_feed import (
 from frazil.tables.frame_rows import Batch, Destination, commit_rows, open_destination
 from frazil.tables.table_options import Options
 from frazil.tables.table_source import open_source
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter
+    from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+else:
+    try:
+        from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+    except ImportError:
+        SupportsTriggerAvailableNow = object
+    DataSourceStreamArrowWriter = getattr(
+        datasource, "DataSourceStreamArrowWriter", DataSourceArrowWriter
+    )
 
 _SNAPSHOT = "snapshot"
 STREAMED = "changes"
@@ -60,14 +70,20 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the start offset of a query without checkpoint."""
         return {_SNAPSHOT: self._stream.initial()}
 
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+    def getDefaultReadLimit(self) -> "ReadLimit":  # noqa: N802
         """Return the limit set by `max_commits`, as a limit on files: Spark has none on commits."""
+        from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles  # noqa: PLC0415
+
         most = self._stream.options.max_commits
         return ReadAllAvailable() if most is None else ReadMaxFiles(most)
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Return the end offset of the next batch."""
-        most = limit.max_files if isinstance(limit, ReadMaxFiles) else None
+    def latestOffset(  # noqa: N802
+        self, start: dict[str, Any] | None = None, limit: "ReadLimit | None" = None
+    ) -> dict[str, Any]:
+        """Return the end offset of the next batch; the newest commit if Spark gives no start."""
+        if start is None:
+            return self.reportLatestOffset()
+        most = getattr(limit, "max_files", None)
         return {_SNAPSHOT: self._stream.latest(start[_SNAPSHOT], most, self._target)}
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
@@ -94,6 +110,11 @@ def make_stream_reader(options: Options, schema: StructType) -> DataSourceStream
     if options.table != STREAMED:
         raise InvalidInputError(
             f"can't read the table {options.table!r} as a stream: only {STREAMED!r} can be one"
+        )
+    if "max_commits" in options.more and SupportsTriggerAvailableNow is object:
+        raise InvalidInputError(
+            "max_commits needs Spark 4.2 or newer: older ones don't tell a source where a batch "
+            "begins; leave the option out to read all new commits in one batch"
         )
     source = open_source(options)
     now = CommitRange(source.repository, LATEST, source.session.snapshot_id)
@@ -130,4 +151,4 @@ def make_stream_writer(
 ) -> DataSourceStreamArrowWriter:
     """Return a writer of the batches of a stream."""
     destination = open_destination(options, overwrite=overwrite)
-    return StreamWriter(destination, to_arrow_schema(schema, timezone="UTC"))
+    return StreamWriter(destination, arrow_schema(schema))

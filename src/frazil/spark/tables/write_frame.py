@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sql
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import IntegerType, LongType, StructType
@@ -19,7 +18,13 @@ from frazil.repository.repository import Repository
 from frazil.repository.session import ForkSession, Session
 from frazil.spark.job import METRICS, CommitReport, Job
 from frazil.spark.regions import TASKS_PER_SLOT
-from frazil.spark.runtime import count_slots, map_batches, partition_id, run_on_rows
+from frazil.spark.runtime import (
+    count_slots,
+    map_batches,
+    partition_id,
+    run_on_rows,
+    shuffle_by_number,
+)
 from frazil.spark.tables.read import time_zone_of
 from frazil.spark.transaction import CommitRun, committing, fresh_fork, merge_changes
 from frazil.storage.memory import MemoryStorage
@@ -245,7 +250,7 @@ class FrameWriting:
     def attempt(self) -> CommitReport:
         """Write and commit on top of the current branch tip."""
         session = open_attempt(self.repository, self.options, self.batch)
-        schema = to_arrow_schema(self.frame.schema, timezone="UTC")
+        schema = arrow_schema(self.frame.schema)
         facts = self.measure(find_dims(session, self.options, schema.names), schema)
         if not facts.rows and self.options.mode == "append":
             return self.report(session, "spark", None)
@@ -304,7 +309,7 @@ def shuffle_by_chunk(frame: DataFrame, assignment: TaskAssignment) -> DataFrame:
             yield batch.append_column(_TASK, pa.array(tasks)).append_column(_ROW, pa.array(rows))
 
     numbered = map_batches(frame, number, schema)
-    return numbered.repartitionById(assignment.tasks, sql.col(_TASK)).drop(_TASK)
+    return shuffle_by_number(numbered, assignment.tasks, _TASK).drop(_TASK)
 
 
 @dataclass(frozen=True)
@@ -315,6 +320,13 @@ class Rows(WriterCommitMessage):
     spool: Spool
     query: str | None = None
     """Id of the streaming query."""
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """Return the Arrow schema of rows, with times in UTC."""
+    if "timezone" in signature(to_arrow_schema).parameters:
+        return to_arrow_schema(schema, timezone="UTC")
+    return to_arrow_schema(schema)  # Spark 4.0 and 4.1: UTC is the default
 
 
 def put_aside(destination: Destination, batches: Iterator[pa.RecordBatch]) -> Rows:
@@ -354,6 +366,6 @@ class FrameWriter(DataSourceArrowWriter):
 def make_writer(options: Options, schema: StructType, *, overwrite: bool) -> DataSourceArrowWriter:
     """Return a writer of DataFrames with a schema; raises InvalidInputError if it can't be written."""
     destination = open_destination(options, overwrite=overwrite)
-    arrow = to_arrow_schema(schema, timezone="UTC")
+    arrow = arrow_schema(schema)
     check_columns(destination, arrow)
     return FrameWriter(destination, arrow)
