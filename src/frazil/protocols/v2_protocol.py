@@ -105,9 +105,15 @@ def read_updates(info: RepoInfo, find_backup: Callable[[str], RepoInfo | None]) 
         page = find_backup(name)
         if page is None:
             return
-        for update in page.latest_updates:
-            yield update if update.backup_path is not None else replace(update, backup_path=name)
+        # The newest update of a page has no backup, because the page itself is its backup.
+        yield from map(Update.defer(partial(_read_in_page, name)), page.latest_updates)
         name = page.repo_before_updates
+
+
+def _read_in_page(page: str, update: Update, name: str) -> object:
+    """Return a field of an update of a page of the ops log."""
+    value = getattr(update, name)
+    return page if value is None and name == "backup_path" else value
 
 
 REPO = "repo"
@@ -219,7 +225,7 @@ class RepoFile:
         change runs again on the winner's repo info. Raises ConflictError if too many races are lost.
         Exceptions of `change` propagate, and nothing is written.
         """
-        attempt = self._begin(change, is_likely=bool(objects))
+        attempt = self._begin(change)
         attempts = 0
         for pause in plan_pauses(self._policy):
             if self._write(attempt, objects):
@@ -236,13 +242,13 @@ class RepoFile:
             kind="update-attempts-exhausted",
         )
 
-    def _begin(self, change: Callable[[RepoInfo], Change], *, is_likely: bool) -> _Attempt:
-        """Plan the first attempt, without a request if what is known is likely to be current.
+    def _begin(self, change: Callable[[RepoInfo], Change]) -> _Attempt:
+        """Plan the first attempt, without a request if a repo info is known.
 
-        A session has read the repo info when it was opened, and replacing an outdated one fails.
+        It was read when the repository or a session was opened, and replacing an outdated one fails.
         """
         known = self._known
-        if is_likely and known is not None and self._storage.can_replace_safely:
+        if known is not None and self._storage.can_replace_safely:
             with suppress(IcechunkError):  # which an outdated repo info may cause
                 return self._plan(known, change(known.info))
         found = self._read()

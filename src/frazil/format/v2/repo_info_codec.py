@@ -547,7 +547,9 @@ def _without_record(updates: Sequence[Update]) -> Sequence[Update]:
 
 def _write_refs(writer: Writer, refs: Mapping[str, SnapshotId], find: Find) -> int:
     names = sorted(refs, key=str.encode)
-    indexes = [index_of(find, refs[name], "ref", name) for name in names]
+    name_of = {id_: name for name, id_ in refs.items()}
+    found = {id_: index_of(find, id_, "ref", name) for id_, name in name_of.items()}
+    indexes = [found[refs[name]] for name in names]
     return writer.links(writer.rows(_REF, len(names), writer.vectors(names), indexes))
 
 
