@@ -16,7 +16,7 @@ CLASSES = {
     "Session": frozenset(("shown_items", "shown_title")),
     "IcechunkStore": frozenset(("shown_items", "shown_title", *dir(zarr.abc.store.Store))),
 }
-"""With names that are told elsewhere: how values are shown, and what Zarr asks of every store."""
+"""With names that are listed elsewhere: how values are shown, and what Zarr asks of every store."""
 
 
 def listed_under(heading: str) -> list[str]:

@@ -1,7 +1,7 @@
 """Each call by which a verb changes the disk fails once, or is the last one before a loss of power.
 
 A verb that was acknowledged has done its work and a loss of power takes nothing of it away. One that
-was not has done all of it or nothing, for whoever looks and after a loss of power, and can be tried
+was not has done all of it or nothing, for every reader and after a loss of power, and can be tried
 again.
 """
 

@@ -65,7 +65,7 @@ class Expectation:
             self.done[write.key] = write.number
 
     def assert_kept(self, storage: LocalStorage) -> None:
-        """Every object is whole, and the old one or the new one; settle which."""
+        """Every object is whole, and the old one or the new one; find out which."""
         listed = {info.key for info in storage.list()}
         assert self.done.keys() <= listed <= self.begun.keys()
         for key in self.begun:

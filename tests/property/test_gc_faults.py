@@ -1,4 +1,4 @@
-"""Whoever dies in the middle of upkeep leaves a whole repository; the next one completes the work."""
+"""A process that dies during upkeep leaves a whole repository; the next one completes the work."""
 
 from collections.abc import Callable
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""Requests fail and answers get lost: no wrong result, no double effect, and errors that tell."""
+"""Requests fail and responses get lost: no wrong result, no double effect, and clear errors."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""Old generations in an object store, whose answers get lost."""
+"""Old generations in an object store, whose responses get lost."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Secrets are not told: by `repr`, `str`, logs, exceptions and their chains, or pickles."""
+"""Secrets are not shown: by `repr`, `str`, logs, exceptions and their chains, or pickles."""
 
 import logging
 import pickle
@@ -137,7 +137,7 @@ def server() -> Iterator[ObjectServer]:
 
 
 def describe(error: BaseException | None) -> Iterator[str]:
-    """All that an exception tells, its notes, causes and contexts too."""
+    """All that an exception shows, its notes, causes and contexts too."""
     while error is not None:
         yield from (repr(error), str(error), repr(error.args), repr(error.__dict__))
         yield from getattr(error, "__notes__", ())
@@ -146,7 +146,7 @@ def describe(error: BaseException | None) -> Iterator[str]:
 
 
 def find_reported(storage: Storage, server: ObjectServer) -> Iterator[str]:
-    """All that a storage tells while things go wrong."""
+    """All that a storage shows while things go wrong."""
     yield from (repr(storage), str(storage), f"{storage}")
     for fault in FAULTS:
         server.inject([Rule(fault)])

@@ -1,4 +1,4 @@
-"""Who watches long work is told how far it is, and nobody else."""
+"""Long work reports its progress to `on_progress`, and to nobody else."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ LATER = datetime(2100, 1, 1, tzinfo=UTC)
 
 
 class Notes:
-    """The last that was told of each step."""
+    """The last report of each step."""
 
     def __init__(self) -> None:
         self.steps: dict[str, tuple[int, int | None, str]] = {}

@@ -1,4 +1,4 @@
-"""Many sources as one: what comes together, and what is told of what does not."""
+"""Many sources as one: what comes together, and what is reported of what does not."""
 
 import pickle
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Whatever the lengths and chunks of files: they read as Xarray joins them, or it is told why not."""
+"""Whatever the lengths and chunks of files: they read as Xarray joins them, or are refused."""
 
 import tempfile
 from collections.abc import Sequence

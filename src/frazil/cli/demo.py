@@ -227,9 +227,9 @@ class Tour:
     def check(self) -> str:
         """Check every chunk and every source file."""
         report = self._repo.check(deep=True, virtual=True)
-        well = "healthy" if report.is_healthy else "damaged"
+        state = "healthy" if report.is_healthy else "damaged"
         counts = report.counts
-        return f"{well}: {counts.virtual_refs} virtual references in {counts.snapshots} snapshots"
+        return f"{state}: {counts.virtual_refs} virtual references in {counts.snapshots} snapshots"
 
     def clean(self) -> str:
         """Expire old versions and collect garbage."""

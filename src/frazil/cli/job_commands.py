@@ -194,7 +194,7 @@ def _ask(
         raise InvalidInputError(f"Spark can't read this query: {first_line}") from error
     frame = frame if most is None else frame.limit(most)
     try:
-        return run_with_progress(session, job, "asking", 1, frame.toArrow)
+        return run_with_progress(session, job, "querying", 1, frame.toArrow)
     finally:
         job.end()
 

@@ -33,7 +33,7 @@ else:
     )  # fmt: skip
 
 _LOOKALIKES = frozenset((Dialect.ALPHA_A, Dialect.ALPHA_B))
-"""Dialects that can't be told from newer ones by their snapshots alone."""
+"""Dialects that can't be distinguished from newer ones by their snapshots alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ def _find_main(storage: Storage, layout: "BranchLayout") -> "Tip[SequenceFile] |
 
 
 def _detect_alpha(storage: Storage, tip: SnapshotId) -> Dialect:
-    """Return the newest dialect among the files of a snapshot, as far as they can be told apart."""
+    """Return the newest dialect among the files of a snapshot, as far as they can be distinguished."""
     layout = Layout.of(Dialect.ALPHA_H)
     decoded = decode_snapshot(bytes(storage.get(layout.snapshot_key(tip))))
     if not _is_ambiguous(decoded):

@@ -339,7 +339,7 @@ _BY_TYPE = (
 
 
 def diagnose(error: Exception, secrets: Iterable[str] = ()) -> Diagnosis:
-    """Classify an obstore error. Many errors can be told apart only by their text."""
+    """Classify an obstore error. Many errors differ only in their text."""
     whole = str(error)
     text = redact(whole.partition("\n\nDebug source:")[0].strip(), secrets)
     retries = re.search(r"after (\d+) retries", text)

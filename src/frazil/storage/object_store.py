@@ -100,7 +100,7 @@ class Reader:
     def _needs_size(self, range: Range | None) -> bool:
         match range:
             case ByteRange(start, end):
-                # An empty range can't be requested, but the object's size tells whether it is
+                # An empty range can't be requested, but the object's size shows whether it is
                 # valid.
                 return start == end
             case ByteSuffix(length):

@@ -226,15 +226,15 @@ class ForwardingStorage(Storage):
 
     def put_many(self, objects: Sequence[tuple[str, Buffer, PutOptions]]) -> None:
         # Each object is a request that may fail, and they are sent at the same time.
-        courses = [
+        effects = [
             self._begin(Request(Verb.PUT, (key,), memoryview(data).nbytes))
             for key, data, _ in objects
         ]
-        if delay := max((course.delay_seconds for course in courses), default=0):
+        if delay := max((effect.delay_seconds for effect in effects), default=0):
             time.sleep(delay)
         self._inner.put_many([(self._prefix + key, data, how) for key, data, how in objects])
-        for course in courses:
-            course.finish(None)
+        for effect in effects:
+            effect.finish(None)
 
     def create(self, key: str, data: Buffer, options: PutOptions = NO_OPTIONS) -> Version:
         request = Request(Verb.CREATE, (key,), memoryview(data).nbytes)
@@ -271,16 +271,16 @@ class ForwardingStorage(Storage):
     # Helpers
 
     def _send(self, request: Request, perform: Callable[[], T]) -> T:
-        course = self._begin(request)
-        if course.delay_seconds:
-            time.sleep(course.delay_seconds)
-        return course.finish(perform())
+        effect = self._begin(request)
+        if effect.delay_seconds:
+            time.sleep(effect.delay_seconds)
+        return effect.finish(perform())
 
     async def _send_async(self, request: Request, perform: Callable[[], Awaitable[T]]) -> T:
-        course = self._begin(request)
-        if course.delay_seconds:
-            await asyncio.sleep(course.delay_seconds)
-        return course.finish(await perform())
+        effect = self._begin(request)
+        if effect.delay_seconds:
+            await asyncio.sleep(effect.delay_seconds)
+        return effect.finish(await perform())
 
     def _strip(self, info: ObjectInfo) -> ObjectInfo:
         return replace(info, key=info.key.removeprefix(self._prefix)) if self._prefix else info

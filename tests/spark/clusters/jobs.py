@@ -1,4 +1,4 @@
-"""What drivers of the tests are told to do."""
+"""What drivers of the tests do."""
 
 from pathlib import Path
 from typing import Any

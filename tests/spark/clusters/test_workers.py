@@ -1,4 +1,4 @@
-"""Workers that lack what the driver has: it is told, and can be sent."""
+"""Workers that lack what the driver has: it is reported, and can be sent."""
 
 import sys
 import sysconfig
@@ -42,7 +42,7 @@ def test_workers_with_another_package_are_not() -> None:
 
 
 def run_without_and_with_it(spark: SparkSession, archive: Path, path: Path) -> list[str]:
-    """What is told before the package is sent, and what after."""
+    """What is reported before the package is sent, and what after."""
     reported = jobs.find_problems(spark)
     with pytest.raises(SetupError) as refused:
         frazil.spark.session(spark)

@@ -211,7 +211,7 @@ arrays = st.dictionaries(st.tuples(st.integers(0, 3), st.integers(0, 4)), kinds,
 def test_whatever_chunks_share(
     found: list[Any], smaller_than: int, times: int, most: int, returned: int
 ) -> None:
-    """With stretches of few chunks, and marks that are returned or left in the storage."""
+    """With array ranges of few chunks, and marks that are returned or left in the storage."""
     repo = create()
     write_chunks(repo, found)
     before = repo.readonly_session("main")

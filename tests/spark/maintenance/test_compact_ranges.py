@@ -79,7 +79,7 @@ def test_a_target_that_is_small_itself_is_refused() -> None:
 
 
 def find_naively(found: list[list[tuple[bytes, int, int]]]) -> tuple[set[bytes], list[object]]:
-    """Objects of more than one stretch, and the small pieces of them as stretches have them first."""
+    """Objects of more than one array range, and the small pieces of them as ranges have them first."""
     array_ranges = [dict.fromkeys(each) for each in found]
     ids = {row[0] for each in array_ranges for row in each}
     shared = {id for id in ids if sum(id in {row[0] for row in each} for each in array_ranges) > 1}

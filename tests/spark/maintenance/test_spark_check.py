@@ -1,4 +1,4 @@
-"""A check by tasks tells what one by threads does."""
+"""A check by tasks reports what one by threads does."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What is told, and how a program chooses it."""
+"""Log messages, and how a program selects them."""
 
 import logging
 from collections.abc import Iterator

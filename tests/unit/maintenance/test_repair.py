@@ -183,7 +183,7 @@ def test_a_snapshot_that_got_a_ref_meanwhile_is_not_dropped() -> None:
     assert ghost in repository.protocol.read_repo_info().snapshots
 
 
-# Leftovers
+# Temporary files
 
 
 def test_temporary_files_are_removed(tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ def test_a_move_does_not_mind_changes_of_what_it_moves() -> None:
     assert find(move("/g", "/h/g"), theirs, SessionMode.rearrange) == []
 
 
-# How it is told
+# How it is reported
 
 
 def test_conflicts_are_reported_by_rule_and_then_by_path() -> None:

@@ -23,7 +23,7 @@ PROTOTYPE = default_buffer_prototype()
 
 @pytest.fixture(params=["at once", "slowly"])
 def storage(request: pytest.FixtureRequest) -> Storage:
-    """Memory, which needs no waiting, and the same as if it were far away."""
+    """Memory, which needs no waiting, and the same with latency."""
     if request.param == "at once":
         return MemoryStorage()
     return LatencyStorage(MemoryStorage(), read_latency_ms=1, write_latency_ms=1)

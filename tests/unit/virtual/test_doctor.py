@@ -1,4 +1,4 @@
-"""What a repository tells about its virtual chunk containers."""
+"""What a repository reports about its virtual chunk containers."""
 
 from pathlib import Path
 

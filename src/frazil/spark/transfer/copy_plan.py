@@ -406,7 +406,7 @@ def _find_snapshot(source: Assets, id: SnapshotId) -> Decoded[Snapshot] | None:
 
 
 _LOOKED_AT = 1000
-"""Number of keys inspected to tell whether a location is in use."""
+"""Number of keys inspected to find out whether a location is in use."""
 _FOLDERS = frozenset(
     {
         "snapshots", "manifests", "transactions", "chunks", "refs", "overwritten", "_frazil",
