@@ -179,7 +179,7 @@ VERBS: dict[str, Callable[[DistantStorage], list[int]]] = {
 def read_table() -> dict[str, tuple[int, int | None]]:
     """Requests in a row of each verb in V2 and V1, as the page has them."""
     page = (DOCS / "storage.md").read_text("utf-8")
-    section = page.partition("## Requests in a row\n")[2].partition("\n## ")[0]
+    section = page.partition("## Sequential requests\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| ([^|]+) \| (\d+) \| (\d+|–) \|", section, re.MULTILINE)
     return {name: (int(v2), None if v1 == "–" else int(v1)) for name, v2, v1 in rows}
 
