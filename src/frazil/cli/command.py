@@ -37,9 +37,9 @@ else:
 _STANDARD_ERROR = 2
 
 Master = Annotated[
-    str | None, typer.Option("--master", help="Spark's master; without it, this machine.")
+    str | None, typer.Option("--master", help="Spark master; by default this machine.")
 ]
-Progress = Annotated[bool, typer.Option(help="Show a bar while it runs.")]
+Progress = Annotated[bool, typer.Option(help="Show the progress.")]
 Spark = Annotated[bool, typer.Option("--spark", help="Run on Spark, not in this process.")]
 
 
@@ -110,7 +110,7 @@ def explain_start(error: Exception, log: str) -> str:
     raised = [line.partition("Exception: ")[2] for line in str(error).splitlines()]
     logged = [line.strip() for line in log.splitlines() if line.strip()]
     reason = next(filter(None, raised), None) or (logged or [str(error)])[-1]
-    return f"Spark did not start: {reason} (--debug shows all that it says)"
+    return f"Spark did not start: {reason} (--debug shows Spark's log)"
 
 
 def load_spark() -> Any:
@@ -121,9 +121,7 @@ def load_spark() -> Any:
 
 
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-_Debug = Annotated[
-    bool, typer.Option("--debug", help="Show where an error came from, and the log of Spark.")
-]
+_Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks and Spark's log.")]
 
 
 def _option(name: str, annotation: Any, default: object) -> inspect.Parameter:
@@ -190,19 +188,22 @@ def _wrap(function: Callable[..., None]) -> Callable[..., None]:
 
 Place = Annotated[str, typer.Argument(metavar="URL", help="URL or path of the repository.")]
 Version = Annotated[
-    str, typer.Argument(metavar="URL[@REF]", help="The repository, and which version of it.")
+    str,
+    typer.Argument(
+        metavar="URL[@REF]", help="URL or path of the repository, with an optional version."
+    ),
 ]
 Branch = Annotated[str, typer.Option("--branch", "-b", help="The branch.")]
 Message = Annotated[str | None, typer.Option("--message", "-m", help="Commit message.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only report what would be done.")]
 Authorize = Annotated[
     list[str] | None,
     typer.Option(
         "--authorize",
         metavar="PREFIX",
-        help="A virtual chunk container that may be read, with the environment's credentials; "
-        "'*' for all that the repository declares.",
+        help="Authorize access to a virtual chunk container, with credentials from the environment;"
+        " '*' for all that the repository declares.",
     ),
 ]
 

@@ -32,17 +32,19 @@ def ingest(
     *,
     into: Annotated[str, typer.Option("--into", metavar="URL", help="The repository.")],
     append_dim: Annotated[
-        str | None, typer.Option(metavar="DIM", help="The dimension that files follow along.")
+        str | None, typer.Option(metavar="DIM", help="Dimension to concatenate files along.")
     ] = None,
-    group: Annotated[str, typer.Option(help="The group that they go to.")] = "/",
+    group: Annotated[str, typer.Option(help="Target group.")] = "/",
     mode: Annotated[
-        Literal["auto", "virtual", "native"], typer.Option(help="Refer to the files, or copy.")
+        Literal["auto", "virtual", "native"],
+        typer.Option(help="Reference the files, or copy their values."),
     ] = "auto",
     on_overlap: Annotated[
-        Literal["refuse", "replace"], typer.Option(help="What to do with coordinates that exist.")
+        Literal["refuse", "replace"],
+        typer.Option(help="Action for coordinates that exist already."),
     ] = "refuse",
     on_bad_file: Annotated[
-        Literal["fail", "skip"], typer.Option(help="What to do with a file that can't be read.")
+        Literal["fail", "skip"], typer.Option(help="Action for files that can't be read.")
     ] = "fail",
     skip: Annotated[
         list[str] | None, typer.Option(metavar="ARRAY", help="Arrays to leave out.")
@@ -81,12 +83,16 @@ def rechunk(
     array: Annotated[str, typer.Argument(metavar="ARRAY", help="The array.")],
     *,
     chunks: Annotated[
-        str, typer.Option(metavar="DIM=N,...", help="The new chunks; -1 for all of a dimension.")
+        str,
+        typer.Option(metavar="DIM=N,...", help="New chunk lengths; -1 for the whole dimension."),
     ],
     to: Annotated[
-        str | None, typer.Option("--to", metavar="ARRAY", help="Another array, not in place.")
+        str | None,
+        typer.Option(
+            "--to", metavar="ARRAY", help="Write to this path instead of replacing the array."
+        ),
     ] = None,
-    max_memory: Annotated[str, typer.Option(help="Of a task.")] = "512MB",
+    max_memory: Annotated[str, typer.Option(help="Maximum memory of a task.")] = "512MB",
     authorize: Authorize = None,
     branch: Branch = "main",
     message: Message = None,
@@ -116,9 +122,9 @@ def analyze(
     url: Place,
     *,
     array: Annotated[
-        list[str] | None, typer.Option(metavar="ARRAY", help="An array; without it, all of them.")
+        list[str] | None, typer.Option(metavar="ARRAY", help="Array to analyze; by default all.")
     ] = None,
-    group: Annotated[str, typer.Option(help="The group that they are in, or below.")] = "/",
+    group: Annotated[str, typer.Option(help="Group of the arrays.")] = "/",
     authorize: Authorize = None,
     branch: Branch = "main",
     message: Message = None,
@@ -151,7 +157,7 @@ def sql(
     group: Annotated[str, typer.Option(help="The group whose arrays are tables.")] = "/",
     limit: Annotated[
         int | None,
-        typer.Option(min=1, help=f"The most rows; {_SHOWN_ROWS} if they are shown as a table."),
+        typer.Option(min=1, help=f"Maximum number of rows; by default {_SHOWN_ROWS} in a table."),
     ] = None,
     authorize: Authorize = None,
     cluster: Cluster,
@@ -174,7 +180,7 @@ def sql(
     cells = [["" if value is None else str(value) for value in row.values()] for row in rows]
     output.answer(rows, make_table(found.column_names, cells))
     if len(rows) < found.num_rows:
-        output.note(f"there are more rows than these {len(rows)}: --limit shows them")
+        output.note(f"there are more rows than these {len(rows)}: use --limit to show them")
 
 
 def _ask(
@@ -218,17 +224,20 @@ def copy(
     target: _Target,
     *,
     branch: Annotated[
-        list[str] | None, typer.Option("--branch", "-b", help="A branch; without it, all of them.")
+        list[str] | None, typer.Option("--branch", "-b", help="Branch to copy; by default all.")
     ] = None,
-    tag: Annotated[list[str] | None, typer.Option(help="A tag; without it, all of them.")] = None,
-    tags: Annotated[bool, typer.Option(help="Tags, too, or none.")] = True,
+    tag: Annotated[list[str] | None, typer.Option(help="Tag to copy; by default all.")] = None,
+    tags: Annotated[bool, typer.Option(help="Copy tags, or none.")] = True,
     group: Annotated[
-        str | None, typer.Option(help="A part of the hierarchy, as one snapshot a branch.")
+        str | None, typer.Option(help="Copy only this group, as one snapshot per branch.")
     ] = None,
     last: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="The last snapshots of each branch.")
+        int | None,
+        typer.Option(min=1, metavar="N", help="Number of snapshots to keep of each branch."),
     ] = None,
-    shallow: Annotated[bool, typer.Option("--shallow", help="Tips of branches only.")] = False,
+    shallow: Annotated[
+        bool, typer.Option("--shallow", help="Copy only the tips of branches.")
+    ] = False,
     spark: Spark = False,
     cluster: Cluster,
     output: Output,
@@ -257,9 +266,9 @@ def export(
     url: Version,
     target: _Target,
     *,
-    group: Annotated[str, typer.Option(help="The group that becomes the root.")] = "/",
+    group: Annotated[str, typer.Option(help="Group to export.")] = "/",
     consolidated: Annotated[
-        bool, typer.Option("--consolidated", help="All metadata in that of the root, too.")
+        bool, typer.Option("--consolidated", help="Write consolidated metadata.")
     ] = False,
     authorize: Authorize = None,
     spark: Spark = False,
@@ -287,11 +296,11 @@ def export(
 
 def import_zarr(
     source: Annotated[
-        str, typer.Argument(metavar="SOURCE", help="A Zarr hierarchy of format 2 or 3.")
+        str, typer.Argument(metavar="SOURCE", help="Location of a Zarr V2 or V3 hierarchy.")
     ],
     url: Annotated[str, typer.Argument(metavar="URL", help="URL or path of the repository.")],
     *,
-    group: Annotated[str, typer.Option(help="The group that it goes to.")] = "/",
+    group: Annotated[str, typer.Option(help="Target group.")] = "/",
     branch: Branch = "main",
     message: Message = None,
     spark: Spark = False,

@@ -89,10 +89,14 @@ def stats(url: Place, *, spark: Spark = False, cluster: Cluster, output: Output)
 def check(
     url: Place,
     *,
-    branch: Annotated[str | None, typer.Option("--branch", "-b", help="Only this branch.")] = None,
+    branch: Annotated[
+        str | None, typer.Option("--branch", "-b", help="Check only this branch.")
+    ] = None,
     deep: Annotated[bool, typer.Option(help="Decode every chunk.")] = False,
-    virtual: Annotated[bool, typer.Option(help="Ask for the files of virtual chunks.")] = False,
-    repair: Annotated[bool, typer.Option(help="Repair what takes no guess.")] = False,
+    virtual: Annotated[
+        bool, typer.Option(help="Check the source files of virtual chunks.")
+    ] = False,
+    repair: Annotated[bool, typer.Option(help="Make all safe repairs.")] = False,
     authorize: Authorize = None,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -221,10 +225,12 @@ def expire(
     *,
     older_than: Annotated[
         str | None,
-        typer.Option("--older-than", metavar="AGE", help="Without it, saved policies decide."),
+        typer.Option("--older-than", metavar="AGE", help="By default, the saved policies apply."),
     ] = None,
-    delete_branches: Annotated[bool, typer.Option(help="Also branches that are as old.")] = False,
-    delete_tags: Annotated[bool, typer.Option(help="Also tags that are as old.")] = False,
+    delete_branches: Annotated[
+        bool, typer.Option(help="Also delete branches that are as old.")
+    ] = False,
+    delete_tags: Annotated[bool, typer.Option(help="Also delete tags that are as old.")] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
     output: Output,
@@ -239,12 +245,12 @@ def expire(
     repo = open_place(url)
     if older_than is None:
         released = repo.expire(dry_run=True).released_snapshots
-        question = f"Release {len(released)} snapshots, by the saved policies?"
+        question = f"Expire {len(released)} snapshots, by the saved policies?"
     else:
         cutoff = parse_moment(older_than)
         which = {"delete_expired_branches": delete_branches, "delete_expired_tags": delete_tags}
         released = repo.find_expired_snapshots(cutoff, **which)
-        question = f"Release {len(released)} snapshots from before {cutoff:%F %T}?"
+        question = f"Expire {len(released)} snapshots from before {cutoff:%F %T}?"
     if released and not dry_run:
         output.confirm(question, is_agreed=yes)
         if older_than is None:
@@ -276,7 +282,9 @@ def migrate(url: Place, *, dry_run: DryRun = False, yes: Yes = False, output: Ou
         output.answer(found, f"{url} already is V2: there is nothing to migrate")
         return
     if not dry_run:
-        output.confirm(f"Migrate {url} from {before}? Nobody may use it meanwhile.", is_agreed=yes)
+        output.confirm(
+            f"Migrate {url} from {before}? Nobody else may use it meanwhile.", is_agreed=yes
+        )
     after = migration.upgrade_icechunk_repository(repo, dry_run=dry_run).dialect.value
     result = "can be migrated" if dry_run else f"is {after} now"
     found |= {"to": after, "is_migrated": not dry_run}
@@ -288,7 +296,7 @@ _PACKAGES = ("frazil", "zarr", "obstore", "numpy", "xarray", "pyarrow", "pyspark
 
 def doctor(
     url: Annotated[
-        str | None, typer.Argument(metavar="[URL]", help="A repository to look at as well.")
+        str | None, typer.Argument(metavar="[URL]", help="Repository to check as well.")
     ] = None,
     *,
     authorize: Authorize = None,
@@ -314,7 +322,10 @@ def doctor(
         [
             ("python", platform.python_version()),
             *((name, text or "not installed") for name, text in installed.items()),
-            ("java", java or "not found: Spark needs one; pip install 'frazil[spark]' brings it"),
+            (
+                "java",
+                java or "not found: Spark needs Java; pip install 'frazil[spark]' includes it",
+            ),
         ]
     )
     output.answer(found, card, *([clean(str(report)).rstrip()] if report is not None else []))

@@ -44,7 +44,9 @@ else:
         "frazil.web.pages",
     )
 
-Limit = Annotated[int | None, typer.Option("--limit", "-n", help="At most so many.", min=1)]
+Limit = Annotated[
+    int | None, typer.Option("--limit", "-n", help="Maximum number of entries.", min=1)
+]
 Path_ = Annotated[str, typer.Argument(metavar="PATH", help="A group or an array.")]
 
 
@@ -94,7 +96,8 @@ def log(
     *,
     limit: Limit = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="All branches and tags, not just this version's past.")
+        bool,
+        typer.Option("--all", help="Show all branches and tags, not only this version's ancestry."),
     ] = False,
     output: Output,
 ) -> None:
@@ -221,7 +224,7 @@ def _card(array: contents.ArrayOverview) -> list[tuple[str, object]]:
 def diff(
     url: Place,
     old: Annotated[str, typer.Argument(metavar="FROM", help="A branch, a tag or a snapshot.")],
-    new: Annotated[str, typer.Argument(metavar="TO", help="Another, that comes later.")],
+    new: Annotated[str, typer.Argument(metavar="TO", help="A later branch, tag or snapshot.")],
     *,
     output: Output,
 ) -> None:
@@ -268,13 +271,13 @@ def inspect(
 def serve(
     url: Place,
     *,
-    host: Annotated[str, typer.Option(help="The address to serve at.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port to serve at.", min=1, max=65535)] = 8080,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on.", min=1, max=65535)] = 8080,
     allowed_host: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="A host name to answer to; needed where --host lets other machines connect.",
+            help="Host name that clients use; required if --host lets other machines connect.",
         ),
     ] = None,
     token: Annotated[
@@ -311,7 +314,7 @@ def serve(
                 if token
                 else "everybody who reaches it"
             )
-            advice = "" if token else "; --token asks for a token"
+            advice = "" if token else "; --token requires a token"
             output.warn(f"{host} is open to other machines, without encryption: {others} can read"
                         f" this repository{advice}")  # fmt: skip
 

@@ -119,7 +119,7 @@ def delete_tag(url: Place, name: Name, *, yes: Yes = False, output: Output) -> N
     """
     repo = open_place(url)
     before = repo.lookup_tag(name)
-    output.confirm(f"Delete the tag {name}, whose name stays taken?", is_agreed=yes)
+    output.confirm(f"Delete the tag {name} (its name can't be reused)?", is_agreed=yes)
     repo.delete_tag(name)
     output.answer({"tag": name, "was_at": before}, f"{name} is deleted; it was at {before}")
 
@@ -141,7 +141,7 @@ def create(
     url: Place,
     *,
     spec_version: Annotated[
-        int, typer.Option(help="The generation: 2, or 1 for releases before 2.0.", min=1, max=2)
+        int, typer.Option(help="Spec version: 2, or 1 for icechunk before 2.0.", min=1, max=2)
     ] = 2,
     output: Output,
 ) -> None:
@@ -167,7 +167,7 @@ def create(
 def squash(
     url: Place,
     *,
-    since: Annotated[str, typer.Option(metavar="REF", help="The last version that stays.")],
+    since: Annotated[str, typer.Option(metavar="REF", help="Last snapshot to keep.")],
     branch: Branch = "main",
     message: Message = None,
     yes: Yes = False,
@@ -181,13 +181,13 @@ def squash(
     """
     repo = open_place(url)
     first = find_snapshot(repo, since)
-    output.confirm(f"Make one commit of everything on {branch} after {first}?", is_agreed=yes)
+    output.confirm(f"Squash all commits of {branch} after {first}?", is_agreed=yes)
     _report(repo.squash(branch, first, message=message), branch, output)
 
 
 def cherry_pick(
     url: Place,
-    snapshot: Annotated[str, typer.Argument(metavar="REF", help="The commit to do again.")],
+    snapshot: Annotated[str, typer.Argument(metavar="REF", help="Commit to apply.")],
     *,
     onto: Annotated[str, typer.Option(metavar="BRANCH", help="Branch to commit to.")],
     message: Message = None,
@@ -206,8 +206,8 @@ def cherry_pick(
 
 def fast_forward(
     url: Place,
-    branch: Annotated[str, typer.Argument(metavar="BRANCH", help="The branch that moves.")],
-    to: Annotated[str, typer.Argument(metavar="TO", help="The branch whose tip it moves to.")],
+    branch: Annotated[str, typer.Argument(metavar="BRANCH", help="Branch to move.")],
+    to: Annotated[str, typer.Argument(metavar="TO", help="Branch to whose tip it moves.")],
     *,
     output: Output,
 ) -> None:

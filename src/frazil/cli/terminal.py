@@ -76,10 +76,10 @@ class Failure:
         }
 
 
-_DAMAGE_ADVICE = "`frazil check` reports what is damaged, and what can be repaired"
+_DAMAGE_ADVICE = "`frazil check` reports damage and possible repairs"
 _ADVICE: tuple[tuple[type[BaseException], int, str | None], ...] = (
     (errors.JobCancelledError, INTERRUPTED, None),
-    (errors.RepositoryNotFoundError, 3, "see whether the place is right; `frazil create` makes one"),
+    (errors.RepositoryNotFoundError, 3, "check the location, or create one with `frazil create`"),
     (errors.RefNotFoundError, 3, "`frazil branch list` and `frazil tag list` show the existing ones"),
     (errors.SnapshotNotFoundError, 3, "`frazil log` lists snapshots"),
     (errors.NodeNotFoundError, 3, "`frazil tree` lists nodes"),
@@ -94,18 +94,18 @@ _ADVICE: tuple[tuple[type[BaseException], int, str | None], ...] = (
         errors.RebaseFailedError, 5,
         "nothing was changed: both sides changed the same nodes or chunks, which `frazil diff` shows",
     ),
-    (errors.ConflictError, 5, "nothing was changed: look with `frazil log`, and run it again"),
+    (errors.ConflictError, 5, "nothing was changed: see `frazil log`, then run it again"),
     (
         errors.PermissionDeniedError, 6,
-        "credentials come from the environment; see whether they are set, and for this place",
+        "check that the environment has credentials for this location",
     ),
     (errors.ThrottledError, 7, "the storage is overloaded: try again later"),
-    (errors.StorageUnreachableError, 7, "see whether the address and the network are right"),
-    (errors.IncompleteResponseError, 7, "the connection broke: run it again"),
+    (errors.StorageUnreachableError, 7, "check the address and the network"),
+    (errors.IncompleteResponseError, 7, "the connection was interrupted: run the command again"),
     (errors.StorageError, 7, None),
     (errors.FormatError, 8, _DAMAGE_ADVICE),
     (errors.SetupError, 9, None),
-    (errors.JobError, 10, "nothing was committed; --debug shows all that Spark says"),
+    (errors.JobError, 10, "nothing was committed; --debug shows Spark's log"),
     (errors.ReadOnlyError, 11, None),
     (errors.SessionStateError, 2, None),
     (errors.InvalidInputError, 2, None),
@@ -115,12 +115,11 @@ _ADVICE: tuple[tuple[type[BaseException], int, str | None], ...] = (
 _ADVICE_BY_KIND: dict[str, tuple[int, str | None]] = {
     ErrorKind.UNSUPPORTED_SPEC_VERSION: (
         2,
-        "`frazil migrate` brings an older repository to the newest generation; a newer one than that"
-        " needs a newer Frazil",
+        "`frazil migrate` upgrades an older repository; a newer one needs a newer Frazil",
     ),
     ErrorKind.UNAUTHORIZED_VIRTUAL_CHUNK_CONTAINER: (
         6,
-        "--authorize PREFIX lets a command read a container, and --authorize '*' all of them",
+        "authorize the container with --authorize PREFIX, or all with --authorize '*'",
     ),
     ErrorKind.FEATURE_FLAG_DISABLED: (11, None),
     # Sources that are not there are wrong arguments for the library, and not found for people.
@@ -128,14 +127,17 @@ _ADVICE_BY_KIND: dict[str, tuple[int, str | None]] = {
     # By its kind: where a source file of virtual chunks is gone, the repository is not damaged.
     ErrorKind.OBJECT_NOT_FOUND: (8, _DAMAGE_ADVICE),
 }
-_MAY_USER = "see whether this user may read and write there"
+_MAY_USER = "check that this user may read and write there"
 _SYSTEM_ADVICE: dict[int | None, tuple[int, str | None]] = {
-    errno.ENOSPC: (7, "the disk is full: make room, and run it again; nothing was committed"),
-    errno.EDQUOT: (7, "the quota of the disk is used up: make room, and run it again"),
+    errno.ENOSPC: (
+        7,
+        "the disk is full: free space, then run the command again; nothing was committed",
+    ),
+    errno.EDQUOT: (7, "the disk quota is exceeded: free space, then run the command again"),
     errno.EACCES: (6, _MAY_USER),
     errno.EPERM: (6, _MAY_USER),
-    errno.EROFS: (11, "the disk can only be read"),
-    errno.EADDRINUSE: (7, "another program serves at this port: --port chooses another"),
+    errno.EROFS: (11, "the disk is read-only"),
+    errno.EADDRINUSE: (7, "the port is in use: choose another with --port"),
 }
 """Exit codes and advice by what the system said."""
 
@@ -160,7 +162,7 @@ def explain(error: BaseException) -> Failure:
         return Failure(3, _sentence(error), None, name)
     if isinstance(error, OSError):
         return Failure(7, _sentence(error), None, name)
-    return Failure(1, f"{name}: {_sentence(error)}", "--debug shows where it happened", name)
+    return Failure(1, f"{name}: {_sentence(error)}", "--debug shows the traceback", name)
 
 
 def _find_system_error(error: BaseException | None) -> OSError | None:
@@ -234,7 +236,7 @@ class Output:
             return
         self.bars.close()
         if self.is_json or not sys.stdin.isatty():
-            self.note(f"{question} Nothing was done: --yes does it.")
+            self.note(f"{question} Nothing was done: confirm with --yes.")
             raise typer.Exit(1)
         typer.confirm(question, abort=True, err=True)
 

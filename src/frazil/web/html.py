@@ -241,7 +241,7 @@ def draw_chunks(chunks: ChunkMap, title: str) -> Html:
                     fill_opacity=f"{strength * (count / room if count else 1):.2f}",
                 )
             )
-    total = f"{title}: {int(present.sum()):,} of {int(chunks.room.sum()):,} chunks are there"
+    total = f"{title}: {int(present.sum()):,} of {int(chunks.room.sum()):,} chunks exist"
     return tag("svg", tag("title", total), *cells, role="img", class_="chunks",
                viewBox=f"0 0 {width * _CELL} {height * _CELL}",
                width=min(760, width * _CELL * 2))  # fmt: skip

@@ -343,7 +343,7 @@ def render_array(
         Html.join(
             [
                 facts,
-                tag("h2", "A look at it"),
+                tag("h2", "Preview"),
                 _place_form(answer) if is_asking else "",
                 _look(answer, preview, reason, picture),
                 tag("h2", "Chunks"),
@@ -403,7 +403,7 @@ def _place_form(answer: ArrayAnswer) -> Html:
     names = [str(each) for each in answer.array.dims[:-2]] or [
         f"axis {number}" for number in range(len(answer.at))
     ]
-    label = tag("label", f"place along {', '.join(names)} ", for_="at")
+    label = tag("label", f"index along {', '.join(names)} ", for_="at")
     field = tag("input", id="at", name="at", value=",".join(map(str, answer.at)))
     hidden = [
         tag("input", type="hidden", name=name, value=value)

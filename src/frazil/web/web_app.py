@@ -79,7 +79,7 @@ class Guard:
         if len(given) == 1 and self._token.matches(read_token(given[0])):
             return None
         ask = {"WWW-Authenticate": 'Basic realm="frazil", charset="UTF-8"'}
-        return PlainTextResponse("a token is needed, as password or as bearer token", 401, ask)
+        return PlainTextResponse("a token is required, as password or as bearer token", 401, ask)
 
 
 def read_token(header: bytes) -> bytes:

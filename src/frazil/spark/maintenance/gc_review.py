@@ -252,14 +252,14 @@ class GarbageReport(JobReport):
             lines.append(f"  {name}: {each.count:,}, {show_bytes(each.size_bytes)}{oldest}")
         deleted = f"{verb}: {show_bytes(self.summary.bytes_deleted)}"
         if self.summary.objects_failed_to_delete:
-            deleted += f"; {self.summary.objects_failed_to_delete:,} objects could not be"
+            deleted += f"; {self.summary.objects_failed_to_delete:,} objects could not be deleted"
         lines.append(deleted)
         if self.summary.skipped_phases:
-            lines.append(f"left for the next time: {', '.join(self.summary.skipped_phases)}")
+            lines.append(f"skipped after failures: {', '.join(self.summary.skipped_phases)}")
         if self.protected_jobs:
-            lines.append(f"running jobs are spared: {', '.join(self.protected_jobs)}")
+            lines.append(f"protected by leases: {', '.join(self.protected_jobs)}")
         lines.append(
-            f"{self.manifests:,} manifests stay, {self.manifests_reused:,} were known; "
+            f"{self.manifests:,} manifests kept, {self.manifests_reused:,} of them marked before; "
             f"{self.tasks:,} tasks, {self.retries:,} retries, {self.seconds:.1f} s on {self.ran_on}"
         )
         return "\n".join(lines)
@@ -319,4 +319,4 @@ class MaintenanceReport(Listed):
 
     def __str__(self) -> str:
         count = len(self.expired.released_snapshots)
-        return f"{count:,} snapshots left the history\n{self.garbage}"
+        return f"{count:,} snapshots expired\n{self.garbage}"
