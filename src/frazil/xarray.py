@@ -181,12 +181,21 @@ def to_icechunk(
 
 @dataclass(frozen=True, slots=True)
 class LazyPart:
-    """A Dask array, and the region of an array of a session to write it to."""
+    """A Dask array, and the region of an array of a session to write it to.
+
+    Attributes
+    ----------
+    source
+        The Dask array.
+    path
+        Path of the array.
+    box
+        `(start, stop)` of each axis.
+    """
 
     source: Any = field(repr=False)
     path: str
     box: tuple[tuple[int, int], ...]
-    """`(start, stop)` of each axis."""
 
 
 def write_all_but_lazy(
@@ -203,6 +212,16 @@ def write_all_but_lazy(
 
     The caller must write them, and must align the Dask chunks with the Zarr chunks, which is not
     checked here.
+
+    Parameters
+    ----------
+    obj, session, group, mode, append_dim, region, encoding
+        As in `to_icechunk`.
+
+    Returns
+    -------
+    list of LazyPart
+        The Dask arrays and where to write them.
     """
     writer = _XarrayDatasetWriter(_to_dataset(obj), store=session.store, safe_chunks=False)
     writer._open_group(group=group, mode=mode, append_dim=append_dim, region=region)

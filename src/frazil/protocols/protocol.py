@@ -59,7 +59,7 @@ class CommitProtocol(ABC):
     """
 
     has_repo_info = False
-    """Whether refs, history and state are one object, which `update` replaces."""
+    """True if refs, history and state are one object, which `update` replaces."""
 
     def __init__(self, assets: Assets) -> None:
         self.assets = assets
