@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 
+import frazil
 from frazil.errors import (
     FormatError,
     InvalidChunksError,
@@ -28,8 +29,10 @@ from frazil.spark.runtime import (
     find_last_line,
     keep_error_kind,
     keys_of_partitions,
+    run_with_progress,
     shuffle_by_number,
 )
+from frazil.spark.transaction import committing
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -65,11 +68,26 @@ def test_the_error_of_a_task_is_found_in_what_spark_says() -> None:
     assert (type(plain), str(plain)) == (UnsafeStorageError, "no locks here")
 
 
+def test_the_jobs_of_spark_are_named_after_the_verb_the_repository_and_the_step(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    names = []
+
+    def see() -> None:
+        names.append(spark.sparkContext.getLocalProperty("spark.job.description"))
+
+    repo = frazil.Repository.create(frazil.local_filesystem_storage(str(tmp_path / "weather")))
+    with committing("rechunk", repo, "main", None, spark) as run:
+        run_with_progress(spark, run.job, "writing", 1, see)
+
+    assert names == ["rechunk weather@main: writing"]
+
+
 @pytest.mark.parametrize("count", [1, 2, 7, 64])
 def test_rows_are_shuffled_to_the_partition_of_their_number(
     spark: SparkSession, count: int
 ) -> None:
-    numbers = spark.range(0, 3 * count).select((sql.col("id") % count).alias("number"))
+    numbers = spark.range(0, 3 * count).select((sql.col("id") % count).cast("int").alias("number"))
 
     shuffled = shuffle_by_number(numbers, count, "number")
     rows = shuffled.select("number", sql.spark_partition_id()).collect()

@@ -96,6 +96,7 @@ class Job:
             if value is not None and value < 1:
                 raise InvalidInputError(f"invalid {name} {value}: it must be at least 1")
         self.id = uuid.uuid4().hex
+        self.title = "frazil"
         self.run_on: RunOn = run_on
         self.task_bytes = task_bytes
         self.files_per_task = files_per_task

@@ -579,7 +579,8 @@ def run_with_progress(
     spark: SparkSession, job: Job, what: str, count: int, action: Callable[[], Result]
 ) -> Result:
     """Run a Spark action of at least `count` tasks; show its progress and stop it on Ctrl-C."""
-    tracker = _ConnectTracker(spark) if is_connect(spark) else _ClassicTracker(spark)
+    title = f"{job.title}: {what}"
+    tracker = _ConnectTracker(spark) if is_connect(spark) else _ClassicTracker(spark, title)
     outcome: dict[str, Any] = {}
 
     def work() -> None:
@@ -651,8 +652,9 @@ class _Tasks:
 class _ClassicTracker:
     """Progress from the status tracker, for a job group."""
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: SparkSession, title: str) -> None:
         self._context = spark.sparkContext
+        self._title = title
         self._group = f"{GROUP_PREFIX}{uuid4().hex}"
 
     def thread(self, work: Callable[[], None]) -> threading.Thread:
@@ -661,7 +663,7 @@ class _ClassicTracker:
 
     @contextlib.contextmanager
     def tagged(self) -> Iterator[None]:
-        self._context.setJobGroup(self._group, "frazil", interruptOnCancel=True)
+        self._context.setJobGroup(self._group, self._title, interruptOnCancel=True)
         yield
 
     def count_tasks(self) -> _Tasks:

@@ -396,6 +396,8 @@ def running(
     own = job or Job()
     session = spark or (None if own.run_on == "driver" else find_active_session())
     run = Run(name, own, session, storage)
+    # Name of the jobs in the Spark UI.
+    own.title = f"{name} {storage.place.rstrip('/').rpartition('/')[2]}"
     try:
         yield run
     finally:
@@ -414,6 +416,7 @@ def committing(
     """Run a job that holds a lease, and close its progress display at the end."""
     repository = authorized(find_repository(repo), authorize)
     with running(name, repository.storage, job, spark) as run:
+        run.job.title += f"@{branch}"
         own = CommitRun(name, run.job, run.spark, run.storage, repository=repository, branch=branch)
         with run.job.leasing(run.storage, name):
             yield own
