@@ -117,6 +117,9 @@ def test_a_warm_chunk_takes_at_most_ten_calls_to_the_storage() -> None:
     store.get_sync("a/c/3/0", prototype=default_buffer_prototype())
 
     assert _count_calls_before(storage, store, "a/c/3/0") <= 10
+    store.get_sync("a/c/4/0", prototype=default_buffer_prototype())
+    # A chunk that was not read before, in a manifest that was:
+    assert _count_calls_before(storage, store, "a/c/5/0") <= 30
 
 
 def test_chunks_that_change_in_a_session_are_read_as_they_are_now() -> None:
