@@ -108,7 +108,6 @@ from frazil.spark.transaction import (
 from frazil.tables.statistics import find_analysable
 from frazil.virtual.combine_plan import Problem, ProblemKind, Treatment, create_group, join
 from frazil.virtual.conversions import (
-    Conversions,
     as_conversions,
     convert_arrays,
 )
@@ -546,7 +545,6 @@ def ingest(
     mode: Mode = "auto",
     chunks: Chunks | None = None,
     encoding: Encoding | None = None,
-    convert: Conversions | None = None,
     region: RegionOption | None = None,
     on_overlap: OnOverlap = "refuse",
     on_late: OnLate = "insert",
@@ -587,10 +585,6 @@ def ingest(
     chunks, encoding
         Chunk lengths by dimension, or by variable and dimension, and encoding by variable, of arrays
         that are written.
-    convert
-        How values change on the way in, by variable, or for all floating-point variables by `"*"`:
-        `deaccumulate`, `to_units`, `round_bits`, a function of a block of values, `per_file` of one of
-        the variable of a file, or a list of these. Such variables are decoded and written.
     region
         Fill a region of existing arrays: a slice by dimension, or `"auto"` for the region given by the
         values of coordinates.
@@ -645,13 +639,13 @@ def ingest(
         on_failed_check=source.on_failed_check,
     )
     refuse_mistyped(append_dim=append_dim, group=group, chunks=chunks, encoding=encoding)
-    refuse_mistyped(convert=convert)
     refuse_mistyped(
-        source_group=source.source_group, skip=source.skip, load=source.load, rename=source.rename
-    )
+        source_group=source.source_group, skip=source.skip, load=source.load,
+        rename=source.rename, convert=source.convert,
+    )  # fmt: skip
     if mode == "virtual" and (chunks or encoding):
         raise InvalidInputError("chunks= and encoding= need mode='native' or 'auto'")
-    conversions = as_conversions(convert or {})
+    conversions = as_conversions(source.convert or {})
     wanted = as_checks(checks)
     refuse_conversions(conversions, mode, region, wanted)
     if region is not None and any(isinstance(each, SamplesEqualSource) for each in wanted):
@@ -695,10 +689,9 @@ def ingest(
     known = (current_config(repository).virtual_chunk_containers or {}).values()
     given = {each.name: getattr(source, each.name) for each in fields(source)}
     reading = Reading(
-        **{**given, "containers": (*known, *source.containers)},
+        **{**given, "containers": (*known, *source.containers), "convert": conversions},
         dims=dims,
         coords=coords or {},
-        convert=conversions,
     )
     with running("ingest", repository.storage, job, spark) as run:
         names = list_names(sources)

@@ -47,7 +47,7 @@ from frazil.virtual.access import default_credential
 from frazil.virtual.combine_axes import are_equal, find_values
 from frazil.virtual.combine_plan import join
 from frazil.virtual.containers import VirtualChunkContainer, index_containers, parse_address
-from frazil.virtual.conversions import Conversion
+from frazil.virtual.conversions import Conversion, Conversions
 from frazil.virtual.grib import find_aliases
 from frazil.virtual.new_dimensions import Coordinate, add_dimensions
 from frazil.virtual.source import ArrayHeader, ReferenceColumns, Source, SourceHeader
@@ -290,6 +290,10 @@ class SourceOptions:
         Arrays to leave out, by their name in the file.
     rename
         New names of arrays and dimensions, by their name in the file.
+    convert
+        How values change on the way in, by variable, or for all floating-point variables by `"*"`:
+        `deaccumulate`, `to_units`, `round_bits`, a function of a block of values, `per_file` of one of
+        the variable of a file, or a list of these. Such variables are decoded and written.
     containers, credentials
         Access to the files, as for `frazil.virtual.open`.
     on_bad_file
@@ -302,6 +306,7 @@ class SourceOptions:
     load: Collection[str] = ()
     skip: Collection[str] = ()
     rename: Mapping[str, str] = field(default_factory=dict)
+    convert: Conversions = field(default_factory=dict)
     containers: Sequence[VirtualChunkContainer] = ()
     credentials: Credentials = field(default_factory=dict, repr=False)
     on_bad_file: OnBadFile = "fail"
