@@ -60,10 +60,9 @@ def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
     # Defaults need no rule, which would load what is loaded lazily.
     accepted = {(name, type(default)) for name, default in named if default is None}
     """Types that were accepted before: a valid call costs one lookup per argument."""
-    find_rule = functools.cache(functools.partial(_find_rule, plain))
 
     def check(name: str, value: Any) -> None:
-        rule = find_rule(name)
+        rule = _find_rule(plain, name)
         if rule is None or rule.require(function.__name__, name, value):
             accepted.add((name, type(value)))
 
@@ -212,6 +211,7 @@ def _show(value: Any) -> str:
     return text if len(text) <= 60 else f"of type {type(value).__name__}"
 
 
+@functools.cache
 def _find_rule(function: Callable[..., Any], name: str) -> _Expected | None:
     """Return the types that a parameter allows; None if it allows everything."""
     hint = function.__annotations__.get(name, Any)
