@@ -45,6 +45,13 @@ def read(place: Path) -> Repository:
     return Repository.open(frazil.local_filesystem_storage(str(place)))
 
 
+def test_doctor_checks_a_session_of_spark(run: Frazil) -> None:
+    checked = run("doctor", "--spark", "--json")
+
+    assert (checked.code, checked.json["problems"]) == (0, [])
+    assert checked.json["spark"].startswith("4.")
+
+
 def test_an_array_gets_other_chunks(run: Frazil, place: Path) -> None:
     done = run("rechunk", place, "t", "--chunks", "time=8", "--message", "wider", "--json")
 

@@ -19,6 +19,7 @@ from frazil.cli.command import (
     Place,
     Spark,
     Yes,
+    load_spark,
     open_place,
     parse_moment,
 )
@@ -300,6 +301,10 @@ def doctor(
     ] = None,
     *,
     authorize: Authorize = None,
+    spark: Annotated[
+        bool, typer.Option("--spark", help="Open a Spark session, and list what its workers lack.")
+    ] = False,
+    cluster: Cluster,
     output: Output,
 ) -> None:
     """Show what is installed, whether Java is there for Spark, and whether virtual chunks can be read.
@@ -308,15 +313,20 @@ def doctor(
     --------
     frazil doctor
     frazil doctor data/weather --authorize '*'
+    frazil doctor --spark --master spark://host:7077
     """
     installed = {name: _find_version(name) for name in _PACKAGES}
     java = _find_java()
     report = open_place(url, authorize).doctor() if url is not None else None
+    session = cluster.session() if cluster.is_wanted(spark) else None
+    problems = load_spark().check_session(session) if session is not None else []
     found = {
         "python": platform.python_version(),
         "packages": installed,
         "java": java,
         "containers": report.containers if report is not None else None,
+        "spark": session.version if session is not None else None,
+        "problems": [str(each) for each in problems],
     }
     card = make_card(
         [
@@ -329,7 +339,8 @@ def doctor(
         ]
     )
     output.answer(found, card, *([clean(str(report)).rstrip()] if report is not None else []))
-    if report is not None and not report.is_healthy:
+    is_healthy = report is None or report.is_healthy
+    if not is_healthy or any(each.is_fatal for each in problems):
         raise typer.Exit(1)
 
 
