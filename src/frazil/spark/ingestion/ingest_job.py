@@ -144,6 +144,8 @@ class Attempt:
     parsed: OpenedSources
     options: Options
     reading: Reading
+    known: tuple[str, Ledger]
+    """Ledger as it was read first, with its snapshot."""
     findings: tuple[Finding, ...] = ()
     """Findings because of which files were left out."""
 
@@ -151,7 +153,9 @@ class Attempt:
         """Plan, write and commit; raise ConflictError after a concurrent commit."""
         session = self.repository.writable_session(self.options.branch)
         bad = bad_files(self.parsed.outcomes)
-        ledger = read_ledger(session.store)
+        snapshot_id, ledger = self.known
+        if session.snapshot_id != snapshot_id:
+            ledger = read_ledger(session.store)
         unusable = {each.location for each in bad}
         usable = [file for file in self.files if file.location not in unusable]
         work = subtract(usable, ledger, self.options.ledger_group)
@@ -164,7 +168,7 @@ class Attempt:
         report = describe(self.job_run.describe(), work, (*bad, *left_out), plans)
         if self.options.dry_run:
             return replace(report, planned_tasks=self._count_tasks(parts, work))
-        return self._write(session, parts, work, report)
+        return self._write(session, ledger, parts, work, report)
 
     def _count_tasks(self, parts: Sequence["GroupPlan"], work: Work) -> dict[str, int]:
         """Return the tasks that the ingest would have on Spark."""
@@ -202,6 +206,8 @@ class Attempt:
                 parts = self._plan_groups(session, ledger, work, parsed)
             except InvalidSourcesError as error:
                 named = {locations.get(each, each) for each in error.files} & waiting
+                # A copy of a file that was ingested before must not keep out its next version.
+                named = named - {file.location for file, _ in work.changed} or named
                 blamed = dict.fromkeys(sorted(named), str(error))
                 if self.reading.on_bad_file == "fail" or not blamed or named == waiting:
                     raise
@@ -339,7 +345,12 @@ class Attempt:
         return Choice(mode, encoding_options, find_native(session.state, group, named))
 
     def _write(
-        self, session: Session, parts: Sequence["GroupPlan"], work: Work, report: IngestReport
+        self,
+        session: Session,
+        ledger: Ledger,
+        parts: Sequence["GroupPlan"],
+        work: Work,
+        report: IngestReport,
     ) -> IngestReport:
         options, config = self.options, current_config(self.repository)
         folders = sorted({e for part in parts for e in needed_folders(part.found, part.sources)})
@@ -375,7 +386,7 @@ class Attempt:
                 counts[join(part.inside, each.variable)] += each.references
             for name, chunks in new_chunks.items():
                 counts[join(part.inside, name)] += chunks.chunks
-        self._note(session, parts, work)
+        self._note(session, ledger, parts, work)
         for part in parts:
             if options.statistics:
                 self._take_statistics(session, part)
@@ -430,9 +441,10 @@ class Attempt:
         analyses = plan_analyses(session, paths, is_strict=False)
         measure_chunks(runner, session, analyses, self.job_run.task_bytes(analyses.bytes))
 
-    def _note(self, session: Session, parts: Sequence["GroupPlan"], work: Work) -> None:
+    def _note(
+        self, session: Session, before: Ledger, parts: Sequence["GroupPlan"], work: Work
+    ) -> None:
         """Write ledger entries for the ingested sources."""
-        before = read_ledger(session.store)
         job = self.job_run.job.id
         entries: list[Entry] = []
         for part in parts:
@@ -707,7 +719,8 @@ def _run(
     reading: Reading,
     options: Options,
 ) -> IngestReport:
-    ledger = read_ledger(repository.readonly_session(options.branch).store)
+    session = repository.readonly_session(options.branch)
+    ledger = read_ledger(session.store)
     work = subtract(files, ledger, options.ledger_group)
     if not work.files:
         return describe(run.describe(), work, ())
@@ -723,11 +736,13 @@ def _run(
         if bad and (reading.on_bad_file == "fail" or (is_empty and not work.known)):
             raise _refuse(bad, is_empty)
         sources = [each for each in parsed.outcomes if isinstance(each, ParsedSource)]
-        store = repository.readonly_session(options.branch).store
+        store = session.store
         refuse_unknown_names(
             sources, lambda: read_existing(store, options.group, {}, ()), reading, options
         )
-        return _try(Attempt(run, repository, files, parsed, options, reading))
+        return _try(
+            Attempt(run, repository, files, parsed, options, reading, (session.snapshot_id, ledger))
+        )
 
 
 @contextlib.contextmanager

@@ -134,10 +134,11 @@ def read_ledger(store: object) -> Ledger:
         group = find_group(store, PATH)
         if group is None:
             return Ledger()
-        count = _array(group, "source").shape[0]
+        arrays = dict(group.arrays())
+        count = arrays["source"].shape[0]
         columns = [
-            np.asarray(_array(group, name)[...]).tolist()
-            if name in group or name not in _LATER
+            np.asarray(arrays[name][...]).tolist()
+            if name in arrays or name not in _LATER
             else [""] * count
             for name in _COLUMNS
         ]
@@ -156,22 +157,22 @@ def write_ledger(store: object, before: Ledger, entries: Sequence[Entry]) -> Non
     replaced = [before.rows[key] for e in entries if (key := (e.group, e.source)) in before.rows]
     first = min([*replaced, len(before.entries)])
     with without_codec_warnings():
-        group, is_older = _open(store)
+        arrays, is_older = _open(store)
         first = 0 if is_older else first
         columns = zip(*map(_row, merged[first:]), strict=True)
         for (name, dtype), values in zip(_COLUMNS.items(), columns, strict=True):
-            array = _array(group, name)
-            array.resize((len(merged),))
-            array[first:] = np.array(values, object if dtype is str else dtype)
+            arrays[name].resize((len(merged),))
+            arrays[name][first:] = np.array(values, object if dtype is str else dtype)
 
 
-def _open(store: object) -> tuple[zarr.Group, bool]:
-    """Return the group of the ledger, and whether it lacks columns."""
+def _open(store: object) -> tuple[dict[str, zarr.Array[Any]], bool]:
+    """Return the columns of the ledger, and whether some were missing."""
     group = zarr.open_group(as_zarr(store), path=PATH, mode="a", zarr_format=3)
-    is_older = "source" in group and any(name not in group for name in _LATER)
+    arrays: dict[str, zarr.Array[Any]] = dict(group.arrays())
+    is_older = "source" in arrays and any(name not in arrays for name in _LATER)
     for name, dtype in _COLUMNS.items():
-        if name not in group:
-            group.create_array(
+        if name not in arrays:
+            arrays[name] = group.create_array(
                 name,
                 shape=(0,),
                 chunks=(_CHUNK_ROWS,),
@@ -179,13 +180,7 @@ def _open(store: object) -> tuple[zarr.Group, bool]:
                 dimension_names=("entry",),
                 attributes=_ATTRIBUTES.get(name, {}),
             )
-    return group, is_older
-
-
-def _array(group: zarr.Group, name: str) -> zarr.Array[Any]:
-    found = group[name]
-    assert isinstance(found, zarr.Array)
-    return found
+    return arrays, is_older
 
 
 def _row(entry: Entry) -> tuple[object, ...]:
