@@ -174,7 +174,7 @@ def _print_mixes() -> None:
         )  # fmt: skip
     print_table(
         "Commits beside blind writers, each with 1 ms between reading and writing",
-        ["our processes", "blind processes", "ours kept", "blind kept"],
+        ["Frazil processes", "unconditional writers", "Frazil's kept", "theirs kept"],
         rows,
     )
 

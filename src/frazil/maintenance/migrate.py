@@ -385,7 +385,7 @@ def upgrade_icechunk_repository(
     delete_unused_v1_files: bool = True,
     prefetch_concurrency: int | None = None,
 ) -> Repository:
-    """Migrate a repository of any older generation to V2 while nobody else uses it, and open it anew.
+    """Migrate a repository of any older generation to V2 while nobody else uses it, and reopen it.
 
     For V1 only refs and the saved configuration are rewritten, which takes seconds unless the history
     is very long. For older generations all metadata is rewritten: commits get new ids, with the old

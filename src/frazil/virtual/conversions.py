@@ -1,4 +1,4 @@
-"""Values that change on their way into a repository: unpacked, converted, rounded. Pure."""
+"""Conversions of values that an ingest applies: unpack, convert units, round. Pure."""
 
 import base64
 import struct
@@ -138,7 +138,7 @@ EVERY_VARIABLE = "*"
 
 
 class Conversion(Protocol):
-    """Change of the values of a variable on their way into a repository."""
+    """Conversion of the values of a variable by an ingest."""
 
     @property
     def is_per_file(self) -> bool:
