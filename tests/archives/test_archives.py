@@ -13,7 +13,8 @@ import xarray as xr
 import zarr
 
 import frazil
-from frazil.errors import InvalidInputError, InvalidSourcesError
+from frazil.errors import FailedChecksError, InvalidInputError, InvalidSourcesError
+from frazil.spark import checks
 from frazil.virtual import (
     deaccumulate,
     from_attribute,
@@ -719,3 +720,22 @@ def test_compressed_strips_that_do_not_divide_the_height_are_refused(
 
     with pytest.raises(InvalidSourcesError, match="rewrite it in tiles"):
         ingest(repo, files / "a.tif")
+
+
+@pytest.mark.parametrize("mode", DECODING_MODES)
+def test_checks_look_at_each_group_of_a_tree(
+    repo: frazil.Repository, files: Path, mode: str
+) -> None:
+    for at in (0, 2, 4):
+        save_tree(files / f"{at}.nc", at, has_support=at != 2)
+    options: dict[str, Any] = {"append_dim": "time", "source_group": "*", "mode": mode}
+
+    ingest(
+        repo, files, statistics=True, **options,
+        checks=[checks.complete(step="1D"), checks.samples_equal_source(share=1.0)],
+    )  # fmt: skip
+    save_tree(files / "8.nc", 8)
+    with pytest.raises(FailedChecksError, match="complete"):
+        ingest(repo, files, checks=[checks.complete(step="1D")], **options)
+
+    assert len(list(repo.ancestry(branch="main"))) == 2

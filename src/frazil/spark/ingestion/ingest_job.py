@@ -393,9 +393,9 @@ class Attempt:
             check_session(
                 self.parsed.runner,
                 session,
-                options.checks,
+                part.choose_checks(options),
                 part.found,
-                part.sources,
+                [each for each in part.sources if each.arrays],
                 part.reading,
                 part.path,
             )
@@ -497,6 +497,11 @@ class GroupPlan:
     reading: Reading
     """How the group of the files is read."""
     found: IngestPlan = field(kw_only=True, default=None)  # type: ignore[assignment]
+
+    def choose_checks(self, options: Options) -> list[AnyCheck]:
+        """Return the checks of the group: those of append_dim are not for a group without it."""
+        is_static = bool(options.dims) and not self.found.dims
+        return [e for e in options.checks if not is_static or getattr(e, "dim", "") is not None]
 
 
 def _convert(header: SourceHeader, reading: Reading) -> SourceHeader:
