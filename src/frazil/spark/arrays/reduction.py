@@ -111,7 +111,7 @@ def plan_layout(
         names.append(grouping.dim)
     unknown = [name for name in names if name not in space.dims]
     if unknown or not names:
-        raise InvalidInputError(f"invalid over {over!r}: expected some of {space.dims}")
+        raise InvalidInputError(f"invalid over={over!r}: expected some of {space.dims}")
     return Layout(space, tuple(dim for dim in space.dims if dim in names), grouping)
 
 

@@ -291,9 +291,9 @@ class SourceOptions:
     rename
         New names of arrays and dimensions, by their name in the file.
     convert
-        How values change on the way in, by variable, or for all floating-point variables by `"*"`:
-        `deaccumulate`, `to_units`, `round_bits`, a function of a block of values, `per_file` of one of
-        the variable of a file, or a list of these. Such variables are decoded and written.
+        Conversions of values, by variable, or `"*"` for all floating-point variables: `deaccumulate`,
+        `to_units`, `round_bits`, a function of a block of values, `per_file` for one of the variable of
+        a file, or a list of these. Converted variables are decoded and written.
     containers, credentials
         Access to the files, as for `frazil.virtual.open`.
     on_bad_file
