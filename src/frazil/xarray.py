@@ -60,9 +60,7 @@ class _XarrayDatasetWriter:
     def __post_init__(self) -> None:
         if not isinstance(self.store, IcechunkStore):
             given = type(self.store).__name__
-            raise ValueError(
-                f"invalid store of type {given}: expected the store of a writable session"
-            )
+            raise ValueError(f"a writable session is needed, and {given} is no store of one")
 
     def _open_group(
         self,
