@@ -12,10 +12,12 @@ from frazil.format.ids import ManifestId
 from frazil.format.manifest import Manifest
 from frazil.format.ragged import Part
 from frazil.format.repo_info import RepoInfo
+from frazil.format.transaction_log import TransactionLog
 from frazil.format.v2.manifest_decoder import decode_manifest_payload
 from frazil.format.v2.manifest_encoder import LocationCompression, encode_manifest_payload
 from frazil.format.v2.repo_info_codec import encode_repo_info_payload
 from frazil.format.v2.snapshot_codec import (
+    decode_transaction_log_payload,
     encode_snapshot_payload,
     encode_transaction_log_payload,
 )
@@ -55,6 +57,15 @@ def test_a_transaction_log_has_the_same_bytes(version: int, data: st.DataObject)
         return encode_transaction_log_payload(log, version)
 
     assert payload(encode) == in_columns(encode)
+
+
+@given(v2.transaction_logs(2))
+def test_few_chunks_of_a_transaction_log_are_decoded_as_many_are(log: TransactionLog) -> None:
+    encoded = payload(lambda: encode_transaction_log_payload(log, 2))
+
+    with patch("frazil.format.v2.snapshot_codec._FEW_CHUNKS", 0):
+        many = decode_transaction_log_payload(encoded)
+    assert decode_transaction_log_payload(encoded) == many == log
 
 
 @given(v2.repo_infos())

@@ -486,6 +486,8 @@ _NODE_SETS = {
     "updated_groups": TransactionLogSlot.UPDATED_GROUPS,
 }
 
+_FEW_CHUNKS = 16
+"""Number of chunks up to which they are decoded one by one."""
 _CHUNKS_AT_ONCE = 1 << 15
 """Chunks read together, limited by the size of a processor cache."""
 
@@ -511,6 +513,10 @@ def decode_transaction_log_payload(payload: bytes) -> TransactionLog:
 def _decode_coordinates(array: Table) -> Coordinates:
     buffer = array.buffer
     start, count = buffer.vector(buffer.follow(array.field(UpdatedChunksSlot.CHUNKS, "chunks")), 4)
+    if 0 < count <= _FEW_CHUNKS:
+        rows = [_decode_chunk(Table(buffer, buffer.follow(start + 4 * n))) for n in range(count)]
+        if len(set(map(len, rows))) == 1:
+            return np.array(sorted(rows), np.uint32).reshape(count, len(rows[0]))
     source = Source.of(buffer)
     blocks = [
         _decode_block(source, start + 4 * first, min(_CHUNKS_AT_ONCE, count - first))
@@ -522,6 +528,15 @@ def _decode_coordinates(array: Table) -> Coordinates:
     if is_strictly_sorted(coordinates):
         return coordinates
     return coordinates[sort_order(coordinates)]
+
+
+def _decode_chunk(chunk: Table) -> tuple[int, ...]:
+    buffer = chunk.buffer
+    position = chunk.find(0)
+    if position is None:
+        raise buffer.damaged("a chunk has no coordinates")
+    start, axes = buffer.vector(buffer.follow(position), 4)
+    return struct.unpack_from(f"<{axes}I", buffer.data, start)
 
 
 def _decode_block(source: Source, start: int, count: int) -> Coordinates:
