@@ -590,7 +590,9 @@ def test_conversions_that_can_not_be_are_refused(repo: frazil.Repository, files:
         attempt(convert={"t2m": "degC"})
     attempt(convert=celsius)
     save_forecast(files / "1.nc", 1)
-    with pytest.raises(InvalidSourcesError, match="frazil_convert is none"):
+    with pytest.raises(
+        InvalidSourcesError, match=r"pass the same convert=[\s\S]*frazil_convert is none"
+    ):
         attempt()
     attempt(convert=celsius)
 

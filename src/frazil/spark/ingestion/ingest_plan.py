@@ -592,6 +592,8 @@ def refuse(wrong: Sequence[Problem], choice: Choice) -> None:
             hint = (
                 "what must be re-encoded needs mode='auto' or 'native', or is left out with skip="
             )
+        if any(each.text.startswith(CONVERTED) for each in wrong):
+            hint += ", and values of an array must all be converted alike: pass the same convert="
         if any(each.kind is ProblemKind.DUPLICATE for each in wrong):
             hint += (
                 ", and files that differ in their paths alone need one more dimension in append_dim=, "
