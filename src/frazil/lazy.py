@@ -179,9 +179,19 @@ class LazyModule:
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self._module: ModuleType | None = None
 
     def __getattr__(self, attribute: str) -> object:
-        return getattr(sys.modules.get(self._name) or import_module(self._name), attribute)
+        module = self._module
+        if module is None:
+            # Waits for a thread that is importing it, where `sys.modules` has half a module.
+            module = import_module(self._name)
+            if not getattr(module.__spec__, "_initializing", False):
+                self._module = module
+        return getattr(module, attribute)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LazyModule, (self._name,)
 
 
 def alias_modules(homes: Mapping[str, str]) -> None:

@@ -2,15 +2,19 @@
 
 import dataclasses
 import inspect
+import math
 import pickle
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from frazil.lazy import dataclass
+from frazil.lazy import dataclass, lazy_modules
 
 
 def run(code: str) -> str:
@@ -208,3 +212,31 @@ class Sent:
 
 def test_a_frozen_dataclass_is_pickled() -> None:
     assert pickle.loads(pickle.dumps(Sent(1))) == Sent(1)
+
+
+def test_a_thread_waits_for_another_that_imports_the_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+    monkeypatch.setattr(sys, "halves", (begun, go_on), raising=False)
+    name = f"half_{tmp_path.name}"
+    code = "import sys\nsys.halves[0].set()\nassert sys.halves[1].wait(60)\nvalue = 7\n"
+    (tmp_path / f"{name}.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    (module,) = lazy_modules(name)
+
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(getattr, module, "value")
+        assert begun.wait(60)
+        second = threads.submit(getattr, module, "value")
+        is_early = wait([second], timeout=0.2).done
+        go_on.set()
+
+        assert not is_early
+        assert (first.result(), second.result()) == (7, 7)
+
+
+def test_a_lazy_module_can_be_pickled() -> None:
+    (module,) = lazy_modules("math")
+
+    assert pickle.loads(pickle.dumps(module)).pi == math.pi
