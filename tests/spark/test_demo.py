@@ -18,7 +18,7 @@ def test_the_demo_shows_what_it_did(tmp_path: Path, spark: Any) -> None:
     run_demo(tmp_path / "demo", Console(file=shown, width=200), spark)
 
     text = shown.getvalue()
-    assert "360 steps in time" in text
+    assert "360 time steps" in text
     assert "90 files are in the ledger, no commit" in text
     assert "ConflictError, then solved" in text
     assert "healthy" in text
