@@ -20,7 +20,7 @@ def test_the_demo_shows_what_it_did(tmp_path: Path, spark: Any) -> None:
     text = shown.getvalue()
     assert "360 time steps" in text
     assert "90 files are in the ledger, no commit" in text
-    assert "ConflictError, then solved" in text
+    assert "ConflictError, then rebased with our version" in text
     assert "healthy" in text
     assert not (tmp_path / "demo" / "left").exists()
     assert "/climatology/t2m" in (tmp_path / "demo" / "report.html").read_text("utf-8")
