@@ -157,6 +157,8 @@ def _plan_array(
         return ()
     edits = view.changes.chunks.get(node.id)
     single = {} if edits is None else edits.find_single()
+    if single and len(single) > FEW and len(single) > FEW * grid.count_regions():
+        single = None  # columns are faster where regions have many edits
     parts = None if single is None else _plan_single_parts(view, node, grid, single, wanted)
     return list(_plan_parts(view, node, grid, wanted)) if parts is None else parts
 

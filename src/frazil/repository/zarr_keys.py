@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
+from math import prod
 from typing import TYPE_CHECKING, Any, Protocol
 
 from frazil.errors import InvalidInputError, InvalidTypeError
@@ -293,6 +294,10 @@ class SplitGrid:
     def everything(self) -> Extents:
         """Return the extents of all chunks."""
         return tuple((0, count) for count in self.shape)
+
+    def count_regions(self) -> int:
+        """Return the number of split regions."""
+        return prod(-(-count // size) for count, size in zip(self.shape, self.sizes, strict=True))
 
     def extents(self, region: SplitRegion) -> Extents:
         """Return the extents of a split region."""
