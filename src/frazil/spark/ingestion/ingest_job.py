@@ -495,7 +495,7 @@ class GroupPlan:
     """Path of the group below the one that the whole tree is ingested into."""
     sources: tuple[ParsedSource, ...]
     reading: Reading
-    """How the group of the files is read."""
+    """Options for reading the group of the files."""
     found: IngestPlan = field(kw_only=True, default=None)  # type: ignore[assignment]
 
     def choose_checks(self, options: Options) -> list[AnyCheck]:
