@@ -1,5 +1,6 @@
 """Small work is cheap: calls are counted, and don't grow with what is there already."""
 
+import gc
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +25,8 @@ class Calls:
 def counted() -> Iterator[Calls]:
     """Count the calls of Python functions in this thread, but for comprehensions.
 
-    Before Python 3.12 each comprehension is a call.
+    Before Python 3.12 each comprehension is a call. The garbage collector rests: it calls
+    what others have registered with it, whenever it runs.
     """
     calls = Calls()
 
@@ -32,11 +34,13 @@ def counted() -> Iterator[Calls]:
         calls.number += event == "call" and frame.f_code.co_name not in _COMPREHENSIONS
 
     former = sys.getprofile()
+    gc.disable()
     sys.setprofile(count)
     try:
         yield calls
     finally:
         sys.setprofile(former)
+        gc.enable()
     calls.number -= 1  # the end of this function
 
 
