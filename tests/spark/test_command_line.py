@@ -164,3 +164,16 @@ def test_a_command_that_starts_spark_says_nothing_of_it(place: Path) -> None:
 
     assert len(json.loads(done.stdout)) == 2
     assert done.stderr == ""
+
+
+def test_procedures_that_may_lose_data_are_confirmed(run: Frazil, place: Path) -> None:
+    tagged = run("sql", place, "CALL system.create_tag('v1')", "--json")
+    refused = run("sql", place, "CALL system.delete_tag('v1')")
+    kept = set(read(place).list_tags())
+    deleted = run("sql", place, "CALL system.delete_tag('v1')", "--yes")
+    explained = run("sql", place, "EXPLAIN SELECT count(*) FROM t")
+
+    assert (tagged.code, tagged.json[0]["tag"]) == (0, "v1")
+    assert (refused.code, kept) == (1, {"v1"})
+    assert (deleted.code, read(place).list_tags()) == (0, set())
+    assert (explained.code, explained.out.splitlines()[0]) == (0, "== Frazil Scan Plan ==")

@@ -15,6 +15,7 @@ from frazil.cli.command import (
     Place,
     Spark,
     Version,
+    Yes,
     load_spark,
     open_place,
     open_version,
@@ -152,7 +153,7 @@ def analyze(
 
 def sql(
     url: Version,
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="SELECT …")],
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="SELECT …, DESCRIBE …, CALL …")],
     *,
     group: Annotated[str, typer.Option(help="The group whose arrays are tables.")] = "/",
     limit: Annotated[
@@ -160,16 +161,22 @@ def sql(
         typer.Option(min=1, help=f"Maximum number of rows; by default {_SHOWN_ROWS} in a table."),
     ] = None,
     authorize: Authorize = None,
+    yes: Yes = False,
     cluster: Cluster,
     output: Output,
 ) -> None:
     """Query a repository with SQL: arrays are tables of cells; repo.snapshots etc. are metadata.
 
+    SHOW TABLES, DESCRIBE and EXPLAIN describe it, and CALL system.… maintains it.
+
     Examples
     --------
     frazil sql data/weather "SELECT lat, avg(t2m) FROM t2m WHERE time >= '2020-02-01' GROUP BY lat"
     frazil sql data/weather@v1 "SELECT * FROM repo.arrays" --json
+    frazil sql data/weather "CALL system.create_tag('v2')"
     """
+    if query.lstrip()[:4].upper() == "CALL":
+        _confirm(query, output, is_agreed=yes)
     most = limit if output.is_json else limit or _SHOWN_ROWS
     found = _ask(cluster, url, query, group, authorize or (), None if most is None else most + 1)
     rows = [
@@ -177,10 +184,26 @@ def sql(
         {k: str(v) if isinstance(v, float) and not isfinite(v) else v for k, v in row.items()}
         for row in found.slice(0, most).to_pylist()
     ]
+    if found.column_names == ["plan"]:
+        output.answer(rows, *(clean(row["plan"]) for row in rows))
+        return
     cells = [["" if value is None else str(value) for value in row.values()] for row in rows]
     output.answer(rows, make_table(found.column_names, cells))
     if len(rows) < found.num_rows:
         output.note(f"there are more rows than these {len(rows)}: use --limit to show them")
+
+
+def _confirm(query: str, output: Output, *, is_agreed: bool) -> None:
+    """Ask before a procedure that may lose data, unless it is a dry run."""
+    load_spark()
+    from frazil.spark.tables.statements import IRREVERSIBLE  # noqa: PLC0415 (an extra)
+    from frazil.tables.sql_statements import Call, parse_statement  # noqa: PLC0415 (an extra)
+
+    call = parse_statement(query)
+    if isinstance(call, Call) and call.procedure.lower() in IRREVERSIBLE:
+        output.confirm(
+            f"Run {query.strip()}?", is_agreed=is_agreed or bool(call.named.get("dry_run"))
+        )
 
 
 def _ask(

@@ -182,9 +182,11 @@ def _read_constant(tree: Any, zone: tzinfo | None) -> Constant | Any:
             return Text(tree.this) if is_plain(tree.this) else None
         case exp.Literal():
             return parse_number(tree.this)
-        case exp.Neg(this=exp.Literal() as literal) if not literal.is_string:
-            number = parse_number(literal.this)
-            return None if number is None else Number(-number.value, number.is_double)
+        case exp.Neg():
+            positive = _read_constant(tree.this, zone)
+            if not isinstance(positive, Number):
+                return None
+            return Number(-positive.value, positive.is_double)
         case exp.Cast() if tree.is_type("date", *_TIMES) and _is_text(tree.this):
             parse = parse_date if tree.is_type("date") else parse_time
             moment = parse(tree.this.this, zone) if is_plain(tree.this.this) else None

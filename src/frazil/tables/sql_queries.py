@@ -1,23 +1,40 @@
 """SQL queries: find their tables, plan them once, and push aggregates down."""
 
+import json
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError, SqlglotError
 
+from frazil.display import suggest
 from frazil.errors import InvalidInputError
+from frazil.format.ids import SnapshotId
+from frazil.format.snapshot import Node
+from frazil.protocols.protocol import parse_id
 from frazil.repository.locate import read_version
 from frazil.tables.aggregates import Function, Partial, PartialAggregates, can_push_down
-from frazil.tables.predicates import find_unknown
+from frazil.tables.columns import TIMESTAMP
+from frazil.tables.predicates import EVERYTHING, find_unknown
 from frazil.tables.scan_plan import ScanPlan
 from frazil.tables.sql_predicates import DIALECT
+from frazil.tables.sql_statements import STATEMENTS, ShowTables, insert_values
 from frazil.tables.table_options import parse_moment
-from frazil.tables.table_source import CELLS, TABLES, Source, Table, find_branch, open_table
+from frazil.tables.table_source import (
+    ABOUT_REPOSITORY,
+    CELLS,
+    TABLES,
+    Source,
+    Table,
+    find_branch,
+    open_table,
+    read_ahead,
+)
 from frazil.urls import BranchRef, NamedRef, Ref
 
 _VERSION = re.compile(
@@ -75,7 +92,9 @@ class Query:
         return text
 
 
-def parse_query(text: str, *, pushes_down: bool = True) -> Query:
+def parse_query(
+    text: str, *, pushes_down: bool = True, args: Mapping[str, Any] | None = None
+) -> Query:
     """Parse a query.
 
     Parameters
@@ -85,6 +104,8 @@ def parse_query(text: str, *, pushes_down: bool = True) -> Query:
     pushes_down
         If False, no predicate is taken from the query, because the engine may interpret it
         differently.
+    args
+        Values of named parameters, for predicates.
 
     Raises
     ------
@@ -96,10 +117,10 @@ def parse_query(text: str, *, pushes_down: bool = True) -> Query:
     except SqlglotError as error:
         raise InvalidInputError(f"can't parse this query: {_explain(error)}") from error
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
-        raise InvalidInputError("can't run this text: give one query, SELECT or WITH")
+        raise InvalidInputError(f"can't run this text: give one query, {STATEMENTS}")
     (tree,) = trees
     uses = [
-        _use(text, table)
+        _use(text, table, args or {})
         for table in tree.find_all(exp.Table)
         if isinstance(table.this, exp.Identifier) and not table.catalog
         if table.db or not _names_cte(table)
@@ -158,7 +179,7 @@ def _renames_columns(table: exp.Table) -> bool:
     return bool(table.alias_column_names)
 
 
-def _use(text: str, table: exp.Table) -> TableUse:
+def _use(text: str, table: exp.Table, args: Mapping[str, Any]) -> TableUse:
     first: Any = table.args.get("db") or table.this
     start, end = first.meta["start"], table.this.meta["end"] + 1
     select, is_alone = _find_select(table)
@@ -172,7 +193,7 @@ def _use(text: str, table: exp.Table) -> TableUse:
         end=version.end() if version else end,
         alias=table.alias or table.name,
         is_aliased=bool(table.alias),
-        where=None if where is None else where.this.sql(dialect=DIALECT),
+        where=None if where is None else insert_values(where.this, args).sql(dialect=DIALECT),
         is_alone=is_alone,
         version=value if kind == "VERSION" else None,
         as_of=value if kind in ("TIMESTAMP", "TIME") else None,
@@ -362,6 +383,12 @@ def _names_itself(node: Any) -> bool:
 
 METADATA_FOLDER = "repo"
 """Qualifier of the metadata tables."""
+HISTORY = pa.schema(
+    {
+        "snapshot_id": pa.string(), "parent_id": pa.string(), "written_at": TIMESTAMP,
+        "message": pa.string(), "metadata": pa.string(),
+    }
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,6 +407,30 @@ class PlannedQuery:
             return self.aggregates.text(views[0])
         names = [(use, view) for (use, _), view in zip(self.tables, views, strict=True)]
         return self.query.replaced(names)
+
+    def explain(self) -> Iterator[str]:
+        """Yield what is read of each table, and what is evaluated before the engine sees rows."""
+        for use, table in self.tables:
+            yield f"Table {'.'.join(filter(None, (use.folder, use.name)))}"
+            if isinstance(table, PartialAggregates):
+                plan: Table = table.plan
+                functions = [f"{each.function}({each.column or '*'})" for each in table.partials]
+                groups = f" by {', '.join(table.groups)}" if table.groups else ""
+                yield f"  aggregates pushed down: {', '.join(functions) or 'none'}{groups}"
+            else:
+                plan = table
+            yield f"  columns: {', '.join(plan.schema.names) or 'none'}"
+            if not isinstance(plan, ScanPlan):
+                continue
+            for name, count in plan.count_chunks().items():
+                yield f"  chunks of {name}: {count.read} of {count.total}"
+            if not plan.lazy:
+                yield "  chunks: none"
+            if plan.condition != EVERYTHING:
+                yield f"  pruned by: {use.where}"
+            unknown = find_unknown(plan.condition)
+            if unknown is not None:
+                yield f"  evaluated by Spark only: {unknown}"
 
 
 def plan_query(source: Source, query: Query) -> PlannedQuery:
@@ -429,6 +480,113 @@ def _select_table(source: Source, use: TableUse, query: Query) -> Source | None:
         qualifiers=frozenset({use.alias.lower()}),
         needs_qualifier=not use.is_alone,
     )
+
+
+def list_tables(source: Source, statement: ShowTables) -> list[dict[str, str]]:
+    """Return the tables of a repository that `SHOW TABLES` names; raises InvalidInputError."""
+    folder = statement.folder
+    if folder is not None and folder.lower() != METADATA_FOLDER:
+        raise InvalidInputError(
+            f"unknown namespace {folder!r}: {METADATA_FOLDER} has the metadata tables, and arrays "
+            "have none"
+        )
+    found = [] if folder else [("", name, "array") for name in sorted(source.arrays.metadata)]
+    if not folder and found:
+        found.append(("", CELLS, "all arrays"))
+    found += [(METADATA_FOLDER, name, "metadata") for name in sorted(ABOUT_REPOSITORY)]
+    pattern = re.compile(
+        "|".join(
+            re.escape(each.strip()).replace(r"\*", ".*")
+            for each in (statement.pattern or "*").split("|")
+        ),
+        re.IGNORECASE,
+    )
+    columns = ("namespace", "tableName", "kind")
+    return [dict(zip(columns, row, strict=True)) for row in found if pattern.fullmatch(row[1])]
+
+
+def describe_table(source: Source, name: Sequence[str]) -> list[tuple[pa.Field, dict[str, Any]]]:
+    """Return the columns of a table, each with the facts about its array; raises InvalidInputError."""
+    *folder, own = name
+    use = TableUse(".".join(folder), own, 0, 0, own, False, None, True)
+    selected = _select_table(source, use, Query("", (use,), uses_unnamed=True))
+    if selected is None:
+        known = [
+            *source.arrays.metadata,
+            CELLS,
+            *(f"{METADATA_FOLDER}.{t}" for t in ABOUT_REPOSITORY),
+        ]
+        raise InvalidInputError(
+            f"unknown table {'.'.join(name)!r}: {suggest('.'.join(name), known)}"
+        )
+    table = open_table(selected)
+    if not isinstance(table, ScanPlan):
+        return [(each, {}) for each in table.schema]
+    return [(each, _describe_array(table, each.name)) for each in table.schema]
+
+
+def _describe_array(plan: ScanPlan, name: str) -> dict[str, Any]:
+    column, document = plan.columns.get(name), plan.arrays.metadata.get(name)
+    sizes = [plan.columns.sizes[dim] for dim in column.dims]
+    found: dict[str, Any] = {"kind": column.kind, "dims": list(column.dims), "shape": sizes}
+    if document is None:
+        return found
+    offsets = plan.arrays.grid(name, column.dims).offsets
+    attributes = document.get("attributes") or {}
+    said = [attributes.get(key) for key in ("long_name", "standard_name")]
+    units = attributes.get("units")
+    comment = next((str(each) for each in said if each), "") + (f" [{units}]" if units else "")
+    data_type = document.get("data_type")
+    return {
+        **found,
+        "comment": comment.strip() or None,
+        "chunks": [int(np.diff(each).max(initial=0)) for each in offsets],
+        "dtype": data_type if isinstance(data_type, str) else json.dumps(data_type),
+        "fill_value": json.dumps(document.get("fill_value")),
+        "attributes": json.dumps(attributes),
+    }
+
+
+def describe_history(source: Source, array: str | None) -> pa.Table:
+    """Return the commits before the version that is read, newest first.
+
+    With an array, only those that wrote its chunks or its metadata.
+    """
+    infos = list(source.repository.ancestry(snapshot_id=source.session.snapshot_id))
+    if array is not None:
+        infos = _find_writes(source, array, infos)
+    rows = [
+        {
+            "snapshot_id": info.id,
+            "parent_id": info.parent_id,
+            "written_at": info.written_at,
+            "message": info.message,
+            "metadata": json.dumps(info.metadata, default=str),
+        }
+        for info in infos
+    ]
+    return pa.Table.from_pylist(rows, HISTORY)
+
+
+def _find_writes(source: Source, array: str, infos: Sequence[Any]) -> list[Any]:
+    name = _find_name(array, list(source.arrays.metadata))
+    if name is None:
+        raise InvalidInputError(
+            f"unknown array {array!r}: {suggest(array, source.arrays.metadata)}"
+        )
+    path, assets = source.arrays.path(name), source.session.state.assets
+    ids = [parse_id(SnapshotId, info.id) for info in infos]
+    nodes = [each.nodes.get(path) for each in read_ahead(ids, assets.read_snapshot)]
+    written = [
+        node is not None and (before is None or _state_of(node) != _state_of(before))
+        for node, before in zip(nodes, [*nodes[1:], None], strict=True)
+    ]
+    return [info for info, is_written in zip(infos, written, strict=True) if is_written]
+
+
+def _state_of(node: Node) -> tuple[Any, ...]:
+    assert node.array is not None
+    return node.id, node.user_data, tuple(node.array.manifests)
 
 
 def _find_name(name: str, names: Sequence[str]) -> str | None:

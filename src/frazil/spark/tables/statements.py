@@ -1,0 +1,190 @@
+"""Run SQL statements other than queries: `SHOW TABLES`, `DESCRIBE` and `CALL`."""
+
+import json
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from inspect import Parameter, signature
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from frazil.display import suggest, to_plain
+from frazil.errors import IcechunkError, InvalidInputError
+from frazil.repository.locate import read_version
+from frazil.repository.repository import Repository
+from frazil.spark.arrays.analyze import analyze
+from frazil.spark.maintenance.compact_chunks import compact
+from frazil.spark.maintenance.rewrite_manifests import rewrite_manifests
+from frazil.spark.maintenance.spark_gc import collect_garbage
+from frazil.tables.sql_queries import describe_history, describe_table, list_tables
+from frazil.tables.sql_statements import Call, Describe, DescribeHistory, ShowTables
+from frazil.tables.table_source import Source, find_branch, list_of
+from frazil.urls import NamedRef
+
+_TEXT = pa.string()
+_TABLES = pa.schema({"namespace": _TEXT, "tableName": _TEXT, "kind": _TEXT})
+_COLUMNS = pa.schema(
+    {
+        "col_name": _TEXT, "data_type": _TEXT, "comment": _TEXT, "kind": _TEXT,
+        "dims": list_of(_TEXT), "shape": list_of(pa.int64()), "chunks": list_of(pa.int64()),
+        "dtype": _TEXT, "fill_value": _TEXT, "attributes": _TEXT,
+    }
+)  # fmt: skip
+_PROCEDURES: Mapping[str, Callable[..., Any]] = {
+    "rollback_to": Repository.reset_branch,
+    "create_branch": Repository.create_branch,
+    "delete_branch": Repository.delete_branch,
+    "create_tag": Repository.create_tag,
+    "delete_tag": Repository.delete_tag,
+    "fast_forward": Repository.fast_forward,
+    "expire_snapshots": Repository.expire_snapshots,
+    "collect_garbage": collect_garbage,
+    "rewrite_manifests": rewrite_manifests,
+    "compact": compact,
+    "analyze": analyze,
+}
+"""Procedures and the verbs that they call, whose first argument is the repository."""
+_NOT_OF_CALLS = ("job", "spark")
+IRREVERSIBLE = frozenset(
+    {"rollback_to", "delete_branch", "delete_tag", "expire_snapshots", "collect_garbage"}
+)
+"""Procedures after which data may be lost, which a terminal confirms."""
+
+
+def describe(
+    spark: SparkSession, source: Source, statement: ShowTables | Describe | DescribeHistory
+) -> DataFrame:
+    """Return the rows that describe the tables, a table, or the history of a repository."""
+    match statement:
+        case ShowTables():
+            rows = pa.Table.from_pylist(list_tables(source, statement), _TABLES)
+        case DescribeHistory(array):
+            rows = describe_history(source, array)
+        case Describe(name):
+            columns = describe_table(source, name)
+            types = from_arrow_schema(pa.schema([field for field, _ in columns]))
+            rows = pa.Table.from_pylist(
+                [
+                    {"col_name": type.name, "data_type": type.dataType.simpleString(), **facts}
+                    for type, (_, facts) in zip(types.fields, columns, strict=True)
+                ],
+                _COLUMNS,
+            )
+    return spark.createDataFrame(rows, from_arrow_schema(rows.schema))
+
+
+def call(spark: SparkSession, source: Source, statement: Call) -> DataFrame:
+    """Call a procedure; return its report as one row."""
+    name = statement.procedure.lower()
+    if name not in _PROCEDURES:
+        raise InvalidInputError(
+            f"unknown procedure system.{statement.procedure}: {suggest(name, _PROCEDURES)}"
+        )
+    verb = _PROCEDURES[name]
+    (_, *own), given = signature(verb).parameters.values(), {}
+    known = {each.name: each for each in own if each.name not in _NOT_OF_CALLS}
+    if len(statement.positional) > len(known):
+        raise InvalidInputError(
+            f"system.{name} has only {len(known)} arguments: {', '.join(known)}"
+        )
+    named = [*zip(known, statement.positional, strict=False), *statement.named.items()]
+    for argument, value in named:
+        if argument not in known:
+            raise InvalidInputError(
+                f"system.{name} has no argument {argument!r}: {suggest(argument, known)}"
+            )
+        if argument in given:
+            raise InvalidInputError(
+                f"system.{name} has the argument {argument} twice: give it once"
+            )
+        given[argument] = _convert(source, argument, value, known[argument])
+    given = {**_find_defaults(source, known, given), **given}
+    if name.startswith("create_"):
+        given.setdefault("snapshot_id", source.session.snapshot_id)
+    for each in known.values():
+        if each.default is Parameter.empty and each.name not in given:
+            raise InvalidInputError(
+                f"system.{name} needs the argument {each.name}: write {each.name} => …"
+            )
+    session = {"spark": spark} if "spark" in signature(verb).parameters else {}
+    return _make_row(spark, _report(verb(source.repository, **given, **session), given))
+
+
+def _find_defaults(
+    source: Source, known: Mapping[str, Parameter], given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return arguments that are not given, from the version and the options of the statement."""
+    options = source.options
+    found: dict[str, Any] = {"group": options.group, "authorize": options.authorize}
+    found = {name: value for name, value in found.items() if name in known}
+    if (
+        "branch" in known
+        and known["branch"].default is not Parameter.empty
+        and "branch" not in given
+    ):
+        found["branch"] = find_branch(source, "this procedure")
+    return found
+
+
+def _convert(source: Source, name: str, value: Any, parameter: Parameter) -> Any:
+    """Return an argument as the verb takes it: times with a zone, and ids of named snapshots."""
+    if "datetime" in str(parameter.annotation):
+        if isinstance(value, timedelta) and "timedelta" not in str(parameter.annotation):
+            return datetime.now(UTC) - value
+        return value if isinstance(value, timedelta) else _read_moment(name, value)
+    if name.endswith("snapshot_id") and isinstance(value, str):
+        return read_version(source.repository, NamedRef(value)).snapshot_id
+    return value
+
+
+def _read_moment(name: str, value: Any) -> datetime:
+    try:
+        moment = value if isinstance(value, datetime) else datetime.fromisoformat(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f"invalid {name} {value!r}: give a time such as '2026-01-31T12:00Z', or INTERVAL 7 DAYS"
+        ) from error
+    if moment.utcoffset() is None:
+        raise InvalidInputError(
+            f"invalid {name} {moment.isoformat()}: it has no time zone, write "
+            f"'{moment.isoformat(timespec='minutes')}Z' for UTC"
+        )
+    return moment
+
+
+def _report(result: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    match result:
+        case None:
+            return {name: value for name, value in given.items() if value is not None}
+        case str():
+            return {"branch": given["branch"], "snapshot_id": result}
+        case set():
+            return {"snapshots_expired": len(result), "snapshot_ids": sorted(result)}
+    found: dict[str, Any] = to_plain(result)
+    return found
+
+
+def _make_row(spark: SparkSession, report: Mapping[str, Any]) -> DataFrame:
+    """Return a report as one row; values within values as JSON."""
+    row = {
+        name: json.dumps(value) if isinstance(value, Mapping | list) else value
+        for name, value in report.items()
+    }
+    schema = pa.schema([(name, _type_of(value)) for name, value in row.items()])
+    table = pa.Table.from_pylist([row], schema)
+    return spark.createDataFrame(table, from_arrow_schema(schema))
+
+
+def _type_of(value: Any) -> pa.DataType:
+    match value:
+        case bool():
+            return pa.bool_()
+        case int():
+            return pa.int64()
+        case float():
+            return pa.float64()
+        case str() | None:
+            return _TEXT
+    raise IcechunkError(f"a report has a value of type {type(value).__name__}: report this")

@@ -1,0 +1,113 @@
+"""Statements other than queries: what describes a repository, and what maintains it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
+
+import frazil
+import frazil.spark
+from frazil.errors import InvalidInputError
+from tests.spark.tables.conftest import Weather, make_weather
+
+pytestmark = pytest.mark.xdist_group("spark-tables")
+
+
+def only(frame: DataFrame) -> Row:
+    """The one row of a frame."""
+    (row,) = frame.collect()
+    return row
+
+
+def test_a_repository_describes_its_tables(spark: SparkSession, weather: Weather) -> None:
+    def ask(text: str) -> list[Row]:
+        return frazil.spark.sql(weather.repo, text, spark=spark).collect()
+
+    names = {row.tableName: row.namespace for row in ask("SHOW TABLES")}
+    assert (names["t"], names["cells"], names["snapshots"]) == ("", "", "repo")
+    assert [row.tableName for row in ask("SHOW TABLES IN repo LIKE 'snap*|refs'")] == [
+        "refs", "snapshots",
+    ]  # fmt: skip
+    described = {row.col_name: row for row in ask("DESCRIBE rain")}
+    assert list(described) == ["time", "lat", "lon", "land", "rain"]
+    assert described["time"].data_type == "timestamp"
+    rain = described["rain"]
+    assert (rain.data_type, rain.dims, rain.chunks) == ("double", ["time", "lat", "lon"], [5, 6, 9])
+    assert (rain.shape, rain.dtype) == ([20, 12, 18], "int16")
+    assert json.loads(rain.attributes)["scale_factor"] == 0.1
+    assert "array<string>" in {row.data_type for row in ask("DESCRIBE repo.snapshots")}
+    assert [row.snapshot_id for row in ask("DESCRIBE HISTORY")][:2] == [
+        weather.second, weather.first,
+    ]  # fmt: skip
+    assert [row.snapshot_id for row in ask("DESCRIBE HISTORY t")] == [weather.second, weather.first]
+    for text, hint in (("DESCRIBE raim", "rain"), ("DESCRIBE HISTORY hieght", "height")):
+        with pytest.raises(InvalidInputError, match=f"did you mean '{hint}'"):
+            ask(text)
+
+
+def test_a_plan_tells_what_is_read(spark: SparkSession, weather: Weather) -> None:
+    def explain(text: str, *args: object) -> str:
+        found: str = only(frazil.spark.sql(weather.repo, text, args, spark=spark, tag="v2")).plan
+        return found
+
+    rows = explain("EXPLAIN SELECT lat, t FROM t WHERE lat > ? AND month(time) = ?", 20.5, 1)
+    assert f"Repository: {weather.path}\nSnapshot: {weather.second}" in rows
+    assert "columns: lat, t, time" in rows or "columns: time, lat, t" in rows
+    assert "chunks of t: 8 of 16" in rows
+    assert "evaluated by Spark only: MONTH(time) = 1" in rows
+    assert "== Physical Plan ==" in rows
+    means = explain("EXPLAIN FORMATTED SELECT lat, avg(t) FROM t WHERE lat < 0 GROUP BY lat")
+    assert "aggregates pushed down: sum(t), count(t) by lat" in means
+    assert "chunks: none" in explain("EXPLAIN SELECT count(*) FROM t")
+    with pytest.raises(InvalidInputError, match="query"):
+        explain("EXPLAIN DROP TABLE t")
+
+
+def test_a_query_takes_parameters(spark: SparkSession, weather: Weather) -> None:
+    warm = weather.dataset.t.where(weather.dataset.lat > 20)
+
+    for query, args in (
+        ("SELECT count(t) AS n FROM t WHERE lat > :north", {"north": 20}),
+        ("SELECT count(t) AS n FROM t WHERE lat > ?", [20.0]),
+        ("SELECT count(t) + :none AS n FROM t WHERE lat > :north", {"north": 20, "none": 0}),
+    ):
+        found = only(frazil.spark.sql(weather.repo, query, args, spark=spark))
+        assert found.n == int(warm.count())
+
+
+def test_procedures_maintain_a_repository(spark: SparkSession, tmp_path: Path) -> None:
+    url = str(tmp_path / "repo")
+    repo = frazil.Repository.create(frazil.local_filesystem_storage(url))
+    session = repo.writable_session("main")
+    frazil.xarray.to_icechunk(make_weather()[["height"]], session, mode="w")
+    first = session.commit("heights")
+
+    def call(text: str, place: str = url) -> Row:
+        return only(frazil.spark.sql(place, f"CALL system.{text}", spark=spark))
+
+    assert call("create_tag(tag => 'v1')").snapshot_id == first
+    assert call("create_branch('dev', 'v1')").asDict() == {"snapshot_id": first, "branch": "dev"}
+    analyzed = call("analyze(array('height'), message => 'measure')", f"{url}@dev")
+    assert (analyzed.branch, analyzed.snapshot_id) == ("dev", repo.lookup_branch("dev"))
+    assert call("fast_forward('main', to => 'dev')").snapshot_id == analyzed.snapshot_id
+    assert call("rewrite_manifests()").snapshot_id == repo.lookup_branch("main")
+    assert call("compact(smaller_than => '1MB')").job == "compact"
+    assert call("rollback_to(branch => 'main', snapshot_id => 'v1')").snapshot_id == first
+    assert repo.lookup_branch("main") == first
+    assert call("delete_branch('dev')").branch == "dev"
+    assert call("delete_tag('v1')").tag == "v1"
+    assert repo.list_branches() | repo.list_tags() == {"main"}
+    assert call("expire_snapshots(INTERVAL 1 DAY)").snapshots_expired == 0
+    garbage = call("collect_garbage(older_than => '2100-01-01T00:00Z')")
+    assert json.loads(garbage.summary)["snapshots_deleted"] >= 2
+    for text, match in (
+        ("rolback_to('main', 'v1')", "unknown procedure system.rolback_to: did you mean 'rollback_to'"),
+        ("create_tag(tga => 'v1')", "has no argument 'tga': did you mean 'tag'"),
+        ("create_tag('v1', tag => 'v1')", "twice"),
+        ("delete_branch()", "needs the argument branch"),
+        ("expire_snapshots(TIMESTAMP '2026-01-01')", "no time zone, write '2026-01-01T00:00Z'"),
+        ("collect_garbage('soon')", "invalid older_than 'soon'"),
+    ):  # fmt: skip
+        with pytest.raises(InvalidInputError, match=match.replace("(", "\\(")):
+            call(text)
