@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from frazil.spark import checks as checks
     from frazil.spark.arrays.analyze import analyze as analyze
     from frazil.spark.arrays.materialize import materialize as materialize
+    from frazil.spark.arrays.points import points as points
     from frazil.spark.arrays.rechunk import rechunk as rechunk
     from frazil.spark.arrays.transform import BlockOptions as BlockOptions
     from frazil.spark.arrays.transform import transform as transform
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "arrays.analyze": "analyze",
     "arrays.materialize": "materialize",
+    "arrays.points": "points",
     "arrays.rechunk": "rechunk",
     "arrays.transform": "BlockOptions transform",
     "arrays.write_dataset": "foreach_region write",
