@@ -19,7 +19,8 @@ ON_SPARK = (
     "README.md", "docs/keeping.md", "docs/pipeline.md", "docs/sql.md", "docs/tables.md",
     "docs/writing.md",
     "docs/how-to/append-every-day.md", "docs/how-to/ingest-an-archive.md",
-    "docs/how-to/query-with-sql.md", "docs/how-to/run-on-a-cluster.md",
+    "docs/how-to/points-and-zones.md", "docs/how-to/query-with-sql.md",
+    "docs/how-to/run-on-a-cluster.md",
 )  # fmt: skip
 """`tests/spark/test_documentation.py`."""
 ELSEWHERE = {

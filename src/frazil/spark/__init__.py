@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from frazil.spark.arrays.transform import transform as transform
     from frazil.spark.arrays.write_dataset import foreach_region as foreach_region
     from frazil.spark.arrays.write_dataset import write as write
+    from frazil.spark.arrays.zonal import zonal as zonal
     from frazil.spark.ingestion.ingest_job import ingest as ingest
     from frazil.spark.ingestion.ingest_report import IngestReport as IngestReport
     from frazil.spark.ingestion.source_data import SourceOptions as SourceOptions
@@ -65,6 +66,7 @@ _HOMES = {
     "arrays.rechunk": "rechunk",
     "arrays.transform": "BlockOptions transform",
     "arrays.write_dataset": "foreach_region write",
+    "arrays.zonal": "zonal",
     "ingestion.ingest_job": "ingest",
     "ingestion.ingest_report": "IngestReport",
     "ingestion.source_data": "SourceOptions",

@@ -31,7 +31,7 @@ def store(dataset: xr.Dataset, chunks: dict[str, int]) -> frazil.Repository:
     with repo.transaction("main", message="data") as target:
         written: StoreLike = target
         encoding = {
-            name: {"chunks": [min(chunks[dim], each.sizes[dim]) for dim in each.dims]}
+            name: {"chunks": [min(chunks[str(dim)], each.sizes[dim]) for dim in each.dims]}
             for name, each in dataset.data_vars.items()
         }
         dataset.to_zarr(written, consolidated=False, encoding=encoding)
@@ -77,7 +77,7 @@ def make_points(draw: Any) -> pd.DataFrame:
 @given(st.data())
 def test_the_nearest_values_are_those_of_xarray(data: Any) -> None:
     dataset, points = make_dataset(data.draw), make_points(data.draw)
-    chunks = {dim: data.draw(st.integers(1, 4)) for dim in dataset.sizes}
+    chunks = {dim: data.draw(st.integers(1, 4)) for dim in map(str, dataset.sizes)}
     tolerance = data.draw(st.none() | st.floats(0, 50))
 
     found = sample(store(dataset, chunks), points, tolerance=tolerance)
@@ -119,7 +119,7 @@ def interpolate(dataset: xr.Dataset, point: pd.Series) -> float:
 @given(st.data())
 def test_linear_values_are_between_those_of_the_labels_around(data: Any) -> None:
     dataset, points = make_dataset(data.draw), make_points(data.draw)
-    chunks = {dim: data.draw(st.integers(1, 4)) for dim in dataset.sizes}
+    chunks = {dim: data.draw(st.integers(1, 4)) for dim in map(str, dataset.sizes)}
 
     found = sample(store(dataset, chunks), points, method="linear")
 

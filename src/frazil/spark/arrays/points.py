@@ -147,7 +147,7 @@ def make_axis(
         labels = labels.astype(np.float64)
     order = np.argsort(labels, kind="stable")
     labels, positions = labels[order], positions[order]
-    turn = _TURN if _is_longitude(attributes) and len(labels) else None
+    turn = _TURN if is_longitude(attributes) and len(labels) else None
     if turn is not None and labels[-1] - labels[0] < turn:
         step = np.diff(labels).max(initial=0)
         # The first meridian follows the last one; a region leaves a gap, which only `nearest` spans.
@@ -159,7 +159,8 @@ def make_axis(
     return Axis(dim, column, labels, positions, turn, tolerance)
 
 
-def _is_longitude(attributes: Mapping[str, Any]) -> bool:
+def is_longitude(attributes: Mapping[str, Any]) -> bool:
+    """Return True if the attributes of a coordinate say that it is the longitude."""
     units = str(attributes.get("units", "")).lower()
     return attributes.get("standard_name") == "longitude" or units in _EAST
 
@@ -294,7 +295,7 @@ class Sampling:
         found = rows.take(pa.array(np.repeat(picked, repeats)))
         for axis, (dim, part) in enumerate(zip(self.kept, block, strict=True), 1):
             labels = self.arrays.read_coordinate(self.columns, dim)[part]
-            spread = labels.reshape(_along(axis, len(shape))).spread(shape)
+            spread = labels.reshape(along(axis, len(shape))).spread(shape)
             found = found.append_column(self.schema.field(dim), to_arrow(spread))
         for name in self.columns.variables:
             field = self.schema.field(name)
@@ -325,12 +326,12 @@ class Sampling:
             for _, each in sides.values():
                 weight = weight * each
             # A missing value beside a point matters only if the point is not on a label.
-            counts = (weight != 0).reshape(_along(0, len(shape)))
+            counts = (weight != 0).reshape(along(0, len(shape)))
             if counts.any():
                 part = self._gather(
                     values, dims, {d: place for d, (place, _) in sides.items()}, shape
                 )
-                weights = weight.reshape(_along(0, len(shape)))
+                weights = weight.reshape(along(0, len(shape)))
                 total += np.where(counts & part.present, part.data * weights, 0.0)
                 missing |= counts & ~np.broadcast_to(part.present, shape)
         return Values(pa.float64(), total, missing)
@@ -344,15 +345,15 @@ class Sampling:
     ) -> Values:
         axes = {dim: axis for axis, dim in enumerate(self.kept, 1)}
         key = tuple(
-            places[dim].reshape(_along(0, len(shape)))
+            places[dim].reshape(along(0, len(shape)))
             if dim in places
-            else np.arange(values.data.shape[own]).reshape(_along(axes[dim], len(shape)))
+            else np.arange(values.data.shape[own]).reshape(along(axes[dim], len(shape)))
             for own, dim in enumerate(dims)
         )
         return (values[key] if key else values).spread(tuple(shape))
 
 
-def _along(axis: int, count: int) -> tuple[int, ...]:
+def along(axis: int, count: int) -> tuple[int, ...]:
     """Return the shape of an array that broadcasts along one of several axes."""
     return tuple(-1 if each == axis else 1 for each in range(count))
 
@@ -470,7 +471,7 @@ def plan_sampling(
         attributes = arrays.metadata.get(dim, {}).get("attributes") or {}
         axes.append(make_axis(dim, column, values, attributes, method, tolerances.get(dim)))
     for name in found.variables:
-        if method == "linear" and not _is_number(found.get(name).type):
+        if method == "linear" and not is_number(found.get(name).type):
             raise InvalidInputError(f"{name} has no numbers to interpolate: use method='nearest'")
     largest = max(found.variables, key=lambda name: len(found.get(name).dims))
     sampling = Sampling(arrays, found, tuple(axes), arrays.grid(largest, found.dims), method)
@@ -536,7 +537,7 @@ def _refuse_other_type(dim: str, column: str, type: str, values: Values) -> None
         needed, fits = "a time", type in _TIME_TYPES
     elif values.type == DURATION:
         needed, fits = "an interval", "interval" in type
-    elif _is_number(values.type):
+    elif is_number(values.type):
         needed, fits = "a number", type in _NUMBER_TYPES
     else:
         needed, fits = "a text", type == "string"
@@ -546,5 +547,6 @@ def _refuse_other_type(dim: str, column: str, type: str, values: Values) -> None
         )
 
 
-def _is_number(type: pa.DataType) -> bool:
+def is_number(type: pa.DataType) -> bool:
+    """Return True if values of a type can be added."""
     return bool(pa.types.is_integer(type) or pa.types.is_floating(type) or type == UNSIGNED_64)
