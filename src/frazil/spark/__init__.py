@@ -47,6 +47,10 @@ if TYPE_CHECKING:
     from frazil.spark.maintenance.spark_stats import stats as stats
     from frazil.spark.runtime import send_package as send_package
     from frazil.spark.spark_session import check_session as check_session
+    from frazil.spark.tables.attach import Attached as Attached
+    from frazil.spark.tables.attach import attach as attach
+    from frazil.spark.tables.attach import attach_catalog as attach_catalog
+    from frazil.spark.tables.attach import detach as detach
     from frazil.spark.tables.data_source import register as register
     from frazil.spark.tables.data_source import session as session
     from frazil.spark.tables.read import read as read
@@ -82,6 +86,7 @@ _HOMES = {
     "maintenance.spark_stats": "stats",
     "runtime": "send_package",
     "spark_session": "check_session",
+    "tables.attach": "attach attach_catalog Attached detach",
     "tables.data_source": "register session",
     "tables.read": "read",
     "tables.sql": "sql",

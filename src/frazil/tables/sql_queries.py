@@ -433,15 +433,32 @@ class PlannedQuery:
                 yield f"  evaluated by Spark only: {unknown}"
 
 
-def plan_query(source: Source, query: Query) -> PlannedQuery:
-    """Plan all tables of a query, and push aggregates down where possible."""
-    versions: dict[tuple[str | None, str | None], Source] = {}
+def plan_query(
+    source: Source | None, query: Query, catalog: Mapping[str, Source] | None = None
+) -> PlannedQuery:
+    """Plan all tables of a query, and push aggregates down where possible.
+
+    Parameters
+    ----------
+    source
+        Repository whose tables need no qualifier.
+    query
+        Query to plan.
+    catalog
+        Repositories whose tables are qualified by a name.
+    """
+    versions: dict[tuple[str, str | None, str | None], Source] = {}
     tables: list[tuple[TableUse, Table]] = []
     for use in query.uses:
-        key = (use.version, use.as_of)
+        qualifier = _find_name(use.folder, list(catalog or ())) if use.folder else None
+        owner = source if catalog is None or qualifier is None else catalog[qualifier]
+        if owner is None:
+            continue
+        key = (qualifier or "", use.version, use.as_of)
         if key not in versions:
-            versions[key] = _at_version(source, use)
-        named = _select_table(versions[key], use, query)
+            versions[key] = _at_version(owner, use)
+        local = use if qualifier is None else _unqualify(versions[key], use)
+        named = _select_table(versions[key], local, query)
         if named is not None:
             tables.append((use, open_table(named)))
     if len(query.uses) == len(tables) == 1 and query.uses[0].is_alone:
@@ -455,6 +472,13 @@ def plan_query(source: Source, query: Query) -> PlannedQuery:
                 table = PartialAggregates(plan.restrict(needed), pushed.groups, partials)
                 return PlannedQuery(query, ((use, table),), pushed)
     return PlannedQuery(query, tuple(tables))
+
+
+def _unqualify(source: Source, use: TableUse) -> TableUse:
+    """Return the use of a table without the name of its repository, in which arrays come first."""
+    is_array = _find_name(use.name, list(source.arrays.metadata)) is not None
+    is_metadata = not is_array and use.name.lower() in ABOUT_REPOSITORY
+    return replace(use, folder=METADATA_FOLDER if is_metadata else "")
 
 
 def _select_table(source: Source, use: TableUse, query: Query) -> Source | None:
@@ -505,8 +529,8 @@ def list_tables(source: Source, statement: ShowTables) -> list[dict[str, str]]:
     return [dict(zip(columns, row, strict=True)) for row in found if pattern.fullmatch(row[1])]
 
 
-def describe_table(source: Source, name: Sequence[str]) -> list[tuple[pa.Field, dict[str, Any]]]:
-    """Return the columns of a table, each with the facts about its array; raises InvalidInputError."""
+def select_table(source: Source, name: Sequence[str]) -> Source:
+    """Return the source of a table with all its columns; raises InvalidInputError for unknown ones."""
     *folder, own = name
     use = TableUse(".".join(folder), own, 0, 0, own, False, None, True)
     selected = _select_table(source, use, Query("", (use,), uses_unnamed=True))
@@ -519,7 +543,12 @@ def describe_table(source: Source, name: Sequence[str]) -> list[tuple[pa.Field, 
         raise InvalidInputError(
             f"unknown table {'.'.join(name)!r}: {suggest('.'.join(name), known)}"
         )
-    table = open_table(selected)
+    return selected
+
+
+def describe_table(source: Source, name: Sequence[str]) -> list[tuple[pa.Field, dict[str, Any]]]:
+    """Return the columns of a table, each with the facts about its array; raises InvalidInputError."""
+    table = open_table(select_table(source, name))
     if not isinstance(table, ScanPlan):
         return [(each, {}) for each in table.schema]
     return [(each, _describe_array(table, each.name)) for each in table.schema]

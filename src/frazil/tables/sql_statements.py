@@ -39,7 +39,7 @@ class Describe:
 class DescribeHistory:
     """`DESCRIBE HISTORY [array]`."""
 
-    array: str | None
+    name: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ def _parse_show(reader: "_Reader") -> ShowTables:
 
 def _parse_describe(reader: "_Reader") -> Describe | DescribeHistory:
     if reader.takes("HISTORY"):
-        array = None if reader.is_done else reader.name()[-1]
+        array = () if reader.is_done else reader.name()
         reader.end()
         return DescribeHistory(array)
     reader.takes("TABLE")

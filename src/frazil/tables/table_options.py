@@ -4,10 +4,12 @@ Every option given has an effect or is refused: otherwise a misspelled name coul
 than the one requested.
 """
 
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 from frazil import arguments
@@ -128,6 +130,38 @@ def parse_options(given: Mapping[str, str], known: Iterable[str] | None = None) 
         time_zone=time_zone,
         more=texts,
     )
+
+
+_OF_CATALOGS = (
+    "repo", "group", "arrays", "metadata", *_REFS, "authorize", "target_size",
+)  # fmt: skip
+
+
+def read_catalog(path: str | Path) -> dict[str, dict[str, Any]]:
+    """Read a TOML file of repositories; return the options of each, by name.
+
+    Raises
+    ------
+    InvalidInputError
+        If the file is not readable, or an option is unknown.
+    """
+    try:
+        found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InvalidInputError(f"can't read the catalog {path}: {error}") from error
+    catalog = {}
+    for name, options in found.items():
+        if not isinstance(options, dict) or "repo" not in options:
+            raise InvalidInputError(
+                f"{name} in the catalog {path} names no repository: write [{name}] and below it "
+                'repo = "s3://…"'
+            )
+        refuse_unknown(options, _OF_CATALOGS, f"{name} in the catalog {path}")
+        repo = str(options["repo"])
+        is_url = "://" in repo
+        place = repo if is_url else str(Path(path).absolute().parent / Path(repo).expanduser())
+        catalog[name] = {**options, "repo": place}
+    return catalog
 
 
 def list_options(table: str) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 This is about twice as fast as Spark's Python data source.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from inspect import Parameter, signature
@@ -23,11 +23,30 @@ from frazil.tables.table_options import (
     refuse_unknown,
 )
 from frazil.tables.table_source import AnyRepository, Table, open_source, open_table
-from frazil.urls import parse_bytes
+from frazil.urls import make_ref, parse_bytes
 
 _NAMED = Parameter.KEYWORD_ONLY
 _NOT_OF_READ = ("repo", "path", "time_zone")
 """Options of the data source that are positional here, or taken from the session."""
+
+
+def make_options(
+    spark: SparkSession,
+    version: Mapping[str, Any],
+    group: str,
+    authorize: Sequence[str],
+    target_size: int | str,
+) -> Options:
+    """Return the options of tables that a session's own queries filter."""
+    return Options(
+        ref=make_ref(**version),
+        group=group,
+        authorize=tuple(authorize),
+        target_bytes=parse_bytes(target_size),
+        time_zone=time_zone_of(spark),
+        is_ansi=is_ansi(spark),
+        engine_filters=True,
+    )
 
 
 def make_frame(spark: SparkSession, table: Table) -> DataFrame:
@@ -106,19 +125,14 @@ def read(
     refuse_unknown(more, others, f"the table {table}", suggested=named)
     texts = {name.lower(): str(value) for name, value in more.items()}
     version = {"branch": branch, "tag": tag, "snapshot": snapshot, "as_of": as_of}
-    options = Options(
+    options = replace(
+        make_options(running, {}, group, authorize, target_size),
         ref=pop_version(texts, time_zone_of(running), **version),
         table=table,
-        group=group,
         variables=None if variables is None else tuple(variables),
         columns=None if columns is None else tuple(columns),
         where=where,
         layout=layout,
-        authorize=tuple(authorize),
-        target_bytes=parse_bytes(target_size),
-        time_zone=time_zone_of(running),
-        is_ansi=is_ansi(running),
-        engine_filters=True,
         more=texts,
     )
     if where is None or layout == "chunks":

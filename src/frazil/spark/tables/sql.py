@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
+from os import PathLike
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -12,15 +14,23 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession
 
 from frazil.arguments import verb
+from frazil.errors import InvalidInputError
 from frazil.spark.runtime import is_connect
 from frazil.spark.tables.data_source import session
-from frazil.spark.tables.read import is_ansi, make_frame, reads_plainly, time_zone_of
+from frazil.spark.tables.read import make_frame, make_options, reads_plainly
 from frazil.spark.tables.statements import call, describe
 from frazil.tables.sql_queries import PlannedQuery, Query, parse_query, plan_query
-from frazil.tables.sql_statements import Call, Explain, name_parameters, parse_statement
-from frazil.tables.table_options import DEFAULT_TARGET_BYTES, Options
+from frazil.tables.sql_statements import (
+    Call,
+    Describe,
+    DescribeHistory,
+    Explain,
+    ShowTables,
+    name_parameters,
+    parse_statement,
+)
+from frazil.tables.table_options import DEFAULT_TARGET_BYTES, read_catalog
 from frazil.tables.table_source import AnyRepository, Source, open_source
-from frazil.urls import make_ref, parse_bytes
 
 _UNKNOWN_COLUMN = "UNRESOLVED_COLUMN"
 
@@ -53,7 +63,8 @@ def sql(
     Parameters
     ----------
     repo
-        Repository, or its URL.
+        Repository, or its URL; or the path of a catalog, a TOML file of repositories (see
+        `attach_catalog`), whose tables are `name.table`.
     query
         One query or other statement in Spark SQL.
     args
@@ -85,63 +96,112 @@ def sql(
     """
     running = spark or SparkSession.getActiveSession() or session()
     text, values = name_parameters(query, args)
-    options = Options(
-        ref=make_ref(branch=branch, tag=tag, snapshot=snapshot, as_of=as_of),
-        group=group,
-        authorize=tuple(authorize),
-        target_bytes=parse_bytes(target_size),
-        time_zone=time_zone_of(running),
-        is_ansi=is_ansi(running),
-        engine_filters=True,
-    )
     statement = parse_statement(text, values)
     inner = statement.query if isinstance(statement, Explain) else text
     is_query = statement is None or isinstance(statement, Explain)
-    parsed = _parse(running, inner, values) if is_query else None
-    source = open_source(options, repo)
-    match statement:
-        case None:
-            assert parsed is not None
-            return ask(running, source, parsed, values)
-        case Explain(mode):
-            assert parsed is not None
-            return _explain(running, source, parsed, values, mode)
-        case Call():
-            return call(running, source, statement)
-    return describe(running, source, statement)
+    parsed = (
+        parse_query(inner, pushes_down=reads_plainly(running), args=values) if is_query else None
+    )
+    version = {"branch": branch, "tag": tag, "snapshot": snapshot, "as_of": as_of}
+    if isinstance(repo, str | PathLike) and str(repo).endswith(".toml"):
+        if group != "/" or authorize or any(each is not None for each in version.values()):
+            raise InvalidInputError(
+                f"give versions, groups and authorizations in the catalog {repo}"
+            )
+        catalog = _Catalog(running, read_catalog(Path(repo)))
+        tables = _Tables(running, None, catalog)
+        source = None
+    else:
+        options = make_options(running, version, group, authorize, target_size)
+        source = open_source(options, repo)
+        tables = _Tables(running, source)
+    if parsed is not None:
+        if isinstance(statement, Explain):
+            return tables.explain(parsed, values, statement.mode)
+        return tables.ask(parsed, values)
+    if source is not None and isinstance(statement, Call):
+        return call(running, source, statement)
+    if isinstance(statement, ShowTables | Describe | DescribeHistory):
+        return describe(running, source if source is not None else catalog, statement)
+    raise InvalidInputError("can't change a catalog: name the repository instead of the catalog")
 
 
-def _parse(running: SparkSession, text: str, values: Mapping[str, Any]) -> Query:
-    return parse_query(text, pushes_down=reads_plainly(running), args=values)
+class _Catalog(Mapping[str, Source]):
+    """Repositories by name, each opened when it is needed."""
+
+    def __init__(self, spark: SparkSession, entries: Mapping[str, Mapping[str, Any]]) -> None:
+        self._spark = spark
+        self._entries = entries
+        self.opened: dict[str, Source] = {}
+
+    def __getitem__(self, name: str) -> Source:
+        if name not in self.opened:
+            entry = self._entries[name]
+            version = {each: entry.get(each) for each in ("branch", "tag", "snapshot", "as_of")}
+            size = entry.get("target_size", DEFAULT_TARGET_BYTES)
+            options = make_options(
+                self._spark, version, entry.get("group", "/"), entry.get("authorize", ()), size
+            )
+            self.opened[name] = open_source(options, entry["repo"])
+        return self.opened[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
 
 
-def ask(
-    running: SparkSession, source: Source, query: Query, values: Mapping[str, Any]
-) -> DataFrame:
-    """Return the DataFrame of a query."""
-    with _temporary_views(running) as views:
-        return _ask(running, source, query, values, views)[1]
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    """Tables that a query may use: of one repository, or of those in a catalog."""
 
+    spark: SparkSession
+    source: Source | None
+    catalog: _Catalog | None = None
 
-def _explain(
-    running: SparkSession, source: Source, query: Query, values: Mapping[str, Any], mode: str
-) -> DataFrame:
-    """Return what Frazil reads for a query, and Spark's plan, as one row."""
-    with _temporary_views(running) as views:
-        planned, _ = _ask(running, source, query, values, views)
-        names = views[-len(planned.tables) :] if planned.tables else []
-        text = f"EXPLAIN {mode} {planned.text(names)}"
-        found = running.sql(text, args=_args_of(planned, values)).first()
-    version = "" if source.options.ref is None else f" ({source.options.ref})"
-    lines = [
-        "== Frazil Scan Plan ==",
-        f"Repository: {source.repository.storage.place}",
-        f"Snapshot: {source.session.snapshot_id}{version}",
-        *planned.explain(),
-        "",
-        "" if found is None else found[0],
-    ]
-    return running.createDataFrame([("\n".join(lines),)], "plan string")
+    def ask(self, query: Query, values: Mapping[str, Any]) -> DataFrame:
+        """Return the DataFrame of a query."""
+        with _temporary_views(self.spark) as views:
+            return self._ask(query, values, views)[1]
+
+    def explain(self, query: Query, values: Mapping[str, Any], mode: str) -> DataFrame:
+        """Return what Frazil reads for a query, and Spark's plan, as one row."""
+        with _temporary_views(self.spark) as views:
+            planned, _ = self._ask(query, values, views)
+            names = views[-len(planned.tables) :] if planned.tables else []
+            text = f"EXPLAIN {mode} {planned.text(names)}"
+            found = self.spark.sql(text, args=_args_of(planned, values)).first()
+        lines = ["== Frazil Scan Plan =="]
+        opened = {} if self.catalog is None else self.catalog.opened
+        for name, source in ({"": self.source} if self.source is not None else opened).items():
+            version = "" if source.options.ref is None else f" ({source.options.ref})"
+            lines += [
+                f"Repository{f' {name}' if name else ''}: {source.repository.storage.place}",
+                f"Snapshot: {source.session.snapshot_id}{version}",
+            ]
+        lines += [*planned.explain(), "", "" if found is None else found[0]]
+        return self.spark.createDataFrame([("\n".join(lines),)], "plan string")
+
+    def _ask(
+        self, query: Query, values: Mapping[str, Any], views: list[str]
+    ) -> tuple[PlannedQuery, DataFrame]:
+        """Run a query on temporary views created for it; their names are added to `views`."""
+        planned = plan_query(self.source, query, self.catalog)
+        names = [f"frazil_{uuid4().hex}" for _ in planned.tables]
+        views += names
+        for name, (_, table) in zip(names, planned.tables, strict=True):
+            make_frame(self.spark, table).createOrReplaceTempView(name)
+        try:
+            frame = self.spark.sql(planned.text(names), args=_args_of(planned, values))
+            if is_connect(self.spark):
+                _ = frame.schema  # classic Spark has analyzed it already
+        except AnalysisException as error:
+            if query.uses_unnamed or _UNKNOWN_COLUMN not in (error.getCondition() or ""):
+                raise
+            # Retry with all columns, so that Spark's error suggests from all of them.
+            return self._ask(replace(query, uses_unnamed=True), values, views)
+        return planned, frame
 
 
 @contextmanager
@@ -158,31 +218,6 @@ def _temporary_views(running: SparkSession) -> Iterator[list[str]]:
         # Spark Connect resolves views on each run; otherwise the DataFrame is already resolved.
         for name in views if not is_connect(running) else ():
             running.catalog.dropTempView(name)
-
-
-def _ask(
-    running: SparkSession,
-    source: Source,
-    query: Query,
-    values: Mapping[str, Any],
-    views: list[str],
-) -> tuple[PlannedQuery, DataFrame]:
-    """Run a query on temporary views created for it; their names are added to `views`."""
-    planned = plan_query(source, query)
-    names = [f"frazil_{uuid4().hex}" for _ in planned.tables]
-    views += names
-    for name, (_, table) in zip(names, planned.tables, strict=True):
-        make_frame(running, table).createOrReplaceTempView(name)
-    try:
-        frame = running.sql(planned.text(names), args=_args_of(planned, values))
-        if is_connect(running):
-            _ = frame.schema  # classic Spark has analyzed it already
-    except AnalysisException as error:
-        if query.uses_unnamed or _UNKNOWN_COLUMN not in (error.getCondition() or ""):
-            raise
-        # Retry with all columns, so that Spark's error suggests from all of them.
-        return _ask(running, source, replace(query, uses_unnamed=True), values, views)
-    return planned, frame
 
 
 def _args_of(planned: PlannedQuery, values: Mapping[str, Any]) -> dict[str, Any] | None:

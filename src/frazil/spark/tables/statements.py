@@ -1,7 +1,7 @@
 """Run SQL statements other than queries: `SHOW TABLES`, `DESCRIBE` and `CALL`."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from inspect import Parameter, signature
 from typing import Any
@@ -18,9 +18,14 @@ from frazil.spark.arrays.analyze import analyze
 from frazil.spark.maintenance.compact_chunks import compact
 from frazil.spark.maintenance.rewrite_manifests import rewrite_manifests
 from frazil.spark.maintenance.spark_gc import collect_garbage
-from frazil.tables.sql_queries import describe_history, describe_table, list_tables
+from frazil.tables.sql_queries import (
+    METADATA_FOLDER,
+    describe_history,
+    describe_table,
+    list_tables,
+)
 from frazil.tables.sql_statements import Call, Describe, DescribeHistory, ShowTables
-from frazil.tables.table_source import Source, find_branch, list_of
+from frazil.tables.table_source import ABOUT_REPOSITORY, Source, find_branch, list_of
 from frazil.urls import NamedRef
 
 _TEXT = pa.string()
@@ -54,16 +59,32 @@ IRREVERSIBLE = frozenset(
 
 
 def describe(
-    spark: SparkSession, source: Source, statement: ShowTables | Describe | DescribeHistory
+    spark: SparkSession,
+    source: Source | Mapping[str, Source],
+    statement: ShowTables | Describe | DescribeHistory,
 ) -> DataFrame:
-    """Return the rows that describe the tables, a table, or the history of a repository."""
+    """Return the rows that describe the tables, a table, or the history of a repository.
+
+    In a catalog, the first part of a name is that of its repository.
+    """
     match statement:
-        case ShowTables():
-            rows = pa.Table.from_pylist(list_tables(source, statement), _TABLES)
-        case DescribeHistory(array):
-            rows = describe_history(source, array)
+        case ShowTables(folder, pattern):
+            if isinstance(source, Source):
+                found = list_tables(source, statement)
+            else:
+                names = [*source] if folder is None else [_find_entry(source, folder)]
+                found = [
+                    {**row, "namespace": name}
+                    for name in names
+                    for row in list_tables(source[name], ShowTables(None, pattern))
+                ]
+            rows = pa.Table.from_pylist(found, _TABLES)
+        case DescribeHistory(name):
+            own, rest = _find_source(source, name, 1)
+            rows = describe_history(own, ".".join(rest) or None)
         case Describe(name):
-            columns = describe_table(source, name)
+            own, rest = _find_source(source, name, 2)
+            columns = describe_table(own, rest)
             types = from_arrow_schema(pa.schema([field for field, _ in columns]))
             rows = pa.Table.from_pylist(
                 [
@@ -73,6 +94,30 @@ def describe(
                 _COLUMNS,
             )
     return spark.createDataFrame(rows, from_arrow_schema(rows.schema))
+
+
+def _find_source(
+    source: Source | Mapping[str, Source], name: Sequence[str], parts: int
+) -> tuple[Source, Sequence[str]]:
+    """Return the repository of a name, and the rest of the name."""
+    if isinstance(source, Source):
+        return source, name
+    if len(name) < parts:
+        raise InvalidInputError(
+            f"{'.'.join(name) or 'this'} names no repository of the catalog: there are "
+            f"{', '.join(source)}"
+        )
+    own, rest = source[_find_entry(source, name[0])], name[1:]
+    is_metadata = (
+        len(rest) == 1 and rest[0] not in own.arrays.metadata and rest[0] in ABOUT_REPOSITORY
+    )
+    return own, (METADATA_FOLDER, *rest) if is_metadata else rest
+
+
+def _find_entry(catalog: Mapping[str, Source], name: str) -> str:
+    if name not in catalog:
+        raise InvalidInputError(f"the catalog has no {name!r}: {suggest(name, catalog)}")
+    return name
 
 
 def call(spark: SparkSession, source: Source, statement: Call) -> DataFrame:
