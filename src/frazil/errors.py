@@ -43,7 +43,7 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from frazil.lazy import package_name
 
@@ -358,11 +358,22 @@ class InvalidChunksError(InvalidInputError):
 
 
 class InvalidSourcesError(InvalidInputError):
-    """Source files that can't be ingested as they are; `files` lists them."""
+    """Source files that can't be ingested as they are.
 
-    def __init__(self, message: str, *, files: Iterable[str], kind: str | None = None) -> None:
+    `files` lists them, and `problems` what is wrong, each with its files.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        files: Iterable[str],
+        kind: str | None = None,
+        problems: Iterable[Any] = (),
+    ) -> None:
         super().__init__(message, kind=kind)
         self.files = tuple(dict.fromkeys(files))
+        self.problems = tuple(problems)
 
 
 class FailedChecksError(InvalidSourcesError):

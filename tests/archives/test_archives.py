@@ -286,7 +286,7 @@ def test_a_file_that_overlaps_in_part_replaces_on_request(
 
 
 @pytest.mark.parametrize("mode", DECODING_MODES)
-def test_files_with_their_own_scale_and_offset_are_decoded(
+def test_files_whose_integers_no_scale_holds_are_decoded(
     repo: frazil.Repository, files: Path, mode: str
 ) -> None:
     for batch in ((0, 1), (2,)):

@@ -52,6 +52,7 @@ class ProblemKind(StrEnum):
     UNREACHABLE = "unreachable bytes"
     VALUES = "values"
     NOT_COMPARED = "not compared"
+    SUPERSEDED = "superseded"
 
     @property
     def severity(self) -> Severity:
@@ -63,6 +64,7 @@ _SEVERITIES = {
     ProblemKind.GAP: Severity.NOTES,
     ProblemKind.MISSING: Severity.NOTES,
     ProblemKind.NOT_COMPARED: Severity.NOTES,
+    ProblemKind.SUPERSEDED: Severity.NOTES,
     ProblemKind.DATA_TYPE: Severity.REENCODES,
     ProblemKind.CODECS: Severity.REENCODES,
     ProblemKind.CHUNKS: Severity.REENCODES,
@@ -83,6 +85,11 @@ class Problem:
     """Variable or dimension."""
     text: str
     files: tuple[str, ...]
+
+    @property
+    def is_rivalry(self) -> bool:
+        """Return whether each of the files could be placed without the others."""
+        return self.kind in (ProblemKind.DUPLICATE, ProblemKind.OVERLAP) and len(self.files) > 1
 
     @property
     def severity(self) -> Severity:

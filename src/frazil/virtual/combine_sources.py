@@ -1,8 +1,10 @@
 """Combine sources: place each one, and plan each variable. Pure."""
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import json
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import chain
 from typing import Any
 
@@ -369,6 +371,154 @@ def _plan_variables(group: Combination) -> tuple[list[VariablePlan], list[Proble
             planned.append(VariablePlan(name, Treatment.VIRTUAL, metadata, offsets))
             problems += _find_missing(name, group, array)
     return planned, problems
+
+
+def drop_superseded(
+    headers: Sequence[SourceHeader], dims: Sequence[str]
+) -> tuple[list[SourceHeader], list[Problem]]:
+    """Leave each variable to the newest of the sources for the same place, and report the others.
+
+    Sources of one age are ordered by name, and the last is taken.
+    """
+    found = {header.name: header for header in headers}
+    newest: dict[tuple[str, ...], str] = {}
+    lost: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for header in sorted(headers, key=_age, reverse=True):
+        indexes = [combine_axes.find_values(header, dim) for dim in dims]
+        if any(each is None for each in indexes):
+            continue
+        place = tuple(str(each.tolist()) for each in indexes if each is not None)
+        for name, array in header.arrays.items():
+            if name in dims or not set(dims) & set(array.dims):
+                continue
+            taken = newest.setdefault((name, *place), header.name)
+            if taken != header.name:
+                lost[taken, header.name].append(name)
+    problems = []
+    for (taken, name), names in lost.items():
+        kept = {key: each for key, each in found[name].arrays.items() if key not in names}
+        found[name] = replace(found[name], arrays=kept)
+        text = f"{taken} is newer, and its values are taken"
+        problems.append(Problem(ProblemKind.SUPERSEDED, ", ".join(names), text, (name,)))
+    return list(found.values()), problems
+
+
+def _age(header: SourceHeader) -> tuple[datetime, str]:
+    return header.version.modified_at, header.name
+
+
+def choose_rivals(
+    rivals: Iterable[Sequence[str]],
+    headers: Mapping[str, SourceHeader],
+    dims: Collection[str],
+    former: Collection[str],
+) -> dict[str, str]:
+    """Return the sources to leave out of those that overlap each other, each with the one it overlaps.
+
+    Sources that were ingested before come first, and then the oldest, as if they had come one by one.
+    """
+    places: defaultdict[str, list[int]] = defaultdict(list)
+    for number, names in enumerate(rivals):
+        for name in names:
+            places[name].append(number)
+    kept: defaultdict[int, list[str]] = defaultdict(list)
+    left_out: dict[str, str] = {}
+    for name in sorted(places, key=lambda name: (name not in former, *_age(headers[name]))):
+        near = [other for number in places[name] for other in kept[number]]
+        rival = next((e for e in near if _share_variables(headers[e], headers[name], dims)), None)
+        if rival is None:
+            for number in places[name]:
+                kept[number].append(name)
+        else:
+            left_out[name] = rival
+    return left_out
+
+
+def _share_variables(one: SourceHeader, other: SourceHeader, dims: Collection[str]) -> bool:
+    """Return whether two sources have a variable in common that grows."""
+    shared = (one.arrays.keys() & other.arrays.keys()) - set(dims)
+    return any(set(dims) & set(one.arrays[name].dims) for name in shared)
+
+
+ERA = "frazil_era"
+"""Attribute of the group of an era that has the storage of its variables."""
+_MISSING = ("_FillValue", "missing_value", "_Unsigned")
+
+
+def split_eras(
+    headers: Sequence[SourceHeader],
+    known: Mapping[str, Mapping[str, Any]],
+    dims: Sequence[str],
+) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+    """Return the era of each source, and the storage of the variables of each era.
+
+    In an era each variable has one type, storage and fill value. A source belongs to the first era that
+    it fits, or begins one with the next number; sources are tried in the order of their coordinates.
+
+    Parameters
+    ----------
+    headers
+        Sources.
+    known
+        Eras that there are, with the storage of their variables.
+    dims
+        Concatenation dimensions.
+    """
+    eras = {name: dict(known[name]) for name in sorted(known, key=_number_of)}
+    found: dict[str, str] = {}
+    for header in _order(headers, dims):
+        own = {
+            name: _describe_storage(array)
+            for name, array in header.arrays.items()
+            if not array.is_index and "data_type" in array.metadata
+        }
+        era = next((name for name, there in eras.items() if _fits(own, there)), None)
+        if era is None:
+            era = f"era_{1 + max(map(_number_of, eras), default=0)}"
+            eras[era] = {}
+        eras[era] |= {name: {**eras[era].get(name, {}), **each} for name, each in own.items()}
+        found[header.name] = era
+    return found, eras
+
+
+def _number_of(era: str) -> int:
+    number = era.rpartition("_")[2]
+    return int(number) if number.isdecimal() else 0
+
+
+def _order(headers: Sequence[SourceHeader], dims: Sequence[str]) -> list[SourceHeader]:
+    """Return sources by the first values of their coordinates, or by name if they have none."""
+    counted, _ = count_alike(headers)
+    keys: list[tuple[Any, ...]] = []
+    for header in counted:
+        indexes = [combine_axes.find_values(header, dim) for dim in dims]
+        firsts = [each[0].item() for each in indexes if each is not None and len(each)]
+        keys.append((*firsts, header.name) if len(firsts) == len(dims) else (header.name,))
+    rows = range(len(headers))
+    try:
+        return [headers[row] for row in sorted(rows, key=keys.__getitem__)]
+    except TypeError:
+        return sorted(headers, key=lambda each: each.name)
+
+
+def _describe_storage(array: ArrayHeader) -> dict[str, Any]:
+    """Return what must be equal in an era; chunks of values that were loaded don't matter."""
+    metadata = array.metadata
+    missing = {name: array.attributes[name] for name in _MISSING if name in array.attributes}
+    found: dict[str, Any] = {"data_type": metadata["data_type"], "missing": missing}
+    if array.values is None:
+        codecs, chunks, fill_value = json.loads(combine_axes.storage_key(array))
+        found |= {"codecs": codecs, "chunks": chunks, "fill_value": fill_value}
+    return found
+
+
+def _fits(own: Mapping[str, Any], there: Mapping[str, Any]) -> bool:
+    return all(
+        there[name].get(key, value) == value
+        for name, each in own.items()
+        if name in there
+        for key, value in each.items()
+    )
 
 
 __all__ = [

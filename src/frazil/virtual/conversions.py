@@ -16,7 +16,11 @@ from frazil.virtual.source import ArrayHeader, SourceHeader, find_bounds
 _SCALE = ("scale_factor", "add_offset")
 _MISSING = ("_FillValue", "missing_value")
 _PACKED = frozenset((*_SCALE, *_MISSING, "_Unsigned"))
-_TEXT = "scale and offset differ between files"
+PACKED_DIFFERENTLY = "scale and offset differ between files"
+_TRIED_PACKINGS = 4
+_PROVABLE_BYTES = 2
+"""Maximum size of integers that are all tried when packings are compared."""
+_PLAIN_CODECS = [{"name": "bytes", "configuration": {"endian": "little"}}]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +70,30 @@ class Packing:
         decoded[is_missing] = np.nan
         return decoded
 
+    def encode(self, values: NDArray[np.float64]) -> NDArray[Any] | None:
+        """Return the integers of values, the first fill value where they are NaN; None if one lacks.
+
+        Integers are the nearest ones, so that they stand for values of this packing alone exactly.
+        """
+        dtype = np.dtype(self.dtype)
+        wide = np.dtype(f"u{dtype.itemsize}") if self.is_unsigned else dtype
+        is_missing = np.isnan(values)
+        if is_missing.any() and not self.missing:
+            return None
+        numbers = np.rint((np.where(is_missing, self.offset, values) - self.offset) / self.scale)
+        limits = np.iinfo(wide)
+        if numbers.size and (numbers.min() < limits.min or numbers.max() > limits.max):
+            return None
+        found: NDArray[Any] = numbers.astype(wide).astype(dtype)
+        found[is_missing] = np.array(self.missing[:1] or 0).astype(dtype)
+        return found
+
 
 def _numbers(value: object) -> list[float]:
     given = value if isinstance(value, list | tuple) else [value]
-    return [number for each in given if (number := _to_number(each)) is not None]
+    numbers = [number for each in given if (number := _to_number(each)) is not None]
+    # Packings are compared, and NaN equals itself alone.
+    return [np.nan if np.isnan(each) else each for each in numbers]
 
 
 def _to_number(value: object) -> float | None:
@@ -82,53 +106,170 @@ def _to_number(value: object) -> float | None:
         return None
 
 
-def find_packed_differently(
-    headers: Sequence[SourceHeader], there: Mapping[str, ArrayHeader]
-) -> set[str]:
-    """Return the arrays whose scale and offset are not the same in all sources.
+@dataclass(frozen=True, slots=True)
+class Repacking:
+    """Packing that all files of an array are given, and how the array states it."""
 
-    Arrays that are in the repository must hold decoded values, which don't depend on them.
+    packing: Packing
+    attributes: Mapping[str, Any]
+    fill_value: Any
+
+    def apply(self, array: ArrayHeader) -> ArrayHeader:
+        """Return an array as if it were stored with this packing."""
+        packing = Packing.of(array, is_forced=True)
+        if packing is None or packing == self.packing:
+            return array
+        others = {name: each for name, each in array.attributes.items() if name not in _PACKED}
+        metadata = {
+            **array.metadata,
+            "data_type": np.dtype(self.packing.dtype).name,
+            "fill_value": self.fill_value,
+            "codecs": _PLAIN_CODECS,
+            "attributes": {**others, **self.attributes},
+        }
+        values = array.values
+        if values is not None:
+            values = Repacked(packing, self.packing).decode(values)
+        text = (
+            f"{PACKED_DIFFERENTLY}: repacked exactly as {metadata['data_type']} with scale "
+            f"{self.packing.scale:g} and offset {self.packing.offset:g}"
+        )
+        obstacle = None if values is not None else text
+        return replace(array, metadata=metadata, values=values, obstacle=obstacle)
+
+
+@dataclass(frozen=True, slots=True)
+class Repacked:
+    """Packing of a file, and the one that its integers are given."""
+
+    packing: Packing
+    target: Packing
+
+    @property
+    def dtype(self) -> str:
+        """Return the type of the integers in the file."""
+        return self.packing.dtype
+
+    def decode(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the integers of the new packing."""
+        found = self.target.encode(self.packing.decode(values))
+        if found is None:
+            raise InvalidInputError(
+                f"invalid values: they are not integers with scale {self.target.scale:g} and offset "
+                f"{self.target.offset:g}"
+            )
+        return found
+
+
+def plan_packings(
+    headers: Sequence[SourceHeader], there: Mapping[str, ArrayHeader]
+) -> dict[str, Repacking | None]:
+    """Return the arrays whose packing is not the same in all sources, with the one to give them.
+
+    It is None for arrays to decode to float64, because no integers hold all their values. Arrays that
+    are in the repository keep their packing if it holds the values of the sources.
     """
-    seen: dict[str, set[tuple[object, ...]]] = {}
-    packed: set[str] = set()
-    for header in headers:
-        for name, array in header.arrays.items():
-            seen.setdefault(name, set()).add(_key(array))
-            if Packing.of(array) is not None:
-                packed.add(name)
-    found = set()
-    for name in packed:
+    packed = {
+        name
+        for header in headers
+        for name, array in header.arrays.items()
+        if any(each in array.attributes for each in _SCALE)
+    }
+    found: dict[str, Repacking | None] = {}
+    for name in sorted(packed):
+        having = [header.arrays[name] for header in headers if name in header.arrays]
+        packings = {Packing.of(each, is_forced=True): each for each in reversed(having)}
         before = there.get(name)
-        if before is None:
-            found |= {name} if len(seen[name]) > 1 else set()
-        elif before.metadata["data_type"] == "float64" and _key(before) == _key(None):
-            found.add(name)
+        if before is not None and is_decoded(before):
+            found[name] = None
+        elif before is not None:
+            packings |= {Packing.of(before, is_forced=True): before}
+        if name not in found and len(packings) > 1:
+            found[name] = _choose_packing(packings, before)
     return found
 
 
-def _key(array: ArrayHeader | None) -> tuple[object, ...]:
-    attributes = array.attributes if array is not None else {}
-    return tuple(attributes.get(name) for name in _SCALE)
+def is_decoded(array: ArrayHeader) -> bool:
+    """Return whether an array holds values that no scale or offset changes."""
+    return array.metadata["data_type"] == "float64" and not _PACKED & array.attributes.keys()
 
 
-def unpack_arrays(header: SourceHeader, names: Iterable[str]) -> SourceHeader:
-    """Return the header of a source as if some of its arrays were stored decoded."""
+def _choose_packing(
+    packings: Mapping[Packing | None, ArrayHeader], there: ArrayHeader | None = None
+) -> Repacking | None:
+    """Return a packing whose integers hold all values of the others exactly, or None."""
+    given = [each for each in packings if each is not None]
+    if len(given) < len(packings):
+        return None
+    # No other packing has integers for all values of the finest one.
+    scale = min(abs(each.scale) for each in given)
+    finest = [each for each in given if abs(each.scale) == scale][:_TRIED_PACKINGS]
+    own = finest if there is None else [Packing.of(there, is_forced=True)]
+    for packing in own:
+        if packing is not None and _holds_all(packing, given):
+            array = packings[packing]
+            attributes = {name: each for name, each in array.attributes.items() if name in _PACKED}
+            return Repacking(packing, attributes, array.metadata["fill_value"])
+    is_missing = any(each.missing for each in given)
+    fill = int(np.iinfo(np.int32).min)
+    for packing in finest if there is None else ():
+        missing = (float(fill),) if is_missing else ()
+        wide = Packing(np.dtype("i4").str, packing.scale, packing.offset, missing, False)
+        if _holds_all(wide, given):
+            stated: dict[str, Any] = dict(zip(_SCALE, (wide.scale, wide.offset), strict=True))
+            stated |= {"_FillValue": fill} if is_missing else {}
+            return Repacking(wide, stated, fill if is_missing else 0)
+    return None
+
+
+def _holds_all(target: Packing, packings: Iterable[Packing]) -> bool:
+    """Return whether each integer of other packings has an integer with exactly its value."""
+    if np.dtype(target.dtype).kind not in "iu":
+        return False
+    for each in packings:
+        dtype = np.dtype(each.dtype)
+        if each == target:
+            continue
+        if dtype.kind not in "iu" or dtype.itemsize > _PROVABLE_BYTES:
+            return False
+        limits = np.iinfo(dtype)
+        values = each.decode(np.arange(limits.min, limits.max + 1).astype(dtype))
+        packed = target.encode(values)
+        if packed is None or not np.array_equal(target.decode(packed), values, equal_nan=True):
+            return False
+    return True
+
+
+def repack_arrays(header: SourceHeader, packings: Mapping[str, Repacking | None]) -> SourceHeader:
+    """Return the header of a source as if some of its arrays were stored repacked, or decoded."""
     arrays = dict(header.arrays)
-    for name in names:
+    for name, each in packings.items():
         if name in arrays:
-            arrays[name] = _unpack(arrays[name])
+            arrays[name] = unpack_array(arrays[name]) if each is None else each.apply(arrays[name])
     return replace(header, arrays=arrays)
 
 
-def _unpack(array: ArrayHeader) -> ArrayHeader:
+def find_decoder(array: ArrayHeader, repacking: Repacking | None) -> Packing | Repacked | None:
+    """Return what decodes the values of a file; None if they are taken as they are."""
+    if repacking is None:
+        return Packing.of(array)
+    packing = Packing.of(array, is_forced=True)
+    is_same = packing is None or packing == repacking.packing
+    return None if is_same or packing is None else Repacked(packing, repacking.packing)
+
+
+def unpack_array(array: ArrayHeader) -> ArrayHeader:
+    """Return an array as if it were stored decoded."""
     packing = Packing.of(array)
     attributes = {name: each for name, each in array.attributes.items() if name not in _PACKED}
     metadata = _with_floats(array.metadata, "float64", attributes)
     values = array.values
     if values is not None:
         values = values.astype(np.float64) if packing is None else packing.decode(values)
-    obstacle = None if values is not None else _TEXT
-    return replace(array, metadata=metadata, values=values, obstacle=obstacle)
+    text = f"{PACKED_DIFFERENTLY}, and no integers hold all values exactly: decoded to float64"
+    return replace(
+        array, metadata=metadata, values=values, obstacle=None if values is not None else text
+    )
 
 
 CONVERTED = "frazil_convert"
@@ -575,6 +716,6 @@ def _with_floats(
         **metadata,
         "data_type": data_type,
         "fill_value": "NaN",
-        "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
+        "codecs": _PLAIN_CODECS,
         "attributes": dict(attributes),
     }

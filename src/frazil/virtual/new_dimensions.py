@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frazil.errors import InvalidInputError
+from frazil.virtual.combine_axes import are_equal, find_values
 from frazil.virtual.source import ArrayHeader, ReferenceColumns, Source, SourceHeader
 from frazil.virtual.source_formats import FoundGroup
 
@@ -447,3 +448,66 @@ def _describe_crs(keys: Mapping[str, Any]) -> dict[str, Any]:
 
 
 __all__ = ["FromAttribute", "FromPath", "add_dimensions", "from_attribute", "from_path"]
+
+
+def loaded_everywhere(headers: Sequence[SourceHeader]) -> dict[str, ArrayHeader]:
+    """Return the arrays whose values every header with the array includes."""
+    arrays = [array for header in headers for array in header.arrays.values()]
+    unread = {array.name for array in arrays if array.values is None}
+    return {array.name: array for array in arrays if array.name not in unread}
+
+
+def spread_differing(
+    headers: Sequence[SourceHeader], existing: SourceHeader | None, dims: Sequence[str]
+) -> list[SourceHeader]:
+    """Return the sources with a dimension for small variables that differ between them.
+
+    A variable without a concatenation dimension, such as the reference time of a forecast, gets the
+    first dimension along which its values tell the files apart.
+    """
+    loaded = loaded_everywhere(headers) if dims else {}
+    spread: dict[str, str] = {}
+    for name, first in loaded.items():
+        having = [each for each in headers if name in each.arrays]
+        if any(set(dims) & set(each.arrays[name].dims) for each in having) or len(having) < 2:
+            continue
+        there = existing.arrays.get(name) if existing is not None else None
+        if there is not None:
+            if there.dims[:1] and there.dims[0] in dims and there.dims[1:] == first.dims:
+                spread[name] = there.dims[0]
+            continue
+        values = [each.arrays[name].values for each in having]
+        if any(v is None or not are_equal(v, values[0]) for v in values if values[0] is not None):
+            dim = _find_distinguishing(having, name, dims)
+            if dim is not None:
+                spread[name] = dim
+    if not spread:
+        return list(headers)
+    return [_spread(header, spread) for header in headers]
+
+
+def _find_distinguishing(
+    headers: Sequence[SourceHeader], name: str, dims: Sequence[str]
+) -> str | None:
+    """Return the first dimension for whose values a variable has one value each."""
+    for dim in dims:
+        seen: dict[bytes, NDArray[Any] | None] = {}
+        for header in headers:
+            index = find_values(header, dim)
+            if index is None:
+                break
+            mine = header.arrays[name].values
+            other = seen.setdefault(index.tobytes(), mine)
+            if mine is None or other is None or not are_equal(mine, other):
+                break
+        else:
+            return dim
+    return None
+
+
+def _spread(header: SourceHeader, dims: Mapping[str, str]) -> SourceHeader:
+    arrays = dict(header.arrays)
+    for name, dim in dims.items():
+        if name in arrays and dim in header.dims:
+            arrays[name] = add_axis(arrays[name], dim, header.dims[dim])
+    return replace(header, arrays=arrays)

@@ -15,7 +15,6 @@ from frazil.spark.ingestion.ingest_options import refuse_invalid_choices
 from frazil.spark.ingestion.ingest_plan import (
     IngestPlan,
     Target,
-    loaded_everywhere,
     plan_ingest,
     read_existing,
 )
@@ -44,6 +43,7 @@ from frazil.spark.ingestion.target_arrays import (
 )
 from frazil.spark.regions import configured_rules, plan_sizes
 from frazil.virtual import FileVersion, Source
+from frazil.virtual.new_dimensions import loaded_everywhere
 from frazil.virtual.source_formats import SourceStores
 from tests.spark.ingestion.archives import save_archive, save_days
 

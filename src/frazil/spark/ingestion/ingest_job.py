@@ -15,18 +15,19 @@ from frazil.repository.repository import Repository
 from frazil.repository.session import Session
 from frazil.spark.arrays.analyze import measure_chunks, plan_analyses
 from frazil.spark.checks.audit import AnyCheck, Finding
-from frazil.spark.checks.value_checks import Function, SamplesEqualSource, as_checks
+from frazil.spark.checks.value_checks import Function, as_checks
 from frazil.spark.ingestion.discovery import SourceFile, Sources, discover, find_tops, list_names
 from frazil.spark.ingestion.ingest_options import (
     Chunks,
     Encoding,
     EncodingOptions,
+    Eras,
     Mode,
     OnLate,
     OnOverlap,
     Options,
     RegionOption,
-    refuse_conversions,
+    refuse_contradictions,
     refuse_invalid_choices,
     refuse_mistyped,
     refuse_unknown_names,
@@ -39,11 +40,9 @@ from frazil.spark.ingestion.ingest_plan import (
     find_converted,
     find_late,
     find_unread,
-    loaded_everywhere,
     plan_expected,
     plan_ingest,
     read_existing,
-    spread_differing,
 )
 from frazil.spark.ingestion.ingest_plan import refuse as refuse_problems
 from frazil.spark.ingestion.ingest_report import (
@@ -54,12 +53,13 @@ from frazil.spark.ingestion.ingest_report import (
 )
 from frazil.spark.ingestion.ingest_tasks import parse_here, parse_sources
 from frazil.spark.ingestion.ledger import (
-    UNNAMED,
+    WHOLE_TREE,
     Entry,
     Ledger,
-    Place,
     Work,
     find_group,
+    find_vanished,
+    read_eras,
     read_ledger,
     subtract,
     write_ledger,
@@ -72,7 +72,6 @@ from frazil.spark.ingestion.native_write import (
 )
 from frazil.spark.ingestion.region_plan import plan_filling
 from frazil.spark.ingestion.source_data import (
-    WHOLE_TREE,
     BadFile,
     Outcome,
     ParsedSource,
@@ -106,12 +105,10 @@ from frazil.spark.transaction import (
     running,
 )
 from frazil.tables.statistics import find_analysable
-from frazil.virtual.combine_plan import Problem, ProblemKind, Treatment, create_group, join
-from frazil.virtual.conversions import (
-    as_conversions,
-    convert_arrays,
-)
-from frazil.virtual.new_dimensions import Coordinate
+from frazil.virtual.combine_plan import Treatment, create_group, join
+from frazil.virtual.combine_sources import ERA, choose_rivals, split_eras
+from frazil.virtual.conversions import as_conversions, convert_arrays
+from frazil.virtual.new_dimensions import Coordinate, loaded_everywhere, spread_differing
 from frazil.virtual.source import SourceHeader
 from frazil.virtual.time_units import count_alike, find_times
 
@@ -206,10 +203,15 @@ class Attempt:
                 parts = self._plan_groups(session, ledger, work, parsed)
             except InvalidSourcesError as error:
                 named = {locations.get(each, each) for each in error.files} & waiting
-                # A copy of a file that was ingested before must not keep out its next version.
-                named = named - {file.location for file, _ in work.changed} or named
-                blamed = dict.fromkeys(sorted(named), str(error))
-                if self.reading.on_bad_file == "fail" or not blamed or named == waiting:
+                # Of files for the same place one can be placed, unless it can't for another reason.
+                rivals = [each.files for each in error.problems if each.is_rivalry]
+                unfit = {e for each in error.problems if not each.is_rivalry for e in each.files}
+                unfit = {locations.get(each, each) for each in unfit or error.files} & waiting
+                blamed = dict.fromkeys(sorted(unfit), str(error))
+                if rivals and len(rivals) == len(error.problems):
+                    blamed = self._choose_rivals(rivals, parsed, work)
+                is_hopeless = not named or (blamed.keys() == waiting and not work.known)
+                if self.reading.on_bad_file == "fail" or is_hopeless:
                     raise
             else:
                 blamed = {}
@@ -222,6 +224,22 @@ class Attempt:
             work = work.without(blamed.keys())
         return [], work, left_out
 
+    def _choose_rivals(
+        self, rivals: Sequence[Sequence[str]], parsed: Sequence[ParsedSource], work: Work
+    ) -> dict[str, str]:
+        """Return the files to leave out of those that overlap each other, with the reason for each."""
+        locations = {each.header.name: each.location for each in parsed}
+        headers = {each.header.name: each.header for each in parsed}
+        # A copy of a file that was ingested before must not keep out its next version.
+        changed = {file.location for file, _ in work.changed}
+        former = {name for name, location in locations.items() if location in changed}
+        verb = "the next ingest" if self.options.on_overlap == "replace" else "on_overlap='replace'"
+        found = choose_rivals(rivals, headers, self.options.dims, former)
+        return {
+            locations[name]: f"it covers what {rival} covers, which came first: {verb} replaces it"
+            for name, rival in found.items()
+        }
+
     def _plan_groups(
         self, session: Session, ledger: Ledger, work: Work, parsed: Sequence[ParsedSource]
     ) -> list["GroupPlan"]:
@@ -230,20 +248,37 @@ class Attempt:
         for each in parsed:
             if each.header.arrays:
                 groups.setdefault(each.header.group, {})[each.location] = each
+        waiting = {each.location for each in work.files}
+        eras: dict[str, dict[str, Any]] = {}
+        if self.options.eras == "groups":
+            before = read_eras(session.store, self.options.group)
+            here = {e.header.name: e for e in parsed if e.header.arrays and e.location in waiting}
+            era_of, eras = split_eras([e.header for e in here.values()], before, self.options.dims)
+            eras = {name: each for name, each in eras.items() if before.get(name) != each}
+            groups = {}
+            for name, era in era_of.items():
+                groups.setdefault(era, {})[here[name].location] = here[name]
+        if self.options.is_split:
+            base, changed = self.options.group, {file.location for file, _ in work.changed}
+            now = {join(base, inside): each.keys() for inside, each in groups.items()}
+            refuse_problems(
+                find_vanished(ledger, base, now, changed, self.options.eras == "groups"),
+                Choice(self.options.mode),
+            )
         if self.options.is_tree:
-            self._refuse_vanished(ledger, work, groups)
             there = self._read_tree(session, ledger)
             add_lacking(groups, there, [each.location for each in work.files], self.options.dims)
         parts = []
         for inside, sources in groups.items():
-            path = join(self.options.group, inside) if self.options.is_tree else self.options.group
+            path = join(self.options.group, inside) if self.options.is_split else self.options.group
             own = subtract([e for e in work.files if e.location in sources], ledger, path)
             if own.files:
                 part = GroupPlan(
                     path,
-                    inside if self.options.is_tree else "",
+                    inside if self.options.is_split else "",
                     tuple(sources[file.location] for file in own.files),
-                    replace(self.reading, source_group=inside),
+                    replace(self.reading, source_group=next(iter(sources.values())).header.group),
+                    eras.get(inside, {}),
                 )
                 parts.append(replace(part, found=self._plan(session, ledger, own, part)))
         return parts
@@ -257,29 +292,6 @@ class Attempt:
             path.removeprefix(base): header for path, header in found.items() if header is not None
         }
 
-    def _refuse_vanished(
-        self, ledger: Ledger, work: Work, groups: Mapping[str, Mapping[str, ParsedSource]]
-    ) -> None:
-        """Raise InvalidSourcesError for files that lack a group they had when they were ingested."""
-        changed = {file.location for file, _ in work.changed}
-        now = {join(self.options.group, inside): sources for inside, sources in groups.items()}
-        refuse_problems(
-            [
-                Problem(
-                    ProblemKind.LENGTH,
-                    each.group,
-                    "the file had this group when it was ingested, and lacks it now",
-                    (each.source,),
-                )
-                for each in ledger.entries
-                if each.source in changed
-                and each.group != self.options.ledger_group
-                and f"{each.group}/".startswith(f"{self.options.group}/".lstrip("/"))
-                and each.source not in now.get(each.group, {})
-            ],
-            Choice(self.options.mode),
-        )
-
     def _plan(self, session: Session, ledger: Ledger, work: Work, part: "GroupPlan") -> IngestPlan:
         sources = {each.location: each for each in part.sources}
         headers = [_convert(each.header, part.reading) for each in part.sources]
@@ -292,11 +304,10 @@ class Attempt:
             dim = dims[0] if dims else None
             return plan_filling(headers, existing, dim, self.options.region, choice)
         changed = {
-            sources[entry.source].header.name: _named(entry.place, dims)
-            for _, entry in work.changed
+            sources[entry.source].header.name: entry.place_along(dims) for _, entry in work.changed
         }
         covered = [
-            Covered(each.source, _named(each.place, dims), each.variables)
+            Covered(each.source, each.place_along(dims), each.variables)
             for each in ledger.entries
             if each.group == part.path and each.source not in sources and each.place
         ]
@@ -431,6 +442,8 @@ class Attempt:
         placement = plan_placement(found, versions, session.state, group, self.job_run.slots)
         placed = self.parsed.write_manifests(placement, session.state.assets)
         adopt(found, session.state, group, placed)
+        if part.era:
+            create_group(session.store, group, {ERA: part.era})
         return placed, written
 
     def _take_statistics(self, session: Session, part: "GroupPlan") -> None:
@@ -458,11 +471,11 @@ class Attempt:
                 )
             if found.shifts:
                 entries += [
-                    replace(each, place=found.move(_named(each.place, found.dims)))
+                    replace(each, place=found.move(each.place_along(found.dims)))
                     for each in before.entries
                     if each.group == part.path and each.source not in new and each.place
                 ]
-        if self.options.is_tree:
+        if self.options.is_split:
             group = self.options.ledger_group
             entries += [Entry(e.location, group, e.version, {}, job) for e in work.files]
         write_ledger(session.store, before, entries)
@@ -496,6 +509,8 @@ class GroupPlan:
     sources: tuple[ParsedSource, ...]
     reading: Reading
     """Options for reading the group of the files."""
+    era: Mapping[str, Any] = field(default_factory=dict)
+    """Storage of the variables of an era, if it is not known in the repository yet."""
     found: IngestPlan = field(kw_only=True, default=None)  # type: ignore[assignment]
 
     def choose_checks(self, options: Options) -> list[AnyCheck]:
@@ -512,13 +527,6 @@ def _convert(header: SourceHeader, reading: Reading) -> SourceHeader:
         raise InvalidSourcesError(
             f"{header.name} can't be ingested: {error.message}", files=[header.name]
         ) from error
-
-
-def _named(place: Place, dims: Sequence[str]) -> Place:
-    """Return a place of the ledger with the name of its dimension."""
-    if UNNAMED in place and dims:
-        return {dims[0]: place[UNNAMED]}
-    return place
 
 
 def needed_folders(found: IngestPlan, sources: Sequence[ParsedSource]) -> list[str]:
@@ -557,6 +565,7 @@ def ingest(
     append_dim: str | Sequence[str] | None = None,
     coords: Mapping[str, Coordinate] | None = None,
     expected: Mapping[str, Any] | None = None,
+    eras: Eras = "merge",
     group: str = "/",
     branch: str = "main",
     mode: Mode = "auto",
@@ -592,6 +601,9 @@ def ingest(
         `from_attribute`, or a function of the header of a file.
     expected
         Values that a dimension has even where no file brings them, by dimension.
+    eras
+        `"groups"` puts files whose variables have other types, codecs, chunks or fill values into
+        groups `era_1`, `era_2` and so on below the group.
     group
         Group to ingest into.
     branch
@@ -650,6 +662,7 @@ def ingest(
     source = source_options or SourceOptions()
     refuse_invalid_choices(
         mode=mode,
+        eras=eras,
         on_overlap=on_overlap,
         on_late=on_late,
         on_bad_file=source.on_bad_file,
@@ -660,34 +673,15 @@ def ingest(
         source_group=source.source_group, skip=source.skip, load=source.load,
         rename=source.rename, convert=source.convert,
     )  # fmt: skip
-    if mode == "virtual" and (chunks or encoding):
-        raise InvalidInputError("chunks= and encoding= need mode='native' or 'auto'")
     conversions = as_conversions(source.convert or {})
     wanted = as_checks(checks)
-    refuse_conversions(conversions, mode, region, wanted)
-    if region is not None and any(isinstance(each, SamplesEqualSource) for each in wanted):
-        raise InvalidInputError(
-            "samples_equal_source compares all there is beside a file's place along append_dim, and "
-            "not the parts that region= fills: leave it out"
-        )
-    repository = find_repository(repo)
     dims = (append_dim,) if isinstance(append_dim, str) else tuple(append_dim or ())
-    for option, given_by_dim in (("coords", coords), ("expected", expected)):
-        for dim in [each for each in given_by_dim or () if each not in dims]:
-            raise InvalidInputError(
-                f"invalid {option} of {dim!r}: append_dim={append_dim!r} lacks it"
-            )
-    for dim, each in (coords or {}).items():
-        if not callable(each):
-            raise InvalidInputError(
-                f"invalid coords {each!r} of {dim!r}: expected from_path(…), from_attribute(…) or a "
-                "function"
-            )
     options = Options(
         branch=branch,
         group=group.strip("/"),
         dims=dims,
         on_late=on_late,
+        eras=eras,
         expected=dict(expected or {}),
         on_overlap=on_overlap,
         mode=mode,
@@ -699,10 +693,8 @@ def ingest(
         statistics=statistics,
         is_tree=source.source_group == WHOLE_TREE,
     )
-    if options.is_tree and region is not None:
-        raise InvalidInputError(
-            "region= fills the arrays of one group: name the group with source_group= instead of '*'"
-        )
+    refuse_contradictions(options, conversions, coords or {})
+    repository = find_repository(repo)
     known = (current_config(repository).virtual_chunk_containers or {}).values()
     given = {each.name: getattr(source, each.name) for each in fields(source)}
     reading = Reading(

@@ -16,8 +16,8 @@ from frazil.display import list_known
 from frazil.errors import InvalidInputError
 from frazil.spark.checks.audit import AnyCheck
 from frazil.spark.checks.value_checks import SamplesEqualSource
+from frazil.spark.ingestion.ledger import WHOLE_TREE
 from frazil.spark.ingestion.source_data import (
-    WHOLE_TREE,
     OnBadFile,
     OnFailedCheck,
     ParsedSource,
@@ -219,10 +219,12 @@ RegionOption = Mapping[str, slice | tuple[int, int] | Literal["auto"]] | Literal
 Mode = Literal["auto", "virtual", "native"]
 OnOverlap = Literal["refuse", "replace"]
 OnLate = Literal["insert", "set_aside", "refuse"]
+Eras = Literal["merge", "groups"]
 
 _ALTERNATIVES = {
     "mode": get_args(Mode), "on_overlap": get_args(OnOverlap), "on_bad_file": get_args(OnBadFile),
     "on_failed_check": get_args(OnFailedCheck), "on_late": get_args(OnLate),
+    "eras": get_args(Eras),
 }  # fmt: skip
 
 
@@ -244,6 +246,7 @@ class Options:
     region: RegionOption | None = None
     statistics: bool = False
     on_late: OnLate = "insert"
+    eras: Eras = "merge"
     expected: Mapping[str, Any] = field(default_factory=dict)
     """Values that a dimension has even where no file brings them."""
     tops: tuple[str, ...] = ()
@@ -252,9 +255,14 @@ class Options:
     """True if every group of the files is ingested, into the group of its path."""
 
     @property
+    def is_split(self) -> bool:
+        """Return whether files are ingested into groups below the group."""
+        return self.is_tree or self.eras == "groups"
+
+    @property
     def ledger_group(self) -> str:
         """Return the group that the ledger knows a file by."""
-        return join(self.group, WHOLE_TREE) if self.is_tree else self.group
+        return join(self.group, WHOLE_TREE) if self.is_split else self.group
 
 
 def refuse_invalid_choices(**given: str) -> None:
@@ -323,21 +331,45 @@ _SHAPES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
 }
 
 
-def refuse_conversions(
-    conversions: Mapping[str, object],
-    mode: Mode,
-    region: RegionOption | None,
-    checks: Sequence[AnyCheck],
+def refuse_contradictions(
+    options: Options, conversions: Mapping[str, object], coords: Mapping[str, object]
 ) -> None:
-    """Raise InvalidInputError if other options need values as they are in the files."""
-    if conversions and mode == "virtual":
+    """Raise InvalidInputError for options that exclude each other."""
+    if options.mode == "virtual" and options.encoding_options:
+        raise InvalidInputError("chunks= and encoding= need mode='native' or 'auto'")
+    if conversions and options.mode == "virtual":
         raise InvalidInputError(
             "convert= changes values, and mode='virtual' refers to them: use mode='auto' or 'native'"
         )
-    if conversions and region is not None:
+    if conversions and options.region is not None:
         raise InvalidInputError("convert= changes whole files, not the parts that region= fills")
-    for each in checks:
-        if isinstance(each, SamplesEqualSource) and _compares(each, conversions):
+    compares = [each for each in options.checks if isinstance(each, SamplesEqualSource)]
+    if options.region is not None and compares:
+        raise InvalidInputError(
+            "samples_equal_source compares all there is beside a file's place along append_dim, and "
+            "not the parts that region= fills: leave it out"
+        )
+    if options.region is not None and options.is_tree:
+        raise InvalidInputError(
+            "region= fills the arrays of one group: name the group with source_group= instead of '*'"
+        )
+    if options.eras == "groups" and (options.is_tree or options.region is not None):
+        other = "source_group='*'" if options.is_tree else "region="
+        raise InvalidInputError(
+            f"eras='groups' and {other} both choose the groups to write to: leave out one of them"
+        )
+    for option, by_dim in (("coords", coords), ("expected", options.expected)):
+        for dim in [each for each in by_dim if each not in options.dims]:
+            known = options.dims[0] if len(options.dims) == 1 else list(options.dims) or None
+            raise InvalidInputError(f"invalid {option} of {dim!r}: append_dim={known!r} lacks it")
+    for dim, function in coords.items():
+        if not callable(function):
+            raise InvalidInputError(
+                f"invalid coords {function!r} of {dim!r}: expected from_path(…), from_attribute(…) or "
+                "a function"
+            )
+    for each in compares:
+        if _compares(each, conversions):
             raise InvalidInputError(
                 "samples_equal_source compares values with those in the files, which convert= changes: "
                 "name other variables with variables="

@@ -32,7 +32,6 @@ from frazil.virtual.combine_axes import (
     compare,
     compare_meaning,
     compare_storage,
-    find_values,
     read_indexes,
 )
 from frazil.virtual.combine_plan import (
@@ -45,9 +44,18 @@ from frazil.virtual.combine_plan import (
     Treatment,
     VariablePlan,
 )
-from frazil.virtual.combine_sources import combine, group_runs
-from frazil.virtual.conversions import CONVERTED, find_packed_differently, unpack_arrays
-from frazil.virtual.new_dimensions import add_axis, make_index
+from frazil.virtual.combine_sources import combine, drop_superseded, group_runs
+from frazil.virtual.conversions import (
+    CONVERTED,
+    PACKED_DIFFERENTLY,
+    Packing,
+    Repacking,
+    is_decoded,
+    plan_packings,
+    repack_arrays,
+    unpack_array,
+)
+from frazil.virtual.new_dimensions import make_index
 from frazil.virtual.source import ArrayHeader, FileVersion, SourceHeader
 from frazil.virtual.source_formats import without_codec_warnings
 from frazil.virtual.time_units import count_alike, show_region
@@ -137,7 +145,7 @@ def choose_native(
         if converted:
             found[name] = Decoding(f"convert: {', '.join(converted)}")
         elif choice.mode == "native":
-            found[name] = Decoding("mode='native'")
+            found[name] = Decoding("; ".join(["mode='native'", *_find_repacked(blamed[name])]))
         elif name in choice.native_there:
             found[name] = Decoding("it is native in the repository")
         elif name in blamed:
@@ -145,6 +153,11 @@ def choose_native(
         elif choice.encoding_options.names(name) and name not in there:
             found[name] = Decoding("its encoding was asked for")
     return found
+
+
+def _find_repacked(problems: Iterable[Problem]) -> dict[str, None]:
+    texts = (each.text for each in problems if each.text.startswith(PACKED_DIFFERENTLY))
+    return dict.fromkeys(texts)
 
 
 def _decode_blamed(variable: VariablePlan, problems: Sequence[Problem], is_there: bool) -> Decoding:
@@ -311,8 +324,10 @@ class IngestPlan:
     """Reason for each of them."""
     asked: frozenset[str] = frozenset()
     """Variables created with the encoding the caller requested."""
-    unpacked: frozenset[str] = frozenset()
-    """Variables that are decoded by the scale and offset of each file."""
+    packings: Mapping[str, Repacking | None] = field(default_factory=dict)
+    """Variables whose scale and offset differ between files, with those that they get, if any."""
+    decoded: Mapping[str, Packing] = field(default_factory=dict)
+    """Existing arrays that are rewritten as float64, with the packing that they have now."""
     changed: frozenset[str] = frozenset()
     """Sources of which an earlier version was ingested before."""
 
@@ -362,10 +377,21 @@ def plan_ingest(
     """
     choice = choice or Choice()
     existing = target.existing
-    unpacked: set[str] = set()
+    superseded: list[Problem] = []
+    if on_overlap == "replace" and dims:
+        headers, superseded = drop_superseded(headers, dims)
+    packings: dict[str, Repacking | None] = {}
+    decoded: dict[str, Packing] = {}
     if choice.mode != "virtual":
-        unpacked = find_packed_differently(headers, existing.arrays if existing is not None else {})
-        headers = [unpack_arrays(each, unpacked) for each in headers] if unpacked else headers
+        packings = plan_packings(headers, existing.arrays if existing is not None else {})
+        existing, decoded = _decode_existing(existing, packings, dims)
+        packings = {
+            name: each
+            for name, each in packings.items()
+            if each or name in decoded or existing is None or name not in existing.arrays
+            or is_decoded(existing.arrays[name])
+        }  # fmt: skip
+        headers = [repack_arrays(each, packings) for each in headers] if packings else headers
     is_kept = existing is not None and not _is_replaced(existing, dims, target)
     plan = combine(
         headers,
@@ -374,6 +400,7 @@ def plan_ingest(
         expected=expected,
         is_static=target.is_static,
     )
+    plan = replace(plan, report=Report((*plan.report, *superseded)))
     places = {header.name: _place(plan, header.name) for header in headers}
     found = IngestPlan(
         plan,
@@ -383,7 +410,8 @@ def plan_ingest(
         {name: places[name] for name in target.changed if name in places},
         existing,
         is_kept,
-        unpacked=frozenset(unpacked),
+        packings=packings,
+        decoded=decoded,
         changed=frozenset(target.changed),
     )
     problems = [*_serious(plan), *_find_misfits(found)]
@@ -400,63 +428,51 @@ def plan_ingest(
     there = existing.arrays if existing is not None else {}
     native = choose_native(plan, headers, problems, there, choice)
     refuse([*find_unsolved(problems, native), *find_one_way(there, native)], choice)
-    return _with_natives(found, native, choice)
+    return _with_natives(_keep_static(found), native, choice)
 
 
-def spread_differing(
-    headers: Sequence[SourceHeader], existing: SourceHeader | None, dims: Sequence[str]
-) -> list[SourceHeader]:
-    """Return the sources with a dimension for small variables that differ between them.
+_MOST_DECODED_BYTES = 1 << 30
+"""Maximum size of an existing array that is rewritten as float64."""
 
-    A variable without a concatenation dimension, such as the reference time of a forecast, gets the
-    first dimension along which its values tell the files apart.
+
+def _decode_existing(
+    existing: SourceHeader | None, packings: Mapping[str, Repacking | None], dims: Sequence[str]
+) -> tuple[SourceHeader | None, dict[str, Packing]]:
+    """Return the group as if small arrays that don't hold the values of sources were decoded."""
+    decoded: dict[str, Packing] = {}
+    arrays = dict(existing.arrays) if existing is not None else {}
+    for name, repacking in packings.items():
+        packing = Packing.of(arrays[name], is_forced=True) if name in arrays else None
+        if repacking is not None or packing is None or is_decoded(arrays[name]):
+            continue
+        array = unpack_array(arrays[name])
+        if np.prod(array.shape) * item_bytes(array) <= _MOST_DECODED_BYTES:
+            growing = next((dim for dim in dims if dim in array.dims), None)
+            metadata = plan_metadata(array, array.shape, growing, EncodingOptions())
+            arrays[name] = replace(array, metadata=metadata)
+            decoded[name] = packing
+    return (existing if existing is None else replace(existing, arrays=arrays)), decoded
+
+
+def _keep_static(found: IngestPlan) -> IngestPlan:
+    """Return the plan without new references to an array that grows along no dimension.
+
+    It is there already, and stays as it is unless a source that replaces data brings it.
     """
-    loaded = loaded_everywhere(headers) if dims else {}
-    spread: dict[str, str] = {}
-    for name, first in loaded.items():
-        having = [each for each in headers if name in each.arrays]
-        if any(set(dims) & set(each.arrays[name].dims) for each in having) or len(having) < 2:
+    if found.existing is None or not found.is_kept:
+        return found
+    variables = dict(found.plan.variables)
+    for name, variable in variables.items():
+        there = found.existing.arrays.get(name)
+        if there is None or set(there.dims) & set(found.dims):
             continue
-        there = existing.arrays.get(name) if existing is not None else None
-        if there is not None:
-            if there.dims[:1] and there.dims[0] in dims and there.dims[1:] == first.dims:
-                spread[name] = there.dims[0]
-            continue
-        values = [each.arrays[name].values for each in having]
-        if any(v is None or not are_equal(v, values[0]) for v in values if values[0] is not None):
-            dim = _find_distinguishing(having, name, dims)
-            if dim is not None:
-                spread[name] = dim
-    if not spread:
-        return list(headers)
-    return [_spread(header, spread) for header in headers]
-
-
-def _find_distinguishing(
-    headers: Sequence[SourceHeader], name: str, dims: Sequence[str]
-) -> str | None:
-    """Return the first dimension for whose values a variable has one value each."""
-    for dim in dims:
-        seen: dict[bytes, NDArray[Any] | None] = {}
-        for header in headers:
-            index = find_values(header, dim)
-            if index is None:
-                break
-            mine = header.arrays[name].values
-            other = seen.setdefault(index.tobytes(), mine)
-            if mine is None or other is None or not are_equal(mine, other):
-                break
-        else:
-            return dim
-    return None
-
-
-def _spread(header: SourceHeader, dims: Mapping[str, str]) -> SourceHeader:
-    arrays = dict(header.arrays)
-    for name, dim in dims.items():
-        if name in arrays and dim in header.dims:
-            arrays[name] = add_axis(arrays[name], dim, header.dims[dim])
-    return replace(header, arrays=arrays)
+        offsets = np.full_like(variable.chunk_offsets, NOT_PLACED)
+        replacing = [e.name for e in found.headers if e.name in found.replaced and name in e.arrays]
+        for source in replacing[:1]:
+            offsets[found.plan.sources[source]] = 0
+        if variable.treatment is Treatment.VIRTUAL:
+            variables[name] = replace(variable, chunk_offsets=offsets)
+    return replace(found, plan=replace(found.plan, variables=variables))
 
 
 def plan_expected(
@@ -576,13 +592,6 @@ def find_run(there: NDArray[Any], values: NDArray[Any]) -> Region | None:
     return None
 
 
-def loaded_everywhere(headers: Sequence[SourceHeader]) -> dict[str, ArrayHeader]:
-    """Return the arrays whose values every header with the array includes."""
-    arrays = [array for header in headers for array in header.arrays.values()]
-    unread = {array.name for array in arrays if array.values is None}
-    return {array.name: array for array in arrays if array.name not in unread}
-
-
 def refuse(wrong: Sequence[Problem], choice: Choice) -> None:
     """Raise InvalidSourcesError if there are problems."""
     if wrong:
@@ -594,14 +603,22 @@ def refuse(wrong: Sequence[Problem], choice: Choice) -> None:
             )
         if any(each.text.startswith(CONVERTED) for each in wrong):
             hint += ", and values of an array must all be converted alike: pass the same convert="
+        if any(each.text.startswith(("scale_factor is", "add_offset is")) for each in wrong):
+            hint += ", and a large array keeps its scale: ingest files of others into another group"
+        if any(each.kind is ProblemKind.DATA_TYPE for each in wrong):
+            hint += ", and eras='groups' puts files of another type into a group of their own"
         if any(each.kind is ProblemKind.DUPLICATE for each in wrong):
             hint += (
-                ", and files that differ in their paths alone need one more dimension in append_dim=, "
-                "with coords={…: from_path(…)}"
+                ", of files for the same place on_overlap='replace' takes the newest, and files that "
+                "differ in their paths alone need one more dimension in append_dim=, with "
+                "coords={…: from_path(…)}"
             )
+        elif any(each.is_rivalry for each in wrong):
+            hint += ", and files that overlap each other are ingested one after the other"
         raise InvalidSourcesError(
             f"the sources can't be ingested as they are; {hint}:\n{Report(tuple(wrong))}",
             files=[file for file in files if not file.startswith(THE_REPOSITORY)],
+            problems=wrong,
         )
 
 

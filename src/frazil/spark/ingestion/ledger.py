@@ -10,7 +10,8 @@ import numpy as np
 import zarr
 
 from frazil.spark.ingestion.discovery import SourceFile
-from frazil.virtual.combine_plan import as_zarr
+from frazil.virtual.combine_plan import Problem, ProblemKind, as_zarr, join
+from frazil.virtual.combine_sources import ERA
 from frazil.virtual.source import FileVersion
 from frazil.virtual.source_formats import without_codec_warnings
 
@@ -32,6 +33,8 @@ _COLUMNS: Mapping[str, Any] = {
 }  # fmt: skip
 _LATER = ("place", "variables")
 """Columns that ledgers of Frazil 0.1 don't have."""
+WHOLE_TREE = "*"
+"""Name that stands for all groups of a file, and for those that it was ingested into."""
 UNNAMED = ""
 """Dimension of places in ledgers of Frazil 0.1, which knew of one dimension alone."""
 
@@ -56,6 +59,12 @@ class Entry:
     job: str
     variables: frozenset[str] | None = None
     """Variables that the source brought; None if they are not known."""
+
+    def place_along(self, dims: Sequence[str]) -> Place:
+        """Return the place with the names of its dimensions."""
+        if UNNAMED in self.place and dims:
+            return {dims[0]: self.place[UNNAMED]}
+        return self.place
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +123,38 @@ def subtract(files: Sequence[SourceFile], ledger: Ledger, group: str) -> Work:
         else:
             changed.append((file, entry))
     return Work(tuple(new), tuple(changed), tuple(known))
+
+
+def read_eras(store: object, group: str) -> dict[str, dict[str, Any]]:
+    """Return the storage of variables of each era below a group, by the name of its group."""
+    found = find_group(store, group)
+    groups = dict(found.groups()) if found is not None else {}
+    eras: dict[str, Any] = {name: each.attrs.get(ERA) for name, each in groups.items()}
+    return {name: dict(each) for name, each in eras.items() if each is not None}
+
+
+def find_vanished(
+    ledger: Ledger,
+    base: str,
+    now: Mapping[str, Collection[str]],
+    changed: Collection[str],
+    is_by_era: bool,
+) -> list[Problem]:
+    """Report changed files that lack a group they had, or belong to another era now.
+
+    `now` has the sources of each group below `base`.
+    """
+    text = "the file had this group when it was ingested, and lacks it now"
+    if is_by_era:
+        text = "the file was ingested into this group, and its encoding is that of another era now"
+    return [
+        Problem(ProblemKind.LENGTH, each.group, text, (each.source,))
+        for each in ledger.entries
+        if each.source in changed
+        and each.group != join(base, WHOLE_TREE)
+        and f"{each.group}/".startswith(f"{base}/".lstrip("/"))
+        and each.source not in now.get(each.group, ())
+    ]
 
 
 def is_same_version(one: FileVersion, other: FileVersion) -> bool:

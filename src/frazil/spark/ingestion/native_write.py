@@ -37,7 +37,15 @@ from frazil.spark.runtime import Runner, count_slots
 from frazil.spark.transaction import count_written, write_regions
 from frazil.virtual import source_formats
 from frazil.virtual.combine_plan import as_zarr, join
-from frazil.virtual.conversions import Conversion, ConvertedArray, Packing, find_converted
+from frazil.virtual.conversions import (
+    Conversion,
+    ConvertedArray,
+    Packing,
+    Repacked,
+    Repacking,
+    find_converted,
+    find_decoder,
+)
 from frazil.virtual.grib import open_grib
 from frazil.virtual.source import FileVersion, SourceHeader
 from frazil.virtual.source_formats import (
@@ -155,20 +163,21 @@ class SourceToRead:
     location: str
     format: str
     version: FileVersion
-    decoders: Mapping[str, Packing | ConvertedArray] = field(default_factory=dict)
-    """Arrays that are decoded by their own scale and offset, or converted."""
+    decoders: Mapping[str, Packing | Repacked | ConvertedArray] = field(default_factory=dict)
+    """Arrays that are decoded by their own scale and offset, repacked, or converted."""
 
     @classmethod
     def of(
         cls,
         header: SourceHeader,
-        unpacked: Iterable[str] = (),
+        packings: Mapping[str, Repacking | None] | None = None,
         conversions: Mapping[str, Sequence[Conversion]] | None = None,
     ) -> Self:
         """Return the source of a header, some of whose arrays are decoded."""
-        arrays = {name: header.arrays[name] for name in unpacked if name in header.arrays}
-        decoders: dict[str, Packing | ConvertedArray] = {
-            name: found for name, each in arrays.items() if (found := Packing.of(each))
+        decoders: dict[str, Packing | Repacked | ConvertedArray] = {
+            name: found
+            for name, each in (packings or {}).items()
+            if name in header.arrays and (found := find_decoder(header.arrays[name], each))
         }
         decoders |= find_converted(header, conversions or {})
         return cls(header.location, header.format, header.version, decoders)
@@ -462,7 +471,7 @@ def write_natives(
         return {}
     used = {each.source for array in found.natives.values() for each in array.parts}
     sources = {
-        each.name: SourceToRead.of(each, found.unpacked, reading.convert)
+        each.name: SourceToRead.of(each, found.packings, reading.convert)
         for each in headers
         if each.name in used
     }

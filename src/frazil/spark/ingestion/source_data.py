@@ -38,6 +38,7 @@ from frazil.errors import (
 from frazil.repository.repository import Repository
 from frazil.repository.session import Session
 from frazil.spark.checks.value_checks import decode_climatologies
+from frazil.spark.ingestion.ledger import WHOLE_TREE
 from frazil.spark.regions import add_rules
 from frazil.storage.constructors import in_memory_storage
 from frazil.storage.ranges import BlockFile
@@ -266,8 +267,6 @@ _NAMING = ("bounds", "climatology", "coordinates", "ancillary_variables", "grid_
 """CF attributes that hold names of arrays."""
 
 
-WHOLE_TREE = "*"
-"""Source group that stands for all groups of a file."""
 _MOST_GROUPS = 10_000
 """Maximum groups of a file, which may lead in circles."""
 

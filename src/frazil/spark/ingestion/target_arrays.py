@@ -44,6 +44,7 @@ def make_room(found: IngestPlan, session: Session, group: str) -> None:
     store = session.store
     there = found.existing.arrays if found.existing is not None else {}
     with without_codec_warnings():
+        _decode_existing(found, session, group)
         shift_existing(found, session, group)
         if found.existing is None:
             create_group(store, group, found.plan.attributes)
@@ -69,7 +70,12 @@ def _grow(found: IngestPlan, variable: VariablePlan, store: Any, path: str) -> N
     if variable.treatment is not Treatment.INLINE or variable.values is None:
         return
     growing = [dim for dim in found.dims if _axis(variable, dim) is not None]
-    if len(growing) > 1 or variable.name in found.dims:
+    if variable.name in found.dims:
+        axis_plan = found.plan.axes[variable.name]
+        kept = 0 if axis_plan.is_shifted else len(axis_plan.moved)
+        if kept < len(variable.values):
+            array[kept:] = variable.values[kept:]
+    elif len(growing) > 1:
         array[...] = variable.values
     elif growing:
         axis = _axis(variable, growing[0]) or 0
@@ -79,6 +85,24 @@ def _grow(found: IngestPlan, variable: VariablePlan, store: Any, path: str) -> N
             array[place] = variable.values[place]
     elif not found.is_kept:
         array[...] = variable.values
+
+
+def _decode_existing(found: IngestPlan, session: Session, group: str) -> None:
+    """Replace packed arrays that can't hold the values of the sources by decoded ones."""
+    if not found.decoded or found.existing is None:
+        return
+    former = Session(SessionState(session.state.context, session.state.view.snapshot))
+    parent = zarr.open_group(as_zarr(session.store), path=group, mode="r+", zarr_format=3)
+    for name, packing in found.decoded.items():
+        path = join(group, name)
+        old = zarr.open_array(as_zarr(former.store), path=path, mode="r", zarr_format=3)
+        del parent[name]
+        new = create_array(session.store, path, found.existing.arrays[name].metadata)
+        length, step = (new.shape[0], new.chunks[0]) if new.ndim else (1, 1)
+        rows = max(1, _MOVED_BYTES // max(1, new.nbytes // max(1, length)) // step) * step
+        for start in range(0, length, rows):
+            part = slice(start, start + rows) if new.ndim else ...
+            new[part] = packing.decode(np.asarray(old[part]))
 
 
 _MOVED_BYTES = 64 << 20

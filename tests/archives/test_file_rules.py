@@ -1,0 +1,245 @@
+"""Which file is taken for a place, and how much of a repository an append changes."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import frazil
+from frazil.errors import InvalidSourcesError
+from tests.archives.files import create, ingest, make, read, save
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> frazil.Repository:
+    return create(tmp_path / "repo")
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    return tmp_path / "files"
+
+
+def save_aged(dataset: xr.Dataset, path: Path, age: int, **options: Any) -> Path:
+    """Save a file that was modified so many seconds before the year 2033."""
+    save(dataset, path, **options)
+    os.utime(path, (2_000_000_000 - age,) * 2)
+    return path
+
+
+def left_out(report: frazil.spark.IngestReport) -> list[str]:
+    return sorted(Path(each.location).name for each in report.bad)
+
+
+@pytest.mark.parametrize("mode", ["auto", "native", "virtual"])
+def test_the_oldest_of_files_for_one_place_is_taken_and_the_others_are_left_out(
+    repo: frazil.Repository, files: Path, mode: str
+) -> None:
+    save_aged(make("t", 0, 2, 1), files / "a.nc", 5)
+    save_aged(make("t", 0, 2, 2), files / "b.nc", 9)
+    save_aged(make("t", 1, 3, 3), files / "c.nc", 7)
+    save_aged(make("t", 4, 2, 4), files / "d.nc", 1)
+
+    with pytest.raises(InvalidSourcesError, match="on_overlap='replace' takes the newest"):
+        ingest(repo, files, append_dim="time", mode=mode)
+    report = ingest(repo, files, append_dim="time", mode=mode, on_bad_file="skip")
+    again = ingest(repo, files, append_dim="time", mode=mode, on_bad_file="skip")
+
+    assert left_out(report) == left_out(again) == ["a.nc", "c.nc"]
+    assert "b.nc covers, which came first: on_overlap='replace' replaces it" in report.bad[0].reason
+    assert again.snapshot_id is None
+    expected = xr.concat([make("t", 0, 2, 2), make("t", 4, 2, 4)], "time")
+    xr.testing.assert_equal(read(repo)["t"], expected["t"])
+
+
+@pytest.mark.parametrize("mode", ["auto", "native", "virtual"])
+def test_the_newest_of_files_for_one_place_replaces_the_others(
+    repo: frazil.Repository, files: Path, mode: str
+) -> None:
+    both = make("t", 0, 2, 1).merge(make("p", 0, 2, 6))
+    save_aged(both, files / "a.nc", 9)
+    save_aged(make("t", 0, 2, 2), files / "b.nc", 5)
+    save_aged(make("t", 0, 2, 3), files / "c.nc", 5)
+    options: dict[str, Any] = {"append_dim": "time", "mode": mode, "on_overlap": "replace"}
+
+    report = ingest(repo, files, **options)
+
+    assert len(report.files) == 3
+    assert [each.files[0].rpartition("/")[2] for each in report.notes if "newer" in each.text] == [
+        "b.nc", "a.nc",
+    ]  # fmt: skip
+    found = read(repo)
+    xr.testing.assert_equal(found["t"], make("t", 0, 2, 3)["t"])
+    xr.testing.assert_equal(found["p"], make("p", 0, 2, 6)["p"])
+    assert ingest(repo, files, **options).snapshot_id is None
+    save_aged(make("t", 0, 2, 8).merge(make("p", 0, 2, 6)), files / "a.nc", 0)
+    ingest(repo, files, **options)
+    xr.testing.assert_equal(read(repo)["t"], make("t", 0, 2, 8)["t"])
+
+
+def test_files_that_overlap_each_other_in_part_replace_one_after_the_other(
+    repo: frazil.Repository, files: Path
+) -> None:
+    save_aged(make("t", 2, 2, 1), files / "new.nc", 1)
+    save_aged(make("t", 0, 3, 2), files / "old.nc", 9)
+    options: dict[str, Any] = {"append_dim": "time", "on_overlap": "replace"}
+
+    with pytest.raises(InvalidSourcesError, match="ingested one after the other"):
+        ingest(repo, files, **options)
+    assert left_out(ingest(repo, files, on_bad_file="skip", **options)) == ["new.nc"]
+    assert left_out(ingest(repo, files, on_bad_file="skip", **options)) == []
+
+    expected = [make("t", 0, 3, 2).isel(time=slice(2)), make("t", 2, 2, 1)]
+    xr.testing.assert_equal(read(repo)["t"], xr.concat(expected, "time")["t"])
+
+
+def test_a_file_that_fits_is_taken_although_another_one_for_its_place_does_not(
+    repo: frazil.Repository, files: Path
+) -> None:
+    save_aged(make("t", 0, 2, ny=8), files / "odd.nc", 9)
+    save_aged(make("t", 0, 2), files / "a.nc", 5)
+    save_aged(make("t", 2, 2), files / "b.nc", 1)
+
+    report = ingest(repo, files, append_dim="time", on_bad_file="skip")
+
+    assert left_out(report) == ["odd.nc"]
+    assert read(repo).sizes["time"] == 4
+
+
+def add_mask(dataset: xr.Dataset) -> xr.Dataset:
+    """Add an array without the dimension of the files, larger than what is written inline."""
+    mask = np.arange(200 * 100, dtype="f8").reshape(200, 100)
+    return dataset.assign(mask=(("row", "column"), mask))
+
+
+def count_changes(repo: frazil.Repository) -> dict[str, int]:
+    """Chunks that the last commit changed, by array."""
+    newest, before = list(repo.ancestry(branch="main"))[:2]
+    changed = repo.diff(from_snapshot_id=before.id, to_snapshot_id=newest.id)
+    counts = {path.strip("/"): len(list(each)) for path, each in changed.updated_chunks.items()}
+    return {path: count for path, count in counts.items() if not path.startswith("_frazil")}
+
+
+@pytest.mark.parametrize("mode", ["auto", "native"])
+def test_an_append_changes_only_what_grows(repo: frazil.Repository, files: Path, mode: str) -> None:
+    options: dict[str, Any] = {"append_dim": "time", "mode": mode, "chunks": {"time": 1}}
+    if mode == "auto":
+        del options["chunks"]
+    for at in (0, 2, 4):
+        path = save(add_mask(make("t", at, 2)), files / f"{at}.nc")
+        ingest(repo, files, **options)
+
+    assert count_changes(repo).keys() == {"t", "time"}
+    assert count_changes(repo)["time"] == 1
+    xr.testing.assert_equal(read(repo)["mask"], xr.open_dataset(path)["mask"].load())
+    os.utime(save(add_mask(make("t", 0, 2, 5)), files / "0.nc"), (2_000_000_000,) * 2)
+    ingest(repo, files, **options)
+    xr.testing.assert_equal(read(repo)["mask"], xr.open_dataset(path)["mask"].load())
+
+
+def save_packed(
+    path: Path, at: int, scale: float, offset: float, fill: int = -999, dtype: str = "i2"
+) -> xr.Dataset:
+    """Save a day of integers, one of which is missing."""
+    numbers = np.random.default_rng(at).integers(-99, 99, (1, 32, 72)).astype("f8")
+    numbers[0, 1, 2] = np.nan
+    day = make("t", at, 1, ny=32, nx=72)
+    day["t"] = (day["t"].dims, numbers * scale + offset)
+    packed = {"dtype": dtype, "scale_factor": scale, "add_offset": offset, "_FillValue": fill}
+    save(day, path, packed)
+    return xr.open_dataset(path).load()
+
+
+@pytest.mark.parametrize("mode", ["auto", "native"])
+@pytest.mark.parametrize(
+    ("packings", "dtype", "how"),
+    [
+        ([(0.5, 280.0), (0.5, 280.0), (1.0, 270.0, 127, "i1")], "int16", "virtual and native"),
+        ([(0.25, 280.0), (0.5, 270.0), (1.0, 0.0)], "int32", "native"),
+        ([(0.1, 280.0), (0.3, 280.0), (0.7, 271.3)], "float64", "native"),
+    ],
+)
+def test_integers_of_other_scales_are_repacked_where_that_is_exact(
+    repo: frazil.Repository, files: Path, mode: str, packings: list[Any], dtype: str, how: str
+) -> None:
+    days = [save_packed(files / f"{at}.nc", at, *each) for at, each in enumerate(packings)]
+
+    report = ingest(repo, files, append_dim="time", mode=mode)
+
+    found = {each.name: each for each in report.variables}["t"]
+    assert found.treatment == (how if mode == "auto" else "native")
+    text = "decoded to float64" if dtype == "float64" else f"repacked exactly as {dtype}"
+    assert text in found.reason
+    assert read(repo, mask_and_scale=False)["t"].dtype == dtype
+    expected = xr.concat(days, "time")["t"]
+    xr.testing.assert_equal(read(repo)["t"].drop_attrs(), expected.drop_attrs())
+
+
+@pytest.mark.parametrize("mode", ["auto", "native"])
+def test_a_later_file_of_another_scale_is_repacked_or_the_array_is_decoded(
+    repo: frazil.Repository, files: Path, mode: str
+) -> None:
+    days = []
+    for at, packing in enumerate([(0.5, 280.0), (0.5, 200.0), (0.3, 280.0), (0.5, 280.0)]):
+        days.append(save_packed(files / f"{at}.nc", at, *packing))
+        ingest(repo, files, append_dim="time", mode=mode)
+        stored = read(repo, mask_and_scale=False)["t"].dtype
+        assert stored == ("int16" if at == 0 else "float64")
+        expected = xr.concat(days, "time")["t"]
+        xr.testing.assert_equal(read(repo)["t"].drop_attrs(), expected.drop_attrs())
+
+
+def save_eras(files: Path, batch: range) -> None:
+    """Save days of three eras: compressed, then shuffled, then of integers; of two variables."""
+    for at in batch:
+        how: dict[str, Any] = {"shuffle": at >= 2} if at < 4 else {"dtype": "i2", "_FillValue": -1}
+        for name in ("t", "p"):
+            day = make(name, at, 1, len(name)).round()
+            save(day, files / f"{name}{at}.nc", how)
+
+
+@pytest.mark.parametrize("mode", ["auto", "native", "virtual"])
+@pytest.mark.parametrize("batches", [[(0, 6)], [(0, 3), (3, 6)]])
+def test_files_of_other_encodings_are_ingested_into_groups_of_their_own(
+    repo: frazil.Repository, files: Path, mode: str, batches: list[tuple[int, int]]
+) -> None:
+    options: dict[str, Any] = {"append_dim": "time", "mode": mode, "group": "a"}
+    save_eras(files, range(0, 6))
+    with pytest.raises(InvalidSourcesError, match="eras='groups' puts files of another type"):
+        ingest(repo, files, **options)
+
+    for first, last in batches:
+        several = [files / f"{name}{at}.nc" for name in "tp" for at in range(first, last)]
+        report = ingest(repo, several, eras="groups", **options)
+    assert ingest(repo, files, eras="groups", **options).snapshot_id is None
+
+    assert {each.name.partition("/")[0] for each in report.dimensions} <= {
+        "era_1", "era_2", "era_3",
+    }  # fmt: skip
+    for number, days in enumerate([(0, 1), (2, 3), (4, 5)], 1):
+        found = read(repo, group=f"a/era_{number}")
+        for name in ("t", "p"):
+            expected = xr.concat([make(name, at, 1, len(name)).round() for at in days], "time")
+            xr.testing.assert_equal(
+                found[name].drop_attrs(), expected[name].astype(found[name].dtype)
+            )
+    if mode != "native":
+        assert {each.treatment for each in report.variables} <= {"virtual", "inline"}
+    save(make("t", 0, 1), files / "t0.nc", {"dtype": "i2", "_FillValue": -1})
+    with pytest.raises(InvalidSourcesError, match="its encoding is that of another era now"):
+        ingest(repo, files, eras="groups", **options)
+
+
+def test_a_large_array_is_not_decoded_for_a_file_of_another_scale(
+    repo: frazil.Repository, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_packed(files / "0.nc", 0, 0.5, 280.0)
+    ingest(repo, files, append_dim="time")
+    save_packed(files / "1.nc", 1, 0.3, 280.0)
+    monkeypatch.setattr("frazil.spark.ingestion.ingest_plan._MOST_DECODED_BYTES", 1000)
+
+    with pytest.raises(InvalidSourcesError, match=r"keeps its scale[\s\S]*scale_factor is 0.3"):
+        ingest(repo, files, append_dim="time")
