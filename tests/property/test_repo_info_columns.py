@@ -5,6 +5,7 @@ import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -73,6 +74,24 @@ def changes(draw: st.DrawFn, info: RepoInfo) -> tuple[Sequence[SnapshotInfo], se
     needed = {snapshot.parent_id for snapshot in left.values()}
     needed |= {*info.branches.values(), *info.tags.values()}
     return added, draw(st.sets(st.sampled_from([*known, *new]))) - needed
+
+
+def draw_refs_and_state(data: st.DataObject, info: RepoInfo) -> dict[str, Any]:
+    """Draw other refs, of which some stay, some move and some are gone, and maybe another state."""
+    known = st.sampled_from(sorted(info.snapshots)) if info.snapshots else st.nothing()
+    changed: dict[str, Any] = {}
+    for kind, refs in (("branches", info.branches), ("tags", info.tags)):
+        if data.draw(st.booleans()):
+            kept = {name: id_ for name, id_ in refs.items() if data.draw(st.booleans())}
+            names = st.sampled_from(sorted(refs)) | texts if refs else texts
+            new = st.dictionaries(names, known, max_size=3 if info.snapshots else 0)
+            changed[kind] = kept | data.draw(new)
+    if data.draw(st.booleans()):
+        other = data.draw(v2.repo_infos())
+        for name in ("deleted_tags", "status", "metadata", "config", "extra"):
+            if data.draw(st.booleans()):
+                changed[name] = getattr(other, name)
+    return changed
 
 
 # Reading
@@ -151,7 +170,7 @@ def test_a_history_that_grows_by_what_is_new_is_the_one_written_at_once(
     info = data.draw(v2.repo_infos())
     grown = info if data.draw(st.booleans()) else in_columns(info)
 
-    for _ in range(data.draw(st.integers(1, 3))):
+    for _ in range(data.draw(st.integers(1, 4))):
         payload, grown = record_repo_info_payload(grown)
         assert decode(b"".join(map(bytes, payload)), ALL_AT_ONCE) == info == grown
         added, removed = data.draw(changes(info))
@@ -165,8 +184,11 @@ def test_a_history_that_grows_by_what_is_new_is_the_one_written_at_once(
             info, grown = (
                 each.with_snapshots(*added).without_snapshots(removed) for each in (info, grown)
             )
+        moved = draw_refs_and_state(data, info)
         info, grown = (
-            record_update(each, kind, 10**18, backup=backup, num_updates_per_file=page)
+            record_update(
+                replace(each, **moved), kind, 10**18, backup=backup, num_updates_per_file=page
+            )
             for each in (info, grown)
         )
 

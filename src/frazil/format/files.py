@@ -11,7 +11,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-from zstandard import ZstdDecompressor
 
 from frazil.errors import FormatError, InvalidInputError
 from frazil.format.chunk_table import NativeChunks
@@ -115,18 +114,17 @@ def decode_native_manifests(files: Sequence[bytes]) -> tuple[NativeChunks, list[
 
     Also return the indexes of the files that `decode_manifest` must read, including damaged ones.
     """
-    decompressor = ZstdDecompressor()
-    payloads = [_find_manifest_payload(data, decompressor) for data in files]
+    payloads = list(map(_find_manifest_payload, files))
     natives, is_plain = find_natives([payload or b"" for payload in payloads])
     return natives, np.flatnonzero(~is_plain).tolist()
 
 
-def _find_manifest_payload(data: bytes, decompressor: ZstdDecompressor) -> bytes | None:
+def _find_manifest_payload(data: bytes) -> bytes | None:
     """Return the FlatBuffer of a manifest file, or None."""
     if not has_header(data):
         return None
     try:
-        header, payload = decode_file(data, FileType.MANIFEST, decompressor)
+        header, payload = decode_file(data, FileType.MANIFEST)
     except FormatError:
         return None
     is_flatbuffer = header.spec_version in _FLATBUFFERS

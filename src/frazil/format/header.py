@@ -114,13 +114,8 @@ def find_file_type(data: bytes) -> FileType | None:
     return None if header is None else header.file_type
 
 
-def decode_file(
-    data: bytes, expected: FileType, decompressor: zstandard.ZstdDecompressor | None = None
-) -> tuple[Header, bytes]:
-    """Split a file into its header and its decompressed payload, which must be of the expected type.
-
-    A decompressor can be shared by many files, but not by concurrent threads.
-    """
+def decode_file(data: bytes, expected: FileType) -> tuple[Header, bytes]:
+    """Split a file into its header and its decompressed payload, which must be of the expected type."""
     header = _decode_header(data[:HEADER_SIZE])
     if header.file_type is not expected:
         raise FormatError(
@@ -129,7 +124,7 @@ def decode_file(
     if header.compression is Compression.NONE:
         return header, bytes(data[HEADER_SIZE:])
     what = f"{expected.label} file"
-    return header, decompress(memoryview(data)[HEADER_SIZE:], what, decompressor)
+    return header, decompress(memoryview(data)[HEADER_SIZE:], what)
 
 
 @lru_cache(_KNOWN_HEADERS)
@@ -189,9 +184,11 @@ def _parameters(file_type: FileType, level: int, size: int) -> zstandard.ZstdCom
     return zstandard.ZstdCompressionParameters.from_level(level, source_size=size, **options)
 
 
-def decompress(
-    data: bytes | memoryview, what: str, decompressor: zstandard.ZstdDecompressor | None = None
-) -> bytes:
+_idle_decompressors: list[zstandard.ZstdDecompressor] = []
+"""Decompressors that no thread uses: making one takes longer than to decompress a small file."""
+
+
+def decompress(data: bytes | memoryview, what: str) -> bytes:
     """Decompress one zstd frame, with or without a declared content size."""
     limit = min(_LARGEST_PAYLOAD, max(_ALWAYS_ALLOWED, _LARGEST_RATIO * len(data)))
     try:
@@ -200,8 +197,13 @@ def decompress(
             return _decompress_stream(data, limit, what)
         if size > limit:
             raise FormatError(f"{what}: {len(data)} compressed bytes claim to be {size}")
-        decompressor = decompressor or zstandard.ZstdDecompressor()
-        return decompressor.decompress(data, allow_extra_data=False)
+        try:
+            decompressor = _idle_decompressors.pop()
+        except IndexError:
+            decompressor = zstandard.ZstdDecompressor()
+        decompressed = decompressor.decompress(data, allow_extra_data=False)
+        _idle_decompressors.append(decompressor)
+        return decompressed
     except (zstandard.ZstdError, MemoryError) as error:
         raise FormatError(f"{what}: the zstd frame is damaged: {error}") from error
 

@@ -381,6 +381,8 @@ class Assets:
         key = self.layout.find_transaction_log_key(id)
         if key is None:
             raise ObjectNotFoundError(f"{self.dialect.value} repositories keep no transaction logs")
+        if not self.options.num_transaction_changes:
+            return self._read(key, lambda data: decode_transaction_log(data, id))
         return self._logs.get(
             id, lambda: self._read(key, lambda data: decode_transaction_log(data, id))
         )

@@ -140,6 +140,8 @@ Columns = tuple[ChunkTable, Coordinates]
 
 _MANY = 1 << 16
 """Number of single edits after which they are merged into the columns."""
+_FEW = 256
+"""Number of chunks up to which they are looked up one by one."""
 
 
 @lru_cache(maxsize=64)
@@ -279,9 +281,26 @@ class ChunkEdits:
         prewritten = [manifest.coordinates() for manifest in self._prewritten]
         return coords_.unite([written.coordinates, deleted, *prewritten])
 
+    def common(self, coordinates: Coordinates) -> Coordinates:
+        """Return those of some chunks that were set or deleted, sorted; none if the axes differ."""
+        ours = self.coordinates()
+        if ours.shape[1] != coordinates.shape[1]:
+            return ours[:0]
+        return ours[coords_.locate(coordinates, ours) >= 0]
+
+    def touches(self, coordinates: Coordinates) -> bool:
+        """Return whether one of some chunks was set or deleted."""
+        written, deleted = self._columns
+        if len(coordinates) > _FEW or self._prewritten or len(written) or len(deleted):
+            return len(self.common(coordinates)) > 0
+        return not self._recent.keys().isdisjoint(map(tuple, coordinates.tolist()))
+
     def copy(self) -> "ChunkEdits":
         """Return an independent copy."""
-        return _restore(self._axes, self._id_size, self.columns(), self._prewritten)
+        with self._lock:
+            copy = _restore(self._axes, self._id_size, self._columns, self._prewritten)
+            copy._recent = dict(self._recent)
+        return copy
 
     def __iter__(self) -> Iterator[Coordinate]:
         return iter(map(tuple, self.coordinates().tolist()))

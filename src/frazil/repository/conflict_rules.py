@@ -11,7 +11,6 @@ from frazil.conflicts import (
     VersionSelection,
 )
 from frazil.errors import InvalidTypeError
-from frazil.format import coordinates as coords_
 from frazil.format.coordinates import Coordinates
 from frazil.format.ids import NodeId
 from frazil.format.paths import ROOT, parent_path
@@ -83,6 +82,23 @@ def find_clashes(ours: Ours, theirs: Theirs) -> list[Clash]:
     ]
 
 
+def is_apart(changes: ChangeSet, log: TransactionLog) -> bool:
+    """Return whether a commit only changed chunks that our changes have nothing to do with.
+
+    Then there is no conflict, and our changes are the same over its snapshot as over its parent.
+    """
+    if (
+        log.new_groups or log.new_arrays or log.deleted_groups or log.deleted_arrays
+        or log.updated_groups or log.updated_arrays or log.updated_attributes or log.moves
+        or changes.deleted or changes.moved
+    ):  # fmt: skip
+        return False
+    return not any(
+        changes.chunks[id].touches(log.updated_chunks[id])
+        for id in changes.chunks.keys() & log.updated_chunks.keys()
+    )
+
+
 # Nodes of ours
 
 
@@ -145,7 +161,7 @@ def _chunks_in_updated_array(ours: Ours, theirs: Theirs) -> Iterator[Clash]:
 
 def _chunk_double_update(ours: Ours, theirs: Theirs) -> Iterator[Clash]:
     for id in ours.edited.keys() & theirs.log.updated_chunks.keys():
-        both = _common(ours.changes.chunks[id].coordinates(), theirs.log.updated_chunks[id])
+        both = ours.changes.chunks[id].common(theirs.log.updated_chunks[id])
         if len(both):
             yield Clash(ConflictType.ChunkDoubleUpdate, ours.edited[id].path, id, both)
 
@@ -240,13 +256,6 @@ def _ancestors(path: str) -> Iterator[str]:
     while path != ROOT:
         path = parent_path(path)
         yield path
-
-
-def _common(ours: Coordinates, theirs: Coordinates) -> Coordinates:
-    """Return the coordinates in both, sorted; none if the number of axes differs."""
-    if ours.shape[1] != theirs.shape[1]:
-        return ours[:0]
-    return ours[coords_.locate(theirs, ours) >= 0]
 
 
 def plan_solution(

@@ -2,10 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
+from functools import partial
 
+from frazil.async_names import run_concurrently
 from frazil.conflicts import ConflictSolver
 from frazil.errors import (
     ConflictError,
+    IcechunkError,
     ObjectNotFoundError,
     RebaseFailedError,
     RefNotFoundError,
@@ -39,6 +42,7 @@ from frazil.repository.conflict_rules import (
     describe_ours,
     find_clashes,
     find_deleted_above,
+    is_apart,
     plan_solution,
 )
 from frazil.repository.diff import changed_chunks
@@ -146,8 +150,27 @@ def rebase(state: SessionState, solver: ConflictSolver) -> None:
             return
         if state.assets.layout.transactions is None:
             raise state.context.protocol.unsupported("rebase")
-        for step in plan_steps(state.context.protocol, state.view.snapshot_id, tip):
-            _pass(state, step, solver)
+        steps = plan_steps(state.context.protocol, state.view.snapshot_id, tip)
+        passed: SnapshotId | None = None
+        try:
+            for number, (step, logs) in enumerate(_read_steps(state.assets, steps)):
+                # The first may follow on something else than the base, if the branch was reset.
+                if number and all(is_apart(state.changes, log) for log in logs):
+                    passed = step.snapshot_id
+                    continue
+                if passed is not None:
+                    _move_base(state, passed)
+                    passed = None
+                _pass(state, step, logs, solver)
+        finally:
+            if passed is not None:
+                _move_base(state, passed)
+
+
+def _move_base(state: SessionState, id: SnapshotId) -> None:
+    """Make a commit the base of a session, after one that differs from it only in other chunks."""
+    snapshot = read_snapshot(state.assets, id)
+    state.set_base(snapshot, rebase_changes(state.changes, snapshot.nodes))
 
 
 def commit_with_rebase(
@@ -177,11 +200,13 @@ def _find_tip(state: SessionState, branch: str) -> SnapshotId | None:
         return None
 
 
-def _pass(state: SessionState, step: Step, solver: ConflictSolver) -> None:
+def _pass(
+    state: SessionState, step: Step, logs: Sequence[TransactionLog], solver: ConflictSolver
+) -> None:
     """Rebase a session onto one commit; if that fails, raise and leave the session unchanged."""
     snapshot = read_snapshot(state.assets, step.snapshot_id)
     changes = state.changes.copy()
-    for log in _read_logs(state, step):
+    for log in logs:
         theirs = Theirs(log, snapshot.nodes)
         clashes = find_clashes(describe_ours(changes, state.view.snapshot.nodes), theirs)
         given_up = plan_solution(clashes, solver)
@@ -192,10 +217,38 @@ def _pass(state: SessionState, step: Step, solver: ConflictSolver) -> None:
     state.set_base(snapshot, rebase_changes(changes, snapshot.nodes))
 
 
-def _read_logs(state: SessionState, step: Step) -> Iterator[TransactionLog]:
+_STEPS_AT_ONCE = 16
+
+
+def _read_steps(
+    assets: Assets, steps: Sequence[Step]
+) -> Iterator[tuple[Step, Sequence[TransactionLog]]]:
+    """Yield steps with their logs, which are read some at once where requests take long."""
+    if assets.storage.is_local:
+        yield from zip(steps, map(partial(_read_logs, assets), steps), strict=True)
+        return
+    for start in range(0, len(steps), _STEPS_AT_ONCE):
+        some = steps[start : start + _STEPS_AT_ONCE]
+        read = partial(_try_to_read_logs, assets)
+        for step, logs in zip(some, run_concurrently(read, some, len(some)), strict=True):
+            if isinstance(logs, IcechunkError):
+                raise logs
+            yield step, logs
+
+
+def _try_to_read_logs(assets: Assets, step: Step) -> list[TransactionLog] | IcechunkError:
+    """Return the logs of a step, or the error, which is raised when it is the turn of the step."""
+    try:
+        return _read_logs(assets, step)
+    except IcechunkError as error:
+        return error
+
+
+def _read_logs(assets: Assets, step: Step) -> list[TransactionLog]:
+    logs: list[TransactionLog] = []
     for id in step.pruned_logs:
         try:
-            yield state.assets.read_transaction_log(id)
+            logs.append(assets.read_transaction_log(id))
         except ObjectNotFoundError as error:
             raise SessionStateError(
                 f"snapshot {step.snapshot_id} can't be rebased on: the transaction log {id} of an"
@@ -203,9 +256,8 @@ def _read_logs(state: SessionState, step: Step) -> Iterator[TransactionLog]:
                 kind="rebase-tx-log-pruned",
             ) from error
     if step.has_log:
-        yield state.assets.read_transaction_log(step.snapshot_id)
-    else:
-        yield TransactionLog(step.snapshot_id)
+        return [*logs, assets.read_transaction_log(step.snapshot_id)]
+    return [*logs, TransactionLog(step.snapshot_id)]
 
 
 def failed(id: SnapshotId, clashes: Sequence[Clash]) -> RebaseFailedError:

@@ -161,3 +161,45 @@ def cold_commit_calls(arrays: int) -> int:
 
 def test_a_commit_over_arrays_that_were_not_read_before_takes_few_calls_for_each() -> None:
     assert cold_commit_calls(170) - cold_commit_calls(70) <= 100 * 6
+
+
+def ref_calls(refs: int) -> list[int]:
+    """Return the numbers of calls that create a tag and a branch, and move it, among so many."""
+    repo = new_repository(1)
+    tip = repo.lookup_branch("main")
+    former = next(iter(repo.ancestry(branch="main"))).parent_id
+    for number in range(refs):
+        repo.create_tag(f"tag {number}", tip)
+        repo.create_branch(f"branch {number}", tip)
+    repo.reset_branch("branch 0", str(former))
+    with counted() as tag:
+        repo.create_tag("late", tip)
+    with counted() as branch:
+        repo.create_branch("late", tip)
+    with counted() as reset:
+        repo.reset_branch("late", str(former))
+    return [tag.number, branch.number, reset.number]
+
+
+def test_a_ref_is_created_and_moved_with_as_many_calls_among_more_refs() -> None:
+    for more, fewer in zip(ref_calls(100), ref_calls(10), strict=True):
+        assert more <= fewer + 5 <= 205
+
+
+def rebase_calls(commits: int) -> int:
+    """Return the number of calls of a commit that is rebased over so many."""
+    repo = new_repository(200)
+    commit_calls(repo, {"a0": [0]})
+    session = repo.writable_session("main")
+    zarr.open_array(session.store, path="a0")[199] = 1.0
+    for number in range(commits):
+        commit_calls(repo, {"a0": [number]})
+    with counted() as calls:
+        session.commit("late", rebase_with=frazil.ConflictDetector())
+    return calls.number
+
+
+def test_one_more_commit_to_rebase_over_takes_at_most_120_calls() -> None:
+    rebase_calls(2)  # which loads modules
+
+    assert rebase_calls(60) - rebase_calls(20) <= 40 * 120

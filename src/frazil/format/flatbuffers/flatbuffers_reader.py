@@ -12,7 +12,7 @@ from frazil.format import ragged
 from frazil.format.ragged import Bytes, Integers, Pieces
 from frazil.lazy import dataclass
 
-_U16 = struct.Struct("<H")
+_SIZES = struct.Struct("<HH")
 _U32 = struct.Struct("<I")
 _I32 = struct.Struct("<i")
 
@@ -48,40 +48,45 @@ class Buffer:
 
     def follow(self, position: int) -> int:
         """Return the target of the offset at this position."""
-        return position + self.u32(position)
-
-    def u32(self, position: int) -> int:
-        """Return an unsigned 32-bit integer."""
         try:
-            value: int = _U32.unpack_from(self.data, position)[0]
+            return position + int(_U32.unpack_from(self.data, position)[0])
         except struct.error:
             raise self._outside(position, 4) from None
-        return value
 
     def bytes_at(self, position: int, size: int) -> bytes:
         """Return a copy of some bytes."""
         if position < 0 or position + size > len(self.data):
             raise self._outside(position, size)
-        self.spend(size)
+        self._work_left -= size
+        if self._work_left < 0:
+            raise self._endless()
         return self.data[position : position + size]
 
     def vector(self, position: int, item_size: int) -> tuple[int, int]:
         """Return the start and the number of items of a vector."""
-        count = self.u32(position)
-        if position + 4 + count * item_size > len(self.data):
+        try:
+            count: int = _U32.unpack_from(self.data, position)[0]
+        except struct.error:
+            raise self._outside(position, 4) from None
+        size = 4 + count * item_size
+        if position + size > len(self.data):
             raise self._outside(position + 4, count * item_size)
-        self.spend(4 + count * item_size)
+        self._work_left -= size
+        if self._work_left < 0:
+            raise self._endless()
         return position + 4, count
 
     def vtable(self, table: int) -> tuple[int, ...]:
         """Return the field distances of a table by slot, 0 for an absent field."""
-        self.spend(4)
+        self._work_left -= 4
+        if self._work_left < 0:
+            raise self._endless()
         try:
             start = table - _I32.unpack_from(self.data, table)[0]
             known = self._vtables.get(start)
             if known is not None and table + known[-1] <= len(self.data):
                 return known
-            size, table_size = _U16.unpack_from(self.data, start)[0], self._table_size(start)
+            size, table_size = _SIZES.unpack_from(self.data, start)
         except struct.error:
             raise self._outside(table, 4) from None
         if start < 0 or size < 4 or size % 2 or start + size > len(self.data):
@@ -96,15 +101,14 @@ class Buffer:
         self._vtables[start] = fields = (*slots, table_size)
         return fields
 
-    def _table_size(self, vtable: int) -> int:
-        size: int = _U16.unpack_from(self.data, vtable + 2)[0]
-        return size
-
     def spend(self, size: int) -> None:
         """Count bytes as read; raise FormatError if the budget is exceeded."""
         self._work_left -= size
         if self._work_left < 0:
-            raise self.damaged("its parts refer to each other without end")
+            raise self._endless()
+
+    def _endless(self) -> FormatError:
+        return self.damaged("its parts refer to each other without end")
 
     def _outside(self, position: int, size: int) -> FormatError:
         end = position + size
@@ -201,14 +205,24 @@ class Table:
     def structs(self, slot: int, size: int) -> list[bytes]:
         """Return the structs of a vector; none if it is absent."""
         start, count = self._vector(slot, size)
+        if not count:
+            return []
         data = self.buffer.data
         return [data[start + size * i : start + size * (i + 1)] for i in range(count)]
 
     def _vector(self, slot: int, item_size: int) -> tuple[int, int]:
-        position = self.find(slot)
-        if position is None:
+        fields = self._fields
+        distance = fields[slot] if slot < len(fields) - 1 else 0
+        if not distance:
             return 0, 0
-        return self.buffer.vector(self.buffer.follow(position), item_size)
+        buffer, at = self.buffer, self.position + distance
+        try:
+            at += _U32.unpack_from(buffer.data, at)[0]
+            if not _U32.unpack_from(buffer.data, at)[0]:
+                return 0, 0
+        except struct.error:
+            raise buffer._outside(at, 4) from None
+        return buffer.vector(at, item_size)
 
 
 # Valid tables have far fewer combinations of fields.

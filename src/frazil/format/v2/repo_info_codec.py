@@ -1,9 +1,10 @@
 """Encode and decode the repo info and its ops log."""
 
 import struct
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from operator import is_
 from typing import Any, overload
 
 import numpy as np
@@ -37,20 +38,22 @@ from frazil.format.timestamps import MICROSECOND, from_microseconds
 from frazil.format.v2.schema import (
     RefSlot,
     RepoSlot,
+    SnapshotInfoSlot,
     StatusSlot,
     UpdateSlot,
     decode_metadata,
     write_metadata,
 )
 from frazil.format.v2.snapshot_info_codec import (
-    Find,
     RecordedSnapshots,
-    WrittenHistory,
-    close_history,
+    WrittenInfo,
+    WrittenRefs,
+    add_snapshots,
     decode_snapshot_infos,
-    grow_history,
     id_at,
+    index_fields,
     index_of,
+    shift_indexes,
     without_record,
     write_snapshot_infos,
 )
@@ -133,15 +136,20 @@ _STATUS = Kind(
 )  # fmt: skip
 
 
-def write_updates(writer: Writer, updates: Sequence[Update]) -> list[int]:
-    """Write entries of the ops log."""
+def write_updates(
+    writer: Writer, updates: Sequence[Update], details: Sequence[int] = ()
+) -> list[int]:
+    """Write entries of the ops log; `details` are positions of what is written of them, or ABSENT."""
+    if not updates:
+        return []
     codes = [_CODES[type(update.kind)] for update in updates]
-    values = [0] * len(updates)
+    values = [*details] or [ABSENT] * len(updates)
     for code in dict.fromkeys(codes):
-        members = [number for number, each in enumerate(codes) if each == code]
-        places = write_types(writer, code, [updates[number].kind for number in members])
-        for number, place in zip(members, places, strict=True):
-            values[number] = place
+        members = [n for n, each in enumerate(codes) if each == code and values[n] == ABSENT]
+        if members:
+            places = write_types(writer, code, [updates[number].kind for number in members])
+            for number, place in zip(members, places, strict=True):
+                values[number] = place
     return writer.rows(
         _UPDATE,
         len(updates),
@@ -227,13 +235,13 @@ def _write_older(writer: Writer, updates: Sequence[Update]) -> Integers:
 class RecordedUpdates(FrozenSequence[Update]):
     """Consecutive updates of a repo info that was written."""
 
-    __slots__ = ("first", "history", "items")
+    __slots__ = ("first", "items", "written")
 
-    def __init__(self, items: Sequence[Update], history: WrittenHistory, first: int = 0) -> None:
+    def __init__(self, items: Sequence[Update], written: WrittenInfo, first: int = 0) -> None:
         self.items = items
-        self.history = history
+        self.written = written
         self.first = first
-        """Index of the first among all updates, of which the newest, 0, is not in the history."""
+        """Index of the first among all updates, of which the newest, 0, is written apart."""
 
     @overload
     def __getitem__(self, index: int) -> Update: ...
@@ -245,7 +253,7 @@ class RecordedUpdates(FrozenSequence[Update]):
         chosen = range(len(self.items))[index]
         if chosen.step != 1:
             return tuple([self.items[each] for each in chosen])
-        return RecordedUpdates(self.items[index], self.history, self.first + chosen.start)
+        return RecordedUpdates(self.items[index], self.written, self.first + chosen.start)
 
     def __iter__(self) -> Iterator[Update]:
         return iter(self.items)
@@ -466,6 +474,8 @@ _REPO = Kind(
     *((slot, LINK) for slot in RepoSlot if slot is not RepoSlot.SPEC_VERSION),
 )
 _REF = Kind((RefSlot.NAME, LINK), (RefSlot.SNAPSHOT_INDEX, "I"))
+_REF_SIZE, _UPDATE_SIZE = 24, 128
+"""Number of bytes, about, of a ref without its name, and of an update."""
 
 
 def encode_repo_info_payload(info: RepoInfo) -> list[Part]:
@@ -474,52 +484,51 @@ def encode_repo_info_payload(info: RepoInfo) -> list[Part]:
 
 
 def record_repo_info_payload(info: RepoInfo) -> tuple[list[Part], RepoInfo]:
-    """Encode a repo info as FlatBuffer; also return it with its history as it was written."""
+    """Encode a repo info as FlatBuffer; also return it with what is known of its file."""
     writer = Writer("repo info")
-    config = None if info.config is None else info.config.encode(Encoding.FLEXBUFFERS)
-    before = None if info.repo_before_updates is None else info.repo_before_updates.encode()
-    # First, which is at the end of the file, so that the next commit can copy it whole.
-    history = _grow_history(writer, info) or _write_history(writer, info)
-    find = history.find
-    newest = write_updates(writer, [info.latest_updates[0]] if info.latest_updates else [])
-    snapshots = writer.link_vector(history.tables)
-    updates = writer.link_vector(np.concatenate((np.array(newest, np.int64), history.updates)))
-    before_place, config_place, extra = writer.vectors([before, config, info.extra])
-    deleted_tags = sorted(info.deleted_tags, key=str.encode)
+    # First, which is at the end of the file, so that the next update can copy it whole.
+    written = _grow(writer, info) or _write_anew(writer, info)
+    newest = write_updates(writer, info.latest_updates[:1], [written.newest[1]])
+    deleted_tags, status, metadata, config, enabled, disabled, extra = written.state[1]
     root = writer.row(
         _REPO,
         info.spec_version,
-        _write_refs(writer, info.tags, find),
-        _write_refs(writer, info.branches, find),
-        writer.links(writer.vectors(deleted_tags)),
-        snapshots,
-        *write_status(writer, [info.status]),
-        *write_metadata(writer, [info.metadata], Encoding.FLEXBUFFERS),
-        updates,
-        before_place,
-        config_place,
-        _write_flags(writer, info.enabled_feature_flags),
-        _write_flags(writer, info.disabled_feature_flags),
+        writer.links(written.tags.places),
+        writer.links(written.branches.places),
+        deleted_tags,
+        writer.link_vector(written.snapshots),
+        status,
+        metadata,
+        writer.link_vector(_put_before(newest, written.updates)),
+        *writer.vectors([info.repo_before_updates]),
+        config,
+        enabled,
+        disabled,
         extra,
     )
     recorded = replace(
         info,
-        snapshots=RecordedSnapshots(without_record(info.snapshots), history),
-        latest_updates=RecordedUpdates(_without_record(info.latest_updates), history),
+        snapshots=RecordedSnapshots(without_record(info.snapshots), written),
+        latest_updates=RecordedUpdates(_without_record(info.latest_updates), written),
     )
     return writer.finish(root), recorded
 
 
-def _write_history(writer: Writer, info: RepoInfo) -> WrittenHistory:
-    """Write all snapshots, and the updates before the newest."""
+def _put_before(places: Sequence[int], others: Integers) -> Integers:
+    return np.concatenate((np.array(places, np.int64), others)) if places else others
+
+
+def _write_anew(writer: Writer, info: RepoInfo) -> WrittenInfo:
+    """Write all but the newest update, of which only the details are written."""
     infos = without_record(info.snapshots)
-    tables = write_snapshot_infos(writer, infos)
-    updates = _write_older(writer, _without_record(info.latest_updates))
-    return close_history(writer, infos, tables, updates)
+    written = WrittenInfo(sorted(infos), write_snapshot_infos(writer, infos))
+    written.updates = _write_older(writer, _without_record(info.latest_updates))
+    _close(writer, info, written, {}, written.snapshots)
+    return written
 
 
-def _grow_history(writer: Writer, info: RepoInfo) -> WrittenHistory | None:
-    """Write only what was added to a history that was written before; None if other things changed."""
+def _grow(writer: Writer, info: RepoInfo) -> WrittenInfo | None:
+    """Write what was added to a repo info that was written before; None if too much has changed."""
     base, log = info.snapshots, info.latest_updates
     added: Mapping[SnapshotId, SnapshotInfo] = {}
     head: Sequence[Update] = ()
@@ -529,14 +538,58 @@ def _grow_history(writer: Writer, info: RepoInfo) -> WrittenHistory | None:
         head, log = log.head, log.tail
     if type(base) is not RecordedSnapshots or type(log) is not RecordedUpdates:
         return None
-    history = base.history
+    former = base.written
     # The newest of all updates is written apart: it gets the name of a backup from the next one.
     first = log.first - 1 if head else log.first
-    kept = history.updates[first : first + len(log) - (not head)]
-    if log.history is not history or first < 0 or history.unused > len(kept):
+    kept = former.updates[first : first + len(log) - (not head)]
+    if log.written is not former or first < 0 or former.unused > len(former.data) // 2:
         return None
-    older = partial(write_updates, writer, head[1:])
-    return grow_history(writer, history, added, older, kept)
+    written = former.copy()
+    written.unused += _UPDATE_SIZE * (former.updates.size - kept.size)
+    writer.prepend(former.data)
+    places = add_snapshots(writer, written, added) if added else ()
+    kind, place = former.newest
+    details = [place if update.kind is kind else ABSENT for update in head[1:]]
+    written.updates = _put_before(write_updates(writer, head[1:], details), kept)
+    _close(writer, info, written, added, places)
+    return written
+
+
+def _close(
+    writer: Writer,
+    info: RepoInfo,
+    written: WrittenInfo,
+    added: Mapping[SnapshotId, SnapshotInfo],
+    snapshots: Sequence[int] | Integers,
+) -> None:
+    """Write refs, state and the details of the newest update, unless they are written already.
+
+    `snapshots` are positions of those that were just written, and `added` are those among them for
+    which all indexes must make room.
+    """
+    moved: dict[int, int] = {}
+    written.tags, tags = _write_refs(writer, written, written.tags, info.tags, moved)
+    written.branches, branches = _write_refs(
+        writer, written, written.branches, info.branches, moved
+    )
+    _write_state(writer, info, written)
+    if info.latest_updates:
+        kind = info.latest_updates[0].kind
+        if kind is not written.newest[0]:
+            written.newest = kind, write_types(writer, _CODES[type(kind)], [kind])[0]
+    written.data = data = writer.close_end()
+    if added:
+        shift_indexes(written, added, snapshots)
+    for place, index in moved.items():
+        (field,) = index_fields(data, [place], RefSlot.SNAPSHOT_INDEX)
+        struct.pack_into("<I", data, len(data) + 4 * int(field), index)
+    for places, slot in (
+        (snapshots, SnapshotInfoSlot.PARENT_OFFSET),
+        ([*tags, *branches], RefSlot.SNAPSHOT_INDEX),
+    ):
+        if len(places):
+            fields = index_fields(data, places, slot)
+            written.fields = np.concatenate((written.fields, fields))
 
 
 def _without_record(updates: Sequence[Update]) -> Sequence[Update]:
@@ -545,12 +598,62 @@ def _without_record(updates: Sequence[Update]) -> Sequence[Update]:
     return updates.items if type(updates) is RecordedUpdates else updates
 
 
-def _write_refs(writer: Writer, refs: Mapping[str, SnapshotId], find: Find) -> int:
-    names = sorted(refs, key=str.encode)
-    name_of = {id_: name for name, id_ in refs.items()}
-    found = {id_: index_of(find, id_, "ref", name) for id_, name in name_of.items()}
-    indexes = [found[refs[name]] for name in names]
-    return writer.links(writer.rows(_REF, len(names), writer.vectors(names), indexes))
+def _write_refs(
+    writer: Writer,
+    written: WrittenInfo,
+    former: WrittenRefs,
+    refs: Mapping[str, SnapshotId],
+    moved: dict[int, int],
+) -> tuple[WrittenRefs, list[int]]:
+    """Write new refs; return all refs and the new ones; add the indexes of moved ones by position."""
+    if refs is former.refs:
+        return former, []
+    names, places = former.names.copy(), former.places.copy()
+    for name in former.refs.keys() - refs.keys():
+        at = bisect_left(names, name.encode())
+        written.unused += _REF_SIZE + len(names[at])
+        del names[at], places[at]
+    new = []
+    for name, id_ in refs.items() - former.refs.items():
+        index = index_of(written.find, id_, "ref", name)
+        if name in former.refs:
+            moved[places[bisect_left(names, name.encode())]] = index
+        else:
+            new.append((name.encode(), index))
+    new.sort()
+    added = [name for name, _ in new]
+    tables = writer.rows(_REF, len(new), writer.vectors(added), [index for _, index in new])
+    if not names:
+        return WrittenRefs(refs, added, tables), tables
+    for key, table in zip(added, tables, strict=True):
+        at = bisect_left(names, key)
+        names.insert(at, key)
+        places.insert(at, table)
+    return WrittenRefs(refs, names, places), tables
+
+
+def _write_state(writer: Writer, info: RepoInfo, written: WrittenInfo) -> None:
+    """Write what few updates change, all of it."""
+    values = (
+        info.deleted_tags, info.status, info.metadata, info.config,
+        info.enabled_feature_flags, info.disabled_feature_flags, info.extra,
+    )  # fmt: skip
+    former, _, size = written.state
+    if former and all(map(is_, former, values)):
+        return
+    start = writer.size
+    config = None if info.config is None else info.config.encode(Encoding.FLEXBUFFERS)
+    places = (
+        writer.links(writer.vectors(sorted(map(str.encode, info.deleted_tags)))),
+        *write_status(writer, [info.status]),
+        *write_metadata(writer, [info.metadata], Encoding.FLEXBUFFERS),
+        *writer.vectors([config]),
+        _write_flags(writer, info.enabled_feature_flags),
+        _write_flags(writer, info.disabled_feature_flags),
+        *writer.vectors([info.extra]),
+    )
+    written.unused += size
+    written.state = (values, places, writer.size - start)
 
 
 def _write_flags(writer: Writer, flags: tuple[int, ...] | None) -> int:

@@ -505,7 +505,9 @@ def decode_transaction_log_payload(payload: bytes) -> TransactionLog:
         moves=tuple(map(_decode_move, root.tables(TransactionLogSlot.MOVED_NODES))),
         extra=root.find_data(TransactionLogSlot.EXTRA),
         **{
-            name: frozenset(map(NodeId, root.structs(slot, 8))) for name, slot in _NODE_SETS.items()
+            name: frozenset(map(NodeId, ids))
+            for name, slot in _NODE_SETS.items()
+            if (ids := root.structs(slot, 8))
         },
     )
 

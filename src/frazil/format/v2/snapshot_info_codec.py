@@ -1,8 +1,9 @@
 """Encode and decode the snapshots of a repo info, in columns."""
 
+import struct
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar, overload
+from typing import Any, NamedTuple, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from frazil.errors import InvalidInputError
 from frazil.format.flatbuffers.flatbuffers_reader import Buffer, Source, Table, Tables
 from frazil.format.flatbuffers.flatbuffers_writer import (
     ABSENT,
+    FEW,
     LINK,
     Kind,
     Link,
@@ -38,6 +40,8 @@ from frazil.lazy import dataclass
 
 NO_PARENT = -1
 ID_SIZE = 12
+
+_INT, _SHORT = struct.Struct("<i"), struct.Struct("<H")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -350,97 +354,102 @@ def _write_rows(writer: Writer, infos: Sequence[SnapshotInfo], find: Find) -> li
     return writer.rows(_SNAPSHOT_INFO, len(infos), ids, _parents(infos, find), times, *links)
 
 
-class WrittenHistory:
-    """End of a repo info that was written: all snapshots, and the updates before the newest.
+class WrittenInfo:
+    """End of a repo info that was written, with all that the next one can keep.
 
     Positions count from the end of the file. They stay valid in a file that ends with the same bytes,
-    so that a commit writes only what is new.
+    so that an update writes only what is new.
     """
 
-    __slots__ = ("data", "ids", "parents", "tables", "unused", "updates")
+    __slots__ = (
+        "branches", "data", "fields", "ids", "newest", "snapshots", "state", "tags", "unused",
+        "updates",
+    )  # fmt: skip
 
-    def __init__(
-        self,
-        data: bytearray,
-        ids: list[SnapshotId],
-        tables: Integers,
-        parents: Integers,
-        updates: Integers,
-        unused: int = 0,
-    ) -> None:
-        self.data = data
+    def __init__(self, ids: list[SnapshotId], snapshots: Integers) -> None:
+        self.data = bytearray()
         self.ids = ids
         """Snapshots in order."""
-        self.tables = tables
+        self.snapshots = snapshots
         """Positions of their tables."""
-        self.parents = parents
-        """Fields of their parents, in any order, in words from the end."""
-        self.updates = updates
-        """Positions of updates, newest first."""
-        self.unused = unused
-        """Number of updates among the bytes that the ops log does not have any more."""
+        self.fields: Integers = np.empty(0, np.int64)
+        """Fields with indexes of snapshots, those of parents and refs, in words from the end."""
+        self.updates: Integers = self.fields
+        """Positions of the updates before the newest, newest first."""
+        self.newest: tuple[object, int] = (None, ABSENT)
+        """Type of the newest update, and the position of its details."""
+        self.tags = self.branches = WrittenRefs({}, [], [])
+        self.state: tuple[Sequence[object], Sequence[int], int] = ((), (), 0)
+        """Other values, their positions and their size in bytes."""
+        self.unused = 0
+        """Number of bytes, about, of what the repo info does not have any more."""
 
     def find(self, id_: SnapshotId) -> int | None:
         """Return the index of a snapshot, or None."""
         at = bisect_left(self.ids, id_)
         return at if at < len(self.ids) and self.ids[at] == id_ else None
 
-
-def close_history(
-    writer: Writer, snapshots: Snapshots, tables: Integers, updates: Integers
-) -> WrittenHistory:
-    """Return the history of which all snapshots and updates are written."""
-    data = writer.close_end()
-    return WrittenHistory(data, sorted(snapshots), tables, _parent_fields(data, tables), updates)
-
-
-def grow_history(
-    writer: Writer,
-    history: WrittenHistory,
-    added: Snapshots,
-    write_updates: Callable[[], list[int]],
-    kept_updates: Integers,
-) -> WrittenHistory:
-    """Write a history again with more snapshots and updates, and less of its former updates."""
-    writer.prepend(history.data)
-    ids = sorted([*history.ids, *added]) if added else history.ids
-    unused = history.unused + history.updates.size - kept_updates.size
-    tables, parents = history.tables, history.parents
-    grown = WrittenHistory(history.data, ids, tables, parents, kept_updates, unused)
-    infos = [added[id_] for id_ in sorted(added)]
-    places = _write_rows(writer, infos, grown.find)
-    grown.updates = np.concatenate((np.array(write_updates(), np.int64), kept_updates))
-    grown.data = writer.close_end()
-    if infos:
-        words = np.frombuffer(grown.data, "<i4")
-        indexes = words[parents]
-        for info, place in zip(infos, places, strict=True):
-            at = bisect_left(ids, info.id)
-            indexes += indexes >= at
-            tables = np.concatenate((tables[:at], (place,), tables[at:]))
-        words[parents] = indexes
-        new = _parent_fields(grown.data, np.array(places, np.int64))
-        grown.tables, grown.parents = tables, np.concatenate((parents, new))
-    return grown
+    def copy(self) -> "WrittenInfo":
+        """Return the same, to be changed; nothing that both refer to may be changed."""
+        other = WrittenInfo(self.ids, self.snapshots)
+        for name in WrittenInfo.__slots__:
+            setattr(other, name, getattr(self, name))
+        return other
 
 
-def _parent_fields(data: bytearray, tables: Integers) -> Integers:
-    """Return where the tables at these positions have their parents, in words from the end."""
-    starts = len(data) - tables
-    vtables = starts - np.frombuffer(data, "<i4")[starts >> 2]
-    slot = (vtables >> 1) + 2 + SnapshotInfoSlot.PARENT_OFFSET
-    found: Integers = (starts + np.frombuffer(data, "<u2")[slot] - len(data)) >> 2
-    return found
+class WrittenRefs(NamedTuple):
+    """Branches or tags that were written."""
+
+    refs: Mapping[str, SnapshotId]
+    names: list[bytes]
+    """Names in order."""
+    places: list[int]
+    """Positions of their tables."""
+
+
+def add_snapshots(writer: Writer, written: WrittenInfo, added: Snapshots) -> list[int]:
+    """Write more snapshots; return the positions of their tables, which `shift_indexes` takes."""
+    written.ids = sorted([*written.ids, *added])
+    return _write_rows(writer, [added[id_] for id_ in sorted(added)], written.find)
+
+
+def shift_indexes(written: WrittenInfo, added: Snapshots, places: Sequence[int] | Integers) -> None:
+    """Make room for more snapshots in all fields with indexes of snapshots."""
+    tables, fields = written.snapshots, written.fields
+    words = np.frombuffer(written.data, "<i4")
+    indexes = words[fields]
+    for id_, place in zip(sorted(added), places, strict=True):
+        at = bisect_left(written.ids, id_)
+        indexes += indexes >= at
+        tables = np.concatenate((tables[:at], (place,), tables[at:]))
+    words[fields] = indexes
+    written.snapshots = tables
+
+
+def index_fields(data: bytearray, tables: Sequence[int] | Integers, slot: int) -> Integers:
+    """Return where the tables at these positions have a field, in words from the end."""
+    size = len(data)
+    if len(tables) > FEW:
+        starts = size - np.asarray(tables)
+        vtables = starts - np.frombuffer(data, "<i4")[starts >> 2]
+        found: Integers = starts + np.frombuffer(data, "<u2")[(vtables >> 1) + 2 + slot]
+        return (found - size) >> 2
+    fields = []
+    for table in tables:
+        start = size - int(table)
+        vtable = start - _INT.unpack_from(data, start)[0]
+        fields.append((start + _SHORT.unpack_from(data, vtable + 4 + 2 * slot)[0] - size) >> 2)
+    return np.array(fields, np.int64)
 
 
 class RecordedSnapshots(Mapping[SnapshotId, SnapshotInfo]):
     """Snapshots that were written."""
 
-    __slots__ = ("history", "infos")
+    __slots__ = ("infos", "written")
 
-    def __init__(self, infos: Snapshots, history: WrittenHistory) -> None:
+    def __init__(self, infos: Snapshots, written: WrittenInfo) -> None:
         self.infos = infos
-        self.history = history
+        self.written = written
 
     def __getitem__(self, id_: SnapshotId) -> SnapshotInfo:
         return self.infos[id_]
