@@ -30,7 +30,7 @@ from frazil.format.header import (
 from frazil.format.ids import SnapshotId
 from frazil.format.manifest import Manifest
 from frazil.format.ragged import Part
-from frazil.format.repo_info import RepoInfo
+from frazil.format.repo_info import LogPage, RepoInfo
 from frazil.format.snapshot import ManifestFileInfo, Snapshot
 from frazil.format.transaction_log import TransactionLog
 from frazil.format.v2 import snapshot_codec as v2_snapshot
@@ -41,7 +41,11 @@ from frazil.format.v2.manifest_decoder import (
     read_location_encoding,
 )
 from frazil.format.v2.manifest_encoder import LocationCompression, encode_manifest_payload
-from frazil.format.v2.repo_info_codec import decode_repo_info_payload, record_repo_info_payload
+from frazil.format.v2.repo_info_codec import (
+    decode_log_page_payload,
+    decode_repo_info_payload,
+    record_repo_info_payload,
+)
 from frazil.format.v2.snapshot_codec import (
     decode_snapshot_payload,
     decode_transaction_log_payload,
@@ -155,6 +159,13 @@ def decode_repo_info(data: bytes) -> Decoded[RepoInfo]:
     header, payload = decode_file(data, FileType.REPO_INFO)
     dialect = _dialect_of(header)
     return Decoded(decode_repo_info_payload(payload), dialect, header)
+
+
+def decode_log_page(data: bytes) -> LogPage:
+    """Decode only the ops log of a repo info file."""
+    header, payload = decode_file(data, FileType.REPO_INFO)
+    _dialect_of(header)
+    return decode_log_page_payload(payload)
 
 
 def encode_snapshot(

@@ -5,7 +5,6 @@ refer to the rest, and writers can tell the two apart.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, Self, TypeVar, overload
 
 K = TypeVar("K")
@@ -17,7 +16,7 @@ T = TypeVar("T", covariant=True)
 class Deferred:
     """Base of frozen dataclasses with slots whose fields can be read when they are asked for."""
 
-    __slots__ = ("_read",)
+    __slots__ = ("_read", "_source")
 
     @classmethod
     def defer(cls, read: Callable[[S, str], Any]) -> Callable[[S], Self]:
@@ -25,11 +24,13 @@ class Deferred:
 
         `read` returns the fields of the value, each once, by its source and the name of the field.
         """
-        new, set_read = object.__new__, vars(Deferred)["_read"].__set__
+        new = object.__new__
+        set_read, set_source = (vars(Deferred)[name].__set__ for name in Deferred.__slots__)
 
         def make(source: S) -> Any:
             value = new(cls)
-            set_read(value, partial(read, source))
+            set_read(value, read)
+            set_source(value, source)
             return value
 
         return make
@@ -44,7 +45,7 @@ class Deferred:
         # Called for attributes that have no value yet.
         if name not in type(self).__slots__:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        value = self._read(name)
+        value = self._read(self._source, name)
         object.__setattr__(self, name, value)
         return value
 

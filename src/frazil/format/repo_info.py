@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from enum import IntEnum
-from typing import Self
+from typing import NamedTuple, Self
 
 from frazil.format.ids import SnapshotId
 from frazil.format.metadata import NO_METADATA, Metadata, Value
@@ -183,6 +183,13 @@ class Update(Deferred):
     updated_at: Nanoseconds
     backup_path: str | None = None
     """Backup of the repo info before the *next* update, without the `overwritten/` prefix."""
+
+
+class LogPage(NamedTuple):
+    """Part of the ops log, as a repo info has it."""
+
+    latest_updates: Sequence[Update]
+    repo_before_updates: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from contextlib import suppress
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
 from frazil.errors import (
     ConflictError,
@@ -20,11 +21,12 @@ from frazil.errors import (
     StorageError,
     VersionMismatchError,
 )
-from frazil.format.files import decode_repo_info, record_repo_info
+from frazil.format.files import decode_log_page, decode_repo_info, record_repo_info
 from frazil.format.ids import FIRST_SNAPSHOT_ID, SnapshotId, encode_base32
 from frazil.format.metadata import JsonValue, Metadata, Value
 from frazil.format.overlays import prepend
 from frazil.format.repo_info import (
+    LogPage,
     RepoInfo,
     RepoInitialized,
     RepoStatus,
@@ -35,6 +37,7 @@ from frazil.format.repo_info import (
 from frazil.format.snapshot import Snapshot
 from frazil.format.timestamps import Nanoseconds
 from frazil.format.transaction_log import TransactionLog
+from frazil.format.v2.repo_info_codec import with_backup
 from frazil.format.v2.snapshot_info_codec import walk_ancestors
 from frazil.lazy import dataclass
 from frazil.protocols import repo_changes
@@ -55,6 +58,8 @@ from frazil.protocols.protocol import (
 )
 from frazil.protocols.repo_changes import Change, refuse_protected
 from frazil.storage.interface import PutOptions, Version
+
+T = TypeVar("T")
 
 BACKUPS = "overwritten"
 """Folder of the backups of `repo`."""
@@ -95,7 +100,9 @@ def record_update(
     return replace(info, latest_updates=updates)
 
 
-def read_updates(info: RepoInfo, find_backup: Callable[[str], RepoInfo | None]) -> Iterator[Update]:
+def read_updates(
+    info: RepoInfo, find_backup: Callable[[str], RepoInfo | LogPage | None]
+) -> Iterator[Update]:
     """Yield all updates, newest first; reads backups lazily and stops at a missing one."""
     yield from info.latest_updates
     visited: set[str] = set()
@@ -106,14 +113,8 @@ def read_updates(info: RepoInfo, find_backup: Callable[[str], RepoInfo | None]) 
         if page is None:
             return
         # The newest update of a page has no backup, because the page itself is its backup.
-        yield from map(Update.defer(partial(_read_in_page, name)), page.latest_updates)
+        yield from with_backup(page.latest_updates, name)
         name = page.repo_before_updates
-
-
-def _read_in_page(page: str, update: Update, name: str) -> object:
-    """Return a field of an update of a page of the ops log."""
-    value = getattr(update, name)
-    return page if value is None and name == "backup_path" else value
 
 
 REPO = "repo"
@@ -188,7 +189,8 @@ class RepoFile:
         known = self._known
         if known is None or known.version != found.version:
             data = bytes(found.data)
-            known = _Found(found.version, _decode(REPO, data), data)
+            info = _decode(REPO, data, lambda data: decode_repo_info(data).value)
+            known = _Found(found.version, info, data)
             self._known = known
         return known
 
@@ -197,13 +199,13 @@ class RepoFile:
         """Return the repo info that was read or written last, without a request."""
         return None if self._known is None else self._known.info
 
-    def _find_backup(self, name: str) -> RepoInfo | None:
+    def _find_backup(self, name: str) -> LogPage | None:
         key = f"{BACKUPS}/{name}"
         try:
             data = self._storage.get(key)
         except ObjectNotFoundError:
             return None
-        return _decode(key, bytes(data))
+        return _decode(key, bytes(data), decode_log_page)
 
     # Writing
 
@@ -314,9 +316,9 @@ def already_created() -> ConflictError:
     )
 
 
-def _decode(key: str, data: bytes) -> RepoInfo:
+def _decode(key: str, data: bytes, decode: Callable[[bytes], T]) -> T:
     try:
-        return decode_repo_info(data).value
+        return decode(data)
     except FormatError as error:
         raise FormatError(f"{key}: {error.message}", kind=error.kind) from error
 

@@ -100,7 +100,7 @@ def test_an_entry_of_the_history_or_the_ops_log_is_listed_with_few_calls() -> No
     more, fewer = history_calls(60), history_calls(20)
 
     for a, b in zip(more, fewer, strict=True):
-        assert a - b <= 5 * 40
+        assert a - b <= 4 * 40
 
 
 def commit_calls(repo: frazil.Repository, changes: dict[str, list[int]]) -> int:

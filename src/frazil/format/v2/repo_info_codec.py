@@ -2,7 +2,7 @@
 
 import struct
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import is_
 from typing import Any, overload
@@ -28,6 +28,7 @@ from frazil.format.overlays import FrozenSequence, Overlaid, Prepended, prepend
 from frazil.format.ragged import Integers, Part, Pieces
 from frazil.format.repo_info import (
     Availability,
+    LogPage,
     RepoInfo,
     RepoStatus,
     SnapshotInfo,
@@ -287,7 +288,7 @@ class EncodedUpdates(FrozenSequence[Update]):
         return EncodedUpdates(self._page, chosen)
 
     def __iter__(self) -> Iterator[Update]:
-        return map(self._page.update, self._rows)
+        return map(self._page.defer, self._rows)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -312,29 +313,41 @@ class EncodedUpdates(FrozenSequence[Update]):
         )
 
 
+def with_backup(updates: Sequence[Update], name: str) -> Iterable[Update]:
+    """Return the updates of a backup, where those without a backup have this one."""
+    if type(updates) is EncodedUpdates:
+        page = updates._page
+        return EncodedUpdates(_Page(page.buffer, page.start, page.count, name), updates._rows)
+    return (each if each.backup_path else replace(each, backup_path=name) for each in updates)
+
+
 class _Page:
-    """All ops log entries of a repo info; each is decoded at most once, and once more in columns."""
+    """All ops log entries of a repo info, decoded when they are asked for, or all in columns."""
 
-    __slots__ = ("_columns", "_defer", "_updates", "buffer", "count", "start")
+    __slots__ = ("_backup", "_columns", "_updates", "buffer", "count", "defer", "start")
 
-    def __init__(self, buffer: Buffer, start: int, count: int) -> None:
+    def __init__(self, buffer: Buffer, start: int, count: int, backup: str | None = None) -> None:
         self.buffer = buffer
         self.start = start
         self.count = count
+        self._backup = backup
+        """Backup of updates that have none."""
         self._updates: dict[int, Update] = {}
         self._columns: _Columns | None = None
-        self._defer = Update.defer(self._read)
+        self.defer = Update.defer(self._read)
 
     def update(self, row: int) -> Update:
         """Return one entry."""
         update = self._updates.get(row)
         if update is None:
-            update = self._updates[row] = self._defer(row)
+            update = self._updates[row] = self.defer(row)
         return update
 
     def _read(self, row: int, name: str) -> Any:
         """Return a field of one entry."""
-        return _UPDATE_FIELDS[name](Table(self.buffer, self.buffer.follow(self.start + 4 * row)))
+        table = Table(self.buffer, self.buffer.follow(self.start + 4 * row))
+        value = _UPDATE_FIELDS[name](table)
+        return self._backup if value is None else value
 
     def columns(self) -> "_Columns":
         """Return all entries as columns."""
@@ -430,6 +443,12 @@ def _copy_field(writer: Writer, slot: int, column: Pieces | NDArray[Any], rows: 
     return Struct(slot, part) if part.ndim == 2 else Number(slot, part)
 
 
+def decode_log_page_payload(payload: bytes) -> LogPage:
+    """Decode only the ops log of a repo info's FlatBuffer."""
+    root = Buffer(payload, "repo-info").root()
+    return LogPage(decode_log(root), root.find_text(RepoSlot.REPO_BEFORE_UPDATES))
+
+
 def decode_repo_info_payload(payload: bytes) -> RepoInfo:
     """Decode a repo info's FlatBuffer."""
     root = Buffer(payload, "repo-info").root()
@@ -521,7 +540,7 @@ def _put_before(places: Sequence[int], others: Integers) -> Integers:
 def _write_anew(writer: Writer, info: RepoInfo) -> WrittenInfo:
     """Write all but the newest update, of which only the details are written."""
     infos = without_record(info.snapshots)
-    written = WrittenInfo(sorted(infos), write_snapshot_infos(writer, infos))
+    written = WrittenInfo(infos, write_snapshot_infos(writer, infos))
     written.updates = _write_older(writer, _without_record(info.latest_updates))
     _close(writer, info, written, {}, written.snapshots)
     return written
@@ -613,14 +632,14 @@ def _write_refs(
         at = bisect_left(names, name.encode())
         written.unused += _REF_SIZE + len(names[at])
         del names[at], places[at]
-    new = []
+    changed = []
     for name, id_ in refs.items() - former.refs.items():
         index = index_of(written.find, id_, "ref", name)
         if name in former.refs:
             moved[places[bisect_left(names, name.encode())]] = index
         else:
-            new.append((name.encode(), index))
-    new.sort()
+            changed.append((name.encode(), index))
+    new = sorted(changed)
     added = [name for name, _ in new]
     tables = writer.rows(_REF, len(new), writer.vectors(added), [index for _, index in new])
     if not names:

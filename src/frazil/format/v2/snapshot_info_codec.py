@@ -2,7 +2,7 @@
 
 import struct
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar, overload
 
 import numpy as np
@@ -304,7 +304,7 @@ class EncodedSnapshots(Mapping[SnapshotId, SnapshotInfo]):
         parents = self.columns.parents.tolist()
         row = self.row(id_)
         while row != NO_PARENT:
-            yield self._info(row)
+            yield self._defer(row)
             row = parents[row]
 
     def __contains__(self, id_: object) -> bool:
@@ -366,9 +366,9 @@ class WrittenInfo:
         "updates",
     )  # fmt: skip
 
-    def __init__(self, ids: list[SnapshotId], snapshots: Integers) -> None:
+    def __init__(self, ids: Iterable[SnapshotId], snapshots: Integers) -> None:
         self.data = bytearray()
-        self.ids = ids
+        self.ids = sorted(ids)
         """Snapshots in order."""
         self.snapshots = snapshots
         """Positions of their tables."""
@@ -391,7 +391,7 @@ class WrittenInfo:
 
     def copy(self) -> "WrittenInfo":
         """Return the same, to be changed; nothing that both refer to may be changed."""
-        other = WrittenInfo(self.ids, self.snapshots)
+        other = WrittenInfo((), self.snapshots)
         for name in WrittenInfo.__slots__:
             setattr(other, name, getattr(self, name))
         return other
