@@ -119,6 +119,7 @@ if TYPE_CHECKING:
     from frazil.spark.driver import maintain as maintain
     from frazil.spark.driver import materialize as materialize
     from frazil.spark.driver import rechunk as rechunk
+    from frazil.spark.driver import resample as resample
     from frazil.spark.driver import rewrite_manifests as rewrite_manifests
     from frazil.spark.driver import stats as stats
     from frazil.spark.driver import transform as transform
@@ -199,7 +200,7 @@ _HOMES = {
     "snapshots": "AncestryGraph Diff ManifestFileInfo SnapshotInfo",
     "spark.driver": (
         "analyze check collect_garbage compact copy export_zarr foreach_region import_zarr ingest "
-        "maintain materialize rechunk rewrite_manifests stats transform write"
+        "maintain materialize rechunk resample rewrite_manifests stats transform write"
     ),
     "storage.constructors": (
         "azure_storage gcs_storage hf_storage http_storage in_memory_storage "

@@ -63,7 +63,7 @@ def test_the_code_about_arrays_runs(capsys: Shown) -> None:
     names = run_blocks(find_section(ROOT / "docs/pipeline.md", "Arrays"))
 
     assert "in one pass" in capsys.readouterr().out
-    assert len(list(names["arrays"].ancestry(branch="main"))) == 8
+    assert len(list(names["arrays"].ancestry(branch="main"))) == 9
 
 
 def test_the_code_about_sql_runs(capsys: Shown) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from frazil.spark.arrays.materialize import materialize as materialize
     from frazil.spark.arrays.points import points as points
     from frazil.spark.arrays.rechunk import rechunk as rechunk
+    from frazil.spark.arrays.resample import resample as resample
     from frazil.spark.arrays.transform import BlockOptions as BlockOptions
     from frazil.spark.arrays.transform import transform as transform
     from frazil.spark.arrays.write_dataset import foreach_region as foreach_region
@@ -68,6 +69,7 @@ _HOMES = {
     "arrays.materialize": "materialize",
     "arrays.points": "points",
     "arrays.rechunk": "rechunk",
+    "arrays.resample": "resample",
     "arrays.transform": "BlockOptions transform",
     "arrays.write_dataset": "foreach_region write",
     "arrays.zonal": "zonal",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from frazil.spark import maintain as maintain
     from frazil.spark import materialize as materialize
     from frazil.spark import rechunk as rechunk
+    from frazil.spark import resample as resample
     from frazil.spark import rewrite_manifests as rewrite_manifests
     from frazil.spark import stats as stats
     from frazil.spark import transform as transform

@@ -1,0 +1,312 @@
+"""Coarser steps of time and space: `frazil.spark.resample`."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xarray import DataArray
+
+from frazil.arguments import verb
+from frazil.errors import InvalidInputError
+from frazil.maintenance.reachability import pack
+from frazil.repository.session import ForkSession
+from frazil.spark.arrays.blocks import (
+    Computation,
+    Inputs,
+    Output,
+    Space,
+    count_bytes,
+    create_output,
+    find_space,
+)
+from frazil.spark.arrays.reduction import BLOCK_BYTES, Reduction, State, find_reduction
+from frazil.spark.job import CommitReport, Job, SparkSession
+from frazil.spark.regions import (
+    Box,
+    checked_encoding,
+    cut,
+    grow,
+    open_for_writing,
+    path_of,
+    slices_of,
+    whole,
+)
+from frazil.spark.transaction import AnyRepository, committing, write_regions
+
+Ends = NDArray[np.int64]
+"""Where each step starts along the input's dimension, and where the last one ends."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Steps:
+    """Steps of a dimension, each of some elements of the input."""
+
+    ends: Ends
+    labels: DataArray | None
+    """Coordinate of the steps; None if the input has none."""
+
+    def __len__(self) -> int:
+        return len(self.ends) - 1
+
+
+def find_steps(array: DataArray, dim: str, rule: str | int) -> Steps:
+    """Return steps of a number of elements, or of a time such as `1D`, labelled by their start."""
+    if dim not in array.dims:
+        raise InvalidInputError(f"{array.name} has no dimension {dim!r}: it has {array.dims}")
+    size = array.sizes[dim]
+    coordinate = array.coords.get(dim)
+    if isinstance(rule, str):
+        return _find_times(dim, coordinate, rule)
+    if rule < 1:
+        raise InvalidInputError(f"a step of {dim} needs 1 or more elements, not {rule}")
+    starts = np.arange(0, size, rule, dtype=np.int64)
+    ends = np.append(starts, size)
+    if coordinate is None:
+        return Steps(ends, None)
+    if coordinate.dtype.kind not in "iuf":
+        return Steps(ends, coordinate.isel({dim: starts}))
+    middle = np.add.reduceat(coordinate.values.astype(np.float64), starts) / np.diff(ends)
+    return Steps(ends, DataArray(middle, dims=(dim,), name=dim, attrs=coordinate.attrs))
+
+
+def _find_times(dim: str, coordinate: DataArray | None, rule: str) -> Steps:
+    index = None if coordinate is None else coordinate.to_index()
+    if index is None or coordinate is None or not hasattr(index, "year"):
+        raise InvalidInputError(
+            f"{dim} has no times for steps of {rule!r}: give a number of elements"
+        )
+    if not index.is_monotonic_increasing:
+        raise InvalidInputError(f"{dim} must ascend to be resampled")
+    ones = DataArray(np.ones(len(index)), {dim: coordinate.variable}, (dim,))
+    try:
+        counted = ones.resample({dim: rule}).sum().fillna(0)
+    except ValueError as error:
+        raise InvalidInputError(f"invalid step {rule!r} of {dim}: {error}") from error
+    ends = np.append(0, np.cumsum(counted.values)).astype(np.int64)
+    return Steps(
+        ends, DataArray(counted[dim].values, dims=(dim,), name=dim, attrs=coordinate.attrs)
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ResampleBlock:
+    """Task that computes and writes one box of the output."""
+
+    computation: Computation
+    output: Output
+    reduction: Reduction
+    ends: tuple[Ends, ...]
+    """Steps of each dimension."""
+    piece: tuple[int, ...]
+    """Shape of what is read at a time."""
+    dtype: "np.dtype[Any]"
+
+    def __call__(self, session: ForkSession, box: Box) -> None:
+        """Read the input of a box piece by piece, reduce and write it."""
+        shape = tuple(stop - start for start, stop in box)
+        state = self.reduction.start(shape, self.dtype)
+        for piece in cut(self.input_box(box), self.piece):
+            values = self.computation(piece).transpose(*self.output.dims).values
+            self._add(state, values, box, piece)
+        finished = self.reduction.finish(state)
+        array = open_for_writing(session, self.output.path)
+        array[slices_of(box)] = finished.astype(self.output.dtype)
+
+    def input_box(self, box: Box) -> Box:
+        """Return the elements of the input in a box of steps."""
+        return tuple(
+            (int(ends[start]), int(ends[stop]))
+            for ends, (start, stop) in zip(self.ends, box, strict=True)
+        )
+
+    def _add(self, state: State, values: NDArray[Any], box: Box, piece: Box) -> None:
+        """Add a piece of the input to the state of the steps that it is part of."""
+        runs = [
+            list(_runs(ends, steps, part))
+            for ends, steps, part in zip(self.ends, box, piece, strict=True)
+        ]
+        for run in product(*runs):
+            steps = tuple(slice(each.first, each.first + each.count) for each in run)
+            part = values[
+                tuple(slice(each.start, each.start + each.count * each.length) for each in run)
+            ]
+            split = part.reshape([n for each in run for n in (each.count, each.length)])
+            found = self.reduction.collect(split, tuple(range(1, 2 * len(run), 2)))
+            known = {name: column[steps] for name, column in state.items()}
+            for name, column in self.reduction.combine(known, found).items():
+                state[name][steps] = column
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Consecutive steps with equally many elements in a piece."""
+
+    first: int
+    """First step, counted from the start of the box."""
+    count: int
+    start: int
+    """First element, counted from the start of the piece."""
+    length: int
+
+
+def _runs(ends: Ends, steps: tuple[int, int], part: tuple[int, int]) -> Iterator[_Run]:
+    cuts = ends[steps[0] : steps[1] + 1].clip(*part) - part[0]
+    lengths = np.diff(cuts)
+    changes = np.flatnonzero(np.diff(lengths, prepend=-1))
+    for first, end in zip(changes, np.append(changes[1:], len(lengths)), strict=True):
+        if lengths[first]:
+            yield _Run(int(first), int(end - first), int(cuts[first]), int(lengths[first]))
+
+
+@verb(job=Job)
+def resample(
+    repo: AnyRepository,
+    input: str,
+    output: str,
+    by: Mapping[str, str | int],
+    *,
+    how: str = "mean",
+    chunks: Mapping[str, int] | None = None,
+    attrs: Mapping[str, Any] | None = None,
+    encoding: Mapping[str, Any] | None = None,
+    overwrite: bool = False,
+    branch: str = "main",
+    authorize: Sequence[str] = (),
+    message: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    job: Job | None = None,
+    spark: SparkSession | None = None,
+) -> CommitReport:
+    """Reduce an array to coarser steps of time or space, written as one array in one commit.
+
+    Every chunk of the input is read by the task that writes its steps.
+
+    Parameters
+    ----------
+    repo
+        Repository or its location.
+    input
+        Path of the array.
+    output
+        Path of the output array, in a group whose coordinates are its own.
+    by
+        Steps of each dimension: a number of elements, or a time such as `1D`, `6h` or `MS` (as in
+        `resample` of Xarray: steps start at their label, and those without elements are missing).
+    how
+        Reduction: mean, sum, min, max, count or std. NaN is skipped.
+    chunks
+        Chunk lengths of the output by dimension. Default: those of the input.
+    attrs
+        Attributes of the output. Default: those of the input.
+    encoding
+        `dtype`, `compressors`, `filters` or `serializer` of the output.
+    overwrite
+        Replace an existing output.
+    branch
+        Branch to commit to.
+    authorize
+        Containers whose virtual chunks may be read, as for `open_session`.
+    message
+        Commit message.
+    metadata
+        Metadata of the commit.
+    job
+        Handle to follow or cancel the job, with the options of its tasks.
+    spark
+        Session that runs the tasks. Default: the active one, or a new one for work that is not small.
+
+    Returns
+    -------
+    CommitReport
+
+    Raises
+    ------
+    AlreadyExistsError
+        If there is a node at `output`, unless `overwrite`.
+    InvalidInputError
+        If a dimension, a step or the reduction is unknown.
+
+    Examples
+    --------
+    >>> resample(repo, "t2m", "daily/t2m", {"time": "1D"}, how="max")
+    >>> resample(repo, "t2m", "coarse/t2m", {"lat": 4, "lon": 4})
+    """
+    if not by:
+        raise InvalidInputError(
+            "by is empty: name the steps of a dimension, such as {'time': '1D'}"
+        )
+    with committing("resample", repo, branch, job, spark, authorize) as run:
+        session = run.open_session()
+        source = run.repository.readonly_session(snapshot_id=session.snapshot_id)
+        found = Inputs(source, (path_of(input),))
+        (array,) = found.open()
+        reduction = find_reduction(how, array.dtype)
+        written = checked_encoding(encoding)
+        steps = {dim: find_steps(array, dim, rule) for dim, rule in by.items()}
+        _refuse_empty(array, how, steps)
+        space = find_space([array])
+        dtype = np.dtype(written.pop("dtype", None) or reduction.result_type(array.dtype))
+        made = describe_steps(path_of(output), array, space, steps, chunks or {}, attrs, dtype)
+        labels = {dim: each.labels for dim, each in steps.items() if each.labels is not None}
+        kept = {str(name): c for name, c in array.coords.items() if c.dims == (name,)}
+        create_output(session, made, {**kept, **labels}, written, overwrite=overwrite)
+        limit = run.task_bytes(array.nbytes)
+        runner = run.choose_runner(is_small=array.nbytes <= limit)
+        run.job.expect("resampling", bytes=array.nbytes)
+        item = max(count_bytes([array], dict.fromkeys(space.dims, 1)), 1)
+        task = ResampleBlock(
+            Computation(found, space, None),
+            made,
+            reduction,
+            tuple(
+                steps[dim].ends if dim in steps else np.arange(size + 1)
+                for dim, size in zip(space.dims, space.shape, strict=True)
+            ),
+            grow(space.chunks, space.shape, BLOCK_BYTES // item),
+            array.dtype,
+        )
+        boxes = cut(whole(made.shape), made.chunks)
+        sizes = [prod(b - a for a, b in task.input_box(box)) * item for box in boxes]
+        if groups := pack(boxes, sizes, limit):
+            write_regions(runner, session, task, groups, "resampling")
+        return run.commit(session, message or f"resample {input} to {output}", metadata)
+
+
+def _refuse_empty(array: DataArray, how: str, steps: Mapping[str, Steps]) -> None:
+    """Raise InvalidInputError for steps whose result no integer can be."""
+    for dim, each in steps.items():
+        if array.dtype.kind != "f" and how in ("min", "max") and not np.diff(each.ends).all():
+            raise InvalidInputError(
+                f"steps of {dim} without elements have no {how}, which {array.dtype} can't say: "
+                "choose longer steps, or how='mean'"
+            )
+
+
+def describe_steps(
+    path: str,
+    array: DataArray,
+    space: Space,
+    steps: Mapping[str, Steps],
+    chunks: Mapping[str, int],
+    attrs: Mapping[str, Any] | None,
+    dtype: "np.dtype[Any]",
+) -> Output:
+    """Describe the array of the steps, with the chunk lengths of the input unless given."""
+    shape = tuple(
+        len(steps[dim]) if dim in steps else size
+        for dim, size in zip(space.dims, space.shape, strict=True)
+    )
+    unknown = [dim for dim in chunks if dim not in space.dims]
+    if unknown:
+        raise InvalidInputError(
+            f"chunks names the dimension {unknown[0]!r}: there are {space.dims}"
+        )
+    lengths = tuple(
+        max(size if chunks.get(dim) == -1 else min(size, chunks.get(dim, space.chunk(dim))), 1)
+        for dim, size in zip(space.dims, shape, strict=True)
+    )
+    return Output(path, space.dims, shape, lengths, dtype, array.attrs if attrs is None else attrs)
