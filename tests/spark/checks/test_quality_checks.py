@@ -16,14 +16,16 @@ from frazil.spark.checks.audit import (
     plan_tasks,
     render_findings,
 )
-from frazil.spark.checks.coordinate_checks import find_duplicates, find_gaps, find_turns
-from frazil.spark.checks.value_checks import (
+from frazil.spark.checks.quality_checks import (
     as_checks,
     count_different,
     count_missing,
     count_samples,
     find_differences,
+    find_duplicates,
+    find_gaps,
     find_outside,
+    find_turns,
     read_blocks,
     sample_chunks,
 )

@@ -13,22 +13,22 @@ from frazil.lazy import load_lazily
 if TYPE_CHECKING:
     from frazil.spark.checks.audit import FileRegion as FileRegion
     from frazil.spark.checks.audit import Finding as Finding
-    from frazil.spark.checks.coordinate_checks import complete as complete
-    from frazil.spark.checks.coordinate_checks import monotonic as monotonic
-    from frazil.spark.checks.coordinate_checks import unique as unique
-    from frazil.spark.checks.value_checks import CF_ATTRIBUTES as CF_ATTRIBUTES
-    from frazil.spark.checks.value_checks import OwnFunction as OwnFunction
-    from frazil.spark.checks.value_checks import fill_share as fill_share
-    from frazil.spark.checks.value_checks import same_metadata as same_metadata
-    from frazil.spark.checks.value_checks import samples_equal_source as samples_equal_source
-    from frazil.spark.checks.value_checks import values_between as values_between
+    from frazil.spark.checks.quality_checks import CF_ATTRIBUTES as CF_ATTRIBUTES
+    from frazil.spark.checks.quality_checks import OwnFunction as OwnFunction
+    from frazil.spark.checks.quality_checks import complete as complete
+    from frazil.spark.checks.quality_checks import fill_share as fill_share
+    from frazil.spark.checks.quality_checks import monotonic as monotonic
+    from frazil.spark.checks.quality_checks import same_metadata as same_metadata
+    from frazil.spark.checks.quality_checks import samples_equal_source as samples_equal_source
+    from frazil.spark.checks.quality_checks import unique as unique
+    from frazil.spark.checks.quality_checks import values_between as values_between
 
 # Module of each public name. The imports above repeat this for type checkers.
 _HOMES = {
     "audit": "FileRegion Finding",
-    "coordinate_checks": "complete monotonic unique",
-    "value_checks": (
-        "CF_ATTRIBUTES fill_share OwnFunction same_metadata samples_equal_source values_between"
+    "quality_checks": (
+        "CF_ATTRIBUTES complete fill_share monotonic OwnFunction same_metadata samples_equal_source "
+        "unique values_between"
     ),
 }
 

@@ -15,7 +15,7 @@ from frazil.repository.repository import Repository
 from frazil.repository.session import Session
 from frazil.spark.arrays.analyze import measure_chunks, plan_analyses
 from frazil.spark.checks.audit import AnyCheck, Finding
-from frazil.spark.checks.value_checks import Function, as_checks
+from frazil.spark.checks.quality_checks import Function, as_checks
 from frazil.spark.ingestion.discovery import SourceFile, Sources, discover, find_tops, list_names
 from frazil.spark.ingestion.ingest_options import (
     Chunks,
