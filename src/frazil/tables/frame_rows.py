@@ -1,7 +1,7 @@
 """Rows of a frame: locate their cells, write them chunk by chunk, and commit them at most once."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -399,6 +399,9 @@ def open_attempt(repository: Repository, options: WriteOptions, batch: Batch | N
 def prepare(session: Session, options: WriteOptions, schema: pa.Schema, facts: Facts) -> Target:
     """Create or resize the arrays for some rows, and clear the cells they replace."""
     target = make_room(session, options, schema, facts)
+    if options.fills_nulls:
+        filled = {n: replace(each, fills_nulls=True) for n, each in target.variables.items()}
+        target = replace(target, variables=filled)
     if options.mode == "overwrite":
         clear(session, options, target)
     return target

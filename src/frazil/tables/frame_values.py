@@ -41,6 +41,8 @@ class Stored:
     encoding: Mapping[str, Any]
     fill_value: Any
     """Value of unwritten cells."""
+    fills_nulls: bool = False
+    """True if nulls become the fill value where the array can't store them."""
 
     @property
     def cf(self) -> dict[str, Any]:
@@ -106,6 +108,10 @@ def to_values(column: pa.Array) -> Values:
 
 def encode(stored: Stored, column: pa.Array) -> NDArray[Any]:
     """Encode the values of a column as the array stores them; raises InvalidInputError."""
+    if stored.fills_nulls and column.null_count and not _has_null(stored):
+        found = np.full(len(column), stored.fill_value, stored.raw)
+        found[np.asarray(column.is_valid())] = encode(stored, column.drop_null())
+        return found
     values = to_values(column)
     decoded = _decoded(stored, values)
     if stored.decoded.kind in "OTUSV":

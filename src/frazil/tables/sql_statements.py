@@ -1,15 +1,17 @@
 """SQL statements other than queries: parse them, and rewrite those on cells as queries."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from math import isfinite
-from typing import Any
+from typing import Any, Literal
 
 import sqlglot
 from sqlglot import Token, TokenType, exp
 from sqlglot.errors import SqlglotError
 
+from frazil.arguments import refuse_unknown
+from frazil.display import suggest
 from frazil.errors import InvalidInputError
 from frazil.tables.sql_predicates import DIALECT
 
@@ -59,7 +61,79 @@ class Call:
     named: Mapping[str, Any]
 
 
-Statement = ShowTables | Describe | DescribeHistory | Explain | Call
+Assignments = tuple[tuple[str, str], ...]
+"""Columns and the expressions that are assigned to them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """`INSERT INTO table [(columns)] query`."""
+
+    table: str
+    columns: tuple[str, ...] | None
+    """Columns of the query, in order; None means those of the table."""
+    by_name: bool
+    query: str
+    options: Mapping[str, str]
+
+    @property
+    def verb(self) -> str:
+        """Return the verb of the statement."""
+        return "INSERT"
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """`UPDATE table SET … [WHERE …]`, or `DELETE FROM table [WHERE …]` without assignments."""
+
+    table: str
+    alias: str
+    assignments: Assignments | None
+    """None for a deletion: the cells become the fill value."""
+    where: str | None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def verb(self) -> str:
+        """Return the verb of the statement."""
+        return "DELETE" if self.assignments is None else "UPDATE"
+
+
+@dataclass(frozen=True, slots=True)
+class MergeClause:
+    """`WHEN [NOT] MATCHED [BY SOURCE] [AND condition] THEN action`."""
+
+    kind: Literal["matched", "not matched", "not matched by source"]
+    condition: str
+    action: Literal["update", "delete", "insert"]
+    assignments: Assignments | None = None
+    """None means all columns of the source."""
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """`MERGE INTO table USING source ON condition WHEN …`."""
+
+    table: str
+    alias: str
+    source: str
+    """Source, with its alias."""
+    source_alias: str
+    on: str
+    clauses: tuple[MergeClause, ...]
+    options: Mapping[str, str]
+
+    @property
+    def verb(self) -> str:
+        """Return the verb of the statement."""
+        return "MERGE"
+
+
+Change = Insert | Update | Merge
+"""Statement that changes cells, in one commit."""
+Statement = ShowTables | Describe | DescribeHistory | Explain | Call | Change
+CHANGE_OPTIONS = ("append_dim", "duplicates", "commit_token", "message")
+"""Options of statements that change cells, written `WITH (name = 'value')` behind the table."""
 
 
 def parse_statement(text: str, args: Mapping[str, Any] | None = None) -> Statement | None:
@@ -89,6 +163,19 @@ def parse_statement(text: str, args: Mapping[str, Any] | None = None) -> Stateme
             return Explain(mode, reader.rest("a query"))
         case "CALL":
             return _parse_call(reader, args or {})
+        case "INSERT":
+            return _parse_insert(reader)
+        case "UPDATE":
+            table, options, alias = _parse_target(reader)
+            reader.expect("SET")
+            assignments = _parse_assignments(reader, "WHERE")
+            return Update(table, alias, assignments, _parse_where(reader), options)
+        case "DELETE":
+            reader.expect("FROM")
+            table, options, alias = _parse_target(reader)
+            return Update(table, alias, None, _parse_where(reader), options)
+        case "MERGE":
+            return _parse_merge(reader)
     return None
 
 
@@ -178,6 +265,283 @@ def _read_interval(name: str, count: Any) -> timedelta:
     if unit not in ("weeks", "days", "hours", "minutes", "seconds"):
         raise InvalidInputError(f"invalid interval in {unit}: give weeks, days, hours or less")
     return timedelta(**{unit: float(count)})
+
+
+# Statements that change cells
+
+
+def _parse_target(reader: "_Reader") -> tuple[str, Mapping[str, str], str]:
+    """Take the table that a statement changes, its options and its alias."""
+    *folder, table = reader.name()
+    if folder:
+        raise InvalidInputError(
+            f"can't change {'.'.join((*folder, table))}: name an array of the repository, or cells"
+        )
+    options: dict[str, str] = {}
+    if reader.takes("WITH", "("):
+        while not options or reader.takes(","):
+            name = reader.string() if reader.is_at(TokenType.STRING) else reader.name()[-1]
+            reader.expect("=")
+            options[name.lower()] = reader.string()
+        reader.expect(")")
+        refuse_unknown(options, CHANGE_OPTIONS, "a statement that changes cells")
+    is_aliased = reader.takes("AS")
+    if is_aliased or not (reader.is_done or reader.word() in _BEHIND_TARGETS):
+        return table, options, reader.name()[-1]
+    return table, options, table
+
+
+_BEHIND_TARGETS = ("SET", "WHERE", "USING", "SELECT", "VALUES", "WITH", "TABLE", "BY", "FROM", "(")
+
+
+def _parse_where(reader: "_Reader") -> str | None:
+    if reader.is_done:
+        return None
+    reader.expect("WHERE")
+    return reader.rest("a condition")
+
+
+def _parse_assignments(reader: "_Reader", *stops: str) -> Assignments:
+    found: list[tuple[str, str]] = []
+    while not found or reader.takes(","):
+        column = reader.name()[-1]
+        reader.expect("=")
+        found.append((column, reader.until(",", *stops)))
+    names = [name.lower() for name, _ in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidInputError(f"the column {name} is assigned twice: assign it once")
+    return tuple(found)
+
+
+def _parse_insert(reader: "_Reader") -> Insert:
+    reader.expect("INTO")
+    reader.takes("TABLE")
+    table, options, _ = _parse_target(reader)
+    by_name = reader.takes("BY", "NAME")
+    columns = None
+    if (
+        not by_name
+        and reader.word() == "("
+        and reader.word(1) not in ("SELECT", "WITH", "VALUES", "(")
+    ):
+        columns = tuple(reader.names())
+        by_name = reader.takes("BY", "NAME")
+    is_values = reader.word() == "VALUES"
+    query = reader.rest("a query")
+    return Insert(
+        table, columns, by_name, f"SELECT * FROM {query}" if is_values else query, options
+    )
+
+
+def _parse_merge(reader: "_Reader") -> Merge:
+    reader.expect("INTO")
+    table, options, alias = _parse_target(reader)
+    reader.expect("USING")
+    first = reader.at
+    source = reader.until("ON")
+    source_alias = reader.tokens[reader.at - 1].text if reader.at > first else ""
+    reader.expect("ON")
+    on = reader.until("WHEN")
+    clauses = []
+    while reader.takes("WHEN"):
+        clauses.append(_parse_clause(reader))
+    reader.end()
+    if not clauses:
+        raise reader.unexpected("WHEN MATCHED or WHEN NOT MATCHED")
+    return Merge(table, alias, source, source_alias, on, tuple(clauses), options)
+
+
+def _parse_clause(reader: "_Reader") -> MergeClause:
+    kind: Literal["matched", "not matched", "not matched by source"] = "matched"
+    if reader.takes("NOT"):
+        kind = "not matched"
+    reader.expect("MATCHED")
+    if kind == "not matched" and not reader.takes("BY", "TARGET") and reader.takes("BY", "SOURCE"):
+        kind = "not matched by source"
+    condition = reader.until("THEN") if reader.takes("AND") else "TRUE"
+    reader.expect("THEN")
+    if kind == "not matched":
+        reader.expect("INSERT")
+        if reader.takes("*"):
+            return MergeClause(kind, condition, "insert")
+        columns = reader.names()
+        reader.expect("VALUES", "(")
+        values = [reader.until(",", ")")]
+        while reader.takes(","):
+            values.append(reader.until(",", ")"))
+        reader.expect(")")
+        if len(values) != len(columns):
+            raise InvalidInputError(
+                f"INSERT has {len(columns)} columns and {len(values)} values: give one for each"
+            )
+        return MergeClause(kind, condition, "insert", tuple(zip(columns, values, strict=True)))
+    if reader.takes("DELETE"):
+        return MergeClause(kind, condition, "delete")
+    reader.expect("UPDATE", "SET")
+    if reader.takes("*"):
+        return MergeClause(kind, condition, "update")
+    return MergeClause(kind, condition, "update", _parse_assignments(reader, "WHEN"))
+
+
+@dataclass(frozen=True, slots=True)
+class TargetColumns:
+    """Columns of the table that a statement changes."""
+
+    dims: tuple[str, ...]
+    others: tuple[str, ...]
+    """Coordinates that are not dimensions, which select no cells."""
+    variables: Mapping[str, str]
+    """Arrays, with the types that the engine has for them."""
+
+    def find_variable(self, name: str) -> str:
+        """Return the array that an assignment names; raises InvalidInputError."""
+        for each in self.variables:
+            if each.lower() == name.lower():
+                return each
+        if name.lower() in [each.lower() for each in (*self.dims, *self.others)]:
+            raise InvalidInputError(
+                f"can't assign to {name}: it is a coordinate, which selects cells; assign to "
+                f"{', '.join(self.variables)}"
+            )
+        raise InvalidInputError(f"unknown column {name!r}: {suggest(name, self.variables)}")
+
+    def find_all(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return the columns that an insertion names; raises InvalidInputError."""
+        known = {each.lower(): each for each in (*self.dims, *self.others, *self.variables)}
+        for name in names:
+            if name.lower() not in known:
+                raise InvalidInputError(f"unknown column {name!r}: {suggest(name, known.values())}")
+        return tuple(known[name.lower()] for name in names)
+
+
+def quote(name: str) -> str:
+    """Return an identifier in backticks."""
+    return f"`{name.replace('`', '``')}`"
+
+
+Selection = tuple[tuple[str, ...], str]
+"""Columns, and the query of their values, which has other names: a scan reads all columns that a query
+names."""
+
+
+def select_changed(statement: Update, columns: TargetColumns) -> Selection:
+    """Return the query of the cells that an update or a deletion sets, and their new values."""
+    if statement.assignments is None:
+        values = {name: f"CAST(NULL AS {type})" for name, type in columns.variables.items()}
+    else:
+        values = {columns.find_variable(name): text for name, text in statement.assignments}
+    is_aliased = statement.alias != statement.table
+    alias = f" AS {quote(statement.alias)}" if is_aliased else ""
+    where = "" if statement.where is None else f" WHERE {statement.where}"
+    listed = _list_values([*map(quote, columns.dims), *values.values()])
+    text = f"SELECT {listed} FROM {quote(statement.table)}{alias}{where}"
+    return (*columns.dims, *values), text
+
+
+def select_merged(statement: Merge, columns: TargetColumns, within: str) -> list[Selection]:
+    """Return the queries of the cells that a merge sets, all with the same columns.
+
+    `within` is a predicate on coordinates of the target that all matched cells fulfil.
+    """
+    target, source = quote(statement.alias), quote(statement.source_alias)
+    sets = {each: _find_values(each, columns, source) for each in statement.clauses}
+    changed = [name for name in columns.variables if any(name in each for each in sets.values())]
+    table, on = f"{quote(statement.table)} AS {target}", statement.on
+    coordinates = ", ".join(map(quote, (*columns.dims, *columns.others)))
+    cells = f"(SELECT {coordinates} FROM {table} WHERE {within}) AS {target}"
+    found = []
+    for kind, tables, more in (
+        ("matched", f"{table} JOIN {statement.source} ON {on}", f" AND {within}"),
+        ("not matched by source", f"{table} LEFT ANTI JOIN {statement.source} ON {on}", ""),
+        ("not matched", f"{statement.source} LEFT ANTI JOIN {cells} ON {on}", ""),
+    ):
+        clauses = [each for each in statement.clauses if each.kind == kind]
+        if not clauses:
+            continue
+        is_kept = kind != "not matched"
+        dims = [
+            f"{target}.{quote(dim)}" if is_kept else _choose(clauses, sets, dim)
+            for dim in columns.dims
+        ]
+        values = [
+            _choose(
+                clauses,
+                sets,
+                name,
+                f"{target}.{quote(name)}"
+                if is_kept
+                else f"CAST(NULL AS {columns.variables[name]})",
+            )
+            for name in changed
+        ]
+        where = " OR ".join(f"({each.condition})" for each in clauses)
+        text = f"SELECT {_list_values([*dims, *values])} FROM {tables} WHERE ({where}){more}"
+        found.append(((*columns.dims, *changed), text))
+    return found
+
+
+def _list_values(texts: Sequence[str]) -> str:
+    return ", ".join(f"({text}) AS frazil_{number}" for number, text in enumerate(texts))
+
+
+def _choose(
+    clauses: Sequence[MergeClause],
+    sets: Mapping[MergeClause, Mapping[str, str]],
+    name: str,
+    otherwise: str = "",
+) -> str:
+    """Return the expression of a column: that of the first clause whose condition is true."""
+    cases = [f"WHEN {each.condition} THEN {sets[each].get(name) or otherwise}" for each in clauses]
+    return f"CASE {' '.join(cases)} END"
+
+
+def _find_values(clause: MergeClause, columns: TargetColumns, source: str) -> dict[str, str]:
+    """Return the expressions that a clause of a merge assigns, by column."""
+    if clause.action == "delete":
+        return {name: f"CAST(NULL AS {type})" for name, type in columns.variables.items()}
+    if clause.action == "update":
+        if clause.assignments is None:
+            return {name: f"{source}.{quote(name)}" for name in columns.variables}
+        return {columns.find_variable(name): f"({text})" for name, text in clause.assignments}
+    if clause.assignments is None:
+        given = {name: f"{source}.{quote(name)}" for name in (*columns.dims, *columns.variables)}
+    else:
+        names = columns.find_all([name for name, _ in clause.assignments])
+        texts = (f"({text})" for _, text in clause.assignments)
+        given = dict(zip(names, texts, strict=True))
+    absent = [dim for dim in columns.dims if dim not in given]
+    if absent:
+        raise InvalidInputError(f"INSERT has no column {', '.join(absent)}: it is a dimension")
+    return given
+
+
+def find_keys(statement: Merge, columns: TargetColumns) -> dict[str, str]:
+    """Return expressions of the source that the merge condition equates with dimensions."""
+    reader = _Reader(statement.on, _tokenize(statement.on))
+    found: dict[str, str] = {}
+    while not reader.is_done:
+        start = reader.at
+        term = reader.until("AND", "OR")
+        tokens = reader.tokens[start : reader.at]
+        if reader.takes("OR"):
+            return {}
+        reader.takes("AND")
+        sides = term.split("=")
+        if [each.text for each in tokens].count("=") != 1 or len(sides) != 2:
+            continue
+        for own, other in (sides, sides[::-1]):
+            dim = next((d for d in columns.dims if _names(own, statement.alias, d)), None)
+            words = {each.text.lower() for each in _tokenize(other)}
+            if dim is not None and statement.alias.lower() not in words:
+                found[dim] = other.strip()
+    return found
+
+
+def _names(text: str, alias: str, column: str) -> bool:
+    """Return True if a text is the name of a column, qualified by an alias."""
+    parts = [each.text.lower() for each in _tokenize(text)]
+    return parts == [alias.lower(), ".", column.lower()]
 
 
 # Parameters of queries
@@ -338,6 +702,28 @@ class _Reader:
             raise self.unexpected("a text in quotes")
         self.at += 1
         return self.tokens[self.at - 1].text
+
+    def names(self) -> list[str]:
+        """Take names in parentheses."""
+        self.expect("(")
+        found = [self.name()[-1]]
+        while self.takes(","):
+            found.append(self.name()[-1])
+        self.expect(")")
+        return found
+
+    def until(self, *stops: str) -> str:
+        """Take an expression up to one of some words outside of parentheses and `CASE`."""
+        first, depth = self.at, 0
+        while not self.is_done:
+            word = self.word()
+            if not depth and word in stops:
+                break
+            depth += (word in _OPENING) - (word in _CLOSING)
+            self.at += 1
+        if self.at == first:
+            raise self.unexpected("an expression")
+        return self.text[self.tokens[first].start : self.tokens[self.at - 1].end + 1]
 
     def rest(self, what: str) -> str:
         """Take all that remains as text."""

@@ -233,6 +233,8 @@ class WriteOptions:
     """Idempotency key of the commit; a second commit with it is skipped."""
     message: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    fills_nulls: bool = False
+    """Store the fill value for nulls in arrays that can't store nulls."""
 
 
 def make_write_options(

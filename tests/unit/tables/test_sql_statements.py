@@ -1,5 +1,6 @@
 """Statements other than queries, and parameters of queries."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,10 +14,16 @@ from frazil.tables.sql_statements import (
     Describe,
     DescribeHistory,
     Explain,
+    Merge,
     ShowTables,
+    TargetColumns,
+    Update,
+    find_keys,
     insert_values,
     name_parameters,
     parse_statement,
+    select_changed,
+    select_merged,
 )
 
 
@@ -77,3 +84,55 @@ def test_parameters_prune_like_the_constants_that_they_stand_for() -> None:
     assert "a = -CAST(1.5 AS DOUBLE)" in use.where
     assert "2020-01-02 03:04:05.000006+00:00" in use.where
     assert "d = NULL AND e = TRUE AND f = 3 AND g = :g AND h = :h" in use.where
+
+
+COLUMNS = TargetColumns(("time", "x"), ("land",), {"v": "double", "n": "int"})
+
+
+def test_a_deletion_names_no_array_so_that_none_is_read() -> None:
+    statement = parse_statement("DELETE FROM v AS a WHERE a.x > 1 -- all")
+
+    assert isinstance(statement, Update)
+    names, text = select_changed(statement, TargetColumns(("time", "x"), (), {"v": "double"}))
+    assert names == ("time", "x", "v")
+    assert parse_query(text).column_text == (
+        "SELECT (`time`) AS frazil_0, (`x`) AS frazil_1, (CAST(NULL AS double)) AS frazil_2 FROM"
+        "   AS `a` WHERE a.x > 1"
+    )
+
+
+def test_the_first_clause_that_applies_sets_a_merged_cell() -> None:
+    statement = parse_statement("""
+        MERGE INTO v USING (SELECT 1 AS when) AS s ON v.x = s.x AND s.day = v.time
+        WHEN MATCHED AND CASE WHEN s.a THEN TRUE END THEN UPDATE SET v = CASE WHEN s.b THEN 1 END
+        WHEN MATCHED THEN UPDATE SET n = (s.c)
+        WHEN NOT MATCHED THEN INSERT *
+    """)
+
+    assert isinstance(statement, Merge)
+    assert find_keys(statement, COLUMNS) == {"x": "s.x", "time": "s.day"}
+    (names, matched), (also, inserted) = select_merged(statement, COLUMNS, "`v`.`x` > 1")
+    assert names == also == ("time", "x", "v", "n")
+    assert (
+        "CASE WHEN CASE WHEN s.a THEN TRUE END THEN (CASE WHEN s.b THEN 1 END) "
+        "WHEN TRUE THEN `v`.`v` END"
+    ) in matched
+    assert matched.endswith("AND `v`.`x` > 1")
+    assert "LEFT ANTI JOIN (SELECT `time`, `x`, `land` FROM `v` AS `v` WHERE" in inserted
+    for on in ("v.x = s.x OR v.time = s.time", "v.x > s.x", "v.x + 1 = s.x", "v.x = v.time"):
+        other = replace(statement, on=on)
+        assert find_keys(other, COLUMNS) == {}
+
+
+@pytest.mark.parametrize("text", [
+    "UPDATE v", "UPDATE v SET", "UPDATE v SET v = ", "UPDATE v SET v = 1, V = 2", "UPDATE v SET v + 1",
+    "UPDATE v SET v = 1 WHERE", "UPDATE a.v SET v = 1", "DELETE v", "DELETE FROM v x y",
+    "INSERT v VALUES (1)", "INSERT INTO v", "INSERT INTO v (a, b", "MERGE INTO v USING s",
+    "INSERT INTO v WITH (append = 'time') SELECT 1", "MERGE INTO v USING s ON TRUE",
+    "MERGE INTO v USING s ON TRUE WHEN MATCHED THEN INSERT *",
+    "MERGE INTO v USING s ON TRUE WHEN NOT MATCHED THEN DELETE",
+    "MERGE INTO v USING s ON TRUE WHEN NOT MATCHED THEN INSERT (a, b) VALUES (1)",
+])  # fmt: skip
+def test_a_change_that_makes_no_sense_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInputError):
+        parse_statement(text)

@@ -18,7 +18,7 @@ from frazil.errors import InvalidInputError
 from frazil.spark.runtime import is_connect
 from frazil.spark.tables.data_source import session
 from frazil.spark.tables.read import make_frame, make_options, reads_plainly
-from frazil.spark.tables.statements import call, describe
+from frazil.spark.tables.statements import call, change, describe
 from frazil.tables.sql_queries import PlannedQuery, Query, parse_query, plan_query
 from frazil.tables.sql_statements import (
     Call,
@@ -59,6 +59,7 @@ def sql(
 
     `SHOW TABLES`, `DESCRIBE table`, `DESCRIBE HISTORY [array]` and `EXPLAIN query` describe the
     repository. `CALL system.procedure(name => value)` maintains it and returns a report as one row.
+    `INSERT`, `UPDATE`, `DELETE` and `MERGE` change cells of arrays, in one commit each.
 
     Parameters
     ----------
@@ -115,15 +116,27 @@ def sql(
         options = make_options(running, version, group, authorize, target_size)
         source = open_source(options, repo)
         tables = _Tables(running, source)
-    if parsed is not None:
-        if isinstance(statement, Explain):
-            return tables.explain(parsed, values, statement.mode)
-        return tables.ask(parsed, values)
-    if source is not None and isinstance(statement, Call):
+    match statement:
+        case None:
+            assert parsed is not None
+            return tables.ask(parsed, values)
+        case Explain(mode):
+            assert parsed is not None
+            return tables.explain(parsed, values, mode)
+        case ShowTables() | Describe() | DescribeHistory():
+            return describe(running, catalog if source is None else source, statement)
+    if source is None:
+        raise InvalidInputError(
+            "can't change a catalog: name the repository instead of the catalog"
+        )
+    if isinstance(statement, Call):
         return call(running, source, statement)
-    if isinstance(statement, ShowTables | Describe | DescribeHistory):
-        return describe(running, source if source is not None else catalog, statement)
-    raise InvalidInputError("can't change a catalog: name the repository instead of the catalog")
+
+    def ask(own: Source, text: str, given: Mapping[str, Any]) -> DataFrame:
+        part = parse_query(text, pushes_down=reads_plainly(running), args=given)
+        return _Tables(running, own).ask(part, given)
+
+    return change(running, source, statement, values, ask)
 
 
 class _Catalog(Mapping[str, Source]):

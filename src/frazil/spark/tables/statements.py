@@ -1,33 +1,56 @@
-"""Run SQL statements other than queries: `SHOW TABLES`, `DESCRIBE` and `CALL`."""
+"""Run SQL statements other than queries: those that describe, call procedures or change cells."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import reduce
 from inspect import Parameter, signature
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import DateType, NumericType, TimestampType
 
 from frazil.display import suggest, to_plain
 from frazil.errors import IcechunkError, InvalidInputError
 from frazil.repository.locate import read_version
 from frazil.repository.repository import Repository
+from frazil.repository.session import Session
 from frazil.spark.arrays.analyze import analyze
 from frazil.spark.maintenance.compact_chunks import compact
 from frazil.spark.maintenance.rewrite_manifests import rewrite_manifests
 from frazil.spark.maintenance.spark_gc import collect_garbage
+from frazil.spark.tables.write_frame import write_rows
+from frazil.tables.columns import TIMESTAMP
 from frazil.tables.sql_queries import (
     METADATA_FOLDER,
     describe_history,
     describe_table,
     list_tables,
+    select_table,
 )
-from frazil.tables.sql_statements import Call, Describe, DescribeHistory, ShowTables
+from frazil.tables.sql_statements import (
+    Call,
+    Change,
+    Describe,
+    DescribeHistory,
+    Insert,
+    Merge,
+    ShowTables,
+    TargetColumns,
+    Update,
+    find_keys,
+    quote,
+    select_changed,
+    select_merged,
+)
+from frazil.tables.table_options import make_write_options
 from frazil.tables.table_source import ABOUT_REPOSITORY, Source, find_branch, list_of
 from frazil.urls import NamedRef
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TEXT = pa.string()
 _TABLES = pa.schema({"namespace": _TEXT, "tableName": _TEXT, "kind": _TEXT})
 _COLUMNS = pa.schema(
@@ -209,6 +232,149 @@ def _report(result: Any, given: Mapping[str, Any]) -> dict[str, Any]:
             return {"snapshots_expired": len(result), "snapshot_ids": sorted(result)}
     found: dict[str, Any] = to_plain(result)
     return found
+
+
+Ask = Callable[[Source, str, Mapping[str, Any]], DataFrame]
+"""Function that returns the DataFrame of a query, given the values of its parameters."""
+
+
+def change(
+    spark: SparkSession, source: Source, statement: Change, values: Mapping[str, Any], ask: Ask
+) -> DataFrame:
+    """Change cells in one commit; return the number of changed cells and the snapshot as one row."""
+    branch = find_branch(source, statement.verb)
+    deletes = isinstance(statement, Update) and statement.assignments is None
+    if isinstance(statement, Merge):
+        deletes = any(each.action == "delete" for each in statement.clauses)
+    given: dict[str, Any] = {"message": f"{statement.verb} {statement.table}", **statement.options}
+    options = make_write_options(
+        group=source.options.group,
+        branch=branch,
+        time_zone=source.options.time_zone,
+        fills_nulls=deletes,
+        **given,
+    )
+    repository = source.repository
+    frames: list[DataFrame] = []
+
+    def make(session: Session) -> DataFrame:
+        at_base = repository.readonly_session(snapshot_id=session.snapshot_id)
+        base = Source.of(repository, at_base, source.options)
+        # It is computed twice, which must not give different rows.
+        frames.append(_select_rows(base, statement, values, ask).persist())
+        return frames[-1]
+
+    try:
+        written = write_rows(statement.verb.lower(), repository, options, spark, make)
+    finally:
+        for frame in frames:
+            frame.unpersist()
+    report = written.report
+    return _make_row(
+        spark,
+        {
+            "num_affected_rows": written.rows,
+            "branch": branch,
+            "snapshot_id": report.snapshot_id,
+            "chunks": report.chunks,
+        },
+    )
+
+
+def _select_rows(
+    source: Source, statement: Change, values: Mapping[str, Any], ask: Ask
+) -> DataFrame:
+    """Return the coordinates and the new values of the cells that a statement changes."""
+    columns = _find_columns(source, statement)
+    match statement:
+        case Insert():
+            rows = ask(source, statement.query, values)
+            if statement.by_name:
+                return rows.toDF(*columns.find_all(rows.columns))
+            whole = (*columns.dims, *columns.others, *columns.variables)
+            names = whole if statement.columns is None else columns.find_all(statement.columns)
+            if len(rows.columns) != len(names):
+                raise InvalidInputError(
+                    f"INSERT has {len(rows.columns)} values for {len(names)} columns: give "
+                    f"{', '.join(names)}, or name the columns"
+                )
+            return rows.toDF(*names)
+        case Update():
+            names, text = select_changed(statement, columns)
+            return ask(source, text, values).toDF(*names)
+    within, more = _find_bounds(source, statement, columns, values, ask)
+    parts = [
+        ask(source, text, {**values, **more}).toDF(*names)
+        for names, text in select_merged(statement, columns, within)
+    ]
+    return reduce(DataFrame.unionByName, parts)
+
+
+def _find_columns(source: Source, statement: Change) -> TargetColumns:
+    selected = select_table(source, [statement.table])
+    columns = source.arrays.columns(selected.options.variables)
+    if not isinstance(statement, Insert):
+        changed: Sequence[str] = columns.variables
+        if isinstance(statement, Update) and statement.assignments is not None:
+            assigned = {name.lower() for name, _ in statement.assignments}
+            changed = [name for name in changed if name.lower() in assigned]
+        for name in changed:
+            lacking = [dim for dim in columns.dims if dim not in columns.get(name).dims]
+            if lacking:
+                raise InvalidInputError(
+                    f"can't {statement.verb} {statement.table}: {name} has no dimension "
+                    f"{', '.join(lacking)}, so that a cell belongs to several rows; name one array"
+                )
+    types = from_arrow_schema(pa.schema([(n, columns.types[n]) for n in columns.variables]))
+    others = [each.name for each in columns.all if each.name not in columns.variables]
+    return TargetColumns(
+        columns.dims,
+        tuple(name for name in others if name not in columns.dims),
+        {each.name: each.dataType.simpleString() for each in types.fields},
+    )
+
+
+def _find_bounds(
+    source: Source, statement: Merge, columns: TargetColumns, values: Mapping[str, Any], ask: Ask
+) -> tuple[str, dict[str, Any]]:
+    """Return a predicate on the range of the source's coordinates, and its parameters.
+
+    It prunes chunks of the target that no row of the source matches.
+    """
+    keys = find_keys(statement, columns)
+    if not keys:
+        return "TRUE", {}
+    variables = select_table(source, [statement.table]).options.variables
+    types = source.arrays.columns(variables).types
+    own = from_arrow_schema(pa.schema([(dim, types[dim]) for dim in keys])).fields
+    listed = ", ".join(f"{text} AS frazil_{number}" for number, text in enumerate(keys.values()))
+    given = ask(source, f"SELECT {listed} FROM {statement.source}", values)
+    asked: dict[str, list[Any]] = {}
+    for dim, field, key in zip(keys, own, given.schema.fields, strict=True):
+        column = given[key.name]
+        if isinstance(field.dataType, TimestampType) and isinstance(
+            key.dataType, TimestampType | DateType
+        ):
+            time = column.cast("timestamp")
+            asked[dim] = [f.unix_micros(f.min(time)), f.unix_micros(f.max(time))]
+        # Other types are cast for the comparison, which may change their order.
+        elif isinstance(field.dataType, NumericType) and isinstance(key.dataType, NumericType):
+            asked[dim] = [f.min(column), f.max(column)]
+    if not asked:
+        return "TRUE", {}
+    bounds = list(given.agg(*(each for pair in asked.values() for each in pair)).first() or ())
+    terms: list[str] = []
+    found: dict[str, Any] = {}
+    for number, dim in enumerate(asked):
+        ends = bounds[2 * number : 2 * number + 2]
+        if None in ends:
+            return "FALSE", {}
+        if types[dim] == TIMESTAMP:
+            ends = [_EPOCH + timedelta(microseconds=each) for each in ends]
+        low, high = f"frazil_low_{number}", f"frazil_high_{number}"
+        found |= dict(zip((low, high), ends, strict=True))
+        terms.append(f"{quote(statement.alias)}.{quote(dim)} BETWEEN :{low} AND :{high}")
+    return f"({' AND '.join(terms)})", found
 
 
 def _make_row(spark: SparkSession, report: Mapping[str, Any]) -> DataFrame:

@@ -1,9 +1,9 @@
 """Write DataFrames to arrays: each chunk by one task, all of them in one commit."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -140,7 +140,8 @@ def write_frame(
         append_dim=append_dim, chunks=chunks, duplicates=duplicates, commit_token=commit_token,
         message=message, metadata=dict(metadata or {}),
     )  # fmt: skip
-    return _write(frame, open_repository(repo)[0], options, None, job)
+    repository, spark = open_repository(repo)[0], frame.sparkSession
+    return write_rows("write_frame", repository, options, spark, lambda _: frame, job).report
 
 
 def commit_batch(
@@ -180,7 +181,9 @@ def commit_batch(
     """
     refuse_unknown(options, signature(write_frame).parameters, "commit_batch")
     made = _make_options(frame, repo, branch, **options)
-    return _write(frame, open_repository(repo)[0], made, Batch(query, batch_id), job)
+    repository, batch = open_repository(repo)[0], Batch(query, batch_id)
+    spark = frame.sparkSession
+    return write_rows("write_frame", repository, made, spark, lambda _: frame, job, batch).report
 
 
 @verb()
@@ -213,31 +216,50 @@ def _make_options(
     )
 
 
-def _write(
-    frame: DataFrame,
+class Written(NamedTuple):
+    """Result of writing rows."""
+
+    report: CommitReport
+    rows: int
+
+
+def write_rows(
+    name: str,
     repository: Repository,
     options: WriteOptions,
-    batch: Batch | None,
-    job: Job | None,
-) -> CommitReport:
-    with committing("write_frame", repository, options.branch, job, frame.sparkSession) as run:
-        writing = FrameWriting(frame, repository, options, batch, run)
+    spark: SparkSession,
+    make: Callable[[Session], DataFrame],
+    job: Job | None = None,
+    batch: Batch | None = None,
+) -> Written:
+    """Write the rows of a DataFrame that may depend on the session to commit.
+
+    It is made again for another attempt after a conflict.
+    """
+    with committing(name, repository, options.branch, job, spark) as run:
         if isinstance(repository.storage, MemoryStorage):
             # Tasks can't access memory storage.
-            snapshot_id = commit_rows(repository, options, frame.toArrow(), batch)
-            return writing.report(None, "driver", snapshot_id)
+            table = make(repository.writable_session(options.branch)).toArrow()
+            snapshot_id = commit_rows(repository, options, table, batch)
+            report = replace(run.report(None), ran_on="driver", snapshot_id=snapshot_id)
+            return Written(report, table.num_rows)
+
+        def attempt() -> Written:
+            session = open_attempt(repository, options, batch)
+            return FrameWriting(make(session), options, batch, run).attempt(session)
+
         try:
-            return retrying(writing.attempt)
+            return retrying(attempt)
         except Done as done:
-            return writing.report(None, "spark", done.snapshot_id)
+            report = replace(run.report(None), ran_on="spark", snapshot_id=done.snapshot_id)
+            return Written(report, 0)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class FrameWriting:
-    """Write of one DataFrame, retried after conflicts."""
+    """Attempt to write one DataFrame."""
 
     frame: DataFrame
-    repository: Repository
     options: WriteOptions
     batch: Batch | None
     run: CommitRun
@@ -247,20 +269,20 @@ class FrameWriting:
         """Return the session of the DataFrame."""
         return self.frame.sparkSession
 
-    def attempt(self) -> CommitReport:
-        """Write and commit on top of the current branch tip."""
-        session = open_attempt(self.repository, self.options, self.batch)
+    def attempt(self, session: Session) -> Written:
+        """Write and commit on top of the session's base snapshot."""
         schema = arrow_schema(self.frame.schema)
         facts = self.measure(find_dims(session, self.options, schema.names), schema)
         if not facts.rows and self.options.mode == "append":
-            return self.report(session, "spark", None)
+            return Written(replace(self.run.report(session), ran_on="spark"), 0)
         target = prepare(session, self.options, schema, facts)
         if facts.rows:
             self.write(session, target, facts)
-        report = self.report(session, "spark", None)
+        report = replace(self.run.report(session), ran_on="spark")
         self.run.job.refuse_if_cancelled()
         metadata = {METRICS: report.metrics()}
-        return report.committed_as(finish(session, self.options, target, self.batch, metadata))
+        snapshot_id = finish(session, self.options, target, self.batch, metadata)
+        return Written(report.committed_as(snapshot_id), facts.rows)
 
     def measure(self, dims: tuple[str, ...], schema: pa.Schema) -> Facts:
         """Return the facts about the DataFrame's rows, such as their coordinates."""
@@ -290,10 +312,6 @@ class FrameWriting:
             shared = [each for part in parts for each in part.cells if each.name == name]
             if shared:
                 write_cells(session, target, join_cells(target, shared))
-
-    def report(self, session: Session | None, ran_on: str, snapshot_id: str | None) -> CommitReport:
-        """Return the report of the job."""
-        return replace(self.run.report(session), ran_on=ran_on, snapshot_id=snapshot_id)
 
 
 def shuffle_by_chunk(frame: DataFrame, assignment: TaskAssignment) -> DataFrame:
