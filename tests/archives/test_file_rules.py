@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
+import zarr
 
 import frazil
 from frazil.errors import InvalidSourcesError
@@ -138,6 +139,36 @@ def test_an_append_changes_only_what_grows(repo: frazil.Repository, files: Path,
     os.utime(save(add_mask(make("t", 0, 2, 5)), files / "0.nc"), (2_000_000_000,) * 2)
     ingest(repo, files, **options)
     xr.testing.assert_equal(read(repo)["mask"], xr.open_dataset(path)["mask"].load())
+
+
+@pytest.mark.parametrize(
+    ("lengths", "ny", "most_bytes"),
+    [([24, 24, 24, 24], 128, 0), ([31, 28, 31, 30], 128, 1 << 20), ([6, 4, 2, 8], 512, 0)],
+)
+def test_an_append_rewrites_no_large_chunk(
+    repo: frazil.Repository, files: Path, lengths: list[int], ny: int, most_bytes: int
+) -> None:
+    start = 0
+    for count in lengths:
+        save(make("t", start, count, ny=ny, nx=ny), files / f"{start}.nc", chunksizes=(1, 16, ny))
+        if start:
+            ingest(repo, files, append_dim="time", mode="native")
+        session = repo.readonly_session("main")
+        if start > lengths[0]:
+            steps = zarr.open_array(session.store, path="t", mode="r").chunks[0]
+            newest, before = list(repo.ancestry(branch="main"))[:2]
+            changed = repo.diff(from_snapshot_id=before.id, to_snapshot_id=newest.id)
+            rewritten = [e for e in changed.updated_chunks["/t"] if e[0] * steps < start]
+            assert len(rewritten) * steps * ny * ny * 4 <= most_bytes
+        start += count
+
+    xr.testing.assert_equal(read(repo)["t"], make_all(lengths, ny)["t"])
+
+
+def make_all(lengths: list[int], ny: int) -> xr.Dataset:
+    starts = np.cumsum([0, *lengths[:-1]]).tolist()
+    parts = zip(starts, lengths, strict=True)
+    return xr.concat([make("t", at, count, ny=ny, nx=ny) for at, count in parts], "time")
 
 
 def save_packed(

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from frazil.spark.arrays.write_dataset import write as write
     from frazil.spark.arrays.zonal import zonal as zonal
     from frazil.spark.ingestion.ingest_job import ingest as ingest
+    from frazil.spark.ingestion.ingest_job import ingest_batches as ingest_batches
     from frazil.spark.ingestion.ingest_report import IngestReport as IngestReport
     from frazil.spark.ingestion.source_data import SourceOptions as SourceOptions
     from frazil.spark.job import CheckJobReport as CheckJobReport
@@ -73,7 +74,7 @@ _HOMES = {
     "arrays.transform": "BlockOptions transform",
     "arrays.write_dataset": "foreach_region write",
     "arrays.zonal": "zonal",
-    "ingestion.ingest_job": "ingest",
+    "ingestion.ingest_job": "ingest ingest_batches",
     "ingestion.ingest_report": "IngestReport",
     "ingestion.source_data": "SourceOptions",
     "job": (

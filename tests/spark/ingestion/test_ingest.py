@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 import frazil
 import frazil.spark
-from frazil.errors import InvalidSourcesError
+from frazil.errors import InvalidInputError, InvalidSourcesError
 from tests.spark.ingestion.archives import (
     Ingest,
     expect,
@@ -271,3 +271,30 @@ def test_a_frame_of_names_goes_to_a_group_under_other_names(
 
     expected = expect(archive).rename({"time": "day", "t": "temperature"})
     xr.testing.assert_identical(read(repo, "era/daily"), expected)
+
+
+def test_files_that_a_stream_announces_are_ingested_once(
+    spark: SparkSession, repo: frazil.Repository, archive: Path, tmp_path: Path
+) -> None:
+    def run(checkpoint: str) -> int:
+        given = {"append_dim": "time", "on_bad_file": "skip"}
+        stream = spark.readStream.option("maxFilesPerTrigger", 1).text(str(tmp_path / "queue"))
+        query = (
+            stream.writeStream.foreachBatch(frazil.spark.ingest_batches(repo, **given))
+            .option("checkpointLocation", str(tmp_path / checkpoint))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        return len(list(repo.ancestry(branch="main")))
+
+    paths = save_archive(archive, 4)
+    (tmp_path / "queue").mkdir()
+    for number, names in enumerate([paths[:2], [], [paths[1], archive / "gone.nc", *paths[2:]]]):
+        (tmp_path / "queue" / f"{number}.txt").write_text("\n".join(map(str, names)))
+
+    assert run("first") == 3
+    xr.testing.assert_equal(read(repo), expect(archive))
+    assert run("second") == 3
+    with pytest.raises(InvalidInputError, match="ingest_batches has no option 'append_dims'"):
+        frazil.spark.ingest_batches(repo, append_dims="time")

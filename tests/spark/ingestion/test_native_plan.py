@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 
 from frazil.errors import InvalidInputError
 from frazil.spark.ingestion.ingest_options import (
+    GROWING_CHUNK_BYTES,
     LEAST_CHUNK_BYTES,
     MOST_CHUNK_BYTES,
     PLANNED_CHUNK_BYTES,
     EncodingOptions,
     can_encode,
     choose_chunks,
+    end_with_files,
     plan_metadata,
 )
 from frazil.spark.ingestion.ingest_plan import NativeArray, Part
@@ -173,6 +175,22 @@ def test_planned_chunks_are_neither_tiny_nor_huge(
     chunks = choose_chunks(shape, source, itemsize, axis)
 
     assert LEAST_CHUNK_BYTES <= prod(chunks) * itemsize <= MOST_CHUNK_BYTES
+
+
+@given(
+    st.lists(st.integers(1, 2000), min_size=1, max_size=3),
+    st.lists(st.integers(1, 60), min_size=2, max_size=5),
+    st.sampled_from([1, 4, 8]),
+)
+def test_chunks_end_where_files_do_or_are_small(
+    chunks: list[int], files: list[int], itemsize: int
+) -> None:
+    found = end_with_files(chunks, itemsize, {0: files})
+
+    assert found[1:] == chunks[1:]
+    assert 1 <= found[0] <= chunks[0]
+    is_small = prod(found) * itemsize <= GROWING_CHUNK_BYTES
+    assert is_small or all(each % found[0] == 0 for each in files)
 
 
 def test_an_array_is_made_as_asked_and_keeps_its_meaning() -> None:

@@ -3,7 +3,9 @@
 import contextlib
 import re
 from collections.abc import Container, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
 
@@ -15,6 +17,9 @@ from frazil.virtual.source import FileVersion
 from frazil.virtual.source_formats import GRIB, SourceStores, escape_url, key_url
 
 SourceName = str | PathLike[str]
+
+_CONCURRENT_REQUESTS = 32
+_GONE = FileVersion(None, datetime(1970, 1, 1, tzinfo=UTC), 0)
 
 _WILDCARDS = re.compile(r"[*?\[]")
 
@@ -37,7 +42,9 @@ def list_names(sources: Sources) -> list[SourceName]:
         return [sources]
     if isinstance(sources, Iterable):
         return list(sources)
-    return [row[0] for row in sources.select(_find_column(sources.columns)).collect()]
+    named = sources.select(_find_column(sources.columns)).dropna()
+    names: list[SourceName] = named.toArrow().column(0).to_pylist()
+    return names
 
 
 def _find_column(columns: list[str]) -> str:
@@ -48,7 +55,9 @@ def _find_column(columns: list[str]) -> str:
     return named[0]
 
 
-def discover(names: Iterable[SourceName], stores: SourceStores) -> tuple[SourceFile, ...]:
+def discover(
+    names: Iterable[SourceName], stores: SourceStores, *, are_announced: bool = False
+) -> tuple[SourceFile, ...]:
     """Return the files of all names, without duplicates, sorted by location.
 
     Indexes beside GRIB files are left out.
@@ -60,6 +69,9 @@ def discover(names: Iterable[SourceName], stores: SourceStores) -> tuple[SourceF
         patterns (`*` and `?` match within a folder, `**` across folders).
     stores
         Stores that the names are resolved in.
+    are_announced
+        Whether files may be gone by now. They are returned as if they were there, and found to be bad
+        when they are opened.
 
     Raises
     ------
@@ -67,11 +79,14 @@ def discover(names: Iterable[SourceName], stores: SourceStores) -> tuple[SourceF
         If a name matches no file.
     """
     found: dict[str, FileVersion] = {}
-    for name in names:
-        files = dict(_find(_to_url(name), stores))
-        if not files:
-            raise InvalidInputError(f"there is no file at {name}", kind="key-not-found")
-        found |= files
+    urls = {_to_url(name): name for name in names}
+    is_remote = any(not url.startswith("file:") for url in urls)
+    with ThreadPoolExecutor(_CONCURRENT_REQUESTS if is_remote else 1) as pool:
+        listed = pool.map(lambda url: dict(_find(url, stores)), urls)
+        for (url, name), files in zip(urls.items(), listed, strict=True):
+            if not files and not are_announced:
+                raise InvalidInputError(f"there is no file at {name}", kind="key-not-found")
+            found |= files or {normalize_location(url): _GONE}
     wanted = [location for location in sorted(found) if not _is_index(location, found)]
     return tuple(SourceFile(location, found[location]) for location in wanted)
 

@@ -1,16 +1,16 @@
 """Ingest files into a repository, in one commit or none."""
 
-import contextlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Protocol
+from inspect import signature
+from os import PathLike
+from typing import Any
 
-from frazil.arguments import verb
+from frazil.arguments import refuse_unknown, verb
 from frazil.conflicts import ConflictDetector
 from frazil.errors import ConflictError, FailedChecksError, InvalidInputError, InvalidSourcesError
 from frazil.format.metadata import JsonValue
-from frazil.protocols.assets import Assets
 from frazil.repository.repository import Repository
 from frazil.repository.session import Session
 from frazil.spark.arrays.analyze import measure_chunks, plan_analyses
@@ -51,7 +51,7 @@ from frazil.spark.ingestion.ingest_report import (
     finish,
     with_quarantined,
 )
-from frazil.spark.ingestion.ingest_tasks import parse_here, parse_sources
+from frazil.spark.ingestion.ingest_tasks import OpenedSources, open_sources
 from frazil.spark.ingestion.ledger import (
     WHOLE_TREE,
     Entry,
@@ -73,7 +73,6 @@ from frazil.spark.ingestion.native_write import (
 from frazil.spark.ingestion.region_plan import plan_filling
 from frazil.spark.ingestion.source_data import (
     BadFile,
-    Outcome,
     ParsedSource,
     Reading,
     SourceOptions,
@@ -88,16 +87,14 @@ from frazil.spark.ingestion.source_data import (
 )
 from frazil.spark.ingestion.target_arrays import (
     PlacedManifest,
-    Placement,
     adopt,
     make_room,
     plan_placement,
     plan_rules,
 )
 from frazil.spark.ingestion.write_audit_publish import check_session, refuse
-from frazil.spark.job import Job, SparkSession
+from frazil.spark.job import DataFrame, Job, SparkSession
 from frazil.spark.regions import LEAST_TASK_BYTES, configured_rules
-from frazil.spark.runtime import Runner
 from frazil.spark.transaction import (
     AnyRepository,
     Run,
@@ -114,21 +111,6 @@ from frazil.virtual.time_units import count_alike, find_times
 
 METRICS = "frazil_job"
 """Key of the job metrics in the commit metadata."""
-
-
-class OpenedSources(Protocol):
-    """Opened sources and their references, wherever these are kept."""
-
-    @property
-    def outcomes(self) -> tuple[Outcome, ...]:
-        """Return the outcome of each file."""
-
-    @property
-    def runner(self) -> Runner:
-        """Return the runner of the ingest's tasks."""
-
-    def write_manifests(self, placement: Placement, assets: Assets) -> list[PlacedManifest]:
-        """Collect references by split region, and write one manifest per region."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -705,8 +687,41 @@ def ingest(
     with running("ingest", repository.storage, job, spark) as run:
         names = list_names(sources)
         options = replace(options, tops=find_tops(names))
-        files = discover(names, reading.open_stores())
+        is_frame = not isinstance(sources, str | PathLike | Iterable)
+        files = discover(names, reading.open_stores(), are_announced=is_frame)
         return _run(run, repository, files, reading, options)
+
+
+def ingest_batches(repo: AnyRepository, **options: Any) -> Callable[[DataFrame, int], None]:
+    """Return a function for `foreachBatch` that ingests the files that a stream announces.
+
+    Each batch with new files is one commit. A batch that Spark repeats after a failure changes nothing,
+    because the ledger has its files. A file that is gone by then is a bad file.
+
+    Parameters
+    ----------
+    repo
+        Repository, or its location.
+    options
+        Options of `ingest`, and those of `SourceOptions` and `Job`.
+
+    Returns
+    -------
+    function
+        Function of a DataFrame with a column of paths and URLs, and the number of the batch.
+
+    Examples
+    --------
+    >>> query = announced.writeStream.foreachBatch(ingest_batches(repo, append_dim="time")).start()
+    """
+    known = [name for each in (ingest, SourceOptions, Job) for name in signature(each).parameters]
+    refuse_unknown(options, known, "ingest_batches")
+
+    def ingest_batch(frame: DataFrame, batch_id: int) -> None:
+        given = {"message": f"ingest batch {batch_id}", "spark": frame.sparkSession, **options}
+        ingest(repo, frame, **given)
+
+    return ingest_batch
 
 
 def _run(
@@ -726,7 +741,7 @@ def _run(
     size = sum(file.version.size_bytes for file in work.files)
     is_small = len(locations) <= most and (options.mode == "virtual" or size <= LEAST_TASK_BYTES)
     runner = run.choose_runner(is_small=is_small)
-    opening = _opening(runner, reading, locations, most, run.slots)
+    opening = open_sources(runner, reading, locations, most, run.slots)
     with run.job.leasing(repository.storage, "ingest"), opening as parsed:
         bad = bad_files(parsed.outcomes)
         is_empty = len(bad) == len(parsed.outcomes) and all(each.is_empty for each in bad)
@@ -740,19 +755,6 @@ def _run(
         return _try(
             Attempt(run, repository, files, parsed, options, reading, (session.snapshot_id, ledger))
         )
-
-
-@contextlib.contextmanager
-def _opening(
-    runner: Runner, reading: Reading, locations: list[str], most: int, slots: int
-) -> Iterator[OpenedSources]:
-    """Open files, on Spark or in this process; references are kept until the block ends."""
-    if runner.spark is None:
-        yield parse_here(runner, reading, locations)
-        return
-    groups = group_files(locations, slots, most)
-    with parse_sources(runner, runner.spark, reading, groups) as parsed:
-        yield parsed
 
 
 def _try(attempt: Attempt) -> IngestReport:

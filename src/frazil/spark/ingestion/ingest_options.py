@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import prod
+from math import gcd, prod
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -40,6 +40,8 @@ LEAST_CHUNK_BYTES = 256 * KIB
 MOST_CHUNK_BYTES = 256 * MIB
 """Chunks of a source are kept if their size is between these limits."""
 PLANNED_CHUNK_BYTES = 16 * MIB
+GROWING_CHUNK_BYTES = MIB
+"""Maximum size of a chunk that appends may rewrite, because it doesn't end where files do."""
 _GUESSED_ITEM_BYTES = 16
 
 
@@ -112,14 +114,20 @@ def plan_metadata(
     shape: Sequence[int],
     append_dim: str | None,
     encoding_options: EncodingOptions,
+    lengths: Mapping[str, Sequence[int]] | None = None,
 ) -> dict[str, Any]:
-    """Return the `zarr.json` of a new array for the values of sources with this header."""
+    """Return the `zarr.json` of a new array for the values of sources with this header.
+
+    `lengths` are those of the files along each dimension that grows.
+    """
     settings = {
         k: v for k, v in encoding_options.encoding.get(header.name, {}).items() if k != "chunks"
     }
     whole = ArrayV3Metadata.from_dict({**header.metadata, "storage_transformers": ()})
     axis = header.dims.index(append_dim) if append_dim in header.dims else None
     chunks = choose_chunks(shape, header.chunk_shape, item_bytes(header), axis)
+    growing = {header.dims.index(dim): each for dim, each in (lengths or {}).items()}
+    chunks = end_with_files(chunks, item_bytes(header), growing)
     asked = encoding_options.chunks_of(header.name, header.dims)
     for number, dim in enumerate(header.dims):
         if dim in asked:
@@ -158,6 +166,26 @@ def choose_chunks(
         steps = max(1, most // prod(sizes))
         sizes[growing] = steps if axis is not None else max(1, min(steps, shape[0]))
     return sizes
+
+
+def end_with_files(
+    chunks: Sequence[int], itemsize: int, lengths: Mapping[int, Sequence[int]]
+) -> list[int]:
+    """Return chunks that end where files do, or are small, so that appends rewrite no large chunk.
+
+    `lengths` are those of the files along each axis that grows. One file that is longer than a chunk
+    doesn't show how the archive grows.
+    """
+    found = list(chunks)
+    for axis, files in lengths.items():
+        step, own = gcd(*files), found[axis]
+        row = prod(found) // own * itemsize
+        is_unknown = not step or (len(files) == 1 and step > own)
+        if is_unknown or step % own == 0 or row * own <= GROWING_CHUNK_BYTES:
+            continue
+        longest = next(each for each in range(min(own, step), 0, -1) if step % each == 0)
+        found[axis] = max(longest, min(own, GROWING_CHUNK_BYTES // row))
+    return found
 
 
 def item_bytes(header: ArrayHeader) -> int:

@@ -205,7 +205,8 @@ def plan_native(
     elif decoding.files is not None:
         metadata = dict(variable.metadata)
     else:
-        metadata = plan_metadata(first, shape, growing, choice.encoding_options)
+        lengths = _lengths_of(name, having, found.dims)
+        metadata = plan_metadata(first, shape, growing, choice.encoding_options, lengths)
     if growing is None:
         having = [] if there is not None and found.is_kept else having[:1]
     parts = [
@@ -224,6 +225,15 @@ def plan_native(
         first.dims.index(growing) if growing is not None else None,
         tuple(parts),
     )
+
+
+def _lengths_of(
+    name: str, headers: Iterable[SourceHeader], dims: Sequence[str]
+) -> dict[str, list[int]]:
+    """Return the lengths of the files that have a variable, by dimension that grows."""
+    arrays = [each.arrays[name] for each in headers if name in each.arrays]
+    growing = [dim for dim in dims if dim in arrays[0].dims]
+    return {dim: [each.shape[each.dims.index(dim)] for each in arrays] for dim in growing}
 
 
 def _box_of(place: Sequence[slice]) -> Box:
@@ -541,7 +551,8 @@ def _with_natives(found: IngestPlan, native: Mapping[str, Decoding], choice: Cho
         header = next(each.arrays[name] for each in found.headers if name in each.arrays)
         shape = variables[name].metadata["shape"]
         growing = next((dim for dim in found.dims if dim in header.dims), None)
-        metadata = plan_metadata(header, shape, growing, choice.encoding_options)
+        lengths = _lengths_of(name, found.headers, found.dims)
+        metadata = plan_metadata(header, shape, growing, choice.encoding_options, lengths)
         variables[name] = replace(variables[name], metadata=metadata)
     return replace(
         found,

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ from frazil.spark.ingestion.ledger import is_same_version
 from frazil.spark.ingestion.source_data import (
     Outcome,
     Reading,
+    group_files,
     pack,
     parse,
     share_equal,
@@ -314,3 +315,31 @@ def parse_here(runner: Runner, reading: Reading, locations: Sequence[str]) -> So
     opened = runner.run("opening files", lambda location: parse(location, reading), locations)
     outcomes, sources = zip(*chain.from_iterable(opened), strict=True)
     return SourcesHere(outcomes, runner, tuple(each for each in sources if each is not None))
+
+
+class OpenedSources(Protocol):
+    """Opened sources and their references, wherever these are kept."""
+
+    @property
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """Return the outcome of each file."""
+
+    @property
+    def runner(self) -> Runner:
+        """Return the runner of the ingest's tasks."""
+
+    def write_manifests(self, placement: Placement, assets: Assets) -> list[PlacedManifest]:
+        """Collect references by split region, and write one manifest per region."""
+
+
+@contextlib.contextmanager
+def open_sources(
+    runner: Runner, reading: Reading, locations: list[str], most: int, slots: int
+) -> Iterator[OpenedSources]:
+    """Open files, on Spark or in this process; references are kept until the block ends."""
+    if runner.spark is None:
+        yield parse_here(runner, reading, locations)
+        return
+    groups = group_files(locations, slots, most)
+    with parse_sources(runner, runner.spark, reading, groups) as parsed:
+        yield parsed

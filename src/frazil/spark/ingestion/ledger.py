@@ -177,13 +177,17 @@ def read_ledger(store: object) -> Ledger:
             return Ledger()
         arrays = dict(group.arrays())
         count = arrays["source"].shape[0]
-        columns = [
-            np.asarray(arrays[name][...]).tolist()
+        columns = {
+            name: np.asarray(arrays[name][...]).tolist()
             if name in arrays or name not in _LATER
             else [""] * count
             for name in _COLUMNS
-        ]
-    return Ledger.of(_entry(*row) for row in zip(*columns, strict=True))
+        }
+    # One document is decoded many times as fast as one a row.
+    columns["place"] = json.loads(f"[{','.join(each or 'null' for each in columns['place'])}]")
+    texts = {text: frozenset(json.loads(text)) for text in set(columns["variables"]) if text}
+    columns["variables"] = [texts.get(text) for text in columns["variables"]]
+    return Ledger.of(_entry(*row) for row in zip(*columns.values(), strict=True))
 
 
 def write_ledger(store: object, before: Ledger, entries: Sequence[Entry]) -> None:
@@ -237,11 +241,10 @@ def _row(entry: Entry) -> tuple[object, ...]:
 
 def _entry(
     source: str, group: str, etag: str, size: int, mtime: int, start: int, stop: int, job: str,
-    place: str, variables: str,
+    place: dict[str, list[int]] | None, variables: frozenset[str] | None,
 ) -> Entry:  # fmt: skip
     version = FileVersion(etag or None, _EPOCH + timedelta(microseconds=mtime), size)
     places: Place = {} if start < 0 else {UNNAMED: (start, stop)}
-    if place:
-        places = {dim: (first, last) for dim, (first, last) in json.loads(place).items()}
-    known = frozenset(json.loads(variables)) if variables else None
-    return Entry(source, group, version, places, job, known)
+    if place is not None:
+        places = {dim: (first, last) for dim, (first, last) in place.items()}
+    return Entry(source, group, version, places, job, variables)
