@@ -15,6 +15,7 @@ from typing import Any, Literal, ParamSpec, TypeVar
 
 from frazil.display import suggest
 from frazil.errors import InvalidInputError, InvalidTypeError
+from frazil.lazy import LazyAttribute
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -30,20 +31,29 @@ def check_arguments(only: Collection[str] | None = None) -> Callable[[type[T]], 
 
     def decorate(cls: type[T]) -> type[T]:
         package = cls.__module__.partition(".")[0]
-        for name in dir(cls):
-            if name.startswith("_") or (only is not None and name not in only):
-                continue
-            owner = next(each for each in cls.__mro__ if name in vars(each))
-            found = vars(owner)[name]
-            if owner.__module__.partition(".")[0] != package:
-                continue
-            if isinstance(found, classmethod | staticmethod):
-                setattr(cls, name, type(found)(_checked(found.__func__)))
-            elif inspect.isfunction(found):
-                setattr(cls, name, _checked(found))
+        found: dict[str, Any] = {}
+        for owner in cls.__mro__[::-1]:
+            is_ours = owner.__module__.partition(".")[0] == package
+            found |= vars(owner) if is_ours else dict.fromkeys(vars(owner))
+        for name in found if only is None else only:
+            if not name.startswith("_") and isinstance(found[name], _METHODS):
+                lazy = LazyAttribute(functools.partial(_check_method, found[name]))
+                lazy.__set_name__(cls, name)
+                setattr(cls, name, lazy)
         return cls
 
     return decorate
+
+
+_METHODS = (types.FunctionType, classmethod, staticmethod, LazyAttribute)
+
+
+def _check_method(method: Any, _: type) -> Any:
+    if isinstance(method, LazyAttribute):
+        method = method.make()
+    if isinstance(method, classmethod | staticmethod):
+        return type(method)(_checked(method.__func__))
+    return _checked(method)
 
 
 def _checked(function: Callable[..., Any]) -> Callable[..., Any]:

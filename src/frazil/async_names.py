@@ -12,6 +12,8 @@ from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
+from frazil.lazy import LazyAttribute
+
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
@@ -19,24 +21,31 @@ T = TypeVar("T")
 _CANCELLED_AT_ONCE = 100
 
 
-def asynchronous(function: Callable[P, R]) -> Callable[P, Coroutine[Any, Any, R]]:
+def in_a_thread(function: Callable[P, R]) -> Callable[P, Coroutine[Any, Any, R]]:
     """Return a coroutine function that runs a function in a thread, without blocking the event loop."""
 
     @functools.wraps(function)
-    async def in_a_thread(*args: P.args, **kwargs: P.kwargs) -> R:
+    async def run(*args: P.args, **kwargs: P.kwargs) -> R:
         return await asyncio.to_thread(function, *args, **kwargs)
 
-    in_a_thread.__name__ = f"{function.__name__}_async"
-    in_a_thread.__qualname__ = f"{function.__qualname__}_async"
-    in_a_thread.__doc__ = f"{function.__doc__}\n\n(For an event loop.)"
-    return in_a_thread
+    run.__name__ = f"{function.__name__}_async"
+    run.__qualname__ = f"{function.__qualname__}_async"
+    run.__doc__ = f"{function.__doc__}\n\n(For an event loop.)"
+    return run
+
+
+def asynchronous(method: Callable[P, R]) -> Callable[P, Coroutine[Any, Any, R]]:
+    """Return the asynchronous form of a method, which is made when it is first used."""
+    return cast("Callable[P, Coroutine[Any, Any, R]]", LazyAttribute(lambda _: in_a_thread(method)))
 
 
 def asynchronous_class_method(
     method: Callable[Concatenate[Any, P], R],
 ) -> "classmethod[Any, P, Coroutine[Any, Any, R]]":
-    """Return the asynchronous form of a class method."""
-    return classmethod(asynchronous(method.__func__))  # type: ignore[attr-defined]
+    """Return the asynchronous form of a class method, which is made when it is first used."""
+    function = method.__func__  # type: ignore[attr-defined]
+    made = LazyAttribute(lambda _: classmethod(in_a_thread(function)))
+    return cast("classmethod[Any, P, Coroutine[Any, Any, R]]", made)
 
 
 def run_concurrently(function: Callable[[T], R], items: Sequence[T], limit: int) -> list[R]:

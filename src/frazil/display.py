@@ -7,12 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import fields
 from datetime import datetime, timedelta
-from difflib import get_close_matches
 from enum import Enum
-from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from frazil.lazy import dataclass, package_name
+from frazil.lazy import dataclass, lazy_modules, package_name
+
+if TYPE_CHECKING:
+    import difflib
+    import html
+else:
+    difflib, html = lazy_modules("difflib", "html")
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +206,7 @@ def list_known(name: str, known: Iterable[str], what: str) -> str:
 
 def _find_near(name: str, known: Iterable[str]) -> str | None:
     by_lower = {each.lower(): each for each in known}
-    near = get_close_matches(name.lower(), by_lower, n=1)
+    near = difflib.get_close_matches(name.lower(), by_lower, n=1)
     return by_lower[near[0]] if near else None
 
 
@@ -252,11 +256,11 @@ def render_html(value: Shown, items: Iterable[Item] | None = None) -> str:
 
 def _render(value: Shown, items: Iterable[Item]) -> str:
     shown = "".join(_render_html_item(item) for item in items)
-    return f'<div class="icechunk-repr"><b>{escape(value.shown_title())}</b>{shown}</div>\n'
+    return f'<div class="icechunk-repr"><b>{html.escape(value.shown_title())}</b>{shown}</div>\n'
 
 
 def _render_html_item(item: Item) -> str:
-    name = f"<i>{escape(item.name)}</i>"
+    name = f"<i>{html.escape(item.name)}</i>"
     match item.value:
         case Shown():
             inner = _render(item.value, item.value.shown_items())
@@ -266,7 +270,7 @@ def _render_html_item(item: Item) -> str:
         case Mapping() if any(isinstance(each, Shown) for each in item.value.values()):
             inner = "".join(_render_html_item(Item(key, each)) for key, each in item.value.items())
             return f"<details open><summary>{name}</summary>{inner}</details>"
-    text = escape(render_plain(item.value))
+    text = html.escape(render_plain(item.value))
     suffix = " (default)" if item.is_default else ""
     return f"<div>{name} <pre>{text}{suffix}</pre></div>"
 
@@ -277,7 +281,7 @@ def _render_table(table: Table) -> str:
 
 
 def _render_row(kind: str, cells: Iterable[str]) -> str:
-    return f"<tr>{''.join(f'<{kind}>{escape(cell)}</{kind}>' for cell in cells)}</tr>"
+    return f"<tr>{''.join(f'<{kind}>{html.escape(cell)}</{kind}>' for cell in cells)}</tr>"
 
 
 def to_plain(value: Any) -> Any:

@@ -52,12 +52,11 @@ SWITCHES = frozenset(("anonymous", "allow_http", "force_path_style", "requester_
 """Options with a boolean value."""
 
 _REFS = ("branch", "tag", "snapshot", "ref", "as_of")
-_SCHEME = re.compile(r"(?:(icechunk)\+)?([A-Za-z][A-Za-z0-9+.-]*)://")
-_NAME = re.compile(r"[^@:]*")
-_SERVER = re.compile(r"([^@:\[\]]*|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
-_SECRET = re.compile(
-    r"key|secret|token|password|passwd|credential|sas|(?<!skip_)signature|\bsig\b|authorization",
-    re.IGNORECASE,
+_SCHEME = r"(?:(icechunk)\+)?([A-Za-z][A-Za-z0-9+.-]*)://"
+_NAME = r"[^@:]*"
+_SERVER = r"([^@:\[\]]*|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?"
+_SECRET = (
+    r"(?i)key|secret|token|password|passwd|credential|sas|(?<!skip_)signature|\bsig\b|authorization"
 )
 
 
@@ -144,7 +143,7 @@ class RepositoryUrl:
         InvalidInputError
             If it is invalid; the message contains no secrets.
         """
-        found = _SCHEME.match(text)
+        found = re.match(_SCHEME, text)
         place, _, query = text[found.end() if found else 0 :].partition("?")
         scheme, host, path, name = _parse_path(place) if found is None else _parse_url(found, place)
         options = _parse_query(query)
@@ -173,7 +172,7 @@ class RepositoryUrl:
         path = quote(self.path, safe=_SAFE)
         if self.scheme != "file":
             return f"{self.scheme}://{self.host}/{path}"
-        is_plain = "?" not in self.path and not _SCHEME.match(self.path)
+        is_plain = "?" not in self.path and not re.match(_SCHEME, self.path)
         return self.path if is_plain else f"file://{path}"
 
     def _spell_query(self) -> str:
@@ -290,7 +289,7 @@ def _parse_query(query: str) -> dict[str, str]:
 
 def is_secret(name: str) -> bool:
     """Return True if an option of this name holds a secret. This is the only list of such names."""
-    return _SECRET.search(name) is not None
+    return re.search(_SECRET, name) is not None
 
 
 def _require_known(scheme: Scheme, options: Mapping[str, str]) -> None:

@@ -13,10 +13,10 @@ from frazil.format import ragged
 from frazil.format.chunk_table import ChunkRef, ChunkTable, NativeRef, concatenate
 from frazil.format.coordinates import Coordinates
 from frazil.format.ids import ManifestId, NodeId
-from frazil.format.manifest import Manifest
+from frazil.format.manifest import LocationCompression, Manifest
 from frazil.format.ragged import Strings, unite
 from frazil.format.v2.manifest_decoder import decode_manifest_payload
-from frazil.format.v2.manifest_encoder import LocationCompression, encode_manifest_payload
+from frazil.format.v2.manifest_encoder import encode_manifest_payload
 from tests.strategies import v2
 from tests.strategies.values import texts
 

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from frazil.format.chunk_table import ChunkRef, ChunkRows, ChunkTable
 from frazil.format.ids import ManifestId
-from frazil.format.manifest import Manifest
+from frazil.format.manifest import LocationCompression, Manifest
 from frazil.format.ragged import Part
 from frazil.format.repo_info import RepoInfo
 from frazil.format.transaction_log import TransactionLog
 from frazil.format.v2.manifest_decoder import decode_manifest_payload
-from frazil.format.v2.manifest_encoder import LocationCompression, encode_manifest_payload
+from frazil.format.v2.manifest_encoder import encode_manifest_payload
 from frazil.format.v2.repo_info_codec import encode_repo_info_payload
 from frazil.format.v2.snapshot_codec import (
     decode_transaction_log_payload,

@@ -7,9 +7,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, field, fields, replace
 from datetime import timedelta
-from difflib import get_close_matches
 from enum import Enum, EnumType
-from typing import Any, Self, TextIO
+from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from frazil.config.conditions import (
     DEFAULT_PRELOAD_IF,
@@ -21,17 +20,23 @@ from frazil.config.conditions import (
 )
 from frazil.display import Item, Listed, Rendered, effective, effective_value, field_items
 from frazil.errors import FormatError, InvalidInputError
+from frazil.format.manifest import LocationCompression
 from frazil.format.metadata import JsonValue
-from frazil.format.v2.manifest_encoder import LocationCompression
-from frazil.lazy import dataclass
+from frazil.lazy import dataclass, lazy_modules
 from frazil.storage.interface import StorageRetriesSettings, StorageSettings, merge_settings
-from frazil.virtual.containers import VirtualChunkContainer, is_valid_container, validate_container
+
+if TYPE_CHECKING:
+    import difflib
+
+    from frazil.virtual import containers as virtual
+else:
+    difflib, virtual = lazy_modules("difflib", "frazil.virtual.containers")
 
 LARGEST_LABEL_BYTES = 128
 
 _TOKEN = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
-_CLIENT = re.compile(rf"{_TOKEN}(/{_TOKEN})?")
-_LABEL = re.compile(r"[ !#-'*-:<>-\[\]-~]*")  # what can be printed, but no ( ) \ ; = or "
+_CLIENT = rf"{_TOKEN}(/{_TOKEN})?"
+_LABEL = r"[ !#-'*-:<>-\[\]-~]*"  # what can be printed, but no ( ) \ ; = or "
 
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
@@ -70,14 +75,14 @@ class Attribution(Rendered):
         return " ".join(filter(None, (self.client, named and f"({named})")))
 
 
-def _check(name: str, label: str | None, allowed: re.Pattern[str]) -> None:
+def _check(name: str, label: str | None, allowed: str) -> None:
     if label is None:
         return
     if len(label.encode()) > LARGEST_LABEL_BYTES:
         problem = f"is longer than {LARGEST_LABEL_BYTES} bytes"
-    elif not allowed.fullmatch(label) and allowed is _CLIENT:
+    elif not re.fullmatch(allowed, label) and allowed == _CLIENT:
         problem = "is not `name` or `name/version` of token characters"
-    elif not allowed.fullmatch(label):
+    elif not re.fullmatch(allowed, label):
         problem = 'has a forbidden character: only printable ASCII without ( ) \\ ; = "'
     else:
         return
@@ -191,7 +196,7 @@ def _parse_filter(directives: str) -> dict[str, int]:
         package, *path = module.replace("::", ".").split(".")
         if package in ("", *_PACKAGES):
             levels[".".join(["frazil", *path])] = level
-        elif get_close_matches(package, _PACKAGES, cutoff=0.8):
+        elif difflib.get_close_matches(package, _PACKAGES, cutoff=0.8):
             warning = f"unknown module {package!r} in the log filter, did you mean 'icechunk'?"
             print(f"WARNING: {warning}", file=sys.stderr)
     return levels
@@ -205,7 +210,9 @@ def _parse_directive(word: str) -> tuple[str, int]:
     if not equals:  # a colon is common, too; without a level everything of the module is shown
         module, _, level = word.rpartition(":")
         module, level = (module, level) if level in _LEVELS else (word, "trace")
-    if level.lower() not in _LEVELS or get_close_matches(module.lower(), _LEVELS, cutoff=0.7):
+    if level.lower() not in _LEVELS or difflib.get_close_matches(
+        module.lower(), _LEVELS, cutoff=0.7
+    ):
         wrong = level if level.lower() not in _LEVELS else module
         raise InvalidInputError(f"{wrong!r} is no level of logs: {', '.join(_LEVELS)}")
     return module, _LEVELS[level.lower()]
@@ -464,7 +471,7 @@ class RepositoryConfig(Rendered):
     max_concurrent_requests: int | None = field(default=None, metadata=effective(256))
     caching: CachingConfig | None = field(default=None, metadata=effective(CachingConfig()))
     storage: StorageSettings | None = None
-    virtual_chunk_containers: dict[str, VirtualChunkContainer] | None = None
+    virtual_chunk_containers: "dict[str, virtual.VirtualChunkContainer] | None" = None
     manifest: ManifestConfig | None = field(default=None, metadata=effective(ManifestConfig()))
     repo_update_retries: RepoUpdateRetryConfig | None = field(
         default=None, metadata=effective(RepoUpdateRetryConfig())
@@ -509,10 +516,10 @@ class RepositoryConfig(Rendered):
             If a container of `other` is invalid.
         """
         for container in (other.virtual_chunk_containers or {}).values():
-            validate_container(container)
+            virtual.validate_container(container)
         return merge_configs(self, other)
 
-    def get_virtual_chunk_container(self, name: str) -> VirtualChunkContainer | None:
+    def get_virtual_chunk_container(self, name: str) -> "virtual.VirtualChunkContainer | None":
         """Return the virtual chunk container with a URL prefix or a name.
 
         Parameters
@@ -529,7 +536,7 @@ class RepositoryConfig(Rendered):
         named = (each for each in containers.values() if each.name == name)
         return containers.get(name) or next(named, None)
 
-    def set_virtual_chunk_container(self, cont: VirtualChunkContainer) -> None:
+    def set_virtual_chunk_container(self, cont: "virtual.VirtualChunkContainer") -> None:
         """Add a container; it replaces containers with the same prefix or name.
 
         Parameters
@@ -542,7 +549,7 @@ class RepositoryConfig(Rendered):
         InvalidInputError
             If the container is invalid; it is a ValueError.
         """
-        validate_container(cont)
+        virtual.validate_container(cont)
         kept = {
             prefix: each
             for prefix, each in (self.virtual_chunk_containers or {}).items()
@@ -695,7 +702,7 @@ class EffectiveConfig:
     max_concurrent_manifest_fetches_during_commit: int
     repo_update_retries: EffectiveRetries
     num_updates_per_repo_info_file: int
-    containers: tuple[VirtualChunkContainer, ...]
+    containers: "tuple[virtual.VirtualChunkContainer, ...]"
     """Valid containers, longest prefix first."""
 
 
@@ -726,14 +733,16 @@ def resolve_config(config: RepositoryConfig) -> EffectiveConfig:
     )
 
 
-def usable_containers(config: RepositoryConfig) -> tuple[VirtualChunkContainer, ...]:
+def usable_containers(config: RepositoryConfig) -> "tuple[virtual.VirtualChunkContainer, ...]":
     """Return the valid containers, longest prefix first.
 
     Prefixes in old repositories may lack the final `/`, which is added.
     """
     found = (config.virtual_chunk_containers or {}).values()
+    if not found:
+        return ()
     closed = [replace(each, url_prefix=close_prefix(each.url_prefix)) for each in found]
-    usable = filter(is_valid_container, closed)
+    usable = filter(virtual.is_valid_container, closed)
     return tuple(sorted(usable, key=lambda each: len(each.url_prefix), reverse=True))
 
 

@@ -28,7 +28,7 @@ from frazil.format.header import (
     is_messagepack_payload,
 )
 from frazil.format.ids import SnapshotId
-from frazil.format.manifest import Manifest
+from frazil.format.manifest import LocationCompression, Manifest
 from frazil.format.ragged import Part
 from frazil.format.repo_info import LogPage, RepoInfo
 from frazil.format.snapshot import ManifestFileInfo, Snapshot
@@ -40,7 +40,6 @@ from frazil.format.v2.manifest_decoder import (
     find_natives,
     read_location_encoding,
 )
-from frazil.format.v2.manifest_encoder import LocationCompression, encode_manifest_payload
 from frazil.format.v2.repo_info_codec import (
     decode_log_page_payload,
     decode_repo_info_payload,
@@ -57,9 +56,13 @@ from frazil.version import __version__
 
 if TYPE_CHECKING:
     from frazil.format.legacy import alpha, draft
+    from frazil.format.v2 import manifest_encoder
 else:
-    # Few repositories are older than V1.
-    alpha, draft = lazy_modules("frazil.format.legacy.alpha", "frazil.format.legacy.draft")
+    # Few repositories are older than V1, and most processes only read.
+    alpha, draft, manifest_encoder = lazy_modules(
+        "frazil.format.legacy.alpha", "frazil.format.legacy.draft",
+        "frazil.format.v2.manifest_encoder",
+    )  # fmt: skip
 
 IMPLEMENTATION = f"frazil-{__version__}"
 
@@ -188,7 +191,7 @@ def encode_manifest(
     """Encode a manifest file; raise InvalidInputError if it is too large for readers."""
     if version := _SPEC_VERSIONS.get(dialect):
         compression = options.location_compression if dialect is Dialect.V2 else None
-        payload = encode_manifest_payload(manifest, compression)
+        payload = manifest_encoder.encode_manifest_payload(manifest, compression)
         return _close(payload, FileType.MANIFEST, version, options)
     if dialect is Dialect.DRAFT:
         return draft.encode_manifest(manifest)

@@ -19,6 +19,21 @@ _WORTH = 256
 """Factor by which searching for one reference is slower than decoding it with all others."""
 
 
+LARGEST_LOCATION = 1024
+"""Maximum bytes of a location that is compressed."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocationCompression:
+    """Options of location compression; the defaults are Icechunk's."""
+
+    min_num_chunks: int = 1000
+    """Minimum number of virtual chunks, and of distinct locations, for compression in a manifest."""
+    dictionary_max_training_samples: int = 100
+    dictionary_max_size_bytes: int = 2048
+    compression_level: int = 3
+
+
 class ChunkRefs(Protocol):
     """References of one array: in columns, one by one, or encoded and decoded on demand."""
 

@@ -8,13 +8,18 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgpack
-from flatbuffers import flexbuffers
 
 from frazil.errors import FormatError, InvalidInputError, InvalidTypeError
 from frazil.format.paths import find_path_problem
+from frazil.lazy import lazy_modules
+
+if TYPE_CHECKING:
+    from flatbuffers import flexbuffers
+else:
+    (flexbuffers,) = lazy_modules("flatbuffers.flexbuffers")  # for metadata that is written
 
 JsonValue = Any
 """None, bool, int, float, str, list or dict with str keys; validated on input."""
@@ -413,7 +418,7 @@ INT64_MIN = -(2**63)
 MOST_AXES = 1024
 """Maximum number of axes; a file that claims more is damaged."""
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = "[\ud800-\udfff]"
 _DEEPEST_JSON = 128  # limit of serde_json, which wrote these values
 
 
@@ -472,7 +477,7 @@ def as_text(what: str, value: object) -> str:
 
 def _is_encodable_tree(text: str) -> bool:
     # JSON escapes can encode half of a surrogate pair.
-    return text.isascii() or _SURROGATE.search(text) is None
+    return text.isascii() or re.search(_SURROGATE, text) is None
 
 
 def as_bytes(what: str, value: object) -> bytes:

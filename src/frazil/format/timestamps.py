@@ -15,14 +15,12 @@ MICROSECOND = 1000
 """Nanoseconds of a microsecond, the resolution of the FlatBuffers generations."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_RFC3339 = re.compile(
-    r"(\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)", re.ASCII
-)
+_RFC3339 = r"(?a)(\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)"
 
 
 def decode_rfc3339(text: str) -> Nanoseconds:
     """Decode RFC 3339 text with up to nine fractional digits."""
-    match = _RFC3339.fullmatch(text)
+    match = re.fullmatch(_RFC3339, text)
     if match is None:
         raise FormatError(f"{text!r} is not an RFC 3339 time")
     seconds, fraction, zone = match.groups()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from frazil import ops
 from frazil.arguments import check_arguments
-from frazil.async_names import asynchronous, asynchronous_class_method
+from frazil.async_names import asynchronous, asynchronous_class_method, in_a_thread
 from frazil.config.settings import Attribution, FeatureFlag, RepositoryConfig, RetentionPolicy
 from frazil.display import Block, Item, public_name, render_html
 from frazil.errors import InvalidInputError, RepositoryNotFoundError
@@ -219,9 +219,9 @@ class Repository(Block):
     open_or_create_async = asynchronous_class_method(open_or_create)
     reopen_async = asynchronous(reopen)
     authorize_async = asynchronous(authorize)
-    exists_async = staticmethod(asynchronous(exists))
-    fetch_spec_version_async = staticmethod(asynchronous(fetch_spec_version))
-    fetch_config_async = staticmethod(asynchronous(fetch_config))
+    exists_async = staticmethod(in_a_thread(exists))
+    fetch_spec_version_async = staticmethod(in_a_thread(fetch_spec_version))
+    fetch_config_async = staticmethod(in_a_thread(fetch_config))
 
     # Sessions
 

@@ -14,11 +14,11 @@ from frazil.ops import SessionMode
 from frazil.repository.session_state import SessionState
 from frazil.repository.store import IcechunkStore
 from frazil.repository.zarr_keys import Coordinate
-from frazil.storage.store_config import ChunkType
 
 if TYPE_CHECKING:
     from frazil import conflicts, snapshots
     from frazil.repository import commit, diff, moves, rebase, virtual_refs
+    from frazil.storage.store_config import ChunkType
 else:
     # A session that only reads needs none of them.
     conflicts, snapshots, commit, diff, moves, rebase, virtual_refs = lazy_modules(
@@ -251,7 +251,7 @@ class Session(Block):
                 for each in coordinates[start : start + batch_size].tolist():
                     yield tuple(each)
 
-    def chunk_type(self, array_path: str, chunk_coordinates: Sequence[int]) -> ChunkType:
+    def chunk_type(self, array_path: str, chunk_coordinates: Sequence[int]) -> "ChunkType":
         """Return how a chunk is stored: native, inline, virtual or uninitialized.
 
         Parameters

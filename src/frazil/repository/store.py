@@ -32,13 +32,15 @@ from frazil.repository import store_io
 from frazil.repository.session_state import SessionState, StoreOwner
 from frazil.repository.zarr_keys import prefix_path
 from frazil.storage.interface import ByteOffset, ByteRange, ByteSuffix, Range
-from frazil.virtual.containers import VirtualChunkSpec, normalize_location
 
 if TYPE_CHECKING:
     from frazil.repository import virtual_refs
     from frazil.repository.session import Session
+    from frazil.virtual import containers
 else:
-    (virtual_refs,) = lazy_modules("frazil.repository.virtual_refs")
+    virtual_refs, containers = lazy_modules(
+        "frazil.repository.virtual_refs", "frazil.virtual.containers"
+    )
 
 __all__ = ["IcechunkStore"]
 
@@ -400,7 +402,7 @@ class IcechunkStore(Store, SyncMixin, Block):
         ReadOnlyError
             If the session is read-only.
         """
-        location = normalize_location(location)
+        location = containers.normalize_location(location)
         self._refuse_read_only()
         ref = VirtualRef(location, offset, length, virtual_refs.parse_checksum(checksum))
         virtual_refs.set_virtual_ref(self._state, key, ref, validate_container=validate_container)
@@ -410,7 +412,7 @@ class IcechunkStore(Store, SyncMixin, Block):
     def set_virtual_refs(
         self,
         array_path: str,
-        chunks: Sequence[VirtualChunkSpec],
+        chunks: "Sequence[containers.VirtualChunkSpec]",
         *,
         validate_containers: bool = True,
     ) -> FailedChunks:

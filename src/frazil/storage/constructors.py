@@ -9,11 +9,10 @@ from urllib.parse import quote
 from frazil.errors import InvalidInputError
 from frazil.lazy import lazy_modules
 from frazil.storage.interface import Storage as Storage
-from frazil.storage.store_config import ChecksumAlgorithm, S3Options
-from frazil.urls import SWITCHES, Location, RepositoryUrl, Scheme, parse_location
 
 if TYPE_CHECKING:
     from frazil import credentials as known
+    from frazil import urls
     from frazil.credentials import (
         AnyAzureCredential,
         AnyGcsCredential,
@@ -21,12 +20,22 @@ if TYPE_CHECKING:
         GcsBearerCredential,
         S3StaticCredentials,
     )
-    from frazil.storage import connections, local, memory, object_store, s3_services
+    from frazil.storage import (
+        connections,
+        local,
+        memory,
+        object_store,
+        s3_services,
+        store_config,
+    )
+    from frazil.storage.store_config import ChecksumAlgorithm, S3Options
+    from frazil.urls import Location, RepositoryUrl
 else:
     # A program uses one kind of storage.
-    known, connections, local, memory, object_store, s3_services = lazy_modules(
-        "frazil.credentials", "frazil.storage.connections", "frazil.storage.local",
+    known, urls, connections, local, memory, object_store, s3_services, store_config = lazy_modules(
+        "frazil.credentials", "frazil.urls", "frazil.storage.connections", "frazil.storage.local",
         "frazil.storage.memory", "frazil.storage.object_store", "frazil.storage.s3_services",
+        "frazil.storage.store_config",
     )  # fmt: skip
 
 
@@ -217,7 +226,7 @@ def s3_storage(
     force_path_style: bool = False,
     network_stream_timeout_seconds: int = 60,
     requester_pays: bool = False,
-    checksum_algorithm: ChecksumAlgorithm | None = None,
+    checksum_algorithm: "ChecksumAlgorithm | None" = None,
     legacy_rooted_keys: bool | None = None,
     read_headers: dict[str, str] | None = None,
     write_headers: dict[str, str] | None = None,
@@ -264,7 +273,7 @@ def s3_storage(
         get_credentials=get_credentials,
         scatter_initial_credentials=scatter_initial_credentials,
     )
-    options = S3Options(
+    options = store_config.S3Options(
         region=region,
         endpoint_url=endpoint_url,
         allow_http=allow_http,
@@ -343,7 +352,7 @@ def tigris_storage(
     get_credentials: "Callable[[], S3StaticCredentials] | None" = None,
     scatter_initial_credentials: bool = False,
     network_stream_timeout_seconds: int = 60,
-    checksum_algorithm: ChecksumAlgorithm | None = None,
+    checksum_algorithm: "ChecksumAlgorithm | None" = None,
     legacy_rooted_keys: bool | None = None,
     read_headers: dict[str, str] | None = None,
     write_headers: dict[str, str] | None = None,
@@ -379,7 +388,7 @@ def tigris_storage(
         get_credentials=get_credentials,
         scatter_initial_credentials=scatter_initial_credentials,
     )
-    options = S3Options(
+    options = store_config.S3Options(
         region=region,
         endpoint_url=endpoint_url,
         allow_http=allow_http,
@@ -413,7 +422,7 @@ def r2_storage(
     get_credentials: "Callable[[], S3StaticCredentials] | None" = None,
     scatter_initial_credentials: bool = False,
     network_stream_timeout_seconds: int = 60,
-    checksum_algorithm: ChecksumAlgorithm | None = None,
+    checksum_algorithm: "ChecksumAlgorithm | None" = None,
     legacy_rooted_keys: bool | None = None,
     read_headers: dict[str, str] | None = None,
     write_headers: dict[str, str] | None = None,
@@ -449,7 +458,7 @@ def r2_storage(
         get_credentials=get_credentials,
         scatter_initial_credentials=scatter_initial_credentials,
     )
-    options = S3Options(
+    options = store_config.S3Options(
         region=region,
         endpoint_url=endpoint_url,
         allow_http=allow_http,
@@ -507,7 +516,7 @@ def hf_storage(
         get_credentials=get_credentials,
         scatter_initial_credentials=scatter_initial_credentials,
     )
-    options = S3Options(network_stream_timeout_seconds=network_stream_timeout_seconds)
+    options = store_config.S3Options(network_stream_timeout_seconds=network_stream_timeout_seconds)
     s3_services.refuse_rooted_keys(legacy_rooted_keys)
     sent = connections.merge_headers(headers, read_headers, write_headers)
     return object_store.ObjectStorage(
@@ -520,7 +529,7 @@ Sent = dict[str, str] | None
 
 
 def new_s3(
-    config: S3Options,
+    config: "S3Options",
     bucket: str,
     prefix: str | None,
     credentials: "AnyS3Credential | None" = None,
@@ -543,7 +552,7 @@ def new_s3(
 
 
 def new_s3_object_store(
-    config: S3Options,
+    config: "S3Options",
     bucket: str,
     prefix: str | None,
     credentials: "AnyS3Credential | None" = None,
@@ -560,7 +569,7 @@ def new_s3_object_store(
 
 
 def new_tigris(
-    config: S3Options,
+    config: "S3Options",
     bucket: str,
     prefix: str | None,
     use_weak_consistency: bool,
@@ -587,7 +596,7 @@ def new_tigris(
 
 
 def new_r2(
-    config: S3Options,
+    config: "S3Options",
     bucket: str | None = None,
     prefix: str | None = None,
     account_id: str | None = None,
@@ -607,7 +616,7 @@ def new_r2(
 
 
 def new_hf(
-    config: S3Options,
+    config: "S3Options",
     bucket: str,
     prefix: str | None,
     namespace: str,
@@ -693,7 +702,7 @@ Storage.new_http = staticmethod(new_http)
 Storage.new_redirect = staticmethod(redirect_storage)
 
 
-def storage_from_url(url: Location, **options: Any) -> Storage:
+def storage_from_url(url: "Location", **options: Any) -> Storage:
     """Create the storage of a URL, ignoring the version that the URL names.
 
     Parameters
@@ -713,7 +722,7 @@ def storage_from_url(url: Location, **options: Any) -> Storage:
     InvalidInputError
         If the URL is invalid or the constructor does not accept an option.
     """
-    parsed = parse_location(url)
+    parsed = urls.parse_location(url)
     said: dict[str, Any] = {name: _decode(name, value) for name, value in parsed.options}
     try:
         return _MAKERS[parsed.scheme](parsed, said | options)
@@ -722,23 +731,23 @@ def storage_from_url(url: Location, **options: Any) -> Storage:
 
 
 def _decode(name: str, value: str) -> str | bool:
-    return value == "true" if name in SWITCHES else value
+    return value == "true" if name in urls.SWITCHES else value
 
 
-def _make_local(url: RepositoryUrl, options: dict[str, Any]) -> Storage:
+def _make_local(url: "RepositoryUrl", options: dict[str, Any]) -> Storage:
     return local_filesystem_storage(url.path, **options)
 
 
-def _make_s3(url: RepositoryUrl, options: dict[str, Any]) -> Storage:
+def _make_s3(url: "RepositoryUrl", options: dict[str, Any]) -> Storage:
     return s3_storage(bucket=url.host, prefix=url.path or None, **options)
 
 
-def _make_gcs(url: RepositoryUrl, options: dict[str, Any]) -> Storage:
+def _make_gcs(url: "RepositoryUrl", options: dict[str, Any]) -> Storage:
     config = _take_config(options, "base_url")
     return gcs_storage(bucket=url.host, prefix=url.path or None, config=config, **options)
 
 
-def _make_azure(url: RepositoryUrl, options: dict[str, Any]) -> Storage:
+def _make_azure(url: "RepositoryUrl", options: dict[str, Any]) -> Storage:
     if "account" not in options:
         raise InvalidInputError(
             f"the option account is missing: give it as in az://{url.host}/{url.path}?account=name"
@@ -757,12 +766,12 @@ def _take_config(options: dict[str, Any], endpoint: str) -> dict[str, str]:
     return config
 
 
-def _make_http(url: RepositoryUrl, options: dict[str, Any]) -> Storage:
+def _make_http(url: "RepositoryUrl", options: dict[str, Any]) -> Storage:
     path = quote(url.path, safe="/:@!$&'()*+,;=~")
     return http_storage(f"{url.scheme}://{url.host}/{path}", **options)
 
 
-def _make_memory(url: RepositoryUrl, options: dict[str, Any]) -> Storage:
+def _make_memory(url: "RepositoryUrl", options: dict[str, Any]) -> Storage:
     if options:
         raise InvalidInputError(f"a storage in memory has no options, such as {min(options)!r}")
     name = f"{url.host}/{url.path}"
@@ -770,7 +779,7 @@ def _make_memory(url: RepositoryUrl, options: dict[str, Any]) -> Storage:
         return _SHARED.setdefault(name, memory.MemoryStorage())
 
 
-_MAKERS: Mapping[Scheme, Callable[[RepositoryUrl, dict[str, Any]], Storage]] = {
+_MAKERS: "Mapping[urls.Scheme, Callable[[RepositoryUrl, dict[str, Any]], Storage]]" = {
     "file": _make_local,
     "s3": _make_s3,
     "gs": _make_gcs,

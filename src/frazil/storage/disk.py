@@ -30,7 +30,7 @@ from frazil.errors import (
 
 Writable = bytes | bytearray | memoryview
 
-_HIDDEN = re.compile(r"#\d+$", re.ASCII)
+_HIDDEN = r"(?a)#\d+$"
 _LOCK_SUFFIX = "#00"
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
@@ -50,7 +50,7 @@ _NOT_SUPPORTED = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP)
 
 def is_hidden(name: str) -> bool:
     """Return True for the name of a temporary file or of a lock."""
-    return _HIDDEN.search(name) is not None
+    return re.search(_HIDDEN, name) is not None
 
 
 def is_temporary(name: str) -> bool:

@@ -317,7 +317,7 @@ KEYS_PER_BATCH = 4_000
 """Number of keys passed to a `Choice` together."""
 
 # An empty segment, one that means a folder itself or its parent, or a zero byte.
-_BAD_KEY = re.compile(r"(?:^|/)\.{0,2}(?:/|$)|\0")
+_BAD_KEY = r"(?:^|/)\.{0,2}(?:/|$)|\0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,7 +342,7 @@ def validate_key(key: str) -> str:
     is_suspicious = (
         not key or key[0] in "./" or key[-1] == "/" or "/." in key or "//" in key or "\0" in key
     )
-    if is_suspicious and _BAD_KEY.search(key):
+    if is_suspicious and re.search(_BAD_KEY, key):
         raise InvalidInputError(
             f"invalid storage key {key!r}: it has an empty segment, '.', '..' or a zero byte",
             kind="bad-key-prefix",

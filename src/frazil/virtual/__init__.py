@@ -7,7 +7,6 @@ carries out the plan in a session. They need the extra `virtual`, and are import
 from typing import TYPE_CHECKING
 
 from frazil.lazy import load_lazily
-from frazil.virtual.containers import VirtualChunkContainer, VirtualChunkSpec
 
 if TYPE_CHECKING:
     from frazil.virtual.combine_plan import Plan as Plan
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
     from frazil.virtual.combine_plan import set_references as set_references
     from frazil.virtual.combine_plan import write as write
     from frazil.virtual.combine_sources import combine as combine
+    from frazil.virtual.containers import VirtualChunkContainer as VirtualChunkContainer
+    from frazil.virtual.containers import VirtualChunkSpec as VirtualChunkSpec
     from frazil.virtual.conversions import deaccumulate as deaccumulate
     from frazil.virtual.conversions import per_file as per_file
     from frazil.virtual.conversions import round_bits as round_bits
@@ -43,6 +44,7 @@ _HOMES = {
         "create Plan Problem ProblemKind Report set_references Severity Treatment VariablePlan write"
     ),
     "combine_sources": "combine",
+    "containers": "VirtualChunkContainer VirtualChunkSpec",
     "conversions": "deaccumulate per_file round_bits to_units",
     "new_dimensions": "from_attribute from_path",
     "source": "ArrayHeader FileVersion ReferenceColumns Source SourceHeader",

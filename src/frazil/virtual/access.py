@@ -11,40 +11,36 @@ from frazil.errors import InvalidInputError, StorageError
 from frazil.format.chunk_table import Checksum, ETag, LastModified, VirtualRef
 from frazil.lazy import lazy_modules
 from frazil.storage.interface import Buffer, ByteRange
-from frazil.storage.store_config import AnyObjectStoreConfig, ObjectStoreConfig
-from frazil.virtual.containers import (
-    Address,
-    ContainerIndex,
-    VirtualChunkContainer,
-    index_containers,
-    is_public,
-    parse_address,
-)
 
 if TYPE_CHECKING:
     from frazil import credentials
     from frazil.credentials import AnyCredential
-    from frazil.storage import source_objects
+    from frazil.storage import source_objects, store_config
     from frazil.storage.source_objects import Check, ForeignObjects, Observed
+    from frazil.storage.store_config import AnyObjectStoreConfig
+    from frazil.virtual import containers as known
+    from frazil.virtual.containers import Address, ContainerIndex, VirtualChunkContainer
 else:
     # Most repositories have no virtual chunks.
-    credentials, source_objects = lazy_modules(
-        "frazil.credentials", "frazil.storage.source_objects"
-    )
+    credentials, source_objects, store_config, known = lazy_modules(
+        "frazil.credentials", "frazil.storage.source_objects", "frazil.storage.store_config",
+        "frazil.virtual.containers",
+    )  # fmt: skip
 
 MODIFIED = "virtual-chunk-modified"
 """Error kind for a source file that was modified."""
 _REMEMBERED_LOCATIONS = 4096
 _CALL = "frazil.credentials."
-_EXAMPLES: dict[type, str] = {
-    ObjectStoreConfig.S3: "s3_from_env_credentials()",
-    ObjectStoreConfig.S3Compatible: "s3_from_env_credentials()",
-    ObjectStoreConfig.Tigris: "s3_from_env_credentials()",
-    ObjectStoreConfig.Gcs: "gcs_from_env_credentials()",
-    ObjectStoreConfig.Azure: "azure_from_env_credentials()",
-    ObjectStoreConfig.Http: "HttpAccess",
-    ObjectStoreConfig.LocalFileSystem: "LocalFileSystemAccess",
+_EXAMPLES = {
+    "S3": "s3_from_env_credentials()",
+    "S3Compatible": "s3_from_env_credentials()",
+    "Tigris": "s3_from_env_credentials()",
+    "Gcs": "gcs_from_env_credentials()",
+    "Azure": "azure_from_env_credentials()",
+    "Http": "HttpAccess",
+    "LocalFileSystem": "LocalFileSystemAccess",
 }
+"""Calls that make credentials, by the class of the store's configuration."""
 
 
 class VirtualChunkAccess:
@@ -55,12 +51,12 @@ class VirtualChunkAccess:
 
     def __init__(
         self,
-        containers: Mapping[str, VirtualChunkContainer],
+        containers: "Mapping[str, VirtualChunkContainer]",
         authorized: "Mapping[str, AnyCredential | None]",
     ) -> None:
         self._containers = dict(containers)
         self._authorized = dict(authorized)
-        self._index = index_containers(self._containers)
+        self._index: ContainerIndex | None = None
         self._sources: dict[tuple[str, str, str], ForeignObjects] = {}
         self._refused: set[str] = set()
         # A file has many chunks, and resolving a location takes as long as a small read.
@@ -70,13 +66,15 @@ class VirtualChunkAccess:
         return (VirtualChunkAccess, (self._containers, self._authorized))
 
     @property
-    def containers(self) -> Mapping[str, VirtualChunkContainer]:
+    def containers(self) -> "Mapping[str, VirtualChunkContainer]":
         """Return the containers by URL prefix."""
         return self._containers
 
     @property
-    def index(self) -> ContainerIndex:
+    def index(self) -> "ContainerIndex":
         """Return the index of the containers, for lookups of many locations."""
+        if self._index is None:
+            self._index = known.index_containers(self._containers)
         return self._index
 
     @property
@@ -132,12 +130,12 @@ class VirtualChunkAccess:
             return await source.get_async(key, wanted, _expect(ref.checksum, location))
 
     def _locate(self, given: str) -> "tuple[str, ForeignObjects, str]":
-        location, container = self._index.locate(given)
+        location, container = self.index.locate(given)
         prefix = container.url_prefix
         if not self._is_authorized(container):
             self._refused.add(prefix)
             raise _refuse(container)
-        address = parse_address(location)
+        address = known.parse_address(location)
         # No lock: creating a source is cheap and opens no connection, and the first one is kept.
         name = (prefix, address.scheme, address.host)
         source = self._sources.get(name)
@@ -146,22 +144,22 @@ class VirtualChunkAccess:
             source = self._sources.setdefault(name, opened)
         return location, source, address.key
 
-    def _is_authorized(self, container: VirtualChunkContainer) -> bool:
-        return container.url_prefix in self._authorized or is_public(container)
+    def _is_authorized(self, container: "VirtualChunkContainer") -> bool:
+        return container.url_prefix in self._authorized or known.is_public(container)
 
 
 def _open(
-    config: AnyObjectStoreConfig, address: Address, credential: "AnyCredential | None"
+    config: "AnyObjectStoreConfig", address: "Address", credential: "AnyCredential | None"
 ) -> "ForeignObjects":
     match config:
-        case ObjectStoreConfig.LocalFileSystem():
+        case store_config.ObjectStoreConfig.LocalFileSystem():
             if (
                 credential is not None
                 and credential != credentials.Credentials.LocalFileSystemAccess()
             ):
                 raise source_objects.mismatch(config, credential)
             return source_objects.ForeignFiles()
-        case ObjectStoreConfig.Http():
+        case store_config.ObjectStoreConfig.Http():
             base_url = f"{address.scheme}://{address.host}"
             server = source_objects.connect_server(config, base_url, credential)
             return source_objects.ForeignStore(server)
@@ -171,9 +169,9 @@ def _open(
     return source_objects.ForeignStore(bucket)
 
 
-def _address_of_prefix(prefix: str) -> Address:
+def _address_of_prefix(prefix: str) -> "Address":
     scheme, _, rest = prefix.partition("://")
-    return Address(scheme, rest.partition("/")[0], "")
+    return known.Address(scheme, rest.partition("/")[0], "")
 
 
 def _expect(checksum: Checksum | None, location: str) -> "Check":
@@ -219,9 +217,9 @@ def _naming(location: str) -> Iterator[None]:
         raise type(error)(message, kind="virtual-chunk-fetch") from error
 
 
-def _refuse(container: VirtualChunkContainer) -> InvalidInputError:
+def _refuse(container: "VirtualChunkContainer") -> InvalidInputError:
     prefix = container.url_prefix
-    example = _CALL + _EXAMPLES[type(container.store)]
+    example = _CALL + _EXAMPLES[type(container.store).__name__]
     granted = f'{{"{prefix}": {example}}}'
     if example.endswith(")"):
         granted = f"{_CALL}containers_credentials({granted})"
@@ -233,15 +231,15 @@ def _refuse(container: VirtualChunkContainer) -> InvalidInputError:
     )
 
 
-def default_credential(container: VirtualChunkContainer) -> "AnyCredential":
+def default_credential(container: "VirtualChunkContainer") -> "AnyCredential":
     """Return credentials from the environment, of the kind that the container's store takes."""
     match container.store:
-        case ObjectStoreConfig.LocalFileSystem():
+        case store_config.ObjectStoreConfig.LocalFileSystem():
             return credentials.LocalFileSystemAccess
-        case ObjectStoreConfig.Http():
+        case store_config.ObjectStoreConfig.Http():
             return credentials.HttpAccess
-        case ObjectStoreConfig.Gcs():
+        case store_config.ObjectStoreConfig.Gcs():
             return credentials.Credentials.Gcs(credentials.gcs_from_env_credentials())
-        case ObjectStoreConfig.Azure():
+        case store_config.ObjectStoreConfig.Azure():
             return credentials.Credentials.Azure(credentials.azure_from_env_credentials())
     return credentials.Credentials.S3(credentials.s3_from_env_credentials())

@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from frazil.display import Called, Rendered, public_name
 from frazil.errors import InvalidInputError, InvalidTypeError
+from frazil.lazy import dataclass
 from frazil.storage.store_config import AnyObjectStoreConfig, ObjectStoreConfig
 
 _S3 = frozenset(("s3",))
@@ -138,7 +138,7 @@ class VirtualChunkSpec(Called):
 Containers = Mapping[str, VirtualChunkContainer]
 """Containers by URL prefix, as in a configuration."""
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_SCHEME = r"([A-Za-z][A-Za-z0-9+.-]*):"
 _DOTS = {".": ".", "%2e": ".", "..": "..", ".%2e": "..", "%2e.": "..", "%2e%2e": ".."}
 # Characters that are not escaped in the parts of a normalized `file:` URL.
 _KEPT_IN_PATH = "%/:@!$&'()*+,;=|^[]~"
@@ -159,7 +159,7 @@ class Address:
 
 def normalize_location(location: str) -> str:
     """Return a location as references store it; raise InvalidInputError if it is invalid."""
-    found = _SCHEME.match(location)
+    found = re.match(_SCHEME, location)
     if found is None:
         raise _refuse(location, "it has no scheme")
     scheme, rest = found[1].lower(), location[found.end() :]

@@ -8,7 +8,7 @@ from frazil.config.settings import (
     close_prefix,
     resolve_config,
 )
-from frazil.format.v2.manifest_encoder import LocationCompression
+from frazil.format.manifest import LocationCompression
 from frazil.virtual import VirtualChunkContainer
 from tests.configs import PRELOAD_IF, SPLITTING, STORES, full_config
 

@@ -2,12 +2,13 @@
 
 import struct
 from collections.abc import Sequence
-from enum import IntEnum
 from typing import Any
 
 import numpy as np
+import zstandard
 from numpy.typing import NDArray
 
+from frazil.errors import FormatError
 from frazil.format import ragged
 from frazil.format.chunk_table import (
     ChunkKind,
@@ -24,9 +25,8 @@ from frazil.format.chunk_table import (
 from frazil.format.coordinates import Coordinates, is_strictly_sorted
 from frazil.format.flatbuffers.flatbuffers_reader import Buffer, Source, Table, Tables
 from frazil.format.ids import ChunkId, ManifestId, NodeId
-from frazil.format.manifest import Manifest
+from frazil.format.manifest import LARGEST_LOCATION, Manifest
 from frazil.format.ragged import NO_STRINGS, Bytes, Integers, Strings, unite
-from frazil.format.v2.manifest_encoder import Decompressor, decompress_locations
 from frazil.format.v2.schema import ArrayManifestSlot, ChunkRefSlot, ManifestSlot
 from frazil.lazy import dataclass
 
@@ -368,14 +368,14 @@ def find_natives(payloads: Sequence[bytes]) -> tuple[NativeChunks, Booleans]:
     """Return the native chunks of all plain manifests, and a mask of the plain payloads."""
     files = _Files(payloads)
     root = _Tables(files, files.follow(files.starts))
-    root.know(ManifestSlot)
+    root.know(ManifestSlot.EXTRA)
     root.require(ManifestSlot.ID, 12)
     root.refuse(ManifestSlot.LOCATION_DICTIONARY)
     root.refuse(ManifestSlot.EXTRA)
     arrays, count = files.vector(root.target(ManifestSlot.ARRAYS))
     files.is_plain &= count == 1
     array = _Tables(files, files.follow(arrays))
-    array.know(ArrayManifestSlot)
+    array.know(ArrayManifestSlot.EXTRA)
     array.require(ArrayManifestSlot.NODE_ID, 8)
     array.refuse(ArrayManifestSlot.EXTRA)
     links, count = files.vector(array.target(ArrayManifestSlot.REFS))
@@ -451,10 +451,10 @@ class _Tables:
         files.is_plain &= self.vtables + self._vtable_size <= files.ends
         files.is_plain &= (self.size >= 4) & (positions + self.size <= files.ends)
 
-    def know(self, slots: type[IntEnum]) -> None:
-        """Require that tables have no other fields, and none outside the table."""
-        self._files.is_plain &= self._vtable_size <= 4 + 2 * len(slots)
-        for slot in slots:
+    def know(self, last: int) -> None:
+        """Require that tables have no fields after the last, and none outside the table."""
+        self._files.is_plain &= self._vtable_size <= 4 + 2 * (last + 1)
+        for slot in range(last + 1):
             self._files.is_plain &= self._distance(slot) < self.size
 
     def require(self, slot: int, size: int) -> Integers:
@@ -476,3 +476,37 @@ class _Tables:
         # For a vtable without the slot the value read at its start is ignored.
         distance = self._files.numbers(self.vtables + np.where(is_there, 4 + 2 * slot, 0), "<u2")
         return np.where(is_there, distance, 0)
+
+
+def decompress_locations(decompressor: "Decompressor", frames: list[bytes]) -> Strings:
+    """Decompress locations."""
+    items = list(map(decompressor.decompress, frames))
+    lengths = np.fromiter(map(len, items), np.int64, len(items))
+    blob = np.frombuffer(b"".join(items), np.uint8)
+    return Strings(blob, ragged.offsets_of(lengths)).validate(decompressor.what)
+
+
+class Decompressor:
+    """Decompressor of locations, with the dictionary of a manifest if it has one."""
+
+    __slots__ = ("_decompressor", "what")
+
+    def __init__(self, dictionary: bytes | None, what: str) -> None:
+        self.what = what
+        try:
+            self._decompressor = zstandard.ZstdDecompressor(
+                dict_data=None if dictionary is None else zstandard.ZstdCompressionDict(dictionary)
+            )
+        except zstandard.ZstdError as error:
+            raise FormatError(f"{what}: the location dictionary is damaged: {error}") from error
+
+    def decompress(self, frame: bytes) -> bytes:
+        """Decompress one location; raise FormatError if damaged or larger than 1024 bytes."""
+        try:
+            # Checked first, because decompressing allocates the declared size.
+            size = zstandard.frame_content_size(frame)
+            if size > LARGEST_LOCATION:
+                raise FormatError(f"{self.what}: a location of {size} bytes")
+            return self._decompressor.decompress(frame, max_output_size=LARGEST_LOCATION)
+        except zstandard.ZstdError as error:
+            raise FormatError(f"{self.what}: a compressed location is damaged: {error}") from error

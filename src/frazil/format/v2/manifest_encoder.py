@@ -6,7 +6,7 @@ import numpy as np
 import zstandard
 from numpy.typing import NDArray
 
-from frazil.errors import FormatError, InvalidInputError
+from frazil.errors import InvalidInputError
 from frazil.format import ragged
 from frazil.format.chunk_table import (
     FEW,
@@ -32,23 +32,10 @@ from frazil.format.flatbuffers.flatbuffers_writer import (
     Writer,
 )
 from frazil.format.ids import NodeId
-from frazil.format.manifest import ChunkRefs, Manifest
+from frazil.format.manifest import LARGEST_LOCATION, ChunkRefs, LocationCompression, Manifest
 from frazil.format.ragged import Integers, Part, Strings, unite
 from frazil.format.v2.schema import ArrayManifestSlot, ChunkRefSlot, ManifestSlot
 from frazil.lazy import dataclass
-
-LARGEST_LOCATION = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class LocationCompression:
-    """Options of location compression; the defaults are Icechunk's."""
-
-    min_num_chunks: int = 1000
-    """Minimum number of virtual chunks, and of distinct locations, for compression in a manifest."""
-    dictionary_max_training_samples: int = 100
-    dictionary_max_size_bytes: int = 2048
-    compression_level: int = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,40 +76,6 @@ def _train(
         return zstandard.train_dictionary(size, samples, level=options.compression_level)
     except zstandard.ZstdError:
         return None
-
-
-def decompress_locations(decompressor: "Decompressor", frames: list[bytes]) -> Strings:
-    """Decompress locations."""
-    items = list(map(decompressor.decompress, frames))
-    lengths = np.fromiter(map(len, items), np.int64, len(items))
-    blob = np.frombuffer(b"".join(items), np.uint8)
-    return Strings(blob, ragged.offsets_of(lengths)).validate(decompressor.what)
-
-
-class Decompressor:
-    """Decompressor of locations, with the dictionary of a manifest if it has one."""
-
-    __slots__ = ("_decompressor", "what")
-
-    def __init__(self, dictionary: bytes | None, what: str) -> None:
-        self.what = what
-        try:
-            self._decompressor = zstandard.ZstdDecompressor(
-                dict_data=None if dictionary is None else zstandard.ZstdCompressionDict(dictionary)
-            )
-        except zstandard.ZstdError as error:
-            raise FormatError(f"{what}: the location dictionary is damaged: {error}") from error
-
-    def decompress(self, frame: bytes) -> bytes:
-        """Decompress one location; raise FormatError if damaged or larger than 1024 bytes."""
-        try:
-            # Checked first, because decompressing allocates the declared size.
-            size = zstandard.frame_content_size(frame)
-            if size > LARGEST_LOCATION:
-                raise FormatError(f"{self.what}: a location of {size} bytes")
-            return self._decompressor.decompress(frame, max_output_size=LARGEST_LOCATION)
-        except zstandard.ZstdError as error:
-            raise FormatError(f"{self.what}: a compressed location is damaged: {error}") from error
 
 
 _LARGEST_APPARENT_SIZE = 2**31

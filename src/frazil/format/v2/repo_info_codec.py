@@ -490,7 +490,7 @@ def _decode_flags(root: Table, slot: int) -> tuple[int, ...] | None:
 
 _REPO = Kind(
     (RepoSlot.SPEC_VERSION, "B"),
-    *((slot, LINK) for slot in RepoSlot if slot is not RepoSlot.SPEC_VERSION),
+    *((slot, LINK) for slot in range(1, RepoSlot.EXTRA + 1)),
 )
 _REF = Kind((RefSlot.NAME, LINK), (RefSlot.SNAPSHOT_INDEX, "I"))
 _REF_SIZE, _UPDATE_SIZE = 24, 128
