@@ -147,11 +147,11 @@ class _LazyInit(LazyAttribute):
 
 
 def _own_annotations(cls: type) -> dict[str, Any]:
-    if sys.version_info < (3, 14):
-        return cls.__annotations__
-    import annotationlib  # noqa: PLC0415 - is part of newer versions only
+    if sys.version_info >= (3, 14):
+        import annotationlib  # noqa: PLC0415
 
-    return annotationlib.get_annotations(cls, format=annotationlib.Format.FORWARDREF)
+        return annotationlib.get_annotations(cls, format=annotationlib.Format.FORWARDREF)
+    return cls.__annotations__
 
 
 def _is_no_field(hint: Any) -> bool:

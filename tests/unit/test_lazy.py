@@ -202,6 +202,26 @@ def test_values_of_a_dataclass(decorate: Callable[..., Any]) -> None:
         base()
 
 
+@pytest.mark.parametrize("number", range(4))
+def test_every_instance_of_a_dataclass_is_made_alike(number: int) -> None:
+    """The function that makes them is compiled for the third."""
+    base, child, mutable, _ = declare(dataclass)
+    for _ in range(number):
+        base(0), child(0), mutable(y=0)
+
+    assert repr(child(1, c=[2])).endswith("Child(a=1, b='b', c=[2], e=5)")
+    assert (mutable(y=1).x, mutable(x=2, y=1).x) == (0, 2)
+    for arguments, message in (
+        (((), {}), "__init__\\(\\) missing 1 required positional argument: 'a'"),
+        (((1, "b", 3), {}), "takes from 2 to 3 positional arguments but 4 were given"),
+        (((1,), {"a": 1}), "got multiple values for argument 'a'"),
+        (((1,), {"z": 1}), "got an unexpected keyword argument 'z'"),
+    ):
+        base, *_ = declare(dataclass)
+        with pytest.raises(TypeError, match=message):
+            base(*arguments[0], **arguments[1])
+
+
 @dataclass(frozen=True, slots=True)
 class Sent:
     """Value that is pickled."""
