@@ -363,24 +363,27 @@ def load_lazily(
 
 
 def lazy_modules(*names: str) -> tuple["LazyModule", ...]:
-    """Return stand-ins for modules that are imported when an attribute of them is first used."""
-    return tuple(map(LazyModule, names))
+    """Return stand-ins for modules that are imported when an attribute of them is first used.
+
+    Stand-ins that are globals of the calling module are then replaced by the modules.
+    """
+    space = sys._getframe(1).f_globals
+    return tuple([LazyModule(name, space) for name in names])
 
 
 class LazyModule:
     """A module that is imported when an attribute of it is first used."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, space: dict[str, Any] | None = None) -> None:
         self._name = name
-        self._module: ModuleType | None = None
+        self._space = {} if space is None else space
 
     def __getattr__(self, attribute: str) -> object:
-        module = self._module
-        if module is None:
-            # Waits for a thread that is importing it, where `sys.modules` has half a module.
-            module = import_module(self._name)
-            if not getattr(module.__spec__, "_initializing", False):
-                self._module = module
+        # Waits for a thread that is importing it, where `sys.modules` has half a module.
+        module = import_module(self._name)
+        if not getattr(module.__spec__, "_initializing", False):
+            for name in [name for name, value in list(self._space.items()) if value is self]:
+                self._space[name] = module
         return getattr(module, attribute)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -72,6 +72,8 @@ class Manifest:
     def find(self, node_id: NodeId, wanted: Sequence[int]) -> ChunkRef | None:
         """Return the reference of one chunk of an array, or None; after many lookups by an index."""
         index = self._indexes.get(node_id)
+        if type(index) is ChunkRows:  # one call less, because small manifests are read most
+            return index.refs.get(tuple(wanted))
         if index is not None:
             return index.find(wanted)
         refs = self.arrays.get(node_id)

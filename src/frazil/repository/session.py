@@ -43,12 +43,8 @@ class Session(Block):
 
     def __init__(self, session: SessionState) -> None:
         """Create a session; internal, use the methods of `Repository`."""
-        self._session = session
-
-    @property
-    def state(self) -> SessionState:
-        """Return the internal state of the session."""
-        return self._session
+        self.state = session
+        """Internal state of the session."""
 
     def shown_items(self) -> Iterator[Item]:
         """Yield the fields of the summary."""
@@ -64,53 +60,53 @@ class Session(Block):
     def __eq__(self, value: object) -> bool:
         if not isinstance(value, Session):
             return False
-        return self._session.instance_id == value._session.instance_id
+        return self.state.instance_id == value.state.instance_id
 
     __hash__ = None  # type: ignore[assignment]
 
     def __getstate__(self) -> object:
-        if not self._session.is_read_only and not self._session.is_fork:
+        if not self.state.is_read_only and not self.state.is_fork:
             raise ValueError(
                 "a writable session can't be pickled: send what Session.fork() gives to the workers,"
                 " and merge it when it comes back. To write an xarray dataset with dask use"
                 " frazil.xarray.to_icechunk; to read elsewhere, send a read-only session"
             )
-        return {"_session": self._session}
+        return {"state": self.state}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._session = state["_session"]
+        self.state = state["state"]
 
     # Properties
 
     @property
     def read_only(self) -> bool:
         """Return True if the session can't be changed."""
-        return self._session.is_read_only
+        return self.state.is_read_only
 
     @property
     def mode(self) -> SessionMode:
         """Return the mode of the session; `readonly` for a fork, because it can't be committed."""
-        return self._session.mode
+        return self.state.mode
 
     @property
     def snapshot_id(self) -> str:
         """Return the id of the base snapshot."""
-        return str(self._session.view.snapshot_id)
+        return str(self.state.view.snapshot_id)
 
     @property
     def branch(self) -> str | None:
         """Return the branch that a commit updates; None if the session can't be committed."""
-        return self._session.branch
+        return self.state.branch
 
     @property
     def has_uncommitted_changes(self) -> bool:
         """Return True if the session has uncommitted changes."""
-        return bool(self._session.changes)
+        return bool(self.state.changes)
 
     @property
     def config(self) -> RepositoryConfig:
         """Return the configuration of the repository; changing it has no effect."""
-        return self._session.context.config
+        return self.state.context.config
 
     @property
     def store(self) -> IcechunkStore:
@@ -119,7 +115,7 @@ class Session(Block):
 
     def status(self) -> "snapshots.Diff":
         """Return the changes since the base snapshot."""
-        return diff.status(self._session)
+        return diff.status(self.state)
 
     # Changing
 
@@ -131,12 +127,12 @@ class Session(Block):
         ReadOnlyError
             If the session is read-only.
         """
-        with self._session.lock:
-            if self._session.is_read_only:
+        with self.state.lock:
+            if self.state.is_read_only:
                 raise ReadOnlyError(
                     "Read only sessions cannot modify the repository: there are no changes to discard"
                 )
-            self._session.set_base(self._session.view.snapshot)
+            self.state.set_base(self.state.view.snapshot)
 
     def move(self, from_path: str, to_path: str) -> None:
         """Move a node and its descendants to another path, without copying data.
@@ -157,7 +153,7 @@ class Session(Block):
         SessionStateError
             If this is no rearrange session, or `to_path` is not allowed.
         """
-        moves.move_node(self._session, from_path, to_path)
+        moves.move_node(self.state, from_path, to_path)
 
     move_async = asynchronous(move)
 
@@ -179,7 +175,7 @@ class Session(Block):
         NodeNotFoundError
             If there is no array at the path.
         """
-        moves.shift_array(self._session, array_path, list(chunk_offset))
+        moves.shift_array(self.state, array_path, list(chunk_offset))
 
     def reindex_array(
         self, array_path: str, forward: Reindexing, backward: Reindexing | None = None
@@ -196,7 +192,7 @@ class Session(Block):
             Function from the new to the old coordinates. Without it, coordinates that nothing moves to
             keep their chunk. With it, they are cleared if their origin has no chunk.
         """
-        moves.reindex_array(self._session, array_path, forward, backward)
+        moves.reindex_array(self.state, array_path, forward, backward)
 
     # Inspection
 
@@ -218,13 +214,13 @@ class Session(Block):
         NodeNotFoundError
             If there is no node at the path.
         """
-        return str(self._session.view.get_node(validate_path(path)).id)
+        return str(self.state.view.get_node(validate_path(path)).id)
 
     get_node_id_async = asynchronous(get_node_id)
 
     def all_virtual_chunk_locations(self) -> list[str]:
         """Return the URLs of the source files of all virtual chunks, one per chunk."""
-        return virtual_refs.all_virtual_chunk_locations(self._session)
+        return virtual_refs.all_virtual_chunk_locations(self.state)
 
     all_virtual_chunk_locations_async = asynchronous(all_virtual_chunk_locations)
 
@@ -245,8 +241,8 @@ class Session(Block):
         tuple of int
             Coordinates of one chunk.
         """
-        node, _ = self._session.view.get_array(validate_path(array_path))
-        for coordinates in self._session.view.coordinates(node):
+        node, _ = self.state.view.get_array(validate_path(array_path))
+        for coordinates in self.state.view.coordinates(node):
             for start in range(0, len(coordinates), batch_size):
                 for each in coordinates[start : start + batch_size].tolist():
                     yield tuple(each)
@@ -267,7 +263,7 @@ class Session(Block):
             The type of the chunk; `uninitialized` if it does not exist.
         """
         return virtual_refs.chunk_type(
-            self._session, validate_path(array_path), tuple(chunk_coordinates)
+            self.state, validate_path(array_path), tuple(chunk_coordinates)
         )
 
     chunk_type_async = asynchronous(chunk_type)
@@ -319,12 +315,12 @@ class Session(Block):
         >>> zarr.open_array(session.store, path="t2m")[0] = 273.15
         >>> snapshot_id = session.commit("set the first hour")
         """
-        text = commit.describe(self._session, message, metadata)
+        text = commit.describe(self.state, message, metadata)
         if rebase_with is None:
-            return str(commit.commit(self._session, text, allow_empty=allow_empty))
+            return str(commit.commit(self.state, text, allow_empty=allow_empty))
         return str(
             rebase.commit_with_rebase(
-                self._session, text, rebase_with, rebase_tries, allow_empty=allow_empty
+                self.state, text, rebase_with, rebase_tries, allow_empty=allow_empty
             )
         )
 
@@ -358,8 +354,8 @@ class Session(Block):
         SessionStateError
             If the session can't be committed or has no changes, or the tip is the first snapshot.
         """
-        text = commit.describe(self._session, message, metadata)
-        return str(commit.amend(self._session, text, allow_empty=allow_empty))
+        text = commit.describe(self.state, message, metadata)
+        return str(commit.amend(self.state, text, allow_empty=allow_empty))
 
     amend_async = asynchronous(amend)
 
@@ -385,8 +381,8 @@ class Session(Block):
         IcechunkError
             If this is a fork.
         """
-        text = commit.describe(self._session, message, metadata)
-        return str(commit.flush(self._session, text))
+        text = commit.describe(self.state, message, metadata)
+        return str(commit.flush(self.state, text))
 
     flush_async = asynchronous(flush)
 
@@ -403,7 +399,7 @@ class Session(Block):
         RebaseFailedError
             If the solver can't resolve all conflicts with a commit; it lists them.
         """
-        rebase.rebase(self._session, solver)
+        rebase.rebase(self.state, solver)
 
     rebase_async = asynchronous(rebase)
 
@@ -422,7 +418,7 @@ class Session(Block):
         SessionStateError
             If the session is read-only.
         """
-        return ForkSession(commit.fork(self._session))
+        return ForkSession(commit.fork(self.state))
 
     def merge(self, *others: "ForkSession") -> None:
         """Merge the changes of forks; the last fork that set a chunk wins.
@@ -438,7 +434,7 @@ class Session(Block):
             If a fork conflicts with this session, for example if both created the same node.
         """
         for other in others:
-            commit.merge(self._session, other._session)
+            commit.merge(self.state, other.state)
 
     merge_async = asynchronous(merge)
 

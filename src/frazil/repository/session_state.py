@@ -69,7 +69,10 @@ class SessionState:
         self.started_at: Nanoseconds = read_clock()
         self.origins = frozenset((snapshot.id,))
         """Snapshots of the history that have the chunks of the base; a fork's base is in no history."""
-        self.view = View(context.assets, snapshot, self.new_changes())
+        self.view = self._view_of(snapshot, self.new_changes())
+
+    def _view_of(self, snapshot: Snapshot, changes: ChangeSet) -> View:
+        return View(self.assets, snapshot, changes, is_fixed=self.is_read_only)
 
     def new_changes(self) -> ChangeSet:
         """Return an empty change set for the dialect of the repository."""
@@ -94,7 +97,7 @@ class SessionState:
         """Replace the base snapshot and the changes over it."""
         if snapshot.id != self.view.snapshot_id:
             self.origins = frozenset((snapshot.id,))
-        self.view = View(self.assets, snapshot, changes or self.new_changes())
+        self.view = self._view_of(snapshot, changes or self.new_changes())
 
     @property
     def sources(self) -> Set[SnapshotId]:
@@ -103,8 +106,8 @@ class SessionState:
 
     def finish(self, snapshot: Snapshot) -> None:
         """Turn into a read-only session of a new snapshot."""
-        self.set_base(snapshot)
         self.mode, self.branch, self.is_fork = SessionMode.readonly, None, False
+        self.set_base(snapshot)
 
     def refuse_unless_writable(self) -> None:
         """Raise ReadOnlyError for a read-only session, SessionStateError for a rearrange session."""
@@ -138,7 +141,7 @@ class SessionState:
         self.instance_id = uuid4().hex  # a copy has changes of its own, so it equals nothing else
         self.lock = threading.RLock()
         snapshot = self.assets.read_snapshot(state["snapshot"])  # type: ignore[arg-type]
-        self.view = View(self.assets, snapshot, state["changes"])  # type: ignore[arg-type]
+        self.view = self._view_of(snapshot, state["changes"])  # type: ignore[arg-type]
 
 
 def open_state(

@@ -38,25 +38,29 @@ from frazil.storage.interface import Buffer, ByteOffset, ByteRange, ByteSuffix, 
 
 def read_key(state: SessionState, key: str, range: Range | None = None) -> Buffer | None:
     """Return the value of a key, or a byte range of it; None if the key does not exist."""
-    located = state.view.located.get(key)
+    view = state.view
+    located = view.located.get(key) or (view.look_up(key) if isinstance(key, str) else None)
     if located is None:
         found = _find(state, key)
         if not isinstance(found, _Chunk):
             return None if found is None else _slice(found, range)
-        ref = state.view.find_chunk(found.node, found.coordinate)
+        ref = view.find_chunk(found.node, found.coordinate)
         if ref is None:
             return None
-        located = _locate(state, key, ref)
+        located = view.locate(key, ref)
         if located is None:
             return read_ref(state, ref, range)
-    return state.view.assets.storage.get(*_request(located, range))
+    name, offset, length = located
+    start, end = (0, length) if range is None else resolve(range, length)
+    return view.assets.storage.get(name, ByteRange(offset + start, offset + end))
 
 
 async def read_key_async(
     state: SessionState, key: str, range: Range | None = None
 ) -> Buffer | None:
     """Run `read_key` on an event loop."""
-    located = state.view.located.get(key)
+    view = state.view
+    located = view.located.get(key) or (view.look_up(key) if isinstance(key, str) else None)
     if located is None:
         found = _find(state, key)
         if not isinstance(found, _Chunk):
@@ -64,33 +68,12 @@ async def read_key_async(
         ref = await _find_ref_async(state, found)
         if ref is None:
             return None
-        located = _locate(state, key, ref)
+        located = view.locate(key, ref)
         if located is None:
             return await read_ref_async(state, ref, range)
-    return await state.view.assets.storage.get_async(*_request(located, range))
-
-
-_MOST_LOCATED = 10_000
-
-
-def _locate(state: SessionState, key: str, ref: ChunkRef) -> tuple[str, int, int] | None:
-    """Return object, offset and length of a native chunk; None for others, and if chunks are cached.
-
-    What nothing can change is remembered.
-    """
-    view = state.view
-    if type(ref) is not NativeRef or view.assets.options.num_bytes_chunks:
-        return None
-    found = (view.assets.layout.chunk_key(ref.chunk_id), ref.offset, ref.length)
-    if len(view.located) < _MOST_LOCATED and state.is_read_only:
-        view.located[key] = found
-    return found
-
-
-def _request(located: tuple[str, int, int], range: Range | None) -> tuple[str, ByteRange]:
     name, offset, length = located
     start, end = (0, length) if range is None else resolve(range, length)
-    return name, ByteRange(offset + start, offset + end)
+    return await view.assets.storage.get_async(name, ByteRange(offset + start, offset + end))
 
 
 def read_ref(state: SessionState, ref: ChunkRef, range: Range | None = None) -> Buffer:

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from frazil.errors import InvalidInputError, NodeNotFoundError
-from frazil.format.chunk_table import ChunkRef, ChunkTable, concatenate
+from frazil.format.chunk_table import ChunkRef, ChunkTable, NativeRef, concatenate
 from frazil.format.coordinates import Coordinates
 from frazil.format.header import Dialect
-from frazil.format.ids import SnapshotId
+from frazil.format.ids import SnapshotId, encode_base32
 from frazil.format.paths import ROOT
 from frazil.format.snapshot import ArrayData, ManifestIndex, ManifestRef, Node, Snapshot
 from frazil.protocols.assets import Assets
@@ -40,22 +40,72 @@ def find_manifest(
 
 
 _UNTOUCHED = object()
+_MOST_LOCATED = 10_000
+
+Located = tuple[str, int, int]
+"""Object of a native chunk, its offset and its length."""
 
 
 class View:
     """Snapshot with changes over it; repeated reads are the same unless something was edited."""
 
-    def __init__(self, assets: Assets, snapshot: Snapshot, changes: ChangeSet) -> None:
+    def __init__(
+        self, assets: Assets, snapshot: Snapshot, changes: ChangeSet, *, is_fixed: bool = False
+    ) -> None:
         self.assets = assets
         self.snapshot = snapshot
         self.changes = changes
-        self.located: dict[str, tuple[str, int, int]] = {}
-        """Objects of native chunks by key, with offset and length, if the view never changes."""
+        self.located: dict[str, Located] = {}
+        """Native chunks by key, if the view never changes."""
+        self._is_fixed = is_fixed
 
     @property
     def snapshot_id(self) -> SnapshotId:
         """Return the id of the base snapshot."""
         return self.snapshot.id
+
+    def look_up(self, key: str) -> Located | None:
+        """Return where a native chunk is if that takes few calls and no request, else None.
+
+        Then `find_chunk` is to be asked: about other keys and chunks, edited arrays and manifests
+        that are not cached.
+        """
+        head, separator, tail = key.rpartition("/c/")
+        if not separator and key.startswith("c/"):
+            tail = key[2:]
+        node = self.snapshot.nodes.get(f"/{head}")
+        if node is None or node.array is None or node.array.index is None:
+            return None
+        words, shape, edits = tail.split("/"), node.array.shape, self.changes
+        if len(words) != len(shape) or edits.nodes or node.id in edits.chunks:
+            return None
+        try:
+            coordinate = tuple(map(int, words))
+        except ValueError:
+            return None
+        for index, word, dimension in zip(coordinate, words, shape, strict=True):
+            if not 0 <= index < dimension.num_chunks or str(index) != word:
+                return None
+        ref = node.array.index.find(coordinate)
+        manifest = None if ref is None else self.assets.find_cached_manifest(ref.id)
+        chunk = None if manifest is None else manifest.find(node.id, coordinate)
+        return None if chunk is None else self.locate(key, chunk)
+
+    def locate(self, key: str, ref: ChunkRef) -> Located | None:
+        """Return where a native chunk is, or None for others, and if chunks are cached.
+
+        What nothing can change is remembered.
+        """
+        if type(ref) is not NativeRef or self.assets.options.num_bytes_chunks:
+            return None
+        found = (
+            f"{self.assets.layout.chunks}/{encode_base32(ref.chunk_id)}",
+            ref.offset,
+            ref.length,
+        )
+        if self._is_fixed and len(self.located) < _MOST_LOCATED:
+            self.located[key] = found
+        return found
 
     # Nodes
 

@@ -237,6 +237,9 @@ Buffer = bytes | bytearray | memoryview
 """Accepted types of data to write. Data that is read is at least a read-only buffer."""
 
 
+_set = object.__setattr__
+
+
 @dataclass(frozen=True, slots=True)
 class ByteRange:
     """Bytes from `start` up to, not including, `end`; all of them must exist."""
@@ -244,8 +247,11 @@ class ByteRange:
     start: int
     end: int
 
-    def __post_init__(self) -> None:
-        if not 0 <= self.start <= self.end:
+    def __init__(self, start: int, end: int) -> None:
+        # One call, because every read makes one of these.
+        _set(self, "start", start)
+        _set(self, "end", end)
+        if not 0 <= start <= end:
             raise InvalidInputError(f"{self} is no range", kind="invalid-byte-range")
 
 
