@@ -39,7 +39,7 @@ from frazil.storage.interface import Buffer, ByteOffset, ByteRange, ByteSuffix, 
 def read_key(state: SessionState, key: str, range: Range | None = None) -> Buffer | None:
     """Return the value of a key, or a byte range of it; None if the key does not exist."""
     view = state.view
-    located = view.located.get(key) or (view.look_up(key) if isinstance(key, str) else None)
+    located = view.located.get(key) or (view.look_up(key) if type(key) is str else None)
     if located is None:
         found = _find(state, key)
         if not isinstance(found, _Chunk):
@@ -60,7 +60,7 @@ async def read_key_async(
 ) -> Buffer | None:
     """Run `read_key` on an event loop."""
     view = state.view
-    located = view.located.get(key) or (view.look_up(key) if isinstance(key, str) else None)
+    located = view.located.get(key) or (view.look_up(key) if type(key) is str else None)
     if located is None:
         found = _find(state, key)
         if not isinstance(found, _Chunk):
