@@ -130,13 +130,20 @@ def _describe(variable: xr.Variable, others: Mapping[str, ArrayHeader]) -> dict[
         dimension_names=_name_dims(variable, others),
     )
     plain = {
-        key: encode_zarr_attr_value(value)  # type: ignore[no-untyped-call]
+        key: _as_json(encode_zarr_attr_value(value))  # type: ignore[no-untyped-call]
         for key, value in attributes.items()
     }
     if fill is not None:
         plain[_FILL] = FillValueCoder.encode(np.asarray(fill).reshape(-1)[0], dtype)
     found: dict[str, Any] = json.loads(json.dumps(made.metadata.to_dict()))
     return {**found, "attributes": plain}
+
+
+def _as_json(value: Any) -> Any:
+    """Return a value of an attribute as JSON can hold it: a complex number as its two parts."""
+    if isinstance(value, list):
+        return [_as_json(each) for each in value]
+    return [value.real, value.imag] if isinstance(value, complex) else value
 
 
 def _name_dims(variable: xr.Variable, others: Mapping[str, ArrayHeader]) -> list[str]:
