@@ -122,12 +122,12 @@ def test_a_commit_of_one_chunk_takes_at_most_400_calls() -> None:
     assert commit_calls(repo, {"a0": [1]}) <= 400
 
 
-def test_one_more_manifest_in_a_commit_takes_at_most_40_calls() -> None:
+def test_one_more_manifest_in_a_commit_takes_at_most_35_calls() -> None:
     repo = new_repository(400, per_manifest=1)
     commit_calls(repo, {"a0": [399]})
     one, many = commit_calls(repo, {"a0": [0]}), commit_calls(repo, {"a0": [*range(1, 302)]})
 
-    assert many - one <= 300 * 40
+    assert many - one <= 300 * 35
 
 
 def test_a_commit_of_one_chunk_takes_as_many_calls_with_more_arrays() -> None:

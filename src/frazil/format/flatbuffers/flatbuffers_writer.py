@@ -94,11 +94,14 @@ class Kind:
     A type is a letter of `struct`, a size of bytes such as `12s`, LINK or WORDS.
     """
 
-    __slots__ = ("fields", "layouts", "words_per_item")
+    __slots__ = ("attached", "fields", "layouts", "words_per_item")
 
     def __init__(self, *fields: tuple[int, str], words_per_item: int = 1) -> None:
         self.fields = fields
         self.words_per_item = words_per_item
+        types = [type_ for _, type_ in fields]
+        self.attached = types.index(WORDS) if WORDS in types else ABSENT
+        """Column of the vector that is attached, or ABSENT."""
         self.layouts: dict[tuple[tuple[int, ...], int], RowLayout] = {}
         """Layouts by the fields that are present and the number of words attached."""
 
@@ -401,13 +404,15 @@ class Writer:
         """Write tables of one kind; a field is omitted where its column is None or ABSENT."""
         if not count:
             return []
+        if count == 1 <= FEW:  # as most kinds of tables in a commit are
+            return [self.row(kind, *[None if column is None else column[0] for column in columns])]
         present, sparse, words = [], [], 0
         for index, column in enumerate(columns):
             if column is None:
                 continue
             type_ = kind.fields[index][1]
             if type_ == LINK and ABSENT in column:
-                if count == 1 or column.count(ABSENT) == count:
+                if column.count(ABSENT) == count:
                     continue
                 sparse.append(index)
             elif type_ == WORDS:
@@ -424,25 +429,10 @@ class Writer:
         stride, vtable = layout.stride, layout.vtable
         padding = -(self.size + count * stride) % layout.alignment
         end = self.size + padding
-        if count == 1:  # as most kinds of tables in a commit are
-            place = end + stride
-            packed = [len(vtable)]
-            attached: Sequence[Any] = ()
-            for index, at, type_ in order:
-                value = columns[index][0]  # type: ignore[index]
-                if type_ == LINK:
-                    value = place - at - value
-                elif type_ == WORDS:
-                    attached = (words // kind.words_per_item, *value)
-                    value = layout.attached_at - at
-                packed.append(value)
-            self._parts.append(vtable + pack(*packed, *attached) + bytes(padding))
-            self.size = place + len(vtable)
-            return [place]
         places = [*range(end + stride * count, end, -stride)]
         vtable_place = places[0] + len(vtable)
         values: list[Iterable[Any]] = [[vtable_place - place for place in places]]
-        attached = []
+        attached: list[Iterable[Any]] = []
         for index, at, type_ in order:
             column = columns[index] or ()
             if type_ == LINK:
@@ -479,26 +469,51 @@ class Writer:
 
     def row(self, kind: Kind, *values: Any) -> int:
         """Write one table; a field is omitted if its value is None or ABSENT."""
-        return self.rows(kind, 1, *[None if value is None else (value,) for value in values])[0]
+        present = tuple([
+            index
+            for index, value in enumerate(values)
+            if value is not None and not (value == ABSENT and kind.fields[index][1] == LINK)
+        ])  # fmt: skip
+        vector = values[kind.attached] if kind.attached in present else None
+        words = 0 if vector is None else len(vector)
+        layout, pack, order = kind.layouts.get((present, words)) or kind.lay_out(present, words)
+        padding = -(self.size + layout.stride) % layout.alignment
+        place = self.size + padding + layout.stride
+        packed = [len(layout.vtable)]
+        for index, at, type_ in order:
+            if type_ == LINK:
+                packed.append(place - at - values[index])
+            elif type_ == WORDS:
+                packed.append(layout.attached_at - at)
+            else:
+                packed.append(values[index])
+        if vector is not None:
+            packed += (words // kind.words_per_item, *vector)
+        self._parts.append(layout.vtable + pack(*packed) + bytes(padding))
+        self.size = place + len(layout.vtable)
+        return place
 
     def vectors(self, items: Sequence[bytes | str | None]) -> list[int]:
         """Write a byte vector or a string per item, ABSENT for None."""
-        pieces: list[bytes] = []
-        sizes = []
+        pieces = []
         for item in items:
-            if item is None:
-                sizes.append(0)
-            else:
+            if item is not None:
                 if isinstance(item, str):
                     item = item.encode()
-                pieces += (_LENGTH.pack(len(item)), item, _ENDINGS[len(item) & 3])
-                sizes.append((len(item) + 8) & ~3)
-        if not pieces:
-            return [ABSENT] * len(sizes)
-        padding = -self.size % 4
-        place = self.size = self.size + padding + sum(sizes)
+                size = len(item)
+                pieces.append(_LENGTH.pack(size) + item + _ENDINGS[size & 3])
+        padding = -self.size % 4 if pieces else 0
         self._parts.append(b"".join([*pieces, bytes(padding)]))
-        return [ABSENT if not size else (place := place - size) + size for size in sizes]
+        place = self.size = self.size + padding + sum(map(len, pieces))
+        places = []
+        remaining = iter(pieces)
+        for item in items:
+            if item is None:
+                places.append(ABSENT)
+            else:
+                places.append(place)
+                place -= len(next(remaining))
+        return places
 
     def structs(self, items: Sequence[bytes], alignment: int = 4) -> int:
         """Write one vector of structs."""

@@ -1,6 +1,9 @@
 """Encode manifests: all references of a kind in one block with one stride."""
 
-from collections.abc import Mapping, Sequence
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain
 
 import numpy as np
 import zstandard
@@ -11,6 +14,7 @@ from frazil.format import ragged
 from frazil.format.chunk_table import (
     FEW,
     ChunkKind,
+    ChunkRef,
     ChunkRows,
     ChunkTable,
     ETag,
@@ -31,7 +35,7 @@ from frazil.format.flatbuffers.flatbuffers_writer import (
     Struct,
     Writer,
 )
-from frazil.format.ids import NodeId
+from frazil.format.ids import ChunkId, ManifestId, NodeId
 from frazil.format.manifest import LARGEST_LOCATION, ChunkRefs, LocationCompression, Manifest
 from frazil.format.ragged import Integers, Part, Strings, unite
 from frazil.format.v2.schema import ArrayManifestSlot, ChunkRefSlot, ManifestSlot
@@ -91,9 +95,63 @@ def encode_manifest_payload(
     """
     if manifest.id is None or len(manifest.id) != 12:
         raise InvalidInputError("manifest: it needs an id of 12 bytes")
-    writer = Writer("manifest")
     arrays = dict(sorted(manifest.arrays.items()))
     few = _find_few(arrays, compression)
+    if few and len(few) == len(few[0].refs) == 1 and not manifest.array_extras:
+        ((coordinate, ref),) = few[0].refs.items()
+        if manifest.extra is None and type(ref) is InlineRef:
+            single = _lay_out_single(len(coordinate), len(ref.data))
+            return [single(manifest.id, *arrays, *coordinate, ref.data)]
+        if manifest.extra is None and type(ref) is NativeRef and not ref.offset:
+            single = _lay_out_single(len(coordinate), None)
+            return [single(manifest.id, *arrays, ref.length, ref.chunk_id, *coordinate)]
+    return _encode_all(manifest, arrays, few, compression)
+
+
+@lru_cache(maxsize=64)
+def _lay_out_single(axes: int, size: int | None) -> Callable[..., bytes]:
+    """Return a function that encodes a manifest of one chunk of so many bytes inline, or of none.
+
+    All such manifests are equal but for its parameters: the ids of manifest and array, then length and
+    id of the chunk and its coordinate, or the coordinate and the bytes.
+    """
+    ids = [bytes(range(*ends)) for ends in ((100, 112), (120, 128), (140, 152))]
+    coordinate = [0xE1E2E3E4 + axis for axis in range(axes)]
+    words = [struct.pack("<I", index) for index in coordinate]
+    number = 0xF1F2F3F4F5F6F7F8
+    if size is None:
+        ref: ChunkRef = NativeRef(ChunkId(ids[2]), 0, number)
+        fields = [*ids[:2], struct.pack("<Q", number), ids[2], *words]
+        types = ["12s", "8s", "Q", "12s", *("I" * axes)]
+    else:
+        ref = InlineRef(bytes(size))
+        fields, types = [*ids[:2], *words], ["12s", "8s", *("I" * axes), f"{size}s"]
+    arrays: dict[NodeId, ChunkRefs] = {NodeId(ids[1]): ChunkRows(axes, {tuple(coordinate): ref})}
+    few = [each for each in arrays.values() if isinstance(each, ChunkRows)]
+    sample = Manifest(ManifestId(ids[0]), arrays)
+    payload = b"".join(map(bytes, _encode_all(sample, arrays, few, None)))
+    places = [payload.index(field) for field in fields]
+    if size is not None:  # at the end, with their count before, and a zero and padding behind
+        places.append(len(payload) - ((size + 8) & ~3) + 4)
+    text, constants, end = "<", [], 0
+    for place, type_ in zip(places, types, strict=True):
+        constants.append(payload[end:place])
+        text += f"{place - end}s{type_}"
+        end = place + struct.calcsize(f"<{type_}")
+    pack = struct.Struct(f"{text}{len(payload) - end}s").pack
+    rest = payload[end:]
+    return lambda *values: pack(*chain.from_iterable(zip(constants, values, strict=True)), rest)
+
+
+def _encode_all(
+    manifest: Manifest,
+    arrays: Mapping[NodeId, ChunkRefs],
+    few: Sequence[ChunkRows] | None,
+    compression: LocationCompression | None,
+) -> list[Part]:
+    """Encode a manifest whose references are `few`, or else by columns."""
+    assert manifest.id is not None
+    writer = Writer("manifest")
     if few is not None:
         dictionary, is_compressed = ABSENT, False
         kinds = {type(ref) for rows in few for ref in rows.refs.values()}
@@ -112,16 +170,10 @@ def encode_manifest_payload(
     if manifest.array_extras:
         extras = writer.vectors([manifest.array_extras.get(node_id) for node_id in arrays])
     tables_place = writer.links(writer.rows(_ARRAY, len(arrays), list(arrays), vectors, extras))
-    (root,) = writer.rows(
-        _MANIFEST,
-        1,
-        (manifest.id,),
-        (tables_place,),
-        (dictionary,),
-        # The schema's default is 1, so only "none" is written.
-        None if is_compressed else (0,),
-        None if manifest.extra is None else writer.vectors([manifest.extra]),
-    )
+    (extra,) = writer.vectors([manifest.extra])
+    # The schema's default is 1, so only "none" is written.
+    algorithm = None if is_compressed else 0
+    root = writer.row(_MANIFEST, manifest.id, tables_place, dictionary, algorithm, extra)
     return writer.finish(root)
 
 

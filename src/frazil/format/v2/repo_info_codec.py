@@ -54,6 +54,7 @@ from frazil.format.v2.snapshot_info_codec import (
     id_at,
     index_fields,
     index_of,
+    positions,
     shift_indexes,
     without_record,
     write_snapshot_infos,
@@ -137,20 +138,15 @@ _STATUS = Kind(
 )  # fmt: skip
 
 
-def write_updates(
-    writer: Writer, updates: Sequence[Update], details: Sequence[int] = ()
-) -> list[int]:
-    """Write entries of the ops log; `details` are positions of what is written of them, or ABSENT."""
-    if not updates:
-        return []
+def write_updates(writer: Writer, updates: Sequence[Update]) -> list[int]:
+    """Write entries of the ops log."""
     codes = [_CODES[type(update.kind)] for update in updates]
-    values = [*details] or [ABSENT] * len(updates)
+    values = [0] * len(updates)
     for code in dict.fromkeys(codes):
-        members = [n for n, each in enumerate(codes) if each == code and values[n] == ABSENT]
-        if members:
-            places = write_types(writer, code, [updates[number].kind for number in members])
-            for number, place in zip(members, places, strict=True):
-                values[number] = place
+        members = [number for number, each in enumerate(codes) if each == code]
+        places = write_types(writer, code, [updates[number].kind for number in members])
+        for number, place in zip(members, places, strict=True):
+            values[number] = place
     return writer.rows(
         _UPDATE,
         len(updates),
@@ -159,6 +155,15 @@ def write_updates(
         [update.updated_at // MICROSECOND for update in updates],
         writer.vectors([update.backup_path for update in updates]),
     )
+
+
+def _write_update(writer: Writer, update: Update, details: int = ABSENT) -> int:
+    """Write an entry of the ops log, whose details may be written already."""
+    code = _CODES[type(update.kind)]
+    if details == ABSENT:
+        (details,) = write_types(writer, code, [update.kind])
+    (backup,) = writer.vectors([update.backup_path])
+    return writer.row(_UPDATE, code, details, update.updated_at // MICROSECOND, backup)
 
 
 def write_types(writer: Writer, code: int, kinds: Sequence[Any]) -> list[int]:
@@ -507,7 +512,10 @@ def record_repo_info_payload(info: RepoInfo) -> tuple[list[Part], RepoInfo]:
     writer = Writer("repo info")
     # First, which is at the end of the file, so that the next update can copy it whole.
     written = _grow(writer, info) or _write_anew(writer, info)
-    newest = write_updates(writer, info.latest_updates[:1], [written.newest[1]])
+    updates = written.updates
+    if info.latest_updates:
+        newest = _write_update(writer, info.latest_updates[0], written.newest[1])
+        updates = positions((newest,)) + updates
     deleted_tags, status, metadata, config, enabled, disabled, extra = written.state[1]
     root = writer.row(
         _REPO,
@@ -515,10 +523,10 @@ def record_repo_info_payload(info: RepoInfo) -> tuple[list[Part], RepoInfo]:
         writer.links(written.tags.places),
         writer.links(written.branches.places),
         deleted_tags,
-        writer.link_vector(written.snapshots),
+        writer.links(written.snapshots),
         status,
         metadata,
-        writer.link_vector(_put_before(newest, written.updates)),
+        writer.links(updates),
         *writer.vectors([info.repo_before_updates]),
         config,
         enabled,
@@ -533,15 +541,11 @@ def record_repo_info_payload(info: RepoInfo) -> tuple[list[Part], RepoInfo]:
     return writer.finish(root), recorded
 
 
-def _put_before(places: Sequence[int], others: Integers) -> Integers:
-    return np.concatenate((np.array(places, np.int64), others)) if places else others
-
-
 def _write_anew(writer: Writer, info: RepoInfo) -> WrittenInfo:
     """Write all but the newest update, of which only the details are written."""
     infos = without_record(info.snapshots)
-    written = WrittenInfo(infos, write_snapshot_infos(writer, infos))
-    written.updates = _write_older(writer, _without_record(info.latest_updates))
+    written = WrittenInfo(infos, positions(write_snapshot_infos(writer, infos)))
+    written.updates = positions(_write_older(writer, _without_record(info.latest_updates)))
     _close(writer, info, written, {}, written.snapshots)
     return written
 
@@ -564,12 +568,14 @@ def _grow(writer: Writer, info: RepoInfo) -> WrittenInfo | None:
     if log.written is not former or first < 0 or former.unused > len(former.data) // 2:
         return None
     written = former.copy()
-    written.unused += _UPDATE_SIZE * (former.updates.size - kept.size)
+    written.unused += _UPDATE_SIZE * (len(former.updates) - len(kept))
     writer.prepend(former.data)
     places = add_snapshots(writer, written, added) if added else ()
-    kind, place = former.newest
-    details = [place if update.kind is kind else ABSENT for update in head[1:]]
-    written.updates = _put_before(write_updates(writer, head[1:], details), kept)
+    older = []
+    for update in head[1:]:
+        details = former.newest[1] if update.kind is former.newest[0] else ABSENT
+        older.append(_write_update(writer, update, details))
+    written.updates = positions(older) + kept
     _close(writer, info, written, added, places)
     return written
 
@@ -579,7 +585,7 @@ def _close(
     info: RepoInfo,
     written: WrittenInfo,
     added: Mapping[SnapshotId, SnapshotInfo],
-    snapshots: Sequence[int] | Integers,
+    snapshots: Sequence[int],
 ) -> None:
     """Write refs, state and the details of the newest update, unless they are written already.
 
@@ -601,14 +607,13 @@ def _close(
         shift_indexes(written, added, snapshots)
     for place, index in moved.items():
         (field,) = index_fields(data, [place], RefSlot.SNAPSHOT_INDEX)
-        struct.pack_into("<I", data, len(data) + 4 * int(field), index)
+        struct.pack_into("<I", data, len(data) + 4 * field, index)
     for places, slot in (
         (snapshots, SnapshotInfoSlot.PARENT_OFFSET),
         ([*tags, *branches], RefSlot.SNAPSHOT_INDEX),
     ):
         if len(places):
-            fields = index_fields(data, places, slot)
-            written.fields = np.concatenate((written.fields, fields))
+            written.fields = written.fields + index_fields(data, places, slot)
 
 
 def _without_record(updates: Sequence[Update]) -> Sequence[Update]:

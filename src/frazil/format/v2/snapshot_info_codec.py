@@ -1,6 +1,7 @@
 """Encode and decode the snapshots of a repo info, in columns."""
 
 import struct
+from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar, overload
@@ -354,6 +355,16 @@ def _write_rows(writer: Writer, infos: Sequence[SnapshotInfo], find: Find) -> li
     return writer.rows(_SNAPSHOT_INFO, len(infos), ids, _parents(infos, find), times, *links)
 
 
+Positions = array[int]
+
+
+def positions(values: Iterable[int] | Integers) -> Positions:
+    """Return positions as an array, which is quickly copied and changed, be it short or long."""
+    if isinstance(values, np.ndarray):
+        return array("q", np.ascontiguousarray(values, np.int64).tobytes())
+    return array("q", values)
+
+
 class WrittenInfo:
     """End of a repo info that was written, with all that the next one can keep.
 
@@ -366,15 +377,15 @@ class WrittenInfo:
         "updates",
     )  # fmt: skip
 
-    def __init__(self, ids: Iterable[SnapshotId], snapshots: Integers) -> None:
+    def __init__(self, ids: Iterable[SnapshotId], snapshots: Positions) -> None:
         self.data = bytearray()
         self.ids = sorted(ids)
         """Snapshots in order."""
         self.snapshots = snapshots
         """Positions of their tables."""
-        self.fields: Integers = np.empty(0, np.int64)
+        self.fields = positions(())
         """Fields with indexes of snapshots, those of parents and refs, in words from the end."""
-        self.updates: Integers = self.fields
+        self.updates = self.fields
         """Positions of the updates before the newest, newest first."""
         self.newest: tuple[object, int] = (None, ABSENT)
         """Type of the newest update, and the position of its details."""
@@ -391,7 +402,7 @@ class WrittenInfo:
 
     def copy(self) -> "WrittenInfo":
         """Return the same, to be changed; nothing that both refer to may be changed."""
-        other = WrittenInfo((), self.snapshots)
+        other: WrittenInfo = object.__new__(WrittenInfo)
         for name in WrittenInfo.__slots__:
             setattr(other, name, getattr(self, name))
         return other
@@ -413,33 +424,46 @@ def add_snapshots(writer: Writer, written: WrittenInfo, added: Snapshots) -> lis
     return _write_rows(writer, [added[id_] for id_ in sorted(added)], written.find)
 
 
-def shift_indexes(written: WrittenInfo, added: Snapshots, places: Sequence[int] | Integers) -> None:
+_FEW_FIELDS = 16
+
+
+def shift_indexes(written: WrittenInfo, added: Snapshots, places: Sequence[int]) -> None:
     """Make room for more snapshots in all fields with indexes of snapshots."""
-    tables, fields = written.snapshots, written.fields
-    words = np.frombuffer(written.data, "<i4")
-    indexes = words[fields]
+    data, fields, snapshots = written.data, written.fields, written.snapshots[:]
+    size = len(data)
+    if len(fields) > _FEW_FIELDS:
+        words = np.frombuffer(data, "<i4")
+        chosen = np.frombuffer(fields, np.int64)
+        indexes = words[chosen]
     for id_, place in zip(sorted(added), places, strict=True):
         at = bisect_left(written.ids, id_)
-        indexes += indexes >= at
-        tables = np.concatenate((tables[:at], (place,), tables[at:]))
-    words[fields] = indexes
-    written.snapshots = tables
+        snapshots.insert(at, place)
+        if len(fields) > _FEW_FIELDS:
+            indexes += indexes >= at
+            continue
+        for field in fields:
+            (index,) = _INT.unpack_from(data, size + 4 * field)
+            if index >= at:
+                _INT.pack_into(data, size + 4 * field, index + 1)
+    if len(fields) > _FEW_FIELDS:
+        words[chosen] = indexes
+    written.snapshots = snapshots
 
 
-def index_fields(data: bytearray, tables: Sequence[int] | Integers, slot: int) -> Integers:
+def index_fields(data: bytearray, tables: Sequence[int], slot: int) -> Positions:
     """Return where the tables at these positions have a field, in words from the end."""
     size = len(data)
     if len(tables) > FEW:
-        starts = size - np.asarray(tables)
+        starts = size - np.array(tables, np.int64)
         vtables = starts - np.frombuffer(data, "<i4")[starts >> 2]
-        found: Integers = starts + np.frombuffer(data, "<u2")[(vtables >> 1) + 2 + slot]
-        return (found - size) >> 2
+        found = starts + np.frombuffer(data, "<u2")[(vtables >> 1) + 2 + slot]
+        return positions((found - size) >> 2)
     fields = []
     for table in tables:
-        start = size - int(table)
+        start = size - table
         vtable = start - _INT.unpack_from(data, start)[0]
         fields.append((start + _SHORT.unpack_from(data, vtable + 4 + 2 * slot)[0] - size) >> 2)
-    return np.array(fields, np.int64)
+    return positions(fields)
 
 
 class RecordedSnapshots(Mapping[SnapshotId, SnapshotInfo]):
