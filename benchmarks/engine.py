@@ -28,7 +28,8 @@ from benchmarks.support.measuring import (
 
 WORKLOADS = "benchmarks.support.engine_workloads"
 OURS, UNSYNCED, OFFICIAL, PLAIN = "frazil", "frazil unsynced", "icechunk", "zarr"
-SHAPES = ((4000, 1024), (256, 512 * 1024))
+SHAPES = ((4000, 1024, 1), (256, 512 * 1024, 1), (4096, 16 * 1024, 64))
+"""Number of chunks, bytes of a chunk, and chunks of a shard."""
 
 
 @dataclass(frozen=True)
@@ -88,16 +89,17 @@ def measure_large(rounds: int, pythons: dict[str, str]) -> Iterator[Line]:
 
 def measure_chunks(rounds: int, pythons: dict[str, str]) -> Iterator[Line]:
     """Whole arrays through both of Zarr's pipelines."""
-    for chunks, size in SHAPES:
+    for chunks, size, shard in SHAPES:
         for pipeline in ("batched", "fused"):
-            title = f"{chunks} × {size // 1024} KiB, {pipeline}"
+            sharded = f" in {chunks // shard} shards" if shard > 1 else ""
+            title = f"{chunks} × {size // 1024} KiB{sharded}, {pipeline}"
             write, read = Line(f"write {title}"), Line(f"read {title}")
             for _ in range(rounds):
                 for library, python in {**pythons, PLAIN: sys.executable}.items():
                     with tempfile.TemporaryDirectory() as folder:
                         what = {
                             "library": library, "folder": folder, "chunks": chunks, "size": size,
-                            "pipeline": pipeline,
+                            "shard": shard, "pipeline": pipeline,
                         }  # fmt: skip
                         write.add(
                             library, run_child(python, WORKLOADS, workload="write_chunks", **what)

@@ -154,7 +154,9 @@ def commit_small_chunks(library: str, folder: str) -> Figures:
     return timed(lambda: session.commit("small chunks"))[1]
 
 
-def write_chunks(library: str, folder: str, chunks: int, size: int, pipeline: str) -> Figures:
+def write_chunks(
+    library: str, folder: str, chunks: int, size: int, shard: int, pipeline: str
+) -> Figures:
     """An array through Zarr; the commit belongs to it."""
     data = np.random.default_rng(0).integers(0, 255, (chunks, size), dtype="u1")
     with zarr.config.set({"codec_pipeline.path": PIPELINES[pipeline]}):
@@ -166,8 +168,9 @@ def write_chunks(library: str, folder: str, chunks: int, size: int, pipeline: st
             session = session.writable_session("main")
             store = session.store
         array = zarr.create_array(
-            store, name="a", shape=data.shape, chunks=(1, size), dtype="u1", compressors=None
-        )
+            store, name="a", shape=data.shape, chunks=(1, size), dtype="u1", compressors=None,
+            shards=(shard, size) if shard > 1 else None,
+        )  # fmt: skip
 
         def work() -> None:
             array[:] = data
@@ -177,7 +180,9 @@ def write_chunks(library: str, folder: str, chunks: int, size: int, pipeline: st
         return timed(work)[1]
 
 
-def read_chunks(library: str, folder: str, chunks: int, size: int, pipeline: str) -> Figures:
+def read_chunks(
+    library: str, folder: str, chunks: int, size: int, pipeline: str, **_: int
+) -> Figures:
     """The same array through Zarr, from the page cache."""
     for path in Path(f"{folder}/chunks").rglob("*"):
         if path.is_file():

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import zarr
 from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest
+from zarr.core import codec_pipeline
 from zarr.core.buffer import default_buffer_prototype
 
 from frazil import IcechunkError, IcechunkStore, Repository, RepositoryConfig
@@ -92,6 +93,52 @@ def test_a_local_storage_leaves_the_number_of_requests_to_zarr() -> None:
     pickle.loads(pickle.dumps(_store(memory)))
 
     assert zarr.config.get("async.concurrency") == 10
+
+
+PIPELINES = [
+    name for name in ("Batched", "Fused") if hasattr(codec_pipeline, f"{name}CodecPipeline")
+]
+"""Zarr's codec pipelines; the oldest supported Zarr has no fused one."""
+
+
+@pytest.mark.parametrize("pipeline", PIPELINES)
+@pytest.mark.parametrize("is_remote", [False, True])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"chunks": (5, 7)},
+        {"chunks": (5, 7), "compressors": None, "fill_value": -1},
+        {"chunks": (2, 4), "shards": (8, 8)},
+        {"chunks": (2, 4), "shards": (8, 8), "compressors": None},
+    ],
+    ids=["compressed", "plain", "shards", "plain shards"],
+)
+def test_every_pipeline_of_zarr_writes_and_reads_the_same_values(
+    options: dict[str, Any], is_remote: bool, pipeline: str
+) -> None:
+    values = np.random.default_rng(0).integers(0, 1000, (30, 40))
+    values[8:16, 8:24] = options.get("fill_value", 0)  # chunks that are not stored
+    storage = MemoryStorage()
+    with zarr.config.set(
+        {"codec_pipeline.path": f"zarr.core.codec_pipeline.{pipeline}CodecPipeline"}
+    ):
+        session = Repository.create(storage).writable_session("main")
+        array: Any = zarr.create_array(
+            session.store, name="a", shape=values.shape, dtype="i8", **options
+        )
+        array[:20] = values[:20]
+        array[20:, 3:] = values[20:, 3:]
+        array[20:, :3] = values[20:, :3]
+        session.commit("array")
+        array = zarr.open_array(
+            _store(Network(storage) if is_remote else storage), path="a", mode="r"
+        )
+
+        for chosen in (
+            np.s_[:], np.s_[3:17, 5:33], np.s_[::7, ::5], np.s_[29, 39], np.s_[8:16], np.s_[5:5],
+        ):  # fmt: skip
+            assert np.array_equal(array[chosen], values[chosen])
+        assert np.array_equal(array.oindex[[1, 9, 28], [0, 39]], values[[1, 9, 28]][:, [0, 39]])
 
 
 def _count_calls_before(storage: MemoryStorage, store: IcechunkStore, key: str) -> int:
