@@ -55,7 +55,9 @@ if TYPE_CHECKING:
     from frazil.spark.tables.attach import detach as detach
     from frazil.spark.tables.data_source import register as register
     from frazil.spark.tables.data_source import session as session
+    from frazil.spark.tables.read import from_xarray as from_xarray
     from frazil.spark.tables.read import read as read
+    from frazil.spark.tables.read import to_xarray as to_xarray
     from frazil.spark.tables.sql import sql as sql
     from frazil.spark.tables.write_frame import commit_batch as commit_batch
     from frazil.spark.tables.write_frame import find_written as find_written
@@ -91,7 +93,7 @@ _HOMES = {
     "spark_session": "check_session",
     "tables.attach": "attach attach_catalog Attached detach",
     "tables.data_source": "register session",
-    "tables.read": "read",
+    "tables.read": "from_xarray read to_xarray",
     "tables.sql": "sql",
     "tables.write_frame": "commit_batch find_written write_frame",
     "transfer.copy_repository": "copy",

@@ -431,7 +431,7 @@ class GroupArrays:
         opened = tuple(self._list_needed(variables))
         dataset = self.open(opened)
         selected = _select_variables(dataset, variables)
-        dims = _common_dims(dataset, selected)
+        dims = common_dims(dataset, selected)
         coordinates = [
             str(name) for name in dataset.coords if name not in dims and name not in selected
         ]
@@ -546,7 +546,7 @@ def _select_variables(dataset: "Dataset", variables: Sequence[str] | None) -> li
     return [str(name) for name in (dataset.data_vars or dataset.coords)]
 
 
-def _common_dims(dataset: "Dataset", names: Sequence[str]) -> tuple[str, ...]:
+def common_dims(dataset: "Dataset", names: Sequence[str]) -> tuple[str, ...]:
     """Return the dimensions of the array that has most; all others must broadcast to them."""
     dims = {name: tuple(map(str, dataset.variables[name].dims)) for name in names}
     if not dims:

@@ -1,19 +1,30 @@
-"""Encoding of columns as the values that arrays store."""
+"""Values of columns: as arrays store them, and as datasets of Xarray have them."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from xarray import Variable
+from xarray import Dataset, Variable
 from xarray.conventions import decode_cf_variable, encode_cf_variable
 
 from frazil.errors import InvalidInputError
-from frazil.tables.columns import DURATION, TIMESTAMP, UNSIGNED_64, Values, to_arrow
+from frazil.tables.columns import (
+    DURATION,
+    TIMESTAMP,
+    UNSIGNED_64,
+    Values,
+    common_dims,
+    find_type,
+    make_values,
+    to_arrow,
+    unknown_column,
+)
 
 _CF = (
     "_FillValue",
@@ -205,3 +216,174 @@ def _is_same(stored: Stored, given: NDArray[Any], again: NDArray[Any]) -> NDArra
         )  # fmt: skip
         return np.asarray(near)
     return np.asarray(given == again)
+
+
+# Datasets
+
+_SPARSE = 100
+_LARGE = 10_000_000
+_EXACT = 1 << 53
+"""Integers up to this are exact as floats."""
+
+
+def to_dataset(
+    table: pa.Table, dims: Sequence[str], fill_value: Mapping[str, Any] | None = None
+) -> Dataset:
+    """Return rows as a dataset on the grid of their distinct coordinates.
+
+    Parameters
+    ----------
+    table
+        Rows.
+    dims
+        Columns of the dimensions, in order; the other columns become variables.
+    fill_value
+        Values of missing cells, by column. By default they are missing: NaN, NaT or None.
+
+    Raises
+    ------
+    InvalidInputError
+        If several rows have the same coordinates, a coordinate is missing, or the grid would be much
+        larger than the rows.
+    """
+    for name in (*dims, *(fill_value or ())):
+        if name not in table.column_names:
+            raise unknown_column(name, table.column_names)
+    if not dims or len(set(dims)) != len(dims):
+        raise InvalidInputError(f"invalid dims {list(dims)}: name each dimension once")
+    axes, places = {}, []
+    for dim in dims:
+        values = _to_numpy(dim, table[dim], None)
+        if table[dim].null_count or (values.dtype.kind == "f" and np.isnan(values).any()):
+            raise InvalidInputError(f"the dimension {dim} has nulls: leave these rows out")
+        axes[dim], place = np.unique(values, return_inverse=True)
+        places.append(place.reshape(-1))
+    shape = tuple(len(each) for each in axes.values())
+    if prod(shape) > max(_LARGE, _SPARSE * table.num_rows):
+        raise InvalidInputError(
+            f"the grid of {' × '.join(map(str, shape))} cells is much larger than the "
+            f"{table.num_rows} rows: choose other dims, or select fewer rows"
+        )
+    numbers = np.ravel_multi_index(places, shape) if table.num_rows else np.empty(0, np.int64)
+    _refuse_same_cells(numbers, axes)
+    variables = {
+        name: (
+            tuple(dims),
+            _to_grid(name, table[name], numbers, shape, (fill_value or {}).get(name)),
+        )
+        for name in table.column_names
+        if name not in dims
+    }
+    return Dataset(variables, axes)
+
+
+def _refuse_same_cells(numbers: NDArray[np.int64], axes: Mapping[str, NDArray[Any]]) -> None:
+    distinct, counts = np.unique(numbers, return_counts=True)
+    repeated = distinct[counts > 1]
+    if len(repeated):
+        place = np.unravel_index(repeated[0], tuple(len(each) for each in axes.values()))
+        shown = ", ".join(
+            f"{dim}={values[int(index)]}"
+            for (dim, values), index in zip(axes.items(), place, strict=True)
+        )
+        more = f" and {len(repeated) - 1} more cells" if len(repeated) > 1 else ""
+        raise InvalidInputError(
+            f"several rows for {shown}{more}: add a dimension, or aggregate them"
+        )
+
+
+def _to_grid(
+    name: str,
+    column: pa.ChunkedArray,
+    numbers: NDArray[np.int64],
+    shape: tuple[int, ...],
+    fill: Any,
+) -> NDArray[Any]:
+    values = _to_numpy(name, column, fill)
+    size = prod(shape)
+    if len(numbers) == size:
+        grid = np.empty(size, values.dtype)
+    elif fill is not None:
+        grid = np.full(size, fill, values.dtype)
+    else:
+        values = _with_missing(name, values)
+        missing = {"O": None, "m": "NaT", "M": "NaT"}.get(values.dtype.kind, np.nan)
+        grid = np.full(size, missing, values.dtype)
+    grid[numbers] = values
+    return grid.reshape(shape)
+
+
+def _to_numpy(name: str, column: pa.ChunkedArray, fill: Any) -> NDArray[Any]:
+    """Return a column as Xarray has such values; nulls are filled or missing."""
+    flat = column.combine_chunks()
+    flat = pa.concat_arrays(flat.chunks) if isinstance(flat, pa.ChunkedArray) else flat
+    if pa.types.is_decimal(flat.type):
+        flat = flat.cast(pa.float64())
+    elif pa.types.is_date(flat.type):
+        flat = flat.cast(pa.timestamp("us")).cast(TIMESTAMP)
+    elif pa.types.is_timestamp(flat.type) and flat.type != TIMESTAMP:
+        flat = flat.cast(pa.timestamp("us", flat.type.tz)).cast(TIMESTAMP)
+    values = to_values(flat)
+    data = values.data
+    if values.type in (TIMESTAMP, DURATION):
+        kind = "datetime64" if values.type == TIMESTAMP else "timedelta64"
+        data = data.view(f"{kind}[us]")
+        fine = data.astype(f"{kind}[ns]")
+        # Xarray has nanoseconds, but these span fewer years.
+        data = fine if (fine.astype(data.dtype) == data).all() else data
+    if values.missing is None:
+        return data
+    if fill is None:
+        data = _with_missing(name, data, values.missing)
+        fill = {"O": None, "m": "NaT", "M": "NaT"}.get(data.dtype.kind, np.nan)
+    data = data.copy()
+    data[values.missing] = fill
+    return data
+
+
+def _with_missing(name: str, data: NDArray[Any], missing: Any = False) -> NDArray[Any]:
+    """Return values as a type that has missing ones."""
+    if data.dtype.kind in "iu":
+        there = data[~np.broadcast_to(missing, data.shape)]
+        if np.any(there > _EXACT) or np.any(there < -_EXACT):
+            raise InvalidInputError(
+                f"the column {name} has missing cells, and integers that are not exact as floats: give "
+                "its fill_value"
+            )
+        return data.astype(np.float64)
+    return data.astype(object) if data.dtype.kind in "bSU" else data
+
+
+def from_dataset(dataset: Dataset) -> pa.Table:
+    """Return the cells of a dataset as rows: coordinates, then variables.
+
+    Raises
+    ------
+    InvalidInputError
+        If two variables each have a dimension that the other lacks.
+    """
+    variables = [str(name) for name in dataset.data_vars]
+    if not variables:
+        raise InvalidInputError("the dataset has no variable: add one")
+    dims = common_dims(dataset, variables)
+    sizes = {dim: dataset.sizes[dim] for dim in dims}
+    coordinates = {
+        str(name): each.variable
+        for name, each in dataset.coords.items()
+        if set(each.dims) <= set(dims)
+    }
+    indexes = {
+        dim: coordinates.pop(dim, Variable((dim,), np.arange(size, dtype=np.int64)))
+        for dim, size in sizes.items()
+    }
+    columns = {**indexes, **coordinates, **{name: dataset[name].variable for name in variables}}
+    arrays = {}
+    for name, variable in columns.items():
+        spread = np.asarray(variable.set_dims(sizes).transpose(*dims).values)
+        is_bytes = spread.dtype.kind == "S" or (
+            spread.dtype.kind == "O" and any(isinstance(each, bytes) for each in spread.flat[:1])
+        )
+        arrays[name] = to_arrow(
+            make_values(spread, find_type(name, spread.dtype, is_bytes=is_bytes))
+        )
+    return pa.table(arrays)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 import zarr
 from pyspark.errors import AnalysisException, PythonException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
@@ -245,3 +246,18 @@ def test_arrays_that_are_cut_differently_are_no_rows_of_chunks(
 ) -> None:
     with pytest.raises(InvalidInputError, match="equal chunks with `variables`"):
         frazil.spark.read(weather.repo, layout="chunks", spark=spark)
+
+
+def test_a_result_is_a_dataset_and_back(spark: SparkSession, weather: Weather) -> None:
+    query = "SELECT time, lat, avg(t) AS t, count(*) AS n FROM t WHERE lat > 0 GROUP BY time, lat"
+
+    found = frazil.spark.to_xarray(
+        frazil.spark.sql(weather.repo, query, spark=spark), ["time", "lat"]
+    )
+
+    expected = weather.dataset.t.sel(lat=slice(0, None)).mean("lon").drop_vars("land")
+    xr.testing.assert_allclose(found.t, expected)
+    frame = frazil.spark.from_xarray(found, spark=spark)
+    assert frame.columns == ["time", "lat", "t", "n"]
+    assert frame.schema["time"].dataType.simpleString() == "timestamp"
+    xr.testing.assert_identical(frazil.spark.to_xarray(frame, ["time", "lat"]), found)

@@ -1,9 +1,11 @@
 """What is written reads back as the same values, or is refused by name."""
 
 from datetime import UTC, datetime
+from itertools import product
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 import xarray as xr
@@ -11,6 +13,7 @@ import xarray as xr
 import frazil
 from frazil import InvalidInputError, Repository
 from frazil.tables.frame_rows import commit_rows
+from frazil.tables.frame_values import from_dataset, to_dataset
 from frazil.tables.table_options import Options, make_write_options
 from frazil.tables.table_source import open_source, open_table
 from frazil.xarray import to_icechunk
@@ -167,3 +170,64 @@ def test_a_region_is_emptied_by_no_rows(repo: Repository) -> None:
     opened = xr.open_zarr(repo.readonly_session("main").store, consolidated=False, chunks=None)
     assert np.isnan(opened.packed.values[0])
     assert opened.single.values.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_rows_in_any_order_are_the_dataset_that_they_come_from(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    shape = tuple(generator.integers(1, 5, 3))
+    t = generator.normal(size=shape)
+    t[generator.random(shape) < 0.3] = np.nan
+    days = np.datetime64("1969-12-30", "ns") + np.arange(shape[0]) * np.timedelta64(1, "h")
+    dataset = xr.Dataset(
+        {
+            "t": (("time", "name", "x"), t),
+            "n": (("x", "time", "name"), generator.integers(0, 9, (shape[2], *shape[:2]))),
+            "when": (("time", "name", "x"), days[generator.integers(0, len(days), shape)]),
+            "zone": (("time", "name", "x"), generator.choice(["a", "b"], shape).astype(object)),
+            "flag": (("time", "name", "x"), generator.random(shape) < 0.5),
+        },
+        {"time": days, "name": [f"p{n}" for n in range(shape[1])]},
+    )
+    rows = from_dataset(dataset)
+    mixed = rows.take(generator.permutation(rows.num_rows))
+
+    found = to_dataset(mixed, ["time", "name", "x"])
+
+    expected = dataset.transpose("time", "name", "x").assign_coords(x=np.arange(shape[2]))
+    xr.testing.assert_equal(found, expected.assign_coords(name=expected.name.astype(object)))
+    assert found.n.dtype == np.int64
+    kept = mixed.slice(0, max(rows.num_rows // 2, 1))
+    part = to_dataset(kept, ["x", "name", "time"], {"n": -1})
+    there = {(row["x"], row["name"], row["time"]): row for row in kept.to_pylist()}
+    assert part.t.size >= len(there)
+    for x, name, time in product(part.x.values, part.name.values, part.time.values):
+        cell = part.sel(x=x, name=name, time=time)
+        moment = pd.Timestamp(time).tz_localize("UTC").to_pydatetime()
+        given = there.get((int(x), str(name), moment))
+        assert cell.n.item() == (-1 if given is None else given["n"])
+        # Xarray or pandas may turn None into NaN.
+        assert pd.isna(cell.zone.item()) if given is None else cell.zone.item() == given["zone"]
+        assert np.isnan(cell.t.item()) == (given is None or given["t"] is None)
+
+
+def test_rows_that_are_no_grid_are_refused() -> None:
+    rows = pa.table({"x": [1, 1, 2], "y": ["a", "a", None], "n": [2**60, 1, None]})
+
+    for dims, match in (
+        (["x"], "several rows for x=1: add a dimension"),
+        (["x", "y"], "the dimension y has nulls"),
+        (["z"], "unknown column 'z'"),
+        ([], "invalid dims"),
+    ):
+        with pytest.raises(InvalidInputError, match=match):
+            to_dataset(rows, dims)
+    with pytest.raises(InvalidInputError, match="n has missing cells, and integers"):
+        to_dataset(pa.table({"x": [1, 2], "n": [2**60, None]}), ["x"])
+    sparse = pa.table({"x": np.arange(9999), "y": np.arange(9999), "v": np.zeros(9999)})
+    with pytest.raises(InvalidInputError, match="9999 × 9999 cells is much larger"):
+        to_dataset(sparse, ["x", "y"])
+    assert to_dataset(rows.slice(0, 0), ["x", "y"]).sizes == {"x": 0, "y": 0}
+    crossed = xr.Dataset({"a": ("x", [1.0]), "b": ("y", [1.0])})
+    with pytest.raises(InvalidInputError, match="can't be columns of one table"):
+        from_dataset(crossed)

@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from inspect import Parameter, signature
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from frazil.arguments import verb
+from frazil.lazy import lazy_modules
 from frazil.spark.runtime import make_rows
 from frazil.spark.spark_session import find_session
 from frazil.tables.table_options import (
@@ -24,6 +26,14 @@ from frazil.tables.table_options import (
 )
 from frazil.tables.table_source import AnyRepository, Table, open_source, open_table
 from frazil.urls import make_ref, parse_bytes
+
+if TYPE_CHECKING:
+    from xarray import Dataset
+
+    from frazil.tables import frame_values
+else:
+    # Most tables are read without Xarray.
+    (frame_values,) = lazy_modules("frazil.tables.frame_values")
 
 _NAMED = Parameter.KEYWORD_ONLY
 _NOT_OF_READ = ("repo", "path", "time_zone")
@@ -143,6 +153,67 @@ def read(
     source = open_source(replace(options, engine_text=where), repo)
     filtered = make_frame(running, open_table(source)).where(where)
     return filtered if columns is None else filtered.select(*(f"`{name}`" for name in columns))
+
+
+@verb()
+def to_xarray(
+    frame: DataFrame, dims: Sequence[str], *, fill_value: Mapping[str, Any] | None = None
+) -> "Dataset":
+    """Return the rows of a DataFrame, such as the result of a query, as a dataset of Xarray.
+
+    Parameters
+    ----------
+    frame
+        DataFrame with at most one row per cell.
+    dims
+        Columns of the dimensions, in order. Their sorted distinct values are the coordinates, and the
+        other columns are variables on the whole grid.
+    fill_value
+        Values of missing cells, by column. By default they are NaN, NaT or None; integers become
+        floats.
+
+    Returns
+    -------
+    xarray.Dataset
+        The dataset, in memory.
+
+    Raises
+    ------
+    InvalidInputError
+        If several rows have the same coordinates, or a coordinate is null.
+
+    Examples
+    --------
+    >>> means = sql(repo, "SELECT time, lat, avg(t2m) AS t2m FROM t2m GROUP BY time, lat")
+    >>> to_xarray(means, dims=["time", "lat"]).t2m.plot()
+    """
+    return frame_values.to_dataset(frame.toArrow(), dims, fill_value)
+
+
+@verb()
+def from_xarray(dataset: "Dataset", *, spark: SparkSession | None = None) -> DataFrame:
+    """Return the cells of a dataset of Xarray as a DataFrame.
+
+    Parameters
+    ----------
+    dataset
+        Dataset, which is read in this process.
+    spark
+        Spark session. Default: the active one, or a new one.
+
+    Returns
+    -------
+    DataFrame
+        One row per cell: coordinates, then variables. Missing values are null.
+
+    Raises
+    ------
+    InvalidInputError
+        If two variables each have a dimension that the other lacks.
+    """
+    running = spark or SparkSession.getActiveSession() or find_session()
+    rows = frame_values.from_dataset(dataset)
+    return running.createDataFrame(rows, from_arrow_schema(rows.schema))
 
 
 _PLAIN_SETTINGS = {
