@@ -1,7 +1,8 @@
 """Archives in the shapes that people have them, and what a repository must hold of them."""
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -91,8 +92,26 @@ def create(path: Path) -> frazil.Repository:
 def ingest(
     repo: frazil.Repository, sources: str | Path | Iterable[Path], **options: Any
 ) -> IngestReport:
-    """Ingest in this process."""
-    return frazil.ingest(repo, sources, **options)
+    """Ingest in this process, or with tasks of one file each where `on_spark` is entered."""
+    if not _sessions:
+        return frazil.ingest(repo, sources, **options)
+    job = frazil.spark.Job(run_on="spark", files_per_task=1)
+    report = frazil.spark.ingest(repo, sources, spark=_sessions[-1], job=job, **options)
+    assert report.ran_on == "spark" or not report.files
+    return report
+
+
+_sessions: list[Any] = []
+
+
+@contextmanager
+def on_spark(session: Any) -> Iterator[None]:
+    """Ingest with tasks of a session."""
+    _sessions.append(session)
+    try:
+        yield
+    finally:
+        _sessions.pop()
 
 
 def read(repo: frazil.Repository, **options: Any) -> xr.Dataset:
