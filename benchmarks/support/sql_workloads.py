@@ -37,7 +37,7 @@ def make(folder: str, steps: int, height: int, width: int, chunk_steps: int) -> 
         dataset, session, mode="w", encoding={"t": {"chunks": (chunk_steps, height, width)}}
     )
     session.commit("days")
-    spark = _start()
+    spark = start_session()
     frazil.spark.read(repo, spark=spark).write.parquet(f"{folder}/parquet")
     size = sum(each.stat().st_size for each in Path(folder, "parquet").iterdir())
     return {"bytes": float(values.nbytes), "parquet_bytes": float(size)}
@@ -45,7 +45,7 @@ def make(folder: str, steps: int, height: int, width: int, chunk_steps: int) -> 
 
 def ask_frazil(folder: str, start: str, end: str) -> Figures:
     """Through `frazil.spark.sql`."""
-    spark, query = _start(), _query("t", start, end)
+    spark, query = start_session(), _query("t", start, end)
     warm = _query("t", "2000-01-01", "2000-01-02")
     frazil.spark.sql(f"{folder}/repo", warm, spark=spark).collect()
     figures = _timed(lambda: frazil.spark.sql(f"{folder}/repo", query, spark=spark).first())
@@ -57,7 +57,7 @@ def ask_frazil(folder: str, start: str, end: str) -> Figures:
 
 def ask_data_source(folder: str, start: str, end: str) -> Figures:
     """Through `format("icechunk")`, with the condition as an option."""
-    spark, query = _start(), _query("cells_of_source", start, end)
+    spark, query = start_session(), _query("cells_of_source", start, end)
     where = query.partition("WHERE ")[2]
 
     def ask(condition: str, text: str) -> Any:
@@ -72,7 +72,7 @@ def ask_data_source(folder: str, start: str, end: str) -> Figures:
 
 def ask_parquet(folder: str, start: str, end: str) -> Figures:
     """The same cells as Parquet."""
-    spark, query = _start(), _query("cells_of_parquet", start, end)
+    spark, query = start_session(), _query("cells_of_parquet", start, end)
     spark.read.parquet(f"{folder}/parquet").createOrReplaceTempView("cells_of_parquet")
     spark.sql(_query("cells_of_parquet", "2000-01-01", "2000-01-02")).collect()
     return _timed(lambda: spark.sql(query).first())
@@ -80,14 +80,14 @@ def ask_parquet(folder: str, start: str, end: str) -> Figures:
 
 def make_frazil_rows(folder: str, **_: str) -> Figures:
     """All cells through `frazil.spark.read`, to nowhere."""
-    spark = _start()
+    spark = start_session()
     frame = frazil.spark.read(f"{folder}/repo", spark=spark)
     return _drop_rows(folder, frame)
 
 
 def make_parquet_rows(folder: str, **_: str) -> Figures:
     """All cells of Parquet, to nowhere."""
-    return _drop_rows(folder, _start().read.parquet(f"{folder}/parquet"))
+    return _drop_rows(folder, start_session().read.parquet(f"{folder}/parquet"))
 
 
 def _drop_rows(folder: str, frame: Any) -> Figures:
@@ -119,7 +119,7 @@ def ask_pandas(folder: str, start: str, end: str) -> Figures:
 
 def ask_xarray_sql(folder: str, start: str, end: str) -> Figures:
     """xarray-sql, which asks DataFusion."""
-    import xarray_sql  # type: ignore[import-not-found]  # noqa: PLC0415 (may not be installed)
+    import xarray_sql  # noqa: PLC0415 (may not be installed)
 
     dataset = xr.open_dataset(f"{folder}/repo", engine="frazil", chunks={})
     context = xarray_sql.XarrayContext()
@@ -132,7 +132,8 @@ def _query(table: str, start: str, end: str) -> str:
     return (SELECTIVE if start else FULL).format(table=table, start=start, end=end)
 
 
-def _start() -> Any:
+def start_session() -> Any:
+    """Start Spark on two cores."""
     config = {"spark.ui.enabled": "false", "spark.sql.session.timeZone": "UTC"}
     spark = frazil.spark.session(master="local[2,4]", config=config)
     spark.sparkContext.setLogLevel("ERROR")
