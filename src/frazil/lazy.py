@@ -1,5 +1,6 @@
 """Start-up: lazy names, quickly made dataclasses, aliases of modules, and the name `icechunk`."""
 
+import gc
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -336,6 +337,17 @@ def _compile_init(frozen: bool, cls: type) -> Callable[..., None]:
     return init
 
 
+def _load(name: str) -> ModuleType:
+    """Import a module, without collections of garbage: what modules create stays."""
+    is_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return import_module(name)
+    finally:
+        if is_enabled:
+            gc.enable()
+
+
 def load_lazily(
     package: str, homes: Mapping[str, str], modules: Iterable[str] = (), root: str | None = None
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
@@ -349,10 +361,10 @@ def load_lazily(
 
     def get(name: str) -> object:
         if name in own:
-            return import_module(f"{package}.{name}")
+            return _load(f"{package}.{name}")
         if name not in found_in:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        found = getattr(import_module(f"{root or package}.{found_in[name]}"), name)
+        found = getattr(_load(f"{root or package}.{found_in[name]}"), name)
         vars(sys.modules[package])[name] = found
         return found
 

@@ -382,10 +382,10 @@ def _is_missing_for_update(error: Exception, status: int) -> bool:
     return status == 404 and isinstance(error, PreconditionError)
 
 
-_QUERY = re.compile(r"([?&])([\w-]+)=[^&\s\"']+")
+_QUERY = r"([?&])([\w-]+)=[^&\s\"']+"
 _SECRET_PATTERNS = (
-    (re.compile(r"(?i)(bearer\s+)[^\s\"',]+"), r"\1****"),
-    (re.compile(r"(://)[^/@\s:]+:[^/@\s]+@"), r"\1****@"),
+    (r"(?i)(bearer\s+)[^\s\"',]+", r"\1****"),
+    (r"(://)[^/@\s:]+:[^/@\s]+@", r"\1****@"),
 )
 
 
@@ -395,8 +395,8 @@ def redact(text: str, secrets: Iterable[str] = ()) -> str:
         if len(secret) > 3:
             text = text.replace(secret, "****")
     for pattern, replacement in _SECRET_PATTERNS:
-        text = pattern.sub(replacement, text)
-    return _QUERY.sub(_cover_parameter, text)
+        text = re.sub(pattern, replacement, text)
+    return re.sub(_QUERY, _cover_parameter, text)
 
 
 def _cover_parameter(found: "re.Match[str]") -> str:

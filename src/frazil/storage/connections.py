@@ -1,13 +1,12 @@
 """Connections: the store, the location in it, and the credentials. Frozen, picklable, opened lazily."""
 
-import ipaddress
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import field, fields, is_dataclass
 from datetime import timedelta
 from enum import Enum
 from functools import partial
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 from urllib.parse import urlsplit, urlunsplit
 
 from obstore.store import AzureStore, GCSStore, HTTPStore, ObjectStore, S3Store
@@ -28,11 +27,16 @@ from frazil.credentials import (
     in_utc,
 )
 from frazil.errors import InvalidInputError, InvalidTypeError, PermissionDeniedError
-from frazil.lazy import dataclass
+from frazil.lazy import dataclass, lazy_modules
 from frazil.storage.interface import EffectiveSettings, StorageSettings
 from frazil.storage.store_config import ChecksumAlgorithm, S3Options
 from frazil.urls import is_secret
 from frazil.version import __version__
+
+if TYPE_CHECKING:
+    import ipaddress
+else:
+    (ipaddress,) = lazy_modules("ipaddress")
 
 DEFAULT_SILENCE_SECONDS = 60.0
 _DEFAULT_RETRY_SECONDS = 180.0
@@ -53,8 +57,8 @@ class Purpose(Enum):
     """Without bulk delete, which not every store supports."""
 
 
-_HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
-_HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+_HEADER_NAME = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
+_HEADER_VALUE = r"[\t\x20-\x7e\x80-\xff]*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +84,7 @@ def merge_headers(
     """
     for name, value in ((n, v) for each in (both, read, write) for n, v in (each or {}).items()):
         # The value may be a secret, so the message omits it.
-        if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
+        if not re.fullmatch(_HEADER_NAME, name) or not re.fullmatch(_HEADER_VALUE, value):
             raise InvalidInputError(f"invalid HTTP header {name!r}", kind="storage-config")
     return Headers({**(both or {}), **(read or {})}, {**(both or {}), **(write or {})})
 
@@ -425,16 +429,16 @@ def address_bucket(options: S3Options, bucket: str) -> tuple[str | None, bool]:
 # All of these become part of a URL and may come from an untrusted source: the configuration of a
 # repository, or a redirect. The patterns allow the names that cloud providers allow.
 _NAMES = {
-    "region": re.compile(r"[A-Za-z0-9][A-Za-z0-9_.,-]{0,254}"),
-    "bucket": re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,254}"),
-    "tenant and bucket": re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,254}"),
-    "account": re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,62}"),
-    "container": re.compile(r"\$?[A-Za-z0-9][A-Za-z0-9_. -]{0,254}"),
-    "namespace": re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,254}"),
-    "tenant": re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,254}"),
+    "region": r"[A-Za-z0-9][A-Za-z0-9_.,-]{0,254}",
+    "bucket": r"[A-Za-z0-9][A-Za-z0-9_.-]{0,254}",
+    "tenant and bucket": r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,254}",
+    "account": r"[A-Za-z0-9][A-Za-z0-9-]{0,62}",
+    "container": r"\$?[A-Za-z0-9][A-Za-z0-9_. -]{0,254}",
+    "namespace": r"[A-Za-z0-9][A-Za-z0-9_.-]{0,254}",
+    "tenant": r"[A-Za-z0-9][A-Za-z0-9.-]{0,254}",
 }
-_HOST = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
-_PATH = re.compile(r"[A-Za-z0-9_./~%:$+-]*")
+_HOST = r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?"
+_PATH = r"[A-Za-z0-9_./~%:$+-]*"
 _OPTION_NAMES = {
     "account": "account", "account_name": "account",
     "bucket": "bucket", "bucket_name": "bucket",
@@ -446,7 +450,7 @@ _OPTION_ADDRESSES = ("endpoint", "_url", "authority_host", "workload_host")
 
 def require_name(kind: str, value: str) -> None:
     """Raise InvalidInputError for a name that could redirect a URL."""
-    if not _NAMES[kind].fullmatch(value):
+    if not re.fullmatch(_NAMES[kind], value):
         raise InvalidInputError(
             f"invalid {kind} {value!r}: expected letters, digits and a few marks such as '-', as the"
             " storage service allows; correct it in the call or in the repository's configuration",
@@ -458,7 +462,8 @@ def require_endpoint(name: str, value: str) -> None:
     """Raise InvalidInputError unless the value is a plain server address."""
     scheme, _, rest = value.partition("://")
     host, _, path = rest.partition("/")
-    if scheme not in ("http", "https") or not _HOST.fullmatch(host) or not _PATH.fullmatch(path):
+    is_plain = re.fullmatch(_HOST, host) and re.fullmatch(_PATH, path)
+    if scheme not in ("http", "https") or not is_plain:
         # The value may contain a password.
         shown = f" {value!r}" if "@" not in value and "?" not in value else ""
         raise InvalidInputError(

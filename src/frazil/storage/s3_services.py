@@ -1,17 +1,15 @@
 """Connections to S3-compatible services, and redirects."""
 
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from dataclasses import field, replace
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urljoin, urlsplit, urlunsplit
 
 from obstore.store import ObjectStore
 
 from frazil.credentials import AnyS3Credential, gcs_anonymous_credentials, s3_anonymous_credentials
 from frazil.errors import InvalidInputError, StorageError
-from frazil.lazy import dataclass
+from frazil.lazy import dataclass, lazy_modules
 from frazil.storage.connections import (
     ClientPlan,
     Connection,
@@ -26,6 +24,12 @@ from frazil.storage.connections import (
 from frazil.storage.interface import StorageSettings
 from frazil.storage.store_config import S3Options
 from frazil.version import __version__
+
+if TYPE_CHECKING:
+    from urllib import error as http_errors
+    from urllib import request as http
+else:
+    http_errors, http = lazy_modules("urllib.error", "urllib.request")  # for redirects
 
 _TIGRIS_HOSTS = ("fly.storage.tigris.dev", "t3.storage.dev")
 
@@ -209,21 +213,17 @@ def connect(url: str) -> Connection:
     return s3_connection(options, bucket, prefix, credentials, headers)
 
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    # Followed by hand: HTTP clients do not know the scheme of the last URL.
-    def redirect_request(self, *_: Any, **__: Any) -> None:
-        return None
-
-
 def _find_location(url: str) -> str | None:
     if urlsplit(url).scheme not in ("http", "https"):
         raise StorageError(f"{url} is no web address", kind="bad-redirect")
-    request = urllib.request.Request(url, headers={"User-Agent": f"frazil/{__version__}"})
-    opener = urllib.request.build_opener(_NoRedirects)
+    request = http.Request(url, headers={"User-Agent": f"frazil/{__version__}"})
+    # Redirects are followed by hand: HTTP clients do not know the scheme of the last URL.
+    stay = type("NoRedirects", (http.HTTPRedirectHandler,), {"redirect_request": lambda *_: None})
+    opener = http.build_opener(stay)
     try:
         with opener.open(request, timeout=_TIMEOUT_SECONDS):
             return None
-    except urllib.error.HTTPError as error:
+    except http_errors.HTTPError as error:
         with error:
             if error.code in (301, 302, 303, 307, 308):
                 return error.headers.get("Location")
