@@ -64,7 +64,7 @@ def ask_frazil(folder: str, question: str) -> Figures:
     spark, url = start_session(), f"{folder}/repo"
     frazil.spark.sql(url, "SELECT count(*) FROM t WHERE time < '2000-01-02'", spark=spark).collect()
     if question == "points":
-        points = spark.createDataFrame(make_points(open_dataset(folder)))
+        points = make_points(open_dataset(folder))
         return timed(
             lambda: (
                 frazil.spark.points(url, points, "t", spark=spark).agg({"t": "sum"}).collect()[0][0]

@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 from frazil.arguments import verb
 from frazil.display import suggest
 from frazil.errors import InvalidInputError
-from frazil.spark.runtime import keep_error_kind, map_batches
+from frazil.spark.runtime import count_slots, keep_error_kind, make_rows, map_batches
 from frazil.spark.spark_session import find_session
 from frazil.tables.columns import (
     DURATION,
@@ -40,6 +40,9 @@ Positions = NDArray[np.int64]
 
 _CHUNK = "__frazil_chunk"
 _ROWS_AT_ONCE = 1 << 18
+_SENT_BYTES = 16 << 20
+"""Size of points that are sent with the tasks; more are shuffled."""
+_TASKS_PER_SLOT = 3
 _TURN = 360.0
 _EAST = {
     "degrees_east", "degree_east", "degree_e", "degrees_e", "degreee", "degreese",
@@ -228,6 +231,21 @@ class Sampling:
             for rows in _join(batches):
                 yield from self._read_rows(rows.drop_columns(_CHUNK))
 
+    def split(self, rows: pa.Table, slots: int) -> list[pa.Table]:
+        """Return the points of each task: whole chunks, and few tasks."""
+        chunks = self._number_chunks(self._place(rows), rows.num_rows)
+        order = np.argsort(chunks, kind="stable")
+        starts = np.flatnonzero(np.diff(chunks[order], prepend=-2))
+        tasks = np.array_split(starts, min(max(slots, 1) * _TASKS_PER_SLOT, max(len(starts), 1)))
+        ends = [*(int(each[0]) for each in tasks[1:]), rows.num_rows]
+        firsts = [0, *ends[:-1]]
+        return [rows.take(pa.array(order[a:b])) for a, b in zip(firsts, ends, strict=True) if a < b]
+
+    def sample(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+        """Yield the values at the points of a task."""
+        for start in range(0, rows.num_rows, _ROWS_AT_ONCE):
+            yield from self._read_rows(rows.slice(start, _ROWS_AT_ONCE))
+
     def _place(self, rows: pa.Table) -> dict[str, Places]:
         return {axis.dim: axis.place(rows, self.method) for axis in self.axes}
 
@@ -397,7 +415,8 @@ def points(
     repo
         Repository, or its URL.
     frame
-        Spark or pandas DataFrame, or Arrow table, with one row per point.
+        Spark or pandas DataFrame, or Arrow table, with one row per point. Times without a time zone are
+        in UTC.
     variables
         Arrays to read, with common dimensions.
     columns
@@ -434,13 +453,19 @@ def points(
     >>> series = points("s3://bucket/weather", stations, "t2m", tolerance=0.25)
     """
     running = spark or SparkSession.getActiveSession() or find_session()
-    rows = frame if hasattr(frame, "mapInArrow") else running.createDataFrame(frame)
     ref = make_ref(branch=branch, tag=tag, snapshot=snapshot, as_of=as_of)
     source = open_source(Options(ref=ref, group=group, authorize=tuple(authorize)), repo)
     names = [variables] if isinstance(variables, str) else list(variables)
-    sampling = plan_sampling(source.arrays, names, rows.schema, columns, method, tolerance)
-    numbered = StructType([*rows.schema, *from_arrow_schema(pa.schema([(_CHUNK, pa.int64())]))])
-    result = StructType([*rows.schema, *from_arrow_schema(sampling.schema)])
+    table = None if hasattr(frame, "mapInArrow") else _to_table(frame)
+    schema = frame.schema if table is None else from_arrow_schema(table.schema, True)
+    sampling = plan_sampling(source.arrays, names, schema, columns, method, tolerance)
+    result = StructType([*schema, *from_arrow_schema(sampling.schema)])
+    if table is not None and table.nbytes <= _SENT_BYTES:
+        return make_rows(
+            running, sampling.sample, sampling.split(table, count_slots(running)), result
+        )
+    rows = frame if table is None else running.createDataFrame(table)
+    numbered = StructType([*schema, *from_arrow_schema(pa.schema([(_CHUNK, pa.int64())]))])
     # Rows of one chunk come to one task, one after another.
     sorted_rows = (
         map_batches(rows, sampling.number_chunks, numbered)
@@ -448,6 +473,20 @@ def points(
         .sortWithinPartitions(_CHUNK)
     )
     return map_batches(sorted_rows, sampling.read, result)
+
+
+def _to_table(frame: Any) -> pa.Table:
+    """Return points of this process, with times as Spark has them."""
+    table = (
+        frame if isinstance(frame, pa.Table) else pa.Table.from_pandas(frame, preserve_index=False)
+    )
+    fields = [
+        field.with_type(pa.timestamp("us", field.type.tz))
+        if pa.types.is_timestamp(field.type)
+        else field
+        for field in table.schema
+    ]
+    return table.cast(pa.schema(fields), safe=False)
 
 
 def plan_sampling(
