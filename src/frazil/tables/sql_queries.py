@@ -234,6 +234,17 @@ _SIMPLE = (
 )  # fmt: skip
 
 
+_OF_COORDINATES = (
+    exp.Year, exp.Quarter, exp.Month, exp.Week, exp.WeekOfYear, exp.Day, exp.DayOfMonth, exp.DayOfWeek,
+    exp.DayOfYear, exp.Hour, exp.Minute, exp.Second, exp.LastDay, exp.TsOrDsToDate, exp.TimestampTrunc,
+    exp.DateTrunc, exp.Extract, exp.Var, exp.Interval, exp.TimeToStr, exp.TimeStrToTime, exp.Floor,
+    exp.Ceil, exp.Round, exp.Abs, exp.Sign, exp.Mod, exp.IntDiv, exp.Case, exp.If, exp.Cast,
+    exp.TryCast, exp.DataType, exp.Between, exp.In, exp.Is, exp.Null, exp.Boolean, exp.Coalesce,
+    exp.Concat, exp.Lower, exp.Upper,
+)  # fmt: skip
+"""Deterministic expressions, which Spark evaluates for each group of coordinates, not for each cell."""
+
+
 class _NotPushedDownError(Exception):
     """Query that can't be pushed down."""
 
@@ -247,7 +258,11 @@ class AggregateQuery:
     types: Mapping[str, pa.DataType]
     coordinates: Set[str]
     """Columns that can be grouped by."""
+    tokens: tuple[str, ...] = ()
+    """Tokens of the query text."""
     groups: tuple[str, ...] = ()
+    has_expressions: bool = False
+    """True if some groups are expressions of coordinates."""
     partials: dict[tuple[Function, str | None], Partial] = field(default_factory=dict)
 
     def text(self, view: str) -> str:
@@ -265,7 +280,7 @@ class AggregateQuery:
             self.tree.args["where"].pop()
         group = self.tree.args.get("group")
         keys = group.expressions if group else []
-        self.groups = tuple(dict.fromkeys(self._coordinate(each) for each in keys))
+        self.groups = tuple(dict.fromkeys(name for each in keys for name in self._find_group(each)))
         self._name_results()
         names = {each.alias.lower() for each in self.tree.expressions if each.alias}
         aggregates = list(self.tree.find_all(exp.AggFunc))
@@ -288,12 +303,46 @@ class AggregateQuery:
             not isinstance(tree, exp.Select)
             or not given <= _PARTS
             or len(list(tree.find_all(exp.Table))) != 1
-            or any(type(each) not in _SIMPLE for each in nodes)
+            or any(type(each) not in (*_SIMPLE, *_OF_COORDINATES) for each in nodes)
         ):
             raise _NotPushedDownError
+        if any(isinstance(each, _OF_COORDINATES) for each in nodes):
+            self._refuse_respelled()
         group = tree.args.get("group")
         if group and any(value for name, value in group.args.items() if name != "expressions"):
             raise _NotPushedDownError  # rollups, cubes, sets
+
+    def _refuse_respelled(self) -> None:
+        """Refuse expressions that the parser would write in another way than the query has them."""
+        parts = [*self.tree.expressions]
+        for clause in ("group", "having", "order"):
+            parts += [each for each in [self.tree.args.get(clause)] if each is not None]
+        for part in parts:
+            if part.find(*_OF_COORDINATES) is not None:
+                own = _spell(part.sql(dialect=DIALECT))
+                starts = range(len(self.tokens) - len(own) + 1)
+                if not any(self.tokens[at : at + len(own)] == own for at in starts):
+                    raise _NotPushedDownError
+
+    def _find_group(self, key: Any) -> list[str]:
+        """Return the coordinates of a group: a column, an expression, or a result by name or number."""
+        results = self.tree.expressions
+        if isinstance(key, exp.Literal):
+            if key.is_string or not key.this.isdecimal() or not 0 < int(key.this) <= len(results):
+                raise _NotPushedDownError
+            key = results[int(key.this) - 1].unalias()
+        elif isinstance(key, exp.Column) and not key.table:
+            names = {name.lower() for name in self.types}
+            named = [each for each in results if each.alias.lower() == key.name.lower()]
+            if key.name.lower() not in names and len(named) == 1:
+                key = named[0].unalias()
+        if isinstance(key, exp.Column):
+            return [self._coordinate(key)]
+        columns = list(key.find_all(exp.Column))
+        if not columns or key.find(exp.AggFunc) is not None:
+            raise _NotPushedDownError
+        self.has_expressions = True
+        return [self._coordinate(each) for each in columns]
 
     def _name_results(self) -> None:
         """Name the results as the engine would name them."""
@@ -302,7 +351,10 @@ class AggregateQuery:
                 inner = "1" if _is_every_cell(each) else each.this.name
                 alias = exp.to_identifier(f"{each.sql_name().lower()}({inner})", quoted=True)
                 each.replace(exp.Alias(this=each.copy(), alias=alias))
-            elif not isinstance(each, exp.Alias | exp.Column):
+            elif not isinstance(each, exp.Alias | exp.Column) and (
+                each.find(exp.AggFunc) is not None or each.find(exp.TimestampTrunc) is not None
+            ):
+                # The engine's name for it has the spelling of the query.
                 raise _NotPushedDownError
 
     def _rewrite(self, aggregate: Any) -> Any:
@@ -343,10 +395,11 @@ class AggregateQuery:
         return found[0]
 
     def _refuse_other_column(self, node: Any, results: Set[str]) -> None:
-        """Accept group columns, and in `HAVING` or `ORDER BY` result names that are no column."""
+        """Accept group columns, and outside of the results their names that are no column."""
         is_result = not node.table and node.name.lower() in results
         is_own = node.name.lower() in {name.lower() for name in self.types}
-        if is_result and not is_own and node.find_ancestor(exp.Having, exp.Order) is not None:
+        clause = node.find_ancestor(exp.Having, exp.Order, exp.Group)
+        if is_result and not is_own and clause is not None:
             return
         if self._column(node) not in self.groups or (is_result and not _names_itself(node)):
             raise _NotPushedDownError
@@ -357,12 +410,24 @@ def push_down(
 ) -> AggregateQuery | None:
     """Return the push-down of an aggregate query over one table; None if it can't be pushed down."""
     tree = sqlglot.parse_one(text, dialect=DIALECT)
-    query = AggregateQuery(tree, use, types, coordinates)
+    query = AggregateQuery(tree, use, types, coordinates, _spell(text))
     try:
         query.read()
     except _NotPushedDownError:
         return None
     return query
+
+
+def _spell(text: str) -> tuple[str, ...]:
+    """Return the tokens of a text; the case matters only in strings that are no unit of time."""
+    found = []
+    for each in sqlglot.tokenize(text, read=DIALECT):
+        is_text = each.token_type is sqlglot.TokenType.STRING and each.text.upper() not in _UNITS
+        found.append(f"'{each.text}'" if is_text else each.text.upper())
+    return tuple(found)
+
+
+_UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
 
 
 def _is_every_cell(aggregate: Any) -> bool:
@@ -466,12 +531,18 @@ def plan_query(
         if isinstance(plan, ScanPlan) and find_unknown(plan.condition) is None:
             coordinates = {each.name for each in plan.columns.all if each.kind != "variable"}
             pushed = push_down(query.text, use, plan.columns.types, coordinates)
-            if pushed is not None:
+            if pushed is not None and _reduces_rows(plan, pushed):
                 partials = tuple(pushed.partials.values())
                 needed = {*pushed.groups, *(each.column for each in partials if each.column)}
                 table = PartialAggregates(plan.restrict(needed), pushed.groups, partials)
                 return PlannedQuery(query, ((use, table),), pushed)
     return PlannedQuery(query, tuple(tables))
+
+
+def _reduces_rows(plan: ScanPlan, pushed: AggregateQuery) -> bool:
+    """Return False if each cell is a group of coordinates, of which the engine makes larger ones."""
+    dims = {dim for name in pushed.groups for dim in plan.columns.get(name).dims}
+    return not pushed.has_expressions or dims != set(plan.columns.dims)
 
 
 def _unqualify(source: Source, use: TableUse) -> TableUse:

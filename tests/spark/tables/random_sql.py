@@ -623,7 +623,9 @@ class Writer:
         table, _, scope = self.table()
         coordinates = [each for each in scope.columns if each.is_coordinate]
         keys = self.chance.sample(coordinates, self.chance.randint(0, min(2, len(coordinates))))
-        names = [self.ref(scope, each) for each in keys]
+        names = [
+            self.value(scope, each) if self.maybe(0.3) else self.ref(scope, each) for each in keys
+        ]
         found = [
             f"{name} AS {self.one_of('k', 'g', keys[0].name.lower().replace(' ', '_'))}{n or ''}"
             if self.maybe(0.2)

@@ -26,13 +26,26 @@ SUMMED = [
     "SELECT lat, sum(v) AS v FROM {t} WHERE lat > 1000 GROUP BY lat",
     "SELECT min(time) AS first, max(time) AS last FROM {t} WHERE v IS NULL",
     "SELECT count(v) + 1 AS more, sum(lat) AS lats FROM {t} WHERE v < 40 OR time >= '2020-01-05'",
+    "SELECT month(time) AS month, avg(v) AS v FROM {t} GROUP BY month(time)",
+    "SELECT year(time), quarter(time), dayofyear(time), hour(time), sum(v) AS v FROM {t} WHERE lat > 5 "
+    "GROUP BY year(time), quarter(time), dayofyear(time), hour(time)",
+    "SELECT date_trunc('month', time) AS m, floor(lat / 20) AS band, min(v) AS v, count(*) AS c "
+    "FROM {t} "
+    "GROUP BY date_trunc('month', time), floor(lat / 20) HAVING count(*) > 1 ORDER BY band",
+    "SELECT CASE WHEN lat > 15 THEN 'north' ELSE zone END AS part, round(avg(v), 3) AS v FROM {t} "
+    "GROUP BY 1 ORDER BY part",
+    "SELECT CAST(time AS DATE) AS day, CAST(lat AS INT) DIV 20 AS band, max(n) AS n FROM {t} "
+    "GROUP BY day, band",
+    "SELECT floor(lon / 2), lat % 20 = 0, sum(n) AS n FROM {t} GROUP BY floor(lon / 2), lat % 20 = 0",
     "SELECT lat FROM {t} GROUP BY lat",
 ]
 NOT_SUMMED = [
     "SELECT count(DISTINCT lat) AS lats FROM {t}",
     "SELECT sum(v * 2) AS v FROM {t}",
     "SELECT sum(v) FILTER (WHERE lat > 15) AS v FROM {t}",
-    "SELECT month(time) AS month, avg(v) AS v FROM {t} GROUP BY month(time)",
+    "SELECT month(time) AS m, floor(lat / 9), lon, avg(v) AS v FROM {t} GROUP BY 1, 2, 3",
+    "SELECT date(time) AS day, avg(v) AS v FROM {t} GROUP BY date(time)",
+    "SELECT floor(v) AS v, count(*) AS c FROM {t} GROUP BY floor(v)",
     "SELECT sum(v) AS v FROM {t} WHERE v % 2 = 0",
     "SELECT lat, sum(v) AS v FROM {t} GROUP BY ROLLUP (lat)",
     "SELECT a.lat AS lat, count(*) AS c FROM {t} a JOIN {t} b ON a.lat = b.lat GROUP BY a.lat",

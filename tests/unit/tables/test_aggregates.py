@@ -130,8 +130,13 @@ def test_a_query_about_sums_becomes_one_about_partial_sums(query: str, expected:
         "SELECT DISTINCT lat FROM v GROUP BY lat",
         "SELECT k, sum(v) AS v FROM v GROUP BY k",
         "SELECT lat AS zone, sum(v) AS s FROM v GROUP BY zone",
-        "SELECT year(time) AS y, sum(v) AS v FROM v GROUP BY year(time)",
-        "SELECT lat, sum(v) AS v FROM v GROUP BY 1",
+        "SELECT date(time) AS y, sum(v) AS v FROM v GROUP BY date(time)",
+        "SELECT floor(v) AS y, sum(v) AS v FROM v GROUP BY floor(v)",
+        "SELECT floor(lat + rand()) AS y, sum(v) AS v FROM v GROUP BY 1",
+        "SELECT date_trunc('month', time), sum(v) AS v FROM v GROUP BY 1",
+        "SELECT lat, sum(v) AS v FROM v GROUP BY 3",
+        "SELECT 1 AS y, sum(v) AS v FROM v GROUP BY y",
+        "SELECT sum(v) AS v FROM v GROUP BY 1",
         "SELECT lat, sum(v) AS v FROM v GROUP BY CUBE (lat)",
         "SELECT sum(v) FROM v TABLESAMPLE (10 PERCENT)",
         "SELECT sum(v) FROM (SELECT v FROM v)",
@@ -147,3 +152,22 @@ def test_other_queries_are_left_as_they_are(query: str) -> None:
     uses = parse_query(query).uses
 
     assert push_down(query, uses[0], TYPES, {"time", "lat", "zone"}) is None
+
+
+@pytest.mark.parametrize(
+    ("query", "groups"),
+    [
+        ("SELECT lat, sum(v) AS v FROM v GROUP BY 1", ("lat",)),
+        ("SELECT year(time) AS y, sum(v) AS v FROM v GROUP BY year(time)", ("time",)),
+        ("SELECT Date_Trunc('month', time) AS m, sum(v) AS s FROM v GROUP BY m", ("time",)),
+        ("SELECT floor(lat/10), zone, max(v) AS s FROM v GROUP BY zone, 1", ("zone", "lat")),
+        ("SELECT CASE WHEN lat > 0 THEN 'N' ELSE zone END AS z FROM v GROUP BY z", ("lat", "zone")),
+    ],
+)
+def test_expressions_of_coordinates_are_grouped_by_their_coordinates(
+    query: str, groups: tuple[str, ...]
+) -> None:
+    pushed = push_down(query, parse_query(query).uses[0], TYPES, {"time", "lat", "zone"})
+
+    assert pushed is not None
+    assert sorted(pushed.groups) == sorted(groups)
