@@ -274,3 +274,18 @@ def test_a_large_array_is_not_decoded_for_a_file_of_another_scale(
 
     with pytest.raises(InvalidSourcesError, match=r"keeps its scale[\s\S]*scale_factor is 0.3"):
         ingest(repo, files, append_dim="time")
+
+
+@pytest.mark.parametrize("mode", ["auto", "native", "virtual"])
+def test_a_dimension_without_a_variable_and_a_file_of_groups_alone_make_no_arrays(
+    repo: frazil.Repository, files: Path, mode: str
+) -> None:
+    for at in (0, 2):
+        save(make("t", at, 2).drop_vars(["y", "x"]), files / f"{at}.nc")
+
+    ingest(repo, files, append_dim="time", mode=mode)
+
+    assert set(read(repo).variables) == {"t", "time"}
+    make("t", 4, 2).to_netcdf(files / "groups.nc", group="science", engine="netcdf4")
+    with pytest.raises(InvalidSourcesError, match=r"no file has arrays[\s\S]*science"):
+        ingest(create(files.parent / "other"), files / "groups.nc", append_dim="time", mode=mode)

@@ -17,6 +17,7 @@ from tests.archives import test_archives as archives
 from tests.archives import test_file_rules as rules
 from tests.archives.files import DAYS, create, ingest, make, make_tiff, on_spark, read, save
 from tests.archives.test_archives import save_forecast, save_tree
+from tests.spark.ingestion import test_ingest_times as times
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -26,6 +27,14 @@ SHAPES: list[tuple[Shape, dict[str, Any]]] = [
     (archives.test_a_time_is_taken_from_an_attribute_or_from_the_name, {"mode": "virtual"}),
     (archives.test_the_times_of_wrf_are_read, {"mode": "native"}),
     (archives.test_variables_in_separate_files_are_merged, {"mode": "native", "calls": 2}),
+    (
+        times.test_bounds_follow_their_coordinate_in_every_mode,
+        {"mode": "auto", "named": "bounds", "steps": 300},
+    ),
+    (
+        times.test_what_is_there_is_widened_where_its_type_does_not_hold_the_new_times,
+        {"mode": "virtual"},
+    ),
     (archives.test_tiles_make_a_mosaic_in_any_order, {"mode": "virtual"}),
     (archives.test_months_of_different_lengths_follow_each_other, {"mode": "auto"}),
     (archives.test_only_files_with_other_codecs_are_decoded, {}),
@@ -37,6 +46,10 @@ SHAPES: list[tuple[Shape, dict[str, Any]]] = [
     (archives.test_names_may_have_any_character, {"mode": "auto"}),
     (archives.test_one_file_that_does_not_fit_blocks_no_other, {}),
     (archives.test_strips_need_not_divide_the_height_of_an_image, {"mode": "native", "rows": 5}),
+    (
+        rules.test_a_dimension_without_a_variable_and_a_file_of_groups_alone_make_no_arrays,
+        {"mode": "auto"},
+    ),
     (rules.test_the_newest_of_files_for_one_place_replaces_the_others, {"mode": "auto"}),
     (
         rules.test_files_of_other_encodings_are_ingested_into_groups_of_their_own,
@@ -52,7 +65,9 @@ def test_an_archive_is_ingested_by_tasks(
     tmp_path: Path, spark: SparkSession, shape: Shape, options: dict[str, Any]
 ) -> None:
     names = shape.__code__.co_varnames[: shape.__code__.co_argcount]
-    given = {"tmp_path": tmp_path, "files": tmp_path / "files", **options}
+    (tmp_path / "archive").mkdir()
+    paths = {name: tmp_path / name for name in ("files", "archive")}
+    given = {"tmp_path": tmp_path, **paths, **options}
     if "repo" in names:
         given["repo"] = create(tmp_path / "repo")
     with on_spark(spark):

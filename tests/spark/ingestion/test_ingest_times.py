@@ -11,6 +11,7 @@ import frazil
 import frazil.spark
 from frazil.errors import InvalidSourcesError
 from frazil.spark.checks import samples_equal_source
+from tests.archives import files
 from tests.spark.ingestion.archives import read
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -33,8 +34,7 @@ def save(
 
 
 def ingest(folder: Path, repo: frazil.Repository, **options: object) -> frazil.spark.IngestReport:
-    given = {"append_dim": "time", **options}
-    return frazil.ingest(repo, f"{folder}/*.nc", **given)  # type: ignore[arg-type]
+    return files.ingest(repo, f"{folder}/*.nc", **{"append_dim": "time", **options})
 
 
 def decoded(dataset: xr.Dataset) -> xr.Dataset:
