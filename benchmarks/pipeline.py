@@ -1,9 +1,12 @@
 """Jobs on Spark beside what a user would take otherwise, on two cores.
 
-    python -m benchmarks.pipeline [--rounds 3] [--only virtual native rechunk] [--files 1000]
+    python -m benchmarks.pipeline [--rounds 3] [--only virtual members grib …] [--files 1000]
 
 - *virtual* is an ingest of 1,000 NetCDF4 files of five compressed variables as references: VirtualiZarr
   and the official library, file after file and with Dask in two processes.
+- *members* is an ingest along two dimensions, from a folder of files per member.
+- *grib* is an ingest of 100 files of 100 messages as references, by indexes and without: kerchunk,
+  which only scans them (and needs cfgrib).
 - *native* is an ingest of about 1 GiB with other chunks: Xarray, Dask and the official library.
 - *rechunk* is 1 GiB from chunks of steps to chunks of places: Dask in threads, and on a cluster of
   two processes with the official library's forks.
@@ -17,6 +20,8 @@ import math
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from benchmarks.support.measuring import Figures, medians, print_table, run_child
@@ -25,6 +30,7 @@ WORKLOADS = "benchmarks.support.pipeline_workloads"
 COLUMNS = ("what", "how", "s", "Frazil is faster by", "start-up s", "peak MB")
 Way = tuple[str, Mapping[str, Any]]
 
+_MEMBERS = 10
 _NATIVE_STEPS = 16
 _NATIVE_GRID = {"height": 256, "width": 512}
 _SHAPE, _STEP_CHUNKS, _PLACE_CHUNKS = [2048, 256, 512], [16, 256, 512], [2048, 16, 32]
@@ -47,6 +53,42 @@ def run_virtual(rounds: int, files: int) -> Iterator[list[str]]:
         child(workload="make_archive", folder=folder, files=files, height=24, width=48)
 
     return compare(f"virtual, {files} files", ways, prepare, rounds)
+
+
+def run_members(rounds: int, files: int) -> Iterator[list[str]]:
+    """Rows of the virtual ingest along two dimensions."""
+    each = max(1, files // _MEMBERS)
+    ways: dict[str, Way] = {
+        "Frazil on Spark": (
+            "ingest_frazil", {"mode": "virtual", "chunk_steps": 0, "members": _MEMBERS}),
+        "VirtualiZarr + icechunk": ("ingest_virtualizarr", {"parallel": "", "members": _MEMBERS}),
+    }  # fmt: skip
+
+    def prepare(folder: str) -> None:
+        grid = {"height": 24, "width": 48, "members": _MEMBERS}
+        child(workload="make_archive", folder=folder, files=each, **grid)
+
+    return compare(f"{_MEMBERS} members × {each} files", ways, prepare, rounds)
+
+
+def run_grib(rounds: int, files: int) -> Iterator[list[str]]:
+    """Rows of the ingest of GRIB, with indexes and without."""
+    count = max(1, files // 10)
+    ways: dict[str, Way] = {"Frazil on Spark": ("ingest_forecasts", {})}
+    if find_spec("cfgrib"):
+        ways["kerchunk scan_grib, 2 processes"] = ("scan_forecasts", {})
+
+    def prepare(folder: str) -> None:
+        child(workload="make_forecasts", folder=folder, files=count)
+
+    def prepare_scan(folder: str) -> None:
+        prepare(folder)
+        for each in Path(folder, "archive").glob("*.idx"):
+            each.unlink()
+
+    title = f"GRIB, {count * 100} messages"
+    yield from compare(f"{title} by index", ways, prepare, rounds)
+    yield from compare(f"{title}, scanned", ways, prepare_scan, rounds)
 
 
 def run_native(rounds: int, files: int) -> Iterator[list[str]]:
@@ -105,7 +147,10 @@ def compare(
         ]
 
 
-COMPARISONS = {"virtual": run_virtual, "native": run_native, "rechunk": run_rechunk}
+COMPARISONS = {
+    "virtual": run_virtual, "members": run_members, "grib": run_grib, "native": run_native,
+    "rechunk": run_rechunk,
+}  # fmt: skip
 
 
 def main() -> None:

@@ -35,7 +35,9 @@ def run_child(python: str, module: str, **arguments: object) -> Figures:
         [python, "-m", module, json.dumps(arguments)],
         cwd=ROOT,
         env={
-            "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}",
+            "PYTHONPATH": os.pathsep.join(
+                [str(ROOT / "src"), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+            ),
             "ICECHUNK_LOG": "error",
             "PATH": os.environ["PATH"],
         },

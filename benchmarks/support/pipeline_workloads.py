@@ -7,6 +7,7 @@ sum of what it wrote, so that all can be seen to have done the same.
 import shutil
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,14 @@ from virtualizarr.parsers import HDFParser
 import frazil
 import frazil.spark
 from benchmarks.support.measuring import Figures, answer, timed
-from benchmarks.support.pipeline_files import VARIABLES, list_archive, make_archive
+from benchmarks.support.pipeline_files import (
+    VARIABLES,
+    list_archive,
+    make_archive,
+    make_forecasts,
+)
 from benchmarks.support.spark_starting import start
+from frazil.virtual import from_path
 
 _WORKERS = 2
 # It has no types of its own for all that is called here.
@@ -36,24 +43,33 @@ _dask: Any = dask.array
 _client: Any = Client
 
 
-def ingest_frazil(folder: str, mode: str, chunk_steps: int) -> Figures:
-    """`frazil.spark.ingest`; natively with chunks of so many steps."""
+def ingest_frazil(folder: str, mode: str, chunk_steps: int, members: int = 0) -> Figures:
+    """`frazil.spark.ingest`; natively with chunks of so many steps, or with members."""
     spark, startup_seconds = start()
     repository = frazil.Repository.create(frazil.local_filesystem_storage(_place(folder)))
     options: dict[str, Any] = {"mode": mode}
     if mode == "native":
         options["chunks"] = {"time": chunk_steps}
+    options["append_dim"] = "time"
+    if members:
+        options["append_dim"] = ["member", "time"]
+        options["coords"] = {"member": from_path(r"member(\d+)")}
     work = lambda: frazil.spark.ingest(  # noqa: E731
-        repository, f"{folder}/archive/*.nc", append_dim="time", spark=spark, **options
+        repository, f"{folder}/archive/**/*.nc", spark=spark, **options
     )
     figures = timed(work)[1]
     spark.stop()
     return {**figures, "startup_seconds": startup_seconds, "sum": _sum(folder)}
 
 
-def ingest_virtualizarr(folder: str, parallel: str) -> Figures:
+def ingest_virtualizarr(folder: str, parallel: str, members: int = 0) -> Figures:
     """VirtualiZarr's own way to many files, and the official library."""
-    files = [Path(each).as_uri() for each in list_archive(folder)]
+    files: Any = [Path(each).as_uri() for each in list_archive(folder)]
+    dims: Any = "time"
+    if members:
+        count = len(files) // members
+        files = [files[count * each : count * (each + 1)] for each in range(members)]
+        dims = ["member", "time"]
     repository = _create_official(folder)
     mode: Any = parallel or False
 
@@ -65,7 +81,7 @@ def ingest_virtualizarr(folder: str, parallel: str) -> Figures:
                 parser=HDFParser(),
                 parallel=mode,
                 combine="nested",
-                concat_dim="time",
+                concat_dim=dims,
                 coords="minimal",
                 compat="override",
                 loadable_variables=["time", "lat", "lon"],
@@ -76,6 +92,31 @@ def ingest_virtualizarr(folder: str, parallel: str) -> Figures:
         session.commit("virtual")
 
     return {**timed(work)[1], "startup_seconds": 0, "sum": _sum(folder)}
+
+
+def ingest_forecasts(folder: str) -> Figures:
+    """`frazil.spark.ingest` of GRIB, by its indexes if there are any."""
+    spark, startup_seconds = start()
+    repository = frazil.Repository.create(frazil.local_filesystem_storage(_place(folder)))
+    work = lambda: frazil.spark.ingest(  # noqa: E731
+        repository, f"{folder}/archive/*.grib2", append_dim="time", mode="virtual", spark=spark
+    )
+    report, figures = timed(work)
+    spark.stop()
+    count = sum(each.references for each in report.variables if each.name == "t")
+    return {**figures, "startup_seconds": startup_seconds, "sum": count}
+
+
+def scan_forecasts(folder: str) -> Figures:
+    """Kerchunk's references of all messages, in two processes; nothing is combined or committed."""
+    from kerchunk.grib2 import scan_grib  # noqa: PLC0415 (needs cfgrib)
+
+    def work() -> int:
+        with ProcessPoolExecutor(_WORKERS) as pool:
+            return sum(map(len, pool.map(scan_grib, list_archive(folder, "grib2"))))
+
+    count, figures = timed(work)
+    return {**figures, "startup_seconds": 0, "sum": count}
 
 
 def ingest_dask(folder: str, chunk_steps: int) -> Figures:
@@ -225,8 +266,8 @@ def _sum_of(repository: frazil.Repository, name: str) -> float:
 WORKLOADS: dict[str, Callable[..., Figures]] = {
     each.__name__: each
     for each in (
-        make_archive, ingest_frazil, ingest_virtualizarr, ingest_dask, make_array, rechunk_frazil,
-        rechunk_dask, rechunk_distributed,
+        make_archive, make_forecasts, make_array, ingest_frazil, ingest_virtualizarr, ingest_dask,
+        ingest_forecasts, scan_forecasts, rechunk_frazil, rechunk_dask, rechunk_distributed,
     )
 }  # fmt: skip
 
