@@ -17,16 +17,17 @@ from frazil.format.ids import ChunkId
 from frazil.maintenance.id_ranges import column_of, name_slice
 from frazil.maintenance.reachability import WalkLimits, find_manifests
 from frazil.protocols.assets import Assets
-from frazil.spark.transfer.copy_objects import (
+from frazil.spark.transfer.copy_plan import (
     SLICES,
+    Choice,
     ChunkList,
     CopyChunks,
     ListChunks,
     Passage,
     cut_slices,
     find_starts,
+    select_refs,
 )
-from frazil.spark.transfer.copy_plan import Choice, select_refs
 from frazil.spark.transfer.export_zarr import ChunkKeys, find_keys
 from frazil.storage import MemoryStorage
 from tests.spark.transfer.samples import contents, create, fill, history, objects, refs, values

@@ -24,22 +24,20 @@ from frazil.spark.job import Copied, CopyReport, Job, SparkSession
 from frazil.spark.regions import LEAST_TASK_BYTES, choose_task_bytes, path_of
 from frazil.spark.runtime import Runner
 from frazil.spark.transaction import Run, running
-from frazil.spark.transfer.copy_objects import (
-    ChunkList,
-    CopyChunks,
-    CopyFiles,
-    ListChunks,
-    Passage,
-    cut_slices,
-)
 from frazil.spark.transfer.copy_plan import (
     LIMITS,
     AnyPlace,
     Choice,
+    ChunkList,
+    CopyChunks,
+    CopyFiles,
     CopyPlan,
     Guard,
+    ListChunks,
     Part,
+    Passage,
     count_references,
+    cut_slices,
     derive_id,
     find_first,
     find_storage,

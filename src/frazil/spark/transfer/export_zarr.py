@@ -31,8 +31,7 @@ from frazil.spark.transaction import (
     find_repository,
     running,
 )
-from frazil.spark.transfer.copy_objects import find_size
-from frazil.spark.transfer.copy_plan import AnyPlace, find_storage
+from frazil.spark.transfer.copy_plan import AnyPlace, find_size, find_storage
 from frazil.storage.interface import Storage
 from frazil.storage.memory import MemoryStorage
 
