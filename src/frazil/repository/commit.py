@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import field, replace
-from operator import floordiv, itemgetter, lt
+from operator import attrgetter, floordiv, itemgetter, lt
 
 import numpy as np
 
@@ -452,12 +452,12 @@ def _manifest_files(
     nodes: Mapping[str, Node], manifests: WrittenManifests, parent: Snapshot
 ) -> tuple[ManifestFileInfo, ...]:
     """Return the manifest files that some nodes reference, sorted by id."""
-    known = {info.id: info for info in parent.manifest_files} | manifests.files
-    used: set[ManifestId] = set()
-    for node in nodes.values():
-        if node.array is not None:
-            used.update([ref.id for ref in node.array.manifests])
-    return tuple([known.get(id) or ManifestFileInfo(id) for id in sorted(used)])
+    used = {
+        ref.id for node in nodes.values() if node.array is not None for ref in node.array.manifests
+    }
+    kept = {info.id: info for info in parent.manifest_files if info.id in used}
+    new = [manifests.files.get(id) or ManifestFileInfo(id) for id in used - kept.keys()]
+    return tuple(sorted([*kept.values(), *new], key=attrgetter("id")))
 
 
 def build_log(view: View, snapshot_id: SnapshotId) -> TransactionLog:

@@ -495,25 +495,21 @@ class Writer:
 
     def vectors(self, items: Sequence[bytes | str | None]) -> list[int]:
         """Write a byte vector or a string per item, ABSENT for None."""
+        if None in items:
+            present = [item for item in items if item is not None]
+            places = iter(self.vectors(present) if present else ())
+            return [ABSENT if item is None else next(places) for item in items]
         pieces = []
         for item in items:
-            if item is not None:
-                if isinstance(item, str):
-                    item = item.encode()
-                size = len(item)
-                pieces.append(_LENGTH.pack(size) + item + _ENDINGS[size & 3])
-        padding = -self.size % 4 if pieces else 0
-        self._parts.append(b"".join([*pieces, bytes(padding)]))
-        place = self.size = self.size + padding + sum(map(len, pieces))
-        places = []
-        remaining = iter(pieces)
-        for item in items:
-            if item is None:
-                places.append(ABSENT)
-            else:
-                places.append(place)
-                place -= len(next(remaining))
-        return places
+            if isinstance(item, str):
+                item = item.encode()
+            size = len(item)  # type: ignore[arg-type]
+            pieces.append(_LENGTH.pack(size) + item + _ENDINGS[size & 3])  # type: ignore[operator]
+        sizes = [*map(len, pieces)]
+        padding = bytes(-self.size % 4)
+        self._parts.append(b"".join([*pieces, padding]))
+        place = self.size = self.size + len(padding) + sum(sizes)
+        return [(place := place - size) + size for size in sizes]
 
     def structs(self, items: Sequence[bytes], alignment: int = 4) -> int:
         """Write one vector of structs."""

@@ -463,16 +463,15 @@ def _write_dimension_names(writer: Writer, arrays: Sequence[ArrayData]) -> list[
 
 def _write_manifest_refs(writer: Writer, arrays: Sequence[ArrayData]) -> list[int]:
     refs = [ref for array in arrays for ref in array.manifests]
-    # Tables with vectors of equal length are written together.
-    members: dict[int, list[int]] = {}
-    for number, ref in enumerate(refs):
-        members.setdefault(len(ref.extents), []).append(number)
+    axes = [len(ref.extents) for ref in refs]
     places = [0] * len(refs)
-    for axes in sorted(members):
-        group = [refs[number] for number in members[axes]]
+    # Tables with vectors of equal length are written together.
+    for count in sorted(set(axes)):
+        members = [number for number, each in enumerate(axes) if each == count]
+        group = [refs[number] for number in members]
         words = [[*chain.from_iterable(ref.extents)] for ref in group]
         tables = writer.rows(_MANIFEST_REF, len(group), [ref.id for ref in group], words)
-        for number, place in zip(members[axes], tables, strict=True):
+        for number, place in zip(members, tables, strict=True):
             places[number] = place
     return writer.link_lists(places, [len(array.manifests) for array in arrays])
 
