@@ -152,6 +152,9 @@ def compress(payload: Sequence[Part], file_type: FileType, level: int) -> bytes:
 _SMALL = 1 << 20
 """Size up to which a payload is compressed at once."""
 
+_TINY = 1 << 14
+"""Size up to which a payload is not made smaller by a higher level."""
+
 _idle: dict[tuple[bool, int, int], list[zstandard.ZstdCompressor]] = {}
 """Compressors that no thread uses, by kind of file, level and size in bits."""
 
@@ -181,6 +184,8 @@ def _parameters(file_type: FileType, level: int, size: int) -> zstandard.ZstdCom
     options = {"threads": _THREADS} if size >= _LARGE else {}
     if file_type in _TABULAR and level <= DEFAULT_LEVEL:
         options["strategy"] = zstandard.STRATEGY_FAST
+        if size <= _TINY:  # for which larger tables of matches only take time
+            level = min(level, 1)
     return zstandard.ZstdCompressionParameters.from_level(level, source_size=size, **options)
 
 

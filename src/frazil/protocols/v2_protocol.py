@@ -541,7 +541,9 @@ def create_v2(
     log = assets.encode_transaction_log(TransactionLog(first.id))
     assets.storage.put_many([assets.encode_snapshot(first), *log])
     file.create(_first_repo_info(first, config))
-    return V2Protocol(assets, policy)
+    protocol = V2Protocol(assets, policy)
+    protocol._file.remember(file)
+    return protocol
 
 
 def _first_repo_info(first: Snapshot, config: Mapping[str, JsonValue] | None) -> RepoInfo:
