@@ -41,38 +41,53 @@ from frazil.format.ragged import Integers, Part, Strings, unite
 from frazil.format.v2.schema import ArrayManifestSlot, ChunkRefSlot, ManifestSlot
 from frazil.lazy import dataclass
 
+_AT_ONCE = 100_000
+"""Number of locations that are compressed in one call."""
+
 
 @dataclass(frozen=True, slots=True)
 class CompressedLocations:
     """Locations compressed with a dictionary."""
 
     dictionary: bytes
-    frames: list[bytes]
-    """zstd frame of each location; empty for those stored uncompressed."""
+    frames: bytes
+    """zstd frames of the compressed locations, one after another."""
+    sizes: Integers
+    """Size of each location's frame; 0 for those stored uncompressed."""
 
 
 def compress_locations(
     locations: Strings, options: LocationCompression
 ) -> CompressedLocations | None:
     """Compress distinct locations; return None if no dictionary can be trained."""
-    items = locations.encoded_list()
-    dictionary = _train(items, options)
+    dictionary = _train(locations, options)
     if dictionary is None:
         return None
     compressor = zstandard.ZstdCompressor(level=options.compression_level, dict_data=dictionary)
-    frames = [compressor.compress(i) if len(i) <= LARGEST_LOCATION else b"" for i in items]
-    return CompressedLocations(dictionary.as_bytes(), frames)
+    lengths = locations.lengths
+    rows = np.flatnonzero((lengths > 0) & (lengths <= LARGEST_LOCATION))
+    blob, segments = locations.blob.tobytes(), np.stack((locations.offsets[:-1], lengths), axis=1)
+    sizes, frames = np.zeros(len(locations), np.int64), []
+    for start in range(0, rows.size, _AT_ONCE):
+        part = rows[start : start + _AT_ONCE]
+        source = zstandard.BufferWithSegments(blob, segments[part].astype(np.uint64).tobytes())
+        found = compressor.multi_compress_to_buffer(source)
+        made = [found[number].tobytes() for number in range(part.size)]
+        sizes[part] = np.fromiter(map(len, made), np.int64, len(made))
+        frames.append(b"".join(made))
+    return CompressedLocations(dictionary.as_bytes(), b"".join(frames), sizes)
 
 
 def _train(
-    items: Sequence[bytes], options: LocationCompression
+    locations: Strings, options: LocationCompression
 ) -> zstandard.ZstdCompressionDict | None:
-    step = max(1, len(items) // options.dictionary_max_training_samples)
+    step = max(1, len(locations) // options.dictionary_max_training_samples)
+    items = locations.take(np.arange(0, len(locations), step)).encoded_list()
     samples: list[bytes | bytearray | memoryview] = [
-        item for item in items[::step] if 8 <= len(item) <= LARGEST_LOCATION
+        item for item in items if 8 <= len(item) <= LARGEST_LOCATION
     ]
     size = options.dictionary_max_size_bytes
-    if 2 * len(samples) <= len(items[::step]) or size < 256:
+    if 2 * len(samples) <= len(items) or size < 256:
         return None
     # zstd needs at least as much input as the dictionary size, so few samples are repeated.
     samples *= 1 + size // max(1, sum(map(len, samples)))
@@ -301,13 +316,14 @@ def _write_texts(
         none = np.empty(0, np.int64)
         return _Texts(ABSENT, plain, none, etag_places, numbers, etag_numbers,
                       locations.lengths, etags.lengths)  # fmt: skip
-    sizes = np.fromiter(map(len, compressed.frames), np.int64, len(compressed.frames))
+    sizes = compressed.sizes
     long = sizes == 0
     plain = np.full(len(locations), ABSENT, np.int64)
     kept = locations.take(np.flatnonzero(long))
     plain[long] = writer.packed_vectors(kept.blob, kept.offsets)
-    frames = writer.byte_vectors(compressed.frames)
-    frames[long] = ABSENT
+    frames = np.full(len(locations), ABSENT, np.int64)
+    blob = np.frombuffer(compressed.frames, np.uint8)
+    frames[~long] = writer.packed_vectors(blob, ragged.offsets_of(sizes[~long]))
     dictionary = int(writer.byte_vectors([compressed.dictionary])[0])
     lengths = np.where(long, locations.lengths, sizes)
     return _Texts(dictionary, plain, frames, etag_places, numbers, etag_numbers, lengths,
