@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from frazil.tables.columns import TIMESTAMP, Values, to_arrow
 from frazil.tables.scan_plan import ChunkCount, Mask, Partition, ScanPlan, to_column
 
-Function = Literal["sum", "count", "min", "max"]
+Function = Literal["sum", "count", "min", "max", "mean", "deviation"]
+"""Aggregate functions; `deviation` is the sum of squared deviations from the mean."""
 SUMMED = (pa.int8(), pa.int16(), pa.int32(), pa.float32(), pa.float64())
 """Types whose sum over a region is exact, or as exact as the engine's own."""
 ORDERED = (*SUMMED, pa.int64(), TIMESTAMP)
@@ -33,6 +34,8 @@ class Partial:
         own = types[self.column]
         if self.function in ("min", "max"):
             return own
+        if self.function in ("mean", "deviation"):
+            return pa.float64()
         return pa.float64() if pa.types.is_floating(own) else pa.int64()
 
 
@@ -40,6 +43,8 @@ def can_push_down(function: Function, type: pa.DataType) -> bool:
     """Return True if a column of a type supports an aggregate function."""
     if function == "count":
         return True
+    if function in ("mean", "deviation"):
+        return type in (*SUMMED, pa.int64())
     return type in (SUMMED if function == "sum" else ORDERED)
 
 
@@ -156,7 +161,28 @@ def _max(data: NDArray[Any], there: Mask, axes: tuple[int, ...]) -> Any:
     return np.max(_filled(data, there, _limits(data.dtype)[0]), axis=axes)
 
 
-_REDUCE: Mapping[Function, _Reduce] = {"sum": _sum, "min": _min, "max": _max}
+def _mean(data: NDArray[Any], there: Mask, axes: tuple[int, ...]) -> Any:
+    return np.squeeze(_center(data, there, axes), axis=axes)
+
+
+def _deviation(data: NDArray[Any], there: Mask, axes: tuple[int, ...]) -> Any:
+    # Two passes lose no digits where values are large and close to each other.
+    far = _filled(data.astype(np.float64) - _center(data, there, axes), there, np.float64(0))
+    return np.sum(far * far, axis=axes)
+
+
+def _center(data: NDArray[Any], there: Mask, axes: tuple[int, ...]) -> NDArray[np.float64]:
+    """Return the mean along axes, which are kept; any number without values."""
+    wide = _filled(data.astype(np.float64), there, np.float64(0))
+    present = np.ones(data.shape, np.bool_) if there is None else np.broadcast_to(there, data.shape)
+    counts = np.sum(present, axis=axes, keepdims=True)
+    found: NDArray[np.float64] = np.sum(wide, axis=axes, keepdims=True) / np.maximum(counts, 1)
+    return found
+
+
+_REDUCE: Mapping[Function, _Reduce] = {
+    "sum": _sum, "min": _min, "max": _max, "mean": _mean, "deviation": _deviation,
+}  # fmt: skip
 
 
 def _filled(data: NDArray[Any], there: Mask, filler: Any) -> NDArray[Any]:

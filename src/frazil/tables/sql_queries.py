@@ -222,6 +222,11 @@ def _keeps_apart(join: exp.Join) -> bool:
 _FUNCTIONS: dict[type[exp.Expression], Function] = {
     exp.Sum: "sum", exp.Count: "count", exp.Min: "min", exp.Max: "max",
 }  # fmt: skip
+_MOMENTS: dict[Any, tuple[str, int]] = {
+    exp.Stddev: ("SQRT", 1), exp.StddevSamp: ("SQRT", 1), exp.StddevPop: ("SQRT", 0),
+    exp.Variance: ("", 1), exp.VariancePop: ("", 0),
+}  # fmt: skip
+"""Functions of the deviations from the mean: the last step, and what is subtracted from the count."""
 _PARTS = {"kind", "expressions", "from", "from_", "where", "group", "having", "order", "limit"}
 """Clauses that a pushed-down select may have."""
 _ARGUMENTS = ("this", "big_int")
@@ -230,7 +235,7 @@ _SIMPLE = (
     exp.Select, exp.From, exp.Table, exp.TableAlias, exp.Group, exp.Having, exp.Order, exp.Ordered,
     exp.Limit, exp.Alias, exp.Column, exp.Identifier, exp.Literal, exp.Paren, exp.Add, exp.Sub,
     exp.Mul, exp.Div, exp.Neg, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.And, exp.Or,
-    exp.Not, exp.Star, exp.Sum, exp.Count, exp.Avg, exp.Min, exp.Max,
+    exp.Not, exp.Star, exp.Sum, exp.Count, exp.Avg, exp.Min, exp.Max, *_MOMENTS,
 )  # fmt: skip
 
 
@@ -264,6 +269,8 @@ class AggregateQuery:
     has_expressions: bool = False
     """True if some groups are expressions of coordinates."""
     partials: dict[tuple[Function, str | None], Partial] = field(default_factory=dict)
+    moments: dict[str, str] = field(default_factory=dict)
+    """Expressions that the parser does not know, by the names that stand for them in the tree."""
 
     def text(self, view: str) -> str:
         """Return the query that combines the partial aggregates of a view."""
@@ -271,6 +278,8 @@ class AggregateQuery:
         (table,) = self.tree.find_all(exp.Table)
         table.replace(exp.Table(this=exp.to_identifier(view, quoted=True), alias=alias))
         found: str = self.tree.sql(dialect=DIALECT)
+        for name, expression in self.moments.items():
+            found = found.replace(name, expression)
         return found
 
     def read(self) -> None:
@@ -288,7 +297,7 @@ class AggregateQuery:
             each.replace(self._rewrite(each))
         if not (aggregates or self.groups):
             raise _NotPushedDownError
-        partial = {each.name for each in self.partials.values()}
+        partial = {*self.moments, *(each.name for each in self.partials.values())}
         for column in self.tree.find_all(exp.Column):
             if column.name not in partial:
                 self._refuse_other_column(column, names)
@@ -349,7 +358,10 @@ class AggregateQuery:
         for each in list(self.tree.expressions):
             if isinstance(each, exp.AggFunc):
                 inner = "1" if _is_every_cell(each) else each.this.name
-                alias = exp.to_identifier(f"{each.sql_name().lower()}({inner})", quoted=True)
+                function, _, _ = each.sql(dialect=DIALECT).partition("(")
+                if type(each) in _MOMENTS and function.upper() not in self.tokens:
+                    raise _NotPushedDownError  # the parser has one name for several
+                alias = exp.to_identifier(f"{function.lower()}({inner})", quoted=True)
                 each.replace(exp.Alias(this=each.copy(), alias=alias))
             elif not isinstance(each, exp.Alias | exp.Column) and (
                 each.find(exp.AggFunc) is not None or each.find(exp.TimestampTrunc) is not None
@@ -364,12 +376,33 @@ class AggregateQuery:
             meant = self._column(aggregate.this)
             total, count = (self._partial(each, meant) for each in ("sum", "count"))
             return sqlglot.parse_one(f"(SUM({total}) / NULLIF(SUM({count}), 0))", dialect=DIALECT)
+        if type(aggregate) in _MOMENTS:
+            if aggregate.find_ancestor(exp.Order, exp.Having) is not None:
+                raise _NotPushedDownError  # the engine finds no lambda functions there
+            return self._combine_moments(self._column(aggregate.this), *_MOMENTS[type(aggregate)])
         function = _FUNCTIONS[type(aggregate)]
         column = None if _is_every_cell(aggregate) else self._column(aggregate.this)
         name = self._partial(function, column)
         texts = {"count": f"COALESCE(SUM({name}), 0)", "sum": f"SUM({name})"}
         text = texts.get(function, f"{function.upper()}({name})")
         return sqlglot.parse_one(text, dialect=DIALECT)
+
+    def _combine_moments(self, column: str, last: str, less: int) -> Any:
+        """Return the name of an expression that merges counts, means and squared deviations."""
+        count, mean, far = (self._partial(each, column) for each in ("count", "mean", "deviation"))
+        part = f"named_struct('n', DOUBLE({count}), 'm', {mean}, 's', {far})"
+        total = "(a.n + b.n)"
+        merged = (
+            f"named_struct('n', {total}, 'm', a.m + (b.m - a.m) * b.n / {total}, "
+            f"'s', a.s + b.s + (b.m - a.m) * (b.m - a.m) * a.n * b.n / {total})"
+        )
+        name = f"_frazil_moment_{len(self.moments)}_"
+        self.moments[name] = (
+            f"aggregate(collect_list(IF({count} > 0, {part}, NULL)), "
+            f"named_struct('n', 0D, 'm', 0D, 's', 0D), (a, b) -> {merged}, "
+            f"a -> IF(a.n > {less}, {last}(a.s / (a.n - {less})), NULL))"
+        )
+        return exp.column(name)
 
     def _partial(self, function: Any, column: str | None) -> str:
         if column is not None and not can_push_down(function, self.types[column]):

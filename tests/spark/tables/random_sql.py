@@ -614,8 +614,18 @@ class Writer:
         if numeric is None or self.maybe(0.4):
             function = self.one_of("count", "min", "max", "MAX", "COUNT")
             return f"{function}({self.ref(scope, column)})"
-        function = self.one_of("sum", "avg", "mean", "SUM", "Avg", "sum", "first_value")
-        function = "sum" if function == "first_value" else function
+        function = self.one_of(
+            "sum",
+            "avg",
+            "mean",
+            "SUM",
+            "Avg",
+            "sum",
+            "stddev",
+            "VARIANCE",
+            "stddev_pop",
+            "var_samp",
+        )
         return f"{function}({self.ref(scope, numeric)})"
 
     def sums(self) -> str:

@@ -37,9 +37,16 @@ SUMMED = [
     "SELECT CAST(time AS DATE) AS day, CAST(lat AS INT) DIV 20 AS band, max(n) AS n FROM {t} "
     "GROUP BY day, band",
     "SELECT floor(lon / 2), lat % 20 = 0, sum(n) AS n FROM {t} GROUP BY floor(lon / 2), lat % 20 = 0",
+    "SELECT stddev(v), variance(v), var_pop(v), stddev_pop(v), stddev_samp(lat), count(v) FROM {t}",
+    "SELECT month(time) AS m, lat, stddev(v) AS s, var_samp(n) AS n FROM {t} WHERE v > 5 "
+    "GROUP BY month(time), lat HAVING s > 1 ORDER BY s",
+    "SELECT stddev(v) AS s, var_pop(v) AS p, stddev_pop(n) AS n FROM {t} WHERE lat > 1000",
+    "SELECT time, lat, stddev(v) AS s, var_pop(v) AS p FROM {t} WHERE lon = 3 GROUP BY time, lat",
     "SELECT lat FROM {t} GROUP BY lat",
 ]
 NOT_SUMMED = [
+    "SELECT lat, var_pop(v) AS s FROM {t} GROUP BY lat HAVING var_pop(v) > 1 ORDER BY stddev(v)",
+    "SELECT var_samp(v) FROM {t}",
     "SELECT count(DISTINCT lat) AS lats FROM {t}",
     "SELECT sum(v * 2) AS v FROM {t}",
     "SELECT sum(v) FILTER (WHERE lat > 15) AS v FROM {t}",
