@@ -94,12 +94,17 @@ def ingest_virtualizarr(folder: str, parallel: str, members: int = 0) -> Figures
     return {**timed(work)[1], "startup_seconds": 0, "sum": _sum(folder)}
 
 
-def ingest_forecasts(folder: str) -> Figures:
-    """`frazil.spark.ingest` of GRIB, by its indexes if there are any."""
+def ingest_forecasts(folder: str, is_indexed: bool) -> Figures:
+    """`frazil.spark.ingest` of GRIB, by its indexes or without."""
+    place = Path(folder, "archive" if is_indexed else "without")
+    if not place.exists():
+        place.mkdir()
+        for each in map(Path, list_archive(folder, "grib2")):
+            (place / each.name).hardlink_to(each)
     spark, startup_seconds = start()
     repository = frazil.Repository.create(frazil.local_filesystem_storage(_place(folder)))
     work = lambda: frazil.spark.ingest(  # noqa: E731
-        repository, f"{folder}/archive/*.grib2", append_dim="time", mode="virtual", spark=spark
+        repository, f"{place}/*.grib2", append_dim="time", mode="virtual", spark=spark
     )
     report, figures = timed(work)
     spark.stop()

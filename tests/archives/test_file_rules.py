@@ -35,7 +35,7 @@ def left_out(report: frazil.spark.IngestReport) -> list[str]:
     return sorted(Path(each.location).name for each in report.bad)
 
 
-@pytest.mark.parametrize("mode", ["auto", "native", "virtual"])
+@pytest.mark.parametrize("mode", ["auto", "native"])
 def test_the_oldest_of_files_for_one_place_is_taken_and_the_others_are_left_out(
     repo: frazil.Repository, files: Path, mode: str
 ) -> None:
@@ -232,8 +232,10 @@ def save_eras(files: Path, batch: range) -> None:
             save(day, files / f"{name}{at}.nc", how)
 
 
-@pytest.mark.parametrize("mode", ["auto", "native", "virtual"])
-@pytest.mark.parametrize("batches", [[(0, 6)], [(0, 3), (3, 6)]])
+@pytest.mark.parametrize(
+    ("mode", "batches"),
+    [("auto", [(0, 6)]), ("native", [(0, 3), (3, 6)]), ("virtual", [(0, 3), (3, 6)])],
+)
 def test_files_of_other_encodings_are_ingested_into_groups_of_their_own(
     repo: frazil.Repository, files: Path, mode: str, batches: list[tuple[int, int]]
 ) -> None:
