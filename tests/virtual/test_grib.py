@@ -18,8 +18,7 @@ from frazil import virtual
 from frazil.errors import InvalidInputError
 from frazil.testing.object_server import ObjectServer, ServerOptions
 from frazil.testing.object_server.s3_api import Refuse, Rule
-from frazil.virtual.grib import GribFile, open_grib
-from frazil.virtual.grib_index import parse_index, read_by_index
+from frazil.virtual.grib import GribFile, open_grib, parse_index, read_by_index
 from frazil.virtual.grib_messages import Field, Window, scan
 from frazil.virtual.source_formats import SourceStores
 

@@ -136,18 +136,18 @@ def select_columns(options: Options, names: Sequence[str]) -> tuple[str, ...]:
 
 CELLS = "cells"
 ABOUT_REPOSITORY: Mapping[str, str] = {
-    "arrays": "array_tables",
+    "arrays": "metadata_tables",
     "changes": "change_feed",
     "chunks": "chunk_tables",
-    "history": "history_tables",
-    "ledger": "array_tables",
+    "history": "metadata_tables",
+    "ledger": "metadata_tables",
     "manifests": "chunk_tables",
-    "nodes": "array_tables",
-    "ops_log": "history_tables",
-    "refs": "history_tables",
-    "snapshots": "history_tables",
-    "statistics": "array_tables",
-    "storage": "array_tables",
+    "nodes": "metadata_tables",
+    "ops_log": "metadata_tables",
+    "refs": "metadata_tables",
+    "snapshots": "metadata_tables",
+    "statistics": "metadata_tables",
+    "storage": "metadata_tables",
     "virtual_sources": "chunk_tables",
 }
 """Module of each table, with its function `open_…`. It is imported when the table is opened, because

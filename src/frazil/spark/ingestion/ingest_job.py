@@ -21,7 +21,6 @@ from frazil.spark.ingestion.ingest_options import (
     Chunks,
     Encoding,
     EncodingOptions,
-    Eras,
     Mode,
     OnLate,
     OnOverlap,
@@ -51,7 +50,7 @@ from frazil.spark.ingestion.ingest_report import (
     finish,
     with_quarantined,
 )
-from frazil.spark.ingestion.ingest_tasks import OpenedSources, open_sources
+from frazil.spark.ingestion.ingest_tasks import OpenedSources, check_session, open_sources, refuse
 from frazil.spark.ingestion.ledger import (
     WHOLE_TREE,
     Entry,
@@ -92,7 +91,6 @@ from frazil.spark.ingestion.target_arrays import (
     plan_placement,
     plan_rules,
 )
-from frazil.spark.ingestion.write_audit_publish import check_session, refuse
 from frazil.spark.job import DataFrame, Job, SparkSession
 from frazil.spark.regions import LEAST_TASK_BYTES, configured_rules
 from frazil.spark.transaction import (
@@ -547,7 +545,6 @@ def ingest(
     append_dim: str | Sequence[str] | None = None,
     coords: Mapping[str, Coordinate] | None = None,
     expected: Mapping[str, Any] | None = None,
-    eras: Eras = "merge",
     group: str = "/",
     branch: str = "main",
     mode: Mode = "auto",
@@ -583,9 +580,6 @@ def ingest(
         `from_attribute`, or a function of the header of a file.
     expected
         Values that a dimension has even where no file brings them, by dimension.
-    eras
-        `"groups"` puts files whose variables have other types, codecs, chunks or fill values into
-        groups `era_1`, `era_2` and so on below the group.
     group
         Group to ingest into.
     branch
@@ -644,7 +638,7 @@ def ingest(
     source = source_options or SourceOptions()
     refuse_invalid_choices(
         mode=mode,
-        eras=eras,
+        eras=source.eras,
         on_overlap=on_overlap,
         on_late=on_late,
         on_bad_file=source.on_bad_file,
@@ -663,7 +657,7 @@ def ingest(
         group=group.strip("/"),
         dims=dims,
         on_late=on_late,
-        eras=eras,
+        eras=source.eras,
         expected=dict(expected or {}),
         on_overlap=on_overlap,
         mode=mode,

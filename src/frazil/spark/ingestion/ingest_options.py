@@ -18,6 +18,7 @@ from frazil.spark.checks.audit import AnyCheck
 from frazil.spark.checks.quality_checks import SamplesEqualSource
 from frazil.spark.ingestion.ledger import WHOLE_TREE
 from frazil.spark.ingestion.source_data import (
+    Eras,
     OnBadFile,
     OnFailedCheck,
     ParsedSource,
@@ -247,7 +248,6 @@ RegionOption = Mapping[str, slice | tuple[int, int] | Literal["auto"]] | Literal
 Mode = Literal["auto", "virtual", "native"]
 OnOverlap = Literal["refuse", "replace"]
 OnLate = Literal["insert", "set_aside", "refuse"]
-Eras = Literal["merge", "groups"]
 
 _ALTERNATIVES = {
     "mode": get_args(Mode), "on_overlap": get_args(OnOverlap), "on_bad_file": get_args(OnBadFile),

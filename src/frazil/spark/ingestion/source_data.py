@@ -278,6 +278,7 @@ _MOST_GROUPS = 10_000
 """Maximum groups of a file, which may lead in circles."""
 
 OnBadFile = Literal["fail", "skip"]
+Eras = Literal["merge", "groups"]
 OnFailedCheck = Literal["fail", "quarantine"]
 
 
@@ -300,6 +301,9 @@ class SourceOptions:
         Conversions of values, by variable, or `"*"` for all floating-point variables: `deaccumulate`,
         `to_units`, `round_bits`, a function of a block of values, `per_file` for one of the variable of
         a file, or a list of these. Converted variables are decoded and written.
+    eras
+        `"groups"` puts files whose variables have other types, codecs, chunks or fill values into
+        groups `era_1`, `era_2` and so on below the group; `"merge"` puts all into one.
     containers, credentials
         Access to the files, as for `frazil.virtual.open`.
     on_bad_file
@@ -313,6 +317,7 @@ class SourceOptions:
     skip: Collection[str] = ()
     rename: Mapping[str, str] = field(default_factory=dict)
     convert: Conversions = field(default_factory=dict)
+    eras: Eras = "merge"
     containers: Sequence[VirtualChunkContainer] = ()
     credentials: Credentials = field(default_factory=dict, repr=False)
     on_bad_file: OnBadFile = "fail"
