@@ -1,10 +1,12 @@
 """What `pip install` of the wheel gives, with just the packages that it says it needs."""
 
+import tomllib
+
 import pytest
 
 import frazil
 from tests.packaging.building import Environment
-from tests.pages import DOCS, find_blocks
+from tests.pages import DOCS, ROOT, find_blocks
 
 pytestmark = pytest.mark.xdist_group("packaging")
 
@@ -85,7 +87,9 @@ def test_pages_name_extras_that_there_are() -> None:
     commands = [block.text for page in DOCS.rglob("*.md") for block in find_blocks(page)]
     installs = [line for text in commands for line in text.splitlines() if "pip install" in line]
 
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
     assert len(installs) >= 4
     for line in installs:
         extras = line.partition("frazil[")[2].partition("]")[0].split(",")
-        assert set(extras) <= {"spark", "connect", "virtual", "web", "xarray", "dask", "all"}
+        assert set(extras) <= set(project["optional-dependencies"])

@@ -50,9 +50,9 @@ def test_the_wheel_says_what_it_is(wheel: Path) -> None:
     assert reported["Version"] == frazil.__version__
     assert reported["License-Expression"] == "Apache-2.0"
     assert reported["Requires-Python"] == ">=3.11"
-    assert {"spark", "connect", "virtual", "grib", "web", "xarray", "dask", "all"} == set(
-        reported.get_all("Provides-Extra", [])
-    )
+    assert set(reported.get_all("Provides-Extra", [])) == {
+        "spark", "cluster", "connect", "virtual", "grib", "geo", "web", "xarray", "dask", "all",
+    }  # fmt: skip
     assert not any("icechunk" in each for each in reported.get_all("Requires-Dist", []))
     assert "# Frazil" in reported.get_payload()
 
