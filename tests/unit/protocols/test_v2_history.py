@@ -244,13 +244,25 @@ def test_an_unchanged_repo_info_is_not_decoded_again(repository: V2Protocol) -> 
 
 def test_a_commit_asks_for_the_repo_info_once_and_writes_it_once() -> None:
     counted = CountingStorage(MemoryStorage())
-    repository = create_repository(counted)
+    create_repository(counted)
+    repository = open_repository(counted)
     snapshot = write_snapshot(repository, FIRST)
     counted.reset()
 
     repository.commit(MAIN, snapshot, FIRST)
 
     assert counted.counts.requests == {Verb.GET_VERSIONED: 1, Verb.PUT: 1, Verb.REPLACE: 1}
+
+
+def test_a_commit_after_the_creation_asks_for_nothing() -> None:
+    counted = CountingStorage(MemoryStorage())
+    repository = create_repository(counted)
+    snapshot = write_snapshot(repository, FIRST)
+    counted.reset()
+
+    repository.commit(MAIN, snapshot, FIRST)
+
+    assert counted.counts.requests == {Verb.PUT: 1, Verb.REPLACE: 1}
 
 
 def test_a_pickled_protocol_goes_on_elsewhere(repository: V2Protocol) -> None:
