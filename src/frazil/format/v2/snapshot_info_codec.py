@@ -4,7 +4,7 @@ import struct
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar, overload
+from typing import Any, NamedTuple, TypeAlias, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -355,7 +355,7 @@ def _write_rows(writer: Writer, infos: Sequence[SnapshotInfo], find: Find) -> li
     return writer.rows(_SNAPSHOT_INFO, len(infos), ids, _parents(infos, find), times, *links)
 
 
-Positions = array[int]
+Positions: TypeAlias = "array[int]"
 
 
 def positions(values: Iterable[int] | Integers) -> Positions:
