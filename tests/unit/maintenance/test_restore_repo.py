@@ -1,5 +1,7 @@
 """Bringing back a `repo` object from its backups."""
 
+from time import sleep
+
 import pytest
 
 from frazil import Repository
@@ -19,6 +21,7 @@ from tests.damages import (
 def test_a_damaged_repo_is_restored_from_its_newest_backup() -> None:
     repository = create_sample()
     before = repository.protocol.read_repo_info()
+    sleep(0.005)  # names of backups have milliseconds
     repository.set_metadata({"the last": "update"})
     damaged = bytes(repository.storage.get("repo"))[:70]
     repository.storage.put("repo", damaged)
