@@ -223,7 +223,8 @@ class RepoFile:
     ) -> RepoInfo:
         """Apply a pure change to the current repo info and return what was written.
 
-        Objects that it refers to are written first, together with the backup. After a lost race the
+        Objects that it refers to are written first, together with the backup; a list of them is emptied
+        then. After a lost race the
         change runs again on the winner's repo info. Raises ConflictError if too many races are lost.
         Exceptions of `change` propagate, and nothing is written.
         """
@@ -276,6 +277,8 @@ class RepoFile:
         try:
             # Everything that the repo info refers to is written before it.
             self._storage.put_many([*objects, backup])
+            if isinstance(objects, list):
+                objects.clear()
             version = self._storage.replace(REPO, data, replaced.version, self._options())
         except VersionMismatchError:
             return False

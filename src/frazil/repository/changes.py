@@ -8,6 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Self, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from frazil.format import coordinates as coords_
 from frazil.format.chunk_table import ChunkKind, ChunkRef, ChunkTable, concatenate
@@ -73,11 +74,21 @@ class PrewrittenManifest:
 
     def has_changed(self, coordinate: Coordinate) -> bool:
         """Return True if its writer set or deleted a chunk."""
-        if coords_.find_row(self.deleted, coordinate) is not None:
+        if len(self.deleted) and coords_.find_row(self.deleted, coordinate) is not None:
             return True
         if not coords_.contains(self.extents, coordinate):
             return False
         return self.changed is None or coords_.find_row(self.changed, coordinate) is not None
+
+    def find_changed(self, coordinates: Coordinates) -> NDArray[np.bool_]:
+        """Return for each of some chunks whether its writer set or deleted it."""
+        if self.changed is None:
+            found = coords_.rows_inside(coordinates, self.extents)
+        else:
+            found = coords_.locate(self.changed, coordinates) >= 0
+        if len(self.deleted):
+            found = found | (coords_.locate(self.deleted, coordinates) >= 0)
+        return found
 
     def read_changes(self, assets: Assets, node_id: NodeId) -> ChunkTable:
         """Return the references that its writer set."""
@@ -282,18 +293,30 @@ class ChunkEdits:
         return coords_.unite([written.coordinates, deleted, *prewritten])
 
     def common(self, coordinates: Coordinates) -> Coordinates:
-        """Return those of some chunks that were set or deleted, sorted; none if the axes differ."""
-        ours = self.coordinates()
-        if ours.shape[1] != coordinates.shape[1]:
-            return ours[:0]
-        return ours[coords_.locate(coordinates, ours) >= 0]
+        """Return those of some sorted chunks that were set or deleted; none if the axes differ."""
+        if coordinates.shape[1] != self._axes:
+            return coordinates[:0]
+        written, deleted = self.columns()
+        is_edited = np.zeros(len(coordinates), bool)
+        for rows in (written.coordinates, deleted):
+            if len(rows):
+                is_edited |= coords_.locate(rows, coordinates) >= 0
+        for manifest in self._prewritten:
+            near = np.flatnonzero(coords_.rows_inside(coordinates, manifest.reach))
+            if len(near):
+                is_edited[near] |= manifest.find_changed(coordinates[near])
+        return coordinates[is_edited]
 
     def touches(self, coordinates: Coordinates) -> bool:
-        """Return whether one of some chunks was set or deleted."""
+        """Return whether one of some sorted chunks was set or deleted."""
         written, deleted = self._columns
-        if len(coordinates) > _FEW or self._prewritten or len(written) or len(deleted):
+        pairs = len(coordinates) * (1 + len(self._prewritten))
+        if pairs > _FEW or len(written) or len(deleted):
             return len(self.common(coordinates)) > 0
-        return not self._recent.keys().isdisjoint(map(tuple, coordinates.tolist()))
+        places = [tuple(place) for place in coordinates.tolist()]
+        return not self._recent.keys().isdisjoint(places) or any(
+            manifest.has_changed(place) for manifest in self._prewritten for place in places
+        )
 
     def copy(self) -> "ChunkEdits":
         """Return an independent copy."""

@@ -14,7 +14,14 @@ from frazil.errors import (
     ReadOnlyError,
     SessionStateError,
 )
-from frazil.format.chunk_table import FEW, ChunkRef, ChunkRows, ChunkTable, concatenate
+from frazil.format.chunk_table import (
+    FEW,
+    ChunkKind,
+    ChunkRef,
+    ChunkRows,
+    ChunkTable,
+    concatenate,
+)
 from frazil.format.coordinates import Coordinates, Extents, is_inside, unite
 from frazil.format.header import Dialect
 from frazil.format.ids import ManifestId, NodeId, SnapshotId
@@ -63,6 +70,8 @@ class WrittenManifests:
     """Manifest files that the commit writes or takes over from workers."""
     pending: list[Object] = field(default_factory=list)
     """Files that are not written yet, to go out together with the snapshot."""
+    merged: list[tuple[Node, "ColumnPart | RowPart", ManifestRef]] = field(default_factory=list)
+    """Manifests of split regions that the session edited."""
     _pending_bytes: int = 0
 
     def add(self, assets: Assets, refs: Mapping[NodeId, ChunkTable | ChunkRows]) -> ManifestId:
@@ -183,8 +192,10 @@ def _write_parts(
             case _:
                 table = part
         if len(table):
-            id = manifests.add(view.assets, {node.id: table})
-            refs.append(ManifestRef(id, table.extents()))
+            ref = ManifestRef(manifests.add(view.assets, {node.id: table}), table.extents())
+            refs.append(ref)
+            if not isinstance(part, ChunkTable):
+                manifests.merged.append((node, part, ref))
     return tuple(refs)
 
 
@@ -380,7 +391,9 @@ class EncodedCommit:
     """A snapshot, and its files that are not written yet."""
 
     snapshot: Snapshot
-    objects: Sequence[Object]
+    objects: list[Object]
+    """Files to write before a branch moves; empty once they are written."""
+    manifests: WrittenManifests
 
 
 def encode_commit(
@@ -388,14 +401,16 @@ def encode_commit(
     text: CommitText,
     write: ManifestWriter = write_manifests,
     former: TransactionLog | None = None,
+    logged_as: SnapshotId | None = None,
 ) -> EncodedCommit:
     """Encode manifests, snapshot and transaction log of a commit, to be written together.
 
-    The log contains the changes of a `former` log, which an amend replaces.
+    The log contains the changes of a `former` log, which an amend replaces. An earlier attempt may have
+    written the log already, for the snapshot id `logged_as`.
     """
     view, assets = state.view, state.assets
-    id = new_snapshot_id(assets.dialect)
-    log = build_log(view, id)
+    id = logged_as or new_snapshot_id(assets.dialect)
+    log = build_log(view, id) if logged_as is None else TransactionLog(id)
     if former is not None:
         log = merge_logs([former, log], id)
     is_large = sum(map(len, log.updated_chunks.values())) >= _MANY_CHUNKS
@@ -407,8 +422,59 @@ def encode_commit(
         manifests = write(view, settings.split_sizes, fetches)
         snapshot = build_snapshot(view, manifests, text, id=id, started_at=state.started_at)
         encoded = assets.encode_snapshot(snapshot)
-        logs = assets.encode_transaction_log(log) if encoding is None else encoding.result()
-    return EncodedCommit(snapshot, [*manifests.pending, encoded, *logs])
+        if logged_as is not None:
+            logs = []
+        else:
+            logs = assets.encode_transaction_log(log) if encoding is None else encoding.result()
+    return EncodedCommit(snapshot, [*manifests.pending, encoded, *logs], manifests)
+
+
+def keep_files(state: SessionState, done: EncodedCommit) -> None:
+    """Let a session keep the manifests and the log of an attempt that lost a race.
+
+    Edits that are in a manifest already are replaced by it. It is used as it is if the winner did not
+    change its split region.
+    """
+    state.assets.storage.put_many(done.objects)
+    done.objects.clear()
+    rules = state.context.settings.split_sizes
+    kept: defaultdict[NodeId, list[PrewrittenManifest]] = defaultdict(list)
+    for node, part, ref in done.manifests.merged:
+        file = done.manifests.files[ref.id]
+        manifest = _as_prewritten(node, part, ref, file, rules)
+        if manifest is not None:
+            kept[node.id].append(manifest)
+    for node_id, manifests in kept.items():
+        state.changes.chunks[node_id].adopt(*manifests)
+
+
+def _as_prewritten(
+    node: Node,
+    part: "ColumnPart | RowPart",
+    ref: ManifestRef,
+    file: ManifestFileInfo,
+    rules: Sequence[SplitRule],
+) -> PrewrittenManifest | None:
+    """Return the manifest of an edited split region; None if its references are all of the base."""
+    axes = len(ref.extents)
+    if isinstance(part, ColumnPart):
+        box, base = part.box, part.base
+        written = ChunkTable.empty(axes) if part.written is None else part.written
+        deleted = np.empty((0, axes), np.uint32) if part.deleted is None else part.deleted
+    else:
+        assert node.array is not None
+        base, edits = part
+        grid = plan_split(node.path, node.array, rules)
+        box = grid.extents(tuple(map(floordiv, next(iter(edits)), grid.sizes)))
+        written = ChunkTable.of(axes, {at: new for at, new in edits.items() if new is not None})
+        gone = [at for at, new in edits.items() if new is None]
+        deleted = unite([np.array(gone, np.uint32).reshape(len(gone), axes)])
+    if not len(written) and not len(deleted):
+        return None
+    size = int(written.length[written.kind != ChunkKind.VIRTUAL].sum())
+    return PrewrittenManifest(
+        file, ref.extents, box, tuple(each.id for each in base), written.coordinates, deleted, size
+    )
 
 
 def build_snapshot(
@@ -489,13 +555,17 @@ def commit(
 ) -> SnapshotId:
     """Commit a session to its branch; raises ConflictError if the branch has moved."""
     with state.lock:
-        branch = require_branch(state)
-        _refuse_nothing(state, allow_empty=allow_empty)
+        refuse_nothing(state, allow_empty=allow_empty)
         done = encode_commit(state, text, write)
-        base = state.view.snapshot_id
-        state.context.protocol.commit(branch, done.snapshot, base, state.sources, done.objects)
-        state.finish(done.snapshot)
+        move_branch(state, done)
     return done.snapshot.id
+
+
+def move_branch(state: SessionState, done: EncodedCommit) -> None:
+    """Make an encoded commit the tip of the session's branch; raises ConflictError if it has moved."""
+    base, protocol = state.view.snapshot_id, state.context.protocol
+    protocol.commit(require_branch(state), done.snapshot, base, state.sources, done.objects)
+    state.finish(done.snapshot)
 
 
 def amend(
@@ -511,7 +581,7 @@ def amend(
         raise protocol.unsupported("amend")
     with state.lock:
         branch = require_branch(state)
-        _refuse_nothing(state, allow_empty=allow_empty)
+        refuse_nothing(state, allow_empty=allow_empty)
         replaced = state.view.snapshot_id
         former = state.assets.read_transaction_log(replaced)
         if former.moves and state.mode is not SessionMode.rearrange:
@@ -559,7 +629,9 @@ def require_branch(state: SessionState) -> str:
     return state.branch
 
 
-def _refuse_nothing(state: SessionState, *, allow_empty: bool) -> None:
+def refuse_nothing(state: SessionState, *, allow_empty: bool) -> None:
+    """Raise SessionStateError if a session has no branch, or nothing to commit."""
+    require_branch(state)
     if not state.changes and not allow_empty:
         raise SessionStateError(
             "cannot commit, no changes made to the session: allow_empty=True commits all the same",

@@ -35,7 +35,15 @@ from frazil.repository.changes import (
     groups_of,
     has_axes,
 )
-from frazil.repository.commit import CommitText, commit, node_over, require_branch
+from frazil.repository.commit import (
+    CommitText,
+    encode_commit,
+    keep_files,
+    move_branch,
+    node_over,
+    refuse_nothing,
+    require_branch,
+)
 from frazil.repository.conflict_rules import (
     Clash,
     Theirs,
@@ -137,21 +145,22 @@ _RESERVED = "__icechunk"
 """Key in commit metadata for entries of the library itself."""
 
 
-def rebase(state: SessionState, solver: ConflictSolver) -> None:
+def rebase(state: SessionState, solver: ConflictSolver) -> bool:
     """Make the tip of its branch the base of a session, and keep the session's changes.
 
-    Does nothing if the branch has not moved, or does not exist. Raises RebaseFailedError for the first
+    Returns whether they are what they were: a solver may give up some. Does nothing if the branch has not moved, or does not exist. Raises RebaseFailedError for the first
     commit with conflicts that the solver can't resolve, SessionStateError if a log has expired.
     """
     branch = require_branch(state)
     with state.lock:
         tip = _find_tip(state, branch)
         if tip is None or tip == state.view.snapshot_id:
-            return
+            return True
         if state.assets.layout.transactions is None:
             raise state.context.protocol.unsupported("rebase")
         steps = plan_steps(state.context.protocol, state.view.snapshot_id, tip)
         passed: SnapshotId | None = None
+        is_same = True
         try:
             for number, (step, logs) in enumerate(_read_steps(state.assets, steps)):
                 # The first may follow on something else than the base, if the branch was reset.
@@ -161,10 +170,11 @@ def rebase(state: SessionState, solver: ConflictSolver) -> None:
                 if passed is not None:
                     _move_base(state, passed)
                     passed = None
-                _pass(state, step, logs, solver)
+                is_same &= _pass(state, step, logs, solver)
         finally:
             if passed is not None:
                 _move_base(state, passed)
+    return is_same
 
 
 def _move_base(state: SessionState, id: SnapshotId) -> None:
@@ -183,14 +193,26 @@ def commit_with_rebase(
 ) -> SnapshotId:
     """Commit a session; after a concurrent commit rebase and retry, at most `tries` times."""
     attempts = 0
-    while True:
-        try:
-            return commit(state, _record_attempts(text, attempts), allow_empty=allow_empty)
-        except ConflictError as error:
-            if error.kind != ConflictError.default_kind or attempts >= tries:
-                raise
-        rebase(state, solver)
-        attempts += 1
+    logged_as: SnapshotId | None = None
+    with state.lock:
+        while True:
+            refuse_nothing(state, allow_empty=allow_empty)
+            recorded = _record_attempts(text, attempts)
+            done = encode_commit(state, recorded, logged_as=logged_as)
+            try:
+                move_branch(state, done)
+            except ConflictError as error:
+                if error.kind != ConflictError.default_kind or attempts >= tries:
+                    raise
+            else:
+                return done.snapshot.id
+            # Nothing refers to the snapshot, so the next attempt may write another one of this id.
+            is_reused = state.context.protocol.has_repo_info
+            if is_reused:
+                keep_files(state, done)
+            is_same = rebase(state, solver)
+            logged_as = done.snapshot.id if is_reused and is_same else None
+            attempts += 1
 
 
 def _find_tip(state: SessionState, branch: str) -> SnapshotId | None:
@@ -202,10 +224,14 @@ def _find_tip(state: SessionState, branch: str) -> SnapshotId | None:
 
 def _pass(
     state: SessionState, step: Step, logs: Sequence[TransactionLog], solver: ConflictSolver
-) -> None:
-    """Rebase a session onto one commit; if that fails, raise and leave the session unchanged."""
+) -> bool:
+    """Rebase a session onto one commit; if that fails, raise and leave the session unchanged.
+
+    Returns whether its changes are what they were.
+    """
     snapshot = read_snapshot(state.assets, step.snapshot_id)
     changes = state.changes.copy()
+    is_same = not changes.deleted
     for log in logs:
         theirs = Theirs(log, snapshot.nodes)
         clashes = find_clashes(describe_ours(changes, state.view.snapshot.nodes), theirs)
@@ -214,7 +240,9 @@ def _pass(
             raise failed(step.snapshot_id, clashes)
         for id, coordinates in given_up.items():
             changes.chunks[id].forget(coordinates)
+            is_same = False
     state.set_base(snapshot, rebase_changes(changes, snapshot.nodes))
+    return is_same
 
 
 _STEPS_AT_ONCE = 16

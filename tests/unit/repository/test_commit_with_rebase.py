@@ -1,12 +1,22 @@
+from collections import Counter
+from collections.abc import Callable, Iterable
+from functools import partial
+
 import pytest
 
-from frazil.conflicts import BasicConflictSolver
+from frazil.conflicts import BasicConflictSolver, ConflictDetector
 from frazil.errors import ConflictError
 from frazil.format.header import Dialect
 from frazil.repository.commit import CommitText
+from frazil.repository.context import create, open_repository
 from frazil.repository.rebase import commit_with_rebase
 from frazil.repository.session_state import RepositoryContext, SessionState
+from frazil.repository.store_io import delete_chunk
+from frazil.storage.interface import Storage
+from frazil.storage.memory import MemoryStorage
+from frazil.storage.wrappers import ForwardingStorage, Injection, Request, Verb
 from tests.session_states import (
+    THEIRS,
     WITH_LOGS,
     commit_change,
     create_context,
@@ -15,7 +25,9 @@ from tests.session_states import (
     open_session,
     paths_of,
     plant,
+    read_chunks,
     set_group,
+    write_chunks,
 )
 
 SOLVER = BasicConflictSolver()
@@ -67,3 +79,77 @@ def test_a_commit_lands_even_if_nothing_of_it_is_left(context: RepositoryContext
     commit_ours(state)
 
     assert paths_of(latest(context)) == ["/", "/h"]
+
+
+def open_context(storage: Storage) -> RepositoryContext:
+    """The repository as another process sees it."""
+    return open_repository(storage).context
+
+
+class Contested(ForwardingStorage):
+    """A storage where somebody else commits before each of the next replacements of `repo`."""
+
+    def __init__(self, inner: MemoryStorage, others: Iterable[Callable[[], object]] = ()) -> None:
+        super().__init__(inner)
+        self.others = iter(others)
+        self.written: list[str] = []
+
+    def _begin(self, request: Request) -> Injection:
+        self.written += [key.partition("/")[0] for key in request.keys if request.verb is Verb.PUT]
+        if request.verb is Verb.REPLACE:
+            next(self.others, lambda: None)()
+        return super()._begin(request)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "manifests", "a", "b"),
+    [
+        ("/g/b", 1, "00xx.000", "yyy00000"),
+        # Their chunks are in the manifest that ours have to be in, too.
+        ("/g/a", 4, "yyyxx.00", "00000000"),
+    ],
+    ids=["another array", "the same array"],
+)
+def test_a_lost_race_costs_the_loser_a_snapshot_and_no_log(
+    theirs: str, manifests: int, a: str, b: str
+) -> None:
+    memory = MemoryStorage()
+    plant(create(memory, Dialect.V2).context)
+    rival = open_context(memory)
+    storage = Contested(memory)
+    state = open_session(open_context(storage))
+    first = a.index("x")
+    write_chunks(state, "/g/a", first, first + 1, data=b"x")
+    delete_chunk(state, "/g/a", (first + 2,))
+    storage.others = iter(
+        partial(commit_change, rival, lambda s, at=at: write_chunks(s, theirs, at, data=b"y"))
+        for at in range(3)
+    )
+
+    commit_with_rebase(state, CommitText("ours", {}), ConflictDetector(), 3)
+
+    written = Counter(storage.written)
+    assert (written["transactions"], written["snapshots"]) == (1, 4)
+    assert written["manifests"] == manifests
+    after = latest(rival)
+    assert (read_chunks(after, "/g/a"), read_chunks(after, "/g/b")) == (a, b)
+    log = after.assets.read_transaction_log(after.view.snapshot_id)
+    chunks = [each.tolist() for each in log.updated_chunks.values()]
+    assert chunks == [[[first], [first + 1], [first + 2]]]
+
+
+def test_a_log_is_written_again_if_a_solver_gave_up_chunks() -> None:
+    memory = MemoryStorage()
+    plant(create(memory, Dialect.V2).context)
+    rival = open_context(memory)
+    storage = Contested(memory)
+    state = open_session(open_context(storage))
+    write_chunks(state, "/g/a", 2, 3, data=b"x")
+    storage.others = iter([lambda: commit_change(rival, lambda s: write_chunks(s, "/g/a", 3))])
+
+    commit_with_rebase(state, CommitText("ours", {}), THEIRS, 3)
+
+    after = latest(rival)
+    log = after.assets.read_transaction_log(after.view.snapshot_id)
+    assert [each.tolist() for each in log.updated_chunks.values()] == [[[2]]]
+    assert read_chunks(after, "/g/a") == "00xx0000"
