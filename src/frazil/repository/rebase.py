@@ -148,8 +148,9 @@ _RESERVED = "__icechunk"
 def rebase(state: SessionState, solver: ConflictSolver) -> bool:
     """Make the tip of its branch the base of a session, and keep the session's changes.
 
-    Returns whether they are what they were: a solver may give up some. Does nothing if the branch has not moved, or does not exist. Raises RebaseFailedError for the first
-    commit with conflicts that the solver can't resolve, SessionStateError if a log has expired.
+    Returns whether they are what they were: a solver may give up some. Does nothing if the branch has
+    not moved, or does not exist. Raises RebaseFailedError for the first commit with conflicts that the
+    solver can't resolve, SessionStateError if a log has expired.
     """
     branch = require_branch(state)
     with state.lock:
