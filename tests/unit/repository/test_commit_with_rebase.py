@@ -121,10 +121,11 @@ def test_a_lost_race_costs_the_loser_a_snapshot_and_no_log(
     first = a.index("x")
     write_chunks(state, "/g/a", first, first + 1, data=b"x")
     delete_chunk(state, "/g/a", (first + 2,))
-    storage.others = iter(
-        partial(commit_change, rival, lambda s, at=at: write_chunks(s, theirs, at, data=b"y"))
-        for at in range(3)
-    )
+
+    def commit_theirs(at: int) -> None:
+        commit_change(rival, lambda s: write_chunks(s, theirs, at, data=b"y"))
+
+    storage.others = iter([partial(commit_theirs, at) for at in range(3)])
 
     commit_with_rebase(state, CommitText("ours", {}), ConflictDetector(), 3)
 
