@@ -3,7 +3,7 @@
 import json
 import stat
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -462,39 +462,11 @@ def read_folder_metadata(stores: SourceStores, url: str) -> Mapping[str, Any] | 
 
 def observe_folder(stores: SourceStores, url: str) -> FileVersion:
     """Return the version of a folder: the last modification and total size of its files."""
-    inside = observe_below(stores, url)
+    inside = observe_below(stores, url).values()
     if not inside:
         raise ObjectNotFoundError(f"object not found: there is no file at {url}")
-    return sum_versions(inside.values())
-
-
-def sum_versions(versions: Collection[FileVersion]) -> FileVersion:
-    """Return the version of a folder from those of its files."""
-    last = max(versions, key=lambda each: each.modified_at)
-    return replace(last, e_tag=None, size_bytes=sum(each.size_bytes for each in versions))
-
-
-def join_folders(files: Mapping[str, FileVersion], top: str) -> dict[str, FileVersion]:
-    """Return the files below a folder, with each Zarr hierarchy among them as one source."""
-    roots = {
-        folder
-        for url in files
-        for folder, _, name in [url.rpartition("/")]
-        if name in _FOLDER_METADATA and len(folder) > len(top.rstrip("/"))
-    }
-    if not roots:
-        return dict(files)
-    inside: dict[str, list[FileVersion]] = {}
-    found: dict[str, FileVersion] = {}
-    for url, version in files.items():
-        parts = url.split("/")
-        ancestors = ("/".join(parts[:count]) for count in range(1, len(parts)))
-        root = next((each for each in ancestors if each in roots), None)
-        if root is None:
-            found[url] = version
-        else:
-            inside.setdefault(root, []).append(version)
-    return found | {root: sum_versions(versions) for root, versions in inside.items()}
+    last = max(inside, key=lambda each: each.modified_at)
+    return replace(last, e_tag=None, size_bytes=sum(each.size_bytes for each in inside))
 
 
 def refuse_change(url: str, before: FileVersion, after: FileVersion) -> None:

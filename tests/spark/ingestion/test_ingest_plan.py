@@ -10,7 +10,7 @@ import frazil
 from frazil import virtual
 from frazil.errors import InvalidInputError, InvalidSourcesError
 from frazil.format.chunk_table import ChunkTable
-from frazil.spark.ingestion.discovery import SourceFile, discover
+from frazil.spark.ingestion.discovery import SourceFile, discover, list_files, tabulate
 from frazil.spark.ingestion.ingest_options import refuse_invalid_choices
 from frazil.spark.ingestion.ingest_plan import (
     IngestPlan,
@@ -78,8 +78,8 @@ def test_names_patterns_and_folders_find_files(
 
     found = discover([f"{tmp_path}/{name}"], SourceStores())
 
-    assert [each.location for each in found] == [(tmp_path / each).as_uri() for each in expected]
-    assert found[0].version == virtual.open(tmp_path / expected[0]).version
+    assert found["source"].to_pylist() == [(tmp_path / each).as_uri() for each in expected]
+    assert list_files(found)[0].version == virtual.open(tmp_path / expected[0]).version
 
 
 def test_a_file_that_two_names_find_is_there_once(tmp_path: Path) -> None:
@@ -112,9 +112,9 @@ def test_files_are_new_changed_or_known() -> None:
         SourceFile("new", VERSION),
     ]
 
-    work = subtract(files, ledger, "")
+    work = subtract(tabulate(files), ledger, "")
 
-    assert [each.location for each in work.known] == ["known"]
+    assert work.known.to_pylist() == ["known"]
     assert [each.location for each, _ in work.changed] == ["changed"]
     assert [each.location for each in work.new] == ["elsewhere", "new"]
 
@@ -130,7 +130,7 @@ def test_files_are_new_changed_or_known() -> None:
 def test_an_etag_says_more_than_a_time(version: FileVersion, is_known: bool) -> None:
     ledger = Ledger.of([entry("a", FileVersion("e", MOMENT, 10))])
 
-    assert bool(subtract([SourceFile("a", version)], ledger, "").known) is is_known
+    assert bool(subtract(tabulate([SourceFile("a", version)]), ledger, "").known) is is_known
 
 
 def test_a_ledger_is_read_as_it_was_written() -> None:
@@ -139,10 +139,10 @@ def test_a_ledger_is_read_as_it_was_written() -> None:
     second = [entry("c"), Entry("a", "", FileVersion("new", MOMENT, 1), {}, "another job")]
 
     write_ledger(store, Ledger(), first)
-    assert read_ledger(store) == Ledger.of(first)
+    assert read_ledger(store).entries == first
     write_ledger(store, read_ledger(store), second)
 
-    assert read_ledger(store) == Ledger.of([second[1], first[1], second[0]])
+    assert read_ledger(store).entries == [second[1], first[1], second[0]]
 
 
 # Configuring

@@ -2,12 +2,18 @@
 
 import contextlib
 import re
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from os import PathLike
 from pathlib import Path
+
+import numpy as np
+import obstore
+import pyarrow as pa
+import pyarrow.compute as pc
+from obstore.store import LocalStore, ObjectStore
 
 from frazil.errors import InvalidInputError, ObjectNotFoundError
 from frazil.spark.job import DataFrame
@@ -19,9 +25,14 @@ from frazil.virtual.source_formats import GRIB, SourceStores, escape_url, key_ur
 SourceName = str | PathLike[str]
 
 _CONCURRENT_REQUESTS = 32
-_GONE = FileVersion(None, datetime(1970, 1, 1, tzinfo=UTC), 0)
-
+_LISTED_AT_ONCE = 10_000
+"""Objects listed by one request after the other before folders are listed concurrently."""
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _WILDCARDS = re.compile(r"[*?\[]")
+_TEXT = pa.large_string()
+_FILES = pa.schema({"source": _TEXT, "etag": _TEXT, "size": pa.int64(), "mtime": pa.int64()})
+"""Columns of files; times are microseconds since 1970."""
+_ZARR_METADATA = r"/(\.zmetadata|zarr\.json|\.zgroup|\.zarray)$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +41,35 @@ class SourceFile:
 
     location: str
     version: FileVersion
+
+
+def count_microseconds(moment: datetime) -> int:
+    """Return a time as microseconds since 1970."""
+    return (moment - EPOCH) // timedelta(microseconds=1)
+
+
+def tabulate(files: Iterable[SourceFile]) -> pa.Table:
+    """Return files as columns."""
+    rows = [
+        (
+            e.location,
+            e.version.e_tag,
+            e.version.size_bytes,
+            count_microseconds(e.version.modified_at),
+        )
+        for e in files
+    ]
+    columns = zip(*rows, strict=True) if rows else ((),) * len(_FILES)
+    return pa.table(list(map(list, columns)), schema=_FILES)
+
+
+def list_files(files: pa.Table) -> list[SourceFile]:
+    """Return columns of files as objects."""
+    rows = zip(*(column.to_pylist() for column in files.columns), strict=True)
+    return [
+        SourceFile(source, FileVersion(etag, EPOCH + timedelta(microseconds=mtime), size))
+        for source, etag, size, mtime in rows
+    ]
 
 
 Sources = SourceName | Iterable[SourceName] | DataFrame
@@ -57,8 +97,8 @@ def _find_column(columns: list[str]) -> str:
 
 def discover(
     names: Iterable[SourceName], stores: SourceStores, *, are_announced: bool = False
-) -> tuple[SourceFile, ...]:
-    """Return the files of all names, without duplicates, sorted by location.
+) -> pa.Table:
+    """Return the files of all names as columns, without duplicates, sorted by location.
 
     Indexes beside GRIB files are left out.
 
@@ -78,58 +118,151 @@ def discover(
     InvalidInputError
         If a name matches no file.
     """
-    found: dict[str, FileVersion] = {}
+    single: list[SourceFile] = []
+    listed: list[pa.Table] = []
     urls = {_to_url(name): name for name in names}
     is_remote = any(not url.startswith("file:") for url in urls)
     with ThreadPoolExecutor(_CONCURRENT_REQUESTS if is_remote else 1) as pool:
-        listed = pool.map(lambda url: dict(_find(url, stores)), urls)
-        for (url, name), files in zip(urls.items(), listed, strict=True):
-            if not files and not are_announced:
+        for (url, name), found in zip(
+            urls.items(), pool.map(lambda url: _find(url, stores), urls), strict=True
+        ):
+            if isinstance(found, SourceFile):
+                single.append(found)
+            elif len(found):
+                listed.append(found)
+            elif are_announced:
+                single.append(SourceFile(normalize_location(url), FileVersion(None, EPOCH, 0)))
+            else:
                 raise InvalidInputError(f"there is no file at {name}", kind="key-not-found")
-            found |= files or {normalize_location(url): _GONE}
-    wanted = [location for location in sorted(found) if not _is_index(location, found)]
-    return tuple(SourceFile(location, found[location]) for location in wanted)
+    files = pa.concat_tables([tabulate(single), *listed]).combine_chunks()
+    files = files.take(pc.sort_indices(files["source"]))
+    sources = files["source"].combine_chunks()
+    if len(files) > 1:
+        is_first = pc.not_equal(sources[1:], sources[:-1]).to_numpy(zero_copy_only=False)
+        files = files.filter(pa.array(np.concatenate([[True], is_first])))
+    return _without_indexes(files)
 
 
-def _is_index(location: str, files: Container[str]) -> bool:
-    """Return whether a file is the index of another: of NOAA, of cfgrib with a hash, of ECMWF."""
-    stem, _, ending = location.rpartition(".")
-    if ending == "idx":
-        return stem in files or stem.rpartition(".")[0] in files
-    return ending == "index" and any(stem + each in files for each in GRIB.endings)
+def _join(*texts: pa.Array | pa.Scalar) -> pa.Array:
+    return pc.binary_join_element_wise(*texts, pa.scalar("", _TEXT))
 
 
-def _find(url: str, stores: SourceStores) -> Iterator[tuple[str, FileVersion]]:
+def _without_indexes(files: pa.Table) -> pa.Table:
+    """Leave out the indexes of other files: those of NOAA, of cfgrib with a hash, of ECMWF."""
+    sources = files["source"].combine_chunks()
+    may_be = pc.match_substring_regex(sources, r"\.(idx|index)$").to_numpy(zero_copy_only=False)
+    if not may_be.any():
+        return files
+    rows = np.flatnonzero(may_be)
+    stems = pc.replace_substring_regex(sources.take(pa.array(rows)), r"\.[^.]*$", "")
+    shorter = pc.replace_substring_regex(stems, r"\.[^.]*$", "")
+    others = [stems, shorter, *(_join(stems, pa.scalar(e, _TEXT)) for e in GRIB.endings)]
+    is_there = [pc.is_in(each, sources).to_numpy(zero_copy_only=False) for each in others]
+    is_noaa = pc.ends_with(sources.take(pa.array(rows)), ".idx").to_numpy(zero_copy_only=False)
+    is_index = np.where(is_noaa, np.any(is_there[:2], axis=0), np.any(is_there[2:], axis=0))
+    kept = np.ones(len(files), bool)
+    kept[rows[is_index]] = False
+    return files.filter(pa.array(kept))
+
+
+def _find(url: str, stores: SourceStores) -> SourceFile | pa.Table:
+    """Return the file at a URL, or the files that it stands for."""
     if _WILDCARDS.search(url):
         # A file may have such a name itself.
         with contextlib.suppress(ObjectNotFoundError):
-            yield escape_url(url), source_formats.observe(stores, url)
-            return
-        yield from _find_matching(url, stores)
-        return
+            return SourceFile(escape_url(url), source_formats.observe(stores, url))
+        try:
+            re.compile(translate(url))
+        except re.error as error:
+            raise InvalidInputError(f"invalid pattern {url!r}: {error}") from error
+        return _list_below(stores, folder_of(url), translate(url.rstrip("/")))
     location = normalize_location(url)
     plain = key_url(location.rstrip("/"))
     if not location.endswith("/"):
-        try:
-            yield location, source_formats.observe(stores, plain)
-            return
-        except ObjectNotFoundError:
-            pass
+        with contextlib.suppress(ObjectNotFoundError):
+            return SourceFile(location, source_formats.observe(stores, plain))
     if source_formats.read_folder_metadata(stores, plain) is not None:
-        yield location.rstrip("/"), source_formats.observe_folder(stores, plain)
-        return
-    below = source_formats.observe_below(stores, plain + "/")
-    for each, version in source_formats.join_folders(below, plain).items():
-        yield escape_url(each), version
+        return SourceFile(location.rstrip("/"), source_formats.observe_folder(stores, plain))
+    return _list_below(stores, plain + "/")
 
 
-def _find_matching(pattern: str, stores: SourceStores) -> Iterator[tuple[str, FileVersion]]:
-    matches = re.compile(translate(pattern.rstrip("/"))).fullmatch
-    top = folder_of(pattern)
-    below = source_formats.observe_below(stores, top)
-    for url, version in source_formats.join_folders(below, top).items():
-        if matches(url):
-            yield escape_url(url), version
+def _list_below(stores: SourceStores, top: str, pattern: str | None = None) -> pa.Table:
+    """Return the files in a folder whose URLs match, with each Zarr hierarchy as one of them."""
+    store, key = stores.resolve(top)
+    base = top[: len(top) - len(key)]
+    batches = []
+    waiting = [key]
+    with source_formats.reading(stores, top), ThreadPoolExecutor(_CONCURRENT_REQUESTS) as pool:
+        while waiting:
+            found = list(pool.map(lambda each: _list_folder(store, each), waiting))
+            batches += [batch for each, _ in found for batch in each]
+            waiting = [folder for _, folders in found for folder in folders]
+    if not batches:
+        return _FILES.empty_table()
+    listed = pa.Table.from_batches(batches)
+    urls = _join(pa.scalar(base, _TEXT), listed["path"].cast(_TEXT))
+    is_local = top.startswith("file:")
+    # obstore invents ETags for local files, which other readers don't know.
+    etags = pa.nulls(len(urls), _TEXT) if is_local else listed["e_tag"].cast(_TEXT)
+    mtimes = listed["last_modified"].cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+    files = pa.table([urls, etags, listed["size"].cast(pa.int64()), mtimes], schema=_FILES)
+    files = _join_hierarchies(files, top)
+    # Not Python's engine: a million names are matched at once.
+    if pattern is not None:
+        files = files.filter(pc.match_substring_regex(files["source"], f"^(?:{pattern})$"))
+    return files.set_column(0, "source", _escape(files["source"].combine_chunks(), is_local))
+
+
+def _list_folder(store: ObjectStore, key: str) -> tuple[list[pa.RecordBatch], list[str]]:
+    """Return the files below a folder, or only those in it, and the folders still to be listed."""
+    batches = []
+    for batch in obstore.list(store, prefix=key, chunk_size=_LISTED_AT_ONCE, return_arrow=True):
+        batches.append(pa.record_batch(batch))
+        if len(batches) == 2 and not isinstance(store, LocalStore):
+            found = obstore.list_with_delimiter(store, prefix=key, return_arrow=True)
+            if len(found["common_prefixes"]) > 1:
+                return [pa.record_batch(found["objects"])], list(found["common_prefixes"])
+    return batches, []
+
+
+def _escape(urls: pa.Array, is_local: bool) -> pa.Array:
+    """Return the locations of URLs with unescaped keys; plain names are their own."""
+    plain = r"^file:[A-Za-z0-9_.~/-]*$" if is_local else r"^[A-Za-z0-9_.~:/@=+,-]*$"
+    is_plain = pc.match_substring_regex(urls, plain).to_numpy(zero_copy_only=False)
+    if is_plain.all():
+        return urls
+    rows = np.flatnonzero(~is_plain)
+    found = urls.to_numpy(zero_copy_only=False)
+    found[rows] = [escape_url(each) for each in found[rows]]
+    return pa.array(found, _TEXT)
+
+
+def _join_hierarchies(files: pa.Table, top: str) -> pa.Table:
+    """Return files with each Zarr hierarchy among them as one source."""
+    urls = files["source"].combine_chunks()
+    marks = urls.filter(pc.match_substring_regex(urls, _ZARR_METADATA)).to_pylist()
+    roots = {url.rpartition("/")[0] for url in marks}
+    roots = {each for each in roots if len(each) > len(top.rstrip("/"))}
+    if not roots:
+        return files
+    folders = pc.replace_substring_regex(urls, "/[^/]*$", "").dictionary_encode()
+    root_of = pa.array([_find_root(each, roots) for each in folders.dictionary.to_pylist()], _TEXT)
+    root = root_of.take(folders.indices)
+    inside = files.set_column(0, "source", root).filter(pc.is_valid(root))
+    joined = inside.group_by("source").aggregate([("size", "sum"), ("mtime", "max")])
+    columns = [
+        joined["source"],
+        pa.nulls(len(joined), _TEXT),
+        joined["size_sum"],
+        joined["mtime_max"],
+    ]
+    return pa.concat_tables([files.filter(pc.is_null(root)), pa.table(columns, schema=_FILES)])
+
+
+def _find_root(folder: str, roots: Container[str]) -> str | None:
+    """Return the outermost hierarchy that a folder is in, or None."""
+    ends = [each.start() for each in re.finditer("/", folder)]
+    return next((path for at in [*ends, None] if (path := folder[:at]) in roots), None)
 
 
 def folder_of(pattern: str) -> str:

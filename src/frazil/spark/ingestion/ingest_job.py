@@ -7,6 +7,9 @@ from inspect import signature
 from os import PathLike
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from frazil.arguments import refuse_unknown, verb
 from frazil.conflicts import ConflictDetector
 from frazil.errors import ConflictError, FailedChecksError, InvalidInputError, InvalidSourcesError
@@ -16,7 +19,7 @@ from frazil.repository.session import Session
 from frazil.spark.arrays.analyze import measure_chunks, plan_analyses
 from frazil.spark.checks.audit import AnyCheck, Finding
 from frazil.spark.checks.quality_checks import Function, as_checks
-from frazil.spark.ingestion.discovery import SourceFile, Sources, discover, find_tops, list_names
+from frazil.spark.ingestion.discovery import Sources, discover, find_tops, list_names, tabulate
 from frazil.spark.ingestion.ingest_options import (
     Chunks,
     Encoding,
@@ -33,7 +36,6 @@ from frazil.spark.ingestion.ingest_options import (
 )
 from frazil.spark.ingestion.ingest_plan import (
     Choice,
-    Covered,
     IngestPlan,
     Target,
     find_converted,
@@ -53,6 +55,7 @@ from frazil.spark.ingestion.ingest_report import (
 from frazil.spark.ingestion.ingest_tasks import OpenedSources, check_session, open_sources, refuse
 from frazil.spark.ingestion.ledger import (
     WHOLE_TREE,
+    Covered,
     Entry,
     Ledger,
     Work,
@@ -117,7 +120,8 @@ class Attempt:
 
     job_run: Run
     repository: Repository
-    files: tuple[SourceFile, ...]
+    files: pa.Table
+    """Columns of the files, those that were ingested before included."""
     parsed: OpenedSources
     options: Options
     reading: Reading
@@ -133,9 +137,8 @@ class Attempt:
         snapshot_id, ledger = self.known
         if session.snapshot_id != snapshot_id:
             ledger = read_ledger(session.store)
-        unusable = {each.location for each in bad}
-        usable = [file for file in self.files if file.location not in unusable]
-        work = subtract(usable, ledger, self.options.ledger_group)
+        work = subtract(self.files, ledger, self.options.ledger_group)
+        work = work.without({each.location for each in bad})
         if not work.files:
             return describe(self.job_run.describe(), work, bad)
         parts, work, left_out = self._place(session, ledger, work)
@@ -163,12 +166,12 @@ class Attempt:
             *self.findings,
             *(each for each in failed.findings if isinstance(each, Finding)),
         )
-        blamed = {file for each in findings for file in each.files}
+        blamed = pa.array({file for each in findings for file in each.files}, pa.large_string())
         names_files = all(each.files for each in findings)
         if self.reading.on_failed_check == "fail" or not names_files:
             raise refuse(findings) from None
-        files = tuple(file for file in self.files if file.location not in blamed)
-        return replace(self, files=files, findings=findings)
+        is_blamed = pc.is_in(self.files["source"], blamed)
+        return replace(self, files=self.files.filter(pc.invert(is_blamed)), findings=findings)
 
     def _place(
         self, session: Session, ledger: Ledger, work: Work
@@ -251,7 +254,7 @@ class Attempt:
         parts = []
         for inside, sources in groups.items():
             path = join(self.options.group, inside) if self.options.is_split else self.options.group
-            own = subtract([e for e in work.files if e.location in sources], ledger, path)
+            own = subtract(tabulate(e for e in work.files if e.location in sources), ledger, path)
             if own.files:
                 part = GroupPlan(
                     path,
@@ -266,8 +269,8 @@ class Attempt:
     def _read_tree(self, session: Session, ledger: Ledger) -> dict[str, SourceHeader]:
         """Return the groups that files were ingested into, by their path below that of the tree."""
         base = f"{self.options.group}/".lstrip("/")
-        paths = {each.group for each in ledger.entries if f"{each.group}/".startswith(base)}
-        found = {path: read_existing(session.store, path, {}, ()) for path in sorted(paths)}
+        paths = [each for each in ledger.groups if f"{each}/".startswith(base)]
+        found = {path: read_existing(session.store, path, {}, ()) for path in paths}
         return {
             path.removeprefix(base): header for path, header in found.items() if header is not None
         }
@@ -286,11 +289,7 @@ class Attempt:
         changed = {
             sources[entry.source].header.name: entry.place_along(dims) for _, entry in work.changed
         }
-        covered = [
-            Covered(each.source, each.place_along(dims), each.variables)
-            for each in ledger.entries
-            if each.group == part.path and each.source not in sources and each.place
-        ]
+        covered = ledger.read_covered(part.path, dims, sources)
         return plan_ingest(
             spread_differing(headers, existing, dims),
             Target(existing, covered, changed, is_static=bool(self.options.dims) and not dims),
@@ -440,9 +439,9 @@ class Attempt:
         """Write ledger entries for the ingested sources."""
         job = self.job_run.job.id
         entries: list[Entry] = []
+        moved: list[Covered] = []
         for part in parts:
             found = part.found
-            new = {each.location for each in part.sources}
             for each in part.sources:
                 header = each.header
                 place, variables = found.places[header.name], frozenset(header.arrays)
@@ -450,15 +449,14 @@ class Attempt:
                     Entry(each.location, part.path, header.version, place, job, variables)
                 )
             if found.shifts:
-                entries += [
-                    replace(each, place=found.move(each.place_along(found.dims)))
-                    for each in before.entries
-                    if each.group == part.path and each.source not in new and each.place
-                ]
+                new = [each.location for each in part.sources]
+                dims = tuple(found.plan.axes)
+                covered = before.read_covered(part.path, dims, new)
+                moved.append(replace(covered, boxes=found.move(covered.boxes)))
         if self.options.is_split:
             group = self.options.ledger_group
             entries += [Entry(e.location, group, e.version, {}, job) for e in work.files]
-        write_ledger(session.store, before, entries)
+        write_ledger(session.store, before, entries, moved)
 
     def _measure(
         self,
@@ -721,7 +719,7 @@ def ingest_batches(repo: AnyRepository, **options: Any) -> Callable[[DataFrame, 
 def _run(
     run: Run,
     repository: Repository,
-    files: tuple[SourceFile, ...],
+    files: pa.Table,
     reading: Reading,
     options: Options,
 ) -> IngestReport:

@@ -22,7 +22,7 @@ from frazil.spark.ingestion.ingest_options import (
     item_bytes,
     plan_metadata,
 )
-from frazil.spark.ingestion.ledger import Place, Region, find_group
+from frazil.spark.ingestion.ledger import Covered, Place, Region, find_group
 from frazil.spark.regions import Box, Shape, count_items
 from frazil.virtual.combine_axes import (
     THE_REPOSITORY,
@@ -303,16 +303,6 @@ def _is_virtual(header: ArrayHeader, fresh: ArrayHeader) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Covered:
-    """Place of a source that was ingested before, in the positions of the repository."""
-
-    source: str
-    place: Place
-    variables: frozenset[str] | None
-    """Variables that it has; None if they are not known."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class IngestPlan:
     """Plan of an ingest into a group."""
@@ -341,16 +331,21 @@ class IngestPlan:
     changed: frozenset[str] = frozenset()
     """Sources of which an earlier version was ingested before."""
 
-    def move(self, place: Place) -> Place:
-        """Return a place of the repository in the positions of the plan."""
-        places: dict[str, Region] = {}
-        for dim, axis in self.plan.axes.items():
-            start, stop = place.get(dim, (0, len(axis.moved)))
-            stop = min(stop, len(axis.moved))
-            is_empty = start >= stop
-            places[dim] = (0, 0) if is_empty else (
-                int(axis.moved[start]), int(axis.moved[stop - 1]) + 1)  # fmt: skip
-        return places
+    def move(self, boxes: Boxes) -> Boxes:
+        """Return places of the repository in the positions of the plan.
+
+        A place that is negative along a dimension is that of all there is.
+        """
+        found = np.zeros_like(boxes)
+        for at, axis in enumerate(self.plan.axes.values()):
+            count = len(axis.moved)
+            is_whole = boxes[:, at, 0] < 0
+            start = np.where(is_whole, 0, boxes[:, at, 0])
+            stop = np.where(is_whole, count, np.minimum(boxes[:, at, 1], count))
+            kept = np.flatnonzero(start < stop)
+            found[kept, at, 0] = axis.moved[start[kept]]
+            found[kept, at, 1] = axis.moved[stop[kept] - 1] + 1
+        return found
 
     @property
     def shifts(self) -> dict[str, NDArray[np.int64]]:
@@ -363,7 +358,7 @@ class Target:
     """Group that an ingest extends."""
 
     existing: SourceHeader | None = None
-    covered: Sequence[Covered] = ()
+    covered: Covered | None = None
     """Places of sources that were ingested before, without those that have changed."""
     changed: Mapping[str, Place] = field(default_factory=dict)
     """Former places of sources that have changed, by name."""
@@ -643,7 +638,9 @@ def _find_shrunk(found: IngestPlan, target: Target) -> Iterator[Problem]:
     for name, before in target.changed.items():
         if not found.is_kept or name not in found.places:
             continue
-        for dim, region in found.move(before).items():
+        axes = found.plan.axes
+        box = np.array([[before.get(dim, (-1, -1)) for dim in axes]], np.int64).reshape(1, -1, 2)
+        for dim, region in zip(axes, found.move(box)[0].tolist(), strict=True):
             now = found.places[name].get(dim, region)
             if now[0] > region[0] or now[1] < region[1]:
                 axis = found.plan.axes[dim]
@@ -683,48 +680,40 @@ def _find_occupied(found: IngestPlan, target: Target) -> Iterator[tuple[str, Pro
         return
     dims = list(found.plan.axes)
     boxes = boxes_of(list(found.plan.axes.values()))
-    covered = [
-        (each, np.array([found.move(each.place)[dim] for dim in dims], np.int64))
-        for each in target.covered or [_all_of(found.existing, dims)]
-    ]
-    edges: Boxes = np.stack([box for _, box in covered])
+    everything: Boxes = np.full((1, len(dims), 2), -1, np.int64)
+    edges = found.move(target.covered.boxes if target.covered else everything)
     variables = {header.name: header.arrays.keys() - set(dims) for header in found.headers}
     there = found.existing.arrays.keys()
     for name in new:
         box = boxes[found.plan.sources[name]]
         meets = ((edges[:, :, 0] < box[:, 1]) & (box[:, 0] < edges[:, :, 1])).all(axis=1)
         for at in np.flatnonzero(meets).tolist():
-            other, _ = covered[at]
-            shared = variables[name] & (there if other.variables is None else other.variables)
+            other = target.covered.read(at) if target.covered else None
+            brought = None if other is None else other.variables
+            shared = variables[name] & (there if brought is None else brought)
             moving = [each for each in shared if set(found.existing.arrays[each].dims) & set(dims)
                       ] if shared <= there else shared  # fmt: skip
-            if moving and _is_filled(found, name, other):
+            if moving and _is_filled(found, name, edges[at]):
+                source = THE_REPOSITORY if other is None else other.source
                 text = (
-                    f"its place {_show_place(found, name)} holds data of {other.source}: "
+                    f"its place {_show_place(found, name)} holds data of {source}: "
                     "on_overlap='replace' replaces it"
                 )
                 yield name, Problem(ProblemKind.OVERLAP, ", ".join(dims), text, (name,))
                 break
 
 
-def _is_filled(found: IngestPlan, name: str, other: Covered) -> bool:
-    """Return whether an element of a source was there before."""
+def _is_filled(found: IngestPlan, name: str, box: NDArray[np.int64]) -> bool:
+    """Return whether an element of a source was there before, in a box."""
     row = found.plan.sources[name]
-    for dim, region in found.move(other.place).items():
-        axis = found.plan.axes[dim]
+    for axis, (start, stop) in zip(found.plan.axes.values(), box.tolist(), strict=True):
         is_there = np.zeros(len(axis.values), bool)
         is_there[axis.moved] = True
-        start, stop = region
         if not any(
             is_there[max(start, each.start) : min(stop, each.stop)].any() for each in axis.runs[row]
         ):
             return False
     return True
-
-
-def _all_of(existing: SourceHeader, dims: Sequence[str]) -> Covered:
-    place = {dim: (0, existing.dims.get(dim, 0)) for dim in dims}
-    return Covered(THE_REPOSITORY, place, None)
 
 
 def _show_place(found: IngestPlan, name: str) -> str:

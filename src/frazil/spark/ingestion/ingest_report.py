@@ -235,7 +235,7 @@ def describe(
     return IngestReport(
         **job,
         files=tuple(files.values()),
-        known=tuple(file.location for file in work.known),
+        known=tuple(work.known.to_pylist()),
         bad=bad,
         variables=tuple(variables),
         dimensions=tuple(dimensions),

@@ -1,15 +1,19 @@
 """Ledger of the ingested source files, stored as arrays of the repository."""
 
 import json
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import zarr
+from numpy.typing import NDArray
 
-from frazil.spark.ingestion.discovery import SourceFile
+from frazil.spark.ingestion.discovery import EPOCH, SourceFile, count_microseconds, list_files
 from frazil.virtual.combine_plan import Problem, ProblemKind, as_zarr, join
 from frazil.virtual.combine_sources import ERA
 from frazil.virtual.source import FileVersion
@@ -26,11 +30,11 @@ def find_group(store: object, path: str) -> zarr.Group | None:
 
 PATH = "_frazil/ledger"
 _CHUNK_ROWS = 8192
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _COLUMNS: Mapping[str, Any] = {
     "source": str, "group": str, "etag": str, "size": "int64", "mtime": "int64",
     "start": "int64", "stop": "int64", "job": str, "place": str, "variables": str,
 }  # fmt: skip
+_NUMBERS = ("size", "mtime", "start", "stop")
 _LATER = ("place", "variables")
 """Columns that ledgers of Frazil 0.1 don't have."""
 WHOLE_TREE = "*"
@@ -67,33 +71,131 @@ class Entry:
         return self.place
 
 
-@dataclass(frozen=True, slots=True)
 class Ledger:
-    """Ledger entries in row order."""
+    """Columns of a ledger, each read when it is first asked for.
 
-    entries: tuple[Entry, ...] = ()
-    rows: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    """Row by group and source."""
+    Texts are columns of Arrow, numbers those of numpy.
+    """
+
+    def __init__(self, stored: Mapping[str, Any] | None = None, count: int = 0) -> None:
+        self._stored = stored or {}
+        self._columns: dict[str, Any] = {}
+        self.count = count
 
     @classmethod
     def of(cls, entries: Iterable[Entry]) -> "Ledger":
         """Build a ledger from its rows."""
-        kept = tuple(entries)
-        return cls(kept, {(each.group, each.source): row for row, each in enumerate(kept)})
+        rows = [_row(each) for each in entries]
+        columns = zip(*rows, strict=True) if rows else ((),) * len(_COLUMNS)
+        return cls(dict(zip(_COLUMNS, columns, strict=True)), len(rows))
 
-    def find(self, group: str, source: str) -> Entry | None:
-        """Return the entry of a source in a group, or None."""
-        row = self.rows.get((group, source))
-        return None if row is None else self.entries[row]
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._columns:
+            with without_codec_warnings():
+                # Ledgers of Frazil 0.1 lack the last two columns.
+                values = self._stored[name][:] if name in self._stored else [""] * self.count
+            is_text = _COLUMNS[name] is str
+            self._columns[name] = (
+                pa.array(np.asarray(values, object), pa.large_string())
+                if is_text
+                else np.asarray(values, "int64")
+            )
+        return self._columns[name]
+
+    @property
+    def entries(self) -> list[Entry]:
+        """Return all rows."""
+        return [self.read(row) for row in range(self.count)]
+
+    @property
+    def groups(self) -> list[str]:
+        """Return the groups that files were ingested into."""
+        found: list[str] = pc.unique(self["group"]).to_pylist()
+        return sorted(found)
+
+    def read(self, row: int) -> Entry:
+        """Return a row."""
+        source, group, etag, job, place, variables = (
+            self[name][row].as_py() for name in ("source", "group", "etag", "job", *_LATER)
+        )
+        size, mtime, start, stop = (int(self[name][row]) for name in _NUMBERS)
+        version = FileVersion(etag or None, EPOCH + timedelta(microseconds=mtime), size)
+        places: Place = {} if start < 0 else {UNNAMED: (start, stop)}
+        if place:
+            places = {dim: (first, last) for dim, (first, last) in json.loads(place).items()}
+        names = frozenset(json.loads(variables)) if variables else None
+        return Entry(source, group, version, places, job, names)
+
+    def find(self, group: str, sources: Any) -> NDArray[np.int64]:
+        """Return the row of each source in a group, or -1."""
+        rows = self.find_group(group)
+        if not len(rows) or not len(sources):
+            return np.full(len(sources), -1, np.int64)
+        among = self["source"] if len(rows) == self.count else self["source"].take(pa.array(rows))
+        wanted = pa.array(sources, pa.large_string())
+        found = pc.fill_null(pc.index_in(wanted, value_set=among), -1).to_numpy().astype(np.int64)
+        return np.where(found < 0, -1, rows[found])
+
+    def find_group(self, group: str) -> NDArray[np.int64]:
+        """Return the rows of a group."""
+        return np.flatnonzero(pc.equal(self["group"], group).to_numpy(zero_copy_only=False))
+
+    def read_covered(
+        self, group: str, dims: Sequence[str], without: Collection[str] = ()
+    ) -> "Covered":
+        """Return the places that sources have in a group, without those of some sources."""
+        rows = self.find_group(group)
+        left_out = self.find(group, list(without))
+        rows = np.setdiff1d(rows, left_out, assume_unique=True)
+        texts = self["place"].take(pa.array(rows))
+        starts, stops = self["start"][rows], self["stop"][rows]
+        is_placed = starts >= 0
+        boxes = np.full((len(rows), len(dims), 2), -1, np.int64)
+        for at, dim in enumerate(dims):
+            name = json.dumps(dim)
+            # The first dimension of a place, or its only one without a name, has columns of its own.
+            is_first = pc.starts_with(texts, f"{{{name}: [").to_numpy(zero_copy_only=False)
+            if at == 0:
+                is_first |= pc.equal(texts, "").to_numpy(zero_copy_only=False)
+            boxes[is_first, at] = np.stack([starts, stops], axis=1)[is_first]
+            others = np.flatnonzero(~is_first & is_placed)
+            if len(others):
+                pattern = rf", {re.escape(name)}: \[(?P<a>\d+), (?P<b>\d+)\]"
+                found = pc.extract_regex(texts.take(pa.array(others)), pattern)
+                ends = [pc.struct_field(found, each).cast(pa.int64()) for each in (0, 1)]
+                boxes[others, at] = np.stack(
+                    [pc.fill_null(each, -1).to_numpy() for each in ends], axis=1
+                )
+        kept = np.flatnonzero(is_placed)
+        return Covered(self, rows[kept], tuple(dims), boxes[kept])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
+class Covered:
+    """Places of sources that were ingested before, in the positions of the repository."""
+
+    ledger: Ledger
+    rows: NDArray[np.int64]
+    dims: tuple[str, ...]
+    boxes: NDArray[np.int64]
+    """First and last by row and dimension; negative along a dimension that a source lacks."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def read(self, at: int) -> Entry:
+        """Return the entry of one of them."""
+        return self.ledger.read(int(self.rows[at]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Work:
     """Files split into new, changed and already ingested ones."""
 
     new: tuple[SourceFile, ...]
     changed: tuple[tuple[SourceFile, Entry], ...]
-    known: tuple[SourceFile, ...]
+    known: Any
+    """Column of the locations of files that were ingested before, which may be many."""
 
     @property
     def files(self) -> tuple[SourceFile, ...]:
@@ -109,20 +211,32 @@ class Work:
         )
 
 
-def subtract(files: Sequence[SourceFile], ledger: Ledger, group: str) -> Work:
-    """Split files into new, changed and already ingested ones."""
-    new: list[SourceFile] = []
-    changed: list[tuple[SourceFile, Entry]] = []
-    known: list[SourceFile] = []
-    for file in files:
-        entry = ledger.find(group, file.location)
-        if entry is None:
-            new.append(file)
-        elif is_same_version(entry.version, file.version):
-            known.append(file)
-        else:
-            changed.append((file, entry))
-    return Work(tuple(new), tuple(changed), tuple(known))
+def subtract(files: pa.Table, ledger: Ledger, group: str) -> Work:
+    """Split files into new, changed and already ingested ones.
+
+    Versions are equal if sizes and ETags are, or sizes and times without ETags: stores report times
+    with different precision in different responses.
+    """
+    sources, etags = files["source"].combine_chunks(), files["etag"].combine_chunks()
+    rows = ledger.find(group, sources)
+    there = np.flatnonzero(rows >= 0)
+    is_known = np.zeros(len(files), bool)
+    if len(there):
+        before = rows[there]
+        theirs, mine = ledger["etag"].take(pa.array(before)), etags.take(pa.array(there))
+        is_tagged = pc.and_(pc.not_equal(theirs, ""), pc.is_valid(mine)).to_numpy(False)
+        is_equal = pc.fill_null(pc.equal(theirs, mine), False).to_numpy(False)
+        is_timely = files["mtime"].to_numpy()[there] == ledger["mtime"][before]
+        has_size = files["size"].to_numpy()[there] == ledger["size"][before]
+        is_known[there] = has_size & np.where(is_tagged, is_equal, is_timely)
+    new = list_files(files.filter(pa.array(rows < 0)))
+    changed = np.flatnonzero((rows >= 0) & ~is_known)
+    entries = [ledger.read(row) for row in rows[changed].tolist()]
+    return Work(
+        tuple(new),
+        tuple(zip(list_files(files.take(pa.array(changed))), entries, strict=True)),
+        sources.filter(pa.array(is_known)),
+    )
 
 
 def read_eras(store: object, group: str) -> dict[str, dict[str, Any]]:
@@ -147,11 +261,14 @@ def find_vanished(
     text = "the file had this group when it was ingested, and lacks it now"
     if is_by_era:
         text = "the file was ingested into this group, and its encoding is that of another era now"
+    if not changed:
+        return []
+    is_changed = pc.is_in(ledger["source"], pa.array(list(changed), pa.large_string()))
+    rows = np.flatnonzero(is_changed.to_numpy(False)).tolist()
     return [
         Problem(ProblemKind.LENGTH, each.group, text, (each.source,))
-        for each in ledger.entries
-        if each.source in changed
-        and each.group != join(base, WHOLE_TREE)
+        for each in map(ledger.read, rows)
+        if each.group != join(base, WHOLE_TREE)
         and f"{each.group}/".startswith(f"{base}/".lstrip("/"))
         and each.source not in now.get(each.group, ())
     ]
@@ -175,76 +292,64 @@ def read_ledger(store: object) -> Ledger:
         group = find_group(store, PATH)
         if group is None:
             return Ledger()
-        arrays = dict(group.arrays())
-        count = arrays["source"].shape[0]
-        columns = {
-            name: np.asarray(arrays[name][...]).tolist()
-            if name in arrays or name not in _LATER
-            else [""] * count
-            for name in _COLUMNS
-        }
-    # One document is decoded many times as fast as one a row.
-    columns["place"] = json.loads(f"[{','.join(each or 'null' for each in columns['place'])}]")
-    texts = {text: frozenset(json.loads(text)) for text in set(columns["variables"]) if text}
-    columns["variables"] = [texts.get(text) for text in columns["variables"]]
-    return Ledger.of(_entry(*row) for row in zip(*columns.values(), strict=True))
+        arrays: dict[str, zarr.Array[Any]] = dict(group.arrays())
+    return Ledger(arrays, arrays["source"].shape[0])
 
 
-def write_ledger(store: object, before: Ledger, entries: Sequence[Entry]) -> None:
-    """Write entries; each replaces the row of the same group and source, or is appended."""
-    merged = list(before.entries)
-    for entry in entries:
-        row = before.rows.get((entry.group, entry.source))
-        if row is None:
-            merged.append(entry)
-        else:
-            merged[row] = entry
-    replaced = [before.rows[key] for e in entries if (key := (e.group, e.source)) in before.rows]
-    first = min([*replaced, len(before.entries)])
+def write_ledger(
+    store: object, before: Ledger, entries: Sequence[Entry], moved: Iterable[Covered] = ()
+) -> None:
+    """Write entries: each replaces the row of the same group and source, or is appended.
+
+    Only the chunks of these rows are written, and those of rows that have moved.
+    """
+    rows = np.full(len(entries), -1, np.int64)
+    groups = np.array([each.group for each in entries], object)
+    for group in dict.fromkeys(groups.tolist()):
+        own = np.flatnonzero(groups == group)
+        rows[own] = before.find(group, [entries[at].source for at in own.tolist()])
+    new = Ledger.of(each for each, row in zip(entries, rows.tolist(), strict=True) if row < 0)
+    replaced = Ledger.of(e for e, row in zip(entries, rows.tolist(), strict=True) if row >= 0)
     with without_codec_warnings():
-        arrays, is_older = _open(store)
-        first = 0 if is_older else first
-        columns = zip(*map(_row, merged[first:]), strict=True)
-        for (name, dtype), values in zip(_COLUMNS.items(), columns, strict=True):
-            arrays[name].resize((len(merged),))
-            arrays[name][first:] = np.array(values, object if dtype is str else dtype)
+        group = zarr.open_group(as_zarr(store), path=PATH, mode="a", zarr_format=3)
+        arrays: dict[str, zarr.Array[Any]] = dict(group.arrays())
+        for name, dtype in _COLUMNS.items():
+            if name not in arrays:
+                arrays[name] = group.create_array(
+                    name,
+                    shape=(before.count,),
+                    chunks=(_CHUNK_ROWS,),
+                    dtype=dtype,
+                    dimension_names=("entry",),
+                    attributes=_ATTRIBUTES.get(name, {}),
+                )
+            _put(arrays[name], rows[rows >= 0], replaced[name])
+            if new.count:
+                arrays[name].resize((before.count + new.count,))
+                arrays[name][before.count :] = _to_numpy(new[name])
+        for each in moved:
+            boxes = each.boxes.tolist()
+            texts = [json.dumps(dict(zip(each.dims, box, strict=True))) for box in boxes]
+            _put(arrays["start"], each.rows, each.boxes[:, 0, 0])
+            _put(arrays["stop"], each.rows, each.boxes[:, 0, 1])
+            _put(arrays["place"], each.rows, np.array(texts, object))
 
 
-def _open(store: object) -> tuple[dict[str, zarr.Array[Any]], bool]:
-    """Return the columns of the ledger, and whether some were missing."""
-    group = zarr.open_group(as_zarr(store), path=PATH, mode="a", zarr_format=3)
-    arrays: dict[str, zarr.Array[Any]] = dict(group.arrays())
-    is_older = "source" in arrays and any(name not in arrays for name in _LATER)
-    for name, dtype in _COLUMNS.items():
-        if name not in arrays:
-            arrays[name] = group.create_array(
-                name,
-                shape=(0,),
-                chunks=(_CHUNK_ROWS,),
-                dtype=dtype,
-                dimension_names=("entry",),
-                attributes=_ATTRIBUTES.get(name, {}),
-            )
-    return arrays, is_older
+def _put(array: zarr.Array[Any], rows: NDArray[np.int64], values: Any) -> None:
+    if len(rows):
+        array.set_coordinate_selection((rows,), _to_numpy(values))
+
+
+def _to_numpy(values: Any) -> NDArray[Any]:
+    return values if isinstance(values, np.ndarray) else values.to_numpy(zero_copy_only=False)
 
 
 def _row(entry: Entry) -> tuple[object, ...]:
     version = entry.version
-    microseconds = (version.modified_at - _EPOCH) // timedelta(microseconds=1)
     start, stop = next(iter(entry.place.values()), (-1, -1))
     variables = "" if entry.variables is None else json.dumps(sorted(entry.variables))
     return (
-        entry.source, entry.group, version.e_tag or "", version.size_bytes, microseconds,
-        start, stop, entry.job, json.dumps(dict(entry.place)), variables,
+        entry.source, entry.group, version.e_tag or "", version.size_bytes,
+        count_microseconds(version.modified_at), start, stop, entry.job,
+        json.dumps(dict(entry.place)), variables,
     )  # fmt: skip
-
-
-def _entry(
-    source: str, group: str, etag: str, size: int, mtime: int, start: int, stop: int, job: str,
-    place: dict[str, list[int]] | None, variables: frozenset[str] | None,
-) -> Entry:  # fmt: skip
-    version = FileVersion(etag or None, _EPOCH + timedelta(microseconds=mtime), size)
-    places: Place = {} if start < 0 else {UNNAMED: (start, stop)}
-    if place is not None:
-        places = {dim: (first, last) for dim, (first, last) in place.items()}
-    return Entry(source, group, version, places, job, variables)
