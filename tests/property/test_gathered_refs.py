@@ -15,8 +15,9 @@ from frazil.errors import OverlappingTasksError
 from frazil.format.chunk_table import ChunkRef, InlineRef, VirtualRef
 from frazil.format.header import Dialect
 from frazil.repository.changes import ChangeSet
-from frazil.repository.commit import CommitText, fork
+from frazil.repository.commit import CommitText
 from frazil.repository.context import create
+from frazil.repository.forks import fork
 from frazil.repository.rebase import commit_with_rebase
 from frazil.repository.session_state import RepositoryContext, SessionState
 from frazil.spark import Job

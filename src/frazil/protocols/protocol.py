@@ -214,10 +214,12 @@ class CommitProtocol(ABC):
         parent_id: SnapshotId,
         sources: Set[SnapshotId] = NO_SOURCES,
         objects: Sequence[Object] = (),
+        earlier: Sequence[Snapshot] = (),
     ) -> None:
         """Commit a snapshot: make it the tip of a branch whose tip is its parent.
 
-        The objects are its files, unless they are written already. They are written first.
+        The objects are its files, unless they are written already. They are written first. If there are
+        `earlier` snapshots, `parent_id` is the parent of the first of them.
 
         Raises ConflictError if the tip is not `parent_id`, RefNotFoundError (before V2 ConflictError)
         if the branch does not exist, and SnapshotNotFoundError if one of `sources`, whose chunks the

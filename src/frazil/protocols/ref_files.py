@@ -435,6 +435,7 @@ class FileProtocol(CommitProtocol, Generic[At]):
         parent_id: SnapshotId,
         sources: Set[SnapshotId] = NO_SOURCES,
         objects: Sequence[Object] = (),
+        earlier: Sequence[Snapshot] = (),
     ) -> None:
         tip = self._require_tip(branch, parent_id)
         self.assets.storage.put_many(objects)

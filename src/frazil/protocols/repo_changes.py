@@ -1,6 +1,6 @@
 """Apply operations to a V2 repo info. Pure functions that raise if an operation is not allowed."""
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 
 from frazil.config.settings import FeatureFlag
@@ -262,12 +262,16 @@ def delete_tag(info: RepoInfo, name: str) -> Change:
 # Snapshots
 
 
-def commit(info: RepoInfo, branch: str, snapshot: SnapshotInfo, parent_id: SnapshotId) -> Change:
-    """Commit a snapshot on top of a branch."""
+def commit(info: RepoInfo, branch: str, snapshots: Sequence[SnapshotInfo]) -> Change:
+    """Commit snapshots, each the parent of the next, on top of a branch."""
     refuse_protected(info.metadata, branch)
+    parent_id = snapshots[0].parent_id
+    assert parent_id is not None
     _refuse_unless_tip(info, branch, parent_id, kind="commit-conflict")
-    changed = _with_snapshot(info, snapshot, parent_id, branch)
-    return Change(changed, model.NewCommit(branch, snapshot.id))
+    for each in snapshots:
+        assert each.parent_id is not None
+        info = _with_snapshot(info, each, each.parent_id, branch)
+    return Change(info, model.NewCommit(branch, snapshots[-1].id))
 
 
 def amend(info: RepoInfo, branch: str, snapshot: SnapshotInfo, replaced: SnapshotId) -> Change:

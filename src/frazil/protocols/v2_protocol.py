@@ -440,11 +440,12 @@ class V2Protocol(CommitProtocol):
         parent_id: SnapshotId,
         sources: Set[SnapshotId] = NO_SOURCES,
         objects: Sequence[Object] = (),
+        earlier: Sequence[Snapshot] = (),
     ) -> None:
-        entry = _describe(snapshot, parent_id)
-        self._add(
-            lambda info: repo_changes.commit(info, branch, entry, parent_id), sources, objects
-        )
+        chain = [*earlier, snapshot]
+        parents = [parent_id, *(each.id for each in earlier)]
+        entries = list(map(_describe, chain, parents))
+        self._add(lambda info: repo_changes.commit(info, branch, entries), sources, objects)
 
     def amend(
         self,

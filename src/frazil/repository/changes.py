@@ -167,7 +167,7 @@ class ChunkEdits:
     columns, and the columns are replaced atomically.
     """
 
-    __slots__ = ("_axes", "_columns", "_id_size", "_lock", "_prewritten", "_recent")
+    __slots__ = ("_axes", "_columns", "_id_size", "_lock", "_prewritten", "_recent", "has_many")
 
     def __init__(self, axes: int, id_size: int = 12) -> None:
         self._axes = axes
@@ -176,6 +176,8 @@ class ChunkEdits:
         self._recent: dict[Coordinate, ChunkRef | None] = {}
         self._prewritten: tuple[PrewrittenManifest, ...] = ()
         self._columns = _no_edits(axes, id_size)
+        self.has_many = False
+        """Whether there may be many edits; False if they were made one by one, and not so many."""
 
     def __len__(self) -> int:
         return len(self.coordinates())
@@ -205,17 +207,20 @@ class ChunkEdits:
         with self._lock:
             self._recent[coordinate] = ref
             if len(self._recent) >= _MANY:
+                self.has_many = True
                 self._merge_recent()
 
     def set_table(self, table: ChunkTable) -> None:
         """Set many references at once."""
         with self._lock:
+            self.has_many = True
             written, deleted = self._merge_recent()
             self._columns = written.merge(table), coords_.without(deleted, table.coordinates)
 
     def delete_many(self, coordinates: Coordinates) -> None:
         """Delete many references at once."""
         with self._lock:
+            self.has_many = True
             written, deleted = self._merge_recent()
             self._columns = written.remove(coordinates), coords_.unite([deleted, coordinates])
 
@@ -232,6 +237,7 @@ class ChunkEdits:
         if touching:
             self.forget(coords_.unite(touching))
         with self._lock:
+            self.has_many = True
             self._prewritten = (*self._prewritten, *prewritten)
 
     def _may_touch(self, manifest: PrewrittenManifest) -> bool:
@@ -366,7 +372,16 @@ def _restore(
 ) -> ChunkEdits:
     edits = ChunkEdits(axes, id_size)
     edits._columns, edits._prewritten = columns, prewritten
+    edits.has_many = bool(prewritten) or len(columns[0]) + len(columns[1]) > _FEW
     return edits
+
+
+def split_edits(
+    edits: ChunkEdits, prewritten: Sequence[PrewrittenManifest], *, with_columns: bool
+) -> ChunkEdits:
+    """Return some prewritten manifests of an array, with or without its other edits."""
+    columns = edits.columns() if with_columns else _no_edits(edits.axes, edits.id_size)
+    return _restore(edits.axes, edits.id_size, columns, tuple(prewritten))
 
 
 @dataclass(slots=True)
@@ -463,6 +478,43 @@ class ChangeSet:
             if node.array is not None and id not in self.chunks:
                 yield id
 
+    def count_in_bulk(self) -> tuple[int, int]:
+        """Return the numbers of chunks in prewritten manifests and in others, without small edits."""
+        prewritten = others = 0
+        for edits in self.chunks.values():
+            if edits.has_many:
+                written, deleted = edits.columns()
+                others += len(written) + len(deleted)
+                prewritten += sum(each.count + len(each.deleted) for each in edits.prewritten)
+        return prewritten, others
+
+    def split(self, most: int) -> "list[ChangeSet]":
+        """Split changes into parts of at most so many chunks, to be committed one after another.
+
+        The first has all changes of nodes, the last all chunks that are not in prewritten manifests. A
+        prewritten manifest is never split.
+        """
+        parts: list[dict[NodeId, list[PrewrittenManifest]]] = [{}]
+        left = most
+        for id, edits in self.chunks.items():
+            for manifest in edits.prewritten:
+                count = manifest.count + len(manifest.deleted)
+                if count > left and parts[-1]:
+                    parts.append({})
+                    left = most
+                parts[-1].setdefault(id, []).append(manifest)
+                left -= count
+        if len(parts) == 1:
+            return [self]
+        first = replace(self, chunks={}).copy()
+        found = [first, *(ChangeSet(self.id_size) for _ in parts[1:])]
+        for changes, part in zip(found, parts, strict=True):
+            is_last = changes is found[-1]
+            for id in self.chunks if is_last else part:
+                own = part.get(id, ())
+                changes.chunks[id] = split_edits(self.chunks[id], own, with_columns=is_last)
+        return found
+
     def copy(self) -> "ChangeSet":
         """Return an independent copy."""
         return ChangeSet(
@@ -492,6 +544,13 @@ def with_manifests_of(array: ArrayData, former: ArrayData) -> ArrayData:
     if len(array.shape) != len(former.shape):
         return replace(array, manifests=())
     return replace(array, manifests=former.manifests)
+
+
+def node_over(node: Node, other: Node) -> Node:
+    """Return a node with its own metadata and the manifests of another state of it."""
+    if node.array is None or other.array is None:
+        return node
+    return replace(node, array=with_manifests_of(node.array, other.array))
 
 
 def _node_type(node: Node) -> NodeType:

@@ -1,17 +1,16 @@
-"""Commit, amend and flush a session; fork sessions and merge forks."""
+"""Commit, amend and flush a session."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import field, replace
+from dataclasses import field
 from operator import attrgetter, floordiv, itemgetter, lt
 
 import numpy as np
 
 from frazil.errors import (
     IcechunkError,
-    ReadOnlyError,
     SessionStateError,
 )
 from frazil.format.chunk_table import (
@@ -43,14 +42,12 @@ from frazil.protocols.assets import Assets, Object, new_manifest_id, new_snapsho
 from frazil.protocols.history import continue_history, snapshot_parent_id
 from frazil.protocols.protocol import read_clock, time_after
 from frazil.repository.changes import (
-    ChangeSet,
     ChunkEdits,
     PrewrittenManifest,
     arrays_of,
     groups_of,
     merge_logs,
     separate_attribute_changes,
-    with_manifests_of,
 )
 from frazil.repository.session_state import SessionState
 from frazil.repository.view import View, manifests_of
@@ -376,6 +373,8 @@ def write_shared_manifest(view: View) -> WrittenManifests:
 
 _MANY_CHUNKS = 100_000
 """Number of chunks from which the transaction log is written in a separate thread."""
+MOST_LOGGED_CHUNKS = 8_000_000
+"""Number of chunks of a commit from which it becomes several: some 300 MB of an encoded log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,6 +393,13 @@ class EncodedCommit:
     objects: list[Object]
     """Files to write before a branch moves; empty once they are written."""
     manifests: WrittenManifests
+    earlier: tuple[Snapshot, ...] = ()
+    """Snapshots between the base and this one, of a commit that is too large for one log."""
+
+    @property
+    def ids(self) -> list[SnapshotId]:
+        """Return the ids of all its snapshots."""
+        return [*(each.id for each in self.earlier), self.snapshot.id]
 
 
 def encode_commit(
@@ -401,7 +407,7 @@ def encode_commit(
     text: CommitText,
     write: ManifestWriter = write_manifests,
     former: TransactionLog | None = None,
-    logged_as: SnapshotId | None = None,
+    logged_as: Sequence[SnapshotId] = (),
 ) -> EncodedCommit:
     """Encode manifests, snapshot and transaction log of a commit, to be written together.
 
@@ -409,8 +415,8 @@ def encode_commit(
     written the log already, for the snapshot id `logged_as`.
     """
     view, assets = state.view, state.assets
-    id = logged_as or new_snapshot_id(assets.dialect)
-    log = build_log(view, id) if logged_as is None else TransactionLog(id)
+    id = logged_as[0] if logged_as else new_snapshot_id(assets.dialect)
+    log = TransactionLog(id) if logged_as else build_log(view, id)
     if former is not None:
         log = merge_logs([former, log], id)
     is_large = sum(map(len, log.updated_chunks.values())) >= _MANY_CHUNKS
@@ -421,12 +427,48 @@ def encode_commit(
         fetches = settings.max_concurrent_manifest_fetches_during_commit
         manifests = write(view, settings.split_sizes, fetches)
         snapshot = build_snapshot(view, manifests, text, id=id, started_at=state.started_at)
-        encoded = assets.encode_snapshot(snapshot)
-        if logged_as is not None:
-            logs = []
-        else:
-            logs = assets.encode_transaction_log(log) if encoding is None else encoding.result()
-    return EncodedCommit(snapshot, [*manifests.pending, encoded, *logs], manifests)
+        objects = [*manifests.pending, assets.encode_snapshot(snapshot)]
+        if not logged_as:
+            objects += assets.encode_transaction_log(log) if encoding is None else encoding.result()
+    return EncodedCommit(snapshot, objects, manifests)
+
+
+def encode_steps(
+    state: SessionState, text: CommitText, logged_as: Sequence[SnapshotId] = ()
+) -> EncodedCommit:
+    """Encode a commit; one that is too large for one transaction log becomes several, and is written.
+
+    A FlatBuffer holds two gigabytes, and the log of some millions of chunks takes a lot of memory. The
+    branch moves over all of them at once.
+    """
+    prewritten, others = state.changes.count_in_bulk()
+    is_small = prewritten + others <= MOST_LOGGED_CHUNKS
+    if is_small or not state.context.protocol.has_repo_info:
+        return encode_commit(state, text, logged_as=logged_as)
+    if others > MOST_LOGGED_CHUNKS:
+        prewrite(state)
+    parts = state.changes.split(MOST_LOGGED_CHUNKS)
+    snapshots: list[Snapshot] = []
+    for number, part in enumerate(parts):
+        step = SessionState(state.context, snapshots[-1] if snapshots else state.view.snapshot)
+        step.set_base(step.view.snapshot, part)
+        step.started_at = state.started_at
+        is_last = number == len(parts) - 1
+        message = f"{text.message} (part {number + 1} of {len(parts)})"
+        own = text if is_last else CommitText(message, {})
+        done = encode_commit(step, own, logged_as=logged_as[number : number + 1])
+        state.assets.storage.put_many(done.objects)
+        snapshots.append(done.snapshot)
+    return EncodedCommit(snapshots[-1], [], WrittenManifests(), tuple(snapshots[:-1]))
+
+
+def prewrite(state: SessionState) -> None:
+    """Write the manifests of all edited split regions, and replace the edits by them."""
+    settings = state.context.settings
+    fetches = settings.max_concurrent_manifest_fetches_during_commit
+    manifests = write_manifests(state.view, settings.split_sizes, fetches)
+    state.assets.storage.put_many(manifests.pending)
+    _adopt_written(state, manifests)
 
 
 def keep_files(state: SessionState, done: EncodedCommit) -> None:
@@ -437,11 +479,14 @@ def keep_files(state: SessionState, done: EncodedCommit) -> None:
     """
     state.assets.storage.put_many(done.objects)
     done.objects.clear()
+    _adopt_written(state, done.manifests)
+
+
+def _adopt_written(state: SessionState, written: WrittenManifests) -> None:
     rules = state.context.settings.split_sizes
     kept: defaultdict[NodeId, list[PrewrittenManifest]] = defaultdict(list)
-    for node, part, ref in done.manifests.merged:
-        file = done.manifests.files[ref.id]
-        manifest = _as_prewritten(node, part, ref, file, rules)
+    for node, part, ref in written.merged:
+        manifest = _as_prewritten(node, part, ref, written.files[ref.id], rules)
         if manifest is not None:
             kept[node.id].append(manifest)
     for node_id, manifests in kept.items():
@@ -556,15 +601,16 @@ def commit(
     """Commit a session to its branch; raises ConflictError if the branch has moved."""
     with state.lock:
         refuse_nothing(state, allow_empty=allow_empty)
-        done = encode_commit(state, text, write)
+        every = write is not write_manifests
+        done = encode_commit(state, text, write) if every else encode_steps(state, text)
         move_branch(state, done)
     return done.snapshot.id
 
 
 def move_branch(state: SessionState, done: EncodedCommit) -> None:
     """Make an encoded commit the tip of the session's branch; raises ConflictError if it has moved."""
-    base, protocol = state.view.snapshot_id, state.context.protocol
-    protocol.commit(require_branch(state), done.snapshot, base, state.sources, done.objects)
+    branch, base, protocol = require_branch(state), state.view.snapshot_id, state.context.protocol
+    protocol.commit(branch, done.snapshot, base, state.sources, done.objects, done.earlier)
     state.finish(done.snapshot)
 
 
@@ -637,115 +683,3 @@ def refuse_nothing(state: SessionState, *, allow_empty: bool) -> None:
             "cannot commit, no changes made to the session: allow_empty=True commits all the same",
             kind="no-changes-to-commit",
         )
-
-
-def fork(state: SessionState) -> SessionState:
-    """Return a fork of a session: it can be pickled and written to, but not committed."""
-    if state.is_read_only:
-        raise SessionStateError(
-            "cannot fork a read-only session: it needs no fork, it can be pickled as it is",
-            kind="cannot-fork-read-only-session",
-        )
-    with state.lock:
-        snapshot = state.view.snapshot
-        if state.changes:
-            done = encode_commit(state, CommitText("fork", {}))
-            state.assets.storage.put_many(done.objects)
-            snapshot = done.snapshot
-        forked = SessionState(state.context, snapshot, is_fork=True)
-        forked.origins = state.origins | state.changes.sources
-    return forked
-
-
-def merge(state: SessionState, other: SessionState) -> None:
-    """Merge the changes of a fork into a session; the fork wins where both set a chunk."""
-    _refuse_merge(state, other)
-    with state.lock, other.lock:
-        theirs = other.changes
-        _refuse_meeting(state.view, theirs)
-        paths = _paths_of(other.view, theirs.chunks.keys())
-        for node in theirs.deleted.values():
-            _delete(state, node)
-        for node in theirs.created.values():
-            state.changes.create(node)
-        for node in theirs.updated.values():
-            _update(state, node)
-        state.changes.sources |= theirs.sources
-        for id, edits in theirs.chunks.items():
-            node = state.view.get_node(paths[id])
-            state.changes.edit_chunks(node).apply(edits)
-
-
-def _refuse_merge(state: SessionState, other: SessionState) -> None:
-    if state.is_read_only:
-        raise ReadOnlyError(
-            "Read only sessions cannot modify the repository: they can't take over changes"
-        )
-    if SessionMode.rearrange in (state.mode, other.mode):
-        raise SessionStateError("rearrange sessions can't be merged", kind="rearrange-session-only")
-    if state.is_fork and not other.is_fork:
-        raise SessionStateError(
-            "cannot merge a branch session into a fork session: a fork can take over the changes of"
-            " forks only",
-            kind="merge-not-allowed",
-        )
-
-
-def _refuse_meeting(view: View, theirs: ChangeSet) -> None:
-    """Raise SessionStateError if both sides changed the same node in ways that can't be merged."""
-    ours = view.changes
-    made = [n.path for n in theirs.created.values() if _is_another(ours.nodes.get(n.path), n)]
-    if made:
-        raise _failed("several writers created", made)
-    changed = [
-        node.path
-        for id, node in theirs.updated.items()
-        if id in ours.updated and ours.updated[id].user_data != node.user_data
-    ]
-    if changed:
-        raise _failed("several writers updated", changed)
-    gone = _deleted_and_touched(ours, theirs) + _deleted_and_touched(theirs, ours)
-    if gone:
-        raise _failed("one writer deleted and another one modified", gone)
-
-
-def _deleted_and_touched(one: ChangeSet, other: ChangeSet) -> list[str]:
-    """Return the paths of nodes that one side deleted and the other changed or created again."""
-    touched = other.updated.keys() | other.chunks.keys()
-    made = {node.path for node in other.created.values()}
-    return [n.path for id, n in one.deleted.items() if id in touched or n.path in made]
-
-
-def _is_another(ours: Node | None, theirs: Node) -> bool:
-    """Return True if two nodes at one path differ; a fork that is merged twice brings the same node."""
-    return ours is not None and (ours.id, ours.user_data) != (theirs.id, theirs.user_data)
-
-
-def _failed(what: str, paths: list[str]) -> SessionStateError:
-    return SessionStateError(
-        f"failed to merge sessions: {what} {', '.join(sorted(paths))}", kind="merge-failed"
-    )
-
-
-def _paths_of(view: View, wanted: Collection[NodeId]) -> dict[NodeId, str]:
-    if not wanted:
-        return {}
-    return {node.id: node.path for node in view.nodes()}
-
-
-def _delete(state: SessionState, node: Node) -> None:
-    mine = state.view.find_node(node.path)
-    if mine is not None and mine.id == node.id:
-        state.changes.delete(mine)
-
-
-def _update(state: SessionState, node: Node) -> None:
-    mine = state.view.get_node(node.path)
-    state.changes.update(node_over(node, mine))
-
-
-def node_over(node: Node, other: Node) -> Node:
-    """Return a node with its own metadata and the manifests of another state of it."""
-    if node.array is None or other.array is None:
-        return node
-    return replace(node, array=with_manifests_of(node.array, other.array))

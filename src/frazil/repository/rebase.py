@@ -34,13 +34,13 @@ from frazil.repository.changes import (
     describe_move,
     groups_of,
     has_axes,
+    node_over,
 )
 from frazil.repository.commit import (
     CommitText,
-    encode_commit,
+    encode_steps,
     keep_files,
     move_branch,
-    node_over,
     refuse_nothing,
     require_branch,
 )
@@ -194,12 +194,12 @@ def commit_with_rebase(
 ) -> SnapshotId:
     """Commit a session; after a concurrent commit rebase and retry, at most `tries` times."""
     attempts = 0
-    logged_as: SnapshotId | None = None
+    logged_as: Sequence[SnapshotId] = ()
     with state.lock:
         while True:
             refuse_nothing(state, allow_empty=allow_empty)
             recorded = _record_attempts(text, attempts)
-            done = encode_commit(state, recorded, logged_as=logged_as)
+            done = encode_steps(state, recorded, logged_as)
             try:
                 move_branch(state, done)
             except ConflictError as error:
@@ -209,10 +209,10 @@ def commit_with_rebase(
                 return done.snapshot.id
             # Nothing refers to the snapshot, so the next attempt may write another one of this id.
             is_reused = state.context.protocol.has_repo_info
-            if is_reused:
+            if is_reused and not done.earlier:
                 keep_files(state, done)
             is_same = rebase(state, solver)
-            logged_as = done.snapshot.id if is_reused and is_same else None
+            logged_as = done.ids if is_reused and is_same else ()
             attempts += 1
 
 

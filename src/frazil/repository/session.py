@@ -17,14 +17,14 @@ from frazil.repository.zarr_keys import Coordinate
 
 if TYPE_CHECKING:
     from frazil import conflicts, snapshots
-    from frazil.repository import commit, diff, moves, rebase, virtual_refs
+    from frazil.repository import commit, diff, forks, moves, rebase, virtual_refs
     from frazil.storage.store_config import ChunkType
 else:
     # A session that only reads needs none of them.
-    conflicts, snapshots, commit, diff, moves, rebase, virtual_refs = lazy_modules(
+    conflicts, snapshots, commit, diff, forks, moves, rebase, virtual_refs = lazy_modules(
         "frazil.conflicts", "frazil.snapshots", "frazil.repository.commit",
-        "frazil.repository.diff", "frazil.repository.moves", "frazil.repository.rebase",
-        "frazil.repository.virtual_refs",
+        "frazil.repository.diff", "frazil.repository.forks", "frazil.repository.moves",
+        "frazil.repository.rebase", "frazil.repository.virtual_refs",
     )  # fmt: skip
 
 __all__ = ["ForkSession", "Session", "SessionMode"]
@@ -418,7 +418,7 @@ class Session(Block):
         SessionStateError
             If the session is read-only.
         """
-        return ForkSession(commit.fork(self.state))
+        return ForkSession(forks.fork(self.state))
 
     def merge(self, *others: "ForkSession") -> None:
         """Merge the changes of forks; the last fork that set a chunk wins.
@@ -434,7 +434,7 @@ class Session(Block):
             If a fork conflicts with this session, for example if both created the same node.
         """
         for other in others:
-            commit.merge(self.state, other.state)
+            forks.merge(self.state, other.state)
 
     merge_async = asynchronous(merge)
 

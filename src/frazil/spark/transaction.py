@@ -22,7 +22,7 @@ from frazil.format.ids import ChunkId, NodeId
 from frazil.format.snapshot import ManifestRef, Node
 from frazil.maintenance.reachability import pack
 from frazil.protocols.assets import Assets
-from frazil.repository import commit
+from frazil.repository import forks
 from frazil.repository.changes import (
     ChangeSet,
     ChunkEdits,
@@ -68,13 +68,13 @@ def merge_changes(state: SessionState, fork: SessionState, changes: Sequence[Cha
         raise _overlapping(fork, overlaps)
     only_nodes = [each for each in changes if each.created or each.updated or each.deleted]
     for each in only_nodes:
-        commit.merge(state, fresh_fork(fork, _without_chunks(each)))
+        forks.merge(state, fresh_fork(fork, _without_chunks(each)))
     together = ChangeSet.of(state.context.dialect)
     together.chunks = {id: unite(each) for id, each in edits.items()}
     for each in changes:
         together.nodes.update(each.nodes)
         together.sources |= each.sources
-    commit.merge(state, fresh_fork(fork, together))
+    forks.merge(state, fresh_fork(fork, together))
 
 
 def _edits_by_node(changes: Sequence[ChangeSet]) -> dict[NodeId, list[ChunkEdits]]:

@@ -6,7 +6,9 @@ import pytest
 
 from frazil.conflicts import BasicConflictSolver, ConflictDetector
 from frazil.errors import ConflictError
+from frazil.format.chunk_table import ChunkRef, ChunkTable, InlineRef
 from frazil.format.header import Dialect
+from frazil.repository import commit as commit_
 from frazil.repository.commit import CommitText
 from frazil.repository.context import create, open_repository
 from frazil.repository.rebase import commit_with_rebase
@@ -15,6 +17,7 @@ from frazil.repository.store_io import delete_chunk
 from frazil.storage.interface import Storage
 from frazil.storage.memory import MemoryStorage
 from frazil.storage.wrappers import ForwardingStorage, Injection, Request, Verb
+from tests.repositories import split_every
 from tests.session_states import (
     THEIRS,
     WITH_LOGS,
@@ -154,3 +157,33 @@ def test_a_log_is_written_again_if_a_solver_gave_up_chunks() -> None:
     log = after.assets.read_transaction_log(after.view.snapshot_id)
     assert [each.tolist() for each in log.updated_chunks.values()] == [[[2]]]
     assert read_chunks(after, "/g/a") == "00xx0000"
+
+
+def test_a_commit_too_large_for_one_log_that_loses_races_writes_its_logs_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(commit_, "MOST_LOGGED_CHUNKS", 3)
+    memory = MemoryStorage()
+    plant(create(memory, Dialect.V2, split_every(2)).context)
+    rival = open_context(memory)
+    storage = Contested(memory)
+    state = open_session(open_context(storage))
+    refs: dict[tuple[int, ...], ChunkRef] = {(at,): InlineRef(b"x") for at in range(7)}
+    state.changes.edit_chunks(state.view.get_node("/g/a")).set_table(ChunkTable.of(1, refs))
+
+    def commit_theirs(path: str, at: int) -> None:
+        commit_change(rival, lambda s: write_chunks(s, path, at, data=b"y"))
+
+    storage.others = iter([partial(commit_theirs, *each) for each in (("/g/b", 0), ("/g/a", 7))])
+
+    id = commit_with_rebase(state, CommitText("ours", {}), ConflictDetector(), 3)
+
+    after = latest(rival)
+    assert read_chunks(after, "/g/a") == "xxxxxxxy"
+    assert read_chunks(after, "/g/b") == "y0000000"
+    messages = [each.message for each in rival.protocol.ancestry(id)]
+    steps = [f"ours (part {number} of 3)" for number in (2, 1)]
+    assert messages[:6] == ["ours", *steps, "a change", "a change", "base"]
+    written = Counter(storage.written)
+    # The rival changed the last split region, whose manifest is written twice.
+    assert (written["transactions"], written["snapshots"], written["manifests"]) == (3, 9, 5)

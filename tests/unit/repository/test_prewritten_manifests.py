@@ -11,9 +11,11 @@ from frazil.format.chunk_table import ChunkRef, ChunkTable, InlineRef, VirtualRe
 from frazil.format.coordinates import Coordinates, Extents, grid_of
 from frazil.format.header import Dialect
 from frazil.format.snapshot import ManifestRef, Node
+from frazil.repository import commit as commit_
 from frazil.repository.changes import PrewrittenManifest, prewrite_manifest, write_part
-from frazil.repository.commit import CommitText, fork, merge
+from frazil.repository.commit import CommitText
 from frazil.repository.context import create
+from frazil.repository.forks import fork, merge
 from frazil.repository.rebase import commit_with_rebase
 from frazil.repository.session_state import RepositoryContext, SessionState
 from frazil.repository.store_io import set_chunk
@@ -271,3 +273,46 @@ def test_the_grid_of_a_box_has_every_place_once(box: Extents) -> None:
     assert (found - np.array([start for start, _ in box], np.uint32)).tolist() == [
         list(each) for each in expected
     ]
+
+
+@pytest.fixture
+def three_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a commit of more than three chunks be too large for one log."""
+    monkeypatch.setattr(commit_, "MOST_LOGGED_CHUNKS", 3)
+
+
+def commit_all(context: RepositoryContext, *, prewritten: bool) -> SessionState:
+    """Set every chunk of the array, and make another one, in one session."""
+    state = open_session(context)
+    if prewritten:
+        adopt(state, write(state, FIRST, 0, 1, 2, 3))
+        adopt(state, write(state, SECOND, 4, 5, 6, 7))
+    else:
+        state.changes.edit_chunks(node_of(state)).set_table(new(*range(8)))
+    set_array(state, "/other", 2)
+    set_chunk(state, "/other", (1,), b"w")
+    return state
+
+
+@pytest.mark.usefixtures("three_at_most")
+@pytest.mark.parametrize("prewritten", [True, False], ids=["by workers", "by the session"])
+def test_a_commit_too_large_for_one_log_becomes_several_that_are_published_together(
+    context: RepositoryContext, prewritten: bool
+) -> None:
+    before = context.protocol.lookup_branch("main")
+    updates = len(list(context.protocol.ops_log()))
+    state = commit_all(context, prewritten=prewritten)
+
+    id = commit_with_rebase(state, CommitText("all", {"by": "us"}), ConflictDetector(), 3)
+
+    assert len(list(context.protocol.ops_log())) == updates + 1
+    history = list(context.protocol.ancestry(id))
+    steps = history[: [each.id for each in history].index(before)]
+    parts = 2 if prewritten else 3  # the small array's chunk is in a manifest of its own
+    earlier = [f"all (part {number} of {parts})" for number in range(parts - 1, 0, -1)]
+    assert [each.message for each in steps] == ["all", *earlier]
+    assert found_in(open_session(context)) == "nnnnnnnn"
+    logs = [context.assets.read_transaction_log(each.id) for each in reversed(steps)]
+    places = [log.updated_chunks[node_of(state).id].ravel().tolist() for log in logs[:2]]
+    assert places == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert [len(log.new_arrays) for log in logs] == [1, 0, 0][:parts]

@@ -10,7 +10,7 @@ from frazil.conflicts import (
 from frazil.errors import FormatError, RebaseFailedError, SessionStateError
 from frazil.format.header import Dialect
 from frazil.ops import SessionMode
-from frazil.repository.commit import fork
+from frazil.repository.forks import fork
 from frazil.repository.moves import move_node
 from frazil.repository.rebase import rebase
 from frazil.repository.session_state import RepositoryContext, SessionState

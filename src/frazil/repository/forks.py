@@ -1,0 +1,120 @@
+"""Fork sessions for distributed writers, and merge their forks."""
+
+from collections.abc import Collection
+
+from frazil.errors import ReadOnlyError, SessionStateError
+from frazil.format.ids import NodeId
+from frazil.format.snapshot import Node
+from frazil.ops import SessionMode
+from frazil.protocols.assets import new_snapshot_id
+from frazil.repository.changes import ChangeSet, node_over
+from frazil.repository.commit import CommitText, encode_commit
+from frazil.repository.session_state import SessionState
+from frazil.repository.view import View
+
+
+def fork(state: SessionState) -> SessionState:
+    """Return a fork of a session: it can be pickled and written to, but not committed."""
+    if state.is_read_only:
+        raise SessionStateError(
+            "cannot fork a read-only session: it needs no fork, it can be pickled as it is",
+            kind="cannot-fork-read-only-session",
+        )
+    with state.lock:
+        snapshot = state.view.snapshot
+        if state.changes:
+            # Nobody rebases on a fork or compares it with another version, so it needs no log.
+            id = new_snapshot_id(state.assets.dialect)
+            done = encode_commit(state, CommitText("fork", {}), logged_as=[id])
+            state.assets.storage.put_many(done.objects)
+            snapshot = done.snapshot
+        forked = SessionState(state.context, snapshot, is_fork=True)
+        forked.origins = state.origins | state.changes.sources
+    return forked
+
+
+def merge(state: SessionState, other: SessionState) -> None:
+    """Merge the changes of a fork into a session; the fork wins where both set a chunk."""
+    _refuse_merge(state, other)
+    with state.lock, other.lock:
+        theirs = other.changes
+        _refuse_meeting(state.view, theirs)
+        paths = _paths_of(other.view, theirs.chunks.keys())
+        for node in theirs.deleted.values():
+            _delete(state, node)
+        for node in theirs.created.values():
+            state.changes.create(node)
+        for node in theirs.updated.values():
+            _update(state, node)
+        state.changes.sources |= theirs.sources
+        for id, edits in theirs.chunks.items():
+            node = state.view.get_node(paths[id])
+            state.changes.edit_chunks(node).apply(edits)
+
+
+def _refuse_merge(state: SessionState, other: SessionState) -> None:
+    if state.is_read_only:
+        raise ReadOnlyError(
+            "Read only sessions cannot modify the repository: they can't take over changes"
+        )
+    if SessionMode.rearrange in (state.mode, other.mode):
+        raise SessionStateError("rearrange sessions can't be merged", kind="rearrange-session-only")
+    if state.is_fork and not other.is_fork:
+        raise SessionStateError(
+            "cannot merge a branch session into a fork session: a fork can take over the changes of"
+            " forks only",
+            kind="merge-not-allowed",
+        )
+
+
+def _refuse_meeting(view: View, theirs: ChangeSet) -> None:
+    """Raise SessionStateError if both sides changed the same node in ways that can't be merged."""
+    ours = view.changes
+    made = [n.path for n in theirs.created.values() if _is_another(ours.nodes.get(n.path), n)]
+    if made:
+        raise _failed("several writers created", made)
+    changed = [
+        node.path
+        for id, node in theirs.updated.items()
+        if id in ours.updated and ours.updated[id].user_data != node.user_data
+    ]
+    if changed:
+        raise _failed("several writers updated", changed)
+    gone = _deleted_and_touched(ours, theirs) + _deleted_and_touched(theirs, ours)
+    if gone:
+        raise _failed("one writer deleted and another one modified", gone)
+
+
+def _deleted_and_touched(one: ChangeSet, other: ChangeSet) -> list[str]:
+    """Return the paths of nodes that one side deleted and the other changed or created again."""
+    touched = other.updated.keys() | other.chunks.keys()
+    made = {node.path for node in other.created.values()}
+    return [n.path for id, n in one.deleted.items() if id in touched or n.path in made]
+
+
+def _is_another(ours: Node | None, theirs: Node) -> bool:
+    """Return True if two nodes at one path differ; a fork that is merged twice brings the same node."""
+    return ours is not None and (ours.id, ours.user_data) != (theirs.id, theirs.user_data)
+
+
+def _failed(what: str, paths: list[str]) -> SessionStateError:
+    return SessionStateError(
+        f"failed to merge sessions: {what} {', '.join(sorted(paths))}", kind="merge-failed"
+    )
+
+
+def _paths_of(view: View, wanted: Collection[NodeId]) -> dict[NodeId, str]:
+    if not wanted:
+        return {}
+    return {node.id: node.path for node in view.nodes()}
+
+
+def _delete(state: SessionState, node: Node) -> None:
+    mine = state.view.find_node(node.path)
+    if mine is not None and mine.id == node.id:
+        state.changes.delete(mine)
+
+
+def _update(state: SessionState, node: Node) -> None:
+    mine = state.view.get_node(node.path)
+    state.changes.update(node_over(node, mine))
