@@ -5,9 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from typer.testing import CliRunner
+import click
+from click.testing import CliRunner
 
-from frazil.cli.app import make_app
+from frazil.cli.app import COMMANDS, load_command, make_app
 
 
 @dataclass(frozen=True)
@@ -38,3 +39,13 @@ def make_frazil() -> Frazil:
         return Answer(result.exit_code, result.stdout, result.stderr)
 
     return call
+
+
+def list_commands() -> list[tuple[str, ...]]:
+    """The names of all commands, and of those below them."""
+    found: list[tuple[str, ...]] = []
+    for name, (module, summary) in [each for part in COMMANDS.values() for each in part.items()]:
+        command = load_command(name, module, summary)
+        below = list(command.commands) if isinstance(command, click.Group) else []
+        found += [(name, verb) for verb in below] or [(name,)]
+    return found

@@ -21,7 +21,7 @@ import frazil
 
 engines = {
     "IPython", "numpy", "obstore", "zarr", "click", "dask", "pandas", "pyarrow", "pyspark", "rich",
-    "starlette", "typer", "uvicorn", "virtualizarr", "xarray",
+    "starlette", "uvicorn", "virtualizarr", "xarray",
 }
 for engine in sorted(engines & sys.modules.keys()):
     print("imports", engine)

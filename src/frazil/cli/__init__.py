@@ -17,4 +17,4 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:
         print(__version__)
     else:
-        import_module("frazil.cli.app").make_app()()
+        import_module("frazil.cli.app").make_app()(prog_name="frazil")

@@ -1,12 +1,11 @@
-"""All commands together."""
+"""All commands together; the module of a command is imported when the command is used."""
 
-from collections.abc import Callable
-from typing import Annotated
+from importlib import import_module
+from keyword import iskeyword
+from typing import Any
 
-import typer
+import click
 
-from frazil.cli import job_commands, maintenance_commands, read_commands, ref_commands
-from frazil.cli.command import add_command
 from frazil.version import __version__
 
 _HELP = """Versioned arrays on disks and object storage, in the Icechunk format.
@@ -19,72 +18,97 @@ Exit codes: 0 success, 1 failure, 2 wrong usage, 3 not found, 4 exists already, 
 permission, 7 storage, 8 damaged, 9 something to install, 10 a job failed, 11 read-only, 130 stopped.
 """
 
-_COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
+COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     "Look": {
-        "info": read_commands.info,
-        "log": read_commands.log,
-        "ops": read_commands.ops,
-        "tree": read_commands.tree,
-        "show": read_commands.show,
-        "diff": read_commands.diff,
-        "inspect": read_commands.inspect,
-        "serve": read_commands.serve,
-        "report": read_commands.report,
+        "info": ("read_commands", "Show generation, branches, tags, status, containers."),
+        "log": ("read_commands", "Show the history, newest first."),
+        "ops": ("read_commands", "List the operations on a repository, newest first."),
+        "tree": ("read_commands", "Draw groups and arrays."),
+        "show": ("read_commands", "Show a repository, a group or an array."),
+        "diff": ("read_commands", "Show the changes between two versions."),
+        "top": ("read_commands", "Watch running jobs and new commits."),
+        "inspect": ("read_commands", "Decode one metadata file."),
+        "serve": ("read_commands", "Serve web pages of a repository."),
+        "report": ("read_commands", "Write these pages to one HTML file."),
     },
     "Edit": {
-        "create": ref_commands.create,
-        "squash": ref_commands.squash,
-        "cherry-pick": ref_commands.cherry_pick,
-        "fast-forward": ref_commands.fast_forward,
+        "create": ("ref_commands", "Create a repository."),
+        "branch": ("ref_commands", "List, create, move or delete branches."),
+        "tag": ("ref_commands", "List, create or delete tags."),
+        "squash": ("ref_commands", "Replace the commits after a version by one."),
+        "cherry-pick": ("ref_commands", "Apply a commit to another branch."),
+        "fast-forward": ("ref_commands", "Move a branch ahead to another."),
     },
-    "Build, on Spark": {
-        "ingest": job_commands.ingest,
-        "rechunk": job_commands.rechunk,
-        "analyze": job_commands.analyze,
-        "sql": job_commands.sql,
+    "Build": {
+        "ingest": ("job_commands", "Ingest files in one commit."),
+        "rechunk": ("job_commands", "Change the chunks of an array."),
+        "analyze": ("job_commands", "Compute statistics of chunks for queries."),
+        "sql": ("job_commands", "Query arrays and metadata with SQL."),
     },
     "Keep": {
-        "stats": maintenance_commands.stats,
-        "check": maintenance_commands.check,
-        "gc": maintenance_commands.gc,
-        "expire": maintenance_commands.expire,
-        "migrate": maintenance_commands.migrate,
-        "copy": job_commands.copy,
-        "export": job_commands.export,
-        "import": job_commands.import_zarr,
-        "doctor": maintenance_commands.doctor,
-        "demo": read_commands.demo,
+        "stats": ("maintenance_commands", "Show the storage that all versions take."),
+        "check": ("maintenance_commands", "Find, and repair, damage."),
+        "gc": ("maintenance_commands", "Delete garbage."),
+        "expire": ("maintenance_commands", "Remove old versions from the history."),
+        "migrate": ("maintenance_commands", "Migrate an older repository to V2."),
+        "copy": ("job_commands", "Copy a repository, or update a copy."),
+        "export": ("job_commands", "Export a version as plain Zarr."),
+        "import": ("job_commands", "Import plain Zarr into a group."),
+        "completion": ("read_commands", "Print the completion script of a shell."),
+        "doctor": ("maintenance_commands", "Check what is installed and reachable."),
+        "demo": ("read_commands", "Run the whole pipeline on a small archive."),
     },
 }
+"""Commands by heading: the module of each, and its line in the list."""
 
 
-def make_app() -> typer.Typer:
+class CommandList(click.Group):
+    """The commands of `frazil`, by heading."""
+
+    _is_listing = False
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Return the names of all commands."""
+        return [name for commands in COMMANDS.values() for name in commands]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Load a command; while names are completed, only describe it."""
+        for commands in COMMANDS.values():
+            if cmd_name in commands:
+                module, summary = commands[cmd_name]
+                if self._is_listing:
+                    return click.Command(cmd_name, help=summary)
+                return load_command(cmd_name, module, summary)
+        return None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the list of commands."""
+        for heading, commands in COMMANDS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name, text) for name, (_, text) in commands.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> Any:
+        """Return the names of commands that begin like this."""
+        self._is_listing = True
+        try:
+            return super().shell_complete(ctx, incomplete)
+        finally:
+            self._is_listing = False
+
+
+def load_command(name: str, module: str, summary: str) -> click.Command:
+    """Import the module of a command and make the command, or the group of commands."""
+    from frazil.cli.command import make_command  # noqa: PLC0415 (the list needs none of it)
+
+    attribute = f"{name}_" if iskeyword(name) else name.replace("-", "_")
+    found = getattr(import_module(f"frazil.cli.{module}"), attribute)
+    if not isinstance(found, dict):
+        return make_command(name, found)
+    commands = [make_command(verb, function) for verb, function in found.items()]
+    return click.Group(name, commands, help=summary, no_args_is_help=True)
+
+
+def make_app() -> click.Group:
     """Make the command `frazil` of all its commands."""
-    app = typer.Typer(
-        name="frazil", help=_HELP, no_args_is_help=True, pretty_exceptions_enable=False
-    )
-    app.callback()(_root)
-    for panel, commands in _COMMANDS.items():
-        for name, function in commands.items():
-            add_command(app, name, function, panel)
-    app.add_typer(ref_commands.branch, name="branch", rich_help_panel="Edit")
-    app.add_typer(ref_commands.tag, name="tag", rich_help_panel="Edit")
-    return app
-
-
-def _show_version(is_asked: bool) -> None:
-    if is_asked:
-        print(__version__)
-        raise typer.Exit
-
-
-def _root(
-    version: Annotated[
-        bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
-    ] = False,
-) -> None:
-    del version
-
-
-_root.__doc__ = _HELP
+    version = click.version_option(__version__, message="%(version)s", help="Show the version.")
+    return version(CommandList("frazil", help=_HELP, no_args_is_help=True))

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
+from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Annotated, Any
+from textwrap import indent
+from types import NoneType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
-import typer
+import click
+from click.exceptions import Abort, Exit
 
 import frazil
 from frazil.cli.terminal import INTERRUPTED, Output, explain, open_bars
@@ -36,17 +39,42 @@ else:
 
 _STANDARD_ERROR = 2
 
-Master = Annotated[
-    str | None, typer.Option("--master", help="Spark master; by default this machine.")
-]
-Progress = Annotated[bool, typer.Option(help="Show the progress.")]
-Spark = Annotated[bool, typer.Option("--spark", help="Run on Spark, not in this process.")]
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """Description of an argument or option, in the annotation of a parameter."""
+
+    help: str
+    names: tuple[str, ...] = ()
+    """Names of an option; by default that of the parameter."""
+    metavar: str | None = None
+    min: float | None = None
+    max: float | None = None
+    envvar: str | None = None
+    is_argument: bool = False
+    is_hidden: bool = False
+
+
+def argument(*, metavar: str, help: str) -> About:
+    """Describe an argument."""
+    return About(help, metavar=metavar, is_argument=True)
+
+
+def option(*names: str, help: str, **options: Any) -> About:
+    """Describe an option: `metavar`, `min`, `max`, `envvar`, `is_hidden`."""
+    return About(help, names, **options)
+
+
+Master = Annotated[str | None, option("--master", help="Spark master; by default this machine.")]
+Progress = Annotated[bool, option(help="Show the progress.")]
+Spark = Annotated[bool, option("--spark", help="Run on Spark if the work is large.")]
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Spark, which is an extra and is loaded when it is needed."""
+    """Spark, which is an extra and is started when a job needs it."""
 
+    output: Output
     master: str | None = None
     shows_progress: bool = False
     is_debug: bool = False
@@ -54,8 +82,10 @@ class Cluster:
     def session(self) -> Any:
         """Return the running Spark session, or start one; show its log only to debug."""
         jobs = load_spark()
-        sessions = import_module("pyspark.sql").SparkSession
-        if self.is_debug or sessions.getActiveSession() is not None:
+        if import_module("pyspark.sql").SparkSession.getActiveSession() is not None:
+            return jobs.session(master=self.master)
+        self.output.note(f"starting Spark on {self.master or 'this machine'}")
+        if self.is_debug:
             return jobs.session(master=self.master)
         with TemporaryFile() as log:
             try:
@@ -70,10 +100,13 @@ class Cluster:
                 ) from error
 
     def run(self, name: str, *arguments: Any, **options: Any) -> Any:
-        """Run a job of `frazil.spark` on Spark and return its report."""
-        session = self.session()
+        """Run a job, on Spark if it is large or a master is given, and return its report."""
+        # Where a master is given, the size of its cluster is part of the plan.
+        session = self.session() if self.master is not None else None
+        job = self.job()
+        job.start_spark = self.session
         with on_progress(None):  # a job has a display of its own
-            return getattr(load_spark(), name)(*arguments, job=self.job(), spark=session, **options)
+            return getattr(frazil.spark, name)(*arguments, job=job, spark=session, **options)
 
     def run_here(self, name: str, *arguments: Any, **options: Any) -> Any:
         """Run a job of `frazil` in this process and return its report."""
@@ -120,8 +153,8 @@ def load_spark() -> Any:
     return import_module("frazil.spark")
 
 
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-_Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks and Spark's log.")]
+_Json = Annotated[bool, option("--json", help="Print JSON.")]
+_Debug = Annotated[bool, option("--debug", help="Show tracebacks and Spark's log.")]
 
 
 def _option(name: str, annotation: Any, default: object) -> inspect.Parameter:
@@ -133,42 +166,86 @@ _OF_ALL = (_option("is_json", _Json, False), _option("is_debug", _Debug, False))
 _OF_JOBS = (_option("master", Master, None), _option("progress", Progress, True))
 
 
-def add_command(
-    app: typer.Typer, name: str, function: Callable[..., None], panel: str | None = None
-) -> None:
-    """Make a function a command; its parameter `output` is where the answer goes.
+def make_command(name: str, function: Callable[..., None]) -> click.Command:
+    """Make a command of a function; its parameter `output` is where the answer goes.
 
-    One with a parameter `cluster` runs a job, and has the options that say where and how.
+    A function with a parameter `cluster` runs a job, and has the options that say where and how.
     The section `Examples` of its docstring is shown as it is, below the options.
     """
-    text, _, examples = (inspect.getdoc(function) or "").partition("\nExamples\n--------\n")
-    epilog = "Examples:\n\n" + "\n\n".join(examples.strip().splitlines()) if examples else None
-    add = app.command(name, help=text.strip(), epilog=epilog, rich_help_panel=panel)
-    add(_wrap(function))
-
-
-def _wrap(function: Callable[..., None]) -> Callable[..., None]:
     parameters = inspect.signature(function, eval_str=True).parameters
     runs_job = "cluster" in parameters
     own = [each for name, each in parameters.items() if name not in ("output", "cluster")]
-    given = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own]
-    options = [*given, *(_OF_JOBS if runs_job else ()), *_OF_ALL]
+    options = [*own, *(_OF_JOBS if runs_job else ()), *_OF_ALL]
+    text, _, examples = (inspect.getdoc(function) or "").partition("\nExamples\n--------\n")
+    return click.Command(
+        name,
+        callback=_wrap(function, runs_job=runs_job),
+        params=[_make_parameter(each) for each in options],
+        help=text.strip() + _list_arguments(own),
+        # After \b the lines are kept as they are.
+        epilog=f"\b\nExamples:\n{indent(examples.strip(), '  ')}" if examples else None,
+    )
 
-    @functools.wraps(function)
+
+def _list_arguments(parameters: Iterable[inspect.Parameter]) -> str:
+    abouts = [get_args(each.annotation)[1] for each in parameters]
+    rows = [(each.metavar, each.help) for each in abouts if each.is_argument]
+    width = max((len(name) for name, _ in rows), default=0)
+    lines = [f"  {name:<{width}}  {text}" for name, text in rows]
+    return "\n".join(["\n\n\b\nArguments:", *lines]) if rows else ""
+
+
+def _make_parameter(parameter: inspect.Parameter) -> click.Parameter:
+    """Make an argument or an option of an annotated parameter."""
+    name, default = parameter.name, parameter.default
+    annotation, about = get_args(parameter.annotation)
+    wanted = next((each for each in get_args(annotation) if each is not NoneType), annotation)
+    kind = annotation if get_origin(annotation) in (list, Literal) else wanted
+    is_required, is_many = default is inspect.Parameter.empty, get_origin(kind) is list
+    type = _make_type(get_args(kind)[0] if is_many else kind, about)
+    given: dict[str, Any] = {"required": is_required, "metavar": about.metavar, "type": type}
+    if not is_required and default is not None:
+        given["default"] = default
+    if about.is_argument:
+        return click.Argument([name], nargs=-1 if is_many else 1, **given)
+    dashed = name.replace("_", "-")
+    flag = f"--{dashed}/--no-{dashed}" if kind is bool else f"--{dashed}"
+    return click.Option(
+        [*(about.names or (flag,)), name],
+        help=about.help,
+        is_flag=kind is bool or None,
+        multiple=is_many,
+        envvar=about.envvar,
+        hidden=about.is_hidden,
+        show_default=kind is not bool and not is_required and default is not None,
+        **given,
+    )
+
+
+def _make_type(kind: Any, about: About) -> Any:
+    if get_origin(kind) is Literal:
+        return click.Choice(get_args(kind))
+    if about.min is not None and kind in (int, float):
+        limits: dict[str, Any] = {"min": about.min, "max": about.max}
+        return click.IntRange(**limits) if kind is int else click.FloatRange(**limits)
+    return click.Path(path_type=Path) if kind is Path else kind
+
+
+def _wrap(function: Callable[..., None], *, runs_job: bool) -> Callable[..., None]:
     def run(*, is_json: bool, is_debug: bool, **arguments: Any) -> None:
         shows_bars = not is_json and arguments.get("progress", True)
         output = Output(is_json, open_bars(is_wanted=shows_bars))
         if runs_job:
             master, progress = arguments.pop("master"), arguments.pop("progress")
-            arguments["cluster"] = Cluster(master, progress and not is_json, is_debug)
+            arguments["cluster"] = Cluster(output, master, progress and not is_json, is_debug)
         try:
             with on_progress(output.bars):
                 function(**arguments, output=output)
-        except (typer.Exit, typer.Abort):
+        except (Exit, Abort):
             raise
         except KeyboardInterrupt:
             output.note("stopped; nothing was committed")
-            raise typer.Exit(INTERRUPTED) from None
+            raise Exit(INTERRUPTED) from None
         except BrokenPipeError:
             # The reader of our output has gone, as `head` does: not an error.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -177,29 +254,25 @@ def _wrap(function: Callable[..., None]) -> Callable[..., None]:
                 raise
             failure = explain(error)
             output.fail(failure)
-            raise typer.Exit(failure.code) from None
+            raise Exit(failure.code) from None
         finally:
             output.bars.close()
 
-    run.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
-    run.__annotations__ = {each.name: each.annotation for each in options}
     return run
 
 
-Place = Annotated[str, typer.Argument(metavar="URL", help="URL or path of the repository.")]
+Place = Annotated[str, argument(metavar="URL", help="URL or path of the repository.")]
 Version = Annotated[
     str,
-    typer.Argument(
-        metavar="URL[@REF]", help="URL or path of the repository, with an optional version."
-    ),
+    argument(metavar="URL[@REF]", help="URL or path of the repository, with an optional version."),
 ]
-Branch = Annotated[str, typer.Option("--branch", "-b", help="The branch.")]
-Message = Annotated[str | None, typer.Option("--message", "-m", help="Commit message.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only report what would be done.")]
+Branch = Annotated[str, option("--branch", "-b", help="The branch.")]
+Message = Annotated[str | None, option("--message", "-m", help="Commit message.")]
+Yes = Annotated[bool, option("--yes", "-y", help="Do not ask for confirmation.")]
+DryRun = Annotated[bool, option("--dry-run", help="Only report what would be done.")]
 Authorize = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
         "--authorize",
         metavar="PREFIX",
         help="Authorize access to a virtual chunk container, with credentials from the environment;"
@@ -250,11 +323,15 @@ def find_snapshot(repository: Repository, name: str) -> str:
 
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d|w)")
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
-def parse_moment(text: str, now: datetime | None = None) -> datetime:
-    """Parse an age, such as `7d` or `12h`, or a time, such as `2026-01-31T12:00Z`."""
+def parse_moment(text: str, now: datetime | None = None, *, takes_days: bool = False) -> datetime:
+    """Parse an age, such as `7d` or `12h`, or a time, such as `2026-01-31T12:00Z`.
+
+    Where nothing is deleted, a day begins at midnight UTC.
+    """
     found = _DURATION.fullmatch(text.strip())
     if found:
         age = timedelta(seconds=float(found[1]) * _SECONDS[found[2]])
@@ -265,6 +342,8 @@ def parse_moment(text: str, now: datetime | None = None) -> datetime:
         raise InvalidInputError(
             f"{text!r} is neither an age, such as 7d or 12h, nor a time, such as 2026-01-31T12:00Z"
         ) from error
+    if takes_days and _DAY.fullmatch(text):
+        return moment.replace(tzinfo=UTC)
     if moment.utcoffset() is None:
         raise InvalidInputError(
             f"{text!r} has no time zone: say {moment.isoformat(timespec='minutes')}Z for UTC"

@@ -1,11 +1,12 @@
-"""Commands that run on Spark: ingest, rechunk, analyze, sql, copy, export, import."""
+"""Commands that run jobs: ingest, rechunk, analyze, sql, copy, export, import."""
 
+import sys
 from collections.abc import Callable, Sequence
 from math import isfinite
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import typer
-
+import frazil
 from frazil.cli.command import (
     Authorize,
     Branch,
@@ -16,40 +17,43 @@ from frazil.cli.command import (
     Spark,
     Version,
     Yes,
+    argument,
     load_spark,
     open_place,
     open_version,
+    option,
 )
-from frazil.cli.terminal import Output, clean, make_table
-from frazil.errors import InvalidInputError
+from frazil.cli.terminal import Output, clean, fit_table, render_json
+from frazil.errors import InvalidInputError, NotFoundError
 
 _SHOWN_ROWS = 20
 
 
 def ingest(
+    url: Place,
     sources: Annotated[
-        list[str], typer.Argument(metavar="SOURCE...", help="Files, patterns, folders, prefixes.")
+        list[str], argument(metavar="SOURCE...", help="Files, patterns, folders, prefixes.")
     ],
     *,
-    into: Annotated[str, typer.Option("--into", metavar="URL", help="The repository.")],
+    create: Annotated[
+        bool, option("--create", help="Create the repository if there is none.")
+    ] = False,
     append_dim: Annotated[
-        str | None, typer.Option(metavar="DIM", help="Dimension to concatenate files along.")
+        str | None, option(metavar="DIM", help="Dimension to concatenate files along.")
     ] = None,
-    group: Annotated[str, typer.Option(help="Target group.")] = "/",
+    group: Annotated[str, option(help="Target group.")] = "/",
     mode: Annotated[
         Literal["auto", "virtual", "native"],
-        typer.Option(help="Reference the files, or copy their values."),
+        option(help="Reference the files, or copy their values."),
     ] = "auto",
     on_overlap: Annotated[
         Literal["refuse", "replace"],
-        typer.Option(help="Action for coordinates that exist already."),
+        option(help="Action for coordinates that exist already."),
     ] = "refuse",
     on_bad_file: Annotated[
-        Literal["fail", "skip"], typer.Option(help="Action for files that can't be read.")
+        Literal["fail", "skip"], option(help="Action for files that can't be read.")
     ] = "fail",
-    skip: Annotated[
-        list[str] | None, typer.Option(metavar="ARRAY", help="Arrays to leave out.")
-    ] = None,
+    skip: Annotated[list[str] | None, option(metavar="ARRAY", help="Arrays to leave out.")] = None,
     branch: Branch = "main",
     message: Message = None,
     dry_run: DryRun = False,
@@ -60,13 +64,18 @@ def ingest(
 
     Examples
     --------
-    frazil ingest "archive/*.nc" --into data/weather --append-dim time
-    frazil ingest s3://bucket/archive/ --into s3://bucket/weather --append-dim time --dry-run
+    frazil ingest data/weather "archive/*.nc" --append-dim time --create
+    frazil ingest s3://bucket/weather s3://bucket/archive/ --append-dim time --dry-run
     """
+    if create:
+        storage = frazil.storage_from_url(url)
+        if dry_run and not frazil.Repository.exists(storage):
+            raise NotFoundError(f"there is no repository at {url}, and a dry run creates none")
+        frazil.Repository.open_or_create(storage)
     report = cluster.run(
         "ingest",
-        into,
-        sources,
+        open_place(url),
+        list(sources),
         branch=branch,
         group=group,
         append_dim=append_dim,
@@ -74,26 +83,24 @@ def ingest(
         on_overlap=on_overlap,
         message=message,
         dry_run=dry_run,
-        source_options=load_spark().SourceOptions(on_bad_file=on_bad_file, skip=skip or ()),
+        source_options=frazil.spark.SourceOptions(on_bad_file=on_bad_file, skip=skip or ()),
     )
     output.answer(report, clean(str(report)))
 
 
 def rechunk(
     url: Place,
-    array: Annotated[str, typer.Argument(metavar="ARRAY", help="The array.")],
+    array: Annotated[str, argument(metavar="ARRAY", help="The array.")],
     *,
     chunks: Annotated[
         str,
-        typer.Option(metavar="DIM=N,...", help="New chunk lengths; -1 for the whole dimension."),
+        option(metavar="DIM=N,...", help="New chunk lengths; -1 for the whole dimension."),
     ],
     to: Annotated[
         str | None,
-        typer.Option(
-            "--to", metavar="ARRAY", help="Write to this path instead of replacing the array."
-        ),
+        option("--to", metavar="ARRAY", help="Write to this path instead of replacing the array."),
     ] = None,
-    max_memory: Annotated[str, typer.Option(help="Maximum memory of a task.")] = "512MB",
+    max_memory: Annotated[str, option(help="Maximum memory of a task.")] = "512MB",
     authorize: Authorize = None,
     branch: Branch = "main",
     message: Message = None,
@@ -123,9 +130,9 @@ def analyze(
     url: Place,
     *,
     array: Annotated[
-        list[str] | None, typer.Option(metavar="ARRAY", help="Array to analyze; by default all.")
+        list[str] | None, option(metavar="ARRAY", help="Array to analyze; by default all.")
     ] = None,
-    group: Annotated[str, typer.Option(help="Group of the arrays.")] = "/",
+    group: Annotated[str, option(help="Group of the arrays.")] = "/",
     authorize: Authorize = None,
     branch: Branch = "main",
     message: Message = None,
@@ -153,12 +160,19 @@ def analyze(
 
 def sql(
     url: Version,
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="SELECT …, DESCRIBE …, CALL …")],
+    query: Annotated[str, argument(metavar="QUERY", help="SELECT …, DESCRIBE …, CALL …")],
     *,
-    group: Annotated[str, typer.Option(help="The group whose arrays are tables.")] = "/",
+    group: Annotated[str, option(help="The group whose arrays are tables.")] = "/",
     limit: Annotated[
         int | None,
-        typer.Option(min=1, help=f"Maximum number of rows; by default {_SHOWN_ROWS} in a table."),
+        option(min=1, help=f"Maximum number of rows; by default {_SHOWN_ROWS} in a table."),
+    ] = None,
+    format: Annotated[
+        Literal["table", "csv", "json", "parquet", "arrow"] | None,
+        option(help="By default a table, or what the name of the file says."),
+    ] = None,
+    to: Annotated[
+        Path | None, option("--output", "-o", metavar="FILE", help="File to write all rows to.")
     ] = None,
     authorize: Authorize = None,
     yes: Yes = False,
@@ -173,24 +187,77 @@ def sql(
     --------
     frazil sql data/weather "SELECT lat, avg(t2m) FROM t2m WHERE time >= '2020-02-01' GROUP BY lat"
     frazil sql data/weather@v1 "SELECT * FROM repo.arrays" --json
+    frazil sql data/weather "SELECT * FROM t2m WHERE lat > 80" -o north.parquet
     frazil sql data/weather "CALL system.create_tag('v2')"
     """
+    form = _choose_format(format, to, output)
     if query.lstrip()[:4].upper() == "CALL":
         _confirm(query, output, is_agreed=yes)
-    most = limit if output.is_json else limit or _SHOWN_ROWS
+    most = limit or (_SHOWN_ROWS if form == "table" else None)
     found = _ask(cluster, url, query, group, authorize or (), None if most is None else most + 1)
-    rows = [
+    rows = found if most is None else found.slice(0, most)
+    if form in ("csv", "parquet", "arrow") or to is not None:
+        _write_rows(rows, form, to)
+        if to is not None:
+            output.note(f"{rows.num_rows:,} rows in {to}")
+    elif form == "json":
+        output.as_json().answer(_list_rows(rows))
+    elif rows.column_names == ["plan"]:
+        output.answer(None, *(clean(row) for row in rows.column("plan").to_pylist()))
+    else:
+        table, hidden = fit_table(
+            rows.column_names, [list(row.values()) for row in _list_rows(rows)]
+        )
+        output.answer(None, table)
+        if hidden:
+            output.note(f"{hidden} more columns do not fit: --format json or --output has them")
+    if rows.num_rows < found.num_rows:
+        output.note(f"there are more rows than these {rows.num_rows}: use --limit to show them")
+
+
+def _choose_format(format: str | None, to: Path | None, output: Output) -> str:
+    suffix = "" if to is None else to.suffix.lower()
+    named = {".csv": "csv", ".json": "json", ".parquet": "parquet", ".arrow": "arrow"}.get(suffix)
+    if to is not None and format is None and named is None:
+        raise InvalidInputError(
+            f"{to} has no format in its name: add --format csv, parquet or arrow"
+        )
+    if output.is_json and format not in (None, "json"):
+        raise InvalidInputError(
+            f"--json and --format {format} contradict each other: leave out one"
+        )
+    found = format or ("json" if output.is_json else named or "table")
+    if found in ("parquet", "arrow") and to is None and output.is_terminal:
+        raise InvalidInputError(f"{found} is binary: name a file with --output")
+    if found == "table" and to is not None:
+        raise InvalidInputError("--format table is for terminals: use csv, json, parquet or arrow")
+    return found
+
+
+def _list_rows(rows: Any) -> list[dict[str, Any]]:
+    return [
         # JSON has only finite numbers.
         {k: str(v) if isinstance(v, float) and not isfinite(v) else v for k, v in row.items()}
-        for row in found.slice(0, most).to_pylist()
+        for row in rows.to_pylist()
     ]
-    if found.column_names == ["plan"]:
-        output.answer(rows, *(clean(row["plan"]) for row in rows))
+
+
+def _write_rows(rows: Any, form: str, to: Path | None) -> None:
+    """Write rows to a file or to standard output."""
+    from pyarrow import csv, ipc, parquet  # noqa: PLC0415 (an extra)
+
+    if form == "json":
+        assert to is not None
+        to.write_text(render_json(_list_rows(rows)) + "\n", "utf-8")
         return
-    cells = [["" if value is None else str(value) for value in row.values()] for row in rows]
-    output.answer(rows, make_table(found.column_names, cells))
-    if len(rows) < found.num_rows:
-        output.note(f"there are more rows than these {len(rows)}: use --limit to show them")
+    sink: Any = sys.stdout.buffer if to is None else str(to)
+    if form == "csv":
+        csv.write_csv(rows, sink)
+    elif form == "parquet":
+        parquet.write_table(rows, sink)
+    else:
+        with ipc.new_file(sink, rows.schema) as file:
+            file.write_table(rows)
 
 
 def _confirm(query: str, output: Output, *, is_agreed: bool) -> None:
@@ -239,28 +306,26 @@ def parse_chunks(text: str) -> dict[str, int]:
     return found
 
 
-_Target = Annotated[str, typer.Argument(metavar="TARGET", help="URL or path of the target.")]
+_Target = Annotated[str, argument(metavar="TARGET", help="URL or path of the target.")]
 
 
 def copy(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="The repository.")],
+    source: Annotated[str, argument(metavar="SOURCE", help="The repository.")],
     target: _Target,
     *,
     branch: Annotated[
-        list[str] | None, typer.Option("--branch", "-b", help="Branch to copy; by default all.")
+        list[str] | None, option("--branch", "-b", help="Branch to copy; by default all.")
     ] = None,
-    tag: Annotated[list[str] | None, typer.Option(help="Tag to copy; by default all.")] = None,
-    tags: Annotated[bool, typer.Option(help="Copy tags, or none.")] = True,
+    tag: Annotated[list[str] | None, option(help="Tag to copy; by default all.")] = None,
+    tags: Annotated[bool, option(help="Copy tags, or none.")] = True,
     group: Annotated[
-        str | None, typer.Option(help="Copy only this group, as one snapshot per branch.")
+        str | None, option(help="Copy only this group, as one snapshot per branch.")
     ] = None,
     last: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Number of snapshots to keep of each branch."),
+        option(min=1, metavar="N", help="Number of snapshots to keep of each branch."),
     ] = None,
-    shallow: Annotated[
-        bool, typer.Option("--shallow", help="Copy only the tips of branches.")
-    ] = False,
+    shallow: Annotated[bool, option("--shallow", help="Copy only the tips of branches.")] = False,
     spark: Spark = False,
     cluster: Cluster,
     output: Output,
@@ -289,9 +354,9 @@ def export(
     url: Version,
     target: _Target,
     *,
-    group: Annotated[str, typer.Option(help="Group to export.")] = "/",
+    group: Annotated[str, option(help="Group to export.")] = "/",
     consolidated: Annotated[
-        bool, typer.Option("--consolidated", help="Write consolidated metadata.")
+        bool, option("--consolidated", help="Write consolidated metadata.")
     ] = False,
     authorize: Authorize = None,
     spark: Spark = False,
@@ -317,13 +382,13 @@ def export(
     output.answer(report, clean(str(report)))
 
 
-def import_zarr(
+def import_(
     source: Annotated[
-        str, typer.Argument(metavar="SOURCE", help="Location of a Zarr V2 or V3 hierarchy.")
+        str, argument(metavar="SOURCE", help="Location of a Zarr V2 or V3 hierarchy.")
     ],
-    url: Annotated[str, typer.Argument(metavar="URL", help="URL or path of the repository.")],
+    url: Annotated[str, argument(metavar="URL", help="URL or path of the repository.")],
     *,
-    group: Annotated[str, typer.Option(help="Target group.")] = "/",
+    group: Annotated[str, option(help="Target group.")] = "/",
     branch: Branch = "main",
     message: Message = None,
     spark: Spark = False,

@@ -10,7 +10,7 @@ from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from click.exceptions import Exit
 
 from frazil.cli.command import (
     Authorize,
@@ -19,8 +19,10 @@ from frazil.cli.command import (
     Place,
     Spark,
     Yes,
+    argument,
     load_spark,
     open_place,
+    option,
     parse_moment,
 )
 from frazil.cli.terminal import Output, clean, make_card, make_table
@@ -54,7 +56,7 @@ else:
 
 OlderThan = Annotated[
     str,
-    typer.Option(
+    option(
         "--older-than",
         metavar="AGE",
         help="An age, such as 7d or 12h, or a time, 2026-01-31T12:00Z.",
@@ -90,14 +92,10 @@ def stats(url: Place, *, spark: Spark = False, cluster: Cluster, output: Output)
 def check(
     url: Place,
     *,
-    branch: Annotated[
-        str | None, typer.Option("--branch", "-b", help="Check only this branch.")
-    ] = None,
-    deep: Annotated[bool, typer.Option(help="Decode every chunk.")] = False,
-    virtual: Annotated[
-        bool, typer.Option(help="Check the source files of virtual chunks.")
-    ] = False,
-    repair: Annotated[bool, typer.Option(help="Make all safe repairs.")] = False,
+    branch: Annotated[str | None, option("--branch", "-b", help="Check only this branch.")] = None,
+    deep: Annotated[bool, option(help="Decode every chunk.")] = False,
+    virtual: Annotated[bool, option(help="Check the source files of virtual chunks.")] = False,
+    repair: Annotated[bool, option(help="Make all safe repairs.")] = False,
     authorize: Authorize = None,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -139,20 +137,20 @@ def check(
     report = look()
     if not repair:
         output.answer(report, clean(str(report)).rstrip())
-        raise typer.Exit(0 if report.is_healthy else _DAMAGED)
+        raise Exit(0 if report.is_healthy else _DAMAGED)
     planned = mend(report, dry_run=True)
     if dry_run or not planned.repaired:
         planned = replace(planned, is_dry_run=dry_run)
         result = {"check": report, "repair": planned, "check_after": None}
         output.answer(result, clean(str(report)), clean(str(planned)))
-        raise typer.Exit(0 if report.is_healthy else _DAMAGED)
+        raise Exit(0 if report.is_healthy else _DAMAGED)
     output.note(str(planned))
     output.confirm("Repair this?", is_agreed=yes)
     done = mend(report, dry_run=False)
     after = look()
     result = {"check": report, "repair": done, "check_after": after}
     output.answer(result, clean(str(done)), clean(str(after)).rstrip())
-    raise typer.Exit(0 if after.is_healthy else _DAMAGED)
+    raise Exit(0 if after.is_healthy else _DAMAGED)
 
 
 def _open_anyway(url: str, authorize: Sequence[str] | None = None) -> repository.Repository | None:
@@ -208,7 +206,7 @@ def gc(
           if done.objects_failed_to_delete else []),
     )  # fmt: skip
     if done.objects_failed_to_delete:
-        raise typer.Exit(_STORAGE_FAILED)
+        raise Exit(_STORAGE_FAILED)
 
 
 def _count(summary: GCSummary) -> int:
@@ -226,12 +224,10 @@ def expire(
     *,
     older_than: Annotated[
         str | None,
-        typer.Option("--older-than", metavar="AGE", help="By default, the saved policies apply."),
+        option("--older-than", metavar="AGE", help="By default, the saved policies apply."),
     ] = None,
-    delete_branches: Annotated[
-        bool, typer.Option(help="Also delete branches that are as old.")
-    ] = False,
-    delete_tags: Annotated[bool, typer.Option(help="Also delete tags that are as old.")] = False,
+    delete_branches: Annotated[bool, option(help="Also delete branches that are as old.")] = False,
+    delete_tags: Annotated[bool, option(help="Also delete tags that are as old.")] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
     output: Output,
@@ -297,12 +293,12 @@ _PACKAGES = ("frazil", "zarr", "obstore", "numpy", "xarray", "pyarrow", "pyspark
 
 def doctor(
     url: Annotated[
-        str | None, typer.Argument(metavar="[URL]", help="Repository to check as well.")
+        str | None, argument(metavar="[URL]", help="Repository to check as well.")
     ] = None,
     *,
     authorize: Authorize = None,
     spark: Annotated[
-        bool, typer.Option("--spark", help="Open a Spark session, and list what its workers lack.")
+        bool, option("--spark", help="Open a Spark session, and list what its workers lack.")
     ] = False,
     cluster: Cluster,
     output: Output,
@@ -341,7 +337,7 @@ def doctor(
     output.answer(found, card, *([clean(str(report)).rstrip()] if report is not None else []))
     is_healthy = report is None or report.is_healthy
     if not is_healthy or any(each.is_fatal for each in problems):
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 def _find_version(package: str) -> str | None:

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from frazil.cli.command import Branch, Message, Place, Yes, add_command, find_snapshot, open_place
+from frazil.cli.command import (
+    Branch,
+    Message,
+    Place,
+    Yes,
+    argument,
+    find_snapshot,
+    open_place,
+    option,
+)
 from frazil.cli.terminal import Output, make_table
 from frazil.errors import AlreadyExistsError
 from frazil.lazy import lazy_modules
@@ -21,24 +28,19 @@ else:
         "frazil.storage.constructors",
     )
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Its name.")]
-At = Annotated[
-    str, typer.Option("--at", metavar="REF", help="The branch, tag or snapshot to point to.")
-]
-
-branch = typer.Typer(no_args_is_help=True, help="List, create, move or delete branches.")
-tag = typer.Typer(no_args_is_help=True, help="List, create or delete tags.")
+Name = Annotated[str, argument(metavar="NAME", help="Its name.")]
+At = Annotated[str, option("--at", metavar="REF", help="The branch, tag or snapshot to point to.")]
 
 
 def list_branches(url: Place, *, output: Output) -> None:
-    """List branches, and what they point to.
+    """List branches: the snapshot of each, its date and message.
 
     Examples
     --------
     frazil branch list data/weather
     """
     repo = open_place(url)
-    _answer({name: repo.lookup_branch(name) for name in sorted(repo.list_branches())}, output)
+    _answer(repo, {name: repo.lookup_branch(name) for name in sorted(repo.list_branches())}, output)
 
 
 def create_branch(url: Place, name: Name, *, at: At = "main", output: Output) -> None:
@@ -87,14 +89,14 @@ def delete_branch(url: Place, name: Name, *, yes: Yes = False, output: Output) -
 
 
 def list_tags(url: Place, *, output: Output) -> None:
-    """List tags, and what they point to.
+    """List tags: the snapshot of each, its date and message.
 
     Examples
     --------
     frazil tag list data/weather
     """
     repo = open_place(url)
-    _answer({name: repo.lookup_tag(name) for name in sorted(repo.list_tags())}, output)
+    _answer(repo, {name: repo.lookup_tag(name) for name in sorted(repo.list_tags())}, output)
 
 
 def create_tag(url: Place, name: Name, *, at: At = "main", output: Output) -> None:
@@ -124,24 +126,33 @@ def delete_tag(url: Place, name: Name, *, yes: Yes = False, output: Output) -> N
     output.answer({"tag": name, "was_at": before}, f"{name} is deleted; it was at {before}")
 
 
-def _answer(refs: dict[str, str], output: Output) -> None:
-    output.answer(refs, make_table(("name", "snapshot"), refs.items()))
+def _answer(repo: repository.Repository, refs: dict[str, str], output: Output) -> None:
+    snapshots = {name: repo.lookup_snapshot(id) for name, id in refs.items()}
+    found = {
+        name: {"snapshot_id": each.id, "written_at": each.written_at, "message": each.message}
+        for name, each in snapshots.items()
+    }
+    rows = [
+        (name, each.id, f"{each.written_at:%F %H:%M}", each.message.partition("\n")[0])
+        for name, each in snapshots.items()
+    ]
+    output.answer(found, make_table(("name", "snapshot", "date", "message"), rows))
 
 
-add_command(branch, "list", list_branches)
-add_command(branch, "create", create_branch)
-add_command(branch, "move", move_branch)
-add_command(branch, "delete", delete_branch)
-add_command(tag, "list", list_tags)
-add_command(tag, "create", create_tag)
-add_command(tag, "delete", delete_tag)
+branch = {
+    "list": list_branches,
+    "create": create_branch,
+    "move": move_branch,
+    "delete": delete_branch,
+}
+tag = {"list": list_tags, "create": create_tag, "delete": delete_tag}
 
 
 def create(
     url: Place,
     *,
     spec_version: Annotated[
-        int, typer.Option(help="Spec version: 2, or 1 for icechunk before 2.0.", min=1, max=2)
+        int, option(help="Spec version: 2, or 1 for icechunk before 2.0.", min=1, max=2)
     ] = 2,
     output: Output,
 ) -> None:
@@ -167,7 +178,7 @@ def create(
 def squash(
     url: Place,
     *,
-    since: Annotated[str, typer.Option(metavar="REF", help="Last snapshot to keep.")],
+    since: Annotated[str, option(metavar="REF", help="Last snapshot to keep.")],
     branch: Branch = "main",
     message: Message = None,
     yes: Yes = False,
@@ -187,9 +198,9 @@ def squash(
 
 def cherry_pick(
     url: Place,
-    snapshot: Annotated[str, typer.Argument(metavar="REF", help="Commit to apply.")],
+    snapshot: Annotated[str, argument(metavar="REF", help="Commit to apply.")],
     *,
-    onto: Annotated[str, typer.Option(metavar="BRANCH", help="Branch to commit to.")],
+    onto: Annotated[str, option(metavar="BRANCH", help="Branch to commit to.")],
     message: Message = None,
     output: Output,
 ) -> None:
@@ -206,8 +217,8 @@ def cherry_pick(
 
 def fast_forward(
     url: Place,
-    branch: Annotated[str, typer.Argument(metavar="BRANCH", help="Branch to move.")],
-    to: Annotated[str, typer.Argument(metavar="TO", help="Branch to whose tip it moves.")],
+    branch: Annotated[str, argument(metavar="BRANCH", help="Branch to move.")],
+    to: Annotated[str, argument(metavar="TO", help="Branch to whose tip it moves.")],
     *,
     output: Output,
 ) -> None:

@@ -6,17 +6,24 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from time import monotonic
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+import click
+from click.exceptions import Exit
 
 from frazil import errors
 from frazil.display import to_plain
 from frazil.errors import ErrorKind
+from frazil.lazy import lazy_modules
 from frazil.progress import Display, OnTerminal, Silent, Step
+
+if TYPE_CHECKING:
+    from rich import console as rich_console
+    from rich import table as rich_table
+    from rich import text as rich_text
+else:
+    # Help needs none of them.
+    rich_console, rich_table, rich_text = lazy_modules("rich.console", "rich.table", "rich.text")
 
 _QUIET_SECONDS = 1.0
 _BETWEEN_SECONDS = 0.1
@@ -195,6 +202,12 @@ def _extra_of(module: str | None) -> str | None:
     return f'pip install "frazil[{extra}]"' if extra else f"pip install {package}"
 
 
+class Lines(str):
+    """Text whose lines are cut at the edge of a terminal."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Output:
     """Output of a command: as text for people, or as JSON."""
@@ -206,13 +219,23 @@ class Output:
         """Print a value: as JSON, or what is given to show it to people."""
         self.bars.close()
         if self.is_json:
-            print(json.dumps(to_plain(value), indent=2, ensure_ascii=False, allow_nan=False))
+            print(render_json(value))
             return
-        # Fold lines on a terminal only: programs that read them need them whole.
-        width = None if sys.stdout.isatty() else 10_000
-        console = Console(highlight=False, soft_wrap=True, width=width)
+        # Fold and cut lines on a terminal only: programs that read them need them whole.
+        width = None if self.is_terminal else 10_000
+        console = rich_console.Console(highlight=False, width=width)
         for each in shown or (value,):
-            console.print(Text.from_ansi(each) if isinstance(each, str) else each, end="\n")
+            is_cut = self.is_terminal and isinstance(each, Lines)
+            text = rich_text.Text.from_ansi(each) if isinstance(each, str) else each
+            if is_cut:
+                console.print(text, no_wrap=True, overflow="ellipsis", end="\n")
+            else:
+                console.print(text, soft_wrap=True, end="\n")
+
+    @property
+    def is_terminal(self) -> bool:
+        """Return True if somebody looks at the answer."""
+        return sys.stdout.isatty()
 
     def as_json(self) -> "Output":
         """Return an output that prints JSON."""
@@ -222,13 +245,15 @@ class Output:
         """Print a note for people beside the answer."""
         self.bars.close()
         if not self.is_json:
-            Console(stderr=True, highlight=False).print(clean(text), style="dim", markup=False)
+            rich_console.Console(stderr=True, highlight=False).print(
+                clean(text), style="dim", markup=False
+            )
 
     def warn(self, text: str) -> None:
         """Print a warning, also for people who read JSON."""
         self.bars.close()
-        console = Console(stderr=True, highlight=False, soft_wrap=True)
-        console.print(Text.assemble(("warning: ", "bold yellow"), clean(text)))
+        console = rich_console.Console(stderr=True, highlight=False, soft_wrap=True)
+        console.print(rich_text.Text.assemble(("warning: ", "bold yellow"), clean(text)))
 
     def confirm(self, question: str, *, is_agreed: bool) -> None:
         """Ask, unless it is agreed already; without anybody to ask, the answer is no."""
@@ -237,8 +262,8 @@ class Output:
         self.bars.close()
         if self.is_json or not sys.stdin.isatty():
             self.note(f"{question} Nothing was done: confirm with --yes.")
-            raise typer.Exit(1)
-        typer.confirm(question, abort=True, err=True)
+            raise Exit(1)
+        click.confirm(question, abort=True, err=True)
 
     def fail(self, failure: Failure) -> None:
         """Print the error, and what to try."""
@@ -246,31 +271,72 @@ class Output:
         if self.is_json:
             print(json.dumps(failure.to_dict(), ensure_ascii=False), file=sys.stderr)
             return
-        console = Console(stderr=True, highlight=False, soft_wrap=True)
-        console.print(Text.assemble(("error: ", "bold red"), clean(failure.message)))
+        console = rich_console.Console(stderr=True, highlight=False, soft_wrap=True)
+        console.print(rich_text.Text.assemble(("error: ", "bold red"), clean(failure.message)))
         if failure.advice:
-            console.print(Text.assemble(("  try: ", "bold"), failure.advice))
+            console.print(rich_text.Text.assemble(("  try: ", "bold"), failure.advice))
 
 
-def make_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
+def render_json(value: Any) -> str:
+    """Return a value as JSON."""
+    return json.dumps(to_plain(value), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+_WIDEST = 32
+"""Cells are cut at this width before columns are left out."""
+
+
+def fit_table(
+    names: Sequence[str], rows: Sequence[Sequence[object]]
+) -> tuple["rich_table.Table", int]:
+    """Make a table of the columns that fit the terminal, and count the others.
+
+    Without a terminal every column is there, and no cell is cut.
+    """
+    cells = [["" if each is None else clean(str(each)) for each in row] for row in rows]
+    columns = list(zip(*[names, *cells], strict=True))
+    widths = [max(map(len, column), default=0) for column in columns]
+    room = rich_console.Console().width if sys.stdout.isatty() else sum(widths) + 2 * len(widths)
+    shown = used = 0
+    for width in widths:
+        used += min(width, _WIDEST) + 2
+        if shown and used - 2 > room:
+            break
+        shown += 1
+    is_number = [all(isinstance(row[i], int | float | None) for row in rows) for i in range(shown)]
+    table = rich_table.Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for name, width, is_right in zip(names[:shown], widths, is_number, strict=False):
+        table.add_column(
+            rich_text.Text(clean(name)),
+            justify="right" if is_right else "left",
+            no_wrap=True,
+            overflow="ellipsis",
+            max_width=_WIDEST if used > room else width,
+        )
+    for row in cells:
+        table.add_row(*map(rich_text.Text, row[:shown]))
+    return table, len(names) - shown
+
+
+def make_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> "rich_table.Table":
     """Make a table; columns that begin with `>` are aligned to the right."""
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table = rich_table.Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for name in columns:
         side: Literal["left", "right"] = "right" if name[0] == ">" else "left"
         table.add_column(name.lstrip(">"), justify=side, overflow="fold")
     for row in rows:
-        table.add_row(*(Text(clean(str(cell))) for cell in row))
+        table.add_row(*(rich_text.Text(clean(str(cell))) for cell in row))
     return table
 
 
-def make_card(pairs: Iterable[tuple[str, object]]) -> Table:
+def make_card(pairs: Iterable[tuple[str, object]]) -> "rich_table.Table":
     """Names with what belongs to them, a line each; nothing for None."""
-    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    table = rich_table.Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     for name, value in pairs:
         if value is not None:
-            table.add_row(name, Text(clean(str(value))))
+            table.add_row(name, rich_text.Text(clean(str(value))))
     return table
 
 

@@ -7,18 +7,23 @@ from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
+import zarr
 from numpy.typing import NDArray
 
-from frazil.errors import IcechunkError
+from frazil.errors import ErrorKind, IcechunkError, InvalidInputError
 from frazil.format.chunk_table import ChunkKind
+from frazil.format.ids import SnapshotId
 from frazil.format.snapshot import Node
 from frazil.overview.preview import (
     MOST_SAMPLE_CHUNKS,
+    Decoding,
     Sample,
     normalize,
     read_metadata,
     read_sample,
 )
+from frazil.protocols.ref_files import read_snapshot
+from frazil.repository.diff import compare_snapshots
 from frazil.repository.repository import Repository
 from frazil.repository.session import Session
 from frazil.snapshots import Diff
@@ -201,18 +206,48 @@ def summarize_values(sample: Sample) -> ValueSummary:
 
 
 def find_changes(repository: Repository, old_id: str, new_id: str) -> Diff:
-    """Return the changes from a snapshot to a later one; an empty diff if both are the same.
+    """Return the changes from one snapshot to another, whichever is older, or on another branch.
 
     Parameters
     ----------
     repository
         Repository of both snapshots.
     old_id, new_id
-        Snapshot ids, the older one first.
+        Snapshot ids.
     """
     if old_id == new_id:
         return Diff()
-    return repository.diff(from_snapshot_id=old_id, to_snapshot_id=new_id)
+    for first, last in ((old_id, new_id), (new_id, old_id)):
+        try:
+            found = repository.diff(from_snapshot_id=first, to_snapshot_id=last)
+        except InvalidInputError as error:
+            if error.kind != ErrorKind.BAD_SNAPSHOT_CHAIN_FOR_DIFF:
+                raise
+        else:
+            return found if first == old_id else _reverse(found)
+    assets = repository.protocol.assets
+    old, new = (read_snapshot(assets, SnapshotId.parse(each)) for each in (old_id, new_id))
+    return compare_snapshots(assets, old, new)
+
+
+def spell_values(session: Session, path: str, places: Sequence[int]) -> tuple[str, ...]:
+    """Return some values of a one-dimensional array as text, decoded as xarray decodes them."""
+    array = zarr.open_array(session.store, path=path.strip("/"), mode="r")
+    decoding = Decoding.of(array.attrs.asdict(), array.dtype)
+    return tuple(
+        decoding.spell(decoding.decode(np.asarray(array[place]).reshape(1))[0]) for place in places
+    )
+
+
+def _reverse(diff: Diff) -> Diff:
+    return replace(
+        diff,
+        new_groups=diff.deleted_groups,
+        new_arrays=diff.deleted_arrays,
+        deleted_groups=diff.new_groups,
+        deleted_arrays=diff.new_arrays,
+        moved_nodes=[(new, old) for old, new in reversed(diff.moved_nodes)],
+    )
 
 
 MOST_CELLS = 64

@@ -100,6 +100,8 @@ class Job:
         self.run_on: RunOn = run_on
         self.task_bytes = task_bytes
         self.files_per_task = files_per_task
+        self.start_spark: Callable[[], SparkSession] | None = None
+        """Starts Spark where the job needs it and no session is given."""
         self.tally = Tally()
         self._progress = progress
         self._display: Display | None = None

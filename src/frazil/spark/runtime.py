@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
 import numpy as np
-import pyarrow as pa
 
 import frazil
 from frazil import errors
@@ -34,15 +33,20 @@ from frazil.storage.interface import Storage
 from frazil.storage.memory import MemoryStorage
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     import pyspark
     from pyspark import cloudpickle
     from pyspark.sql import functions as sql
 
     from frazil.spark import spark_session
 else:
-    # PySpark is an optional extra, which jobs load when they submit tasks.
-    pyspark, cloudpickle, sql, spark_session = lazy_modules(
-        "pyspark", "pyspark.cloudpickle", "pyspark.sql.functions", "frazil.spark.spark_session"
+    # Optional extras, which jobs load when they submit tasks.
+    pa, pyspark, cloudpickle, sql, spark_session = lazy_modules(
+        "pyarrow",
+        "pyspark",
+        "pyspark.cloudpickle",
+        "pyspark.sql.functions",
+        "frazil.spark.spark_session",
     )
 
 _DEFAULT_MAX_FAILURES = 4
@@ -293,16 +297,21 @@ Group = TypeVar("Group")
 Result = TypeVar("Result")
 
 RESULT_SCHEMA = "task long, attempt int, seconds double, ok boolean, payload binary"
-RESULT_FIELDS = pa.schema(
-    [
-        ("task", pa.int64()), ("attempt", pa.int32()), ("seconds", pa.float64()),
-        ("ok", pa.bool_()), ("payload", pa.binary()),
-    ]
-)  # fmt: skip
 _POLL_SECONDS = 0.2
 _MOST_TASKS = 1000
 """Maximum number of tasks of a stage whose failures are read."""
 _NOTHING_SAID = "An error occurred while calling"
+
+
+@lru_cache(maxsize=1)
+def result_fields() -> "pa.Schema":
+    """Return the columns of the row that each task returns."""
+    return pa.schema(
+        [
+            ("task", pa.int64()), ("attempt", pa.int32()), ("seconds", pa.float64()),
+            ("ok", pa.bool_()), ("payload", pa.binary()),
+        ]
+    )  # fmt: skip
 
 
 def fan_out(
@@ -318,7 +327,7 @@ def fan_out(
     job.refuse_if_cancelled()
     max_failures = find_max_failures(spark)
 
-    def run(number: int) -> Iterator[pa.RecordBatch]:
+    def run(number: int) -> Iterator["pa.RecordBatch"]:
         yield run_task(number, lambda: function(groups[number]), max_failures)
 
     frame = map_numbers(spark, len(groups), run, RESULT_SCHEMA)
@@ -327,7 +336,7 @@ def fan_out(
 
 def make_rows(
     spark: SparkSession,
-    read: Callable[[Group], Iterable[pa.RecordBatch]],
+    read: Callable[[Group], Iterable["pa.RecordBatch"]],
     groups: Sequence[Group],
     schema: Any,
 ) -> DataFrame:
@@ -335,7 +344,7 @@ def make_rows(
     if not groups:
         return spark.createDataFrame([], schema)
 
-    def run(number: int) -> Iterator[pa.RecordBatch]:
+    def run(number: int) -> Iterator["pa.RecordBatch"]:
         with keep_error_kind():
             yield from read(groups[number])
         freeze_worker()
@@ -346,14 +355,14 @@ def make_rows(
 def map_numbers(
     spark: SparkSession,
     count: int,
-    function: Callable[[int], Iterable[pa.RecordBatch]],
+    function: Callable[[int], Iterable["pa.RecordBatch"]],
     schema: Any,
     *,
     is_stateless: bool = False,
 ) -> DataFrame:
     """Return a DataFrame of the batches that a function yields for the number of each task."""
 
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(batches: Iterable["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 yield from function(number)
@@ -363,7 +372,7 @@ def map_numbers(
 
 def map_batches(
     frame: DataFrame,
-    function: Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]],
+    function: Callable[[Iterable["pa.RecordBatch"]], Iterable["pa.RecordBatch"]],
     schema: Any,
     *,
     is_stateless: bool = False,
@@ -374,7 +383,7 @@ def map_batches(
     """
     blob = dump(function)
 
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(batches: Iterable["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
         yield from (_load(blob) if is_stateless else pickle.loads(blob))(batches)
 
     mapped: DataFrame = frame.mapInArrow(run, schema)
@@ -428,7 +437,7 @@ def partition_id() -> int:
 
 
 def run_on_rows(
-    frame: DataFrame, job: Job, what: str, function: Callable[[pa.Table], Result], count: int
+    frame: DataFrame, job: Job, what: str, function: Callable[["pa.Table"], Result], count: int
 ) -> list[Result]:
     """Run a function on the rows of each non-empty partition and return the results, in order.
 
@@ -436,7 +445,7 @@ def run_on_rows(
     """
     most_failures = find_max_failures(frame.sparkSession)
 
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(batches: Iterable["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
         kept = [batch for batch in batches if batch.num_rows]
         if kept:
             rows = pa.Table.from_batches(kept)
@@ -456,7 +465,7 @@ def collect_results(spark: SparkSession, job: Job, what: str, frame: Any, count:
     return _unpack(job, run_with_progress(spark, job, what, count, frame.collect), count)
 
 
-def run_task(number: int, function: Callable[[], object], max_failures: int) -> pa.RecordBatch:
+def run_task(number: int, function: Callable[[], object], max_failures: int) -> "pa.RecordBatch":
     """Run a task and return one row with its result, or with the error it raised.
 
     A transient error is raised, so that Spark retries the task, unless this is the last attempt.
@@ -473,9 +482,10 @@ def run_task(number: int, function: Callable[[], object], max_failures: int) -> 
         ok, value = False, _portable(error)
     seconds = time.perf_counter() - start
     row = [number, attempt, seconds, ok, dump(value)]
-    columns = [pa.array([each], field.type) for each, field in zip(row, RESULT_FIELDS, strict=True)]
+    fields = result_fields()
+    columns = [pa.array([each], field.type) for each, field in zip(row, fields, strict=True)]
     freeze_worker()
-    return pa.RecordBatch.from_arrays(columns, schema=RESULT_FIELDS)
+    return pa.RecordBatch.from_arrays(columns, schema=fields)
 
 
 def _is_deterministic(error: Exception) -> bool:
@@ -563,7 +573,7 @@ def choose_runner(
     if spark is not None:
         return Runner(job, spark)
     try:
-        start = spark_session.find_session
+        start = job.start_spark or spark_session.find_session
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         raise SetupError(

@@ -6,6 +6,7 @@ import xarray as xr
 import zarr
 
 import frazil
+from frazil.maintenance.leases import leased
 from frazil.repository.inspect import describe_file
 from tests.command_line import Frazil
 
@@ -33,12 +34,34 @@ def test_repositories_of_older_generations_are_shown_as_well(run: Frazil, tmp_pa
     assert "0.1.0-0.1.3" in (tmp_path / "report.html").read_text()
 
 
-def test_log_draws_the_past_of_a_version(run: Frazil, place: Path) -> None:
-    shown = run("log", place)
+def test_log_shows_id_refs_author_date_and_message(run: Frazil, place: Path) -> None:
+    repo = frazil.Repository.open(frazil.local_filesystem_storage(str(place)))
+    session = repo.writable_session("main")
+    id = session.commit("corrected\n\nafter a report", {"author": "Ada"}, allow_empty=True)
+    day = f"{repo.lookup_snapshot(id).written_at:%F}"
+
+    shown = run("log", place, "--limit", 1).out.splitlines()
+    line = run("log", place, "--limit", 1, "--oneline").out
+    drawn = run("log", place, "--all", "--graph").out.splitlines()
+    found = run("log", place, "--limit", 1, "--json").json
+
+    assert shown[:2] == [f"commit {id} (main)", "Author: Ada"]
+    assert shown[2].startswith(f"Date:   {day}")
+    assert shown[4:] == ["    corrected", "    ", "    after a report"]
+    assert line.startswith(f"{id[:8]} (main) {day}")
+    assert line.endswith("  Ada  corrected\n")
+    assert drawn[0].startswith(f"● {id[:8]} (main) {day}")
+    assert any("(experiment, tag: v1)" in each for each in drawn)
+    assert (found[0]["author"], found[0]["metadata"]) == ("Ada", {"author": "Ada"})
+
+
+def test_log_of_a_version_has_its_ancestry_since_a_time(run: Frazil, place: Path) -> None:
     older = run("log", f"{place}@v1", "--json").json
 
-    assert [line.split(") ")[-1] for line in shown.out.splitlines()[:2]] == ["ten more", "ten days"]
     assert [each["message"] for each in older] == ["ten days", "Repository initialized"]
+    assert len(run("log", place, "--since", "1h", "--json").json) == 3
+    assert run("log", place, "--since", "2199-01-01", "--json").json == []
+    assert run("log", place, "--since", "last week").code == 2
 
 
 def test_log_of_all_refs_has_every_snapshot_once(run: Frazil, place: Path) -> None:
@@ -73,8 +96,23 @@ def test_tree_shows_arrays_with_their_shape(run: Frazil, place: Path) -> None:
     shown = run("tree", place)
     found = run("tree", place, "surface", "--json").json
 
-    assert "t2m  float32  20 × 6 (time, lat)" in shown.out
+    assert shown.out.splitlines() == [
+        "/", "└── surface", "    └── t2m  float32  20 × 6 (time, lat)", "", "1 group, 1 array",
+    ]  # fmt: skip
     assert [each["path"] for each in found] == ["/surface", "/surface/t2m"]
+    assert "t2m" not in run("tree", place, "-L", 1).out
+    assert "0 arrays" in run("tree", place, "--groups").out
+
+
+def test_own_records_are_shown_only_if_they_are_asked_for(run: Frazil, place: Path) -> None:
+    repo = frazil.Repository.open(frazil.local_filesystem_storage(str(place)))
+    with repo.transaction("main", message="records") as store:
+        zarr.create_group(store, path="_frazil/ledger")
+
+    assert "_frazil" not in run("tree", place).out
+    assert "ledger" in run("tree", place, "--all").out
+    assert "ledger" in run("tree", place, "_frazil").out
+    assert "_frazil" not in run("show", place).out
 
 
 def test_show_reports_metadata_chunks_and_values(run: Frazil, place: Path) -> None:
@@ -161,12 +199,69 @@ def test_a_report_shows_values_as_xarray_decodes_them(
     assert "from 2020-01-01T00:00:00 to 2020-01-02T06:00:00" in text
 
 
+def test_show_without_a_path_shows_the_version_and_its_arrays(run: Frazil, place: Path) -> None:
+    shown = run("show", f"{place}@v1")
+    found = run("show", place, "--json").json
+    group = run("show", place, "surface", "--json").json
+
+    assert "ten days" in shown.out
+    assert "surface/t2m  float32  20 × 6 (time, lat)  K" in shown.out
+    assert found["snapshot"]["message"] == "ten more"
+    assert [each["path"] for each in found["arrays"]] == ["/surface/t2m"]
+    assert group["path"] == "/surface"
+
+
 def test_diff_reports_chunks_between_two_versions(run: Frazil, place: Path) -> None:
     found = run("diff", place, "v1", "main", "--json").json
+    back = run("diff", place, "main", "v1", "--json").json
 
     assert found["updated_chunks"] == {"/surface/t2m": [[2, 0], [3, 0]]}
     assert found["new_arrays"] == []
+    assert found["updated_regions"]["/surface/t2m"][0] == {
+        "dimension": "time", "start": 10, "stop": 20, "from": None, "to": None,
+    }  # fmt: skip
+    assert back["updated_chunks"] == found["updated_chunks"]
     assert "/surface/t2m" in run("diff", place, "v1", "main").out
+    assert run("diff", place, "v1", "v1").out == "No changes\n"
+
+
+def test_diff_goes_both_ways_and_between_branches(run: Frazil, place: Path) -> None:
+    repo = frazil.Repository.open(frazil.local_filesystem_storage(str(place)))
+    with repo.transaction("experiment", message="aside") as store:
+        zarr.create_array(store, name="surface/rain", shape=(4,), dtype="f4")[:] = 1
+
+    ahead = run("diff", place, "v1", "experiment", "--json").json
+    back = run("diff", place, "experiment", "v1", "--json").json
+    across = run("diff", place, "main", "experiment", "--json").json
+
+    assert (ahead["new_arrays"], ahead["deleted_arrays"]) == (["/surface/rain"], [])
+    assert (back["new_arrays"], back["deleted_arrays"]) == ([], ["/surface/rain"])
+    assert across["new_arrays"] == ["/surface/rain"]
+    assert across["updated_chunks"]["/surface/t2m"] == [[2, 0], [3, 0]]
+
+
+def test_diff_gives_the_coordinates_of_changed_chunks(run: Frazil, packed: Path) -> None:
+    repo = frazil.Repository.open(frazil.local_filesystem_storage(str(packed)))
+    before = repo.lookup_branch("main")
+    with repo.transaction("main", message="warmer") as store:
+        zarr.open_array(store, path="t2m")[:] = 3000
+
+    shown = run("diff", packed, before, "main").out
+
+    assert "2020-01-01T00:00:00 … 2020-01-02T06:00:00" in shown
+    assert "-45 … 45" in shown
+
+
+def test_top_shows_running_jobs_and_new_commits(run: Frazil, place: Path) -> None:
+    with leased(frazil.local_filesystem_storage(str(place)), "0123456789", "ingest"):
+        shown = run("top", place, "--once").out
+        found = run("top", place, "--json").json
+
+    assert "1 running job" in shown
+    assert "ingest  01234567" in shown
+    assert found["jobs"][0]["is_running"]
+    assert found["commits"][0]["message"] == "ten more"
+    assert "0 running jobs" in run("top", place).out
 
 
 def test_inspect_decodes_every_metadata_file_of_a_repository(run: Frazil, place: Path) -> None:

@@ -33,7 +33,8 @@ def test_branches_are_made_moved_and_deleted(run: Frazil, place: Path) -> None:
 
     assert made == {"branch": "other", "snapshot_id": tip}
     assert moved == {"branch": "other", "from": tip, "snapshot_id": old}
-    assert listed["other"] == old
+    assert (listed["other"]["snapshot_id"], listed["other"]["message"]) == (old, "ten days")
+    assert "ten more" in run("branch", "list", place).out
     assert deleted.code == 0
     assert open_repository(place).list_branches() == {"main", "experiment"}
 

@@ -32,6 +32,20 @@ def test_neither_version_nor_help_loads_a_repository(option: str) -> None:
     expected = frazil.__version__ if option == "--version" else "fast-forward"
     assert expected in done.stdout
     assert loaded.isdisjoint({*_HEAVY, *(f"frazil.{room}" for room in _ROOMS)})
+    assert not loaded & {"rich", "frazil.cli.read_commands", "frazil.cli.job_commands"}
+
+
+def test_names_of_commands_and_options_are_completed_without_a_repository() -> None:
+    for typed, expected in (("frazil fast", "fast-forward"), ("frazil log --one", "--oneline")):
+        program = (
+            f"import os, sys; os.environ.update(_FRAZIL_COMPLETE='bash_complete',"
+            f" COMP_WORDS={typed!r}, COMP_CWORD='{typed.count(' ')}')\n" + _LOADED
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", program.format(option="")], capture_output=True, text=True
+        )
+        assert expected in done.stdout
+        assert set(done.stderr.split()).isdisjoint({"rich", *_HEAVY})
 
 
 def test_the_version_needs_no_command() -> None:
@@ -41,4 +55,4 @@ def test_the_version_needs_no_command() -> None:
     assert {name for name in done.stderr.split() if name.startswith("frazil.")} == {
         "frazil.cli", "frazil.lazy", "frazil.version",
     }  # fmt: skip
-    assert "typer" not in done.stderr.split()
+    assert "click" not in done.stderr.split()

@@ -46,7 +46,6 @@ from frazil.spark.ingestion.source_data import (
 from frazil.spark.ingestion.target_arrays import PlacedManifest, Placement, SplitRegionTask
 from frazil.spark.job import Job, SparkSession
 from frazil.spark.runtime import (
-    RESULT_FIELDS,
     RESULT_SCHEMA,
     Runner,
     collect_results,
@@ -54,6 +53,7 @@ from frazil.spark.runtime import (
     freeze_worker,
     map_batches,
     map_numbers,
+    result_fields,
     run_task,
     shuffle_by_number,
 )
@@ -137,7 +137,8 @@ def write(assets: Assets, task: SplitRegionTask, parts: Iterable[ChunkTable]) ->
     return PlacedManifest(task.variable, manifest, len(table), int(table.length.sum()))
 
 
-_PARSED_FIELDS = pa.schema([*RESULT_FIELDS, ("source", pa.string()), ("references", pa.binary())])
+_RESULT_FIELDS = result_fields()
+_PARSED_FIELDS = pa.schema([*_RESULT_FIELDS, ("source", pa.string()), ("references", pa.binary())])
 _PARSED_SCHEMA = RESULT_SCHEMA + ", source string, references binary"
 _PLACED_FIELDS = pa.schema(
     [("task", pa.int32()), ("region", pa.int32()), ("references", pa.binary())]
@@ -177,7 +178,7 @@ def parse_sources(
     runner.job.expect("opening files", files=sum(map(len, groups)))
     frame = map_numbers(spark, count, run, _PARSED_SCHEMA, is_stateless=True).persist()
     try:
-        results = frame.where("source is null").select(*RESULT_FIELDS.names)
+        results = frame.where("source is null").select(*_RESULT_FIELDS.names)
         found = collect_results(spark, runner.job, "opening files", results, count)
         outcomes = tuple(each for group in found for each in group)
         yield SourcesOnSpark(outcomes, runner, spark, frame)
@@ -204,7 +205,7 @@ def _parse_group(
     nothing = [pa.nulls(1, field.type) for field in list(_PARSED_FIELDS)[-2:]]
     yield pa.RecordBatch.from_arrays([*row.columns, *nothing], schema=_PARSED_FIELDS)
     if kept:
-        empty = [pa.nulls(len(kept), field.type) for field in RESULT_FIELDS]
+        empty = [pa.nulls(len(kept), field.type) for field in _RESULT_FIELDS]
         names, blobs = zip(*kept, strict=True)
         columns = [pa.array(names, pa.string()), pa.array(blobs, pa.binary())]
         yield pa.RecordBatch.from_arrays([*empty, *columns], schema=_PARSED_FIELDS)

@@ -31,13 +31,13 @@ from frazil.repository.repository import Repository
 from frazil.spark.job import Job, SparkSession
 from frazil.spark.regions import TASKS_PER_SLOT
 from frazil.spark.runtime import (
-    RESULT_FIELDS,
     RESULT_SCHEMA,
     Runner,
     collect_results,
     find_max_failures,
     map_batches,
     map_numbers,
+    result_fields,
     run_task,
     shuffle_by_number,
 )
@@ -55,7 +55,8 @@ Join = Callable[[int, Columns], Result]
 """Function of an id range's number and its columns in the order of their groups."""
 
 _OWN_FIELDS = pa.schema([("shard", pa.int32()), ("group", pa.int64()), ("columns", pa.binary())])
-_FIELDS = pa.schema([*RESULT_FIELDS, *_OWN_FIELDS])
+_RESULT_FIELDS = result_fields()
+_FIELDS = pa.schema([*_RESULT_FIELDS, *_OWN_FIELDS])
 _SCHEMA = RESULT_SCHEMA + ", shard int, `group` long, columns binary"
 
 
@@ -111,7 +112,7 @@ class _Work(Generic[Group, Small, Result]):
 
         row = run_task(number, find, self.max_failures)
         yield _to_batch([*row.columns, *_own(number % self.num_shards, number, None)])
-        nothing = [pa.nulls(1, field.type) for field in RESULT_FIELDS]
+        nothing = [pa.nulls(1, field.type) for field in _RESULT_FIELDS]
         for shard, data in columns:
             yield _to_batch([*nothing, *_own(shard, number, data)])
 
@@ -119,7 +120,7 @@ class _Work(Generic[Group, Small, Result]):
         """Yield the result rows of groups unchanged, and one result row per id range in the batches."""
         shards: defaultdict[int, Columns] = defaultdict(list)
         for batch in batches:
-            yield batch.filter(pc.is_null(batch.column("columns"))).select(RESULT_FIELDS.names)
+            yield batch.filter(pc.is_null(batch.column("columns"))).select(_RESULT_FIELDS.names)
             own = batch.select(_OWN_FIELDS.names).to_pydict()
             for shard, group, data in zip(*own.values(), strict=True):
                 shards[shard] += [(group, data)] if data else []
