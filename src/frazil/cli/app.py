@@ -15,7 +15,8 @@ data/weather, data/weather@v1, s3://bucket/weather@main?region=eu-central-1. Cre
 environment and are never part of a URL.
 
 Exit codes: 0 success, 1 failure, 2 wrong usage, 3 not found, 4 exists already, 5 conflict, 6 no
-permission, 7 storage, 8 damaged, 9 something to install, 10 a job failed, 11 read-only, 130 stopped.
+permission, 7 storage, 8 damaged, 9 something to install, 10 a job failed, 11 read-only, 12 files left
+out, 13 refused by guards or checks, 14 stale, 130 stopped.
 """
 
 COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
@@ -44,6 +45,14 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "rechunk": ("job_commands", "Change the chunks of an array."),
         "analyze": ("job_commands", "Compute statistics of chunks for queries."),
         "sql": ("job_commands", "Query arrays and metadata with SQL."),
+    },
+    "Operate a dataset": {
+        "new": ("dataset_commands", "Write a declaration from sample files."),
+        "plan": ("dataset_commands", "Show what a run would do."),
+        "run": ("dataset_commands", "Run one cycle: discover, ingest, publish."),
+        "follow": ("dataset_commands", "Stay resident, and run cycle after cycle."),
+        "backfill": ("dataset_commands", "Fill a part of the axis beside live runs."),
+        "status": ("dataset_commands", "Show how fresh and complete a dataset is."),
     },
     "Keep": {
         "stats": ("maintenance_commands", "Show the storage that all versions take."),

@@ -193,6 +193,7 @@ _EXTRAS = {
     "h5py": "virtual",
     "starlette": "web",
     "uvicorn": "web",
+    "pydantic": "datasets",
 }
 
 

@@ -72,18 +72,18 @@ def list_files(files: pa.Table) -> list[SourceFile]:
     ]
 
 
-Sources = SourceName | Iterable[SourceName] | DataFrame
+Sources = SourceName | Iterable[SourceName | SourceFile] | DataFrame
 _URI_COLUMNS = ("source", "uri", "url", "path")
 
 
-def list_names(sources: Sources) -> list[SourceName]:
+def list_names(sources: Sources) -> list[SourceName | SourceFile]:
     """Return the names of sources, which may be the rows of a DataFrame."""
     if isinstance(sources, str | PathLike):
         return [sources]
     if isinstance(sources, Iterable):
         return list(sources)
     named = sources.select(_find_column(sources.columns)).dropna()
-    names: list[SourceName] = named.toArrow().column(0).to_pylist()
+    names: list[SourceName | SourceFile] = named.toArrow().column(0).to_pylist()
     return names
 
 
@@ -96,7 +96,11 @@ def _find_column(columns: list[str]) -> str:
 
 
 def discover(
-    names: Iterable[SourceName], stores: SourceStores, *, are_announced: bool = False
+    names: Iterable[SourceName | SourceFile],
+    stores: SourceStores,
+    *,
+    are_announced: bool = False,
+    may_be_none: bool = False,
 ) -> pa.Table:
     """Return the files of all names as columns, without duplicates, sorted by location.
 
@@ -106,21 +110,25 @@ def discover(
     ----------
     names
         Paths or URLs of files, of Zarr hierarchies, of prefixes (every file and hierarchy below), or
-        patterns (`*` and `?` match within a folder, `**` across folders).
+        patterns (`*` and `?` match within a folder, `**` across folders). Files that were discovered
+        before are returned as they are.
     stores
         Stores that the names are resolved in.
     are_announced
         Whether files may be gone by now. They are returned as if they were there, and found to be bad
         when they are opened.
+    may_be_none
+        Whether a name may match no file.
 
     Raises
     ------
     InvalidInputError
         If a name matches no file.
     """
-    single: list[SourceFile] = []
+    given = list(names)
+    single = [each for each in given if isinstance(each, SourceFile)]
     listed: list[pa.Table] = []
-    urls = {_to_url(name): name for name in names}
+    urls = {_to_url(name): name for name in given if not isinstance(name, SourceFile)}
     is_remote = any(not url.startswith("file:") for url in urls)
     with ThreadPoolExecutor(_CONCURRENT_REQUESTS if is_remote else 1) as pool:
         for (url, name), found in zip(
@@ -132,7 +140,7 @@ def discover(
                 listed.append(found)
             elif are_announced:
                 single.append(SourceFile(normalize_location(url), FileVersion(None, EPOCH, 0)))
-            else:
+            elif not may_be_none:
                 raise InvalidInputError(f"there is no file at {name}", kind="key-not-found")
     files = pa.concat_tables([tabulate(single), *listed]).combine_chunks()
     files = files.take(pc.sort_indices(files["source"]))
@@ -271,11 +279,11 @@ def folder_of(pattern: str) -> str:
     return pattern[: pattern.rindex("/", 0, wildcard.start() if wildcard else None) + 1]
 
 
-def find_tops(names: Iterable[SourceName]) -> tuple[str, ...]:
+def find_tops(names: Iterable[SourceName | SourceFile]) -> tuple[str, ...]:
     """Return the folders that names are in, or are themselves."""
     tops = []
     for name in names:
-        url = _to_url(name)
+        url = name.location if isinstance(name, SourceFile) else _to_url(name)
         if _WILDCARDS.search(url):
             tops.append(escape_url(folder_of(url)))
         else:

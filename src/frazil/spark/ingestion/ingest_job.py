@@ -577,7 +577,8 @@ def ingest(
         Coordinates that the files don't have as variables, by dimension: `from_path`,
         `from_attribute`, or a function of the header of a file.
     expected
-        Values that a dimension has even where no file brings them, by dimension.
+        Values that a dimension has even where no file brings them, by dimension; or a function that
+        returns them from the coordinates of the repository and of the files, in their units.
     group
         Group to ingest into.
     branch
@@ -645,7 +646,7 @@ def ingest(
     refuse_mistyped(append_dim=append_dim, group=group, chunks=chunks, encoding=encoding)
     refuse_mistyped(
         source_group=source.source_group, skip=source.skip, load=source.load,
-        rename=source.rename, convert=source.convert,
+        take=source.take, rename=source.rename, convert=source.convert,
     )  # fmt: skip
     conversions = as_conversions(source.convert or {})
     wanted = as_checks(checks)

@@ -349,6 +349,7 @@ _SHAPES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "source_group": (lambda value: isinstance(value, str), "the path of a group"),
     "skip": _NAMES,
     "load": _NAMES,
+    "take": _NAMES,
     "rename": (
         lambda value: _maps_names(value) and all(map(_is_name, (value or {}).values())),
         "a dict of new names by old ones",

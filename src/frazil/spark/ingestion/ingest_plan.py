@@ -487,8 +487,12 @@ def plan_expected(
     found = {}
     for dim, values in expected.items():
         sources = [each for each in (existing, *headers) if each is not None]
-        index = next((each.arrays[dim] for each in sources if dim in each.arrays), None)
+        having = [each.arrays[dim] for each in sources if dim in each.arrays]
+        index = next(iter(having), None)
         if index is None:
+            continue
+        if callable(values):
+            found[dim] = values(having)
             continue
         made = replace(make_index(dim, list(values), len(values)), name=dim)
         pair = [replace(sources[0], arrays={dim: index}), replace(sources[0], arrays={dim: made})]

@@ -297,6 +297,9 @@ class SourceOptions:
         Arrays to leave out, by their name in the file.
     rename
         New names of arrays and dimensions, by their name in the file.
+    take
+        Variables to take, by their new name. Others are left out, but for coordinates, scalars and what
+        the taken variables refer to. Default: all.
     convert
         Conversions of values, by variable, or `"*"` for all floating-point variables: `deaccumulate`,
         `to_units`, `round_bits`, a function of a block of values, `per_file` for one of the variable of
@@ -316,6 +319,7 @@ class SourceOptions:
     load: Collection[str] = ()
     skip: Collection[str] = ()
     rename: Mapping[str, str] = field(default_factory=dict)
+    take: Collection[str] = ()
     convert: Conversions = field(default_factory=dict)
     eras: Eras = "merge"
     containers: Sequence[VirtualChunkContainer] = ()
@@ -411,6 +415,7 @@ def _parse(
         outer = _find_outer_dims(source) if reading.is_tree else {}
         names = {**outer, **reading.find_names(source.header.format)}
         renamed = rename(leave_out(described, reading.skip), names)
+        renamed = leave_out(renamed, find_untaken(renamed, reading.take) if reading.take else ())
         above[source.header.group] = _inherit(renamed, above, dims)
     parsed = [add_dimensions(each, reading.dims, reading.coords) for each in above.values()]
     if not any(each.arrays for each in parsed):
@@ -495,6 +500,26 @@ def leave_out(source: Source, names: Collection[str]) -> Source:
     arrays = {name: each for name, each in source.arrays.items() if name in kept}
     references = {name: each for name, each in source.references.items() if name in kept}
     return Source(replace(source.header, arrays=arrays), references)
+
+
+def find_untaken(source: Source, taken: Collection[str]) -> set[str]:
+    """Return the variables that are neither taken nor needed to understand those that are."""
+    arrays = source.arrays
+    kept = {
+        name for name, each in arrays.items() if name in taken or each.is_index or not each.dims
+    }
+    waiting = list(kept)
+    while waiting:
+        attributes = arrays[waiting.pop()].attributes
+        words = {
+            word
+            for name in _NAMING
+            for word in re.split(r"[:\s]+", str(attributes.get(name, "")))
+            if word in arrays
+        }
+        waiting += words - kept
+        kept |= words
+    return arrays.keys() - kept
 
 
 def rename(source: Source, names: Mapping[str, str]) -> Source:
