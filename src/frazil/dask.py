@@ -8,14 +8,19 @@ import functools
 from collections.abc import Callable
 from typing import Any, ParamSpec
 
-import dask.array
 import numpy as np
 import zarr
-from dask.array import Array
-from dask.base import compute
 
 from frazil.distributed import extract_session, merge_sessions
+from frazil.errors import explain_missing
 from frazil.repository.session import ForkSession
+
+try:
+    import dask.array
+    from dask.array import Array
+    from dask.base import compute
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(explain_missing(error, "frazil.dask"), name=error.name) from error
 
 __all__ = [
     "computing_meta",

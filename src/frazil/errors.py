@@ -524,6 +524,38 @@ class InternalError(IcechunkError):
     default_kind = "unknown"
 
 
+_EXTRAS = {
+    "dask": "dask",
+    "eccodes": "grib",
+    "gribberish": "grib",
+    "h5netcdf": "virtual",
+    "h5py": "virtual",
+    "pandas": "spark",
+    "pyarrow": "spark",
+    "pydantic": "datasets",
+    "pyproj": "geo",
+    "pyspark": "spark",
+    "shapely": "geo",
+    "sqlglot": "spark",
+    "starlette": "web",
+    "uvicorn": "web",
+    "virtualizarr": "virtual",
+    "xarray": "xarray",
+}
+
+
+def name_install(package: str) -> str:
+    """Return the command that installs a missing package: with the extra of Frazil that has it."""
+    extra = _EXTRAS.get(package.partition(".")[0])
+    return f"pip install 'frazil[{extra}]'" if extra else f"pip install {package.partition('.')[0]}"
+
+
+def explain_missing(error: ModuleNotFoundError, what: str) -> str:
+    """Explain which package something needs, and how to install it."""
+    missing = (error.name or "").partition(".")[0]
+    return f"{what} needs {missing}, which is not installed: {name_install(missing)}"
+
+
 # Tracebacks show the classes shared with the official library under their public names.
 for _public in (
     IcechunkError,

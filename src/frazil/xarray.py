@@ -5,20 +5,25 @@ from dataclasses import field
 from typing import Any, Literal
 
 import zarr
-from xarray import DataArray, Dataset
-from xarray.backends import ZarrStore
-from xarray.backends.api import DATAARRAY_NAME, DATAARRAY_VARIABLE
-from xarray.backends.common import ArrayWriter
-from xarray.backends.writers import (
-    _validate_dataset_names,
-    dump_to_store,
-    get_writable_zarr_store,
-)
-from xarray.namedarray.pycompat import is_chunked_array
 
+from frazil.errors import explain_missing
 from frazil.lazy import dataclass
 from frazil.repository.session import ForkSession, Session
 from frazil.repository.store import IcechunkStore
+
+try:
+    from xarray import DataArray, Dataset
+    from xarray.backends import ZarrStore
+    from xarray.backends.api import DATAARRAY_NAME, DATAARRAY_VARIABLE
+    from xarray.backends.common import ArrayWriter
+    from xarray.backends.writers import (
+        _validate_dataset_names,
+        dump_to_store,
+        get_writable_zarr_store,
+    )
+    from xarray.namedarray.pycompat import is_chunked_array
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(explain_missing(error, "frazil.xarray"), name=error.name) from error
 
 __all__ = ["LazyPart", "to_icechunk", "write_all_but_lazy"]
 

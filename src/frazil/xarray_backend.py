@@ -30,15 +30,15 @@ _DECODING = (
 )
 _VERSION = ("branch", "tag", "snapshot", "snapshot_id", "as_of")
 _ZARR = ZarrBackendEntrypoint()
-_OPENING = ("storage_options", "config", "authorize_virtual_chunk_access")
+_OPENING = ("storage_options", "config", "authorize")
 
 
 class FrazilBackendEntrypoint(BackendEntrypoint):
     """Xarray backend that opens a version of a repository, by URL, path, Repository, Session or store.
 
     In addition to Xarray's arguments it accepts `group`; one of `branch`, `tag` and `snapshot` (or
-    `snapshot_id`), with `as_of` for a branch; and, for URLs and paths, `storage_options` (arguments
-    of `s3_storage` and so on), `config` and `authorize_virtual_chunk_access`.
+    `snapshot_id`), with `as_of` for a branch; `authorize`, for virtual chunks, as in `open_session`;
+    and, for URLs and paths, `storage_options` (arguments of `s3_storage` and so on) and `config`.
     """
 
     description = "Open Icechunk repositories with Frazil"
@@ -123,6 +123,8 @@ def _open_store(object: Any, options: dict[str, Any]) -> "Store":
     """Return the store to read from, and remove the options that Zarr's backend does not accept."""
     ref = _take_ref(options)
     opening = {name: options.pop(name) for name in _OPENING if options.get(name) is not None}
+    if isinstance(object, frazil.Repository) and "authorize" in opening:
+        object = object.authorize(opening.pop("authorize"))
     if _is_ours(object):
         return _store_of(object, ref, opening)
     url = parse_location(object)

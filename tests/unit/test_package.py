@@ -179,21 +179,28 @@ def test_the_pipeline_is_reachable_from_the_package_and_loads_no_spark() -> None
     assert "spark" in dir(frazil)
 
 
-def test_a_table_without_spark_says_what_to_install() -> None:
+def test_what_an_extra_has_says_what_to_install() -> None:
     code = """
 import sys
-sys.modules["pyspark"] = None  # as if it were not installed
+sys.modules |= {"pyspark": None, "xarray": None, "dask.array": None}  # as if not installed
 import frazil
 try:
     frazil.spark.read
 except frazil.errors.SetupError as error:
     print(error)
+for name in ("xarray", "dask"):
+    try:
+        getattr(frazil, name)
+    except ModuleNotFoundError as error:
+        print(error)
 """
 
     child = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
 
     assert child.stdout == (
         "frazil.spark.read needs pyspark, which is not installed: pip install 'frazil[spark]'\n"
+        "frazil.xarray needs xarray, which is not installed: pip install 'frazil[xarray]'\n"
+        "frazil.dask needs dask, which is not installed: pip install 'frazil[dask]'\n"
     )
 
 

@@ -290,7 +290,7 @@ def open_place(url: str, authorize: Sequence[str] | None = None) -> Repository:
         repository = locate.open_repository(url)
     except RepositoryNotFoundError as error:
         raise RepositoryNotFoundError(f"there is no repository at {url}") from error
-    return locate.authorize(repository, authorize or ())
+    return repository.authorize(authorize or ())
 
 
 def open_version(

@@ -18,6 +18,7 @@ from rich.table import Table
 
 import frazil
 import frazil.spark
+from frazil.errors import InvalidInputError
 from frazil.spark import checks
 from frazil.web.pages import render_report
 
@@ -80,6 +81,8 @@ FROM t2m WHERE time >= '2024-02-01' AND lat > 60 GROUP BY month(time) ORDER BY m
 
 def run_demo(folder: Path, console: Console | None = None, spark: Any = None) -> None:
     """Run the demo in a folder, which is emptied first, on a session of its own or on the given one."""
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / "archive").is_dir():
+        raise InvalidInputError(f"{folder} has files of its own: name another folder for the demo")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     tour = Tour(folder.absolute(), console or Console(highlight=False), spark)
@@ -248,14 +251,7 @@ class Tour:
 
     def _authorize(self) -> None:
         """Authorize access to the containers that the ingest declared."""
-        containers = frazil.Repository.fetch_config(self._repo.storage)
-        assert containers is not None
-        access = dict.fromkeys(
-            containers.virtual_chunk_containers or {}, frazil.credentials.LocalFileSystemAccess
-        )
-        self._repo = frazil.Repository.open(
-            self._repo.storage, authorize_virtual_chunk_access=access
-        )
+        self._repo = frazil.Repository.open(self._repo.storage).authorize("*")
 
     def _count(self, **version: Any) -> int:
         session = self._repo.readonly_session(**(version or {"branch": "main"}))

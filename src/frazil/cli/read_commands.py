@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -20,16 +21,15 @@ from frazil.cli.command import (
     Version,
     argument,
     find_snapshot,
-    load_spark,
     open_place,
     open_version,
     option,
     parse_moment,
     warn_of_refusals,
 )
-from frazil.cli.terminal import Lines, Output, clean, make_card, make_table
+from frazil.cli.terminal import Lines, Output, clean, cut_advice, make_card, make_table
 from frazil.display import show_bytes, to_plain
-from frazil.errors import IcechunkError, InvalidInputError, NotFoundError
+from frazil.errors import IcechunkError, InvalidInputError, NotFoundError, SetupError
 from frazil.lazy import lazy_modules
 
 if TYPE_CHECKING:
@@ -374,7 +374,7 @@ def _card(array: contents.ArrayOverview) -> list[tuple[str, object]]:
         ("stored", show_bytes(array.size_bytes)),
         ("manifests", array.manifests),
         ("values", array.values),
-        ("unreadable", array.unreadable),
+        ("unreadable", array.unreadable and cut_advice(array.unreadable)),
     ]
 
 
@@ -684,6 +684,9 @@ def completion(
     output.answer({"shell": shell, "script": source}, source)
 
 
+_DEMO = ("pyspark", "pyarrow", "pandas", "sqlglot", "xarray", "h5netcdf", "h5py")
+
+
 def demo(
     folder: Annotated[
         Path, argument(metavar="FOLDER", help="Target folder, which is emptied first.")
@@ -698,7 +701,9 @@ def demo(
     frazil demo
     frazil demo /tmp/demo
     """
-    load_spark()
+    missing = [each for each in _DEMO if find_spec(each) is None]
+    if missing:
+        raise SetupError(f"the demo needs {', '.join(missing)}: pip install 'frazil[demo]'")
     from frazil.cli.demo import run_demo  # noqa: PLC0415 (needs the extras)
 
     shown = console.Console(stderr=output.is_json, highlight=False)

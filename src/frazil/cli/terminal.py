@@ -2,6 +2,7 @@
 
 import errno
 import json
+import shlex
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -124,10 +125,6 @@ _ADVICE_BY_KIND: dict[str, tuple[int, str | None]] = {
         2,
         "`frazil migrate` upgrades an older repository; a newer one needs a newer Frazil",
     ),
-    ErrorKind.UNAUTHORIZED_VIRTUAL_CHUNK_CONTAINER: (
-        6,
-        "authorize the container with --authorize PREFIX, or all with --authorize '*'",
-    ),
     ErrorKind.FEATURE_FLAG_DISABLED: (11, None),
     # Sources that are not there are wrong arguments for the library, and not found for people.
     ErrorKind.KEY_NOT_FOUND: (3, None),
@@ -157,6 +154,11 @@ def explain(error: BaseException) -> Failure:
         code, advice = _SYSTEM_ADVICE[full.errno]
         return Failure(code, _sentence(error), advice, name)
     kind = str(getattr(error, "kind", None) or "") or None
+    if kind == ErrorKind.UNAUTHORIZED_VIRTUAL_CHUNK_CONTAINER:
+        what = cut_advice(_sentence(error))
+        prefix = what.partition(" at ")[2].partition(" is not authorized")[0]
+        advice = f"add --authorize {shlex.quote(prefix)}, or --authorize '*' for all containers"
+        return Failure(6, what, advice if prefix else "add --authorize '*'", name, kind)
     if kind in _ADVICE_BY_KIND:
         code, advice = _ADVICE_BY_KIND[kind]
         return Failure(code, _sentence(error), advice, name, kind)
@@ -164,7 +166,8 @@ def explain(error: BaseException) -> Failure:
         if isinstance(error, cls):
             return Failure(code, _sentence(error), advice, name, kind)
     if isinstance(error, ModuleNotFoundError):
-        return Failure(9, f"{error.name} is not installed", _extra_of(error.name), name)
+        missing = (error.name or "").partition(".")[0]
+        return Failure(9, f"{missing} is not installed", errors.name_install(missing), name)
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return Failure(3, _sentence(error), None, name)
     if isinstance(error, OSError):
@@ -180,27 +183,14 @@ def _find_system_error(error: BaseException | None) -> OSError | None:
     return None
 
 
+def cut_advice(message: str) -> str:
+    """Return an error about a container without what a Python program would add."""
+    what, is_refusal, _ = message.partition(" is not authorized: ")
+    return f"{what} is not authorized" if is_refusal else message
+
+
 def _sentence(error: BaseException) -> str:
     return str(getattr(error, "message", None) or error)
-
-
-_EXTRAS = {
-    "pyspark": "spark",
-    "pyarrow": "spark",
-    "xarray": "xarray",
-    "dask": "dask",
-    "virtualizarr": "virtual",
-    "h5py": "virtual",
-    "starlette": "web",
-    "uvicorn": "web",
-    "pydantic": "datasets",
-}
-
-
-def _extra_of(module: str | None) -> str | None:
-    package = (module or "").partition(".")[0]
-    extra = _EXTRAS.get(package)
-    return f'pip install "frazil[{extra}]"' if extra else f"pip install {package}"
 
 
 class Lines(str):

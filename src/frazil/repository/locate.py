@@ -1,10 +1,9 @@
 """Open repositories and sessions by URL."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from frazil.config.settings import Attribution, RepositoryConfig
-from frazil.credentials import AnyCredential
 from frazil.errors import InvalidInputError, RefNotFoundError
 from frazil.format.header import Dialect
 from frazil.format.ids import SnapshotId
@@ -14,11 +13,9 @@ from frazil.repository.session import Session
 from frazil.storage.constructors import storage_from_url
 from frazil.storage.interface import Storage
 from frazil.urls import BranchRef, Location, NamedRef, Ref, SnapshotRef, TagRef, parse_location
-from frazil.virtual.access import default_credential
+from frazil.virtual.access import Authorize
 
 __all__ = [
-    "EVERY_CONTAINER",
-    "authorize",
     "create_legacy",
     "open_repository",
     "open_session",
@@ -26,14 +23,10 @@ __all__ = [
 ]
 
 
-EVERY_CONTAINER = "*"
-"""Prefix that stands for all containers that a repository declares."""
-
-
 def open_repository(
     url: Location,
     config: RepositoryConfig | None = None,
-    authorize_virtual_chunk_access: Mapping[str, AnyCredential | None] | None = None,
+    authorize: Authorize = (),
     attribution: Attribution | None = None,
     *,
     storage_options: Mapping[str, Any] | None = None,
@@ -46,8 +39,9 @@ def open_repository(
         URL of the repository, without a version.
     config
         Configuration, merged over the one saved with the repository.
-    authorize_virtual_chunk_access
-        Credentials by URL prefix of the containers whose virtual chunks may be read.
+    authorize
+        Containers whose virtual chunks may be read: `"*"` for all that the repository declares, or
+        one or more URL prefixes, with credentials from the environment. Or credentials by URL prefix.
     attribution
         Labels for the User-Agent header of requests.
     storage_options
@@ -69,13 +63,13 @@ def open_repository(
     if parsed.ref is not None:
         raise InvalidInputError(f"{parsed} names a version, which open_session reads")
     storage = storage_from_url(parsed, **(storage_options or {}))
-    return Repository.open(storage, config, authorize_virtual_chunk_access, attribution)
+    return Repository.open(storage, config, attribution=attribution).authorize(authorize)
 
 
 def open_session(
     url: Location,
     config: RepositoryConfig | None = None,
-    authorize_virtual_chunk_access: Mapping[str, AnyCredential | None] | None = None,
+    authorize: Authorize = (),
     attribution: Attribution | None = None,
     *,
     storage_options: Mapping[str, Any] | None = None,
@@ -88,8 +82,9 @@ def open_session(
         URL of the repository, optionally with a branch, tag or snapshot.
     config
         Configuration, merged over the one saved with the repository.
-    authorize_virtual_chunk_access
-        Credentials by URL prefix of the containers whose virtual chunks may be read.
+    authorize
+        Containers whose virtual chunks may be read: `"*"` for all that the repository declares, or
+        one or more URL prefixes, with credentials from the environment. Or credentials by URL prefix.
     attribution
         Labels for the User-Agent header of requests.
     storage_options
@@ -109,12 +104,12 @@ def open_session(
 
     Examples
     --------
-    >>> session = open_session("s3://bucket/weather@v1")
+    >>> session = open_session("s3://bucket/weather@v1", authorize="*")
     >>> dataset = xarray.open_zarr(session.store, consolidated=False)
     """
     parsed = parse_location(url)
     storage = storage_from_url(parsed, **(storage_options or {}))
-    repository = Repository.open(storage, config, authorize_virtual_chunk_access, attribution)
+    repository = Repository.open(storage, config, attribution=attribution).authorize(authorize)
     return read_version(repository, parsed.ref)
 
 
@@ -131,20 +126,6 @@ def read_version(repository: Repository, ref: Ref | None) -> Session:
             return repository.readonly_session(snapshot_id=id)
         case NamedRef(name):
             return repository.readonly_session(snapshot_id=_find_snapshot(repository, name))
-
-
-def authorize(repository: Repository, prefixes: Sequence[str]) -> Repository:
-    """Authorize access to containers, with credentials from the environment."""
-    containers = repository.config.virtual_chunk_containers or {}
-    wanted = [*containers] if EVERY_CONTAINER in prefixes else list(prefixes)
-    unknown = [prefix for prefix in wanted if prefix not in containers]
-    if unknown:
-        declared = ", ".join(sorted(containers)) or "none"
-        raise InvalidInputError(
-            f"authorize={','.join(unknown)}: the repository declares no such container, but {declared}"
-        )
-    more = {prefix: default_credential(containers[prefix]) for prefix in wanted}
-    return repository.authorize(more) if more else repository
 
 
 def _find_snapshot(repository: Repository, name: str) -> str:

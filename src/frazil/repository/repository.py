@@ -29,6 +29,7 @@ from frazil.repository.session_state import RepositoryContext, open_state
 from frazil.repository.store import IcechunkStore
 from frazil.storage.interface import Storage, StorageSettings
 from frazil.types import CommitMethod
+from frazil.virtual.access import Authorize, find_credentials
 
 if TYPE_CHECKING:
     from frazil import conflicts, snapshots
@@ -192,9 +193,31 @@ class Repository(Block):
         context.warn_of_none(authorize_virtual_chunk_access)
         return type(self)(context.reopen(self._repository, config, authorize_virtual_chunk_access))
 
-    def authorize(self, more: Credentials) -> Self:
-        """Return this repository with credentials for more containers, by URL prefix."""
-        return self.reopen(None, {**self._repository.authorizations, **more})
+    def authorize(self, authorize: Authorize) -> Self:
+        """Return this repository with access to the source files of more virtual chunks.
+
+        Parameters
+        ----------
+        authorize
+            `"*"` for every container that the repository declares, or one or more URL prefixes, with
+            credentials from the environment. Or credentials by URL prefix.
+
+        Returns
+        -------
+        Repository
+            This repository, if there is nothing to authorize.
+
+        Raises
+        ------
+        InvalidInputError
+            If the repository declares no such container.
+
+        Examples
+        --------
+        >>> repo = Repository.open(storage).authorize("*")  # doctest: +SKIP
+        """
+        more = find_credentials(self.config.virtual_chunk_containers or {}, authorize)
+        return self.reopen(None, {**self._repository.authorizations, **more}) if more else self
 
     @staticmethod
     def exists(storage: Storage, storage_settings: StorageSettings | None = None) -> bool:

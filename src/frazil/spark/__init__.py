@@ -11,7 +11,7 @@ processes, import only the job they run.
 import warnings
 from typing import TYPE_CHECKING
 
-from frazil.errors import SetupError
+from frazil.errors import SetupError, explain_missing
 from frazil.lazy import load_lazily
 
 if TYPE_CHECKING:
@@ -113,10 +113,7 @@ if not TYPE_CHECKING:
             missing = (error.name or "").partition(".")[0]
             if missing == "frazil":
                 raise
-            raise SetupError(
-                f"frazil.spark.{name} needs {missing}, which is not installed: "
-                "pip install 'frazil[spark]'"
-            ) from error
+            raise SetupError(explain_missing(error, f"frazil.spark.{name}")) from error
 
 
 # Spark emits this warning when batches go to workers. Frazil never converts them to pandas.

@@ -26,7 +26,14 @@ import numpy as np
 
 import frazil
 from frazil import errors
-from frazil.errors import IcechunkError, InvalidInputError, JobError, SetupError, StorageError
+from frazil.errors import (
+    IcechunkError,
+    InvalidInputError,
+    JobError,
+    SetupError,
+    StorageError,
+    explain_missing,
+)
 from frazil.lazy import lazy_modules
 from frazil.spark.job import DataFrame, Job, SparkSession
 from frazil.storage.interface import Storage
@@ -575,10 +582,7 @@ def choose_runner(
     try:
         start = job.start_spark or spark_session.find_session
     except ModuleNotFoundError as error:
-        missing = (error.name or "").partition(".")[0]
-        raise SetupError(
-            f"tasks on Spark need {missing}, which is not installed: pip install 'frazil[spark]'"
-        ) from error
+        raise SetupError(explain_missing(error, "a task on Spark")) from error
     return Runner(job, start())
 
 

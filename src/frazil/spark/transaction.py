@@ -32,7 +32,6 @@ from frazil.repository.changes import (
     write_part,
 )
 from frazil.repository.commit import manifests_by_region
-from frazil.repository.locate import authorize as authorized
 from frazil.repository.locate import open_repository
 from frazil.repository.repository import Repository
 from frazil.repository.session import ForkSession, Session
@@ -44,6 +43,7 @@ from frazil.spark.runtime import Runner, choose_runner, count_slots, find_active
 from frazil.spark.runtime import find_application_id as find_application_id
 from frazil.storage.interface import Storage
 from frazil.urls import Location
+from frazil.virtual.access import Authorize
 
 _NAMED_CHUNKS = 5
 """Maximum chunks of an array named in the message; the error carries all of them."""
@@ -411,10 +411,10 @@ def committing(
     branch: str,
     job: Job | None,
     spark: SparkSession | None,
-    authorize: Sequence[str] = (),
+    authorize: Authorize = (),
 ) -> Iterator[CommitRun]:
     """Run a job that holds a lease, and close its progress display at the end."""
-    repository = authorized(find_repository(repo), authorize)
+    repository = find_repository(repo).authorize(authorize)
     with running(name, repository.storage, job, spark) as run:
         run.job.title += f"@{branch}"
         own = CommitRun(name, run.job, run.spark, run.storage, repository=repository, branch=branch)

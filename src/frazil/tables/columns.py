@@ -523,8 +523,9 @@ def _explain_access(error: InvalidInputError) -> InvalidInputError:
     what, _, _ = error.message.partition(": to read")
     prefix = what.rpartition(" at ")[2].partition(" ")[0]
     return InvalidInputError(
-        f'{what}: add option("authorize", "{prefix}"), or authorize=["{prefix}"] in Python; "*" is '
-        "every container that the repository declares",
+        f'{what}: add authorize="{prefix}", or authorize="*" for all containers, to frazil.spark.sql, '
+        f'read or attach; to spark.read, add .option("authorize", "*"); to a table in SQL, '
+        "OPTIONS (authorize '*')",
         kind=error.kind,
     )
 

@@ -17,7 +17,6 @@ from frazil.errors import ConflictError, IcechunkError, InvalidInputError
 from frazil.format.ids import ChunkId
 from frazil.protocols.assets import Assets
 from frazil.repository.changes import ChangeSet
-from frazil.repository.locate import authorize
 from frazil.repository.repository import Repository
 from frazil.repository.session import ForkSession, Session
 from frazil.tables.columns import Grid, Region, common_cuts, whole_offsets
@@ -534,7 +533,7 @@ def open_destination(options: Options, *, overwrite: bool) -> Destination:
             f"{options.repo} names a version, and so do the options: name it in one of them"
         )
     write_options = read_write_options(options, overwrite=overwrite, ref=ref)
-    return Destination(authorize(repository, options.authorize), write_options)
+    return Destination(repository.authorize(options.authorize), write_options)
 
 
 def check_columns(destination: Destination, schema: pa.Schema) -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from frazil.display import suggest
 from frazil.errors import InvalidInputError
 from frazil.protocols.protocol import MAIN
-from frazil.repository.locate import authorize, read_version
+from frazil.repository.locate import read_version
 from frazil.repository.repository import Repository
 from frazil.repository.session import Session
 from frazil.storage.constructors import storage_from_url
@@ -81,7 +81,7 @@ def open_source(options: Options, repository: AnyRepository | None = None) -> So
             f"{location} names a version, and so do the options: name it in one of them"
         )
     ref = options.ref or named
-    authorized = authorize(opened, options.authorize)
+    authorized = opened.authorize(options.authorize)
     return Source.of(authorized, read_version(authorized, ref), replace(options, ref=ref))
 
 

@@ -1,7 +1,7 @@
 """Read virtual chunks from authorized containers, and only from unchanged source files."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -225,10 +225,51 @@ def _refuse(container: "VirtualChunkContainer") -> InvalidInputError:
         granted = f"{_CALL}containers_credentials({granted})"
     name = f" {container.name!r}" if container.name else ""
     return InvalidInputError(
-        f"the virtual chunk container{name} at {prefix} is not authorized: to read its chunks, open "
-        f"the repository with authorize_virtual_chunk_access={granted}",
+        f"the virtual chunk container{name} at {prefix} is not authorized: to read its chunks, add "
+        f'authorize="{prefix}", or authorize="*" for all containers, to frazil.open_repository, '
+        "frazil.open_session or xarray.open_dataset; to Repository.open, add "
+        f"authorize_virtual_chunk_access={granted}",
         kind="unauthorized-virtual-chunk-container",
     )
+
+
+Authorize = str | Sequence[str] | Mapping[str, "AnyCredential | None"]
+"""Containers to read: `"*"` for all that a repository declares, URL prefixes, or credentials by
+prefix. Credentials that are not given come from the environment."""
+EVERY_CONTAINER = "*"
+
+
+def list_prefixes(authorize: Authorize) -> tuple[str, ...]:
+    """Return the prefixes to authorize; raises InvalidInputError for credentials."""
+    if isinstance(authorize, Mapping):
+        raise InvalidInputError(
+            "queries take URL prefixes in authorize, and credentials from the environment: give"
+            " credentials to open_repository, and the repository to the query"
+        )
+    return (authorize,) if isinstance(authorize, str) else tuple(authorize)
+
+
+def find_credentials(
+    containers: "Mapping[str, VirtualChunkContainer]", authorize: Authorize
+) -> "dict[str, AnyCredential | None]":
+    """Return credentials by prefix, from the environment unless they are given.
+
+    Raises
+    ------
+    InvalidInputError
+        If a prefix without credentials is none of a container.
+    """
+    if isinstance(authorize, Mapping):
+        return dict(authorize)
+    prefixes = list_prefixes(authorize)
+    wanted = [*containers] if EVERY_CONTAINER in prefixes else list(prefixes)
+    unknown = [prefix for prefix in wanted if prefix not in containers]
+    if unknown:
+        declared = ", ".join(sorted(containers)) or "none"
+        raise InvalidInputError(
+            f"invalid authorize {', '.join(unknown)}: the containers of the repository are {declared}"
+        )
+    return {prefix: default_credential(containers[prefix]) for prefix in wanted}
 
 
 def default_credential(container: "VirtualChunkContainer") -> "AnyCredential":

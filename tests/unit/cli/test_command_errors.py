@@ -254,7 +254,7 @@ def test_only_a_race_is_to_be_tried_again() -> None:
 
 def test_a_missing_extra_is_reported_with_how_to_install_it() -> None:
     assert explain(ModuleNotFoundError("x", name="pyspark.sql")).advice == (
-        'pip install "frazil[spark]"'
+        "pip install 'frazil[spark]'"
     )
 
 

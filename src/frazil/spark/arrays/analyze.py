@@ -15,6 +15,7 @@ from frazil.spark.transaction import AnyRepository, committing
 from frazil.tables.columns import Boxes
 from frazil.tables.scan_plan import plan_partitions
 from frazil.tables.statistics import Analysis, Measures, Subject, find_analysable, plan_analysis
+from frazil.virtual.access import Authorize
 from frazil.virtual.source_formats import without_codec_warnings
 
 
@@ -113,7 +114,7 @@ def analyze(
     *,
     group: str = "/",
     branch: str = "main",
-    authorize: Sequence[str] = (),
+    authorize: Authorize = (),
     message: str | None = None,
     metadata: Mapping[str, Any] | None = None,
     job: Job | None = None,

@@ -20,6 +20,7 @@ from frazil.repository.view import View, manifests_of
 from frazil.spark.job import CommitReport, Job, SparkSession
 from frazil.spark.regions import LEAST_TASK_BYTES, path_of
 from frazil.spark.transaction import AnyRepository, committing, write_regions
+from frazil.virtual.access import Authorize
 
 _COPIED_AT_ONCE = 8
 """Maximum number of chunks a task holds in memory."""
@@ -31,7 +32,7 @@ def materialize(
     arrays: Sequence[str] | None = None,
     *,
     branch: str = "main",
-    authorize: Sequence[str] = (),
+    authorize: Authorize = (),
     message: str | None = None,
     metadata: Mapping[str, Any] | None = None,
     job: Job | None = None,

@@ -33,6 +33,7 @@ from frazil.tables.columns import (
 from frazil.tables.table_options import Options
 from frazil.tables.table_source import AnyRepository, open_source, read_ahead
 from frazil.urls import make_ref
+from frazil.virtual.access import Authorize, list_prefixes
 
 Method = Literal["nearest", "linear"]
 Tolerance = float | timedelta
@@ -402,7 +403,7 @@ def points(
     tag: str | None = None,
     snapshot: str | None = None,
     as_of: datetime | str | None = None,
-    authorize: Sequence[str] = (),
+    authorize: Authorize = (),
     spark: SparkSession | None = None,
 ) -> DataFrame:
     """Return the values of arrays at points, such as stations, tracks or observations.
@@ -432,7 +433,7 @@ def points(
     branch, tag, snapshot, as_of
         Version to read; by default the one in the URL, else the branch main.
     authorize
-        URL prefixes of containers whose virtual chunks may be read; `*` means all.
+        Containers whose virtual chunks may be read: `"*"` for all, or URL prefixes.
     spark
         Spark session. Default: the active one, or a new one.
 
@@ -454,7 +455,7 @@ def points(
     """
     running = spark or SparkSession.getActiveSession() or find_session()
     ref = make_ref(branch=branch, tag=tag, snapshot=snapshot, as_of=as_of)
-    source = open_source(Options(ref=ref, group=group, authorize=tuple(authorize)), repo)
+    source = open_source(Options(ref=ref, group=group, authorize=list_prefixes(authorize)), repo)
     names = [variables] if isinstance(variables, str) else list(variables)
     table = None if hasattr(frame, "mapInArrow") else _to_table(frame)
     schema = frame.schema if table is None else from_arrow_schema(table.schema, True)

@@ -43,6 +43,7 @@ from frazil.spark.transaction import (
     write_regions,
 )
 from frazil.urls import parse_bytes
+from frazil.virtual.access import Authorize
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +159,7 @@ def rechunk(
     max_memory: int | str = "512MB",
     encoding: Mapping[str, Any] | None = None,
     branch: str = "main",
-    authorize: Sequence[str] = (),
+    authorize: Authorize = (),
     message: str | None = None,
     metadata: Mapping[str, Any] | None = None,
     job: Job | None = None,

@@ -1,6 +1,6 @@
 """Coarser steps of time and space: `frazil.spark.resample`."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -36,6 +36,7 @@ from frazil.spark.regions import (
     whole,
 )
 from frazil.spark.transaction import AnyRepository, committing, write_regions
+from frazil.virtual.access import Authorize
 
 Ends = NDArray[np.int64]
 """Where each step starts along the input's dimension, and where the last one ends."""
@@ -175,7 +176,7 @@ def resample(
     encoding: Mapping[str, Any] | None = None,
     overwrite: bool = False,
     branch: str = "main",
-    authorize: Sequence[str] = (),
+    authorize: Authorize = (),
     message: str | None = None,
     metadata: Mapping[str, Any] | None = None,
     job: Job | None = None,

@@ -59,6 +59,7 @@ from frazil.spark.transaction import (
     scratch_arrays,
     write_regions,
 )
+from frazil.virtual.access import Authorize
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,7 +341,7 @@ def transform(
     overwrite: bool = False,
     statistics: bool = False,
     branch: str = "main",
-    authorize: Sequence[str] = (),
+    authorize: Authorize = (),
     message: str | None = None,
     metadata: Mapping[str, Any] | None = None,
     job: Job | None = None,

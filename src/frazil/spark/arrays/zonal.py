@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from frazil.arguments import verb
 from frazil.display import suggest
-from frazil.errors import InvalidInputError, SetupError
+from frazil.errors import InvalidInputError, SetupError, explain_missing
 from frazil.spark.arrays.points import along, is_longitude, is_number
 from frazil.spark.runtime import count_slots, make_rows
 from frazil.spark.spark_session import find_session
@@ -26,13 +26,12 @@ from frazil.tables.columns import Columns, Grid, GroupArrays, to_arrow
 from frazil.tables.table_options import Options
 from frazil.tables.table_source import AnyRepository, open_source, read_ahead
 from frazil.urls import make_ref
+from frazil.virtual.access import Authorize, list_prefixes
 
 try:
     import shapely
 except ModuleNotFoundError as error:  # pragma: no cover
-    raise SetupError(
-        "frazil.spark.zonal needs shapely, which is not installed: pip install 'frazil[geo]'"
-    ) from error
+    raise SetupError(explain_missing(error, "frazil.spark.zonal")) from error
 
 How = Literal["coverage", "center"]
 Weights = Literal["area"]
@@ -489,7 +488,7 @@ def zonal(
     tag: str | None = None,
     snapshot: str | None = None,
     as_of: datetime | str | None = None,
-    authorize: Sequence[str] = (),
+    authorize: Authorize = (),
     spark: SparkSession | None = None,
 ) -> DataFrame:
     """Return statistics of arrays within polygons, such as countries, catchments or fields.
@@ -525,7 +524,7 @@ def zonal(
     branch, tag, snapshot, as_of
         Version to read; by default the one in the URL, else the branch main.
     authorize
-        URL prefixes of containers whose virtual chunks may be read; `*` means all.
+        Containers whose virtual chunks may be read: `"*"` for all, or URL prefixes.
     spark
         Spark session. Default: the active one, or a new one.
 
@@ -547,7 +546,7 @@ def zonal(
     """
     running = spark or SparkSession.getActiveSession() or find_session()
     ref = make_ref(branch=branch, tag=tag, snapshot=snapshot, as_of=as_of)
-    source = open_source(Options(ref=ref, group=group, authorize=tuple(authorize)), repo)
+    source = open_source(Options(ref=ref, group=group, authorize=list_prefixes(authorize)), repo)
     names = [variables] if isinstance(variables, str) else list(variables)
     read = read_zones(zones, geometry)
     if crs is not None:

@@ -28,12 +28,12 @@ from frazil.maintenance.inventory import (
     take_inventory,
 )
 from frazil.protocols.assets import Assets
-from frazil.repository.locate import authorize as authorized
 from frazil.repository.repository import Repository
 from frazil.spark.job import CheckJobReport, Job, SparkSession
 from frazil.spark.maintenance.spark_stats import Columns, TaskPool, count_refs, exchange, weigh
 from frazil.spark.transaction import AnyRepository, find_repository, running
 from frazil.storage.constructors import storage_from_url
+from frazil.virtual.access import Authorize
 
 _UNITED_AT_ONCE = 1_000_000
 
@@ -231,7 +231,7 @@ def check(
     deep: bool = False,
     virtual_sources: bool = False,
     requests_per_second: float | None = REQUESTS_PER_SECOND,
-    authorize: Sequence[str] = (),
+    authorize: Authorize = (),
     job: Job | None = None,
     spark: SparkSession | None = None,
 ) -> CheckJobReport:
@@ -296,10 +296,10 @@ def check(
 
 
 def _check(
-    workers: TaskWorkers, repo: AnyRepository, authorize: Sequence[str], options: CheckOptions
+    workers: TaskWorkers, repo: AnyRepository, authorize: Authorize, options: CheckOptions
 ) -> CheckReport:
     try:
-        opened = authorized(find_repository(repo), authorize)
+        opened = find_repository(repo).authorize(authorize)
     except (FormatError, ObjectNotFoundError, RepositoryNotFoundError):
         return check_storage(workers.pool.run.storage, options, workers)
     return check_repository(opened.protocol, opened.context.virtual, options, workers)

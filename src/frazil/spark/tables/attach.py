@@ -26,6 +26,7 @@ from frazil.tables.table_source import (
     open_source,
     open_table,
 )
+from frazil.virtual.access import Authorize
 
 _VIEWS = "frazil.attached"
 _GLOBAL = "global_temp"
@@ -66,7 +67,7 @@ def attach(
     tag: str | None = None,
     snapshot: str | None = None,
     as_of: datetime | str | None = None,
-    authorize: Sequence[str] = (),
+    authorize: Authorize = (),
     target_size: int | str = DEFAULT_TARGET_BYTES,
     spark: SparkSession | None = None,
 ) -> Attached:
@@ -95,7 +96,7 @@ def attach(
     branch, tag, snapshot, as_of
         Version to read; by default the one in the URL, else the branch main.
     authorize
-        URL prefixes of containers whose virtual chunks may be read; `*` means all.
+        Containers whose virtual chunks may be read: `"*"` for all, or URL prefixes.
     target_size
         Approximate size of a partition, in bytes or such as `128MB`.
     spark

@@ -26,6 +26,7 @@ from frazil.tables.table_options import (
 )
 from frazil.tables.table_source import AnyRepository, Table, open_source, open_table
 from frazil.urls import make_ref, parse_bytes
+from frazil.virtual.access import Authorize, list_prefixes
 
 if TYPE_CHECKING:
     from xarray import Dataset
@@ -44,14 +45,14 @@ def make_options(
     spark: SparkSession,
     version: Mapping[str, Any],
     group: str,
-    authorize: Sequence[str],
+    authorize: Authorize,
     target_size: int | str,
 ) -> Options:
     """Return the options of tables that a session's own queries filter."""
     return Options(
         ref=make_ref(**version),
         group=group,
-        authorize=tuple(authorize),
+        authorize=list_prefixes(authorize),
         target_bytes=parse_bytes(target_size),
         time_zone=time_zone_of(spark),
         is_ansi=is_ansi(spark),
@@ -77,7 +78,7 @@ def read(
     tag: str | None = None,
     snapshot: str | None = None,
     as_of: datetime | str | None = None,
-    authorize: Sequence[str] = (),
+    authorize: Authorize = (),
     target_size: int | str = DEFAULT_TARGET_BYTES,
     spark: SparkSession | None = None,
     **more: Any,
@@ -103,7 +104,7 @@ def read(
     branch, tag, snapshot, as_of
         Version to read; by default the one in the URL, else the branch main.
     authorize
-        URL prefixes of containers whose virtual chunks may be read; `*` means all.
+        Containers whose virtual chunks may be read: `"*"` for all, or URL prefixes.
     target_size
         Approximate size of a partition, in bytes or such as `128MB`.
     spark

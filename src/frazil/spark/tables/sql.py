@@ -31,6 +31,7 @@ from frazil.tables.sql_statements import (
 )
 from frazil.tables.table_options import DEFAULT_TARGET_BYTES, read_catalog
 from frazil.tables.table_source import AnyRepository, Source, open_source
+from frazil.virtual.access import Authorize
 
 _UNKNOWN_COLUMN = "UNRESOLVED_COLUMN"
 
@@ -46,7 +47,7 @@ def sql(
     tag: str | None = None,
     snapshot: str | None = None,
     as_of: datetime | str | None = None,
-    authorize: Sequence[str] = (),
+    authorize: Authorize = (),
     target_size: int | str = DEFAULT_TARGET_BYTES,
     spark: SparkSession | None = None,
 ) -> DataFrame:
@@ -75,7 +76,7 @@ def sql(
     branch, tag, snapshot, as_of
         Version to read; by default the one in the URL, else the branch main.
     authorize
-        URL prefixes of containers whose virtual chunks may be read; `*` means all.
+        Containers whose virtual chunks may be read: `"*"` for all, or URL prefixes.
     target_size
         Approximate size of a partition, in bytes or such as `128MB`.
     spark

@@ -19,7 +19,6 @@ from frazil.format.chunk_table import ChunkTable
 from frazil.format.ids import ManifestId
 from frazil.format.snapshot import Node
 from frazil.maintenance.reachability import pack
-from frazil.repository.locate import authorize as authorize_containers
 from frazil.repository.session import Session
 from frazil.repository.store_io import read_ref, ref_size
 from frazil.repository.view import manifests_of
@@ -34,6 +33,7 @@ from frazil.spark.transaction import (
 from frazil.spark.transfer.copy_plan import AnyPlace, find_size, find_storage
 from frazil.storage.interface import Storage
 from frazil.storage.memory import MemoryStorage
+from frazil.virtual.access import Authorize
 
 METADATA = "zarr.json"
 Document = dict[str, Any]
@@ -136,7 +136,7 @@ def export_zarr(
     group: str = "/",
     zarr_format: int = 3,
     consolidated: bool = False,
-    authorize: Sequence[str] = (),
+    authorize: Authorize = (),
     job: Job | None = None,
     spark: SparkSession | None = None,
 ) -> ExportReport:
@@ -185,7 +185,7 @@ def export_zarr(
     """
     if zarr_format != 3:
         raise InvalidInputError(f"invalid zarr_format {zarr_format}: only 3 is supported")
-    opened = authorize_containers(find_repository(repo), authorize)
+    opened = find_repository(repo).authorize(authorize)
     if (branch, tag, snapshot) == (None, None, None):
         branch = "main"
     session = opened.readonly_session(branch, tag=tag, snapshot_id=snapshot)
