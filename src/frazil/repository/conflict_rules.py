@@ -1,6 +1,8 @@
 """Find conflicts between a session's changes and another commit, and resolve them with a solver."""
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import le
 
 from frazil.conflicts import (
     BasicConflictSolver,
@@ -55,6 +57,8 @@ class Clash:
     path: str
     node_id: NodeId | None = None
     chunks: Coordinates | None = None
+    is_growth: bool = False
+    """Whether they did nothing to the array but make it larger."""
 
     def to_conflict(self) -> Conflict:
         """Return the public form of the conflict."""
@@ -156,7 +160,18 @@ def _chunks_in_deleted_array(ours: Ours, theirs: Theirs) -> Iterator[Clash]:
 
 def _chunks_in_updated_array(ours: Ours, theirs: Theirs) -> Iterator[Clash]:
     for id in ours.edited.keys() & theirs.updated:
-        yield Clash(ConflictType.ChunksUpdatedInUpdatedArray, ours.edited[id].path, id)
+        path = ours.edited[id].path
+        is_growth = _has_grown(ours.base.get(path), theirs.nodes.get(path))
+        yield Clash(ConflictType.ChunksUpdatedInUpdatedArray, path, id, is_growth=is_growth)
+
+
+def _has_grown(before: Node | None, after: Node | None) -> bool:
+    """Return whether two states of an array differ in nothing but a larger shape."""
+    if before is None or after is None or before.id != after.id:
+        return False
+    old, new = json.loads(before.user_data), json.loads(after.user_data)
+    lengths, grown = old.pop("shape", ()), new.pop("shape", ())
+    return bool(old == new and len(lengths) == len(grown) and all(map(le, lengths, grown)))
 
 
 def _chunk_double_update(ours: Ours, theirs: Theirs) -> Iterator[Clash]:
@@ -272,9 +287,13 @@ def plan_solution(
     return given_up
 
 
+class GrowthDetector(ConflictDetector):
+    """Solver of jobs: chunks of an array stay where they are if others make it larger."""
+
+
 def _may_solve(clash: Clash, solver: ConflictSolver) -> bool:
     if isinstance(solver, ConflictDetector):
-        return False
+        return clash.is_growth and isinstance(solver, GrowthDetector)
     if not isinstance(solver, BasicConflictSolver):
         raise InvalidTypeError(
             f"invalid solver {solver!r}: expected a ConflictDetector or a BasicConflictSolver"

@@ -13,7 +13,6 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import zarr
 
-from frazil.conflicts import ConflictDetector
 from frazil.errors import IcechunkError, OverlappingTasksError
 from frazil.format import coordinates as coords_
 from frazil.format.chunk_table import ChunkKind, ChunkTable, concatenate
@@ -32,6 +31,7 @@ from frazil.repository.changes import (
     write_part,
 )
 from frazil.repository.commit import manifests_by_region
+from frazil.repository.conflict_rules import GrowthDetector
 from frazil.repository.locate import open_repository
 from frazil.repository.repository import Repository
 from frazil.repository.session import ForkSession, Session
@@ -376,7 +376,7 @@ class CommitRun(Run):
             return report
         save_rules(self.repository, session.state.context.config)
         entries = {**(metadata or {}), METRICS: {**report.metrics(), **self.figures}}
-        id = session.commit(message or self.name, entries, rebase_with=ConflictDetector())
+        id = session.commit(message or self.name, entries, rebase_with=GrowthDetector())
         return report.committed_as(id)
 
     def report(self, session: Session | None) -> CommitReport:

@@ -30,12 +30,15 @@ class Meanwhile(Job):
         super().__init__()
         self._step = step
         self._happen: Callable[[], object] | None = happen
+        self.finished = 0
+        """How often the step was finished."""
 
     def show(self, what: str, done: int, total: int) -> None:
         """Let it happen."""
         if what == self._step and self._happen is not None:
             happen, self._happen = self._happen, None
             happen()
+        self.finished += what == self._step and done == total
         super().show(what, done, total)
 
 
@@ -108,6 +111,28 @@ def test_others_may_commit_elsewhere_meanwhile(
     assert messages(repo) == ["ours", "theirs", "first"]
     assert report.metrics["tasks"] < 10
     xr.testing.assert_identical(read(repo), expect(archive))
+
+
+def test_an_ingest_into_another_place_costs_no_manifests(
+    repo: frazil.Repository, archive: Path, ingest: Ingest, tmp_path: Path
+) -> None:
+    save_archive(archive, 3)
+    ingest(message="first")
+    save_archive(archive, 2, first=3)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    save_archive(elsewhere, 1)
+
+    def ingest_elsewhere() -> None:  # whose rows of the ledger are where ours would be
+        frazil.ingest(repo, elsewhere, append_dim="time", group="elsewhere", message="theirs")
+
+    job = Meanwhile(WRITING, ingest_elsewhere)
+    ingest(job=job, message="ours")
+
+    assert messages(repo) == ["ours", "theirs", "first"]
+    assert job.finished == 1
+    xr.testing.assert_identical(read(repo), expect(archive))
+    xr.testing.assert_identical(read(repo, "elsewhere"), expect(elsewhere))
 
 
 def test_of_two_ingests_of_the_same_files_one_finds_nothing_to_do(

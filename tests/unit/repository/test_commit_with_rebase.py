@@ -1,15 +1,17 @@
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from functools import partial
 
 import pytest
 
 from frazil.conflicts import BasicConflictSolver, ConflictDetector
-from frazil.errors import ConflictError
+from frazil.errors import ConflictError, RebaseFailedError
 from frazil.format.chunk_table import ChunkRef, ChunkTable, InlineRef
 from frazil.format.header import Dialect
 from frazil.repository import commit as commit_
 from frazil.repository.commit import CommitText
+from frazil.repository.conflict_rules import GrowthDetector
 from frazil.repository.context import create, open_repository
 from frazil.repository.rebase import commit_with_rebase
 from frazil.repository.session_state import RepositoryContext, SessionState
@@ -29,6 +31,7 @@ from tests.session_states import (
     paths_of,
     plant,
     read_chunks,
+    set_array,
     set_group,
     write_chunks,
 )
@@ -187,3 +190,31 @@ def test_a_commit_too_large_for_one_log_that_loses_races_writes_its_logs_once(
     written = Counter(storage.written)
     # The rival changed the last split region, whose manifest is written twice.
     assert (written["transactions"], written["snapshots"], written["manifests"]) == (3, 9, 5)
+
+
+@pytest.mark.parametrize(
+    ("solver", "attributes", "is_kept"),
+    [
+        (GrowthDetector(), {}, True),
+        (GrowthDetector(), {"units": "K"}, False),
+        (ConflictDetector(), {}, False),
+    ],
+    ids=["a job", "other attributes", "a user"],
+)
+def test_a_job_keeps_its_chunks_of_an_array_that_others_make_larger(
+    context: RepositoryContext,
+    solver: ConflictDetector,
+    attributes: dict[str, str],
+    is_kept: bool,
+) -> None:
+    state = open_session(context)
+    write_chunks(state, "/g/a", 1, data=b"x")
+    commit_change(context, lambda s: set_array(s, "/g/a", 10, **attributes))
+    commit_change(context, lambda s: write_chunks(s, "/g/a", 9, data=b"y"))
+
+    expected = nullcontext() if is_kept else pytest.raises(RebaseFailedError)
+    with expected:
+        commit_with_rebase(state, CommitText("ours", {}), solver, 3)
+
+    after = "0x000000.y" if is_kept else "00000000.y"
+    assert read_chunks(latest(context), "/g/a", 10) == after

@@ -11,11 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.arguments import refuse_unknown, verb
-from frazil.conflicts import ConflictDetector
 from frazil.errors import ConflictError, FailedChecksError, InvalidInputError, InvalidSourcesError
 from frazil.format.metadata import JsonValue
+from frazil.repository.conflict_rules import GrowthDetector
 from frazil.repository.repository import Repository
 from frazil.repository.session import Session
+from frazil.repository.session_state import SessionState
 from frazil.spark.arrays.analyze import measure_chunks, plan_analyses
 from frazil.spark.checks.audit import AnyCheck, Finding
 from frazil.spark.checks.quality_checks import Function, as_checks
@@ -89,6 +90,7 @@ from frazil.spark.ingestion.source_data import (
 )
 from frazil.spark.ingestion.target_arrays import (
     PlacedManifest,
+    Placement,
     adopt,
     make_room,
     plan_placement,
@@ -129,6 +131,8 @@ class Attempt:
     """Ledger as it was read first, with its snapshot."""
     findings: tuple[Finding, ...] = ()
     """Findings because of which files were left out."""
+    written: dict[str, tuple[Placement, list[PlacedManifest]]] = field(default_factory=dict)
+    """Manifests that an earlier attempt wrote, by group."""
 
     def run(self) -> IngestReport:
         """Plan, write and commit; raise ConflictError after a concurrent commit."""
@@ -397,7 +401,7 @@ class Attempt:
         snapshot_id = session.commit(
             options.message or f"ingest {len(work.files)} files",
             {METRICS: metrics},
-            rebase_with=ConflictDetector(),
+            rebase_with=GrowthDetector(),
         )
         return finish(report, job, snapshot_id, counts, metrics)
 
@@ -419,7 +423,13 @@ class Attempt:
         written = write_natives(self.parsed.runner, session, found, headers, part.reading, group)
         versions = {each.header.name: each.header.version for each in part.sources}
         placement = plan_placement(found, versions, session.state, group, self.job_run.slots)
-        placed = self.parsed.write_manifests(placement, session.state.assets)
+        # After a conflict the manifests stay, if the files keep their places in the same arrays.
+        known = self.written.get(group)
+        if known is not None and known[0].is_like(placement):
+            placed = known[1]
+        else:
+            placed = self.parsed.write_manifests(placement, session.state.assets)
+            self.written[group] = placement, placed
         adopt(found, session.state, group, placed)
         if part.era:
             create_group(session.store, group, {ERA: part.era})
@@ -516,16 +526,10 @@ def needed_folders(found: IngestPlan, sources: Sequence[ParsedSource]) -> list[s
 
 
 def _open_again(configured: Repository, session: Session) -> Session:
-    """Open a session with the new configuration; raise ConflictError if the branch has moved."""
-    assert session.branch is not None
-    opened = configured.writable_session(session.branch)
-    if opened.snapshot_id != session.snapshot_id:
-        raise ConflictError(
-            message=f"somebody else committed to {session.branch} meanwhile",
-            expected_parent=session.snapshot_id,
-            actual_parent=opened.snapshot_id,
-        )
-    return opened
+    """Open a session on the same snapshot with the new configuration; commits since are rebased on."""
+    state = session.state
+    context = configured.writable_session(str(session.branch)).state.context
+    return Session(SessionState(context, state.view.snapshot, mode=state.mode, branch=state.branch))
 
 
 _TRIES = 5

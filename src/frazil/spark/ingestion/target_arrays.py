@@ -258,6 +258,26 @@ class Placement:
     inline_bytes: int
     """Maximum size of chunks stored inline in the manifest."""
 
+    def is_like(self, other: "Placement") -> bool:
+        """Return whether the same references go to the same places of the same arrays.
+
+        Others may have changed manifests of the base: the commit merges those.
+        """
+        own, theirs = (
+            [(each.variable, each.node_id, each.box) for each in placement.regions]
+            for placement in (self, other)
+        )
+        return (
+            own == theirs
+            and self.sources == other.sources
+            and self.versions == other.versions
+            and self.targets.keys() == other.targets.keys()
+            and all(
+                np.array_equal(target.offsets, other.targets[name].offsets)
+                for name, target in self.targets.items()
+            )
+        )
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlacedManifest:
