@@ -65,7 +65,7 @@ def _make_dataclass(
         "__dataclass_fields__": LazyAttribute(partial(_make_fields, declared, given, kw_only)),
         "__dataclass_params__": LazyAttribute(partial(_make_params, options)),
         "__match_args__": LazyAttribute(_make_match_args),
-        "__init__": _LazyInit(partial(_compile_init, frozen)),
+        "__init__": LazyAttribute(_make_init),
         "__replace__": _replace,
     }
     if repr:
@@ -102,49 +102,6 @@ def _make_dataclass(
     own["__qualname__"] = cls.__qualname__
     made: type = type(cls)(cls.__name__, cls.__bases__, own | added)
     return made
-
-
-class _LazyInit(LazyAttribute):
-    """The `__init__` of a dataclass, which is compiled for its third instance."""
-
-    __slots__ = ("_count",)
-
-    def __get__(self, instance: object, cls: type | None = None) -> Any:
-        self._count = getattr(self, "_count", 0) + 1
-        # `inspect.signature` gives the class in place of an instance.
-        if instance is None or isinstance(instance, type) or self._count > 2:
-            return super().__get__(instance, cls)
-        return partial(self._fill, instance)
-
-    def _fill(self, instance: Any, /, *args: Any, **kwargs: Any) -> None:
-        from dataclasses import MISSING  # noqa: PLC0415
-
-        fields = self._owner.__dataclass_fields__.values()  # type: ignore[attr-defined]
-        names = [each.name for each in fields if each.init and not each.kw_only]
-        given = dict(zip(names, args, strict=False)) | kwargs
-        known = {each.name for each in fields if each.init}
-        required = {
-            each.name
-            for each in fields
-            if each.init and each.default is MISSING and each.default_factory is MISSING
-        }
-        is_valid = len(given) == len(args) + len(kwargs) and required <= given.keys() <= known
-        if not is_valid:
-            self.make()(instance, *args, **kwargs)  # raises what the function always raises
-            return
-        put = object.__setattr__ if type(instance).__setattr__ is _refuse else setattr
-        for each in fields:
-            if each.name in given:
-                value = given[each.name]
-            elif each.default_factory is not MISSING:
-                value = each.default_factory()
-            elif each.default is not MISSING:
-                value = each.default
-            else:
-                continue
-            put(instance, each.name, value)
-        if hasattr(instance, "__post_init__"):
-            instance.__post_init__()
 
 
 def _own_annotations(cls: type) -> dict[str, Any]:
@@ -295,46 +252,96 @@ class _Factory:
 _FACTORY = _Factory()
 
 
-def _compile_init(frozen: bool, cls: type) -> Callable[..., None]:
-    """Return the `__init__` of a dataclass."""
+_MOST_FIELDS = 16
+
+
+def _make_init(cls: type) -> Callable[..., None]:
+    """Return the `__init__` of a dataclass.
+
+    To compile one for each class would take longer than all else that small work needs. So all
+    share the code of one function, cut down to the class's parameters by name and number.
+    """
     from dataclasses import MISSING  # noqa: PLC0415
 
-    known: dict[str, Any] = {"_set_": object.__setattr__, "_factory_": _FACTORY}
-    parameters: dict[bool, list[str]] = {False: ["self"], True: []}
-    lines = []
+    parameters: dict[bool, list[Any]] = {False: [], True: []}
+    others = []
     for each in _fields(cls):
-        name = value = each.name
-        default = ""
-        if each.default_factory is not MISSING:
-            known[f"_make_{name}"] = each.default_factory
-            value, default = f"_make_{name}()", "=_factory_"
-            if each.init:
-                value = f"{value} if {name} is _factory_ else {name}"
-        elif each.default is not MISSING:
-            known[f"_default_{name}"] = each.default
-            default = f"=_default_{name}"
-            value = name if each.init else default[1:]
         if each.init:
-            parameters[each.kw_only].append(name + default)
-        elif not default:
-            continue
-        lines.append(f"_set_(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
-    if hasattr(cls, "__post_init__"):
-        lines.append("self.__post_init__()")
-    given = [*parameters[False], *(["*", *parameters[True]] if parameters[True] else ())]
-    body = "\n  ".join(lines or ["pass"])
-    source = (
-        f"def create({', '.join(known)}):\n"
-        f" def __init__({', '.join(given)}):\n  {body}\n"
-        " return __init__"
+            parameters[each.kw_only].append(each)
+        elif each.default is not MISSING or each.default_factory is not MISSING:
+            others.append((_setter(cls, each), each.default))
+    chosen = parameters[False] + parameters[True]
+    if len(chosen) > _MOST_FIELDS:
+        raise TypeError(f"{cls.__qualname__} has more than {_MOST_FIELDS} fields")
+    setters: list[Any] = [_setter(cls, each) for each in chosen]
+    finish = getattr(cls, "__post_init__", None)
+
+    def end(self: Any) -> None:
+        for put, value in others:
+            put(self, _FACTORY if value is MISSING else value)
+        if finish is not None:
+            finish(self)
+
+    setters += [None] * (_MOST_FIELDS - len(setters))
+    init = _init(len(chosen), end if others or finish else None, setters)
+    code = init.__code__
+    names = [each.name for each in chosen]
+    init.__code__ = code.replace(
+        co_argcount=1 + len(parameters[False]),
+        co_kwonlyargcount=len(parameters[True]),
+        co_varnames=("self", *names, *code.co_varnames[1 + len(names) :]),
     )
-    made: dict[str, Any] = {}
-    exec(source, vars(sys.modules[cls.__module__]), made)
-    init: Callable[..., None] = made["create"](**known)
-    init.__qualname__ = f"{cls.__qualname__}.__init__"
-    init.__annotations__ = {each.name: each.type for each in _fields(cls) if each.init}
-    init.__annotations__["return"] = None
+    defaults = {
+        each.name: _FACTORY if each.default_factory is not MISSING else each.default
+        for each in chosen
+        if each.default_factory is not MISSING or each.default is not MISSING
+    }
+    init.__defaults__ = tuple([
+        defaults[each.name] for each in parameters[False] if each.name in defaults
+    ])  # fmt: skip
+    init.__kwdefaults__ = {
+        each.name: defaults[each.name] for each in parameters[True] if each.name in defaults
+    }
+    init.__name__, init.__qualname__ = "__init__", f"{cls.__qualname__}.__init__"
+    init.__annotations__ = {each.name: each.type for each in chosen} | {"return": None}
     return init
+
+
+def _setter(cls: type, field: Any) -> Callable[[Any, Any], None]:
+    """Return a function that sets a field of a new value, even if it is frozen."""
+    from dataclasses import MISSING  # noqa: PLC0415
+
+    name, make = field.name, field.default_factory
+    slot = getattr(cls, name, None)
+    put = getattr(slot, "__set__", None) or (lambda self, v: object.__setattr__(self, name, v))
+    if make is MISSING:
+        return put  # type: ignore[no-any-return]
+    return lambda self, value: put(self, make() if value is _FACTORY else value)
+
+
+# fmt: off
+def _init(count: int, end: Callable[[Any], None] | None, setters: list[Any]) -> Any:
+    """Return an `__init__` with too many parameters, of which only `count` are used."""
+    s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11, s12, s13, s14, s15 = setters
+
+    def init(  # type: ignore[no-untyped-def]
+        self, a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15
+    ):
+        _ = (  # setters return None
+            count == 0 or s0(self, a0) or count == 1 or s1(self, a1)
+            or count == 2 or s2(self, a2) or count == 3 or s3(self, a3)
+            or count == 4 or s4(self, a4) or count == 5 or s5(self, a5)
+            or count == 6 or s6(self, a6) or count == 7 or s7(self, a7)
+            or count == 8 or s8(self, a8) or count == 9 or s9(self, a9)
+            or count == 10 or s10(self, a10) or count == 11 or s11(self, a11)
+            or count == 12 or s12(self, a12) or count == 13 or s13(self, a13)
+            or count == 14 or s14(self, a14) or count == 15 or s15(self, a15)
+        )
+        if end is not None:
+            end(self)
+
+    return init
+# fmt: on
 
 
 def _load(name: str) -> ModuleType:

@@ -3,7 +3,8 @@
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import chain, repeat
+from itertools import accumulate, chain, repeat
+from operator import sub
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -94,7 +95,7 @@ class Kind:
     A type is a letter of `struct`, a size of bytes such as `12s`, LINK or WORDS.
     """
 
-    __slots__ = ("attached", "fields", "layouts", "words_per_item")
+    __slots__ = ("attached", "fields", "layouts", "single", "words_per_item")
 
     def __init__(self, *fields: tuple[int, str], words_per_item: int = 1) -> None:
         self.fields = fields
@@ -104,10 +105,25 @@ class Kind:
         """Column of the vector that is attached, or ABSENT."""
         self.layouts: dict[tuple[tuple[int, ...], int], RowLayout] = {}
         """Layouts by the fields that are present and the number of words attached."""
+        self.single: dict[tuple[bool | None, ...], RowLayout] = {}
+        """Layouts of single tables without words: None for no value, True for ABSENT."""
 
     def lay_out(self, present: tuple[int, ...], words: int) -> "RowLayout":
         """Add the layout of tables with these fields and so many words attached."""
         layout = self.layouts[present, words] = _lay_out_rows(self, present, words)
+        return layout
+
+    def lay_out_single(self, key: tuple[bool | None, ...], values: Sequence[Any]) -> "RowLayout":
+        """Return the layout of a table with these values."""
+        present = tuple([
+            index
+            for index, (state, (_, type_)) in enumerate(zip(key, self.fields, strict=True))
+            if state is not None and not (state and type_ == LINK)
+        ])  # fmt: skip
+        words = len(values[self.attached]) if self.attached in present else 0
+        layout = self.layouts.get((present, words)) or self.lay_out(present, words)
+        if self.attached == ABSENT:
+            self.single[key] = layout
         return layout
 
     def field(self, index: int, column: Sequence[Any]) -> "Field":
@@ -359,11 +375,13 @@ _ENDINGS = [bytes(4), bytes(3), bytes(2), bytes(1)]
 class Writer:
     """Collects the parts of a file, last part first."""
 
-    __slots__ = ("_parts", "size", "what")
+    __slots__ = ("_empty", "_parts", "size", "what")
 
     def __init__(self, what: str) -> None:
         self.what = what
         self.size = 0
+        self._empty = 0
+        """Position of an empty vector, which all of them share; 0 before there is one."""
         self._parts: list[Part] = []
 
     def prepend(self, data: Part, alignment: int = 4) -> int:
@@ -429,21 +447,22 @@ class Writer:
         stride, vtable = layout.stride, layout.vtable
         padding = -(self.size + count * stride) % layout.alignment
         end = self.size + padding
-        places = [*range(end + stride * count, end, -stride)]
-        vtable_place = places[0] + len(vtable)
-        values: list[Iterable[Any]] = [[vtable_place - place for place in places]]
-        attached: list[Iterable[Any]] = []
+        first = end + stride * count
+        values: list[Iterable[Any]] = [range(len(vtable), len(vtable) + stride * count, stride)]
         for index, at, type_ in order:
-            column = columns[index] or ()
             if type_ == LINK:
-                column = [p - at - target for p, target in zip(places, column, strict=True)]
+                starts = range(first - at, end - at, -stride)
+                values.append(map(sub, starts, columns[index] or ()))
             elif type_ == WORDS:
-                attached = [repeat(words // kind.words_per_item), *zip(*column, strict=True)]
-                column = [layout.attached_at - at] * count
-            values.append(column)
-        self._parts.append(b"".join([vtable, *map(pack, *values, *attached), bytes(padding)]))
-        self.size = vtable_place
-        return places
+                values.append(repeat(layout.attached_at - at))
+            else:
+                values.append(columns[index] or ())
+        if kind.attached in present:
+            attached = zip(*(columns[kind.attached] or ()), strict=True)
+            values += [repeat(words // kind.words_per_item), *attached]
+        self._parts.append(b"".join([vtable, *map(pack, *values), bytes(padding)]))
+        self.size = first + len(vtable)
+        return [*range(first, end, -stride)]
 
     def _sparse_rows(
         self, kind: Kind, count: int, columns: Sequence[Sequence[Any] | None], sparse: list[int]
@@ -469,29 +488,38 @@ class Writer:
 
     def row(self, kind: Kind, *values: Any) -> int:
         """Write one table; a field is omitted if its value is None or ABSENT."""
-        present = tuple([
-            index
-            for index, value in enumerate(values)
-            if value is not None and not (value == ABSENT and kind.fields[index][1] == LINK)
-        ])  # fmt: skip
-        vector = values[kind.attached] if kind.attached in present else None
-        words = 0 if vector is None else len(vector)
-        layout, pack, order = kind.layouts.get((present, words)) or kind.lay_out(present, words)
-        padding = -(self.size + layout.stride) % layout.alignment
-        place = self.size + padding + layout.stride
-        packed = [len(layout.vtable)]
+        key = tuple([None if value is None else value == ABSENT for value in values])
+        found = kind.single.get(key) if kind.attached == ABSENT else None
+        layout, pack, order = found or kind.lay_out_single(key, values)
+        vtable, stride = layout.vtable, layout.stride
+        padding = -(self.size + stride) % layout.alignment
+        place = self.size + padding + stride
+        packed = [len(vtable)]
         for index, at, type_ in order:
-            if type_ == LINK:
+            if type_ is LINK:
                 packed.append(place - at - values[index])
-            elif type_ == WORDS:
+            elif type_ is WORDS:
                 packed.append(layout.attached_at - at)
             else:
                 packed.append(values[index])
-        if vector is not None:
-            packed += (words // kind.words_per_item, *vector)
-        self._parts.append(layout.vtable + pack(*packed) + bytes(padding))
-        self.size = place + len(layout.vtable)
+        if kind.attached != ABSENT and values[kind.attached] is not None:
+            vector = values[kind.attached]
+            packed += (len(vector) // kind.words_per_item, *vector)
+        self._parts.append(vtable + pack(*packed) + bytes(padding))
+        self.size = place + len(vtable)
         return place
+
+    def vector(self, item: bytes | str | None) -> int:
+        """Write a byte vector or a string, ABSENT for None."""
+        if item is None:
+            return ABSENT
+        if isinstance(item, str):
+            item = item.encode()
+        size = len(item)
+        data = _LENGTH.pack(size) + item + _ENDINGS[size & 3] + bytes(-self.size % 4)
+        self._parts.append(data)
+        self.size += len(data)
+        return self.size
 
     def vectors(self, items: Sequence[bytes | str | None]) -> list[int]:
         """Write a byte vector or a string per item, ABSENT for None."""
@@ -499,20 +527,34 @@ class Writer:
             present = [item for item in items if item is not None]
             places = iter(self.vectors(present) if present else ())
             return [ABSENT if item is None else next(places) for item in items]
-        pieces = []
-        for item in items:
-            if isinstance(item, str):
-                item = item.encode()
-            size = len(item)  # type: ignore[arg-type]
-            pieces.append(_LENGTH.pack(size) + item + _ENDINGS[size & 3])  # type: ignore[operator]
-        sizes = [*map(len, pieces)]
-        padding = bytes(-self.size % 4)
-        self._parts.append(b"".join([*pieces, padding]))
-        place = self.size = self.size + len(padding) + sum(sizes)
-        return [(place := place - size) + size for size in sizes]
+        if not items:
+            return []
+        datas = [item.encode() if isinstance(item, str) else item for item in items]
+        sizes = [*map(len, datas)]  # type: ignore[arg-type]
+        pack = _LENGTH.pack
+        pieces = [
+            pack(size) + data + _ENDINGS[size & 3]  # type: ignore[operator]
+            for size, data in zip(sizes, datas, strict=True)
+        ]
+        if padding := -self.size % 4:
+            self._parts.append(bytes(padding))
+        data = b"".join(pieces)
+        self._parts.append(data)
+        self.size += padding + len(data)
+        return [*accumulate(map(len, pieces[:-1]), sub, initial=self.size)]
+
+    def empty(self) -> int:
+        """Write a vector without items, unless there is one."""
+        if not self._empty:
+            padding = -self.size % 4
+            self._parts.append(bytes(4 + padding))
+            self._empty = self.size = self.size + padding + 4
+        return self._empty
 
     def structs(self, items: Sequence[bytes], alignment: int = 4) -> int:
         """Write one vector of structs."""
+        if not items and alignment == 4:
+            return self.empty()
         data = b"".join(items)
         # The items must be aligned, not the count before them.
         padding = -(self.size + len(data)) % alignment
@@ -523,17 +565,21 @@ class Writer:
     def links(self, places: Sequence[int]) -> int:
         """Write one vector of offsets to these positions."""
         count = len(places)
+        if not count:
+            return self.empty()
         if count > FEW:
             return self.link_vector(np.array(places, np.int64))
         padding = -self.size % 4
-        place = self.size + padding + 4 + 4 * count
-        words = [place - 4 * number - each for number, each in enumerate(places, 1)]
+        end = self.size + padding
+        words = map(sub, range(end + 4 * count, end, -4), places)
         self._parts.append(struct.pack(f"<I{count}I{padding}x", count, *words))
-        self.size = place
-        return place
+        self.size = end + 4 + 4 * count
+        return self.size
 
     def link_lists(self, places: Sequence[int], counts: Sequence[int]) -> list[int]:
         """Write vectors of offsets; `places` holds the positions of all vectors, concatenated."""
+        if not places:
+            return [self.empty()] * len(counts)
         if len(places) + len(counts) > FEW:
             found: list[int] = self.link_vectors(np.array(places, np.int64), counts).tolist()
             return found

@@ -221,11 +221,11 @@ def write_metadata(
     """Write the metadata vectors of several owners; return their positions."""
     encoded = [() if m is NO_METADATA else m.encode(encoding) for m in all_metadata]
     items = [item for items in encoded for item in items]
-    tables: list[int] = []
-    if items:
-        values = writer.vectors([value for _, value in items])
-        names = writer.vectors([name for name, _ in items])
-        tables = writer.rows(_ITEM, len(items), names, values)
+    if not items:
+        return [writer.empty()] * len(encoded)
+    values = writer.vectors([value for _, value in items])
+    names = writer.vectors([name for name, _ in items])
+    tables = writer.rows(_ITEM, len(items), names, values)
     return writer.link_lists(tables, [*map(len, encoded)])
 
 

@@ -1,7 +1,7 @@
 """Encode and decode snapshots and transaction logs of V1 and V2."""
 
 import struct
-from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
+from collections.abc import ItemsView, Iterator, Mapping, Sequence, ValuesView
 from itertools import chain, islice
 from operator import attrgetter
 from typing import TypeVar
@@ -346,11 +346,11 @@ def encode_snapshot_payload(snapshot: Snapshot, spec_version: int) -> list[Part]
         snapshot.parent_id,
         node_vector,
         snapshot.flushed_at // MICROSECOND,
-        *writer.vectors([snapshot.message]),
+        writer.vector(snapshot.message),
         *metadata,
         old_files,
         new_files,
-        *writer.vectors([snapshot.extra]),
+        writer.vector(snapshot.extra),
     )
     return writer.finish(root)
 
@@ -401,7 +401,7 @@ def _write_manifest_files(
         [file.num_chunk_refs for file in files],
         writer.vectors([file.extra for file in files]),
     )
-    return writer.links([]), writer.links(tables)
+    return writer.empty(), writer.links(tables)
 
 
 def _write_nodes(writer: Writer, nodes: Sequence[Node], spec_version: int) -> list[int]:
@@ -421,6 +421,8 @@ def _write_nodes(writer: Writer, nodes: Sequence[Node], spec_version: int) -> li
 
 
 def _write_arrays(writer: Writer, arrays: Sequence[ArrayData], spec_version: int) -> list[int]:
+    if not arrays:
+        return []
     shapes, shapes_v2 = _write_shapes(writer, arrays, spec_version)
     names = _write_dimension_names(writer, arrays)
     refs = _write_manifest_refs(writer, arrays)
@@ -440,9 +442,8 @@ def _write_shapes(
         [dimension.array_length for dimension in dimensions],
         [dimension.num_chunks for dimension in dimensions],
     )
-    empty = writer.links([])
     vectors = writer.link_lists(tables, [len(array.shape) for array in arrays])
-    return [empty] * len(arrays), vectors
+    return [writer.empty()] * len(arrays), vectors
 
 
 def _pack_dimension(dimension: Dimension) -> bytes:
@@ -455,6 +456,8 @@ def _pack_dimension(dimension: Dimension) -> bytes:
 
 def _write_dimension_names(writer: Writer, arrays: Sequence[ArrayData]) -> list[int]:
     groups = [array.dimension_names for array in arrays if array.dimension_names is not None]
+    if not groups:
+        return [ABSENT] * len(arrays)
     names = [name for group in groups for name in group]
     tables = writer.rows(_DIMENSION_NAME, len(names), writer.vectors(names))
     places = iter(writer.link_lists(tables, [*map(len, groups)]))
@@ -575,14 +578,14 @@ def encode_transaction_log_payload(log: TransactionLog, spec_version: int) -> li
     if log.updated_attributes:
         raise InvalidInputError("transaction log: only alpha logs list updated attributes")
     writer = Writer("transaction log")
-    moves = sorted(log.moves, key=lambda move: segment_order(move.to_path))
-    moved_nodes = writer.links(_write_moves(writer, moves)) if spec_version == 2 else ABSENT
+    moved_nodes = writer.empty() if spec_version == 2 else ABSENT
+    if log.moves:
+        moves = sorted(log.moves, key=lambda move: segment_order(move.to_path))
+        moved_nodes = writer.links(_write_moves(writer, moves))
     chunks = writer.links(_write_updated_chunks(writer, sorted(log.updated_chunks.items())))
-    none = writer.structs(())  # shared, because hardly any commit changes nodes of all kinds
-    sets = [getattr(log, name) for name in _NODE_SETS]
-    places = [writer.structs(_sorted_ids(ids)) if ids else none for ids in sets]
-    extra = writer.vectors([log.extra])
-    root = writer.row(_TRANSACTION_LOG, log.id, *places, chunks, moved_nodes, *extra)
+    places = [writer.structs(sorted(ids)) if ids else writer.empty() for ids in _node_sets(log)]
+    extra = writer.vector(log.extra)
+    root = writer.row(_TRANSACTION_LOG, log.id, *places, chunks, moved_nodes, extra)
     return writer.finish(root)
 
 
@@ -600,8 +603,7 @@ _MOVE = Kind(
 )
 
 
-def _sorted_ids(node_ids: Iterable[NodeId]) -> list[NodeId]:
-    return sorted(node_ids)
+_node_sets = attrgetter(*_NODE_SETS)
 
 
 def _write_updated_chunks(
@@ -619,8 +621,6 @@ def _write_updated_chunks(
 
 def _write_moves(writer: Writer, moves: Sequence[Move]) -> list[int]:
     places = [0] * len(moves)
-    if not moves:
-        return places
     # Pre-releases of V2 recorded moves without node ids; such logs are written back as they were.
     for has_id in (True, False):
         members = [i for i, move in enumerate(moves) if (move.node_id is not None) is has_id]
