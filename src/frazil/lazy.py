@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
+    from dataclasses import replace as replace
     from importlib.abc import Loader, MetaPathFinder
 else:
     # The module of the base classes takes longer to load than all others together.
@@ -25,6 +26,32 @@ else:
         Options are `frozen`, `slots`, `eq`, `repr` and `kw_only`.
         """
         return partial(_make_dataclass, **options)
+
+    def replace(value: Any, /, **changes: Any) -> Any:
+        """Return a copy with other values of some fields, as the standard library does, quickly."""
+        cls = type(value)
+        found = _POSITIONS.get(cls)
+        if found is None:
+            found = _POSITIONS[cls] = _find_positions(cls)
+        get, positions = found
+        if changes.keys() - positions.keys():
+            return _replace(value, **changes)
+        values = [*get(value)]
+        for name, each in changes.items():
+            values[positions[name]] = each
+        return cls(*values)
+
+
+_POSITIONS: dict[type, tuple[Callable[[Any], Any], Mapping[str, int]]] = {}
+"""Function that returns all fields, and the number of each; none if some are no parameters."""
+
+
+def _find_positions(cls: type) -> tuple[Callable[[Any], Any], Mapping[str, int]]:
+    fields = [*_fields(cls)]
+    names = [each.name for each in fields if each.init and not each.kw_only]
+    if len(names) < max(2, len(fields)):
+        return id, {}
+    return attrgetter(*names), dict(zip(names, range(len(names)), strict=True))
 
 
 class LazyAttribute:
@@ -255,7 +282,7 @@ _FACTORY = _Factory()
 _MOST_FIELDS = 16
 
 
-def _make_init(cls: type) -> Callable[..., None]:
+def _make_init(cls: type) -> Any:
     """Return the `__init__` of a dataclass.
 
     To compile one for each class would take longer than all else that small work needs. So all
@@ -269,16 +296,17 @@ def _make_init(cls: type) -> Callable[..., None]:
         if each.init:
             parameters[each.kw_only].append(each)
         elif each.default is not MISSING or each.default_factory is not MISSING:
-            others.append((_setter(cls, each), each.default))
+            make = None if each.default_factory is MISSING else each.default_factory
+            others.append((_setter(cls, each.name), make, each.default))
     chosen = parameters[False] + parameters[True]
     if len(chosen) > _MOST_FIELDS:
         raise TypeError(f"{cls.__qualname__} has more than {_MOST_FIELDS} fields")
-    setters: list[Any] = [_setter(cls, each) for each in chosen]
+    setters: list[Any] = [_setter(cls, each.name, each.default_factory) for each in chosen]
     finish = getattr(cls, "__post_init__", None)
 
     def end(self: Any) -> None:
-        for put, value in others:
-            put(self, _FACTORY if value is MISSING else value)
+        for put, make, value in others:
+            put(self, value if make is None else make())
         if finish is not None:
             finish(self)
 
@@ -307,15 +335,12 @@ def _make_init(cls: type) -> Callable[..., None]:
     return init
 
 
-def _setter(cls: type, field: Any) -> Callable[[Any, Any], None]:
+def _setter(cls: type, name: str, make: Any = None) -> Callable[[Any, Any], None]:
     """Return a function that sets a field of a new value, even if it is frozen."""
-    from dataclasses import MISSING  # noqa: PLC0415
-
-    name, make = field.name, field.default_factory
     slot = getattr(cls, name, None)
     put = getattr(slot, "__set__", None) or (lambda self, v: object.__setattr__(self, name, v))
-    if make is MISSING:
-        return put  # type: ignore[no-any-return]
+    if not callable(make):
+        return put
     return lambda self, value: put(self, make() if value is _FACTORY else value)
 
 

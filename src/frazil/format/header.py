@@ -8,7 +8,7 @@ from typing import Generic, Self, TypeVar
 import zstandard
 
 from frazil.errors import FormatError, InvalidInputError
-from frazil.format.ragged import Blocks, Part
+from frazil.format.ragged import Blocks, Part, join
 from frazil.lazy import dataclass
 
 MAGIC = "ICE🧊CHUNK".encode()
@@ -141,8 +141,7 @@ def compress(payload: Sequence[Part], file_type: FileType, level: int) -> bytes:
     """Compress a payload as one zstd frame: at once or, if it is large, part by part."""
     size = sum(map(len, payload))
     if size <= _SMALL:
-        parts = [bytes(part) if isinstance(part, Blocks) else part for part in payload]
-        return _compress_at_once(b"".join(parts), file_type, level)
+        return _compress_at_once(join(payload), file_type, level)
     parameters = _parameters(file_type, level, size)
     stream = zstandard.ZstdCompressor(compression_params=parameters).compressobj(size=size)
     compressed = [stream.compress(block) for block in _blocks_of(payload) if block.nbytes]

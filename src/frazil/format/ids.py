@@ -4,6 +4,7 @@ Ids of snapshots, manifests and chunks have 12 bytes (16 in the draft generation
 The generations that numbered their nodes (draft, first alphas) use the number as 8 big-endian bytes.
 """
 
+from functools import lru_cache
 from typing import ClassVar, Self
 
 from frazil.errors import InvalidInputError
@@ -18,6 +19,7 @@ _DIGIT_OF |= {letter.lower(): digit for letter, digit in _DIGIT_OF.items()}
 _DIGIT_OF |= dict.fromkeys("iIlL", 1) | dict.fromkeys("oO", 0)
 
 
+@lru_cache(4096)  # a commit asks for some ids three times
 def encode_base32(data: bytes) -> str:
     """Encode bytes in base32: upper case, no padding characters, zero bits appended on the right."""
     length = (len(data) * 8 + 4) // 5
@@ -26,6 +28,7 @@ def encode_base32(data: bytes) -> str:
     return "".join([_PAIRS[number >> at & 1023] for at in range(bits - 10, -1, -10)])[:length]
 
 
+@lru_cache(4096)
 def decode_base32(text: str) -> bytes:
     """Decode base32; bits after the last whole byte are dropped, as the official library does."""
     number = 0

@@ -92,7 +92,7 @@ def with_entries(mapping: Mapping[K, V], entries: Mapping[K, V]) -> Mapping[K, V
     if isinstance(mapping, dict):
         return {**mapping, **entries}
     if type(mapping) is not Overlaid:
-        mapping = Overlaid(mapping, {}, frozenset())
+        return Overlaid(mapping, entries, frozenset([key for key in entries if key in mapping]))
     replaced = mapping.hidden.union(key for key in entries if key in mapping.base)
     return Overlaid(mapping.base, {**mapping.changed, **entries}, replaced)
 
@@ -140,6 +140,8 @@ class Prepended(FrozenSequence[T]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[T]: ...
     def __getitem__(self, index: int | slice) -> T | Sequence[T]:
+        if index == 0 and self.head:  # as every update asks
+            return self.head[0]
         numbers = range(len(self))[index]
         if isinstance(numbers, int):
             size = len(self.head)
@@ -155,6 +157,9 @@ class Prepended(FrozenSequence[T]):
     def __iter__(self) -> Iterator[T]:
         yield from self.head
         yield from self.tail
+
+    def __bool__(self) -> bool:
+        return bool(self.head or self.tail)
 
     def __len__(self) -> int:
         return len(self.head) + len(self.tail)

@@ -1,6 +1,6 @@
 """Variable-length byte strings and texts in one buffer."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Self
@@ -35,6 +35,15 @@ class Blocks:
 
 Part = bytes | bytearray | Bytes | Blocks
 """Part of a file that is written part by part."""
+
+
+def join(parts: Sequence[Part]) -> bytes:
+    """Return the bytes of all parts."""
+    try:
+        return b"".join(parts)  # type: ignore[arg-type]
+    except TypeError:  # some are made now
+        return b"".join([bytes(part) if isinstance(part, Blocks) else part for part in parts])
+
 
 # Odd multipliers of a multilinear hash; collisions are detected, so any values work.
 _MULTIPLIERS = np.arange(1, 257, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) | np.uint64(1)

@@ -85,15 +85,23 @@ def _cells_of(box: Extents) -> tuple[tuple[int, ...], list[range]]:
     return tuple(bits), ranges
 
 
+class Indexed:
+    """Base of arrays, which get an index of their manifests when a chunk is first looked up.
+
+    It is no field: an array is made for each node of a snapshot, and few of them are read.
+    """
+
+    __slots__ = ("index",)
+    index: ManifestIndex
+
+
 @dataclass(frozen=True, slots=True)
-class ArrayData:
+class ArrayData(Indexed):
     """Shape, dimension names and manifests of an array in a snapshot."""
 
     shape: tuple[Dimension, ...]
     dimension_names: tuple[str | None, ...] | None = None
     manifests: tuple[ManifestRef, ...] = ()
-    index: ManifestIndex | None = field(default=None, init=False, repr=False, compare=False)
-    """Index of the manifests, once one was looked up; shared by all sessions of a snapshot."""
 
 
 @dataclass(frozen=True, slots=True)

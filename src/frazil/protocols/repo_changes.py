@@ -1,7 +1,6 @@
 """Apply operations to a V2 repo info. Pure functions that raise if an operation is not allowed."""
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import replace
 
 from frazil.config.settings import FeatureFlag
 from frazil.errors import (
@@ -20,7 +19,7 @@ from frazil.format.metadata import JsonValue, Metadata, Value
 from frazil.format.overlays import with_entries
 from frazil.format.repo_info import Availability, RepoInfo, RepoStatus, SnapshotInfo, UpdateType
 from frazil.format.timestamps import encode_rfc3339
-from frazil.lazy import dataclass
+from frazil.lazy import dataclass, replace
 from frazil.protocols.protocol import lost_source
 
 MOVE_NODE = FeatureFlag(3, "move_node", default_enabled=True)
@@ -113,7 +112,7 @@ def read_protected(metadata: Mapping[str, JsonValue]) -> dict[str, str | None]:
 
 def refuse_protected(metadata: Mapping[str, JsonValue], branch: str) -> None:
     """Raise ReadOnlyError if a branch is protected."""
-    entries = read_section(metadata, _SECTION)
+    entries = read_section(metadata, _SECTION) if metadata else {}
     if branch in entries:
         by = _read_by(entries[branch])
         protected = "protected" if by is None else f"protected by {by}"
@@ -171,10 +170,10 @@ def refuse_unless_online(info: RepoInfo) -> None:
 
 def snapshot_info(info: RepoInfo, id: SnapshotId) -> SnapshotInfo:
     """Return a snapshot of the history; raises SnapshotNotFoundError."""
-    found = info.snapshots.get(id)
-    if found is None:
-        raise SnapshotNotFoundError(f"snapshot not found: `{id}`")
-    return found
+    try:
+        return info.snapshots[id]
+    except KeyError:
+        raise SnapshotNotFoundError(f"snapshot not found: `{id}`") from None
 
 
 def branch_tip(info: RepoInfo, name: str) -> SnapshotId:
@@ -314,7 +313,7 @@ def with_sources(
     snapshots in the history.
     """
     changed = change(info)
-    lost = sources - info.snapshots.keys()
+    lost = [id for id in sources if id not in info.snapshots]
     if lost:
         raise lost_source(min(lost))
     return changed

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -39,7 +38,7 @@ from frazil.format.timestamps import Nanoseconds
 from frazil.format.transaction_log import TransactionLog
 from frazil.format.v2.repo_info_codec import with_backup
 from frazil.format.v2.snapshot_info_codec import walk_ancestors
-from frazil.lazy import dataclass
+from frazil.lazy import dataclass, replace
 from frazil.protocols import repo_changes
 from frazil.protocols.assets import Assets, Object
 from frazil.protocols.protocol import (
@@ -88,10 +87,11 @@ def record_update(
 ) -> RepoInfo:
     """Return the repo info with one more update; `backup` names the backup of its previous state."""
     former = info.latest_updates
-    head = [Update(kind, time)]
+    updates: Sequence[Update] = (Update(kind, time),)
     if former:
-        head.append(Update(former[0].kind, former[0].updated_at, backup))
-    updates = prepend(tuple(head), former[1:])
+        newest = former[0]
+        replaced = Update(newest.kind, newest.updated_at, backup)
+        updates = prepend((updates[0], replaced), former[1:])
     # Updates without a backup, as a migration creates them, are stored nowhere else: keep them.
     for index in range(num_updates_per_file, len(updates)):
         left_out = updates[index].backup_path
@@ -252,8 +252,10 @@ class RepoFile:
         """
         known = self._known
         if known is not None and self._storage.can_replace_safely:
-            with suppress(IcechunkError):  # which an outdated repo info may cause
+            try:
                 return self._plan(known, change(known.info))
+            except IcechunkError:  # which an outdated repo info may cause
+                pass
         found = self._read()
         return self._plan(found, change(found.info))
 

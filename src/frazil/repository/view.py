@@ -32,7 +32,7 @@ def find_manifest(
     array: ArrayData, coordinate: Sequence[int], dialect: Dialect
 ) -> ManifestRef | None:
     """Return the manifest that holds the reference of a chunk if it has one, or None."""
-    index = array.index
+    index: ManifestIndex | None = getattr(array, "index", None)
     if index is None:
         index = ManifestIndex(manifests_of(array, dialect))
         object.__setattr__(array, "index", index)  # it depends on frozen values alone
@@ -74,7 +74,8 @@ class View:
         if not separator and key.startswith("c/"):
             tail = key[2:]
         node = self.snapshot.nodes.get(f"/{head}")
-        if node is None or node.array is None or node.array.index is None:
+        index: ManifestIndex | None = getattr(node and node.array, "index", None)
+        if node is None or node.array is None or index is None:
             return None
         words, shape, edits = tail.split("/"), node.array.shape, self.changes
         if len(words) != len(shape) or edits.nodes or node.id in edits.chunks:
@@ -83,10 +84,10 @@ class View:
             coordinate = tuple(map(int, words))
         except ValueError:
             return None
-        for index, word, dimension in zip(coordinate, words, shape, strict=True):
-            if not 0 <= index < dimension.num_chunks or str(index) != word:
+        for place, word, dimension in zip(coordinate, words, shape, strict=True):
+            if not 0 <= place < dimension.num_chunks or str(place) != word:
                 return None
-        ref = node.array.index.find(coordinate)
+        ref = index.find(coordinate)
         manifest = None if ref is None else self.assets.find_cached_manifest(ref.id)
         chunk = None if manifest is None else manifest.find(node.id, coordinate)
         return None if chunk is None else self.locate(key, chunk)

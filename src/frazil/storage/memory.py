@@ -97,8 +97,9 @@ class MemoryStorage(Storage):
         self.put(key, data, options)
 
     def put_many(self, objects: Sequence[tuple[str, Buffer, PutOptions]]) -> None:
-        for each in objects:
-            self.put(*each)
+        with self._lock:
+            for key, data, _ in objects:
+                self._write(key, data)
 
     def create(self, key: str, data: Buffer, options: PutOptions = NO_OPTIONS) -> Version:
         with self._lock:

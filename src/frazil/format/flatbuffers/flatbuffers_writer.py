@@ -403,8 +403,7 @@ class Writer:
 
     def close_end(self) -> bytearray:
         """Return all that is written, as the end of this file and of later ones, a multiple of 8."""
-        parts = [bytes(part) if isinstance(part, Blocks) else part for part in self._parts]
-        end = bytearray().join([bytes(-self.size % 8), *reversed(parts)])
+        end = bytearray(ragged.join([bytes(-self.size % 8), *reversed(self._parts)]))
         self._parts, self.size = [end], len(end)
         return end
 

@@ -3,7 +3,6 @@
 import struct
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from operator import is_
 from typing import Any, overload
 
@@ -59,7 +58,7 @@ from frazil.format.v2.snapshot_info_codec import (
     without_record,
     write_snapshot_infos,
 )
-from frazil.lazy import dataclass
+from frazil.lazy import dataclass, replace
 
 TEXT, ID, BYTE = "text", "id", "byte"
 
@@ -161,9 +160,21 @@ def _write_update(writer: Writer, update: Update, details: int = ABSENT) -> int:
     """Write an entry of the ops log, whose details may be written already."""
     code = _CODES[type(update.kind)]
     if details == ABSENT:
-        (details,) = write_types(writer, code, [update.kind])
-    (backup,) = writer.vectors([update.backup_path])
+        details = _write_type(writer, update.kind)
+    backup = writer.vector(update.backup_path)
     return writer.row(_UPDATE, code, details, update.updated_at // MICROSECOND, backup)
+
+
+def _write_type(writer: Writer, kind: UpdateType) -> int:
+    """Write the details of one update."""
+    code = _CODES[type(kind)]
+    if code not in TYPES:
+        return write_types(writer, code, [kind])[0]
+    values = []
+    for name, type_ in TYPES[code][1].items():
+        value = getattr(kind, name)
+        values.append(writer.vector(value) if type_ is TEXT else value)
+    return writer.row(_KINDS[code], *values)
 
 
 def write_types(writer: Writer, code: int, kinds: Sequence[Any]) -> list[int]:
@@ -514,8 +525,8 @@ def record_repo_info_payload(info: RepoInfo) -> tuple[list[Part], RepoInfo]:
     written = _grow(writer, info) or _write_anew(writer, info)
     updates = written.updates
     if info.latest_updates:
-        newest = _write_update(writer, info.latest_updates[0], written.newest[1])
-        updates = positions((newest,)) + updates
+        updates = updates[:]
+        updates.insert(0, _write_update(writer, info.latest_updates[0], written.newest[1]))
     deleted_tags, status, metadata, config, enabled, disabled, extra = written.state[1]
     root = writer.row(
         _REPO,
@@ -527,7 +538,7 @@ def record_repo_info_payload(info: RepoInfo) -> tuple[list[Part], RepoInfo]:
         status,
         metadata,
         writer.links(updates),
-        *writer.vectors([info.repo_before_updates]),
+        writer.vector(info.repo_before_updates),
         config,
         enabled,
         disabled,
@@ -601,19 +612,19 @@ def _close(
     if info.latest_updates:
         kind = info.latest_updates[0].kind
         if kind is not written.newest[0]:
-            written.newest = kind, write_types(writer, _CODES[type(kind)], [kind])[0]
+            written.newest = kind, _write_type(writer, kind)
     written.data = data = writer.close_end()
     if added:
         shift_indexes(written, added, snapshots)
     for place, index in moved.items():
         (field,) = index_fields(data, [place], RefSlot.SNAPSHOT_INDEX)
         struct.pack_into("<I", data, len(data) + 4 * field, index)
-    for places, slot in (
-        (snapshots, SnapshotInfoSlot.PARENT_OFFSET),
-        ([*tags, *branches], RefSlot.SNAPSHOT_INDEX),
-    ):
-        if len(places):
-            written.fields = written.fields + index_fields(data, places, slot)
+    if len(snapshots):
+        parents = index_fields(data, snapshots, SnapshotInfoSlot.PARENT_OFFSET)
+        written.fields = written.fields + parents
+    if tags or branches:
+        refs = index_fields(data, tags + branches, RefSlot.SNAPSHOT_INDEX)
+        written.fields = written.fields + refs
 
 
 def _without_record(updates: Sequence[Update]) -> Sequence[Update]:
@@ -632,11 +643,7 @@ def _write_refs(
     """Write new refs; return all refs and the new ones; add the indexes of moved ones by position."""
     if refs is former.refs:
         return former, []
-    names, places = former.names.copy(), former.places.copy()
-    for name in former.refs.keys() - refs.keys():
-        at = bisect_left(names, name.encode())
-        written.unused += _REF_SIZE + len(names[at])
-        del names[at], places[at]
+    names, places = former.names, former.places
     changed = []
     for name, id_ in refs.items() - former.refs.items():
         index = index_of(written.find, id_, "ref", name)
@@ -644,6 +651,14 @@ def _write_refs(
             moved[places[bisect_left(names, name.encode())]] = index
         else:
             changed.append((name.encode(), index))
+    if len(refs) == len(names) and not changed:
+        return WrittenRefs(refs, names, places), []
+    names, places = names.copy(), places.copy()
+    if len(refs) != len(names) + len(changed):
+        for name in former.refs.keys() - refs.keys():
+            at = bisect_left(names, name.encode())
+            written.unused += _REF_SIZE + len(names[at])
+            del names[at], places[at]
     new = sorted(changed)
     added = [name for name, _ in new]
     tables = writer.rows(_REF, len(new), writer.vectors(added), [index for _, index in new])
@@ -671,10 +686,10 @@ def _write_state(writer: Writer, info: RepoInfo, written: WrittenInfo) -> None:
         writer.links(writer.vectors(sorted(map(str.encode, info.deleted_tags)))),
         *write_status(writer, [info.status]),
         *write_metadata(writer, [info.metadata], Encoding.FLEXBUFFERS),
-        *writer.vectors([config]),
+        writer.vector(config),
         _write_flags(writer, info.enabled_feature_flags),
         _write_flags(writer, info.disabled_feature_flags),
-        *writer.vectors([info.extra]),
+        writer.vector(info.extra),
     )
     written.unused += size
     written.state = (values, places, writer.size - start)

@@ -403,8 +403,10 @@ class WrittenInfo:
     def copy(self) -> "WrittenInfo":
         """Return the same, to be changed; nothing that both refer to may be changed."""
         other: WrittenInfo = object.__new__(WrittenInfo)
-        for name in WrittenInfo.__slots__:
-            setattr(other, name, getattr(self, name))
+        other.branches, other.tags, other.state = self.branches, self.tags, self.state
+        other.data, other.fields, other.ids = self.data, self.fields, self.ids
+        other.newest, other.updates = self.newest, self.updates
+        other.snapshots, other.unused = self.snapshots, self.unused
         return other
 
 
