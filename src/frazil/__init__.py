@@ -112,6 +112,7 @@ if TYPE_CHECKING:
     from frazil.spark.driver import collect_garbage as collect_garbage
     from frazil.spark.driver import compact as compact
     from frazil.spark.driver import copy as copy
+    from frazil.spark.driver import derive as derive
     from frazil.spark.driver import export_zarr as export_zarr
     from frazil.spark.driver import foreach_region as foreach_region
     from frazil.spark.driver import import_zarr as import_zarr
@@ -199,8 +200,8 @@ _HOMES = {
     "repository.store": "IcechunkStore",
     "snapshots": "AncestryGraph Diff ManifestFileInfo SnapshotInfo",
     "spark.driver": (
-        "analyze check collect_garbage compact copy export_zarr foreach_region import_zarr ingest "
-        "maintain materialize rechunk resample rewrite_manifests stats transform write"
+        "analyze check collect_garbage compact copy derive export_zarr foreach_region import_zarr "
+        "ingest maintain materialize rechunk resample rewrite_manifests stats transform write"
     ),
     "storage.constructors": (
         "azure_storage gcs_storage hf_storage http_storage in_memory_storage "

@@ -71,7 +71,9 @@ def test_an_unknown_option_is_refused_with_the_nearest_one(name: str) -> None:
         verb(*given[: len(given) - len(given_by_name)], **given_by_name, **{f"{known}x": 1})
 
 
-@pytest.mark.parametrize("name", ["BlockOptions", "Job", "MaintenancePolicy", "SourceOptions"])
+@pytest.mark.parametrize(
+    "name", ["BlockOptions", "Derivation", "Job", "MaintenancePolicy", "SourceOptions"]
+)
 def test_a_value_of_options_refuses_unknown_ones_alike(name: str) -> None:
     cls = getattr(frazil.spark, name)
     known = next(iter(inspect.signature(cls).parameters))
@@ -145,6 +147,7 @@ reports = [
     frazil.materialize(url, authorize=["*"]),
     frazil.transform(url, ["t"], "twice", lambda t: t * 2),
     frazil.transform(url, ["t"], "mean", reduce="mean", over="time"),
+    frazil.derive(url, frazil.spark.Derivation(output="by-place", chunks={"time": 2, "x": 2})),
     frazil.rechunk(url, "t", (2, 2)),
     frazil.foreach_region(url, range(3), fill, prepare=create),
     frazil.write(url, xr.Dataset({"w": ("y", [1, 2])}), group="written"),

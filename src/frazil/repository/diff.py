@@ -1,6 +1,6 @@
 """Diff a session against its base, or two snapshots."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 import numpy as np
@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 
 from frazil.errors import InvalidInputError, ObjectNotFoundError
 from frazil.format import coordinates as coords_
-from frazil.format.chunk_table import ChunkKind, ChunkTable
+from frazil.format.chunk_table import ChunkKind, ChunkTable, concatenate
 from frazil.format.coordinates import Coordinates
-from frazil.format.ids import NodeId, SnapshotId
+from frazil.format.ids import ManifestId, NodeId, SnapshotId
 from frazil.format.ragged import Strings, unite
 from frazil.format.repo_info import SnapshotInfo
-from frazil.format.snapshot import ArrayData, Node, Snapshot
+from frazil.format.snapshot import ArrayData, ManifestRef, Node, Snapshot
 from frazil.format.transaction_log import Move, TransactionLog
 from frazil.protocols.assets import Assets
 from frazil.protocols.protocol import CommitProtocol, refuse_unless_one
@@ -21,7 +21,7 @@ from frazil.protocols.ref_files import read_snapshot
 from frazil.repository.changes import ChangeSet, merge_chunks, updated_nodes
 from frazil.repository.conflict_rules import describe_ours
 from frazil.repository.session_state import SessionState
-from frazil.repository.view import View
+from frazil.repository.view import View, manifests_of
 from frazil.snapshots import Diff
 
 
@@ -100,6 +100,31 @@ def _texts_differ(
     return np.asarray(
         np.append(old_numbers, -1)[old_codes] != np.append(new_numbers, -1)[new_codes], np.bool_
     )
+
+
+def compare_arrays(assets: Assets, old: Node, new: Node) -> Coordinates:
+    """Return the chunks whose references differ between two versions of an array.
+
+    Manifests that both versions have are not read.
+    """
+    kept = {ref.id for ref in _manifests(assets, old)} & {ref.id for ref in _manifests(assets, new)}
+    return changed_chunks(_read_other(assets, old, kept), _read_other(assets, new, kept))
+
+
+def _manifests(assets: Assets, node: Node) -> Sequence[ManifestRef]:
+    assert node.array is not None
+    return manifests_of(node.array, assets.dialect)
+
+
+def _read_other(assets: Assets, node: Node, kept: Container[ManifestId]) -> ChunkTable:
+    assert node.array is not None
+    axes = len(node.array.shape)
+    tables = (
+        assets.read_manifest(ref.id).table(node.id, axes)
+        for ref in _manifests(assets, node)
+        if ref.id not in kept
+    )
+    return concatenate([ChunkTable.empty(axes, ChangeSet.of(assets.dialect).id_size), *tables])
 
 
 def status(state: SessionState) -> Diff:

@@ -17,6 +17,9 @@ from frazil.lazy import load_lazily
 if TYPE_CHECKING:
     from frazil.spark import checks as checks
     from frazil.spark.arrays.analyze import analyze as analyze
+    from frazil.spark.arrays.derivation import Derivation as Derivation
+    from frazil.spark.arrays.derive import DeriveReport as DeriveReport
+    from frazil.spark.arrays.derive import derive as derive
     from frazil.spark.arrays.materialize import materialize as materialize
     from frazil.spark.arrays.points import points as points
     from frazil.spark.arrays.rechunk import rechunk as rechunk
@@ -69,6 +72,8 @@ if TYPE_CHECKING:
 # Module of each public name. The imports above repeat this for type checkers.
 _HOMES = {
     "arrays.analyze": "analyze",
+    "arrays.derivation": "Derivation",
+    "arrays.derive": "derive DeriveReport",
     "arrays.materialize": "materialize",
     "arrays.points": "points",
     "arrays.rechunk": "rechunk",

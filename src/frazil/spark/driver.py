@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from frazil.spark import collect_garbage as collect_garbage
     from frazil.spark import compact as compact
     from frazil.spark import copy as copy
+    from frazil.spark import derive as derive
     from frazil.spark import export_zarr as export_zarr
     from frazil.spark import foreach_region as foreach_region
     from frazil.spark import import_zarr as import_zarr

@@ -1,6 +1,6 @@
 """Blocks of arrays: the input of a task, its output, and groups of elements."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Literal
@@ -71,15 +71,20 @@ def open_variable(session: Session, path: str) -> DataArray:
     array = open_array(session, path)
     group, _, name = path.rpartition("/")
     wanted = {name, *dimensions_of(array), *str(array.attrs.get("coordinates", "")).split()}
-    dataset: Any = xarray.open_zarr(
+    # Also finds an array that xarray treats as a coordinate because of its name.
+    return open_group(session, group, wanted)[name]
+
+
+def open_group(session: Session, group: str, wanted: Set[str | None] | None = None) -> Dataset:
+    """Open all or some arrays of a group; raise InvalidInputError for unnamed dimensions."""
+    names = _names_in(session, group)
+    found: Dataset = xarray.open_zarr(
         session.store,
         group=group or None,
         consolidated=False,
         chunks=None,
-        drop_variables=_names_in(session, group) - wanted,
+        drop_variables=set() if wanted is None else names - wanted,
     )
-    # Also finds an array that xarray treats as a coordinate because of its name.
-    found: DataArray = dataset[name]
     return found
 
 
@@ -238,23 +243,30 @@ def create_output(
     """Create the array, and the coordinates of its dimensions that its group lacks."""
     if not overwrite:
         refuse_existing(session, output.path)
+    create_array(session, output, encoding, overwrite=overwrite)
+    _write_coordinates(session, output, coordinates)
+
+
+def create_array(
+    session: Session, output: Output, encoding: Mapping[str, Any], *, overwrite: bool
+) -> None:
+    """Create the array alone."""
     zarr.create_array(
         session.store,
         name=output.path.lstrip("/"),
         shape=output.shape,
         chunks=output.chunks,
         dtype=output.dtype,
-        attributes=_plain(output.attrs),
+        attributes=plain_attributes(output.attrs),
         dimension_names=output.dims,
         overwrite=overwrite,
         fill_value=np.nan if output.dtype.kind in "fc" else 0,
         shards=output.shards,
         **encoding,
     )
-    _write_coordinates(session, output, coordinates)
 
 
-def _plain(attributes: Mapping[str, Any]) -> dict[str, Any]:
+def plain_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Return attributes with numpy values converted for JSON."""
     return {
         name: value.tolist() if isinstance(value, np.generic | np.ndarray) else value

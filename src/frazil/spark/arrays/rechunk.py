@@ -37,7 +37,7 @@ from frazil.spark.regions import (
 from frazil.spark.runtime import Runner
 from frazil.spark.transaction import (
     AnyRepository,
-    Scratch,
+    CommitRun,
     committing,
     scratch_arrays,
     write_regions,
@@ -230,45 +230,31 @@ def rechunk(
         memory = parse_bytes(max_memory)
         total = byte_count(original.shape, _itemsize(original))
         limit = run.task_bytes(total)
-        plan = plan_rechunk(
-            original.shape,
-            find_unit(original),
-            find_unit(target),
-            _itemsize(original),
-            memory,
-            limit,
-        )
+        plan = plan_arrays(original, target, memory, limit)
         runner = run.choose_runner(is_small=total <= limit)
         run.notes.append(_describe(plan))
         run.job.expect("rechunking", bytes=total)
-        copying = _Copying(runner, source, path, original, limit, memory)
-        if plan.is_direct:
-            copying.run(session, target_path, plan.passes[0])
-        else:
-            with scratch_arrays(run.open_session(), run.job.id) as scratch:
-                _copy_staged(copying, scratch, session, target_path, plan.passes)
+        copying = Copying(runner, source, path, original, limit, memory)
+        copying.follow(plan, run, session, target_path)
         return run.commit(session, message or f"rechunk {path}", metadata)
 
 
-def _copy_staged(
-    copying: "_Copying", scratch: Scratch, session: Session, path: str, passes: Sequence[Pass]
-) -> None:
-    first, second = passes
-    between = scratch.create(
-        "between",
-        shape=copying.array.shape,
-        dtype=copying.array.metadata.dtype,
-        chunks=first.target_chunks,
-        fill_value=copying.array.fill_value,
-        # Writing uncompressed to a disk is faster than compressing.
-        compressors=None if copying.is_local else "auto",
+def plan_arrays(
+    source: AnyArray, target: AnyArray, max_memory: int, task_bytes: int
+) -> RechunkPlan:
+    """Plan the copy of an array to another of the same shape."""
+    return plan_rechunk(
+        source.shape,
+        find_unit(source),
+        find_unit(target),
+        _itemsize(source),
+        max_memory,
+        task_bytes,
     )
-    copying.run(scratch.session, between, first, lasting=False)
-    copying.reading(scratch.freeze(), between).run(session, path, second)
 
 
 @dataclass(frozen=True, slots=True)
-class _Copying:
+class Copying:
     """Copy of an array, box by box."""
 
     runner: Runner
@@ -283,10 +269,29 @@ class _Copying:
         """True if chunks are files on this machine."""
         return self.source.state.assets.storage.is_local
 
-    def reading(self, source: Session, path: str) -> "_Copying":
+    def reading(self, source: Session, path: str) -> "Copying":
         """Return a copy from another array, with the same limits."""
         array = open_array(source, path_of(path))
-        return _Copying(self.runner, source, path, array, self.task_bytes, self.max_memory)
+        return Copying(self.runner, source, path, array, self.task_bytes, self.max_memory)
+
+    def follow(self, plan: RechunkPlan, run: CommitRun, session: Session, path: str) -> None:
+        """Copy the whole array to an array of a session, in one pass or in two."""
+        if plan.is_direct:
+            self.run(session, path, plan.passes[0])
+            return
+        with scratch_arrays(run.open_session(), run.job.id) as scratch:
+            first, second = plan.passes
+            between = scratch.create(
+                "between" + path.replace("/", "-"),
+                shape=self.array.shape,
+                dtype=self.array.metadata.dtype,
+                chunks=first.target_chunks,
+                fill_value=self.array.fill_value,
+                # Writing uncompressed to a disk is faster than compressing.
+                compressors=None if self.is_local else "auto",
+            )
+            self.run(scratch.session, between, first, lasting=False)
+            self.reading(scratch.freeze(), between).run(session, path, second)
 
     def run(self, session: Session, path: str, how: Pass, *, lasting: bool = True) -> None:
         """Copy the whole array to an array of a session."""

@@ -248,7 +248,7 @@ def resample(
         reduction = find_reduction(how, array.dtype)
         written = checked_encoding(encoding)
         steps = {dim: find_steps(array, dim, rule) for dim, rule in by.items()}
-        _refuse_empty(array, how, steps)
+        refuse_empty(array, how, steps)
         space = find_space([array])
         dtype = np.dtype(written.pop("dtype", None) or reduction.result_type(array.dtype))
         made = describe_steps(path_of(output), array, space, steps, chunks or {}, attrs, dtype)
@@ -277,7 +277,7 @@ def resample(
         return run.commit(session, message or f"resample {input} to {output}", metadata)
 
 
-def _refuse_empty(array: DataArray, how: str, steps: Mapping[str, Steps]) -> None:
+def refuse_empty(array: DataArray, how: str, steps: Mapping[str, Steps]) -> None:
     """Raise InvalidInputError for steps whose result no integer can be."""
     for dim, each in steps.items():
         if array.dtype.kind != "f" and how in ("min", "max") and not np.diff(each.ends).all():
