@@ -71,7 +71,7 @@ class Source:
     def __init__(self) -> None:
         self.repo = Repository.create(frazil.in_memory_storage())
         session = self.repo.writable_session("main")
-        root = zarr.open_group(session.store, attributes={"title": "source"})
+        root: Any = zarr.open_group(session.store, attributes={"title": "source"})
         for name, fill in (("a", np.nan), ("b", np.nan)):
             root.create_array(
                 name, shape=(8, 6, 7), chunks=CHUNKS, dtype="f8", dimension_names=DIMS,

@@ -1,6 +1,6 @@
 """Derive datasets and keep them in step with their source: `frazil.spark.derive`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,6 @@ from frazil.errors import (
     ObjectNotFoundError,
     RebaseFailedError,
 )
-from frazil.repository.locate import authorize as authorized
 from frazil.repository.repository import Repository
 from frazil.repository.session import Session
 from frazil.spark.arrays.derivation import (
@@ -29,6 +28,7 @@ from frazil.spark.regions import path_of, save_rules
 from frazil.spark.transaction import AnyRepository, CommitRun, committing, find_repository
 from frazil.storage.memory import MemoryStorage
 from frazil.tables.change_feed import CommitRange, find_changes
+from frazil.virtual.access import Authorize
 
 _TRIES = 5
 """Maximum plans, after runs of the same derivation that committed meanwhile."""
@@ -71,7 +71,7 @@ def derive(
     branch: str = "main",
     source_branch: str | None = None,
     rebuild: bool = False,
-    authorize: Sequence[str] = (),
+    authorize: Authorize = (),
     message: str | None = None,
     metadata: Mapping[str, Any] | None = None,
     job: Job | None = None,
@@ -126,7 +126,7 @@ def derive(
     --------
     >>> derive(repo, Derivation(output="by-place", chunks={"time": 1000, "lat": 10, "lon": 10}))
     """
-    source = authorized(find_repository(repo), authorize)
+    source = find_repository(repo).authorize(authorize)
     with committing("derive", source if target is None else target, branch, job, spark) as run:
         if isinstance(source.storage, MemoryStorage):
             # Tasks can't reach it.
