@@ -1,9 +1,10 @@
 """Ten million references over twenty thousand files in one ingest, and millions set by tasks.
 
-    python -m benchmarks.scale [--files 2000 20000] [--millions 1 3] [--rounds 1]
+    python -m benchmarks.scale [--files 2000 20000] [--millions 1 3] [--ledger 1000000] [--rounds 1]
 
 - *through the driver*: tasks return all references, as small jobs do; *in tasks*: they write manifests.
 - Files are small HDF5 files of 500 chunks each on a local disk.
+- *known files*: an ingest, in one process, of an archive whose files are all in the ledger but so many.
 - *start-up* is Spark's, with what workers load, and is not part of the seconds.
 - *driver* is the most memory that the Python process of the user has had, *Java* that of Spark's own
   process, which holds the references between the steps.
@@ -21,6 +22,7 @@ COLUMNS = (
     "files", "references", "seconds", "µs a reference", "start-up s", "driver MB", "Java MB",
 )  # fmt: skip
 TASK_COLUMNS = ("references", "way", "seconds", "driver MB", "Java MB")
+LEDGER_COLUMNS = ("known files", "new files", "seconds", "driver MB")
 WAYS = {"through the driver": 1_000_000_000_000, "in tasks": 100_000}
 
 
@@ -56,6 +58,30 @@ def measure_tasks(millions: list[int], rounds: int) -> dict[tuple[int, str], lis
     return found
 
 
+def measure_ledgers(counts: list[int], rounds: int) -> dict[tuple[int, int], list[Figures]]:
+    """The figures of all rounds, by the number of known files and of new ones."""
+    found: dict[tuple[int, int], list[Figures]] = {}
+    for count in counts:
+        for _ in range(rounds):
+            with tempfile.TemporaryDirectory() as folder:
+                run_child(
+                    sys.executable, WORKLOADS, workload="make_ledger", folder=folder, count=count
+                )
+                for new in (0, 10):
+                    figures = run_child(
+                        sys.executable, WORKLOADS, workload="ingest_known", folder=folder,
+                        count=count, new=new,
+                    )  # fmt: skip
+                    found.setdefault((count, new), []).append(figures)
+    return found
+
+
+def ledger_row_of(count: int, new: int, figures: Figures) -> list[str]:
+    """A row of the third table."""
+    seconds, memory = figures["seconds"], figures["driver_bytes"]
+    return [f"{count:,}", f"{new:,}", f"{seconds:.1f}", f"{memory / 1e6:.0f}"]
+
+
 def task_row_of(count: int, way: str, figures: Figures) -> list[str]:
     """A row of the second table."""
     return [
@@ -87,6 +113,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--files", type=int, nargs="*", default=[2_000, 20_000])
     parser.add_argument("--millions", type=int, nargs="*", default=[1, 3])
+    parser.add_argument("--ledger", type=int, nargs="*", default=[1_000_000])
     options = parser.parse_args()
     if options.files:
         found = measure(options.files, options.rounds)
@@ -96,6 +123,10 @@ def main() -> None:
         set_by_tasks = measure_tasks(options.millions, options.rounds)
         rows = [task_row_of(*key, medians(figures)) for key, figures in set_by_tasks.items()]
         print_table("References that tasks set", TASK_COLUMNS, rows)
+    if options.ledger:
+        ledgers = measure_ledgers(options.ledger, options.rounds)
+        rows = [ledger_row_of(*key, medians(figures)) for key, figures in ledgers.items()]
+        print_table("Known files", LEDGER_COLUMNS, rows)
 
 
 if __name__ == "__main__":

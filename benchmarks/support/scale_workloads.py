@@ -12,8 +12,11 @@ import frazil
 import frazil.spark
 from benchmarks.support.measuring import Figures, answer
 from benchmarks.support.spark_starting import measure_memory, start
+from frazil.spark.ingestion.discovery import discover, list_files
+from frazil.spark.ingestion.ledger import Entry, read_ledger, write_ledger
 from frazil.spark.runtime import Runner
 from frazil.spark.transaction import committing, write_regions
+from frazil.virtual.source_formats import SourceStores
 
 STEPS, CHUNKS_A_STEP = 5, 100
 REFERENCES_A_FILE = STEPS * CHUNKS_A_STEP
@@ -111,8 +114,79 @@ def _set_steps(session: frazil.Session, steps: tuple[int, int]) -> None:
     )  # fmt: skip
 
 
+FOLDER_FILES = 1000
+SIDE = 32
+
+
+def make_ledger(folder: str, count: int) -> Figures:
+    """Write a repository with a step of each of so many files, and the files, empty but the first."""
+    begin = time.perf_counter()
+    archive = Path(folder, "days")
+    for number in range(count):
+        path = archive / f"{number // FOLDER_FILES:05}" / f"{number:07}.nc"
+        if number % FOLDER_FILES == 0:
+            path.parent.mkdir(parents=True)
+        path.touch()
+    first = archive / "00000" / "0000000.nc"
+    _write_day(first, 0)
+    repository = frazil.Repository.create(frazil.local_filesystem_storage(f"{folder}/ledger"))
+    frazil.ingest(repository, first, append_dim="time")
+    # Opened again with the splits that the first ingest has configured.
+    session = frazil.open_repository(f"{folder}/ledger").writable_session("main")
+    group = zarr.open_group(session.store, mode="r+")
+    time_array, data = group["time"], group["t"]
+    assert isinstance(time_array, zarr.Array)
+    assert isinstance(data, zarr.Array)
+    time_array.resize((count,))
+    time_array[:] = np.arange(count)
+    data.resize((count, SIDE, SIDE))
+    files = list_files(discover([archive], SourceStores()))
+    places = np.zeros((count, 3), int)
+    places[:, 0] = np.arange(count)
+    session.store.set_virtual_columns(
+        "t", places, (places[:, 0], [each.location for each in files]), places[:, 1],
+        np.full(count, 4 * SIDE**2), validate_containers=False,
+    )  # fmt: skip
+    names = frozenset({"t", "time", "x", "y"})
+    entries = [
+        Entry(each.location, "", each.version, {"time": (number, number + 1)}, "job", names)
+        for number, each in enumerate(files)
+    ]
+    write_ledger(session.store, read_ledger(session.store), entries)
+    session.commit("as if they were ingested")
+    return {"seconds": time.perf_counter() - begin}
+
+
+def _write_day(path: Path, number: int) -> None:
+    with h5py.File(path, "w") as file:
+        for name, values in (("time", [number]), ("y", range(SIDE)), ("x", range(SIDE))):
+            file[name] = np.array(values, "i8")
+            file[name].make_scale(name)
+        file["time"].attrs["units"] = "hours since 1900-01-01"
+        values = np.full((1, SIDE, SIDE), number, "f4")
+        made = file.create_dataset("t", data=values, chunks=values.shape, compression="gzip")
+        for axis, name in enumerate(("time", "y", "x")):
+            made.dims[axis].attach_scale(file[name])
+
+
+def ingest_known(folder: str, count: int, new: int) -> Figures:
+    """Ingest all files of an archive, of which so many are new."""
+    archive = Path(folder, "days")
+    (archive / "new").mkdir(exist_ok=True)
+    for number in range(count, count + new):
+        _write_day(archive / "new" / f"{number:07}.nc", number)
+    repository = frazil.open_repository(f"{folder}/ledger")
+    begin = time.perf_counter()
+    report = frazil.ingest(repository, f"{archive}/**/*.nc", append_dim="time")
+    seconds = time.perf_counter() - begin
+    assert (len(report.files), len(report.known)) == (new, count)
+    assert (report.snapshot_id is None) == (new == 0)
+    return {"seconds": seconds, "driver_bytes": measure_memory()["driver_bytes"]}
+
+
 WORKLOADS: dict[str, Callable[..., Figures]] = {
     "make_files": make_files, "ingest": ingest, "set_references": set_references,
+    "make_ledger": make_ledger, "ingest_known": ingest_known,
 }  # fmt: skip
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ import xarray as xr
 import zarr
 
 import frazil
-from frazil.errors import InvalidSourcesError
-from tests.archives.files import create, ingest, make, read, save
+from frazil.errors import InvalidInputError, InvalidSourcesError
+from tests.archives.files import DAYS, create, ingest, make, read, save
 
 
 @pytest.fixture
@@ -264,6 +264,53 @@ def test_files_of_other_encodings_are_ingested_into_groups_of_their_own(
     save(make("t", 0, 1), files / "t0.nc", {"dtype": "i2", "_FillValue": -1})
     with pytest.raises(InvalidSourcesError, match="its encoding is that of another era now"):
         ingest(repo, files, eras="groups", **options)
+
+
+def test_eras_of_files_with_groups_have_a_tree_each(repo: frazil.Repository, files: Path) -> None:
+    files.mkdir(exist_ok=True)
+    for at in range(4):
+        save(
+            make("flag", at, 1).round(),
+            files / f"{at}.nc",
+            {"dtype": "i2", "_FillValue": -1} if at > 1 else {},
+        )
+        day = make("no2", at, 1).round()
+        day.to_netcdf(files / f"{at}.nc", mode="a", group="PRODUCT/DETAIL", engine="netcdf4")
+    options: dict[str, Any] = {"append_dim": "time", "source_group": "*", "eras": "groups"}
+
+    ingest(repo, [files / "0.nc", files / "2.nc"], **options)
+    assert ingest(repo, files, **options).snapshot_id is not None
+    assert ingest(repo, files, **options).snapshot_id is None
+
+    for era, days in (("era_1", (0, 1)), ("era_2", (2, 3))):
+        for group, name in (("", "flag"), ("/PRODUCT/DETAIL", "no2")):
+            found = read(repo, group=era + group)[name]
+            expected = xr.concat([make(name, at, 1).round() for at in days], "time")[name]
+            assert (found["time"].values == DAYS[list(days)].values).all()
+            assert (found.values == expected.values).all()
+
+
+@pytest.mark.parametrize("mode", ["native", "virtual"])
+def test_a_region_is_filled_in_the_group_of_its_era(
+    repo: frazil.Repository, files: Path, mode: str
+) -> None:
+    how: dict[int, dict[str, Any]] = {at: {"shuffle": at >= 2} for at in range(4)}
+    for at in range(4):
+        save(make("t", at, 1), files / f"{at}.nc", how[at])
+    options: dict[str, Any] = {"append_dim": "time", "eras": "groups", "mode": mode}
+    ingest(repo, files, **options)
+    for at in (1, 2):
+        save(make("t", at, 1, seed=9), files.parent / "new" / f"{at}.nc", how[at])
+
+    ingest(repo, files.parent / "new", region="auto", **options)
+
+    for era, days in (("era_1", (0, 1)), ("era_2", (2, 3))):
+        for day in days:
+            found = read(repo, group=era)["t"].sel(time=DAYS[day])
+            assert (found.values == make("t", day, 1, seed=9 * (day in (1, 2)))["t"][0]).all()
+    save(make("t", 3, 1), files.parent / "new" / "3.nc", {"fletcher32": True})
+    with pytest.raises(InvalidInputError, match=r"there are none for .*3\.nc"):
+        ingest(repo, files.parent / "new", region="auto", **options)
 
 
 def test_a_large_array_is_not_decoded_for_a_file_of_another_scale(

@@ -119,6 +119,20 @@ def test_the_version_is_that_of_the_file_that_references_lead_to(tmp_path: Path)
     assert version.size_bytes == path.stat().st_size
 
 
+def test_a_compressed_image_of_fits_is_not_taken_for_a_plain_one(tmp_path: Path) -> None:
+    path, image = tmp_path / "a.fits", np.arange(4096, dtype="i2").reshape(64, 64)
+    units = [fits.PrimaryHDU(), fits.CompImageHDU(image, name="SMALL"), fits.ImageHDU(image + 1)]
+    fits.HDUList(units).writeto(path)
+
+    found = virtual.open(path)
+
+    assert found.arrays["SMALL"].obstacle == (
+        "it is an image compressed with RICE_1, which no codec of Zarr reads"
+    )
+    assert len(found.references["SMALL"]) == 0
+    assert found.arrays["2"].obstacle is None
+
+
 def test_fits_images_read_the_same(tmp_path: Path) -> None:
     path = tmp_path / "a.fits"
     image = np.arange(600, dtype=">f4").reshape(20, 30)

@@ -1,7 +1,7 @@
 """Commands that run jobs: ingest, rechunk, analyze, sql, copy, export, import."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -39,9 +39,20 @@ def ingest(
         bool, option("--create", help="Create the repository if there is none.")
     ] = False,
     append_dim: Annotated[
-        str | None, option(metavar="DIM", help="Dimension to concatenate files along.")
+        list[str] | None,
+        option(metavar="DIM", help="Dimension to concatenate files along; repeat for several."),
+    ] = None,
+    coord: Annotated[
+        list[str] | None,
+        option(
+            metavar="DIM=REGEX[::FORMAT]",
+            help="Take a coordinate from the path of each file: time='A(\\d{7})::%Y%j'.",
+        ),
     ] = None,
     group: Annotated[str, option(help="Target group.")] = "/",
+    source_group: Annotated[
+        str, option(metavar="GROUP", help="Group in the files; '*' takes all.")
+    ] = "",
     mode: Annotated[
         Literal["auto", "virtual", "native"],
         option(help="Reference the files, or copy their values."),
@@ -50,6 +61,14 @@ def ingest(
         Literal["refuse", "replace"],
         option(help="Action for coordinates that exist already."),
     ] = "refuse",
+    on_late: Annotated[
+        Literal["insert", "set_aside", "refuse"],
+        option(help="Action for files that belong before the end of what is there."),
+    ] = "insert",
+    eras: Annotated[
+        Literal["merge", "groups"],
+        option(help="Files with other types or encodings: merge them, or a group for each."),
+    ] = "merge",
     on_bad_file: Annotated[
         Literal["fail", "skip"], option(help="Action for files that can't be read.")
     ] = "fail",
@@ -66,6 +85,7 @@ def ingest(
     --------
     frazil ingest data/weather "archive/*.nc" --append-dim time --create
     frazil ingest s3://bucket/weather s3://bucket/archive/ --append-dim time --dry-run
+    frazil ingest data/goes "goes/*.nc" --append-dim t --coord t=s([0-9]{11})::%Y%j%H%M
     """
     if create:
         storage = frazil.storage_from_url(url)
@@ -78,14 +98,32 @@ def ingest(
         list(sources),
         branch=branch,
         group=group,
-        append_dim=append_dim,
+        append_dim=append_dim or None,
+        coords=_parse_coords(coord or ()),
         mode=mode,
         on_overlap=on_overlap,
+        on_late=on_late,
         message=message,
         dry_run=dry_run,
-        source_options=frazil.spark.SourceOptions(on_bad_file=on_bad_file, skip=skip or ()),
+        source_options=frazil.spark.SourceOptions(
+            on_bad_file=on_bad_file, skip=skip or (), source_group=source_group, eras=eras
+        ),
     )
     output.answer(report, clean(str(report)))
+
+
+def _parse_coords(given: Iterable[str]) -> dict[str, Any]:
+    """Return coordinates that are taken from paths, by dimension."""
+    found: dict[str, Any] = {}
+    for text in given:
+        dim, sign, rest = text.partition("=")
+        pattern, _, format = rest.partition("::")
+        if not (dim and sign and pattern):
+            raise InvalidInputError(
+                f"invalid --coord {text!r}: expected DIM=REGEX or DIM=REGEX::FORMAT"
+            )
+        found[dim] = frazil.virtual.from_path(pattern, format or None)
+    return found
 
 
 def rechunk(

@@ -205,6 +205,8 @@ def parse_group(stores: SourceStores, url: str, format: Format, group: str) -> P
             return _parse_hdf5(make_parser, stores, url, group)
         if format == TIFF and not group:
             return ParsedGroup(_parse_tiff(make_parser, stores, url), ())
+        if format.name == "fits" and not group:
+            return _parse_fits(make_parser, stores, url)
         store = make_parser(**({"group": group} if group else {}))(url, stores)
     except ImportError as error:
         raise InvalidInputError(
@@ -220,6 +222,30 @@ def parse_group(stores: SourceStores, url: str, format: Format, group: str) -> P
             f"{url} can't be parsed as {format.name}: {type(error).__name__}: {error}"
         ) from error
     return ParsedGroup(store, tuple(store._group.groups))
+
+
+def _parse_fits(make_parser: Any, stores: SourceStores, url: str) -> ParsedGroup:
+    """Parse the plain images of a FITS file; the parser takes compressed ones for plain ones."""
+    fits = importlib.import_module("astropy.io.fits")
+    names_of = importlib.import_module("virtualizarr.parsers.fits")._hdu_names
+    store, key = stores.resolve(url)
+    obstacles: dict[str, str] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
+    with fits.open(BlockStoreReader(store, key), do_not_scale_image_data=True) as units:
+        for name, unit in zip(names_of(units), units, strict=True):
+            obstacle = None
+            if isinstance(unit, fits.CompImageHDU):
+                obstacle = f"it is an image compressed with {unit.compression_type}"
+            elif isinstance(unit, fits.BinTableHDU):
+                obstacle = "it is a binary table"
+            elif not unit.is_image and not isinstance(unit, fits.TableHDU):
+                obstacle = f"it is neither image nor table, but {type(unit).__name__}"
+            if obstacle is not None and unit.header.get("NAXIS", 0):
+                count = unit.header["NAXIS"]
+                shapes[name] = tuple(unit.header[f"NAXIS{axis}"] for axis in range(count, 0, -1))
+                obstacles[name] = f"{obstacle}, which no codec of Zarr reads"
+    parsed = make_parser(skip_variables=list(obstacles))(url, stores)
+    return ParsedGroup(parsed, (), obstacles, shapes=shapes)
 
 
 class EvenStrips:

@@ -235,16 +235,9 @@ class Attempt:
         for each in parsed:
             if each.header.arrays:
                 groups.setdefault(each.header.group, {})[each.location] = each
-        waiting = {each.location for each in work.files}
         eras: dict[str, dict[str, Any]] = {}
         if self.options.eras == "groups":
-            before = read_eras(session.store, self.options.group)
-            here = {e.header.name: e for e in parsed if e.header.arrays and e.location in waiting}
-            era_of, eras = split_eras([e.header for e in here.values()], before, self.options.dims)
-            eras = {name: each for name, each in eras.items() if before.get(name) != each}
-            groups = {}
-            for name, era in era_of.items():
-                groups.setdefault(era, {})[here[name].location] = here[name]
+            eras, groups = self._split_eras(session, work, groups)
         if self.options.is_split:
             base, changed = self.options.group, {file.location for file, _ in work.changed}
             now = {join(base, inside): each.keys() for inside, each in groups.items()}
@@ -265,10 +258,41 @@ class Attempt:
                     inside if self.options.is_split else "",
                     tuple(sources[file.location] for file in own.files),
                     replace(self.reading, source_group=next(iter(sources.values())).header.group),
-                    eras.get(inside, {}),
+                    eras,
                 )
                 parts.append(replace(part, found=self._plan(session, ledger, own, part)))
         return parts
+
+    def _split_eras(
+        self, session: Session, work: Work, groups: Mapping[str, Mapping[str, ParsedSource]]
+    ) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, ParsedSource]]]:
+        """Return the storage of new eras, and the sources of each group below that of their era.
+
+        All groups of a file belong to one era.
+        """
+        waiting = {each.location for each in work.files}
+        whole: dict[str, SourceHeader] = {}
+        for group, sources in groups.items():
+            for location in [each for each in sources if each in waiting]:
+                header = sources[location].header
+                before = whole.get(location, replace(header, group="", arrays={}))
+                # The coordinates of a tree, by which eras are ordered, are those of its first group.
+                own = {
+                    join(group, name)
+                    if self.options.is_tree and not array.is_index
+                    else name: array
+                    for name, array in header.arrays.items()
+                }
+                whole[location] = replace(before, arrays={**own, **before.arrays})
+        known = read_eras(session.store, self.options.group)
+        era_of, eras = split_eras(list(whole.values()), known, self.options.dims)
+        found: dict[str, dict[str, ParsedSource]] = {}
+        for location, era in era_of.items():
+            for group, sources in groups.items():
+                if location in sources:
+                    inside = join(era, group) if self.options.is_tree and group else era
+                    found.setdefault(inside, {})[location] = sources[location]
+        return {name: each for name, each in eras.items() if known.get(name) != each}, found
 
     def _read_tree(self, session: Session, ledger: Ledger) -> dict[str, SourceHeader]:
         """Return the groups that files were ingested into, by their path below that of the tree."""
@@ -371,7 +395,7 @@ class Attempt:
         counts: Counter[str] = Counter()
         placed: list[PlacedManifest] = []
         written: list[Written] = []
-        self._create_empty_groups(session)
+        self._create_groups(session, parts)
         for part in parts:
             new_manifests, new_chunks = self._write_group(session, part)
             placed += new_manifests
@@ -405,11 +429,18 @@ class Attempt:
         )
         return finish(report, job, snapshot_id, counts, metrics)
 
-    def _create_empty_groups(self, session: Session) -> None:
-        """Create the groups of the files that have attributes but no arrays."""
+    def _create_groups(self, session: Session, parts: Sequence["GroupPlan"]) -> None:
+        """Create the groups of new eras, and those of files that have attributes but no arrays."""
+        eras = {name: storage for part in parts for name, storage in part.eras.items()}
+        for name, storage in eras.items():
+            create_group(session.store, join(self.options.group, name), {ERA: storage})
+        tops = {
+            each.location: part.inside.partition("/")[0] for part in parts for each in part.sources
+        }
         for each in self.parsed.outcomes if self.options.is_tree else ():
-            if isinstance(each, ParsedSource) and not each.header.arrays:
-                path = join(self.options.group, each.header.group).strip("/")
+            if isinstance(each, ParsedSource) and not each.header.arrays and each.location in tops:
+                top = tops[each.location] if self.options.eras == "groups" else ""
+                path = join(self.options.group, join(top, each.header.group)).strip("/")
                 if find_group(session.store, path) is None:
                     create_group(session.store, path, each.header.attributes)
 
@@ -431,8 +462,6 @@ class Attempt:
             placed = self.parsed.write_manifests(placement, session.state.assets)
             self.written[group] = placement, placed
         adopt(found, session.state, group, placed)
-        if part.era:
-            create_group(session.store, group, {ERA: part.era})
         return placed, written
 
     def _take_statistics(self, session: Session, part: "GroupPlan") -> None:
@@ -497,8 +526,8 @@ class GroupPlan:
     sources: tuple[ParsedSource, ...]
     reading: Reading
     """Options for reading the group of the files."""
-    era: Mapping[str, Any] = field(default_factory=dict)
-    """Storage of the variables of an era, if it is not known in the repository yet."""
+    eras: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Storage of the variables of all eras that the repository doesn't have yet."""
     found: IngestPlan = field(kw_only=True, default=None)  # type: ignore[assignment]
 
     def choose_checks(self, options: Options) -> list[AnyCheck]:

@@ -382,11 +382,6 @@ def refuse_contradictions(
         raise InvalidInputError(
             "region= fills the arrays of one group: name the group with source_group= instead of '*'"
         )
-    if options.eras == "groups" and (options.is_tree or options.region is not None):
-        other = "source_group='*'" if options.is_tree else "region="
-        raise InvalidInputError(
-            f"eras='groups' and {other} both choose the groups to write to: leave out one of them"
-        )
     for option, by_dim in (("coords", coords), ("expected", options.expected)):
         for dim in [each for each in by_dim if each not in options.dims]:
             known = options.dims[0] if len(options.dims) == 1 else list(options.dims) or None

@@ -260,7 +260,9 @@ def find_vanished(
     """
     text = "the file had this group when it was ingested, and lacks it now"
     if is_by_era:
-        text = "the file was ingested into this group, and its encoding is that of another era now"
+        text = (
+            "the file was in this group, and lacks it, or its encoding is that of another era now"
+        )
     if not changed:
         return []
     is_changed = pc.is_in(ledger["source"], pa.array(list(changed), pa.large_string()))

@@ -68,7 +68,8 @@ def plan_filling(
     """Plan the region of each source; raise InvalidSourcesError with all problems and their files."""
     if existing is None:
         raise InvalidInputError(
-            "region= writes to existing arrays, and there are none: ingest without it first"
+            f"region= writes to existing arrays, and there are none for {headers[0].name}: ingest it "
+            "without region= first"
         )
     filling = Filling(headers, existing, append_dim, region)
     _refuse_unknown(filling)
