@@ -163,8 +163,8 @@ def _write_day(path: Path, number: int) -> None:
             file[name] = np.array(values, "i8")
             file[name].make_scale(name)
         file["time"].attrs["units"] = "hours since 1900-01-01"
-        values = np.full((1, SIDE, SIDE), number, "f4")
-        made = file.create_dataset("t", data=values, chunks=values.shape, compression="gzip")
+        data = np.full((1, SIDE, SIDE), number, "f4")
+        made = file.create_dataset("t", data=data, chunks=data.shape, compression="gzip")
         for axis, name in enumerate(("time", "y", "x")):
             made.dims[axis].attach_scale(file[name])
 

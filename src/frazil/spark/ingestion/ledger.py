@@ -133,8 +133,15 @@ class Ledger:
             return np.full(len(sources), -1, np.int64)
         among = self["source"] if len(rows) == self.count else self["source"].take(pa.array(rows))
         wanted = pa.array(sources, pa.large_string())
-        found = pc.fill_null(pc.index_in(wanted, value_set=among), -1).to_numpy().astype(np.int64)
-        return np.where(found < 0, -1, rows[found])
+        # The smaller side is the one to be hashed.
+        if 4 * len(wanted) < len(rows):
+            numbers = pc.fill_null(pc.index_in(among, value_set=wanted), -1).to_numpy()
+            found = np.full(len(wanted), -1, np.int64)
+            hits = np.flatnonzero(numbers >= 0)
+            found[numbers[hits]] = rows[hits]
+            return found
+        places = pc.fill_null(pc.index_in(wanted, value_set=among), -1).to_numpy()
+        return np.where(places < 0, -1, rows[places])
 
     def find_group(self, group: str) -> NDArray[np.int64]:
         """Return the rows of a group."""
