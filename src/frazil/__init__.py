@@ -222,8 +222,8 @@ _HOMES = {
 }
 _MODULES = frozenset(
     ("config", "conflicts", "credentials", "dask", "distributed", "errors", "ops",
-     "repository", "session", "snapshots", "spark", "storage", "store", "testing", "types",
-     "urls", "virtual", "xarray")
+     "repository", "session", "snapshots", "spark", "stac", "storage", "store", "telemetry",
+     "testing", "types", "urls", "virtual", "xarray")
 )  # fmt: skip
 _ALSO = frozenset(
     ("supported_spec_versions", "upgrade_icechunk_repository", *_HOMES["spark.driver"].split())

@@ -1,5 +1,6 @@
 """Commit, amend and flush a session."""
 
+import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -610,8 +611,34 @@ def commit(
 def move_branch(state: SessionState, done: EncodedCommit) -> None:
     """Make an encoded commit the tip of the session's branch; raises ConflictError if it has moved."""
     branch, base, protocol = require_branch(state), state.view.snapshot_id, state.context.protocol
+    started = time.time_ns() if observers else 0
     protocol.commit(branch, done.snapshot, base, state.sources, done.objects, done.earlier)
     state.finish(done.snapshot)
+    if observers:
+        snapshot, place = done.snapshot, state.assets.storage.place
+        told = Committed(
+            place, branch, str(snapshot.id), snapshot.metadata, started, time.time_ns()
+        )
+        for each in observers:
+            each(told)
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """Commit, as observers receive it."""
+
+    place: str
+    """Location of the repository, without secrets."""
+    branch: str
+    snapshot_id: str
+    metadata: Mapping[str, JsonValue]
+    started_ns: int
+    """Time at which its files were ready to be written."""
+    ended_ns: int
+
+
+observers: list[Callable[[Committed], object]] = []
+"""Called after each commit, as `frazil.telemetry` asks; they raise nothing."""
 
 
 def amend(

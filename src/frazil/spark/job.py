@@ -103,6 +103,8 @@ class Job:
         self.start_spark: Callable[[], SparkSession] | None = None
         """Starts Spark where the job needs it and no session is given."""
         self.tally = Tally()
+        self.inputs: list[str] = []
+        """Locations that the job reads, for `frazil.telemetry`."""
         self._progress = progress
         self._display: Display | None = None
         self._lock = threading.Lock()

@@ -5,7 +5,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Generic, TypeVar
@@ -398,10 +398,15 @@ def running(
     run = Run(name, own, session, storage)
     # Name of the jobs in the Spark UI.
     own.title = f"{name} {storage.place.rstrip('/').rpartition('/')[2]}"
-    try:
+    with ExitStack() as stack:
+        stack.callback(own.end)
+        for each in observers:
+            stack.enter_context(each(run))
         yield run
-    finally:
-        run.job.end()
+
+
+observers: list[Callable[[Run], AbstractContextManager[None]]] = []
+"""Surround each job, as `frazil.telemetry` asks; they raise nothing of their own."""
 
 
 @contextmanager

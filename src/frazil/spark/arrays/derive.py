@@ -128,6 +128,7 @@ def derive(
     """
     source = find_repository(repo).authorize(authorize)
     with committing("derive", source if target is None else target, branch, job, spark) as run:
+        run.job.inputs.append(f"{source.storage.place}@{source_branch or branch}")
         if isinstance(source.storage, MemoryStorage):
             # Tasks can't reach it.
             run.storage = source.storage

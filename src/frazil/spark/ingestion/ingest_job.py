@@ -712,6 +712,7 @@ def ingest(
     )
     with running("ingest", repository.storage, job, spark) as run:
         names = list_names(sources)
+        run.job.inputs += [str(getattr(each, "location", each)) for each in names[:100]]
         options = replace(options, tops=find_tops(names))
         is_frame = not isinstance(sources, str | PathLike | Iterable)
         files = discover(names, reading.open_stores(), are_announced=is_frame)
