@@ -396,6 +396,10 @@ class GroupArrays:
             }
         return self._metadata
 
+    def find_owner(self, columns: Columns, name: str) -> "tuple[GroupArrays, Columns, str]":
+        """Return the group that an array belongs to, its columns, and the name there."""
+        return self, columns, name
+
     def path(self, name: str) -> str:
         """Return the path of an array."""
         return f"{self.group.rstrip('/')}/{name}"

@@ -102,6 +102,7 @@ class CellValues(NamedTuple):
     mask: Mask
     values: Mapping[str, Values]
     """Columns with one axis per dimension, of length 1 where values repeat."""
+    region: Region
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -208,7 +209,7 @@ class ScanPlan:
             shape = _shape(region)
             if prod(shape):
                 values = self._all_values(region, read)
-                yield CellValues(shape, self._filter(values, shape, mask), values)
+                yield CellValues(shape, self._filter(values, shape, mask), values, region)
 
     def read_array(self, name: str, region: Region) -> Values:
         """Read values of an array in a region."""
@@ -364,7 +365,8 @@ def _ask_statistics(plan: ScanPlan) -> dict[Leaf, ChunkTruth]:
         order = [dim for dim in plan.dims if dim in own.dims]
         wanted = wanted.reshape([own.shape[own.dims.index(dim)] for dim in order])
         wanted = wanted.transpose([order.index(dim) for dim in own.dims])
-        truths.update(truth_of_chunks(plan.arrays, plan.columns, name, own, about, wanted))
+        owner = plan.arrays.find_owner(plan.columns, name)
+        truths.update(truth_of_chunks(*owner, own, about, wanted))
     return truths
 
 

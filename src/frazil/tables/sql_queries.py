@@ -1,8 +1,8 @@
-"""SQL queries: find their tables, plan them once, and push aggregates down."""
+"""SQL queries: find their tables, and plan them once."""
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,12 +18,21 @@ from frazil.format.ids import SnapshotId
 from frazil.format.snapshot import Node
 from frazil.protocols.protocol import parse_id
 from frazil.repository.locate import read_version
-from frazil.tables.aggregates import Function, Partial, PartialAggregates, can_push_down
+from frazil.tables.aggregates import PartialAggregates
 from frazil.tables.columns import TIMESTAMP
 from frazil.tables.predicates import EVERYTHING, find_unknown
 from frazil.tables.scan_plan import ScanPlan
+from frazil.tables.sql_aggregates import AggregateSelect, find_select, replace_functions
+from frazil.tables.sql_expressions import (
+    Edit,
+    Evaluate,
+    NotPushedDownError,
+    apply_edits,
+    make_cells,
+    sharpen,
+)
 from frazil.tables.sql_predicates import DIALECT
-from frazil.tables.sql_statements import STATEMENTS, ShowTables, insert_values
+from frazil.tables.sql_statements import STATEMENTS, ShowTables, insert_values, quote
 from frazil.tables.table_options import parse_moment
 from frazil.tables.table_source import (
     ABOUT_REPOSITORY,
@@ -71,6 +80,10 @@ class Query:
     uses: tuple[TableUse, ...]
     uses_unnamed: bool
     """True if the query may use columns that it does not name, as with `*`."""
+    selects: tuple["SelectSpan", ...] = ()
+    """Selects whose aggregates may be pushed down."""
+    args: Mapping[str, Any] = field(default_factory=dict)
+    """Values of named parameters."""
 
     @property
     def column_text(self) -> str | None:
@@ -83,13 +96,16 @@ class Query:
             text = f"{text[: use.start]} {text[use.end :]}"
         return text
 
-    def replaced(self, names: Sequence[tuple[TableUse, str]]) -> str:
-        """Return the query text with tables replaced by other names."""
-        text = self.text
-        for use, name in sorted(names, key=lambda each: -each[0].start):
-            alias = "" if use.is_aliased else f" AS `{use.alias}`"
-            text = f"{text[: use.start]}`{name}`{alias}{text[use.end :]}"
-        return text
+
+@dataclass(frozen=True, slots=True)
+class SelectSpan:
+    """Select that reads only tables, and its place in the text of a query."""
+
+    start: int
+    end: int
+    uses: tuple[TableUse, ...]
+    joins: tuple[Any, ...]
+    has_aggregates: bool
 
 
 def parse_query(
@@ -112,6 +128,7 @@ def parse_query(
     InvalidInputError
         If the text is not exactly one query.
     """
+    text = replace_functions(text)
     try:
         trees = [tree for tree in sqlglot.parse(text, dialect=DIALECT) if tree is not None]
     except SqlglotError as error:
@@ -128,7 +145,38 @@ def parse_query(
     # Parsers interpret escapes differently, so no predicate is pushed down.
     if not pushes_down or "\\" in text:
         uses = [replace(use, where=None, is_alone=False) for use in uses]
-    return Query(text, tuple(uses), _uses_unnamed(tree))
+        return Query(text, tuple(uses), _uses_unnamed(tree))
+    selects = tuple(_find_selects(text, tree, {use.start: use for use in uses}))
+    return Query(text, tuple(uses), _uses_unnamed(tree), selects, args or {})
+
+
+def _find_selects(text: str, tree: Any, uses: Mapping[int, TableUse]) -> Iterator[SelectSpan]:
+    """Yield the selects that read only tables."""
+    for select in tree.find_all(exp.Select):
+        source = select.args.get("from") or select.args.get("from_")
+        joins = select.args.get("joins") or []
+        tables = [] if source is None else [source.this, *(each.this for each in joins)]
+        if not tables or not all(isinstance(e, exp.Table) and _find_select(e)[0] for e in tables):
+            continue
+        known = [uses.get(_start_of(e)) for e in tables if isinstance(e.this, exp.Identifier)]
+        own = [each for each in known if each is not None]
+        is_operand = isinstance(select.parent, exp.SetOperation)
+        span = None
+        if len(own) == len(tables):
+            span = find_select(text, own[0].start, is_operand=is_operand)
+        if span is None:
+            continue
+        found = any(
+            each.find_ancestor(exp.Select) is select and not isinstance(each.parent, exp.Window)
+            for each in select.find_all(exp.AggFunc)
+        )
+        yield SelectSpan(*span, tuple(own), tuple(joins), found or bool(select.args.get("group")))
+
+
+def _start_of(table: exp.Table) -> int:
+    first: Any = table.args.get("db") or table.this
+    start: int = first.meta["start"]
+    return start
 
 
 def _names_cte(table: exp.Table) -> bool:
@@ -180,8 +228,7 @@ def _renames_columns(table: exp.Table) -> bool:
 
 
 def _use(text: str, table: exp.Table, args: Mapping[str, Any]) -> TableUse:
-    first: Any = table.args.get("db") or table.this
-    start, end = first.meta["start"], table.this.meta["end"] + 1
+    start, end = _start_of(table), table.this.meta["end"] + 1
     select, is_alone = _find_select(table)
     where = None if select is None else select.args.get("where")
     version = _VERSION.match(text, end)
@@ -219,266 +266,6 @@ def _keeps_apart(join: exp.Join) -> bool:
     return not join.side and not join.method and join.kind in ("", "INNER", "CROSS")
 
 
-_FUNCTIONS: dict[type[exp.Expression], Function] = {
-    exp.Sum: "sum", exp.Count: "count", exp.Min: "min", exp.Max: "max",
-}  # fmt: skip
-_MOMENTS: dict[Any, tuple[str, int]] = {
-    exp.Stddev: ("SQRT", 1), exp.StddevSamp: ("SQRT", 1), exp.StddevPop: ("SQRT", 0),
-    exp.Variance: ("", 1), exp.VariancePop: ("", 0),
-}  # fmt: skip
-"""Functions of the deviations from the mean: the last step, and what is subtracted from the count."""
-_PARTS = {"kind", "expressions", "from", "from_", "where", "group", "having", "order", "limit"}
-"""Clauses that a pushed-down select may have."""
-_ARGUMENTS = ("this", "big_int")
-"""Arguments a pushed-down function may have: the column, and a flag set by the parser."""
-_SIMPLE = (
-    exp.Select, exp.From, exp.Table, exp.TableAlias, exp.Group, exp.Having, exp.Order, exp.Ordered,
-    exp.Limit, exp.Alias, exp.Column, exp.Identifier, exp.Literal, exp.Paren, exp.Add, exp.Sub,
-    exp.Mul, exp.Div, exp.Neg, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.And, exp.Or,
-    exp.Not, exp.Star, exp.Sum, exp.Count, exp.Avg, exp.Min, exp.Max, *_MOMENTS,
-)  # fmt: skip
-
-
-_OF_COORDINATES = (
-    exp.Year, exp.Quarter, exp.Month, exp.Week, exp.WeekOfYear, exp.Day, exp.DayOfMonth, exp.DayOfWeek,
-    exp.DayOfYear, exp.Hour, exp.Minute, exp.Second, exp.LastDay, exp.TsOrDsToDate, exp.TimestampTrunc,
-    exp.DateTrunc, exp.Extract, exp.Var, exp.Interval, exp.TimeToStr, exp.TimeStrToTime, exp.Floor,
-    exp.Ceil, exp.Round, exp.Abs, exp.Sign, exp.Mod, exp.IntDiv, exp.Case, exp.If, exp.Cast,
-    exp.TryCast, exp.DataType, exp.Between, exp.In, exp.Is, exp.Null, exp.Boolean, exp.Coalesce,
-    exp.Concat, exp.Lower, exp.Upper,
-)  # fmt: skip
-"""Deterministic expressions, which Spark evaluates for each group of coordinates, not for each cell."""
-
-
-class _NotPushedDownError(Exception):
-    """Query that can't be pushed down."""
-
-
-@dataclass(slots=True)
-class AggregateQuery:
-    """Aggregate query split into partial aggregates and a query that combines them."""
-
-    tree: Any
-    use: TableUse
-    types: Mapping[str, pa.DataType]
-    coordinates: Set[str]
-    """Columns that can be grouped by."""
-    tokens: tuple[str, ...] = ()
-    """Tokens of the query text."""
-    groups: tuple[str, ...] = ()
-    has_expressions: bool = False
-    """True if some groups are expressions of coordinates."""
-    partials: dict[tuple[Function, str | None], Partial] = field(default_factory=dict)
-    moments: dict[str, str] = field(default_factory=dict)
-    """Expressions that the parser does not know, by the names that stand for them in the tree."""
-
-    def text(self, view: str) -> str:
-        """Return the query that combines the partial aggregates of a view."""
-        alias = exp.TableAlias(this=exp.to_identifier(self.use.alias, quoted=True))
-        (table,) = self.tree.find_all(exp.Table)
-        table.replace(exp.Table(this=exp.to_identifier(view, quoted=True), alias=alias))
-        found: str = self.tree.sql(dialect=DIALECT)
-        for name, expression in self.moments.items():
-            found = found.replace(name, expression)
-        return found
-
-    def read(self) -> None:
-        """Find the groups and partial aggregates; rewrite the tree to combine them."""
-        self._refuse_others()
-        if self.tree.args.get("where"):
-            self.tree.args["where"].pop()
-        group = self.tree.args.get("group")
-        keys = group.expressions if group else []
-        self.groups = tuple(dict.fromkeys(name for each in keys for name in self._find_group(each)))
-        self._name_results()
-        names = {each.alias.lower() for each in self.tree.expressions if each.alias}
-        aggregates = list(self.tree.find_all(exp.AggFunc))
-        for each in aggregates:
-            each.replace(self._rewrite(each))
-        if not (aggregates or self.groups):
-            raise _NotPushedDownError
-        partial = {*self.moments, *(each.name for each in self.partials.values())}
-        for column in self.tree.find_all(exp.Column):
-            if column.name not in partial:
-                self._refuse_other_column(column, names)
-
-    def _refuse_others(self) -> None:
-        tree = self.tree
-        given = {name for name, value in tree.args.items() if value}
-        where = tree.args.get("where")
-        inside = {id(each) for each in where.walk()} if where else set()
-        nodes = [each for each in tree.walk() if id(each) not in inside]
-        if (
-            not isinstance(tree, exp.Select)
-            or not given <= _PARTS
-            or len(list(tree.find_all(exp.Table))) != 1
-            or any(type(each) not in (*_SIMPLE, *_OF_COORDINATES) for each in nodes)
-        ):
-            raise _NotPushedDownError
-        if any(isinstance(each, _OF_COORDINATES) for each in nodes):
-            self._refuse_respelled()
-        group = tree.args.get("group")
-        if group and any(value for name, value in group.args.items() if name != "expressions"):
-            raise _NotPushedDownError  # rollups, cubes, sets
-
-    def _refuse_respelled(self) -> None:
-        """Refuse expressions that the parser would write in another way than the query has them."""
-        parts = [*self.tree.expressions]
-        for clause in ("group", "having", "order"):
-            parts += [each for each in [self.tree.args.get(clause)] if each is not None]
-        for part in parts:
-            if part.find(*_OF_COORDINATES) is not None:
-                own = _spell(part.sql(dialect=DIALECT))
-                starts = range(len(self.tokens) - len(own) + 1)
-                if not any(self.tokens[at : at + len(own)] == own for at in starts):
-                    raise _NotPushedDownError
-
-    def _find_group(self, key: Any) -> list[str]:
-        """Return the coordinates of a group: a column, an expression, or a result by name or number."""
-        results = self.tree.expressions
-        if isinstance(key, exp.Literal):
-            if key.is_string or not key.this.isdecimal() or not 0 < int(key.this) <= len(results):
-                raise _NotPushedDownError
-            key = results[int(key.this) - 1].unalias()
-        elif isinstance(key, exp.Column) and not key.table:
-            names = {name.lower() for name in self.types}
-            named = [each for each in results if each.alias.lower() == key.name.lower()]
-            if key.name.lower() not in names and len(named) == 1:
-                key = named[0].unalias()
-        if isinstance(key, exp.Column):
-            return [self._coordinate(key)]
-        columns = list(key.find_all(exp.Column))
-        if not columns or key.find(exp.AggFunc) is not None:
-            raise _NotPushedDownError
-        self.has_expressions = True
-        return [self._coordinate(each) for each in columns]
-
-    def _name_results(self) -> None:
-        """Name the results as the engine would name them."""
-        for each in list(self.tree.expressions):
-            if isinstance(each, exp.AggFunc):
-                inner = "1" if _is_every_cell(each) else each.this.name
-                function, _, _ = each.sql(dialect=DIALECT).partition("(")
-                if type(each) in _MOMENTS and function.upper() not in self.tokens:
-                    raise _NotPushedDownError  # the parser has one name for several
-                alias = exp.to_identifier(f"{function.lower()}({inner})", quoted=True)
-                each.replace(exp.Alias(this=each.copy(), alias=alias))
-            elif not isinstance(each, exp.Alias | exp.Column) and (
-                each.find(exp.AggFunc) is not None or each.find(exp.TimestampTrunc) is not None
-            ):
-                # The engine's name for it has the spelling of the query.
-                raise _NotPushedDownError
-
-    def _rewrite(self, aggregate: Any) -> Any:
-        if any(value for name, value in aggregate.args.items() if name not in _ARGUMENTS):
-            raise _NotPushedDownError
-        if isinstance(aggregate, exp.Avg):
-            meant = self._column(aggregate.this)
-            total, count = (self._partial(each, meant) for each in ("sum", "count"))
-            return sqlglot.parse_one(f"(SUM({total}) / NULLIF(SUM({count}), 0))", dialect=DIALECT)
-        if type(aggregate) in _MOMENTS:
-            if aggregate.find_ancestor(exp.Order, exp.Having) is not None:
-                raise _NotPushedDownError  # the engine finds no lambda functions there
-            return self._combine_moments(self._column(aggregate.this), *_MOMENTS[type(aggregate)])
-        function = _FUNCTIONS[type(aggregate)]
-        column = None if _is_every_cell(aggregate) else self._column(aggregate.this)
-        name = self._partial(function, column)
-        texts = {"count": f"COALESCE(SUM({name}), 0)", "sum": f"SUM({name})"}
-        text = texts.get(function, f"{function.upper()}({name})")
-        return sqlglot.parse_one(text, dialect=DIALECT)
-
-    def _combine_moments(self, column: str, last: str, less: int) -> Any:
-        """Return the name of an expression that merges counts, means and squared deviations."""
-        count, mean, far = (self._partial(each, column) for each in ("count", "mean", "deviation"))
-        part = f"named_struct('n', DOUBLE({count}), 'm', {mean}, 's', {far})"
-        total = "(a.n + b.n)"
-        merged = (
-            f"named_struct('n', {total}, 'm', a.m + (b.m - a.m) * b.n / {total}, "
-            f"'s', a.s + b.s + (b.m - a.m) * (b.m - a.m) * a.n * b.n / {total})"
-        )
-        name = f"_frazil_moment_{len(self.moments)}_"
-        self.moments[name] = (
-            f"aggregate(collect_list(IF({count} > 0, {part}, NULL)), "
-            f"named_struct('n', 0D, 'm', 0D, 's', 0D), (a, b) -> {merged}, "
-            f"a -> IF(a.n > {less}, {last}(a.s / (a.n - {less})), NULL))"
-        )
-        return exp.column(name)
-
-    def _partial(self, function: Any, column: str | None) -> str:
-        if column is not None and not can_push_down(function, self.types[column]):
-            raise _NotPushedDownError
-        name = f"_frazil_{len(self.partials)}"
-        return self.partials.setdefault((function, column), Partial(function, column, name)).name
-
-    def _coordinate(self, node: Any) -> str:
-        name = self._column(node)
-        if name not in self.coordinates:
-            raise _NotPushedDownError
-        return name
-
-    def _column(self, node: Any) -> str:
-        """Return the column a name refers to."""
-        if not isinstance(node, exp.Column) or node.args.get("db"):
-            raise _NotPushedDownError
-        if node.table and node.table.lower() != self.use.alias.lower():
-            raise _NotPushedDownError
-        found = [name for name in self.types if name.lower() == node.name.lower()]
-        if len(found) != 1:
-            raise _NotPushedDownError
-        return found[0]
-
-    def _refuse_other_column(self, node: Any, results: Set[str]) -> None:
-        """Accept group columns, and outside of the results their names that are no column."""
-        is_result = not node.table and node.name.lower() in results
-        is_own = node.name.lower() in {name.lower() for name in self.types}
-        clause = node.find_ancestor(exp.Having, exp.Order, exp.Group)
-        if is_result and not is_own and clause is not None:
-            return
-        if self._column(node) not in self.groups or (is_result and not _names_itself(node)):
-            raise _NotPushedDownError
-
-
-def push_down(
-    text: str, use: TableUse, types: Mapping[str, pa.DataType], coordinates: Set[str]
-) -> AggregateQuery | None:
-    """Return the push-down of an aggregate query over one table; None if it can't be pushed down."""
-    tree = sqlglot.parse_one(text, dialect=DIALECT)
-    query = AggregateQuery(tree, use, types, coordinates, _spell(text))
-    try:
-        query.read()
-    except _NotPushedDownError:
-        return None
-    return query
-
-
-def _spell(text: str) -> tuple[str, ...]:
-    """Return the tokens of a text; the case matters only in strings that are no unit of time."""
-    found = []
-    for each in sqlglot.tokenize(text, read=DIALECT):
-        is_text = each.token_type is sqlglot.TokenType.STRING and each.text.upper() not in _UNITS
-        found.append(f"'{each.text}'" if is_text else each.text.upper())
-    return tuple(found)
-
-
-_UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
-
-
-def _is_every_cell(aggregate: Any) -> bool:
-    """Return True for `count(*)` and `count(1)`."""
-    inner = aggregate.this
-    # The engine names other counts, such as `count(2)`, after their argument.
-    return isinstance(aggregate, exp.Count) and (
-        isinstance(inner, exp.Star) or inner == exp.Literal.number(1)
-    )
-
-
-def _names_itself(node: Any) -> bool:
-    """Return True if results with a column's name are that column itself."""
-    select: Any = node.find_ancestor(exp.Select)
-    named = [each.this for each in select.expressions if each.alias.lower() == node.name.lower()]
-    return all(isinstance(e, exp.Column) and e.name.lower() == node.name.lower() for e in named)
-
-
 METADATA_FOLDER = "repo"
 """Qualifier of the metadata tables."""
 HISTORY = pa.schema(
@@ -490,51 +277,145 @@ HISTORY = pa.schema(
 
 
 @dataclass(frozen=True, slots=True)
+class PlannedTable:
+    """Table that a query reads: the rows of a table, or the partial aggregates of a select."""
+
+    uses: tuple[TableUse, ...]
+    """Uses of tables that it stands for."""
+    source: Source
+    table: Table
+    select: AggregateSelect | None = None
+    """Set if it has partial aggregates, which the rewritten select combines."""
+    start: int = 0
+    """Start of the select in the query."""
+    reason: str | None = None
+    """Reason why aggregates of a select are not pushed down."""
+
+    def replaced(self, view: str) -> list[Edit]:
+        """Return the edits of the query that let it read a view of the table."""
+        if self.select is not None:
+            edits = self.select.replaced(view)
+            return [(self.start + first, self.start + end, new) for first, end, new in edits]
+        (use,) = self.uses
+        alias = "" if use.is_aliased else f" AS {quote(use.alias)}"
+        return [(use.start, use.end, f"{quote(view)}{alias}")]
+
+    def explain(self) -> Iterator[str]:
+        """Yield what is read of the table, and what is evaluated before the engine sees rows."""
+        plan, table = self.table, self.table
+        yield f"Table {', '.join('.'.join(filter(None, (e.folder, e.name))) for e in self.uses)}"
+        if isinstance(table, PartialAggregates):
+            plan = table.plan
+            names = {name: str(each) for name, each in table.derived.items()}
+            functions = [
+                f"{part.function}({names.get(part.column or '', part.column) or '*'})"
+                for part in table.partials
+            ]
+            groups = f" by {', '.join(table.groups)}" if table.groups else ""
+            yield f"  aggregates pushed down: {', '.join(functions) or 'none'}{groups}"
+        elif self.reason is not None:
+            yield f"  aggregates by Spark: {self.reason}"
+        yield f"  columns: {', '.join(plan.schema.names) or 'none'}"
+        if not isinstance(plan, ScanPlan):
+            return
+        for name, count in plan.count_chunks().items():
+            yield f"  chunks of {name}: {count.read} of {count.total}"
+        if not plan.lazy:
+            yield "  chunks: none"
+        if plan.condition != EVERYTHING:
+            yield f"  pruned by: {self.uses[0].where}"
+        unknown = find_unknown(plan.condition)
+        if unknown is not None:
+            yield f"  evaluated by Spark only: {unknown}"
+
+
+@dataclass(frozen=True, slots=True)
 class PlannedQuery:
     """Query and the tables that it reads, each planned once."""
 
     query: Query
-    tables: tuple[tuple[TableUse, Table], ...]
+    tables: tuple[PlannedTable, ...]
     """Tables of the repository; other names are the engine's own."""
-    aggregates: AggregateQuery | None = None
-    """Set if the only table has partial aggregates, which this query combines."""
+
+    @property
+    def has_aggregates(self) -> bool:
+        """Return True if aggregates are pushed down."""
+        return any(each.select is not None for each in self.tables)
 
     def text(self, views: Sequence[str]) -> str:
         """Return the query over views of the tables."""
-        if self.aggregates is not None:
-            return self.aggregates.text(views[0])
-        names = [(use, view) for (use, _), view in zip(self.tables, views, strict=True)]
-        return self.query.replaced(names)
+        edits = [
+            edit
+            for table, view in zip(self.tables, views, strict=True)
+            for edit in table.replaced(view)
+        ]
+        return apply_edits(self.query.text, edits)
 
-    def explain(self) -> Iterator[str]:
-        """Yield what is read of each table, and what is evaluated before the engine sees rows."""
-        for use, table in self.tables:
-            yield f"Table {'.'.join(filter(None, (use.folder, use.name)))}"
-            if isinstance(table, PartialAggregates):
-                plan: Table = table.plan
-                functions = [f"{each.function}({each.column or '*'})" for each in table.partials]
-                groups = f" by {', '.join(table.groups)}" if table.groups else ""
-                yield f"  aggregates pushed down: {', '.join(functions) or 'none'}{groups}"
-            else:
-                plan = table
-            yield f"  columns: {', '.join(plan.schema.names) or 'none'}"
-            if not isinstance(plan, ScanPlan):
+    def push_down(self, evaluate: Evaluate) -> "PlannedQuery":
+        """Return the query with partial aggregates in place of rows where that has the same result.
+
+        The engine evaluates conditions on coordinates that only it understands; they prune chunks.
+        """
+        known = {each.uses[0]: each for each in self.tables}
+        found: list[PlannedTable] = []
+        for select in self.query.selects:
+            own = [known[use] for use in select.uses if use in known]
+            if len(own) != len(select.uses) or not all(isinstance(e.table, ScanPlan) for e in own):
                 continue
-            for name, count in plan.count_chunks().items():
-                yield f"  chunks of {name}: {count.read} of {count.total}"
-            if not plan.lazy:
-                yield "  chunks: none"
-            if plan.condition != EVERYTHING:
-                yield f"  pruned by: {use.where}"
-            unknown = find_unknown(plan.condition)
-            if unknown is not None:
-                yield f"  evaluated by Spark only: {unknown}"
+            pushed = self._push_select(select, own, evaluate)
+            for table in own:
+                del known[table.uses[0]]
+            found += [pushed] if isinstance(pushed, PlannedTable) else [
+                replace(_sharpen_rows(each, self.query, evaluate), reason=pushed) for each in own
+            ]  # fmt: skip
+        found += [_sharpen_rows(each, self.query, evaluate) for each in known.values()]
+        return PlannedQuery(self.query, tuple(found))
+
+    def _push_select(
+        self, select: SelectSpan, own: Sequence[PlannedTable], evaluate: Evaluate
+    ) -> PlannedTable | str | None:
+        """Return the partial aggregates of a select, or the reason why there are none."""
+        text = self.query.text[select.start : select.end]
+        try:
+            tables = [(use.alias, each.source) for use, each in zip(select.uses, own, strict=True)]
+            cells = make_cells(tables, select.joins, self.query.args)
+            pushed = AggregateSelect(text, cells, evaluate).read()
+        except NotPushedDownError as error:
+            return str(error) if select.has_aggregates else None
+        assert pushed.table is not None
+        return PlannedTable(select.uses, own[0].source, pushed.table, pushed, select.start)
+
+
+def _sharpen_rows(planned: PlannedTable, query: Query, evaluate: Evaluate) -> PlannedTable:
+    """Return a table of rows whose condition the engine has evaluated for coordinates, if it can be."""
+    (use,), plan = planned.uses, planned.table
+    if not isinstance(plan, ScanPlan) or use.where is None or find_unknown(plan.condition) is None:
+        return planned
+    try:
+        cells = make_cells([(use.alias, planned.source)], (), query.args)
+        if not use.is_alone:
+            names = {key: name for key, name in cells.names.items() if key[0]}
+            cells = replace(cells, names=names)
+        sharpened = sharpen(cells, use.where, evaluate)
+    except NotPushedDownError:
+        return planned
+    if not sharpened.computed:
+        return planned
+    alias = quote(use.alias)
+    parts = [
+        f"({alias}.{quote(each.text)})" if each.kind == "computed" else f"({each.text})"
+        for each in sharpened.parts
+    ]
+    source = sharpened.source.with_options(
+        where=" AND ".join(parts), columns=tuple(plan.schema.names), engine_text=None
+    )
+    return replace(planned, source=source, table=open_table(source))
 
 
 def plan_query(
     source: Source | None, query: Query, catalog: Mapping[str, Source] | None = None
 ) -> PlannedQuery:
-    """Plan all tables of a query, and push aggregates down where possible.
+    """Plan the rows of all tables of a query.
 
     Parameters
     ----------
@@ -546,7 +427,7 @@ def plan_query(
         Repositories whose tables are qualified by a name.
     """
     versions: dict[tuple[str, str | None, str | None], Source] = {}
-    tables: list[tuple[TableUse, Table]] = []
+    tables: list[PlannedTable] = []
     for use in query.uses:
         qualifier = _find_name(use.folder, list(catalog or ())) if use.folder else None
         owner = source if catalog is None or qualifier is None else catalog[qualifier]
@@ -558,24 +439,8 @@ def plan_query(
         local = use if qualifier is None else _unqualify(versions[key], use)
         named = _select_table(versions[key], local, query)
         if named is not None:
-            tables.append((use, open_table(named)))
-    if len(query.uses) == len(tables) == 1 and query.uses[0].is_alone:
-        ((use, plan),) = tables
-        if isinstance(plan, ScanPlan) and find_unknown(plan.condition) is None:
-            coordinates = {each.name for each in plan.columns.all if each.kind != "variable"}
-            pushed = push_down(query.text, use, plan.columns.types, coordinates)
-            if pushed is not None and _reduces_rows(plan, pushed):
-                partials = tuple(pushed.partials.values())
-                needed = {*pushed.groups, *(each.column for each in partials if each.column)}
-                table = PartialAggregates(plan.restrict(needed), pushed.groups, partials)
-                return PlannedQuery(query, ((use, table),), pushed)
+            tables.append(PlannedTable((use,), named, open_table(named)))
     return PlannedQuery(query, tuple(tables))
-
-
-def _reduces_rows(plan: ScanPlan, pushed: AggregateQuery) -> bool:
-    """Return False if each cell is a group of coordinates, of which the engine makes larger ones."""
-    dims = {dim for name in pushed.groups for dim in plan.columns.get(name).dims}
-    return not pushed.has_expressions or dims != set(plan.columns.dims)
 
 
 def _unqualify(source: Source, use: TableUse) -> TableUse:

@@ -320,7 +320,7 @@ class Writer:
         """Any query."""
         ways = (
             (self.plain, 4), (self.sums, 6), (self.groups, 3), (self.join, 3), (self.subquery, 3),
-            (self.cte, 3), (self.union, 1), (self.window, 1),
+            (self.cte, 3), (self.union, 1), (self.window, 1), (self.grids, 2),
         )  # fmt: skip
         (way,) = self.chance.choices([way for way, _ in ways], [weight for _, weight in ways])
         text: str = way()
@@ -614,19 +614,34 @@ class Writer:
         if numeric is None or self.maybe(0.4):
             function = self.one_of("count", "min", "max", "MAX", "COUNT")
             return f"{function}({self.ref(scope, column)})"
+        value = self.ref(scope, numeric)
+        if self.maybe(0.35):
+            other = self.pick(scope, "int", "float")
+            assert other is not None
+            value = self.one_of(
+                f"{value} * 2.5e0", f"{value} - 1.5", f"{value} + {self.ref(scope, other)}",
+                f"{value} * cos(radians({self.ref(scope, other)}))", f"{value} / 4", f"-{value}",
+                f"CASE WHEN {self.condition(scope, 1)} THEN {value} END", f"nullif({value}, 1)",
+                f"if({value} > {self.ref(scope, other)}, 1, 0)", f"CAST({value} AS DOUBLE)",
+                f"abs({value})", f"coalesce({value}, 0)",
+            )  # fmt: skip
+        match self.chance.randrange(8):
+            case 0:
+                return f"count_if({self.condition(scope, 1)})"
+            case 1:
+                # A value for each key, so that there is one answer.
+                return f"{self.one_of('min_by', 'max_by')}({value}, {value})"
+            case 2:
+                return f"median({value})"
+            case 3:
+                return f"percentile({value}, {self.one_of('0.25', '0.9', 'array(0.1, 0.5)')})"
+            case 4:
+                where = self.condition(scope, 1)
+                return f"{self.one_of('sum', 'count', 'max')}({value}) FILTER (WHERE {where})"
         function = self.one_of(
-            "sum",
-            "avg",
-            "mean",
-            "SUM",
-            "Avg",
-            "sum",
-            "stddev",
-            "VARIANCE",
-            "stddev_pop",
-            "var_samp",
-        )
-        return f"{function}({self.ref(scope, numeric)})"
+            "sum", "avg", "mean", "SUM", "Avg", "stddev", "VARIANCE", "stddev_pop", "var_samp", "std",
+        )  # fmt: skip
+        return f"{function}({value})"
 
     def sums(self) -> str:
         """Such as partial sums may answer."""
@@ -722,6 +737,35 @@ class Writer:
             for n, side in enumerate(self.chance.choices(sides, k=2))
         ]
         return self.ordered(f"SELECT {', '.join(found)} FROM {joined}{clause}", len(found))
+
+    def grids(self) -> str:
+        """Aggregates of two arrays of one grid, mostly, which are joined without rows."""
+        name, other = (self.chance.choice(list(self.tables)) for _ in range(2))
+        left, right = Scope("l", self.tables[name], True), Scope("r", self.tables[other], True)
+        names = {each.name for each in right.columns if each.is_coordinate}
+        shared = [each for each in left.columns if each.is_coordinate and each.name in names]
+        pair = [self.pick(side, "int", "float") for side in (left, right)]
+        if not shared or None in pair:
+            return self.sums()
+        one, two = (
+            self.ref(side, each)
+            for side, each in zip((left, right), pair, strict=True)
+            if each is not None
+        )
+        if self.maybe(0.5):
+            how = f"USING ({', '.join(f'`{each.name}`' for each in shared)})"
+        else:
+            how = "ON " + " AND ".join(f"l.`{each.name}` = r.`{each.name}`" for each in shared)
+        function = self.one_of("avg", "sum", "max", "median", "stddev_pop")
+        found = f"count(*) AS n, {function}({one} {self.one_of('-', '+', '*')} {two}) AS a"
+        key = self.ref(left, self.chance.choice(shared))
+        where = f" WHERE {self.condition(self.one_of(left, right), 1)}" if self.maybe(0.5) else ""
+        text = f"FROM `{name}` l JOIN `{other}` r {how}{where}"
+        return (
+            f"SELECT {key} AS k, {found} {text} GROUP BY {key}"
+            if self.maybe(0.5)
+            else f"SELECT {found} {text}"
+        )
 
     def subquery(self) -> str:
         """A query within a query."""

@@ -9,53 +9,56 @@ from pyspark.sql import SparkSession
 
 import frazil
 import frazil.spark
+from frazil.errors import InvalidInputError
 from frazil.xarray import to_icechunk
 
 pytestmark = pytest.mark.xdist_group("spark-tables")
 
 SUMMED = [
-    "SELECT count(*) FROM {t}",
-    "SELECT sum(v), avg(v), count(v), min(v) AS low, max(v) AS high FROM {t}",
-    "SELECT sum(n) AS n, avg(n) AS mean, min(n) AS low, max(n) AS high FROM {t}",
-    "SELECT lat, count(*) AS cells, avg(v) AS mean FROM {t} GROUP BY lat",
+    "SELECT sum(v), avg(v), count(v), min(v) AS low, max(v) AS high, count(*) FROM {t}",
     "SELECT lat, time, sum(v) AS v FROM {t} WHERE lon >= 2 GROUP BY lat, time",
     "SELECT zone, max(v) - min(v) AS span FROM {t} GROUP BY zone ORDER BY span DESC LIMIT 2",
     "SELECT x.lon AS lon, sum(x.v) AS v FROM {t} x WHERE x.v > 10 GROUP BY x.lon HAVING sum(x.v) > 20",
-    "SELECT sum(v) AS v, count(*) AS cells, min(time) AS first FROM {t} WHERE lat > 1000",
     "SELECT min(n) AS low, max(n) AS high, sum(n) AS n FROM {t} WHERE lat > 1000 OR n > 200",
     "SELECT lat, sum(v) AS v FROM {t} WHERE lat > 1000 GROUP BY lat",
-    "SELECT min(time) AS first, max(time) AS last FROM {t} WHERE v IS NULL",
     "SELECT count(v) + 1 AS more, sum(lat) AS lats FROM {t} WHERE v < 40 OR time >= '2020-01-05'",
-    "SELECT month(time) AS month, avg(v) AS v FROM {t} GROUP BY month(time)",
     "SELECT year(time), quarter(time), dayofyear(time), hour(time), sum(v) AS v FROM {t} WHERE lat > 5 "
     "GROUP BY year(time), quarter(time), dayofyear(time), hour(time)",
-    "SELECT date_trunc('month', time) AS m, floor(lat / 20) AS band, min(v) AS v, count(*) AS c "
-    "FROM {t} "
+    "SELECT date_trunc('month', time), floor(lat / 20) AS band, min(v) AS v, count(*) AS c FROM {t} "
     "GROUP BY date_trunc('month', time), floor(lat / 20) HAVING count(*) > 1 ORDER BY band",
     "SELECT CASE WHEN lat > 15 THEN 'north' ELSE zone END AS part, round(avg(v), 3) AS v FROM {t} "
     "GROUP BY 1 ORDER BY part",
-    "SELECT CAST(time AS DATE) AS day, CAST(lat AS INT) DIV 20 AS band, max(n) AS n FROM {t} "
+    "SELECT CAST(time AS DATE) AS day, CAST(lat - 25 AS INT) DIV 20 AS band, max(n) AS n FROM {t} "
     "GROUP BY day, band",
-    "SELECT floor(lon / 2), lat % 20 = 0, sum(n) AS n FROM {t} GROUP BY floor(lon / 2), lat % 20 = 0",
-    "SELECT stddev(v), variance(v), var_pop(v), stddev_pop(v), stddev_samp(lat), count(v) FROM {t}",
-    "SELECT month(time) AS m, lat, stddev(v) AS s, var_samp(n) AS n FROM {t} WHERE v > 5 "
+    "SELECT stddev(v), variance(v), var_pop(v), std(v), var_samp(n), stddev_samp(lat) FROM {t}",
+    "SELECT month(time) AS m, lat, stddev(v) AS s FROM {t} WHERE v > 5 "
     "GROUP BY month(time), lat HAVING s > 1 ORDER BY s",
-    "SELECT stddev(v) AS s, var_pop(v) AS p, stddev_pop(n) AS n FROM {t} WHERE lat > 1000",
-    "SELECT time, lat, stddev(v) AS s, var_pop(v) AS p FROM {t} WHERE lon = 3 GROUP BY time, lat",
-    "SELECT lat FROM {t} GROUP BY lat",
+    "SELECT weekofyear(time) AS m, lat, lon, avg(v) AS v, median(v), min_by(time, v) AS t FROM {t} "
+    "GROUP BY 1, lat, lon",
+    "SELECT median(v), percentile(v, array(0.1, 0.5)), percentile(n, 0.9) AS p, count_if(v > 20), "
+    "percentile_cont(0.3) WITHIN GROUP (ORDER BY v), percentile_approx(n, 0.4), "
+    "sum(v) FILTER (WHERE lat > 15), count(DISTINCT lat) FROM {t}",
+    "SELECT median(v), min_by(lat, v), count_if(v > 3), stddev(v), sum(v) FROM {t} WHERE lat > 1000",
+    "SELECT zone, max_by(v, v) AS x, min_by(zone, v + n) AS y FROM {t} WHERE v <> 20 GROUP BY zone",
+    "SELECT avg(v - 273.15), sum(v * n) AS s, min(-v), avg(power(v, 2)), sum(if(v > n, 1, 0)), "
+    "sum(CASE WHEN v > 20 THEN v ELSE n END), avg(coalesce(v, 0)) FROM {t}",
+    "SELECT avg(v) AS v FROM {t} WHERE v - n > 3 AND month(time) = 1 AND lon % 2 = 0",
+    "SELECT x.zone, avg(x.v * y.n) AS d, count(*) FROM {v} x JOIN {n} y USING (lat, lon) "
+    "WHERE y.n > 3 AND x.v < 40 GROUP BY x.zone",
+    "WITH m AS (SELECT lat, avg(v) AS a FROM {t} GROUP BY lat) SELECT max(a) AS a FROM m",
+    "SELECT 'v' AS s, avg(v) AS a FROM {v} UNION ALL SELECT 'n', avg(n) FROM {n} ORDER BY a",
+    "SELECT t.lat, avg(t.v - c.a) AS x FROM {v} t "
+    "JOIN (SELECT lat, avg(v) AS a FROM {v} GROUP BY lat) c ON t.lat = c.lat GROUP BY t.lat",
+    "SELECT lat, avg(v) AS a, rank() OVER (ORDER BY avg(v)) AS r FROM {t} GROUP BY lat",
 ]
 NOT_SUMMED = [
     "SELECT lat, var_pop(v) AS s FROM {t} GROUP BY lat HAVING var_pop(v) > 1 ORDER BY stddev(v)",
-    "SELECT var_samp(v) FROM {t}",
-    "SELECT count(DISTINCT lat) AS lats FROM {t}",
-    "SELECT sum(v * 2) AS v FROM {t}",
-    "SELECT sum(v) FILTER (WHERE lat > 15) AS v FROM {t}",
-    "SELECT month(time) AS m, floor(lat / 9), lon, avg(v) AS v FROM {t} GROUP BY 1, 2, 3",
-    "SELECT date(time) AS day, avg(v) AS v FROM {t} GROUP BY date(time)",
+    "SELECT percentile_approx(v, 0.5) AS v FROM {t}",
     "SELECT floor(v) AS v, count(*) AS c FROM {t} GROUP BY floor(v)",
-    "SELECT sum(v) AS v FROM {t} WHERE v % 2 = 0",
+    "SELECT sum(n * 2) AS v FROM {t} WHERE v % 2 = 0",
     "SELECT lat, sum(v) AS v FROM {t} GROUP BY ROLLUP (lat)",
     "SELECT a.lat AS lat, count(*) AS c FROM {t} a JOIN {t} b ON a.lat = b.lat GROUP BY a.lat",
+    "SELECT time, v FROM {v} WHERE dayofyear(time) = 3",
 ]
 
 
@@ -95,14 +98,37 @@ def rows(frame: object) -> list[tuple[object, ...]]:
 
 @pytest.mark.parametrize("query", [*SUMMED, *NOT_SUMMED])
 def test_sums_are_those_of_cells(spark: SparkSession, path: Path, query: str) -> None:
-    frazil.spark.read(str(path), spark=spark).createOrReplaceTempView("all_cells")
+    for name, variables in (("t", None), ("v", ["v"]), ("n", ["n"])):
+        cells = frazil.spark.read(str(path), variables=variables, spark=spark)
+        cells.createOrReplaceTempView(f"plain_{name}")
 
-    found = frazil.spark.sql(str(path), query.format(t="cells"), spark=spark)
+    found = frazil.spark.sql(str(path), query.format(t="cells", v="v", n="n"), spark=spark)
 
-    expected = spark.sql(query.format(t="all_cells"))
-    assert found.columns == expected.columns
-    assert [each.dataType for each in found.schema] == [each.dataType for each in expected.schema]
+    expected = spark.sql(query.format(t="plain_t", v="plain_v", n="plain_n"))
+    assert found.schema == expected.schema
     assert rows(found) == rows(expected)
     # Cells become rows only where they must.
     plan = found._jdf.queryExecution().optimizedPlan().toString()
-    assert ("_frazil_" in plan) is (query in SUMMED[:-1])
+    assert ("_frazil_" in plan) is (query in SUMMED)
+
+
+def test_areas_weigh_averages(spark: SparkSession, path: Path) -> None:
+    store = (
+        frazil.Repository.open(frazil.local_filesystem_storage(str(path)))
+        .readonly_session("main")
+        .store
+    )
+    cells = xr.open_zarr(store, consolidated=False)
+    weights = np.cos(np.radians(cells.lat))
+
+    query = "SELECT time, area_avg(v, lat) AS a, weighted_avg(v * 2, n) AS w FROM cells GROUP BY 1"
+    found = frazil.spark.sql(str(path), query, spark=spark).orderBy("time").collect()
+
+    np.testing.assert_allclose(
+        [row.a for row in found], cells.v.weighted(weights).mean(["lat", "lon"])
+    )
+    np.testing.assert_allclose(
+        [row.w for row in found], (cells.v * 2).weighted(cells.n.astype("f8")).mean(["lat", "lon"])
+    )
+    with pytest.raises(InvalidInputError, match=r"write area_avg\(value, lat\)"):
+        frazil.spark.sql(str(path), "SELECT area_avg(v) FROM v", spark=spark)

@@ -3,22 +3,20 @@
 import math
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
+import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frazil.tables.aggregates import (
-    Function,
-    Partial,
-    PartialAggregates,
-    can_push_down,
-)
-from frazil.tables.columns import TIMESTAMP
+import frazil
+from frazil.tables.aggregates import Function, Partial, PartialAggregates, can_push_down
 from frazil.tables.scan_plan import plan_scan
-from frazil.tables.sql_queries import AggregateQuery, parse_query, push_down
+from frazil.tables.sql_queries import PlannedQuery, parse_query, plan_query
 from frazil.tables.table_options import Options
 from frazil.tables.table_source import open_source, open_table
+from frazil.xarray import to_icechunk
 from tests.unit.tables.worlds import World, conditions, worlds
 
 FUNCTIONS: tuple[Function, ...] = ("sum", "count", "min", "max")
@@ -78,96 +76,131 @@ def _rounded(value: Any) -> Any:
     return value
 
 
-TYPES = {
-    "time": TIMESTAMP, "lat": pa.float64(), "zone": pa.string(),
-    "v": pa.float32(), "n": pa.int64(), "k": pa.int32(),
-}  # fmt: skip
+@pytest.fixture(scope="module")
+def repo() -> frazil.Repository:
+    """Arrays of two grids, with coordinates of every kind."""
+    cells = ("time", "lat")
+    dataset = xr.Dataset(
+        {
+            "v": (cells, np.zeros((6, 4), "f4")),
+            "w": (cells, np.zeros((6, 4), "f8")),
+            "n": (cells, np.zeros((6, 4), "i8")),
+            "k": (cells, np.zeros((6, 4), "i2")),
+            "h": (("lat",), np.zeros(4)),
+        },
+        {
+            "time": np.datetime64("2020-01-30", "ns") + np.arange(6) * np.timedelta64(1, "D"),
+            "lat": np.arange(4.0),
+            "zone": ("lat", list("abba")),
+        },
+    )
+    found = frazil.Repository.create(frazil.in_memory_storage())
+    session = found.writable_session("main")
+    to_icechunk(dataset, session, mode="w", encoding={"v": {"chunks": (2, 2)}})
+    session.commit("zeros")
+    return found
 
 
-def find(query: str) -> AggregateQuery | None:
-    (use,) = parse_query(query).uses
-    return push_down(query, use, TYPES, {"time", "lat", "zone"})
+def evaluate(rows: pa.Table, texts: Any) -> pa.Table | None:
+    """The month of each time, which is all that these queries ask Spark for."""
+    if "time" not in rows.column_names or not all("month" in each for each in texts):
+        return None
+    months = [each.month for each in rows["time"].to_pylist()]
+    found = [pa.array([each == 2 for each in months] if "=" in t else months) for t in texts]
+    return pa.table(found, [str(number) for number in range(len(texts))])
+
+
+def push(repo: frazil.Repository, query: str) -> PlannedQuery:
+    source = open_source(Options(engine_filters=True), repo)
+    return plan_query(source, parse_query(query)).push_down(evaluate)
 
 
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
-        ("SELECT count(*) FROM v", "SELECT COALESCE(SUM(_frazil_0), 0) AS `count(1)` FROM `s` AS `v`"),
-        ("SELECT count(1) FROM v", "SELECT COALESCE(SUM(_frazil_0), 0) AS `count(1)` FROM `s` AS `v`"),
-        ("SELECT sum(v), sum(V) AS b FROM t WHERE lat > 3",
-         "SELECT SUM(_frazil_0) AS `sum(v)`, SUM(_frazil_0) AS b FROM `s` AS `t`"),
+        ("SELECT count(*) FROM v", "SELECT COALESCE(SUM(_frazil_0), 0) FROM `s` AS `v`"),
+        ("SELECT sum(v), sum(V) AS b FROM v WHERE lat > 3",
+         "SELECT SUM(_frazil_0), SUM(_frazil_0) AS b FROM `s` AS `v` "),
         ("SELECT avg(k) AS m FROM cells AS c",
          "SELECT (SUM(_frazil_0) / NULLIF(SUM(_frazil_1), 0)) AS m FROM `s` AS `c`"),
         ("SELECT c.zone, max(c.n) AS top FROM cells c GROUP BY c.zone HAVING min(v) > 2 ORDER BY top",
          "SELECT c.zone, MAX(_frazil_0) AS top FROM `s` AS `c` GROUP BY c.zone "
          "HAVING MIN(_frazil_1) > 2 ORDER BY top"),
+        ("WITH m AS (SELECT lat, median(v) x FROM v GROUP BY 1) SELECT max(x) FROM m",
+         "WITH m AS (SELECT lat, PERCENTILE(_frazil_0, 0.5D, _frazil_0_2) x FROM `s` AS `v` "
+         "GROUP BY 1) SELECT max(x) FROM m"),
+        ("SELECT max_by(a.time, b.w - a.v) FROM v a JOIN w b USING (time, lat)",
+         "SELECT MAX_BY(_frazil_0, _frazil_0_2) FROM `s` AS `a`"),
+        ("SELECT area_avg(h, lat) AS m FROM h",
+         "SELECT (SUM(_frazil_0) / nullif(SUM(_frazil_1), 0D)) AS m FROM `s` AS `h`"),
     ],
 )  # fmt: skip
-def test_a_query_about_sums_becomes_one_about_partial_sums(query: str, expected: str) -> None:
-    found = find(query)
-
-    assert found is not None
-    assert found.text("s") == expected
-
-
-@pytest.mark.parametrize(
-    "query",
-    [
-        "SELECT * FROM v",
-        "SELECT v FROM v",
-        "SELECT sum(n) FROM v",
-        "SELECT sum(zone) FROM v",
-        "SELECT sum(v + 1) AS a FROM v",
-        "SELECT sum(v) + lat AS a FROM v",
-        "SELECT sum(DISTINCT v) FROM v",
-        "SELECT count(DISTINCT lat) FROM v",
-        "SELECT count(v, lat) FROM v",
-        "SELECT count(2) FROM v",
-        "SELECT count('1') FROM v",
-        "SELECT mean(v) FROM v",
-        "SELECT sum(v) OVER () FROM v",
-        "SELECT sum(v) FILTER (WHERE lat > 3) AS a FROM v",
-        "SELECT DISTINCT lat FROM v GROUP BY lat",
-        "SELECT k, sum(v) AS v FROM v GROUP BY k",
-        "SELECT lat AS zone, sum(v) AS s FROM v GROUP BY zone",
-        "SELECT date(time) AS y, sum(v) AS v FROM v GROUP BY date(time)",
-        "SELECT floor(v) AS y, sum(v) AS v FROM v GROUP BY floor(v)",
-        "SELECT floor(lat + rand()) AS y, sum(v) AS v FROM v GROUP BY 1",
-        "SELECT date_trunc('month', time), sum(v) AS v FROM v GROUP BY 1",
-        "SELECT lat, sum(v) AS v FROM v GROUP BY 3",
-        "SELECT 1 AS y, sum(v) AS v FROM v GROUP BY y",
-        "SELECT sum(v) AS v FROM v GROUP BY 1",
-        "SELECT lat, sum(v) AS v FROM v GROUP BY CUBE (lat)",
-        "SELECT sum(v) FROM v TABLESAMPLE (10 PERCENT)",
-        "SELECT sum(v) FROM (SELECT v FROM v)",
-        "WITH w AS (SELECT 1 AS a) SELECT sum(v) FROM v",
-        "SELECT sum(v) AS a FROM v UNION ALL SELECT 1 AS a",
-        "SELECT approx_percentile(v, 0.5) AS a FROM v",
-        "SELECT sum(missing) FROM v",
-        "SELECT avg(v) AS v FROM v HAVING v > 3",
-        "SELECT x.lat, sum(v) AS v FROM v GROUP BY x.lat",
-    ],
-)
-def test_other_queries_are_left_as_they_are(query: str) -> None:
-    uses = parse_query(query).uses
-
-    assert push_down(query, uses[0], TYPES, {"time", "lat", "zone"}) is None
-
-
-@pytest.mark.parametrize(
-    ("query", "groups"),
-    [
-        ("SELECT lat, sum(v) AS v FROM v GROUP BY 1", ("lat",)),
-        ("SELECT year(time) AS y, sum(v) AS v FROM v GROUP BY year(time)", ("time",)),
-        ("SELECT Date_Trunc('month', time) AS m, sum(v) AS s FROM v GROUP BY m", ("time",)),
-        ("SELECT floor(lat/10), zone, max(v) AS s FROM v GROUP BY zone, 1", ("zone", "lat")),
-        ("SELECT CASE WHEN lat > 0 THEN 'N' ELSE zone END AS z FROM v GROUP BY z", ("lat", "zone")),
-    ],
-)
-def test_expressions_of_coordinates_are_grouped_by_their_coordinates(
-    query: str, groups: tuple[str, ...]
+def test_a_query_about_sums_becomes_one_about_partial_sums(
+    repo: frazil.Repository, query: str, expected: str
 ) -> None:
-    pushed = push_down(query, parse_query(query).uses[0], TYPES, {"time", "lat", "zone"})
+    found = push(repo, query)
 
-    assert pushed is not None
-    assert sorted(pushed.groups) == sorted(groups)
+    assert found.has_aggregates
+    assert found.text(["s"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("SELECT * FROM v", None),
+        ("SELECT v FROM v", None),
+        ("SELECT sum(n) FROM n", "sum of this type"),
+        ("SELECT sum(zone) FROM v", "sum of this type"),
+        ("SELECT sum(k + 1) AS a FROM k", "overflow"),
+        ("SELECT sum(v / k) AS a FROM cells", "divisor may be zero"),
+        ("SELECT sum(v) + v AS a FROM v GROUP BY v", "no coordinate"),
+        ("SELECT sum(DISTINCT v) FROM v", "distinct"),
+        ("SELECT count(v, lat) FROM v", "count"),
+        ("SELECT sum(v) OVER () FROM v", None),
+        ("SELECT percentile(v, 0.5, 2) FROM v", "percentile"),
+        ("SELECT approx_percentile(v, 0.5) AS a FROM v", "bounds their memory"),
+        ("SELECT collect_list(lat), sum(v) FROM v", "COLLECT_LIST"),
+        ("SELECT DISTINCT lat FROM v", None),
+        ("SELECT lat AS zone, sum(v) AS s FROM v GROUP BY zone", "a column and a result"),
+        ("SELECT floor(v) AS y, sum(v) AS s FROM v GROUP BY floor(v)", "no coordinate"),
+        ("SELECT floor(lat + rand()) AS y, sum(v) AS v FROM v GROUP BY 1", "another value"),
+        ("SELECT f(lat) AS y, sum(v) AS v FROM v GROUP BY 1", "another value"),
+        ("SELECT floor(lat) AS y, time, sum(v) AS v FROM v GROUP BY 1, 2", "each coordinate"),
+        ("SELECT sum(v) FROM v TABLESAMPLE (10 PERCENT)", None),
+        ("SELECT sum(v) FROM (SELECT v FROM v)", None),
+        ("SELECT sum(missing) FROM v", "no column"),
+        ("SELECT stddev(v) AS s FROM v HAVING stddev(v) > 3", "HAVING"),
+        ("SELECT x.lat, sum(v) AS v FROM v GROUP BY x.lat", "no column"),
+        ("SELECT avg(a.v - b.h) FROM v a JOIN h b ON a.lat < b.lat", "equal coordinates"),
+        ("SELECT avg(a.v - b.w) FROM v a JOIN w b USING (lat)", "not joined by all dimensions"),
+        ("SELECT avg(a.v - b.w) FROM v a LEFT JOIN w b USING (time, lat)", None),
+    ],
+)  # fmt: skip
+def test_other_queries_are_left_to_spark(
+    repo: frazil.Repository, query: str, reason: str | None
+) -> None:
+    found = push(repo, query)
+
+    assert not found.has_aggregates
+    reasons = [each.reason for each in found.tables]
+    assert reasons == [None] * len(reasons) if reason is None else reason in str(reasons[0])
+
+
+@pytest.mark.parametrize(
+    ("query", "groups", "rows", "chunks"),
+    [
+        ("SELECT lat, sum(v) AS v FROM v GROUP BY 1", ("lat",), 4, 6),
+        ("SELECT month(time), lat, sum(v) AS v FROM v GROUP BY 1, 2", ("time", "lat"), 8, 6),
+        ("SELECT sum(v) FROM v WHERE month(time) = 2 AND lat < 2", (), 1, 2),
+        ("SELECT zone, max(v) AS s FROM v GROUP BY zone, lat", ("zone", "lat"), 4, 6),
+    ],
+)
+def test_groups_are_made_and_chunks_pruned_before_rows(
+    repo: frazil.Repository, query: str, groups: tuple[str, ...], rows: int, chunks: int
+) -> None:
+    (planned,) = push(repo, query).tables
+
+    assert isinstance(planned.table, PartialAggregates)
+    assert set(planned.table.groups) == set(groups)
+    assert len(read_all(planned.table)) == rows
+    assert planned.table.count_chunks()["v"] == (chunks, 6)

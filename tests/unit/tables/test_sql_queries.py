@@ -1,13 +1,14 @@
 """What queries say about the tables that they read."""
 
 import re
+from typing import Any
 
 import pytest
 
 from frazil.errors import InvalidInputError
 from frazil.tables.columns import GroupArrays
 from frazil.tables.scan_plan import plan_scan
-from frazil.tables.sql_queries import parse_query, plan_query
+from frazil.tables.sql_queries import PlannedQuery, PlannedTable, parse_query, plan_query
 from frazil.tables.table_options import Options
 from frazil.tables.table_source import open_source, select_columns
 from tests.unit.tables.worlds import count_calls, count_coordinate_reads, make_weather
@@ -71,7 +72,9 @@ def test_names_are_replaced_where_they_stand() -> None:
     )
     query = parse_query(text)
 
-    replaced = query.replaced([(use, f"v{number}") for number, use in enumerate(query.uses)])
+    source: Any = None
+    tables = [PlannedTable((use,), source, source) for use in query.uses]
+    replaced = PlannedQuery(query, tuple(tables)).text([f"v{n}" for n in range(len(tables))])
 
     assert sorted(use.version or "" for use in query.uses) == ["", "", "v1"]
     numbers = {(use.folder, use.alias): number for number, use in enumerate(query.uses)}
@@ -144,8 +147,8 @@ def test_a_query_looks_up_metadata_once_and_reads_each_chunk_of_a_coordinate_onc
 
     def plan() -> None:
         source = open_source(Options(engine_filters=True), world.repo)
-        for _, table in plan_query(source, parsed).tables:
-            table.partitions()
+        for each in plan_query(source, parsed).push_down(lambda *_: None).tables:
+            each.table.partitions()
 
     _, counts = count_calls(plan, plan_scan, GroupArrays._find_columns, GroupArrays._open)
 
@@ -153,19 +156,22 @@ def test_a_query_looks_up_metadata_once_and_reads_each_chunk_of_a_coordinate_onc
     # Without it only the first and the last time are read, from which Xarray finds the type.
     assert reads.pop("time") == ({1} if "time" in coordinates else {0, 1})
     assert reads == {name: {1} for name in coordinates - {"time"}}
-    assert counts == [len(parsed.uses), tables, tables]
+    # Partial aggregates have a plan of their own, besides that of rows.
+    plans = len(parsed.uses) + ("avg" in query or "max" in query)
+    assert counts == [plans, tables, tables]
 
 
 def test_a_pushed_down_count_of_rows_reads_no_values() -> None:
     world = make_weather()
     source = open_source(Options(engine_filters=True), world.repo)
 
-    planned = plan_query(source, parse_query("SELECT count(*) AS n FROM a WHERE lat > 1"))
-    ((_, table),) = planned.tables
+    query = parse_query("SELECT count(*) AS n FROM a WHERE lat > 1")
+    planned = plan_query(source, query).push_down(lambda *_: None)
+    table = planned.tables[0].table
     partitions = table.partitions()
     world.storage.chunks.clear()
     counted = [row for part in partitions for b in table.read(part) for row in b.to_pylist()]
 
-    assert planned.aggregates is not None
+    assert planned.has_aggregates
     assert sum(row["_frazil_0"] for row in counted) == 6 * 2 * 4
     assert world.storage.chunks == []

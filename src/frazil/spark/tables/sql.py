@@ -1,17 +1,21 @@
 """SQL on a repository: `frazil.spark.sql`."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from pyspark.errors import AnalysisException
+import pyarrow as pa
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
 from frazil.arguments import verb
 from frazil.errors import InvalidInputError
@@ -30,7 +34,7 @@ from frazil.tables.sql_statements import (
     parse_statement,
 )
 from frazil.tables.table_options import DEFAULT_TARGET_BYTES, read_catalog
-from frazil.tables.table_source import AnyRepository, Source, open_source
+from frazil.tables.table_source import AnyRepository, Source, Table, open_source
 from frazil.virtual.access import Authorize
 
 _UNKNOWN_COLUMN = "UNRESOLVED_COLUMN"
@@ -185,7 +189,7 @@ class _Tables:
             planned, _ = self._ask(query, values, views)
             names = views[-len(planned.tables) :] if planned.tables else []
             text = f"EXPLAIN {mode} {planned.text(names)}"
-            found = self.spark.sql(text, args=_args_of(planned, values)).first()
+            found = self.spark.sql(text, args=dict(values) or None).first()
         lines = ["== Frazil Scan Plan =="]
         opened = {} if self.catalog is None else self.catalog.opened
         for name, source in ({"": self.source} if self.source is not None else opened).items():
@@ -194,28 +198,82 @@ class _Tables:
                 f"Repository{f' {name}' if name else ''}: {source.repository.storage.place}",
                 f"Snapshot: {source.session.snapshot_id}{version}",
             ]
-        lines += [*planned.explain(), "", "" if found is None else found[0]]
+        lines += [line for table in planned.tables for line in table.explain()]
+        lines += ["", "" if found is None else found[0]]
         return self.spark.createDataFrame([("\n".join(lines),)], "plan string")
 
     def _ask(
         self, query: Query, values: Mapping[str, Any], views: list[str]
     ) -> tuple[PlannedQuery, DataFrame]:
         """Run a query on temporary views created for it; their names are added to `views`."""
-        planned = plan_query(self.source, query, self.catalog)
-        names = [f"frazil_{uuid4().hex}" for _ in planned.tables]
-        views += names
-        for name, (_, table) in zip(names, planned.tables, strict=True):
-            make_frame(self.spark, table).createOrReplaceTempView(name)
+        rows = plan_query(self.source, query, self.catalog)
+        planned = rows.push_down(partial(_evaluate, self.spark, values))
         try:
-            frame = self.spark.sql(planned.text(names), args=_args_of(planned, values))
-            if is_connect(self.spark):
-                _ = frame.schema  # classic Spark has analyzed it already
+            if planned.has_aggregates:
+                # Tables without rows are enough for the names and types of the results.
+                expected = self._run(rows, values, views, _make_empty).schema
+                found = self._try(planned, values, views, expected)
+                if found is not None:
+                    return planned, found
+                planned = rows
+            return planned, self._run(planned, values, views, make_frame)
         except AnalysisException as error:
             if query.uses_unnamed or _UNKNOWN_COLUMN not in (error.getCondition() or ""):
                 raise
             # Retry with all columns, so that Spark's error suggests from all of them.
             return self._ask(replace(query, uses_unnamed=True), values, views)
-        return planned, frame
+
+    def _try(
+        self,
+        planned: PlannedQuery,
+        values: Mapping[str, Any],
+        views: list[str],
+        expected: StructType,
+    ) -> DataFrame | None:
+        """Return the DataFrame of a query with aggregates pushed down, if it has the expected types."""
+        try:
+            frame = self._run(planned, values, views, make_frame)
+        except AnalysisException:
+            return None
+        types = [each.dataType for each in frame.schema], [each.dataType for each in expected]
+        if types[0] != types[1]:
+            return None
+        return frame if frame.columns == expected.names else frame.toDF(*expected.names)
+
+    def _run(
+        self,
+        planned: PlannedQuery,
+        values: Mapping[str, Any],
+        views: list[str],
+        make: Callable[[SparkSession, Table], DataFrame],
+    ) -> DataFrame:
+        names = [f"frazil_{uuid4().hex}" for _ in planned.tables]
+        views += names
+        for name, each in zip(names, planned.tables, strict=True):
+            make(self.spark, each.table).createOrReplaceTempView(name)
+        frame = self.spark.sql(planned.text(names), args=dict(values) or None)
+        if is_connect(self.spark):
+            _ = frame.schema  # classic Spark has analyzed it already
+        return frame
+
+
+def _make_empty(spark: SparkSession, table: Table) -> DataFrame:
+    return spark.createDataFrame([], from_arrow_schema(table.schema))
+
+
+def _evaluate(
+    spark: SparkSession, values: Mapping[str, Any], rows: pa.Table, texts: Sequence[str]
+) -> pa.Table | None:
+    """Evaluate expressions for each row; None if Spark can't."""
+    name = f"frazil_{uuid4().hex}"
+    spark.createDataFrame(rows, from_arrow_schema(rows.schema)).createOrReplaceTempView(name)
+    listed = ", ".join(f"({text}) AS c{number}" for number, text in enumerate(texts))
+    try:
+        return spark.sql(f"SELECT {listed} FROM {name}", args=dict(values) or None).toArrow()
+    except PySparkException:
+        return None
+    finally:
+        spark.catalog.dropTempView(name)
 
 
 @contextmanager
@@ -232,8 +290,3 @@ def _temporary_views(running: SparkSession) -> Iterator[list[str]]:
         # Spark Connect resolves views on each run; otherwise the DataFrame is already resolved.
         for name in views if not is_connect(running) else ():
             running.catalog.dropTempView(name)
-
-
-def _args_of(planned: PlannedQuery, values: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the values of parameters that remain: those of a pushed-down predicate are inserted."""
-    return dict(values) if values and planned.aggregates is None else None
