@@ -672,6 +672,12 @@ class Credentials:
     class HttpAccess:
         """Authorization to read from web servers, without credentials."""
 
+    @dataclass(frozen=True, slots=True)
+    class HttpBearer:
+        """Bearer token for web servers, of a picklable function called for each connection."""
+
+        get_token: Callable[[], str] = field(repr=False)
+
 
 AnyCredential = (
     Credentials.S3
@@ -679,6 +685,7 @@ AnyCredential = (
     | Credentials.Azure
     | Credentials.LocalFileSystemAccess
     | Credentials.HttpAccess
+    | Credentials.HttpBearer
 )
 
 LocalFileSystemAccess = Credentials.LocalFileSystemAccess()
@@ -686,25 +693,6 @@ LocalFileSystemAccess = Credentials.LocalFileSystemAccess()
 
 HttpAccess = Credentials.HttpAccess()
 """Authorization to read a container on a web server."""
-
-_S3 = (
-    S3Credentials.FromEnv,
-    S3Credentials.Anonymous,
-    S3Credentials.Static,
-    S3Credentials.Refreshable,
-)
-_GCS = (
-    GcsCredentials.FromEnv,
-    GcsCredentials.Anonymous,
-    GcsCredentials.Static,
-    GcsCredentials.Refreshable,
-)
-_AZURE = (
-    AzureCredentials.FromEnv,
-    AzureCredentials.Anonymous,
-    AzureCredentials.Static,
-    AzureCredentials.Refreshable,
-)
 
 
 def containers_credentials(
@@ -747,13 +735,13 @@ def containers_credentials(
 def _wrap(credential: object) -> AnyCredential | None:
     if credential is None:
         return None
-    if isinstance(credential, Credentials.LocalFileSystemAccess | Credentials.HttpAccess):
+    if isinstance(credential, AnyCredential):
         return credential
-    if isinstance(credential, _S3):
+    if isinstance(credential, AnyS3Credential):
         return Credentials.S3(credential)
-    if isinstance(credential, _GCS):
+    if isinstance(credential, AnyGcsCredential):
         return Credentials.Gcs(credential)
-    if isinstance(credential, _AZURE):
+    if isinstance(credential, AnyAzureCredential):
         return Credentials.Azure(credential)
     raise ValueError(f"Unknown credential type {type(credential)}")
 

@@ -11,8 +11,8 @@ HERE = (
     "docs/checking.md", "docs/configuration.md", "docs/history.md", "docs/storage.md",
     "docs/urls.md",
     "docs/how-to/clean-up.md", "docs/how-to/conflicts.md", "docs/how-to/derive-datasets.md",
-    "docs/how-to/migrate.md", "docs/how-to/observe.md",
-    "docs/how-to/object-stores.md", "docs/how-to/quick-start.md", "docs/how-to/recover.md",
+    "docs/how-to/migrate.md", "docs/how-to/object-stores.md", "docs/how-to/observe.md",
+    "docs/how-to/operate-a-dataset.md", "docs/how-to/quick-start.md", "docs/how-to/recover.md",
     "docs/how-to/virtual-data.md",
 )  # fmt: skip
 """Pages that need no Spark: `test_pages`."""

@@ -53,6 +53,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "follow": ("dataset_commands", "Stay resident, and run cycle after cycle."),
         "backfill": ("dataset_commands", "Fill a part of the axis beside live runs."),
         "status": ("dataset_commands", "Show how fresh and complete a dataset is."),
+        "validate": ("dataset_commands", "Check what is published, by sample."),
     },
     "Keep": {
         "stats": ("maintenance_commands", "Show the storage that all versions take."),

@@ -14,15 +14,24 @@ from frazil.errors import AlreadyExistsError, InvalidInputError
 from frazil.lazy import lazy_modules
 
 if TYPE_CHECKING:
-    from frazil.datasets import backfill_branch, cycle, drift, events, freshness, template
+    from frazil.datasets import (
+        backfill_branch,
+        cycle,
+        drift,
+        events,
+        freshness,
+        template,
+        validation,
+    )
 else:
-    backfill_branch, cycle, events, drift, freshness, template = lazy_modules(
+    backfill_branch, cycle, events, drift, freshness, template, validation = lazy_modules(
         "frazil.datasets.backfill_branch",
         "frazil.datasets.cycle",
         "frazil.datasets.events",
         "frazil.datasets.drift",
         "frazil.datasets.freshness",
         "frazil.datasets.template",
+        "frazil.datasets.validation",
     )
 
 Dataset = Annotated[Path, argument(metavar="DATASET", help="The declaration, dataset.toml.")]
@@ -181,6 +190,28 @@ def status(dataset: Dataset, *, output: Output) -> None:
     frazil status dataset.toml
     """
     _answer(freshness.status(dataset), output)
+
+
+def validate(
+    dataset: Dataset,
+    *,
+    steps: Annotated[
+        int | None, option(min=1, metavar="N", help="Number of steps whose values are read.")
+    ] = None,
+    replica: Annotated[
+        str | None, option(metavar="URL", help="Repository that must be equal.")
+    ] = None,
+    output: Output,
+) -> None:
+    """Check what is published: structure, completeness, values of a sample, a replica.
+
+    Exits with 13 if something is wrong.
+
+    Examples
+    --------
+    frazil validate dataset.toml --steps 20
+    """
+    _answer(validation.validate(dataset, steps=steps, replica=replica), output)
 
 
 def _answer(report: Any, output: Output) -> None:

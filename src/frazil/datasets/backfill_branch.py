@@ -143,9 +143,14 @@ def backfill(
     live = subtract(tabulate(found), opened.read_published().ledger, declaration.group)
     work = subtract(tabulate(live.files), version.ledger, declaration.group)
     done = commits = 0
+    held: list[SourceFile] = []
     for batch in _cut(work.files, files_per_commit) if not problems else ():
-        report = cycle.ingest_files(branch, batch, version)
+        # A step that is cut by the batches waits for the rest of its files.
+        cycle.waiting.clear()
+        files = [*held, *batch]
+        report = cycle.ingest_files(branch, files, version)
         version = read_version(repository.readonly_session(branch), declaration)
+        held = [each for each in files if each.location in cycle.waiting]
         if report is not None:
             commits += 1
             done += len(report.files)

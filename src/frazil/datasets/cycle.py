@@ -10,10 +10,11 @@ from threading import Event
 from typing import Any, Literal
 
 import pyarrow as pa
+import xarray as xr
 import zarr
 
 from frazil.datasets.dataset_file import load
-from frazil.datasets.declaration import Check, Declaration
+from frazil.datasets.declaration import Check, Declaration, find_function
 from frazil.datasets.events import notify
 from frazil.datasets.guards import (
     Version,
@@ -25,6 +26,7 @@ from frazil.datasets.guards import (
     read_version,
     show_moment,
 )
+from frazil.datasets.named_credentials import AwsProfile, TemporaryS3, find_credential
 from frazil.datasets.publication import auditing, new_run_id, publish
 from frazil.datasets.rolling import count_dropped, drop_steps
 from frazil.datasets.steps import Values, expand, find_placeholders, in_utc
@@ -34,19 +36,21 @@ from frazil.errors import (
     FailedChecksError,
     IcechunkError,
     InvalidInputError,
+    InvalidSourcesError,
     SetupError,
 )
 from frazil.ops import UpdateType
 from frazil.repository.repository import Repository
 from frazil.repository.session import Session
+from frazil.spark.arrays.derive import DeriveReport, derive
 from frazil.spark.checks.audit import NewRegion
 from frazil.spark.checks.quality_checks import as_checks, fill_share, values_between
 from frazil.spark.ingestion.discovery import SourceFile, discover, tabulate
 from frazil.spark.ingestion.ingest_job import ingest
 from frazil.spark.ingestion.ingest_report import IngestReport
 from frazil.spark.ingestion.ledger import subtract
-from frazil.spark.ingestion.source_data import SourceOptions
-from frazil.spark.job import Job
+from frazil.spark.ingestion.source_data import SourceOptions, find_by_prefix
+from frazil.spark.job import Job, RunOn
 from frazil.spark.maintenance.gc_review import MaintenanceReport
 from frazil.spark.maintenance.spark_gc import MaintenancePolicy, maintain
 from frazil.storage.constructors import storage_from_url
@@ -64,6 +68,8 @@ EXIT_CODES: Mapping[Outcome, int] = {
 _ROUNDS = 10
 """Maximum rounds of leaving files out."""
 _LOOKBACK = timedelta(days=3)
+_DRIVER_FILES, _DRIVER_BYTES = 500, 256 << 20
+"""Most files and bytes that a cycle ingests without Spark."""
 _REASON = 200
 """Maximum characters of the reason for which a file is left out."""
 
@@ -140,7 +146,7 @@ class RunReport(Listed):
         for each in self.problems:
             yield Item("problem", each)
         for each in self.derived:
-            yield Item("derived", str(each))
+            yield Item("derived", f"{each.output}, {each.elements} elements")
         for each in self.notified:
             yield Item("notified", each)
 
@@ -157,16 +163,24 @@ class Opened:
     def open(cls, declaration: Declaration, *, create: bool = False) -> "Opened":
         """Open the repository of a declaration, or create it."""
         location = parse_location(declaration.resolve(declaration.repository))
-        storage = storage_from_url(location)
+        storage = storage_from_url(location, **_find_storage_options(declaration))
+        credentials = dict(_find_credentials(declaration))
         if create and not Repository.exists(storage):
             log.info("creating the repository", extra={"repository": declaration.repository})
-            return cls(declaration, Repository.create(storage))
-        return cls(declaration, Repository.open(storage))
+            return cls(declaration, Repository.create(storage), credentials)
+        return cls(declaration, Repository.open(storage), credentials)
 
     @classmethod
     def open_in(cls, declaration: Declaration, repository: Repository) -> "Opened":
         """Use a repository in place of the declared one."""
-        return cls(declaration, repository)
+        return cls(declaration, repository, dict(_find_credentials(declaration)))
+
+    def readable(self) -> Repository:
+        """Return the repository with access to the source files of virtual chunks."""
+        found = self.repository.authorize("*")
+        containers = self.repository.config.virtual_chunk_containers or {}
+        own = {each: find_by_prefix(self.credentials, each) for each in containers}
+        return found.authorize({each: value for each, value in own.items() if value is not None})
 
     def read_published(self) -> Version:
         """Return the published version."""
@@ -231,9 +245,50 @@ class Opened:
                 on_bad_file=guards.bad_files,
                 on_failed_check=guards.failed_checks,
             ),
-            job=Job(run_on=declaration.engine, progress=progress),
+            job=Job(run_on=self._choose_engine(files), progress=progress),
             spark=spark,
         )
+
+    def _choose_engine(self, files: Sequence[SourceFile]) -> RunOn:
+        """Return `driver` for little work: Spark takes longer to start than that."""
+        size = sum(each.version.size_bytes for each in files)
+        is_little = len(files) <= _DRIVER_FILES and size <= _DRIVER_BYTES
+        return (
+            "driver" if self.declaration.engine == "auto" and is_little else self.declaration.engine
+        )
+
+
+def _find_credentials(declaration: Declaration) -> Iterator[tuple[str, Any]]:
+    """Yield the credentials of the sources, by the beginning of their URLs."""
+    name = declaration.sources.credentials
+    if name is None:
+        return
+    credential = find_credential(declaration.credentials[name])
+    for each in declaration.sources.files:
+        scheme, found, rest = each.partition("://")
+        if found and scheme != "file":
+            yield f"{scheme}://{rest.partition('/')[0]}/", credential
+
+
+def _find_storage_options(declaration: Declaration) -> dict[str, Any]:
+    """Return the credentials of the repository, as arguments of its storage."""
+    if declaration.storage_credentials is None:
+        return {}
+    declared = declaration.credentials[declaration.storage_credentials]
+    match declared.kind:
+        case "environment":
+            return {"from_env": True}
+        case "anonymous":
+            return {"anonymous": True}
+        case "aws_profile":
+            return {"get_credentials": AwsProfile(declared.profile)}
+        case "earthdata":
+            return {"get_credentials": TemporaryS3(declared)}
+        case "function":
+            return {"get_credentials": find_function(str(declared.function))}
+    raise InvalidInputError(
+        "storage_credentials can't be a bearer token: web servers are read-only"
+    )
 
 
 def list_expected(declaration: Declaration, published: Version) -> Iterator[tuple[str, Any]]:
@@ -269,7 +324,14 @@ class CheckAt:
 
     def check_region(self, region: NewRegion) -> Sequence[Any]:
         """Return the findings of the selected part."""
-        dataset = region.dataset
+        dataset = self.select(region.dataset)
+        if dataset is None:
+            return []
+        found: Sequence[Any] = self.check.check_region(replace(region, dataset=dataset))
+        return found
+
+    def select(self, dataset: xr.Dataset) -> xr.Dataset | None:
+        """Return the part that is checked; None if it is empty."""
         for dim, wanted in self.at.items():
             if dim not in dataset.coords:
                 raise KeyError(f"there is no coordinate {dim}")
@@ -278,11 +340,10 @@ class CheckAt:
             if values.dtype.kind == "m":
                 values = values.astype("m8[s]").astype(float) / 3600
             is_in = (values >= first) & (values <= last)
-            dataset = dataset.isel({dim: is_in}) if dataset[dim].ndim else dataset
             if not is_in.any():
-                return []
-        found: Sequence[Any] = self.check.check_region(replace(region, dataset=dataset))
-        return found
+                return None
+            dataset = dataset.isel({dim: is_in}) if dataset[dim].ndim else dataset
+        return dataset
 
 
 def list_checks(declaration: Declaration) -> list[Any]:
@@ -416,6 +477,12 @@ class Cycle:
     def complete(self, audit: str) -> None:
         """Set declared attributes, and drop the steps that retention does not keep."""
         repository, declaration = self.opened.repository, self.opened.declaration
+        attributes = [
+            declaration.attributes,
+            *(e.attributes for e in declaration.variables.values()),
+        ]
+        if not any(attributes) and declaration.retention.steps is None:
+            return
         session = repository.writable_session(audit)
         version = read_version(session, declaration)
         if version.is_empty:
@@ -448,9 +515,19 @@ class Cycle:
             if not subtract(tabulate(kept), base.ledger, declaration.group).files:
                 return None
             message = f"run {self.run} (declaration {declaration.digest})"
-            report = self.opened.ingest(
-                kept, base, audit, message, spark=self.spark, progress=self.progress
-            )
+            try:
+                report = self.opened.ingest(
+                    kept, base, audit, message, spark=self.spark, progress=self.progress
+                )
+            except FailedChecksError:
+                raise
+            except InvalidSourcesError as error:
+                # None of the files can be placed, which is no reason to stop.
+                blamed = {each.location for each in kept} & set(error.files)
+                if declaration.guards.bad_files == "fail" or not blamed:
+                    raise
+                self.left_out |= dict.fromkeys(blamed, shorten(error.message))
+                continue
             self.left_out |= {each.location: shorten(each.reason) for each in report.bad}
             self.left_out |= {
                 each.source: "; ".join(finding.message for finding in each.findings)
@@ -619,10 +696,11 @@ def _run_cycle(
         except FailedChecksError as error:
             problems = (error.message,)
     version = opened.read_published() if snapshot is not None else published
+    derived, failures = ([], []) if version.is_empty else derive_all(opened, spark, progress)
     outcome: Outcome = "unchanged" if snapshot is None else "published"
     if problems:
         outcome = "refused"
-    elif cycle.left_out:
+    elif cycle.left_out or failures:
         outcome = "incomplete"
     newest, complete = find_newest(version, declaration)
     return RunReport(
@@ -632,15 +710,51 @@ def _run_cycle(
         files=tuple(each.source for each in report.files) if report and snapshot else (),
         waiting=dict(sorted(cycle.waiting.items())),
         left_out=dict(sorted(cycle.left_out.items())),
-        problems=tuple(problems),
+        problems=(*problems, *failures),
         newest=newest,
         newest_complete=complete,
         dropped=cycle.dropped,
+        derived=tuple(derived),
         maintenance=maintain_if_due(opened, clock()),
         ran_on=report.ran_on if report is not None else "driver",
         chunks=_count_chunks(report),
         seconds=round(time.monotonic() - begun, 3),
     )
+
+
+def derive_all(
+    opened: Opened, spark: Any, progress: bool | None
+) -> tuple[list[DeriveReport], list[str]]:
+    """Bring the derived datasets in step; return the reports of those that changed, and failures.
+
+    What is published stays published if that fails; the next run tries it again.
+    """
+    declaration, reports, failures = opened.declaration, [], []
+    for table in declaration.derive:
+        what = declaration.make_derivation(table)
+        place = table.get("repository")
+        job = Job(run_on=declaration.engine, progress=progress)
+        try:
+            target = None
+            if place is not None:
+                location = parse_location(declaration.resolve(place))
+                target = Repository.open_or_create(storage_from_url(location))
+            report = derive(
+                opened.readable(),
+                what,
+                target=target,
+                branch=table.get("branch", declaration.branch),
+                source_branch=declaration.branch,
+                job=job,
+                spark=spark,
+            )
+        except IcechunkError as error:
+            log.error("derive failed", extra={"output": what.output, "why": error.message})
+            failures.append(f"derive {what.output}: {shorten(error.message)}")
+            continue
+        if report.snapshot_id is not None:
+            reports.append(report)
+    return reports, failures
 
 
 def maintain_if_due(opened: Opened, now: datetime) -> MaintenanceReport | None:

@@ -23,6 +23,7 @@ from frazil.datasets.steps import STANDARD, Span, Steps, find_placeholders, in_u
 from frazil.display import suggest
 from frazil.errors import InvalidInputError
 from frazil.spark import checks as quality
+from frazil.spark.arrays.derivation import Derivation
 from frazil.urls import parse_location
 
 
@@ -634,6 +635,13 @@ class Declaration(_Table):
             yield "chunks, codecs and convert need mode = 'auto' or 'native'"
         if self.sources.take == "declared" and not self.variables:
             yield "sources.take = 'declared' needs variables"
+        for number, table in enumerate(self.derive):
+            try:
+                self.make_derivation(table)
+            except InvalidInputError as error:
+                yield f"derive.{number}: {error.message}"
+            except TypeError as error:
+                yield f"derive.{number}: {str(error).partition('()')[2].strip() or error}"
 
     @property
     def growing(self) -> str | None:
@@ -650,6 +658,11 @@ class Declaration(_Table):
         """How long after the time of a step its files are due."""
         found = None if self.growing is None else self.dimensions[self.growing].delay
         return found or Span()
+
+    def make_derivation(self, table: Mapping[str, Any]) -> Derivation:
+        """Return a derived dataset as `derive` takes it."""
+        given = {name: each for name, each in table.items() if name not in ("repository", "branch")}
+        return Derivation(**{"source": f"/{self.group}", **given})
 
     @property
     def digest(self) -> str:

@@ -218,6 +218,10 @@ def connect_server(
         case ObjectStoreConfig.Http(opts, headers), (None | Credentials.HttpAccess()):
             require_endpoint("server", base_url)
             return HttpConnection(base_url, dict(opts or {}), Headers(read=dict(headers or {})))
+        case ObjectStoreConfig.Http(opts, headers), Credentials.HttpBearer(get_token):
+            require_endpoint("server", base_url)
+            read = {**(headers or {}), "Authorization": f"Bearer {get_token()}"}
+            return HttpConnection(base_url, dict(opts or {}), Headers(read=read))
     raise mismatch(config, credential)
 
 

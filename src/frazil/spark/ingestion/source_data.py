@@ -28,6 +28,7 @@ from frazil import virtual
 from frazil.arguments import named_options
 from frazil.config.conditions import SplitSizes
 from frazil.config.settings import RepositoryConfig
+from frazil.credentials import AnyCredential
 from frazil.errors import (
     IcechunkError,
     InvalidInputError,
@@ -653,6 +654,12 @@ def add_to(
     return added
 
 
+def find_by_prefix(credentials: Credentials, prefix: str) -> AnyCredential | None:
+    """Return the credentials of the longest URL prefix that a container is below."""
+    fitting = [each for each in credentials if prefix.startswith(each)]
+    return credentials[max(fitting, key=len)] if fitting else None
+
+
 def configure(
     repository: Repository,
     config: RepositoryConfig,
@@ -663,7 +670,7 @@ def configure(
     index = index_containers(config.virtual_chunk_containers or {})
     needed = {each.url_prefix: each for each in map(index.find_container, folders)}
     access = {
-        prefix: credentials.get(prefix) or default_credential(container)
+        prefix: find_by_prefix(credentials, prefix) or default_credential(container)
         for prefix, container in needed.items()
         if prefix not in repository.authorized_virtual_container_prefixes
     }

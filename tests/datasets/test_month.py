@@ -1,0 +1,164 @@
+"""A month of an operational forecast: killed runs, a backfill beside it, every version valid."""
+
+import os
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import xarray as xr
+
+from frazil.datasets import Declaration, backfill, load, run, status
+from frazil.datasets.cycle import Opened
+from frazil.datasets.guards import count_covered, find_drift, read_version
+from frazil.storage.constructors import storage_from_url
+from frazil.storage.interface import Storage
+from frazil.storage.wrappers import ForwardingStorage, Injection, Request
+from tests.datasets.forecasts import DECLARATION, LEADS, MEMBERS, START, Centre, find_wrong, save
+from tests.documentation.running import cloud
+
+DAYS = 30 if os.environ.get("FRAZIL_DEEP") else 18
+
+
+class KilledError(BaseException):
+    """The process is dead: nothing catches this."""
+
+
+class Mortal(ForwardingStorage):
+    """Storage of a process that dies at one of its writes, and does nothing after that."""
+
+    def __init__(self, inner: Storage, left: list[int]) -> None:
+        super().__init__(inner)
+        self.left = left
+
+    def _begin(self, request: Request) -> Injection:
+        if request.verb.is_write:
+            self.left[0] -= 1
+        if self.left[0] < 0:
+            raise KilledError
+        return super()._begin(request)
+
+
+def kill(declaration: Declaration, clock: Callable[[], datetime], writes: int) -> bool:
+    """Run a cycle in a process that dies at a write; return whether it died."""
+    left = [writes]
+
+    def open_mortal(*args: Any, **options: Any) -> Storage:
+        return Mortal(storage_from_url(*args, **options), left)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("frazil.datasets.cycle.storage_from_url", open_mortal)
+        try:
+            run(declaration, now=clock)
+        except KilledError:
+            return True
+    return False
+
+
+class Reader:
+    """Looks at every published version, and remembers what was there."""
+
+    def __init__(self, declaration: Declaration) -> None:
+        self.declaration = declaration
+        self.seen: set[str] = set()
+        self.complete: set[Any] = set()
+
+    def look(self) -> None:
+        """Assert that each version since the last look is valid, oldest first."""
+        opened = Opened.open(self.declaration)
+        for info in reversed(list(opened.repository.ancestry(branch="main"))):
+            if info.id in self.seen:
+                continue
+            self.seen.add(info.id)
+            session = opened.repository.readonly_session(snapshot_id=info.id)
+            version = read_version(session, self.declaration)
+            if version.is_empty:
+                continue
+            parts = count_covered(version, self.declaration)
+            assert set(parts.tolist()) <= {0.0, 1.0}, "no step is published in part"
+            whole = set(version.axes["init_time"].values[parts == 1].tolist())
+            assert self.complete <= whole, "no step is missing once it was published"
+            assert not list(find_drift(self.declaration, version))
+            self.complete = whole
+
+    def read(self, group: str | None = None) -> xr.Dataset:
+        """Return the published dataset, or one that is derived from it."""
+        opened = Opened.open(self.declaration)
+        store: Any = opened.readable().readonly_session("main").store
+        found: xr.Dataset = xr.open_zarr(store, group=group, consolidated=False).load()
+        return found
+
+
+def simulate(folder: Path, repository: str, days: int, mode: str, spark: Any = None) -> None:
+    centre = Centre(folder / "in")
+    engine = "driver" if spark is None else "spark"
+    text = DECLARATION.format(repository=repository, mode=mode, engine=engine, more="")
+    (folder / "dataset.toml").write_text(text)
+    declaration = load(folder / "dataset.toml")
+    reader = Reader(declaration)
+    # Days before the first live one are there already: a backfill brings them.
+    past = range(4)
+    for day in past:
+        for piece in [(day, lead, member) for lead in LEADS for member in MEMBERS]:
+            centre.versions[piece] = 0
+            save(centre.path(piece), *piece)
+    first, last = START, START + timedelta(days=len(past) - 1)
+    live, died = len(past) + 5, 0
+    for day in range(live, days + 5):
+        if day < days:
+            centre.send(day)
+        else:
+            for piece in [e for each in list(centre.waiting) for e in centre.waiting.pop(each)]:
+                centre.versions[piece] = 0
+                save(centre.path(piece), *piece)
+            for piece in centre.broken:
+                save(centre.path(piece), *piece, centre.versions[piece])
+            centre.broken = set()
+
+        def clock(day: int = day) -> datetime:
+            return START + timedelta(days=day, hours=4)
+
+        if day == live + 2:
+            # The backfill begins, live runs go on, and it is published after them.
+            begun = backfill(
+                declaration, first, last, publish_it=False, now=clock, files_per_commit=5
+            )
+            assert begun.snapshot_id is None
+            assert begun.files == len(past) * len(LEADS) * len(MEMBERS)
+        if spark is None:
+            died += kill(declaration, clock, (day * 3) % 23)
+            reader.look()
+        report = run(declaration, now=clock, spark=spark)
+        # Work is in proportion to what is new: one chunk a file.
+        assert report.chunks <= len(report.files)
+        if day % 5 == 0:
+            assert run(declaration, now=clock, spark=spark).snapshot_id is None
+        if day == live + 4:
+            done = backfill(declaration, first, last, now=clock)
+            assert done.snapshot_id is not None
+            assert done.files == 0
+        reader.look()
+    assert died > 0 or spark is not None
+
+    assert not find_wrong(reader.read(), centre.versions)
+    assert not find_wrong(reader.read("series"), centre.versions)
+    found = status(declaration, now=lambda: START + timedelta(days=days - 1, hours=4))
+    assert found.missing == live - len(past)
+    assert found.state == "ok"
+    names = Opened.open(declaration).repository.list_branches()
+    assert not [name for name in names if "backfill" in name]
+
+
+@pytest.mark.parametrize("mode", ["native", "virtual"])
+def test_a_month_on_a_disk_ends_as_the_truth(tmp_path: Path, mode: str) -> None:
+    days = DAYS if mode == "native" else 15
+    simulate(tmp_path, str(tmp_path / "repo"), days, mode)
+
+
+def test_a_fortnight_on_s3_ends_as_the_truth(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with cloud(monkeypatch, "bucket") as replaced:
+        url = f"s3://bucket/forecast?{replaced['region=eu-central-1']}"
+        simulate(tmp_path, url, 14, "native")

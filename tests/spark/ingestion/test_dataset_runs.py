@@ -1,0 +1,11 @@
+"""Runs of a declared dataset on Spark end as the truth, as those in one process do."""
+
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from tests.datasets.test_month import simulate
+
+
+def test_a_week_on_spark_ends_as_the_truth(tmp_path: Path, spark: SparkSession) -> None:
+    simulate(tmp_path, str(tmp_path / "repo"), 10, "native", spark)
