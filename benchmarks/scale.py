@@ -1,10 +1,13 @@
 """Ten million references over twenty thousand files in one ingest, and millions set by tasks.
 
-    python -m benchmarks.scale [--files 2000 20000] [--millions 1 3] [--ledger 1000000] [--rounds 1]
+    python -m benchmarks.scale [--files 2000 20000] [--millions 1 3] [--ledger 1000000] [--beside 20000]
+                                [--rounds 1]
 
 - *through the driver*: tasks return all references, as small jobs do; *in tasks*: they write manifests.
 - Files are small HDF5 files of 500 chunks each on a local disk.
 - *known files*: an ingest, in one process, of an archive whose files are all in the ledger but so many.
+- *beside*: an ingest of so many files while four writers commit to arrays of their own every second,
+  and one appends to the array of the ingest. *written* is how often its manifests were written.
 - *start-up* is Spark's, with what workers load, and is not part of the seconds.
 - *driver* is the most memory that the Python process of the user has had, *Java* that of Spark's own
   process, which holds the references between the steps.
@@ -13,9 +16,10 @@
 import argparse
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 
 from benchmarks.support.measuring import Figures, medians, print_table, run_child
-from benchmarks.support.scale_workloads import REFERENCES_A_FILE
+from benchmarks.support.scale_workloads import REFERENCES_A_FILE, WRITERS
 
 WORKLOADS = "benchmarks.support.scale_workloads"
 COLUMNS = (
@@ -23,6 +27,7 @@ COLUMNS = (
 )  # fmt: skip
 TASK_COLUMNS = ("references", "way", "seconds", "driver MB", "Java MB")
 LEDGER_COLUMNS = ("known files", "new files", "seconds", "driver MB")
+BESIDE_COLUMNS = ("references", "seconds", "driver MB", "written", "p99 ms quiet", "p99 ms beside")
 WAYS = {"through the driver": 1_000_000_000_000, "in tasks": 100_000}
 
 
@@ -107,6 +112,34 @@ def row_of(count: int, figures: Figures) -> list[str]:
     ]
 
 
+def measure_beside(count: int) -> list[str]:
+    """A row: one ingest with live writers, and what these noticed of it."""
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(WRITERS + 1) as pool:
+        for workload in ("make_files", "prepare_beside"):
+            run_child(sys.executable, WORKLOADS, workload=workload, folder=folder, count=count)
+
+        def write(number: int, seconds: float) -> Figures:
+            return run_child(
+                sys.executable, WORKLOADS, workload="write_beside", folder=folder, number=number,
+                seconds=seconds,
+            )  # fmt: skip
+
+        quiet = list(pool.map(write, range(WRITERS + 1), [30.0] * (WRITERS + 1)))
+        beside = [pool.submit(write, number, 3600.0) for number in range(WRITERS + 1)]
+        figures = run_child(
+            sys.executable, WORKLOADS, workload="ingest_beside", folder=folder, count=count
+        )
+        noticed = [each.result() for each in beside]
+    latencies = (max(each["p99_ms"] for each in some) for some in (quiet, noticed))
+    return [
+        f"{(count - 1) * REFERENCES_A_FILE:,}",
+        f"{figures['seconds']:.1f}",
+        f"{figures['driver_bytes'] / 1e6:.0f}",
+        f"{figures['amplification']:.2f} ×",
+        *(f"{each:.0f}" for each in latencies),
+    ]
+
+
 def main() -> None:
     """Measure everything and print one table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -114,6 +147,7 @@ def main() -> None:
     parser.add_argument("--files", type=int, nargs="*", default=[2_000, 20_000])
     parser.add_argument("--millions", type=int, nargs="*", default=[1, 3])
     parser.add_argument("--ledger", type=int, nargs="*", default=[1_000_000])
+    parser.add_argument("--beside", type=int, nargs="*", default=[20_000])
     options = parser.parse_args()
     if options.files:
         found = measure(options.files, options.rounds)
@@ -127,6 +161,9 @@ def main() -> None:
         ledgers = measure_ledgers(options.ledger, options.rounds)
         rows = [ledger_row_of(*key, medians(figures)) for key, figures in ledgers.items()]
         print_table("Known files", LEDGER_COLUMNS, rows)
+    if options.beside:
+        rows = [measure_beside(count) for count in options.beside]
+        print_table("Beside live writers", BESIDE_COLUMNS, rows)
 
 
 if __name__ == "__main__":

@@ -184,9 +184,97 @@ def ingest_known(folder: str, count: int, new: int) -> Figures:
     return {"seconds": seconds, "driver_bytes": measure_memory()["driver_bytes"]}
 
 
+WRITERS = 4
+"""Writers of arrays of their own; one more appends to the array of the ingest."""
+
+
+def prepare_beside(folder: str, count: int) -> Figures:
+    """A repository with the first file, all steps laid out, and an array for each writer."""
+    repository = frazil.Repository.create(_storage_beside(folder))
+    first = str(Path(folder, "archive", "file-000000.nc"))
+    expected = {"time": np.datetime64("2000-01-01", "D") + np.arange(count * STEPS)}
+    frazil.ingest(repository, [first], append_dim="time", expected=expected)
+    session = repository.writable_session("main")
+    for number in range(WRITERS):
+        zarr.create_array(
+            session.store, name=f"w{number}", shape=(10_000,), chunks=(1,), dtype="i4"
+        )
+    session.commit("arrays of the writers")
+    return {}
+
+
+def write_beside(folder: str, number: int, seconds: float) -> Figures:
+    """Commit once a second: a chunk of an own array, or one more step of the ingest's array."""
+    repository = frazil.Repository.open(_storage_beside(folder))
+    latencies: list[float] = []
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and not Path(folder, "done").exists():
+        begin = time.monotonic()
+        session = repository.writable_session("main")
+        if number < WRITERS:
+            zarr.open_array(session.store, path=f"w{number}")[len(latencies)] = 1
+        else:
+            _append_step(session)
+        session.commit("beside", rebase_with=frazil.ConflictDetector(), rebase_tries=100)
+        latencies.append(time.monotonic() - begin)
+        time.sleep(max(0.0, begin + 1 - time.monotonic()))
+    return {
+        "commits": len(latencies),
+        "p50_ms": float(np.percentile(latencies, 50)) * 1e3,
+        "p99_ms": float(np.percentile(latencies, 99)) * 1e3,
+    }
+
+
+def _append_step(session: frazil.Session) -> None:
+    for name in ("time", "t"):
+        array = zarr.open_array(session.store, path=name)
+        array.resize((array.shape[0] + 1, *array.shape[1:]))
+        array[-1] = array.shape[0] - 1
+
+
+def ingest_beside(folder: str, count: int) -> Figures:
+    """One job over the other files, while writers commit; gives what it wrote more than once."""
+    spark, _ = start()
+    repository = frazil.Repository.open(_storage_beside(folder))
+    archive = sorted(Path(folder, "archive").iterdir())[1:count]
+    before = _sizes(repository)
+    begin = time.perf_counter()
+    report = frazil.spark.ingest(
+        repository, [str(each) for each in archive], append_dim="time", spark=spark
+    )
+    seconds = time.perf_counter() - begin
+    assert report.snapshot_id is not None
+    Path(folder, "done").touch()
+    sizes = {key: size for key, size in _sizes(repository).items() if key not in before}
+    parts = report.metrics["references"]
+    assert parts == len(archive) * REFERENCES_A_FILE
+    used = _used_manifests(repository)
+    manifests = {key: size for key, size in sizes.items() if key.startswith("manifests/")}
+    # The writers' manifests are small; those of the ingest are not.
+    large = {key: size for key, size in manifests.items() if size > 10_000}
+    needed = sum(size for key, size in large.items() if key.removeprefix("manifests/") in used)
+    return {"seconds": seconds, "amplification": sum(large.values()) / needed, **measure_memory()}
+
+
+def _sizes(repository: frazil.Repository) -> dict[str, int]:
+    return {each.key: each.size_bytes for each in repository.storage.list("")}
+
+
+def _used_manifests(repository: frazil.Repository) -> set[str]:
+    session = repository.readonly_session("main")
+    return {str(each.id) for each in session.state.view.snapshot.manifest_files}
+
+
+def _storage_beside(folder: str) -> frazil.Storage:
+    return frazil.local_filesystem_storage(f"{folder}/beside")
+
+
 WORKLOADS: dict[str, Callable[..., Figures]] = {
     "make_files": make_files, "ingest": ingest, "set_references": set_references,
     "make_ledger": make_ledger, "ingest_known": ingest_known,
+
+
+    "prepare_beside": prepare_beside, "write_beside": write_beside, "ingest_beside": ingest_beside,
 }  # fmt: skip
 
 if __name__ == "__main__":
