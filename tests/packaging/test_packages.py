@@ -31,7 +31,7 @@ def test_the_wheel_has_all_files_of_the_package_and_no_others(wheel: Path) -> No
     assert packed == {
         path.relative_to(SOURCE).as_posix() for path in files if "__pycache__" not in path.parts
     }
-    assert {"frazil/py.typed", "frazil/spark/__init__.py", "frazil/web/style.css"} <= packed
+    assert {"frazil/py.typed", "frazil/spark/__init__.py", "frazil/web/explorer.js"} <= packed
 
 
 def test_the_wheel_names_its_command_and_its_backend_of_xarray(wheel: Path) -> None:

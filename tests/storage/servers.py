@@ -108,7 +108,8 @@ def run_seaweedfs(folder: Path, bucket: str) -> Iterator[str]:
 @contextlib.contextmanager
 def run_azurite(folder: Path) -> Iterator[str]:
     """Azurite's blob service, fetched once into a folder of the project."""
-    script = _install_azurite()
+    package = install_package("azurite", _AZURITE_VERSION)
+    script = package / "dist" / "src" / "blob" / "main.js"
     (port,) = find_free_ports(1)
     command = [
         _find_program("node"), str(script), "--blobHost", "127.0.0.1", "--blobPort", str(port),
@@ -118,13 +119,14 @@ def run_azurite(folder: Path) -> Iterator[str]:
         yield url
 
 
-def _install_azurite() -> Path:
-    folder = _CACHE / f"azurite-{_AZURITE_VERSION}"
-    script = folder / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
-    if script.exists():
-        return script
+def install_package(name: str, version: str) -> Path:
+    """The folder of a package of npm, fetched once into a folder of the project."""
+    folder = _CACHE / f"{name}-{version}"
+    package = folder / "node_modules" / name
+    if package.exists():
+        return package
     # Beside its place and then moved, because workers of one run may want it at once.
-    building = _CACHE / f"building-{os.getpid()}"
+    building = _CACHE / f"building-{name}-{os.getpid()}"
     building.mkdir(parents=True)
     command = [
         _find_program("npm"),
@@ -135,21 +137,21 @@ def _install_azurite() -> Path:
         "--no-fund",
     ]
     outcome = subprocess.run(
-        [*command, f"azurite@{_AZURITE_VERSION}"], capture_output=True, text=True, timeout=600
+        [*command, f"{name}@{version}"], capture_output=True, text=True, timeout=600
     )
     if outcome.returncode != 0:
         shutil.rmtree(building)
-        raise ServerMissing(f"npm can't install Azurite: {outcome.stderr[-2000:]}")
+        raise ServerMissing(f"npm can't install {name}: {outcome.stderr[-2000:]}")
     with contextlib.suppress(OSError):
         building.rename(folder)
     shutil.rmtree(building, ignore_errors=True)
-    return script
+    return package
 
 
 def _find_program(name: str) -> str:
     found = shutil.which(name)
     if found is None:
-        raise ServerMissing(f"{name} is not installed, which Azurite needs")
+        raise ServerMissing(f"{name} is not installed, which packages of npm need")
     return found
 
 

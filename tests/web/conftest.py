@@ -15,7 +15,7 @@ import zarr
 from starlette.applications import Starlette
 
 import frazil
-from frazil.web.pages import render_report
+from frazil.web.report import render_report
 from frazil.web.web_app import make_app
 
 HOSTILE = "<script>document.title='taken'</script>"
@@ -36,6 +36,16 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> frazil.Repository:
         dimension_names=("time", "lat", "lon"), fill_value=-9.0,
     )  # fmt: skip
     field[:3] = np.sin(np.arange(5400.0)).reshape(3, 30, 60)
+    for name, values, attributes in (
+        ("time", np.arange(4) * 6, {"units": "hours since 2024-01-01"}),
+        ("lat", np.linspace(-87, 87, 30), {"units": "degrees_north"}),
+        ("lon", np.arange(60.0) * 6, {"units": "degrees_east"}),
+    ):
+        group.create_array(
+            f"climate/{name}", data=values, dimension_names=(name,), attributes={**attributes}
+        )
+    make_odd_arrays(group.create_group("odd"))
+    group.create_array("_frazil/secret", data=np.arange(3))
     group.create_array("climate/line", data=np.arange(40.0))
     group.create_array("climate/words", data=np.array(["a", "b"], dtype="U4"))
     group.create_array(HOSTILE, data=np.arange(3), attributes={HOSTILE: f'"{HOSTILE}'})
@@ -50,6 +60,25 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> frazil.Repository:
     zarr.open_group(aside.store).create_group("aside")
     aside.commit("aside")
     return repo
+
+
+def make_odd_arrays(group: zarr.Group) -> None:
+    """Arrays of every kind that no map or line shows, or only a part of."""
+    rng = np.random.default_rng(0)
+    for name, values in {
+        "scalar": np.array(3.5),
+        "words": np.array(["a", HOSTILE], dtype="U40"),
+        "flags": np.arange(24).reshape(4, 6) % 3 == 0,
+        "complex": (np.arange(12) + 1j).reshape(3, 4),
+        "five": rng.random((3, 2, 2, 6, 7)),
+        "nan": np.full((8, 9), np.nan),
+        "structured": np.array([(1, 2.5), (3, 4.5)], dtype=[("a", "i4"), ("b", "f8")]),
+    }.items():
+        group.create_array(name, data=values)
+    group.create_array("sharded", data=rng.random((64, 64)), chunks=(8, 8), shards=(32, 32))
+    group.create_array("empty", shape=(0, 4), chunks=(1, 4), dtype="f4")
+    huge = group.create_array("huge", shape=(200_000, 300_000), chunks=(100, 100), dtype="f4")
+    huge[500:510, 700:710] = 1.0
 
 
 @pytest.fixture(scope="session")
@@ -95,9 +124,9 @@ def chromium() -> str:
     return found
 
 
-@pytest.fixture
-def report(repository: frazil.Repository, tmp_path: Path) -> Path:
+@pytest.fixture(scope="session")
+def report(repository: frazil.Repository, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same pages as a file."""
-    path = tmp_path / "report.html"
+    path = tmp_path_factory.mktemp("report") / "report.html"
     path.write_text(render_report(repository, f"a repository {HOSTILE}"), "utf-8")
     return path

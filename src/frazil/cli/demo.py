@@ -20,7 +20,7 @@ import frazil
 import frazil.spark
 from frazil.errors import InvalidInputError
 from frazil.spark import checks
-from frazil.web.pages import render_report
+from frazil.web.report import render_report
 
 HOURS = (0, 6, 12, 18)
 LATITUDES = np.arange(88.0, -89.0, -4.0)

@@ -38,22 +38,27 @@ if TYPE_CHECKING:
     from frazil import ops as updates
     from frazil import snapshots as history
     from frazil.maintenance import leases
-    from frazil.overview import contents, preview
+    from frazil.overview import contents
+    from frazil.overview import nodes as listing
     from frazil.repository import inspect as files
     from frazil.repository.repository import Repository
     from frazil.repository.session import Session
-    from frazil.web import pages
+    from frazil.web import answers
+    from frazil.web import report as reports
 else:
-    console, live, updates, contents, leases, preview, files, history, pages = lazy_modules(
-        "rich.console",
-        "rich.live",
-        "frazil.ops",
-        "frazil.overview.contents",
-        "frazil.maintenance.leases",
-        "frazil.overview.preview",
-        "frazil.repository.inspect",
-        "frazil.snapshots",
-        "frazil.web.pages",
+    console, live, updates, contents, leases, listing, files, history, answers, reports = (
+        lazy_modules(
+            "rich.console",
+            "rich.live",
+            "frazil.ops",
+            "frazil.overview.contents",
+            "frazil.maintenance.leases",
+            "frazil.overview.nodes",
+            "frazil.repository.inspect",
+            "frazil.snapshots",
+            "frazil.web.answers",
+            "frazil.web.report",
+        )
     )
 
 Limit = Annotated[int | None, option("--limit", "-n", help="Maximum number of entries.", min=1)]
@@ -265,17 +270,17 @@ def tree(
     output.answer(nodes, Lines("\n".join(lines)))
 
 
-def _list_nodes(session: Session, root: str, *, everything: bool) -> list[preview.NodeEntry]:
+def _list_nodes(session: Session, root: str, *, everything: bool) -> list[listing.NodeEntry]:
     asked = everything or f"{root}/".startswith(f"{_OWN}/")
     return [
         node
-        for node in preview.list_nodes(session, root)
+        for node in listing.list_nodes(session, root)
         if asked or not f"{node.path}/".startswith(f"{_OWN}/")
     ]
 
 
-def _draw_tree(nodes: Sequence[preview.NodeEntry], root: str) -> Iterator[str]:
-    below: dict[str, list[preview.NodeEntry]] = {}
+def _draw_tree(nodes: Sequence[listing.NodeEntry], root: str) -> Iterator[str]:
+    below: dict[str, list[listing.NodeEntry]] = {}
     for node in nodes:
         if node.path != root:
             below.setdefault(node.path.rpartition("/")[0] or "/", []).append(node)
@@ -290,19 +295,19 @@ def _draw_tree(nodes: Sequence[preview.NodeEntry], root: str) -> Iterator[str]:
     yield from draw(root, "")
 
 
-def _describe_node(node: preview.NodeEntry) -> str:
+def _describe_node(node: listing.NodeEntry) -> str:
     name = clean(node.path.rpartition("/")[2])
     if node.shape is None:
         return f"\x1b[1m{name}\x1b[0m"
     return f"\x1b[36m{name}\x1b[0m  {clean(node.dtype or '')}  {_describe_shape(node)}"
 
 
-def _describe_shape(node: preview.NodeEntry) -> str:
+def _describe_shape(node: listing.NodeEntry) -> str:
     sizes = " × ".join(map(str, node.shape or ())) or "scalar"
     return sizes + (clean(f" ({', '.join(map(str, node.dims))})") if node.dims else "")
 
 
-def _count_nodes(nodes: Sequence[preview.NodeEntry], root: str) -> str:
+def _count_nodes(nodes: Sequence[listing.NodeEntry], root: str) -> str:
     arrays = sum(node.shape is not None for node in nodes)
     groups = sum(node.shape is None and node.path != root for node in nodes)
     return f"{_count(groups, 'group')}, {_count(arrays, 'array')}"
@@ -357,7 +362,7 @@ def show(url: Version, path: Path_ = "/", *, authorize: Authorize = None, output
 
 
 def _attributes_of(session: Session, path: str) -> dict[str, Any]:
-    metadata = preview.read_metadata(session.state.view.get_node(path))
+    metadata = listing.read_metadata(session.state.view.get_node(path))
     return dict(metadata.get("attributes") or {})
 
 
@@ -659,10 +664,10 @@ def report(
     if not to.parent.is_dir():
         raise NotFoundError(f"there is no folder {to.parent} to write the report to")
     repo = open_place(url, authorize)
-    document = pages.render_report(repo, url, ref)
+    document = reports.render_report(repo, url, ref)
     to.write_text(document, "utf-8")
     output.answer({"file": str(to), "bytes": len(document)}, f"{to} shows {url}")
-    warn_of_refusals(pages.open_ref(repo, ref), output)
+    warn_of_refusals(answers.open_ref(repo, ref), output)
 
 
 def completion(

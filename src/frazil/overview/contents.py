@@ -3,25 +3,19 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice, pairwise
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import zarr
-from numpy.typing import NDArray
 
-from frazil.errors import ErrorKind, IcechunkError, InvalidInputError
+from frazil.errors import ErrorKind, InvalidInputError
 from frazil.format.chunk_table import ChunkKind
 from frazil.format.ids import SnapshotId
 from frazil.format.snapshot import Node
-from frazil.overview.preview import (
-    MOST_SAMPLE_CHUNKS,
-    Decoding,
-    Sample,
-    normalize,
-    read_metadata,
-    read_sample,
-)
+from frazil.overview.decoding import Decoding
+from frazil.overview.nodes import normalize, read_metadata
+from frazil.overview.preview import MOST_SAMPLE_CHUNKS, READ_ERRORS, Sample, explain, read_sample
 from frazil.protocols.ref_files import read_snapshot
 from frazil.repository.diff import compare_snapshots
 from frazil.repository.repository import Repository
@@ -180,8 +174,8 @@ def _try_summary(
 ) -> tuple[ValueSummary | None, str | None]:
     try:
         sample = read_sample(session, path, places)
-    except (IcechunkError, ValueError, OSError, NotImplementedError) as error:
-        return None, str(getattr(error, "message", None) or error)
+    except READ_ERRORS as error:
+        return None, explain(error)
     return None if sample is None else summarize_values(sample), None
 
 
@@ -248,91 +242,6 @@ def _reverse(diff: Diff) -> Diff:
         deleted_arrays=diff.new_arrays,
         moved_nodes=[(new, old) for old, new in reversed(diff.moved_nodes)],
     )
-
-
-MOST_CELLS = 64
-"""Maximum cells along each axis of a chunk map; larger grids are binned."""
-_KINDS = tuple(ChunkKind)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ChunkMap:
-    """Chunk references of an array, binned on a grid of two axes.
-
-    The last axis of the array is the second axis; all others are flattened into the first.
-    """
-
-    room: NDArray[Any]
-    """Number of grid chunks in each cell, as integers of any size."""
-    counts: dict[str, NDArray[np.int64]]
-    """Number of chunks with a reference in each cell, by kind."""
-    size_bytes: NDArray[np.int64]
-    """Total size of the chunks in each cell."""
-
-
-def map_chunks(session: Session, path: str, most_cells: int = MOST_CELLS) -> ChunkMap:
-    """Bin the references of an array on a small grid.
-
-    Parameters
-    ----------
-    session
-        Session at the version to map.
-    path
-        Path of the array.
-    most_cells
-        Maximum cells along each axis.
-
-    Raises
-    ------
-    NodeNotFoundError
-        If there is no node at the path.
-    InvalidInputError
-        If the node is a group.
-    """
-    node, array = session.state.view.get_array(normalize(path))
-    grid = [each.num_chunks for each in array.shape]
-    rows, columns = _fold(grid)
-    height, width = min(rows, most_cells), min(columns, most_cells)
-    counts = {kind.name.lower(): np.zeros(height * width, np.int64) for kind in _KINDS}
-    size = np.zeros(height * width, np.int64)
-    for table in islice(session.state.view.tables(node), MOST_MANIFESTS):
-        cell = _cell_of(table.coordinates.astype(np.int64), grid, height, width)
-        for kind in _KINDS:
-            chosen = cell[table.kind == kind]
-            counts[kind.name.lower()] += np.bincount(chosen, minlength=len(size))
-        size += np.bincount(cell, weights=table.length, minlength=len(size)).astype(np.int64)
-    room = np.outer(_widths(rows, height), _widths(columns, width))
-    shaped = {name: each.reshape(height, width) for name, each in counts.items()}
-    return ChunkMap(room, shaped, size.reshape(height, width))
-
-
-def _fold(grid: list[int]) -> tuple[int, int]:
-    if not grid:
-        return 1, 1
-    rows = 1
-    for extent in grid[:-1]:
-        rows *= extent
-    return rows, grid[-1]
-
-
-def _cell_of(
-    coordinates: NDArray[np.int64], grid: list[int], height: int, width: int
-) -> NDArray[np.int64]:
-    rows, columns = _fold(grid)
-    # Beyond int64, rows are binned as floats, which is precise enough for a picture.
-    is_exact = rows * height < 1 << 63
-    row = np.zeros(len(coordinates), np.int64 if is_exact else np.float64)
-    for axis, extent in enumerate(grid[:-1]):
-        row = row * extent + coordinates[:, axis]
-    column = coordinates[:, -1] if grid else np.zeros(len(coordinates), np.int64)
-    at = np.minimum(row * height // max(1, rows), height - 1).astype(np.int64)
-    return at * width + column * width // max(1, columns)
-
-
-def _widths(count: int, cells: int) -> NDArray[Any]:
-    """Return the number of items in each bin, as Python integers, because they may exceed int64."""
-    edges = [-(-number * count // cells) for number in range(cells + 1)]
-    return np.array([end - start for start, end in pairwise(edges)], dtype=object)
 
 
 MOST_MANIFESTS_IN_ALL = 2048

@@ -21,7 +21,7 @@ from frazil.format.timestamps import to_microseconds
 from frazil.maintenance.id_ranges import distinct
 from frazil.maintenance.reachability import find_reachable, uncached
 from frazil.ops import Update
-from frazil.overview.preview import read_metadata
+from frazil.overview.nodes import read_metadata
 from frazil.protocols.assets import Assets
 from frazil.protocols.protocol import CommitProtocol
 from frazil.repository.diff import changed_chunks

@@ -1,219 +1,31 @@
-"""Pages of a repository: their contents as values, and those values rendered as HTML.
+"""Pages of the explorer, rendered from their contents as HTML."""
 
-A page is shown as HTML and, at the same address with `.json`, its contents as JSON.
-"""
-
-from base64 import b64encode
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from importlib.resources import files
-from itertools import islice
-from time import monotonic
+from datetime import UTC, datetime
+from typing import Any, Protocol
 
-import numpy as np
-
-from frazil.display import show_bytes
-from frazil.errors import IcechunkError, InvalidInputError
-from frazil.ops import SpecVersion
-from frazil.overview.contents import (
-    ArrayOverview,
-    ChunkMap,
-    StoredArray,
-    describe_array,
-    find_changes,
-    map_chunks,
-    measure_arrays,
+from frazil.display import show_bytes, to_plain
+from frazil.overview.coverage import Coverage, SpaceCoverage, TimeCoverage
+from frazil.overview.nodes import NodeEntry
+from frazil.snapshots import Diff, Row, SnapshotInfo
+from frazil.web.answers import (
+    Commit,
+    Comparison,
+    Data,
+    HistoryPage,
+    Overview,
+    RefEntry,
+    StoragePage,
+    Variable,
 )
-from frazil.overview.preview import NodeEntry, Preview, list_nodes, normalize, read_preview
-from frazil.repository.locate import read_version
-from frazil.repository.repository import Repository
-from frazil.repository.session import Session
-from frazil.snapshots import AncestryGraph, Diff, SnapshotInfo
-from frazil.urls import BranchRef, NamedRef
-from frazil.version import __version__
-from frazil.web.html import (
-    Html,
-    Links,
-    ReportLinks,
-    card,
-    draw_chunks,
-    draw_line,
-    draw_slice,
-    link,
-    link_to,
-    table,
-    tag,
-)
+from frazil.web.html import Html, address, card, facts, link, table, tag
 
-MOST_SNAPSHOTS = 500
-MOST_OPERATIONS = 500
-
-
-@dataclass(frozen=True, slots=True)
-class Home:
-    """Repository with its history and refs."""
-
-    name: str
-    generation: str
-    status: str | None
-    """None for generations without a status."""
-    branches: Mapping[str, str]
-    tags: Mapping[str, str]
-    snapshots: tuple[SnapshotInfo, ...]
-    """Newest snapshots of all branches and tags."""
-    is_complete: bool
-
-
-def gather_home(repository: Repository, name: str) -> Home:
-    """Collect the contents of the home page."""
-    branches = {each: repository.lookup_branch(each) for each in sorted(repository.list_branches())}
-    tags = {each: repository.lookup_tag(each) for each in sorted(repository.list_tags())}
-    found: dict[str, SnapshotInfo] = {}
-    is_complete = True
-    for start in dict.fromkeys([*branches.values(), *tags.values()]):
-        history = list(islice(repository.ancestry(snapshot_id=start), MOST_SNAPSHOTS + 1))
-        is_complete &= len(history) <= MOST_SNAPSHOTS
-        found.update((each.id, each) for each in history)
-    newest = sorted(found.values(), key=lambda each: each.written_at, reverse=True)
-    return Home(
-        name,
-        repository.dialect.value,
-        repository.status.availability.name if has_repo_info(repository) else None,
-        branches,
-        tags,
-        tuple(newest[:MOST_SNAPSHOTS]),
-        is_complete and len(newest) <= MOST_SNAPSHOTS,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class TreeAnswer:
-    """Nodes of a version."""
-
-    ref: str
-    nodes: tuple[NodeEntry, ...]
-
-
-def gather_tree(repository: Repository, ref: str) -> TreeAnswer:
-    """Collect all groups and arrays."""
-    return TreeAnswer(ref, tuple(list_nodes(open_ref(repository, ref))))
-
-
-@dataclass(frozen=True, slots=True)
-class ArrayAnswer:
-    """Array, its chunks, and the position of the slice shown."""
-
-    ref: str
-    array: ArrayOverview
-    chunks: ChunkMap
-    at: tuple[int, ...]
-    """Index along each axis but the last two."""
-
-
-def gather_array(
-    repository: Repository, ref: str, path: str, at: str = "", *, reads_values: bool = True
-) -> ArrayAnswer:
-    """Collect the contents of an array's page."""
-    session = open_ref(repository, ref)
-    array = describe_array(session, path, reads_values=reads_values)
-    return ArrayAnswer(ref, array, map_chunks(session, path), parse_place(at, array.shape))
-
-
-def parse_place(text: str, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Parse indices along all axes but the last two, such as `3,0`; the middle if empty."""
-    lengths = shape[:-2]
-    if not text.strip():
-        return tuple(length // 2 for length in lengths)
-    try:
-        place = tuple(int(each) for each in text.split(","))
-    except ValueError as error:
-        raise InvalidInputError(f"{text!r} is not an index, such as 3,0") from error
-    if len(place) != len(lengths) or not all(
-        0 <= each < length for each, length in zip(place, lengths, strict=True)
-    ):
-        raise InvalidInputError(f"{text!r} is not in {lengths}, the axes before the last two")
-    return place
-
-
-def read_slice(repository: Repository, ref: str, path: str, at: str) -> Preview | None:
-    """Read a slice along the last two axes, or the only one; None if the values aren't numbers."""
-    session = open_ref(repository, ref)
-    _, array = session.state.view.get_array(normalize(path))
-    shape = tuple(each.array_length for each in array.shape)
-    return None if 0 in shape else read_preview(session, path, parse_place(at, shape))
-
-
-def try_slice(
-    repository: Repository, ref: str, path: str, at: str
-) -> tuple[Preview | None, str | None]:
-    """Read a slice, or return the reason why it can't be read."""
-    try:
-        return read_slice(repository, ref, path, at), None
-    except (IcechunkError, ValueError, OSError, NotImplementedError) as error:
-        return None, str(getattr(error, "message", None) or error)
-
-
-@dataclass(frozen=True, slots=True)
-class DiffAnswer:
-    """Changes from one version to another."""
-
-    old: str
-    new: str
-    difference: Diff
-
-
-def gather_diff(repository: Repository, old: str, new: str) -> DiffAnswer:
-    """Collect the changes; the second version must come after the first."""
-    ids = [open_ref(repository, each).snapshot_id for each in (old, new)]
-    return DiffAnswer(old, new, find_changes(repository, *ids))
-
-
-@dataclass(frozen=True, slots=True)
-class StorageAnswer:
-    """Storage used by the arrays of a version."""
-
-    ref: str
-    arrays: tuple[StoredArray, ...]
-
-
-def gather_storage(repository: Repository, ref: str) -> StorageAnswer:
-    """Collect the bytes by array and kind, largest first."""
-    return StorageAnswer(ref, measure_arrays(open_ref(repository, ref)))
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """Entry of the ops log."""
-
-    updated_at: datetime
-    operation: str
-    details: str
-
-
-def gather_operations(repository: Repository) -> tuple[Operation, ...]:
-    """Collect the newest operations; empty for generations without an ops log."""
-    if not has_repo_info(repository):
-        return ()
-    return tuple(
-        Operation(each.updated_at, type(each.kind).__name__, _details(each.kind))
-        for each in islice(repository.ops_log(), MOST_OPERATIONS)
-    )
-
-
-def _details(kind: object) -> str:
-    text = repr(kind)
-    return text[text.index("(") + 1 : -1] if "(" in text else text
-
-
-def has_repo_info(repository: Repository) -> bool:
-    """Return True if the repository has a status and an ops log, as only spec version 2 does."""
-    return repository.spec_version is SpecVersion.v2
-
-
-def open_ref(repository: Repository, ref: str) -> Session:
-    """Open a read-only session by branch, tag or snapshot id; the branch main if empty."""
-    return read_version(repository, NamedRef(ref) if ref else BranchRef("main"))
+MOST_LISTED = 2000
+"""Maximum nodes or paths in one list."""
+MOST_COMPARED = 8
+"""Maximum changed arrays that are compared on maps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,325 +34,710 @@ class Page:
 
     title: str
     body: Html
+    menu: str = ""
+    """Page of the menu that it belongs to."""
+    path: str = ""
+    """Array or group that it shows."""
 
 
-Picture = Callable[[ArrayAnswer, Preview], Html]
-"""Function that embeds a slice with two axes in a page, by address or as data."""
+class Links(Protocol):
+    """Addresses of pages and parts, on a site or in a report."""
+
+    def to(self, page: str, **query: object) -> str | None:
+        """Return the address of a page; None if there is no such page."""
+
+    def part(self, page: str, **query: object) -> Html:
+        """Return a part of a page: a placeholder that loads it, or the part itself."""
+
+    def frames(self, path: str) -> Mapping[str, Sequence[int]] | None:
+        """Return the indices along each axis whose slices are at hand; None if all are."""
 
 
-def render_home(home: Home, links: Links) -> Page:
-    """Render history, branches and tags."""
-    graph = AncestryGraph(home.snapshots, branches=home.branches, tags=home.tags)
-    facts = card(
-        [
-            ("generation", home.generation),
-            ("status", home.status),
-            ("snapshots", f"{len(home.snapshots):,}" + ("" if home.is_complete else " newest")),
-        ]
-    )
-    refs = [
-        *(
-            (link_to(links.to_version(name), name), "branch", id)
-            for name, id in home.branches.items()
-        ),
-        *((link_to(links.to_version(name), name), "tag", id) for name, id in home.tags.items()),
-    ]
-    drawing = tag("div", Html(graph._repr_svg_()), class_="scroll graph", tabindex="0", role="img",
-                  aria_label="history graph")  # fmt: skip
-    return Page(
-        home.name,
-        Html.join(
-            [
-                facts,
-                table(("name", "kind", "snapshot"), refs, "Branches and tags"),
-                tag("h2", "History"),
-                drawing,
-                _history_table(home.snapshots, links),
-            ]
-        ),
-    )
+# Texts
 
 
-def _history_table(snapshots: Sequence[SnapshotInfo], links: Links) -> Html:
-    rows = [
-        (
-            link_to(links.to_version(each.id), each.id[:12]),
-            f"{each.written_at:%Y-%m-%d %H:%M:%S}",
-            each.message,
-            _changes(each, links),
-        )
-        for each in snapshots
-    ]
-    caption = "Snapshots, newest first"
-    if not any(row[3] for row in rows):
-        return table(("snapshot", "written", "message"), [row[:3] for row in rows], caption)
-    return table(("snapshot", "written", "message", "changes"), rows, caption)
-
-
-def _changes(info: SnapshotInfo, links: Links) -> object:
-    target = links.to_changes(info.parent_id, info.id) if info.parent_id is not None else None
-    return link_to(target, "what changed") if target else ""
-
-
-def render_tree(tree: TreeAnswer, links: Links) -> Page:
-    """Render groups and arrays."""
-    rows = [_tree_row(tree.ref, each, links) for each in tree.nodes]
-    return Page(
-        f"Groups and arrays of {tree.ref}",
-        table(("path", "kind", "shape", "type", "dimensions"), rows, "Groups and arrays"),
+def ago(time: datetime, now: datetime | None = None) -> Html:
+    """Return how long ago something was, with the time as a hint."""
+    seconds = ((now or datetime.now(UTC)) - time).total_seconds()
+    text = f"{time:%Y-%m-%d}"
+    for size, most, name in ((86400, 30, "day"), (3600, 24, "hour"), (60, 60, "minute")):
+        count = int(seconds // size)
+        if 1 <= count <= most:
+            text = f"{count} {name}{'s' if count > 1 else ''} ago"
+            break
+    if 0 <= seconds < 60:
+        text = "just now"
+    return tag(
+        "time", text, datetime=f"{time:%Y-%m-%dT%H:%M:%SZ}", title=f"{time:%Y-%m-%d %H:%M:%S} UTC"
     )
 
 
-def _tree_row(ref: str, node: NodeEntry, links: Links) -> tuple[object, ...]:
-    if node.shape is None:
-        return node.path, "group", "", "", ""
-    name = link_to(links.to_array(ref, node.path), node.path)
-    dims = ", ".join(str(each) for each in node.dims)
-    return name, "array", show_shape(node.shape), node.dtype, dims
+def moment(time: datetime) -> Html:
+    """Return a time to the minute."""
+    return tag("time", f"{time:%Y-%m-%d %H:%M}", datetime=f"{time:%Y-%m-%dT%H:%M:%SZ}")
 
 
 def show_shape(shape: Sequence[int]) -> str:
     """Format a shape, with crosses between the lengths."""
-    return " × ".join(map(str, shape)) or "scalar"
+    return " × ".join(f"{each:,}" for each in shape) or "scalar"
 
 
-def render_array(
-    answer: ArrayAnswer,
-    preview: Preview | None,
-    reason: str | None,
-    picture: Picture,
-    *,
-    is_asking: bool = True,
-) -> Page:
-    """Render metadata, chunks and a preview, with a form to select another slice if `is_asking`."""
-    array = answer.array
-    facts = card(
+def first_line(message: str) -> str:
+    """Return the first line of a message, shortened."""
+    line = (message.strip().splitlines() or ["no message"])[0]
+    return line if len(line) <= 120 else f"{line[:119]}…"
+
+
+def show_value(value: object) -> str:
+    """Format an attribute or a piece of metadata."""
+    if isinstance(value, str):
+        return value
+    text = json.dumps(to_plain(value), ensure_ascii=False, default=str)
+    return text if len(text) <= 4000 else f"{text[:4000]}…"
+
+
+def plural(count: int, noun: str) -> str:
+    """Return a count with its noun."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def headed(crumbs: Sequence[object], title: object, sub: object = None) -> Html:
+    """Return the head of a page: where it is, its title, a line below."""
+    trail: list[object] = []
+    for each in crumbs:
+        trail += [" / " if trail else None, each]
+    return Html.join(
         [
-            ("version", answer.ref),
-            ("shape", show_shape(array.shape)),
-            ("dimensions", ", ".join(str(each) for each in array.dims) or None),
-            ("type", array.dtype),
-            ("chunk shape", array.chunk_shape and show_shape(array.chunk_shape)),
-            ("codecs", ", ".join(array.codecs)),
-            ("fill value", str(array.fill_value)),
-            ("references", array.describe_references()),
-            ("stored", show_bytes(array.size_bytes)),
-            ("manifests", array.manifests),
-            ("values", array.values),
+            tag("p", *trail, class_="crumbs") if trail else None,
+            tag("h1", title),
+            tag("p", sub, class_="sub") if sub else None,
         ]
     )
-    legend = tag(
-        "p",
-        *(
-            tag("span", tag("span", "", class_=f"swatch {kind}", aria_hidden="true"), f" {kind} ")
-            for kind in ("native", "virtual", "inline", "absent")
-        ),
-        class_="legend",
+
+
+def chips(parts: Sequence[object]) -> Html:
+    """Return short facts in a row."""
+    return tag("ul", *(tag("li", each, class_="chip") for each in parts if each), class_="chips")
+
+
+def select(
+    name: str, pairs: Sequence[tuple[str, str]], chosen: str = "", **attributes: object
+) -> Html:
+    """Make a choice of values, each with its text."""
+    options = [tag("option", text, value=value, selected=value == chosen) for value, text in pairs]
+    return tag("select", *options, name=name, **attributes)
+
+
+# Overview
+
+
+def render_overview(answer: Overview, links: Links) -> Page:
+    """Render the overview of a version."""
+    newest = answer.snapshot
+    sub = Html.join(
+        [
+            *([answer.summary, tag("br")] if answer.summary else []),
+            f"{plural(answer.arrays, 'array')} in {plural(answer.groups + 1, 'group')} · updated ",
+            ago(newest.written_at),
+            " by ",
+            link(links.to("commit", id=newest.id), first_line(newest.message)),
+        ]
     )
-    attributes = [(name, str(value)) for name, value in array.attributes.items()]
+    kpis = [
+        (show_count(answer.arrays), "arrays"),
+        (links.part("size", ref=answer.ref), "stored and referenced"),
+        (show_count(answer.total_commits), "commits"),
+        (ago(newest.written_at), "last commit"),
+    ]
+    row = tag(
+        "div",
+        *(
+            tag("div", tag("b", value), tag("span", name), class_="card kpi")
+            for value, name in kpis
+        ),
+        class_="row",
+    )
+    variables = tag(
+        "ul",
+        *(_render_variable(each, answer.ref, links) for each in answer.variables),
+        class_="variables",
+    )
+    shown = len(answer.variables)
+    rest = f"{shown} of {answer.arrays:,} arrays" if shown < answer.arrays else None
+    left = tag(
+        "div",
+        card(
+            "Variables",
+            variables if shown else tag("p", "There are no arrays yet.", class_="note"),
+            small=link(links.to("data", ref=answer.ref), rest or "all groups and arrays"),
+        ),
+        card("Attributes", facts(list_attributes(answer.attributes)))
+        if answer.attributes
+        else None,
+        class_="stack",
+    )
+    right = tag(
+        "div",
+        card("Coverage", links.part("coverage", ref=answer.ref)),
+        card(
+            "Last commits",
+            render_commits(answer.commits, links),
+            small=link(links.to("history"), f"all {answer.total_commits:,}"),
+        ),
+        card("Branches and tags", _render_refs(answer.refs, links)),
+        card(
+            "About",
+            facts(
+                [
+                    ("format", answer.generation),
+                    ("status", answer.status),
+                    ("snapshot", tag("code", newest.id)),
+                    ("location", tag("code", answer.url)),
+                ]
+            ),
+        ),
+        class_="stack",
+    )
+    head = headed([], answer.title or answer.name, sub)
     return Page(
-        array.path,
+        answer.title or answer.name,
+        Html.join([head, row, tag("div", left, right, class_="grid")]),
+        "overview",
+    )
+
+
+def show_count(number: int) -> str:
+    """Format a count."""
+    return f"{number:,}"
+
+
+def list_attributes(attributes: Mapping[str, Any]) -> list[tuple[str, object]]:
+    """Return attributes as texts, not too many."""
+    return [(name, show_value(value)) for name, value in list(attributes.items())[:100]]
+
+
+def _render_variable(each: Variable, ref: str, links: Links) -> Html:
+    thumb = None
+    if each.has_numbers and each.shape and 0 not in each.shape:
+        source = address("slice.json", ref=ref, path=each.path, side=THUMB_SIDE)
+        thumb = tag(
+            "canvas", class_="thumb", data_thumb=source, width=216, height=108, aria_hidden="true"
+        )
+    units = f" · {each.units}" if each.units and each.units != "1" else ""
+    dims = " × ".join(str(name) for name in each.dims)
+    words = [
+        tag("p", link(links.to("array", ref=ref, path=each.path), each.path.lstrip("/"))),
+        tag("p", each.long_name or "", units if each.long_name else units.lstrip(" ·")),
+        tag("p", f"{dims} · " if dims else None, show_shape(each.shape)),
+    ]
+    return tag("li", thumb, tag("div", *words), class_="variable")
+
+
+THUMB_SIDE = 108
+"""Maximum elements of a small map along an axis."""
+
+
+def render_commits(commits: Sequence[SnapshotInfo], links: Links) -> Html:
+    """Render a short list of commits."""
+    items = [
+        tag(
+            "li",
+            link(links.to("commit", id=each.id), first_line(each.message)),
+            tag("p", ago(each.written_at), _author(each)),
+        )
+        for each in commits
+    ]
+    return tag("ul", *items, class_="commits")
+
+
+def _author(snapshot: SnapshotInfo) -> str:
+    found = snapshot.metadata.get("author") or snapshot.metadata.get("author_name")
+    return f" · {found}" if isinstance(found, str) else ""
+
+
+def _render_refs(refs: Sequence[RefEntry], links: Links) -> Html:
+    rows = [
+        (
+            link(
+                links.to("overview", ref=each.name),
+                tag("span", each.name, class_=f"badge {each.kind}"),
+            ),
+            each.kind,
+            ago(each.written_at) if each.written_at else "",
+        )
+        for each in refs
+    ]
+    return table(("name", "kind", "last commit"), rows, "Branches and tags")
+
+
+def render_size(answer: StoragePage) -> Html:
+    """Render the size of a version in one word."""
+    more = "" if all(each.is_complete for each in answer.arrays) else "≥ "
+    return Html.join([more, show_bytes(sum(each.total_bytes for each in answer.arrays))])
+
+
+def render_coverage(answer: Coverage) -> Html:
+    """Render times as bars and areas on a world map."""
+    parts: list[object] = []
+    for time in answer.times:
+        rects = [
+            tag(
+                "rect", x=f"{a * 1000:.1f}", y=0, width=f"{max(2.0, (b - a) * 1000):.1f}", height=26
+            )
+            for a, b in time.segments
+        ]
+        parts += [
+            tag(
+                "svg",
+                tag("title", describe_time(time)),
+                *rects,
+                class_="timeline",
+                role="img",
+                viewBox="0 0 1000 26",
+                preserveAspectRatio="none",
+            ),
+            tag("p", tag("span", time.first), tag("span", time.last), class_="ends"),
+            tag("p", describe_time(time), class_="note"),
+        ]
+    if answer.areas:
+        boxes = [
+            [-180, each.south, 180, each.north]
+            if each.is_global
+            else [each.west, each.south, each.east, each.north]
+            for each in answer.areas
+        ]
+        texts = [describe_area(each) for each in answer.areas]
+        parts += [
+            tag(
+                "div",
+                tag(
+                    "canvas",
+                    data_extent=json.dumps(boxes),
+                    role="img",
+                    aria_label=texts[0],
+                    width=360,
+                    height=180,
+                ),
+                class_="viewer",
+            ),
+            *(tag("p", text, class_="note") for text in texts),
+        ]
+    if answer.unreadable:
+        parts.append(
+            tag("p", f"Some coordinates could not be read: {answer.unreadable}.", class_="alert")
+        )
+    if not parts:
+        parts.append(tag("p", "No variable has coordinates of time or place.", class_="note"))
+    return Html.join(parts)
+
+
+def describe_time(time: TimeCoverage) -> str:
+    """Describe times in a line."""
+    every = f"every {time.step} · " if time.step else ""
+    gaps = (
+        ""
+        if time.gaps is None
+        else " · no gaps"
+        if time.gaps == 0
+        else f" · {plural(time.gaps, 'gap')}"
+    )
+    return f"{time.first} – {time.last} · {every}{plural(time.count, 'step')}{gaps}"
+
+
+def describe_area(area: SpaceCoverage) -> str:
+    """Describe an area in a line."""
+    north_south = f"{_degrees(area.south, 'N', 'S')} – {_degrees(area.north, 'N', 'S')}"
+    east_west = (
+        "all longitudes"
+        if area.is_global
+        else (f"{_degrees(area.west, 'E', 'W')} – {_degrees(area.east, 'E', 'W')}")
+    )
+    step = ""
+    if area.step is not None:
+        tall, wide = area.step
+        step = f" · {tall:g}°" if abs(tall - wide) < 1e-6 else f" · {tall:g}° × {wide:g}°"
+    return f"{north_south}, {east_west}{step}"
+
+
+def _degrees(value: float, positive: str, negative: str) -> str:
+    value = value if positive == "N" else (value + 180) % 360 - 180
+    return f"{abs(round(value, 2)):g}° {positive if value >= 0 else negative}"
+
+
+# Groups and arrays
+
+
+def render_data(answer: Data, links: Links) -> Page:
+    """Render groups and arrays as a list."""
+    rows = []
+    for each in answer.nodes[:MOST_LISTED]:
+        if isinstance(each, Variable):
+            dims = ", ".join(str(name) for name in each.dims)
+            words = " · ".join(
+                filter(None, [each.long_name, each.units if each.units != "1" else None])
+            )
+            target = links.to("array", ref=answer.ref, path=each.path)
+            rows.append((link(target, each.path), words, show_shape(each.shape), dims, each.dtype))
+        elif each.path != "/":
+            target = links.to("data", ref=answer.ref, q=each.path + "/")
+            rows.append((link(target, f"{each.path}/"), "group", "", "", ""))
+    form = tag(
+        "form",
+        tag(
+            "label",
+            "Search paths and attributes ",
+            tag("input", type="search", name="q", value=answer.q),
+        ),
+        tag("input", type="hidden", name="ref", value=answer.ref),
+        tag("button", "Search"),
+        action="data",
+        method="get",
+        class_="filters",
+    )
+    notes = []
+    if len(answer.nodes) > MOST_LISTED:
+        notes.append(f"Showing {MOST_LISTED:,} of {len(answer.nodes):,}: search for fewer. ")
+    if answer.hidden:
+        notes.append(f"{plural(answer.hidden, 'node')} of Frazil's own records are hidden. ")
+    shows = links.to("data", ref=answer.ref, q=answer.q, internal=1) if answer.hidden else None
+    sub = f"{plural(len(answer.nodes), 'node')} found for “{answer.q}”" if answer.q else None
+    return Page(
+        f"Data of {answer.ref}",
         Html.join(
             [
-                facts,
-                tag("h2", "Preview"),
-                _place_form(answer) if is_asking else "",
-                _look(answer, preview, reason, picture),
-                tag("h2", "Chunks"),
-                draw_chunks(answer.chunks, array.path),
-                legend,
-                tag("p", f"references: {array.describe_references()}", class_="note")
-                if array.counted_manifests < array.manifests
-                else "",
-                table(("attribute", "value"), attributes, "Attributes") if attributes else "",
+                headed([answer.ref], "Data", sub),
+                form if links.to("data", ref=answer.ref, q="x") else None,
+                tag(
+                    "div",
+                    table(
+                        ("path", "description", "shape", "dimensions", "type"),
+                        rows,
+                        "Groups and arrays",
+                    ),
+                    class_="card",
+                ),
+                tag("p", *notes, link(shows, "Show them") if shows else None, class_="note"),
             ]
         ),
+        "data",
     )
 
 
-def _look(
-    answer: ArrayAnswer, preview: Preview | None, reason: str | None, picture: Picture
-) -> Html:
-    if preview is None:
-        return tag("p", reason or "there are no numbers to draw", class_="note")
-    values, spell = preview.values, preview.decoding.spell
-    known = values[np.isfinite(values.astype(np.float64))]
-    if not known.size:
-        return tag("p", "all values are missing")
-    if values.ndim == 0:
-        return tag("p", f"its value is {spell(known[0])}")
-    least, greatest = spell(known.min()), spell(known.max())
-    if values.ndim == 1:
-        span = f"from {least} to {greatest}"
-        drawn = draw_line(values, f"{answer.array.path}, {span}")
-    else:
-        span = f"from {least} (dark) to {greatest} (light)"
-        drawn = picture(answer, preview)
-    north = ["north is up"] if preview.is_north_up else []
-    caption = "; ".join([span, *north, *_describe_part(answer, preview)])
-    return tag("figure", drawn, tag("figcaption", caption))
+def render_branch(ref: str, nodes: Sequence[NodeEntry], links: Links, current: str = "") -> Html:
+    """Render the children of a group in the sidebar; groups load theirs when opened."""
+    items = []
+    for each in nodes[:_MOST_CHILDREN]:
+        name = each.path.rpartition("/")[2]
+        if each.kind == "group":
+            branch = address("branch", ref=ref, path=each.path)
+            fold = tag("details", tag("summary", name), tag("ul"), data_branch=branch)
+            items.append(tag("li", fold))
+        else:
+            target = links.to("array", ref=ref, path=each.path)
+            is_here = "page" if each.path == current else None
+            items.append(tag("li", link(target, name, aria_current=is_here)))
+    rest = len(nodes) - _MOST_CHILDREN
+    if rest > 0:
+        items.append(tag("li", f"and {rest:,} more: search for them", class_="more"))
+    return Html.join(items)
 
 
-def _describe_part(answer: ArrayAnswer, preview: Preview) -> list[str]:
-    """Describe which elements are drawn, if not all are."""
-    if preview.is_whole:
-        return []
-    count = len(preview.window)
-    names = answer.array.dims[-count:] or [
-        f"axis {len(answer.at) + number}" for number in range(count)
-    ]
-    parts = (
-        f"{name} {span.start:,} to {span.stop - 1:,} of {length:,}"
-        for name, span, length in zip(names, preview.window, preview.lengths, strict=True)
-    )
-    return [f"a part of it: {', '.join(parts)}"]
+_MOST_CHILDREN = 200
 
 
-def _place_form(answer: ArrayAnswer) -> Html:
-    """Render the form that selects a slice, for arrays with more than two axes."""
-    if not answer.at:
-        return Html()
-    names = [str(each) for each in answer.array.dims[:-2]] or [
-        f"axis {number}" for number in range(len(answer.at))
-    ]
-    label = tag("label", f"index along {', '.join(names)} ", for_="at")
-    field = tag("input", id="at", name="at", value=",".join(map(str, answer.at)))
-    hidden = [
-        tag("input", type="hidden", name=name, value=value)
-        for name, value in (("ref", answer.ref), ("path", answer.array.path))
-    ]
-    return tag("form", *hidden, label, field, tag("button", "look"), action="array", method="get")
+# History
 
 
-def render_diff(answer: DiffAnswer, links: Links) -> Page:
-    """Render the changes between two versions."""
-    found = answer.difference
-    rows: list[tuple[object, ...]] = [
-        (path, what)
-        for name, what in (
-            ("new_groups", "new group"),
-            ("new_arrays", "new array"),
-            ("updated_groups", "group changed"),
-            ("updated_arrays", "array changed"),
-            ("deleted_groups", "group deleted"),
-            ("deleted_arrays", "array deleted"),
-        )
-        for path in sorted(getattr(found, name))
-    ]
-    rows += [(source, f"moved to {target}") for source, target in found.moved_nodes]
-    rows += [
-        (link_to(links.to_array(answer.new, path), path), f"{len(each):,} chunks changed")
-        for path, each in sorted(found.chunk_coordinates.items())
-    ]
-    title = f"From {answer.old} to {answer.new}"
-    return Page(
-        title, table(("path", "change"), rows, "Changes") if rows else tag("p", "Nothing changed.")
-    )
+_LANE, _ROW = 14, 46
 
 
-def render_storage(answer: StorageAnswer, links: Links) -> Page:
-    """Render the bytes by array."""
-    total = sum(each.total_bytes for each in answer.arrays)
-    rows = [_storage_row(answer.ref, each, total, links) for each in answer.arrays]
-    more = "" if all(each.is_complete for each in answer.arrays) else "at least "
-    columns = ("array", ">chunks", ">native", ">inline", ">virtual", "share")
-    return Page(
-        f"Storage of {answer.ref}",
-        Html.join(
-            [tag("p", f"{more}{show_bytes(total)} in all"), table(columns, rows, "Bytes by array")]
+def render_history(answer: HistoryPage, links: Links) -> Page:
+    """Render the graph of all commits, with a filter."""
+    pairs = [("", "all branches and tags"), *((each, each) for each in answer.branches[:500])]
+    form = tag(
+        "form",
+        tag(
+            "input",
+            type="search",
+            name="q",
+            value=answer.q,
+            aria_label="Filter by message, id, date or metadata",
+            placeholder="Filter by message, id, date or metadata",
         ),
+        select("branch", pairs, answer.branch, aria_label="Branch or tag", data_submit=True),
+        tag("button", "Filter"),
+        action="history",
+        method="get",
+        class_="filters",
+    )
+    is_site = links.to("history", q="x") is not None
+    listed = tag("ul", render_rows(answer, links), class_="history")
+    return Page(
+        "History",
+        Html.join(
+            [
+                headed([], "History", plural(answer.total, "commit")),
+                form if is_site else None,
+                tag(
+                    "section",
+                    listed,
+                    render_more(answer, links),
+                    class_="card",
+                    aria_label="Commits",
+                ),
+            ]
+        ),
+        "history",
     )
 
 
-def _storage_row(ref: str, each: StoredArray, total: int, links: Links) -> tuple[object, ...]:
-    share = each.total_bytes / total if total else 0
-    bar = tag(
+def render_more(answer: HistoryPage, links: Links) -> Html | None:
+    """Render the link to older commits, which loads them when it is scrolled to."""
+    stop = answer.start + len(answer.rows)
+    if stop >= answer.total:
+        return None
+    query = {"q": answer.q, "branch": answer.branch, "start": stop}
+    target = links.to("history", **query)
+    if target is None:
+        return tag("p", f"and {answer.total - stop:,} older commits", class_="note")
+    return tag(
+        "p", link(target, "Older commits"), data_more=address("rows", **query), class_="note"
+    )
+
+
+def render_rows(answer: HistoryPage, links: Links) -> Html:
+    """Render one line for each commit, with its part of the graph."""
+    width = answer.lanes * _LANE + 8
+    # A lane has a line above a commit if it goes on from the row before.
+    active = {row.lane for row in answer.rows} if answer.start else set()
+    items = []
+    for row in answer.rows:
+        snapshot = row.snapshot
+        title = link(links.to("commit", id=snapshot.id), first_line(snapshot.message))
+        when = [moment(snapshot.written_at), f" · {snapshot.id[:12]}", _author(snapshot)]
+        words = [
+            tag("p", *_badges(answer.refs.get(snapshot.id, ())), title),
+            tag("p", *when, class_="when"),
+        ]
+        graph = _draw_lanes(row, width, has_child=row.lane in active)
+        items.append(tag("li", graph, tag("div", *words)))
+        active = {*row.passing, *([row.lane] if row.has_parent else [])}
+    return Html.join(items)
+
+
+def _badges(refs: Sequence[RefEntry]) -> list[object]:
+    found: list[object] = []
+    for each in refs[:6]:
+        found += [tag("span", each.name, class_=f"badge {each.kind}"), " "]
+    return found
+
+
+def _draw_lanes(row: Row, width: int, *, has_child: bool) -> Html:
+    def place(lane: int) -> float:
+        return min(lane, 11) * _LANE + 9
+
+    middle, x = _ROW / 2, place(row.lane)
+    lines = [
+        tag("path", d=f"M{place(lane)} 0V{_ROW}", class_=f"lane l{lane % 6}")
+        for lane in row.passing
+    ]
+    lines += [
+        tag(
+            "path",
+            d=f"M{place(lane)} 0C{place(lane)} {middle} {x} 0 {x} {middle}",
+            class_=f"lane l{lane % 6}",
+        )
+        for lane in row.joining
+    ]
+    if has_child:
+        lines.append(tag("path", d=f"M{x} 0V{middle}", class_=f"lane l{row.lane % 6}"))
+    if row.has_parent:
+        lines.append(tag("path", d=f"M{x} {middle}V{_ROW}", class_=f"lane l{row.lane % 6}"))
+    dot = tag("circle", cx=x, cy=middle, r=4.5, class_=f"lane l{row.lane % 6}")
+    return tag(
         "svg",
-        tag("title", f"{share:.1%}"),
-        tag("rect", x=0, y=0, width=f"{share * 100:.1f}", height=10, class_="chunk native"),
-        viewBox="0 0 100 10", width=100, height=10, role="img",
-    )  # fmt: skip
-    sizes = (show_bytes(n) for n in (each.native_bytes, each.inline_bytes, each.virtual_bytes))
-    name = link_to(links.to_array(ref, each.path), each.path)
-    more = "" if each.is_complete else "at least "
-    return (name, f"{more}{each.chunks:,}", *sizes, bar)
+        *lines,
+        dot,
+        width=width,
+        height=_ROW,
+        viewBox=f"0 0 {width} {_ROW}",
+        aria_hidden="true",
+    )
 
 
-def render_operations(operations: Sequence[Operation]) -> Page:
-    """Render the ops log."""
-    rows = [
-        (f"{each.updated_at:%Y-%m-%d %H:%M:%S}", each.operation, each.details)
-        for each in operations
+def render_commit(answer: Commit, links: Links) -> Page:
+    """Render a commit: message, metadata, job metrics and changes."""
+    snapshot = answer.snapshot
+    lines = snapshot.message.strip().splitlines() or ["no message"]
+    rest = "\n".join(lines[1:]).strip()
+    metadata = [
+        (name, show_value(each)) for name, each in snapshot.metadata.items() if name != "frazil_job"
     ]
-    return Page("Operations", table(("when", "operation", "details"), rows, "Newest first"))
-
-
-def read_style() -> str:
-    """Return the style sheet of all pages."""
-    return files("frazil.web").joinpath("style.css").read_text("utf-8")
-
-
-def lay_out(page: Page, name: str, style: Html, navigation: Html) -> str:
-    """Render an HTML document."""
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("title", f"{page.title} · {name}"),
-        style,
+    parent = snapshot.parent_id
+    sub = Html.join(
+        [
+            moment(snapshot.written_at),
+            " · ",
+            ago(snapshot.written_at),
+            " · ",
+            tag("code", snapshot.id),
+        ]
     )
-    body = tag(
-        "body",
-        link("#content", "Skip to the content", class_="skip"),
-        tag("header", tag("strong", name), navigation),
-        tag("main", tag("h1", page.title), page.body, id="content"),
-        tag("footer", tag("p", f"Frazil {__version__}")),
-    )
-    return "<!doctype html>\n" + tag("html", head, body, lang="en")
-
-
-_MOST_ARRAYS = 30
-"""Maximum arrays shown with a picture."""
-MOST_SECONDS = 120.0
-
-
-def render_report(
-    repository: Repository, name: str, ref: str = "main", *, most_seconds: float = MOST_SECONDS
-) -> str:
-    """Render an HTML document with history, arrays, storage and operations.
-
-    Array values are read for at most `most_seconds`.
-    """
-    end = monotonic() + most_seconds
-    tree = gather_tree(repository, ref)
-    arrays = [each.path for each in tree.nodes if each.shape is not None][:_MOST_ARRAYS]
-    links = ReportLinks({path: f"array-{number}" for number, path in enumerate(arrays)})
-    sections = [
-        ("history", render_home(gather_home(repository, name), links)),
-        ("arrays", render_tree(tree, links)),
-        *((links.arrays[path], _render_array(repository, ref, path, end)) for path in arrays),
-        ("storage", render_storage(gather_storage(repository, ref), links)),
-        ("operations", render_operations(gather_operations(repository))),
+    changes = tag("p", "This is the first commit.", class_="note")
+    whole = None
+    if parent is not None:
+        changes = links.part("changes", from_=parent, to=snapshot.id)
+        whole = link(links.to("compare", from_=parent, to=snapshot.id), "maps of the changes")
+    cards = [
+        tag(
+            "div",
+            tag("section", tag("h2", "Message"), tag("pre", rest), class_="card") if rest else None,
+            card("Changes", changes, small=whole),
+            class_="stack",
+        ),
+        tag(
+            "div",
+            card(
+                "Job",
+                facts(
+                    [
+                        (name.replace("_", " "), show_value(each))
+                        for name, each in answer.job.items()
+                    ]
+                ),
+            )
+            if answer.job
+            else None,
+            card("Metadata", facts(metadata)) if metadata else None,
+            card(
+                "Snapshot",
+                facts(
+                    [
+                        ("id", tag("code", snapshot.id)),
+                        (
+                            "parent",
+                            link(links.to("commit", id=parent), tag("code", parent))
+                            if parent
+                            else None,
+                        ),
+                        ("refs", Html.join(_badges(answer.refs)) if answer.refs else None),
+                        (
+                            "look at it",
+                            link(links.to("overview", ref=snapshot.id), "overview of this version")
+                            if links.to("overview", ref=snapshot.id)
+                            else None,
+                        ),
+                    ]
+                ),
+            ),
+            class_="stack",
+        ),
     ]
-    body = Html.join(
-        tag("section", tag("h2", page.title), page.body, id=anchor) for anchor, page in sections
+    crumbs = [link(links.to("history"), "History")]
+    return Page(
+        first_line(lines[0]),
+        Html.join([headed(crumbs, lines[0][:300], sub), tag("div", *cards, class_="grid")]),
+        "history",
     )
-    parts = ("history", "arrays", "storage", "operations")
-    navigation = tag("nav", *(link(f"#{each}", each.title()) for each in parts), aria_label="Parts")
-    style = tag("style", Html(read_style()))
-    return lay_out(Page(f"Report of {ref}", body), name, style, navigation)
 
 
-def _render_array(repository: Repository, ref: str, path: str, end: float) -> Page:
-    if monotonic() >= end:
-        answer = gather_array(repository, ref, path, reads_values=False)
-        late = "its values were not read, because the report took too long already"
-        return render_array(answer, None, late, _embed, is_asking=False)
-    answer = gather_array(repository, ref, path)
-    preview, reason = try_slice(repository, ref, path, "")
-    return render_array(answer, preview, reason, _embed, is_asking=False)
+# Comparison
 
 
-def _embed(answer: ArrayAnswer, preview: Preview) -> Html:
-    data = b64encode(draw_slice(preview.values)).decode()
-    return tag("img", src=f"data:image/png;base64,{data}", alt=f"slice of {answer.array.path}")
+_CHANGES = (
+    ("new_groups", "new group"),
+    ("new_arrays", "new array"),
+    ("updated_groups", "group changed"),
+    ("updated_arrays", "metadata changed"),
+    ("deleted_groups", "group deleted"),
+    ("deleted_arrays", "array deleted"),
+)
+
+
+def render_changes(found: Diff, new: str, links: Links) -> Html:
+    """Render the changes between two versions as a table."""
+    changes: dict[str, list[str]] = {}
+    for name, what in _CHANGES:
+        for path in getattr(found, name):
+            changes.setdefault(path, []).append(what)
+    for source, target in found.moved_nodes:
+        changes.setdefault(source, []).append(f"moved to {target}")
+    for path, each in found.chunk_coordinates.items():
+        changes.setdefault(path, []).append(f"{plural(len(each), 'chunk')} changed")
+    if not changes:
+        return tag("p", "Nothing changed.", class_="note")
+    arrays = found.new_arrays | found.updated_arrays | found.chunk_coordinates.keys()
+    rows = []
+    for path, words in sorted(changes.items()):
+        is_there = path in arrays and path not in found.deleted_arrays
+        place = links.to("array", ref=new, path=path) if is_there else None
+        rows.append((link(place, path), ", ".join(words)))
+    shown = table(("path", "change"), rows[:MOST_LISTED], "Changes")
+    rest = len(rows) - MOST_LISTED
+    return Html.join([shown, tag("p", f"and {rest:,} more", class_="note") if rest > 0 else None])
+
+
+def render_compare(answer: Comparison, links: Links, refs: Sequence[RefEntry]) -> Page:
+    """Render the form to choose two versions, their changes, and maps of them."""
+    names = [each.name for each in refs[:500]]
+    fields = [
+        tag(
+            "label",
+            f"{label} ",
+            tag(
+                "input",
+                type="text",
+                name=name,
+                value=value,
+                list="versions",
+                placeholder="branch, tag or snapshot",
+            ),
+        )
+        for label, name, value in (("From", "from", answer.old), ("to", "to", answer.new or "main"))
+    ]
+    form = tag(
+        "form",
+        *fields,
+        tag("datalist", *(tag("option", value=each) for each in names), id="versions"),
+        tag("button", "Compare"),
+        action="compare",
+        method="get",
+        class_="filters",
+    )
+    body: list[object] = [
+        headed([], "Compare", "two versions; the second must come after the first"),
+        form,
+    ]
+    title = "Compare"
+    if answer.difference is not None:
+        title = f"From {answer.old} to {answer.new}"
+        found = answer.difference
+        body.append(
+            tag(
+                "div",
+                card("Changes", render_changes(found, answer.new, links)),
+                card(
+                    "Commits between",
+                    render_commits(answer.commits[:30], links),
+                    small=plural(len(answer.commits), "commit"),
+                ),
+                class_="grid",
+            )
+        )
+        changed = [
+            path
+            for path in found.chunk_coordinates
+            if path not in found.new_arrays and found.chunk_coordinates[path].shape[1] > 1
+        ]
+        changed.sort(key=lambda path: (-found.chunk_coordinates[path].shape[1], path))
+        for path in changed[:MOST_COMPARED]:
+            body.append(links.part("changed", from_=answer.old, to=answer.new, path=path))
+        if len(changed) > MOST_COMPARED:
+            body.append(
+                tag(
+                    "p",
+                    f"{len(changed) - MOST_COMPARED:,} more changed arrays have no maps here.",
+                    class_="note",
+                )
+            )
+    return Page(title, Html.join(body), "compare")

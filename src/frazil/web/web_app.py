@@ -9,9 +9,8 @@ import re
 import socket
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from threading import Semaphore
+from threading import Thread
 from typing import Any
-from urllib.parse import urlencode
 
 import uvicorn
 from starlette.applications import Starlette
@@ -21,12 +20,12 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from frazil.display import to_plain
 from frazil.errors import IcechunkError, InvalidInputError, NotFoundError
 from frazil.repository.repository import Repository
-from frazil.web import pages
-from frazil.web.html import Html, SiteLinks, address, draw_slice, link, tag
-from frazil.web.pages import Page, lay_out, read_style
+from frazil.web.answers import Explorer, spell_json
+from frazil.web.html import Html, address, link, tag
+from frazil.web.pages import Page
+from frazil.web.site import ANSWERS, PAGES, PARTS, Site, lay_out, read_asset
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _NAME = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*")
@@ -148,128 +147,112 @@ def _parse_address(host: str) -> Any:
 
 
 _HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
+}  # fmt: skip
+_ASSETS = {
+    "explorer.css": "text/css",
+    "explorer.js": "text/javascript",
+    "maps.js": "text/javascript",
+    "coastlines.json": "application/json",
 }
-_MOST_READERS = 4
-"""Maximum requests that read chunks at a time, each a bounded number of bytes; others wait."""
-_LINKS = SiteLinks()
-_STYLE = tag("link", rel="stylesheet", href="style.css")
+_HEAD = Html.join(
+    [
+        tag("link", rel="stylesheet", href="explorer.css"),
+        tag("script", src="maps.js", defer=True),
+        tag("script", src="explorer.js", defer=True),
+    ]
+)
 
-Gather = Callable[[Request], Any]
-Render = Callable[[Any], Page]
 
+class Server:
+    """Responses of the pages of one repository."""
 
-class Site:
-    """Pages of one repository."""
+    def __init__(self, repository: Repository, url: str) -> None:
+        self._site = Site(Explorer(repository, url))
 
-    def __init__(self, repository: Repository, name: str) -> None:
-        self._repository = repository
-        self._name = name
-        self._reading = Semaphore(_MOST_READERS)
+    def warm_up(self) -> None:
+        """Read what the first page needs, so that it appears at once."""
+        with suppress(Exception):
+            page = self._site.render("overview", self._site.gather("overview", {}), {})
+            self._site.render_side(page, "main")
 
     def make_routes(self) -> list[Route]:
         """Return the routes of every page, as HTML and as JSON."""
-        routes = [
-            Route("/style.css", self._style),
-            Route("/picture.png", self._picture),
-        ]
-        for path, gather, render in self._pages():
-            show = self._answering(gather, render)
-            data = self._answering(gather, None)
-            routes += [Route(f"/{path}", show), Route(f"/{path or 'index'}.json", data)]
+        routes = [Route(f"/{name}", self._asset) for name in _ASSETS]
+        for name in (*PAGES, *PARTS):
+            routes.append(Route("/" if name == "overview" else f"/{name}", self._answering(name)))
+        for name in (*PAGES, *PARTS, *ANSWERS):
+            routes.append(Route(f"/{name}.json", self._twin(name)))
+        routes.append(Route("/index.json", self._twin("overview")))
         return routes
 
-    def _pages(self) -> list[tuple[str, Gather, Render]]:
-        repository = self._repository
-        return [
-            (
-                "",
-                lambda _: pages.gather_home(repository, self._name),
-                lambda answer: pages.render_home(answer, _LINKS),
-            ),
-            (
-                "tree",
-                lambda r: pages.gather_tree(repository, _ref(r)),
-                lambda answer: pages.render_tree(answer, _LINKS),
-            ),
-            ("array", self._gather_array, self._render_array),
-            (
-                "diff",
-                lambda r: pages.gather_diff(repository, _need(r, "from"), _need(r, "to")),
-                lambda answer: pages.render_diff(answer, _LINKS),
-            ),
-            (
-                "storage",
-                lambda r: pages.gather_storage(repository, _ref(r)),
-                lambda answer: pages.render_storage(answer, _LINKS),
-            ),
-            (
-                "operations",
-                lambda _: pages.gather_operations(repository),
-                pages.render_operations,
-            ),
-        ]
-
-    def _gather_array(self, request: Request) -> pages.ArrayAnswer:
-        place = request.query_params.get("at", "")
-        path = _need(request, "path")
-        with self._reading:
-            return pages.gather_array(self._repository, _ref(request), path, place)
-
-    def _render_array(self, answer: pages.ArrayAnswer) -> Page:
-        place = ",".join(map(str, answer.at))
-        path = answer.array.path
-        with self._reading:
-            preview, reason = pages.try_slice(self._repository, answer.ref, path, place)
-        return pages.render_array(answer, preview, reason, _show_picture)
-
-    def _answering(self, gather: Gather, render: Render | None) -> Callable[[Request], Response]:
+    def _answering(self, name: str) -> Callable[[Request], Response]:
         def respond(request: Request) -> Response:
+            query = dict(request.query_params)
             try:
-                answer = gather(request)
-                if render is None:
-                    return JSONResponse(to_plain(answer), headers=_HEADERS)
-                twin = f"{request.url.path.strip('/') or 'index'}.json"
-                query = urlencode(request.query_params.multi_items())
-                return self._html(render(answer), f"{twin}?{query}" if query else twin)
+                answer = self._site.gather(name, query)
+                if name in PARTS:
+                    part = self._site.render_part(name, answer, query)
+                    return HTMLResponse(part, headers=_HEADERS)
+                return self._html(self._site.render(name, answer, query), request)
             except IcechunkError as error:
-                return self._fail(error, is_json=render is None)
+                if name in PARTS:
+                    return _fail(error)
+                return self._fail_page(error, request)
 
         return respond
 
-    def _html(self, page: Page, twin: str | None, status: int = 200) -> HTMLResponse:
-        document = lay_out(page, self._name, _STYLE, _navigate(twin))
+    def _twin(self, name: str) -> Callable[[Request], Response]:
+        def respond(request: Request) -> Response:
+            try:
+                answer = self._site.gather(name, dict(request.query_params))
+            except IcechunkError as error:
+                return _fail(error)
+            return Response(spell_json(answer), media_type="application/json", headers=_HEADERS)
+
+        return respond
+
+    def _html(self, page: Page, request: Request, status: int = 200) -> HTMLResponse:
+        ref = request.query_params.get("ref") or "main"
+        query = dict(request.query_params)
+        twin = address(f"{request.url.path.strip('/') or 'index'}.json", **query)
+        links = tag("link", rel="alternate", type="application/json", href=twin)
+        name = self._site.explorer.name
+        try:
+            side = self._site.render_side(page, ref)
+        except IcechunkError:  # an unknown version: the sidebar shows main
+            side = self._site.render_side(page, "main")
+        theme = request.cookies.get("frazil-theme", "")
+        head = Html.join([_HEAD, links])
+        note = tag("p", link(twin, "This page as JSON"), class_="note")
+        document = lay_out(
+            f"{page.title} · {name}", head, side, Html.join([page.body, note]), theme=theme
+        )
         return HTMLResponse(document, status, headers=_HEADERS)
 
-    def _fail(self, error: IcechunkError, *, is_json: bool) -> Response:
-        status = _status_of(error)
-        if is_json:
-            return JSONResponse({"error": error.message}, status, headers=_HEADERS)
-        return self._html(Page("This can't be shown", tag("p", error.message)), None, status)
-
-    def _style(self, _: Request) -> Response:
-        return Response(read_style(), media_type="text/css", headers=_HEADERS)
-
-    def _picture(self, request: Request) -> Response:
+    def _fail_page(self, error: IcechunkError, request: Request) -> Response:
+        body = Html.join(
+            [tag("h1", "This can't be shown"), tag("p", error.message, class_="alert")]
+        )
         try:
-            path, ref = _need(request, "path"), _ref(request)
-            place = request.query_params.get("at", "")
-            with self._reading:
-                preview = pages.read_slice(self._repository, ref, path, place)
-        except (IcechunkError, ValueError, OSError, NotImplementedError) as error:
-            failure = error if isinstance(error, IcechunkError) else InvalidInputError(str(error))
-            return self._fail(failure, is_json=True)
-        if preview is None or preview.values.ndim != 2:
-            return self._fail(InvalidInputError(f"{path} has no slice to draw"), is_json=True)
-        return Response(draw_slice(preview.values), media_type="image/png", headers=_HEADERS)
+            return self._html(Page("This can't be shown", body), request, _status_of(error))
+        except IcechunkError:  # a repository without the branch main
+            document = lay_out("This can't be shown", _HEAD, Html(), body)
+            return HTMLResponse(document, _status_of(error), headers=_HEADERS)
+
+    def _asset(self, request: Request) -> Response:
+        name = request.url.path.strip("/")
+        headers = {**_HEADERS, "Cache-Control": "max-age=300"}
+        return Response(read_asset(name), media_type=_ASSETS[name], headers=headers)
 
 
 def make_app(
-    repository: Repository, name: str, hosts: Sequence[str], token: str | None = None
+    repository: Repository, url: str, hosts: Sequence[str], token: str | None = None
 ) -> Starlette:
     """Make the web application of a repository.
 
@@ -277,43 +260,23 @@ def make_app(
     ----------
     repository
         Repository to show.
-    name
-        Name of the repository on the pages.
+    url
+        URL or path of the repository on the pages.
     hosts
         Allowed host names.
     token
         Token that requests must have; None for no token.
     """
+    return _guarded(Server(repository, url), hosts, token)
+
+
+def _guarded(server: "Server", hosts: Sequence[str], token: str | None) -> Starlette:
     guard = Middleware(Guard, hosts=hosts, token=None if token is None else Token(token))
-    return Starlette(routes=Site(repository, name).make_routes(), middleware=[guard])
+    return Starlette(routes=server.make_routes(), middleware=[guard])
 
 
-def _navigate(twin: str | None) -> Html:
-    links = [
-        link(".", "History"),
-        link("tree", "Arrays"),
-        link("storage", "Storage"),
-        link("operations", "Operations"),
-        *([link(twin, "JSON")] if twin else []),
-    ]
-    return tag("nav", *links, aria_label="Pages")
-
-
-def _show_picture(answer: pages.ArrayAnswer, _: object) -> Html:
-    place = ",".join(map(str, answer.at))
-    source = address("picture.png", ref=answer.ref, path=answer.array.path, at=place)
-    return tag("img", src=source, alt=f"slice of {answer.array.path} at {place or 'all of it'}")
-
-
-def _ref(request: Request) -> str:
-    return request.query_params.get("ref") or "main"
-
-
-def _need(request: Request, name: str) -> str:
-    found = request.query_params.get(name)
-    if not found:
-        raise InvalidInputError(f"the address needs {name}=")
-    return found
+def _fail(error: IcechunkError) -> Response:
+    return JSONResponse({"error": error.message}, _status_of(error), headers=_HEADERS)
 
 
 def _status_of(error: IcechunkError) -> int:
@@ -324,7 +287,7 @@ def _status_of(error: IcechunkError) -> int:
 
 def serve(
     repository: Repository,
-    name: str,
+    url: str,
     *,
     host: str = "127.0.0.1",
     port: int = 8080,
@@ -338,8 +301,8 @@ def serve(
     ----------
     repository
         Repository to show.
-    name
-        Name of the repository on the pages.
+    url
+        URL or path of the repository on the pages.
     host, port
         Address to listen on.
     allowed_hosts
@@ -357,12 +320,14 @@ def serve(
         If the address can't be used.
     """
     hosts = find_hosts(host, allowed_hosts)
-    app = make_app(repository, name, hosts, token)
+    server = Server(repository, url)
+    app = _guarded(server, hosts, token)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.create_server((host, port), family=family) as listening:
         shown = hosts[0] if host in ("0.0.0.0", "::") else host
         bound = listening.getsockname()[1]
         on_start(f"http://{f'[{shown}]' if ':' in shown else shown}:{bound}/")
+        Thread(target=server.warm_up, name="frazil-warm-up", daemon=True).start()
         config = uvicorn.Config(app, log_level="warning", access_log=False)
         with suppress(KeyboardInterrupt):
             uvicorn.Server(config).run(sockets=[listening])

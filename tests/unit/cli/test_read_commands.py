@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import numpy as np
@@ -194,9 +195,11 @@ def test_a_report_shows_values_as_xarray_decodes_them(
     run("report", packed, "-o", tmp_path / "report.html")
 
     text = (tmp_path / "report.html").read_text("utf-8")
-    assert "from 270 K (dark) to 290 K (light); north is up" in text
-    assert "270 to 290 K" in text
-    assert "from 2020-01-01T00:00:00 to 2020-01-02T06:00:00" in text
+    embedded = json.loads(text.partition('id="embedded">')[2].partition("</script>")[0])
+    shown = [each for name, each in embedded.items() if "t2m" in name and "dims=" in name]
+    assert len(shown) == 2
+    assert (shown[0]["form"], shown[0]["units"], shown[0]["is_north_up"]) == ("map", "K", True)
+    assert "2020-01-01 00:00 – 2020-01-02 06:00" in text
 
 
 def test_show_without_a_path_shows_the_version_and_its_arrays(run: Frazil, place: Path) -> None:

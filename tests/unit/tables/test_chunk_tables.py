@@ -7,7 +7,7 @@ from typing import Any
 from frazil import Repository
 from frazil.format.chunk_table import ETag, InlineRef, LastModified, NativeRef, VirtualRef
 from frazil.overview.contents import measure_arrays
-from frazil.overview.preview import list_nodes
+from frazil.overview.nodes import list_nodes
 from tests.unit.tables.rows import read_rows
 
 
