@@ -94,7 +94,8 @@ def find_jumps(axis: Axis) -> tuple[list[int], float]:
     steps = np.abs(np.diff(_as_numbers(axis.values)))
     if not len(steps) or axis.values.dtype.kind not in "iufbmM":
         return [], 0.0
-    usual = float(np.median(steps))
+    # Of an even number of steps the shorter one in the middle, which occurs, unlike their mean.
+    usual = float(np.sort(steps)[(len(steps) - 1) // 2])
     is_jump = steps > _GAP_IN_STEPS * usual if usual else np.zeros(len(steps), bool)
     return (np.flatnonzero(is_jump) + 1).tolist(), usual
 

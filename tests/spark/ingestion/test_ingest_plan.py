@@ -4,7 +4,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
+import obstore
 import pytest
+from obstore.store import MemoryStore
 
 import frazil
 from frazil import virtual
@@ -93,6 +95,23 @@ def test_a_name_that_finds_nothing_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(InvalidInputError, match=r"no file at .*\.hdf"):
         discover([f"{tmp_path}/*.nc", f"{tmp_path}/*.hdf"], SourceStores())
+
+
+def test_folders_of_a_large_bucket_are_listed_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+    keys = [f"top/{a}/{b}/x{c}.nc" for a in "pq" for b in "rs" for c in range(3)]
+    for key in [*keys, "top/first.nc", "top/p/z.zarr/zarr.json", "top/p/z.zarr/c/0", "other/a.nc"]:
+        obstore.put(store, key, b"bytes")
+    monkeypatch.setattr("frazil.spark.ingestion.discovery._LISTED_AT_ONCE", 2)
+    monkeypatch.setattr(
+        SourceStores, "resolve", lambda _, url: (store, url.removeprefix("s3://b/"))
+    )
+
+    found = discover(["s3://b/top/**/*"], SourceStores())
+
+    expected = sorted([*keys, "top/first.nc", "top/p/z.zarr"])
+    assert found["source"].to_pylist() == [f"s3://b/{key}" for key in expected]
+    assert set(found["size"].to_pylist()) == {5, 10}
 
 
 # The ledger

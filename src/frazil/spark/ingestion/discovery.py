@@ -198,16 +198,16 @@ def _list_below(stores: SourceStores, top: str, pattern: str | None = None) -> p
     """Return the files in a folder whose URLs match, with each Zarr hierarchy as one of them."""
     store, key = stores.resolve(top)
     base = top[: len(top) - len(key)]
-    batches = []
+    tables: list[pa.Table] = []
     waiting = [key]
     with source_formats.reading(stores, top), ThreadPoolExecutor(_CONCURRENT_REQUESTS) as pool:
         while waiting:
             found = list(pool.map(lambda each: _list_folder(store, each), waiting))
-            batches += [batch for each, _ in found for batch in each]
+            tables += [table for each, _ in found for table in each]
             waiting = [folder for _, folders in found for folder in folders]
-    if not batches:
+    if not tables:
         return _FILES.empty_table()
-    listed = pa.Table.from_batches(batches)
+    listed = pa.concat_tables(tables)
     urls = _join(pa.scalar(base, _TEXT), listed["path"].cast(_TEXT))
     is_local = top.startswith("file:")
     # obstore invents ETags for local files, which other readers don't know.
@@ -221,16 +221,16 @@ def _list_below(stores: SourceStores, top: str, pattern: str | None = None) -> p
     return files.set_column(0, "source", _escape(files["source"].combine_chunks(), is_local))
 
 
-def _list_folder(store: ObjectStore, key: str) -> tuple[list[pa.RecordBatch], list[str]]:
+def _list_folder(store: ObjectStore, key: str) -> tuple[list[pa.Table], list[str]]:
     """Return the files below a folder, or only those in it, and the folders still to be listed."""
-    batches = []
+    listed: list[pa.Table] = []
     for batch in obstore.list(store, prefix=key, chunk_size=_LISTED_AT_ONCE, return_arrow=True):
-        batches.append(pa.record_batch(batch))
-        if len(batches) == 2 and not isinstance(store, LocalStore):
-            found = obstore.list_with_delimiter(store, prefix=key, return_arrow=True)
-            if len(found["common_prefixes"]) > 1:
-                return [pa.record_batch(found["objects"])], list(found["common_prefixes"])
-    return batches, []
+        listed.append(pa.table(batch))
+        if len(listed) == 2 and not isinstance(store, LocalStore):
+            inside = obstore.list_with_delimiter(store, prefix=key, return_arrow=True)
+            if len(inside["common_prefixes"]) > 1:
+                return [pa.table(inside["objects"])], list(inside["common_prefixes"])
+    return listed, []
 
 
 def _escape(urls: pa.Array, is_local: bool) -> pa.Array:

@@ -153,7 +153,7 @@ class Ledger:
         """Return the places that sources have in a group, without those of some sources."""
         rows = self.find_group(group)
         left_out = self.find(group, list(without))
-        rows = np.setdiff1d(rows, left_out, assume_unique=True)
+        rows = np.setdiff1d(rows, left_out)
         texts = self["place"].take(pa.array(rows))
         starts, stops = self["start"][rows], self["stop"][rows]
         is_placed = starts >= 0
