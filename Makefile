@@ -23,7 +23,7 @@ help: ## show this list
 
 .PHONY: environment
 environment: ## make or renew .venv, which every other target does by itself
-	@scripts/environment .venv --groups dev interop servers ecosystem readers spark web
+	@scripts/environment .venv --groups dev docs interop servers ecosystem readers spark web
 
 .PHONY: demo
 demo: environment ## run the pipeline on a small archive from end to end, in ./demo-output
@@ -70,6 +70,10 @@ test-random: environment ## run random tests with a fresh seed, or with SEED=…
 test-deep: environment ## run races, crashes and random sessions far longer than `test` does
 	FRAZIL_DEEP=1 $(FRESH) $(RUN) pytest -n $(WORKERS) --dist loadgroup tests/faults tests/property tests/spark/maintenance/test_*gc*.py tests/spark/streams $(SEEDED)
 
+.PHONY: docs
+docs: environment ## build the site of the documentation in ./site; a broken link fails
+	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict
+
 .PHONY: check
 check: environment ## formatting, lint, types, layers
 	$(RUN) ruff format --check $(CODE)
@@ -105,5 +109,5 @@ bench: environment ## print the numbers of every benchmark
 
 .PHONY: clean
 clean: ## remove environments, caches and builds
-	rm -rf .venv* .conformance demo-output dist build .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv* .conformance demo-output dist build site .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -5,6 +5,7 @@ with `$`. A command that is to fail says so: `$ frazil check broken   # exit cod
 what no test has are marked `python not-run`, and `tests/documentation/test_blocks.py` lists them.
 """
 
+import json
 import re
 import shlex
 import sys
@@ -41,7 +42,8 @@ class CodeBlock:
 
 def find_pages() -> list[Path]:
     """All pages that users read, records of decisions aside."""
-    pages = [*DOCS.glob("*.md"), *(DOCS / "how-to").glob("*.md")]
+    folders = (DOCS, DOCS / "how-to", DOCS / "tutorials")
+    pages = [page for folder in folders for page in folder.glob("*.md")]
     return [ROOT / "README.md", *sorted(pages)]
 
 
@@ -51,6 +53,16 @@ def find_blocks(page: Path) -> list[CodeBlock]:
     return [
         CodeBlock(page, text.count("\n", 0, found.start()) + 2, found[1].strip(), found[2])
         for found in _BLOCK.finditer(text)
+    ]
+
+
+def find_cells(notebook: Path) -> list[CodeBlock]:
+    """The code of a notebook, a block per cell."""
+    cells = json.loads(notebook.read_text("utf-8"))["cells"]
+    return [
+        CodeBlock(notebook, 1, RUN, "".join(cell["source"]))
+        for cell in cells
+        if cell["cell_type"] == "code"
     ]
 
 

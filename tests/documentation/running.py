@@ -8,20 +8,22 @@ import pytest
 from frazil.testing.object_server import ObjectServer, ServerOptions
 
 HERE = (
-    "docs/checking.md", "docs/configuration.md", "docs/history.md", "docs/storage.md",
+    "README.md", "docs/README.md", "docs/authorize.md", "docs/checking.md",
+    "docs/configuration.md", "docs/history.md", "docs/storage.md",
     "docs/urls.md",
     "docs/how-to/clean-up.md", "docs/how-to/conflicts.md", "docs/how-to/derive-datasets.md",
     "docs/how-to/migrate.md", "docs/how-to/object-stores.md", "docs/how-to/observe.md",
     "docs/how-to/operate-a-dataset.md", "docs/how-to/quick-start.md", "docs/how-to/recover.md",
-    "docs/how-to/virtual-data.md",
+    "docs/how-to/share.md", "docs/how-to/virtual-data.md", "docs/tutorials/icechunk-user.md",
+    "docs/tutorials/operator.md", "docs/tutorials/scientist.md",
 )  # fmt: skip
 """Pages that need no Spark: `test_pages`."""
 ON_SPARK = (
-    "README.md", "docs/keeping.md", "docs/pipeline.md", "docs/sql.md", "docs/tables.md",
+    "docs/keeping.md", "docs/pipeline.md", "docs/sql.md", "docs/tables.md",
     "docs/writing.md",
     "docs/how-to/append-every-day.md", "docs/how-to/ingest-an-archive.md",
     "docs/how-to/points-and-zones.md", "docs/how-to/query-with-sql.md",
-    "docs/how-to/run-on-a-cluster.md",
+    "docs/how-to/run-on-a-cluster.md", "docs/tutorials/spark-engineer.md",
 )  # fmt: skip
 """`tests/spark/test_documentation.py`."""
 ELSEWHERE = {
@@ -29,7 +31,7 @@ ELSEWHERE = {
     "docs/cli.md": "tests/unit/cli/test_documentation.py",
     "docs/virtual.md": "tests/virtual/test_documentation.py",
 }
-NOT_RUN: Mapping[str, int] = {}
+NOT_RUN: Mapping[str, int] = {"docs/how-to/share.md": 1}
 """How many blocks of a page no test runs, because they need what only a real cloud has."""
 
 

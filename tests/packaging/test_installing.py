@@ -70,7 +70,7 @@ def test_arrays_are_committed_and_read(environment: Environment) -> None:
     ("command", "extra"),
     [
         (("sql", "repository", "SELECT 1"), "spark"),
-        (("demo", "demo"), "spark"),
+        (("demo", "demo"), "demo"),
         (("serve", "repository"), "web"),
     ],
 )

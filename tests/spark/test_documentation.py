@@ -3,24 +3,23 @@
 from importlib.util import find_spec
 from pathlib import Path
 
-import numpy as np
 import pytest
 import xarray as xr
 
-import frazil
-from frazil.cli.demo import write_archive
-from frazil.xarray import to_icechunk
-from tests.documentation.running import ON_SPARK, cloud
-from tests.pages import ROOT, find_section, run_blocks, run_page
+from tests.documentation.running import ON_SPARK
+from tests.pages import ROOT, find_cells, find_section, run_blocks, run_page
 from tests.spark.ingestion.archives import expect, save_archive
 
 pytestmark = [pytest.mark.xdist_group("spark-tables"), pytest.mark.usefixtures("spark")]
 
 TESTED_APART = (
-    "README.md", "docs/pipeline.md", "docs/sql.md", "docs/tables.md", "docs/writing.md",
+    "docs/pipeline.md", "docs/sql.md", "docs/tables.md", "docs/writing.md",
 )  # fmt: skip
 """Pages that find something there, or whose outcome is looked at."""
-NEED_VIRTUALIZARR = ("docs/how-to/append-every-day.md", "docs/how-to/ingest-an-archive.md")
+NEED_VIRTUALIZARR = (
+    "docs/how-to/append-every-day.md", "docs/how-to/ingest-an-archive.md",
+    "docs/tutorials/spark-engineer.md",
+)  # fmt: skip
 REASON = "VirtualiZarr needs a newer Python than Frazil does"
 needs_virtualizarr = pytest.mark.skipif(find_spec("virtualizarr") is None, reason=REASON)
 Shown = pytest.CaptureFixture[str]
@@ -31,22 +30,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder to be in."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-@needs_virtualizarr
-def test_the_code_of_the_readme_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_archive(folder / "archive", "2024-01-31", 4)
-    with cloud(monkeypatch, "bucket") as server:
-        url = f"s3://bucket/prefix?{server['region=eu-central-1']}"
-        session = frazil.Repository.create(frazil.storage_from_url(url)).writable_session("main")
-        to_icechunk(xr.Dataset({"t": ("x", np.arange(3.0))}), session, mode="w")
-        session.commit("three")
-
-        run_page(ROOT / "README.md", replaced=server)
-
-    monthly = frazil.open_session("my-archive").store
-    means: xr.Dataset = xr.open_zarr(monthly, group="monthly", consolidated=False)
-    assert list(means.month) == [1, 2]
 
 
 @needs_virtualizarr
@@ -88,6 +71,16 @@ def test_the_code_about_writing_runs(capsys: Shown) -> None:
 
     assert names["report"].chunks == 6
     assert "time has no coordinate 2026-01-12" in capsys.readouterr().out
+
+
+@needs_virtualizarr
+def test_the_cells_of_the_notebook_about_sql_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+
+    names = run_blocks(find_cells(ROOT / "examples" / "sql-and-points.ipynb"))
+
+    assert len(names["found"]) == 40
+    names["plt"].close("all")
 
 
 @pytest.mark.parametrize("page", [each for each in ON_SPARK if each not in TESTED_APART])

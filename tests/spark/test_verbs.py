@@ -183,5 +183,5 @@ def test_verbs_of_the_package_need_no_pyspark(tmp_path: Path) -> None:
 
     assert child.returncode == 0, child.stderr
     assert child.stdout == (
-        "tasks on Spark need pyspark, which is not installed: pip install 'frazil[spark]'\n"
+        "a task on Spark needs pyspark, which is not installed: pip install 'frazil[spark]'\n"
     )

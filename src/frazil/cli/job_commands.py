@@ -375,9 +375,10 @@ def copy(
     frazil copy data/weather s3://bucket/weather
     frazil copy data/weather backup --branch main --last 10
     """
+    repository = open_place(source)
     report = _choose(cluster, spark)(
         "copy",
-        open_place(source),
+        repository,
         target,
         branches=branch or None,
         tags=(tag or None) if tags else [],
@@ -386,6 +387,16 @@ def copy(
         shallow=shallow,
     )
     output.answer(report, clean(str(report)))
+    local = [
+        each
+        for each in repository.config.virtual_chunk_containers or {}
+        if each.startswith("file://")
+    ]
+    if local:
+        output.warn(
+            f"virtual chunks refer to files of this machine, in {', '.join(local[:3])}: other machines"
+            " can't read them unless frazil.materialize copies them into the repository first"
+        )
 
 
 def export(
