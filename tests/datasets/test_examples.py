@@ -11,7 +11,7 @@ import pytest
 import xarray as xr
 
 from frazil.datasets import load, plan, run, status, validate
-from frazil.datasets.cycle import Opened
+from frazil.datasets.opened_dataset import Opened
 from tests.pages import ROOT
 
 

@@ -10,8 +10,8 @@ import pytest
 import xarray as xr
 
 from frazil.datasets import Declaration, backfill, load, run, status
-from frazil.datasets.cycle import Opened
 from frazil.datasets.guards import count_covered, find_drift, read_version
+from frazil.datasets.opened_dataset import Opened
 from frazil.storage.constructors import storage_from_url
 from frazil.storage.interface import Storage
 from frazil.storage.wrappers import ForwardingStorage, Injection, Request
@@ -48,7 +48,7 @@ def kill(declaration: Declaration, clock: Callable[[], datetime], writes: int) -
         return Mortal(storage_from_url(*args, **options), left)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("frazil.datasets.cycle.storage_from_url", open_mortal)
+        patch.setattr("frazil.datasets.opened_dataset.storage_from_url", open_mortal)
         try:
             run(declaration, now=clock)
         except KilledError:

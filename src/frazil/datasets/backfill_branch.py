@@ -9,10 +9,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from frazil.datasets.cycle import Cycle, Opened
+from frazil.datasets.cycle import Cycle
 from frazil.datasets.dataset_file import load
 from frazil.datasets.declaration import Declaration
 from frazil.datasets.guards import Version, find_drift, read_version
+from frazil.datasets.opened_dataset import Opened
 from frazil.datasets.publication import BACKFILL, new_run_id, publish
 from frazil.datasets.steps import expand, find_placeholders, in_utc
 from frazil.display import Item, Listed, Table

@@ -64,7 +64,8 @@ def load(source: str | Path | Mapping[str, Any] | Declaration) -> Declaration:
     if problems:
         lines = find_lines(text)
         shown = [_locate(place, lines) + said for place, said in problems]
-        raise DeclarationError("\n".join([f"{name} has {len(shown)} problems:", *shown]), shown)
+        count = "1 problem" if len(shown) == 1 else f"{len(shown)} problems"
+        raise DeclarationError("\n".join([f"{name} has {count}:", *shown]), shown)
     return found
 
 

@@ -494,6 +494,29 @@ class Notify(_Table):
         return self
 
 
+class Observe(_Table):
+    """Where traces, metrics, lineage and a catalog of what is published go.
+
+    Attributes
+    ----------
+    prometheus
+        File for the textfile collector of the node exporter.
+    traces, metrics
+        Whether to send traces and metrics to the global providers of OpenTelemetry.
+    lineage, namespace
+        Whether to send events to the OpenLineage of the environment, and their namespace.
+    stac
+        Folder of a STAC collection that describes what is published.
+    """
+
+    prometheus: str | None = None
+    traces: bool = False
+    metrics: bool = False
+    lineage: bool = False
+    namespace: str = "frazil"
+    stac: str | None = None
+
+
 class NamedCredentials(_Table):
     """Credentials by name; values are never part of a declaration.
 
@@ -564,8 +587,8 @@ class Declaration(_Table):
         What is kept, and what is looked at later.
     derive
         Datasets that are derived from this one.
-    notify
-        Hooks.
+    notify, observe
+        Hooks; traces, metrics, lineage and a catalog.
     credentials
         Credentials by name.
     storage_credentials
@@ -589,6 +612,7 @@ class Declaration(_Table):
     validation: Validation = Field(default_factory=lambda: Validation.model_validate({}))
     derive: tuple[Mapping[str, Any], ...] = ()
     notify: tuple[Notify, ...] = ()
+    observe: Observe = Observe()
     credentials: Mapping[str, NamedCredentials] = Field(default_factory=dict)
     storage_credentials: str | None = None
     _folder: str | None = PrivateAttr(None)

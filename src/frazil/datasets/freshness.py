@@ -8,10 +8,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from frazil.datasets.cycle import Opened, find_newest
+from frazil.datasets.cycle import find_newest
 from frazil.datasets.dataset_file import load
 from frazil.datasets.declaration import Declaration
 from frazil.datasets.guards import count_covered, find_drift, find_due, show_moment
+from frazil.datasets.opened_dataset import Opened
 from frazil.datasets.publication import BACKFILL
 from frazil.display import Item, Listed
 

@@ -10,10 +10,10 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from frazil.datasets.cycle import CheckAt, Opened, list_checks
 from frazil.datasets.dataset_file import load
 from frazil.datasets.declaration import Declaration
 from frazil.datasets.guards import Version, count_covered, find_drift, find_required, read_version
+from frazil.datasets.opened_dataset import CheckAt, Opened, list_checks
 from frazil.display import Item, Listed, Table
 from frazil.errors import InvalidInputError
 from frazil.repository.locate import open_repository

@@ -96,10 +96,10 @@ def test_every_key_is_on_the_page() -> None:
                     waiting.append(each)  # type: ignore[arg-type]
                 found += getattr(each, "__args__", ())
 
-    names = (
-        "sources dimensions variables checks guards retention maintenance validation derive notify"
-    )
-    tables = {f"Declaration.{name}" for name in (*names.split(), "credentials")}
+    names = "sources dimensions variables checks guards retention maintenance validation derive"
+    tables = {
+        f"Declaration.{name}" for name in (*names.split(), "notify", "observe", "credentials")
+    }
     assert set(missing) <= tables
 
 
