@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
+from math import prod
 from typing import Any, Literal
 
 import numpy as np
@@ -49,6 +50,17 @@ class Expression:
             return frozenset((self.value,))
         own = columns_of(self.value) if self.operator == "test" else frozenset()
         return own.union(*(each.columns for each in self.parts))
+
+    def __str__(self) -> str:
+        """Return the expression as plans show it."""
+        if self.operator in ("column", "literal"):
+            return "NULL" if self.value is None else str(self.value)
+        if self.operator in ("cast", "test"):
+            return str(self.parts[0]) if self.parts else "condition"
+        parts = [str(each) for each in self.parts]
+        if self.operator in _BINARY and self.operator != "power":
+            return f" {self.operator} ".join(parts)
+        return f"{self.operator}({', '.join(parts)})"
 
     def evaluate(self, values: Mapping[str, Values]) -> Values:
         """Return its values, given those of columns, which are broadcast."""
@@ -416,12 +428,11 @@ class _Region:
             np.broadcast_to(found if there is None else found & there, self.shape)
         )
         groups, firsts = np.unique(self._numbers.ravel()[cells], return_index=True)
-        size = self.count(None, None).size
-        numbers = np.zeros(size, np.int64)
+        shape = self.count(None, None).shape
+        numbers = np.zeros(prod(shape), np.int64)
         numbers[groups] = cells[firsts]
-        absent = np.ones(size, np.bool_)
+        absent = np.ones(prod(shape), np.bool_)
         absent[groups] = False
-        shape = self._drop(np.empty(self._expand_shape())).shape
         results = []
         for name, each in zip((what.column, what.by), fields, strict=True):
             spread = self.values[name].spread(self.shape)
@@ -430,15 +441,6 @@ class _Region:
                 missing = absent | spread.missing.ravel()[numbers]
             results.append(Values(each.type, spread.data.ravel()[numbers], missing).reshape(shape))
         return results
-
-    def _expand_shape(self) -> tuple[int, ...]:
-        """Return the number of groups along each axis."""
-        return tuple(
-            len(self._segments[axis][1])
-            if axis in self._segments
-            else (size if axis in self.kept else 1)
-            for axis, size in enumerate(self.shape)
-        )
 
     def frequencies(
         self, column: str | None, where: Mask, kept: NDArray[np.bool_]

@@ -133,7 +133,7 @@ def parse_options(given: Mapping[str, str], known: Iterable[str] | None = None) 
 
 
 _OF_CATALOGS = (
-    "repo", "group", "arrays", "metadata", *_REFS, "authorize", "target_size",
+    "repo", "group", "arrays", "where", "metadata", *_REFS, "authorize", "target_size",
 )  # fmt: skip
 
 

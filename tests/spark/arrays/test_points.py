@@ -251,3 +251,25 @@ def test_points_need_columns_of_the_right_types() -> None:
         sample(repo, pd.DataFrame({"id": [1], "time": ["2020-01-01"]}))
     with pytest.raises(InvalidInputError, match="have a column 'v' already"):
         sample(repo, pd.DataFrame({"id": [1], "lat": [1.0], "v": [1.0]}))
+
+
+def make_curved() -> xr.Dataset:
+    """A grid whose longitudes and latitudes have two dimensions."""
+    y, x = np.mgrid[0:3, 0:4]
+    return xr.Dataset(
+        {"v": (("time", "y", "x"), np.zeros((2, 3, 4)))},
+        {
+            "time": START + np.arange(2),
+            "lat": (("y", "x"), 50.0 + y + x),
+            "lon": (("y", "x"), 5.0 + x - y),
+        },
+    )
+
+
+def test_coordinates_of_two_dimensions_are_refused() -> None:
+    points = pd.DataFrame({"id": [1], "time": [START], "lat": [51.0], "lon": [6.0]})
+    repo = store(make_curved(), {"time": 1, "y": 3, "x": 4})
+
+    with pytest.raises(InvalidInputError, match="lat has the dimensions y, x"):
+        sample(repo, points)
+    assert len(sample(repo, points.assign(y=1, x=2))) == 1

@@ -22,7 +22,7 @@ import frazil.spark
 from frazil.errors import InvalidInputError
 from frazil.spark.arrays.zonal import Zones, plan_zonal, read_zones
 from frazil.tables.columns import GroupArrays
-from tests.spark.arrays.test_points import START, store
+from tests.spark.arrays.test_points import START, make_curved, store
 
 pytestmark = pytest.mark.xdist_group("spark-arrays")
 
@@ -254,3 +254,5 @@ def test_what_zones_can_not_be_is_refused() -> None:
         compute(repo, zones, dims=("latt", "lon"))
     with pytest.raises(InvalidInputError, match="'v_mean' already"):
         compute(repo, Zones(pa.table({"v_mean": [1]}), zones.shapes), ["mean"])
+    with pytest.raises(InvalidInputError, match="y has no coordinate, and lat, lon have several"):
+        compute(store(make_curved(), {"time": 1, "y": 3, "x": 4}), zones)

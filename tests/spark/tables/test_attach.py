@@ -36,9 +36,15 @@ def test_plain_spark_reads_an_attached_repository(spark: SparkSession, weather: 
     (plan,) = spark.sql("EXPLAIN EXTENDED SELECT * FROM weather_t").collect()[0]
     assert weather.path not in plan
     old = frazil.spark.attach(
-        f"{weather.path}@v1", "weather", arrays=["t"], metadata=False, spark=spark
+        f"{weather.path}@v1",
+        "weather",
+        arrays=["t"],
+        where="lat > 20.5",
+        metadata=False,
+        spark=spark,
     )
     assert (old.views, old.snapshot_id) == (("weather_t",), weather.first)
+    assert spark.table("weather_t").count() == int((weather.dataset.lat > 20.5).sum()) * 20 * 18
     assert views_of(spark) - before == {"weather_t"}
     assert frazil.spark.detach("weather", spark=spark) == ("weather_t",)
     assert frazil.spark.detach("weather", spark=spark) == ()

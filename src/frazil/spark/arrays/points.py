@@ -534,6 +534,13 @@ def _match_columns(found: Columns, schema: StructType, given: Mapping[str, str])
             )
     matched = {dim: given.get(dim, dim) for dim in found.dims}
     matched = {dim: column for dim, column in matched.items() if column in schema.names}
+    for each in found.all:
+        is_plane = len(each.dims) > 1 and each.name not in found.variables
+        if is_plane and each.name in schema.names and not set(each.dims) <= set(matched):
+            raise InvalidInputError(
+                f"{each.name} has the dimensions {', '.join(each.dims)}: points are found along "
+                "coordinates of one dimension; give their positions, or rename the column"
+            )
     if not matched:
         raise InvalidInputError(
             f"the points have no column of a dimension ({', '.join(found.dims)}): name them with "

@@ -576,6 +576,14 @@ def plan_zonal(
         column = found.get(name)
         if not is_number(column.type) or not {y, x} <= set(column.dims):
             raise InvalidInputError(f"{name} has no numbers along {y} and {x}")
+    for dim in (y, x):
+        plane = [each.name for each in found.all if len(each.dims) > 1 and dim in each.dims]
+        others = [name for name in plane if name not in found.variables]
+        if found.get(dim).kind == "index" and others:
+            raise InvalidInputError(
+                f"{dim} has no coordinate, and {', '.join(others)} have several dimensions: zones need "
+                "coordinates of one dimension"
+            )
     about = {dim: arrays.metadata.get(dim, {}).get("attributes") or {} for dim in (y, x)}
     is_globe = is_longitude(about[x]) or x in ("lon", "longitude")
     labels = {dim: arrays.read_coordinate(found, dim).data.astype(np.float64) for dim in (y, x)}

@@ -15,7 +15,7 @@ from frazil.arguments import verb
 from frazil.errors import InvalidInputError
 from frazil.spark.runtime import make_rows
 from frazil.spark.tables.data_source import session
-from frazil.spark.tables.read import make_frame, make_options
+from frazil.spark.tables.read import make_frame, make_options, reads_plainly
 from frazil.tables.sql_queries import select_table
 from frazil.tables.table_options import DEFAULT_TARGET_BYTES, read_catalog
 from frazil.tables.table_source import (
@@ -61,6 +61,7 @@ def attach(
     *,
     group: str = "/",
     arrays: Sequence[str] | None = None,
+    where: str | None = None,
     metadata: bool = True,
     is_global: bool = False,
     branch: str | None = None,
@@ -75,8 +76,8 @@ def attach(
 
     Plain `spark.sql`, clients of Spark Connect and BI tools can then query them. The views read one
     snapshot: attach again to read a newer one. A view has the cells of an array, of all arrays
-    (`name_cells`), or a metadata table. Spark pushes no predicates down to views, so a query reads the
-    whole array: use `frazil.spark.sql` for large ones.
+    (`name_cells`), or a metadata table. Spark pushes no predicates down to views, so a query reads all
+    cells of `where`: use `frazil.spark.sql` for large arrays.
 
     Parameters
     ----------
@@ -88,6 +89,9 @@ def attach(
         Path of the group whose arrays are attached.
     arrays
         Arrays to attach; by default all but coordinates of dimensions, which are columns of the others.
+    where
+        Predicate in SQL on the cells of the views. Chunks are pruned by it where possible. Arrays that
+        lack one of its columns get no view.
     metadata
         Attach the metadata tables, too. An array keeps its name if a metadata table has the same.
     is_global
@@ -133,8 +137,15 @@ def attach(
     skipped: dict[str, str] = {}
     for table, path in tables.items():
         try:
-            opened = open_table(select_table(source, path))
-        except InvalidInputError as error:
+            selected = select_table(source, path)
+            is_filtered = where is not None and len(path) == 1
+            if is_filtered and "\\" not in str(where) and reads_plainly(running):
+                selected = selected.with_options(where=where)
+            opened = open_table(selected)
+            frame = None if not is_filtered else make_frame(running, opened).where(str(where))
+            if frame is not None:
+                _ = frame.schema  # Spark Connect analyzes it now
+        except (InvalidInputError, AnalysisException) as error:
             if arrays is not None and table in arrays:
                 raise
             skipped[table] = str(error)
@@ -144,7 +155,7 @@ def attach(
             schema = from_arrow_schema(opened.schema)
             frames[table] = make_rows(running, _read_all, [opened], schema)
         else:
-            frames[table] = make_frame(running, opened)
+            frames[table] = make_frame(running, opened) if frame is None else frame
     detach(name, spark=running)
     views = _create_views(running, name, frames, is_global=is_global)
     return Attached(name, source.session.snapshot_id, views, skipped)
@@ -160,7 +171,8 @@ def attach_catalog(
     ----------
     path
         TOML file. Each of its tables names a repository by `repo`, and may have the options `group`,
-        `arrays`, `metadata`, `branch`, `tag`, `snapshot`, `as_of`, `authorize` and `target_size`.
+        `arrays`, `where`, `metadata`, `branch`, `tag`, `snapshot`, `as_of`, `authorize` and
+        `target_size`.
         Relative paths are relative to the file.
     is_global
         Make global temporary views.
