@@ -83,9 +83,16 @@ def locate(sorted_coordinates: Coordinates, wanted: Coordinates) -> Rows:
     return rows
 
 
+_FEW_ROWS = 16
+"""Number of rows up to which they are compared one by one."""
+
+
 def find_row(sorted_coordinates: Coordinates, wanted: Sequence[int]) -> int | None:
     """Return the row of one coordinate, or None, by binary search on each axis."""
     low, high = 0, len(sorted_coordinates)
+    if high <= _FEW_ROWS:
+        rows, place = sorted_coordinates.tolist(), [*wanted]
+        return rows.index(place) if place in rows else None
     for axis, value in enumerate(wanted):
         if not 0 <= value < 2**32:
             return None

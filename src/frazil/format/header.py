@@ -40,6 +40,8 @@ class FileType(IntEnum):
         return self.name.lower().replace("_", "-")
 
 
+_NAMES = {each: f"{each.label} file" for each in FileType}
+
 _LARGE = 8 << 20
 _THREADS = 4
 """Number of threads that compress a large payload."""
@@ -123,8 +125,7 @@ def decode_file(data: bytes, expected: FileType) -> tuple[Header, bytes]:
         )
     if header.compression is Compression.NONE:
         return header, bytes(data[HEADER_SIZE:])
-    what = f"{expected.label} file"
-    return header, decompress(memoryview(data)[HEADER_SIZE:], what)
+    return header, decompress(memoryview(data)[HEADER_SIZE:], _NAMES[expected])
 
 
 @lru_cache(_KNOWN_HEADERS)

@@ -192,6 +192,9 @@ _FOLDERS = Layout("snapshots", "manifests", "chunks", "transactions")
 _FIRST_ALPHA = Layout("snapshots", "manifests", "chunks", None)
 _DRAFT = Layout("s", "m", "c", None, ".json", ("", ".msgpack"))
 
+_SMALL_FILE = 1 << 16
+"""Size up to which files are decoded without regard to others that are being decoded."""
+
 T = TypeVar("T")
 Object = tuple[str, Buffer, PutOptions]
 """Key, bytes and options of an object to be written."""
@@ -410,6 +413,8 @@ class Assets:
 
     def _decode(self, key: str, data: bytes, decode: Callable[[bytes], T]) -> T:
         try:
+            if len(data) < _SMALL_FILE:
+                return decode(data)
             with self._decodes:
                 return decode(data)
         except FormatError as error:
@@ -422,6 +427,8 @@ class Assets:
             raise named from error
 
     def _get(self, key: str) -> Buffer:
+        if not self.layout.other_endings:
+            return self.storage.get(key)
         first, *others = self.layout.spellings(key)
         try:
             return self.storage.get(first)

@@ -287,6 +287,16 @@ def sync_file(path: str) -> None:
             os.close(descriptor)
 
 
+def begin_sync_file(path: str) -> None:
+    """Start writeback of a file without waiting, if it is there."""
+    with contextlib.suppress(OSError):  # the sync itself will fail
+        descriptor = os.open(path, _READING)
+        try:
+            begin_sync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
 def sync_all(root: str) -> None:
     """Sync all directory entries below a root to the disk, and thereby files synced before."""
     if os.path.isdir(root) and not sync_file_system(root):

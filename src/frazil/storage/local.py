@@ -61,8 +61,8 @@ _FEW_FILES = 64
 _LARGE_BYTES = 1 << 17
 """Minimum object size for which a thread pays off."""
 
-_SLOW_SYNC_SECONDS = 0.0002
-"""Duration of a sync from which on threads pay off."""
+_SYNC_SECONDS_PER_THREAD = 0.0003
+"""Duration of a sync from which on one more thread pays off, and twice of it for two."""
 
 _LOSSES = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
 """Errors of a sync after which Linux drops the unwritten data; the next sync would succeed."""
@@ -106,7 +106,8 @@ class LocalStorage(Storage):
         self._loss: str | None = None
         self._durable: set[tuple[str, int]] = set()
         """Directories, by path and inode, whose entries in their parents are on the disk."""
-        self._is_slow = False
+        self._sync_seconds = 0.0
+        """Median duration of the last syncs."""
 
     @property
     def path(self) -> str:
@@ -198,13 +199,16 @@ class LocalStorage(Storage):
     # Writing
 
     def put(self, key: str, data: Buffer, options: PutOptions = NO_OPTIONS) -> None:
-        path = self._path(key)
+        path, is_durable = self._path(key), self._is_durable
         try:
-            self._make_directory(path)
-            disk.put_in_place(path, data, durable=self._is_durable)
+            try:
+                disk.put_in_place(path, data, durable=is_durable)
+            except FileNotFoundError:  # its directory is not there yet
+                self._make_directory(path)
+                disk.put_in_place(path, data, durable=is_durable)
         except OSError as error:
             raise _translate_write(error, key) from error
-        if self._is_durable:
+        if is_durable:
             self._unsynced.append(path)
 
     async def put_async(self, key: str, data: Buffer, options: PutOptions = NO_OPTIONS) -> None:
@@ -352,6 +356,9 @@ class LocalStorage(Storage):
         fresh: set[tuple[str, int]] = set()
         try:
             if not is_whole or not disk.sync_file_system(self._root):
+                if len(paths) <= _FEW_FILES:  # one commit of the file system's journal for all
+                    for path in paths:
+                        disk.begin_sync_file(path)
                 calls.extend(partial(disk.sync_file, path) for path in paths)
                 is_whole = False
             directories = self._directories_of(beside if is_whole else (*paths, *beside), fresh)
@@ -389,15 +396,17 @@ class LocalStorage(Storage):
         return found
 
     def _sync_together(self, calls: Sequence[Callable[[], object]]) -> None:
-        """Run some syncs: concurrently, unless the disk has been too fast for threads to pay off."""
+        """Run some syncs: the slower they were the last time, the more threads pay off."""
 
         def run(call: Callable[[], object]) -> float:
             begun = time.perf_counter()
             call()
             return time.perf_counter() - begun
 
-        times = run_concurrently(run, calls, self.concurrency if self._is_slow else 1)
-        self._is_slow = self._is_slow or max(times, default=0) > _SLOW_SYNC_SECONDS
+        limit = min(1 + int(self._sync_seconds / _SYNC_SECONDS_PER_THREAD), self.concurrency)
+        times = run_concurrently(run, calls, limit)
+        if times:
+            self._sync_seconds = sorted(times)[len(times) // 2]
 
     @property
     def _is_durable(self) -> bool:

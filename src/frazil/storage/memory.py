@@ -69,7 +69,8 @@ class MemoryStorage(Storage):
         return MEMORY_DEFAULTS
 
     def get(self, key: str, range: Range | None = None) -> Buffer:
-        return slice_range(self._object(key).data, range, key)
+        data = self._object(key).data
+        return data if range is None else slice_range(data, range, key)
 
     async def get_async(self, key: str, range: Range | None = None) -> Buffer:
         return self.get(key, range)
