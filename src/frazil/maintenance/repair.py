@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from itertools import groupby
 from typing import Any
 
 from frazil.display import Block, Item
@@ -28,7 +29,7 @@ from frazil.maintenance.reachability import uncached
 from frazil.protocols.assets import Assets
 from frazil.protocols.protocol import CommitProtocol, read_clock
 from frazil.protocols.repo_changes import Change
-from frazil.protocols.v2_protocol import BACKUPS, REPO, backup_name
+from frazil.protocols.v2_protocol import BACKUPS, REPO, backup_name, newest_time
 from frazil.repository.changes import separate_attribute_changes
 from frazil.repository.diff import compare_snapshots
 from frazil.storage.interface import Storage, Version, Versioned
@@ -152,13 +153,18 @@ def _find_current(storage: Storage) -> Versioned | None:
 
 
 def _find_newest(storage: Storage, keys: Iterable[str]) -> tuple[str, bytes]:
-    for key in keys:
-        try:
-            data = bytes(storage.get(key))
-        except StorageError:
-            continue
-        if _is_readable(data):
-            return key, data
+    # Names have milliseconds, and updates are faster: those of one are told apart by their times.
+    for _, group in groupby(keys, lambda key: key.rpartition(".")[0]):
+        found = []
+        for key in group:
+            try:
+                data = bytes(storage.get(key))
+            except StorageError:
+                continue
+            if _is_readable(data):
+                found.append((newest_time(decode_repo_info(data).value), key, data))
+        if found:
+            return max(found)[1:]
     raise FormatError(f"none of the backups in {BACKUPS}/ can be read")
 
 

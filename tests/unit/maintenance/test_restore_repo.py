@@ -1,13 +1,13 @@
 """Bringing back a `repo` object from its backups."""
 
-from time import sleep
-
 import pytest
 
 from frazil import Repository
 from frazil.errors import FormatError, SessionStateError
+from frazil.format.files import decode_repo_info
 from frazil.maintenance.check import check_storage
 from frazil.maintenance.repair import restore_repo
+from frazil.protocols.v2_protocol import newest_time
 from tests.damages import (
     create,
     create_sample,
@@ -21,7 +21,6 @@ from tests.damages import (
 def test_a_damaged_repo_is_restored_from_its_newest_backup() -> None:
     repository = create_sample()
     before = repository.protocol.read_repo_info()
-    sleep(0.005)  # names of backups have milliseconds
     repository.set_metadata({"the last": "update"})
     damaged = bytes(repository.storage.get("repo"))[:70]
     repository.storage.put("repo", damaged)
@@ -45,7 +44,10 @@ def test_a_lost_repo_is_restored() -> None:
 
 def test_backups_that_can_not_be_read_are_passed_over() -> None:
     repository = create_sample()
-    newest, second, *_ = sorted(info.key for info in repository.storage.list("overwritten/"))
+    keys = [info.key for info in repository.storage.list("overwritten/")]
+    infos = {key: decode_repo_info(bytes(repository.storage.get(key))).value for key in keys}
+    times = {newest_time(info): key for key, info in infos.items()}  # names have milliseconds
+    *_, second, newest = [times[time] for time in sorted(times)]
     cut(repository, newest)
     cut(repository, "repo")
 
