@@ -290,6 +290,9 @@ class ChunkEdits:
     def coordinates(self) -> Coordinates:
         """Return the coordinates of all chunks that were set or deleted, sorted."""
         single = self.find_single()
+        if single and len(single) <= _FEW:
+            few = np.array(sorted(single), np.uint32)
+            return few.reshape(len(single), self._axes)
         if single is not None:
             rows = chain.from_iterable(single)
             found = np.fromiter(rows, np.uint32, len(single) * self._axes)

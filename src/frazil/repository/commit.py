@@ -210,9 +210,12 @@ def _plan_single_parts(
         return None
     shape, sizes = grid.shape, grid.sizes
     changed: dict[SplitRegion, dict[Coordinate, ChunkRef | None]] = {}
-    for coordinate, new in edits.items():
-        if all(map(lt, coordinate, shape)):
-            changed.setdefault(tuple(map(floordiv, coordinate, sizes)), {})[coordinate] = new
+    inside = {place: new for place, new in edits.items() if all(map(lt, place, shape))}
+    if inside and grid.count_regions() == 1:
+        changed[(0,) * len(shape)] = inside
+    else:
+        for place, new in inside.items():
+            changed.setdefault(tuple(map(floordiv, place, sizes)), {})[place] = new
     parts: list[tuple[SplitRegion, ManifestRef | RowPart]] = []
     former: dict[SplitRegion, list[ManifestRef]] = {}
     for ref in manifests_of(node.array, view.assets.dialect):

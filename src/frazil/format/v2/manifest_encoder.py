@@ -185,7 +185,7 @@ def _encode_all(
     if manifest.array_extras:
         extras = writer.vectors([manifest.array_extras.get(node_id) for node_id in arrays])
     tables_place = writer.links(writer.rows(_ARRAY, len(arrays), list(arrays), vectors, extras))
-    (extra,) = writer.vectors([manifest.extra])
+    extra = writer.vector(manifest.extra)
     # The schema's default is 1, so only "none" is written.
     algorithm = None if is_compressed else 0
     root = writer.row(_MANIFEST, manifest.id, tables_place, dictionary, algorithm, extra)
@@ -239,6 +239,10 @@ def _write_few_texts(
 def _write_rows(
     writer: Writer, rows: ChunkRows, locations: Mapping[str, int], etags: Mapping[str, int]
 ) -> int:
+    inlines = [ref.data for ref in rows.refs.values() if type(ref) is InlineRef]
+    if len(inlines) == len(rows.refs) > 0:
+        datas = writer.vectors(inlines)
+        return writer.links(writer.rows(_INLINE, len(inlines), [*rows.refs], datas))
     found: dict[tuple[int, ...], int] = {}
     native = {place: ref for place, ref in rows.refs.items() if type(ref) is NativeRef}
     if native:
