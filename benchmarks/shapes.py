@@ -1,11 +1,12 @@
 """Small work and many small things, beside the official library.
 
-    python -m benchmarks.shapes [--rounds 3] [--only "first value" ...] [--full]
+    python -m benchmarks.shapes [--rounds 3] [--only "first value" ...] [--full] [--processor]
 
 - *times* is the official library's time divided by Frazil's: above 1, Frazil is faster.
 - Repositories are in memory except where it says *disk*, where Frazil's commits are durable and the
   official ones are left to the operating system.
 - A process is new for every figure, and a line that starts with *new process* includes its start.
+- `--processor` measures seconds of the processor, of all threads, where others use the machine, too.
 - `--full` makes the histories and hierarchies as long as the longest that the format is used for.
 """
 
@@ -79,25 +80,26 @@ FULL: dict[str, Shape] = {
 }
 
 
-def measure(shape: Shape, library: str, python: str) -> Figures:
+def measure(shape: Shape, library: str, python: str, processor: bool) -> Figures:
     """The figures of one process."""
     workload, arguments = shape
     if workload == "first_value":
         with tempfile.TemporaryDirectory() as folder:
-            where = {"library": library, "folder": f"{folder}/repository"}
+            where = {"library": library, "folder": f"{folder}/repository", "processor": processor}
             run_child(python, WORKLOADS, workload="prepare_value", **where)
             return run_child(python, WORKLOADS, workload=workload, started=time.time(), **where)
     if workload in ("commit_group", "import_library"):
         arguments = {"started": time.time()}
-    return run_child(python, WORKLOADS, workload=workload, library=library, **arguments)
+    arguments = {"library": library, "processor": processor, **arguments}
+    return run_child(python, WORKLOADS, workload=workload, **arguments)
 
 
-def rows_of(name: str, shape: Shape, rounds: int) -> list[list[str]]:
+def rows_of(name: str, shape: Shape, rounds: int, processor: bool) -> list[list[str]]:
     """The rows of one shape: one, or one for each of its figures."""
     found: dict[str, list[Figures]] = {library: [] for library in SIDES}
     for _ in range(rounds):
         for library, python in SIDES.items():
-            found[library].append(measure(shape, library, python))
+            found[library].append(measure(shape, library, python, processor))
     ours, official = (medians(figures) for figures in found.values())
     return [
         [
@@ -116,12 +118,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", nargs="*", default=[], help="shapes whose names contain a text")
     parser.add_argument("--full", action="store_true")
+    parser.add_argument("--processor", action="store_true")
     options = parser.parse_args()
     SIDES["icechunk"] = find_official_python()
     rows = []
     for name, shape in (SHAPES | (FULL if options.full else {})).items():
         if not options.only or any(text in name for text in options.only):
-            for row in rows_of(name, shape, options.rounds):
+            for row in rows_of(name, shape, options.rounds, options.processor):
                 rows.append(row)
                 print("  ".join(row), file=sys.stderr)
     print_table("Shapes", ("work", "Frazil ms", "official ms", "times"), rows)

@@ -114,8 +114,8 @@ def test_all_files_and_folders_of_a_commit_are_synced_at_once(
     version = storage.create("repo", b"first")
     for folder in ("chunks", "manifests", "snapshots"):
         storage.put(f"{folder}/old", b"data")
-    storage._sync_seconds = 1.0
     storage.flush()
+    storage._sync_seconds = 1.0  # a slow disk
     objects = [(f"{folder}/new", b"data", NO_OPTIONS) for folder in ("chunks", "manifests")]
     storage.put_many([*objects, ("snapshots/new", b"data", NO_OPTIONS)])
     # Three files with their folders, and the new repo with its folder: all of them wait for the
