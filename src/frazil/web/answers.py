@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from heapq import nlargest
 from itertools import islice
 from threading import Lock, Semaphore
 from typing import Any, TypeVar
@@ -17,6 +18,7 @@ from frazil.display import to_plain
 from frazil.errors import IcechunkError, InvalidInputError, NotFoundError
 from frazil.format.ids import SnapshotId
 from frazil.format.snapshot import Node
+from frazil.format.timestamps import to_datetime
 from frazil.maintenance.findings import CheckReport
 from frazil.maintenance.leases import LeaseInfo, list_leases
 from frazil.ops import SpecVersion
@@ -60,6 +62,7 @@ MOST_LEDGER_ROWS = 200
 _MOST_READERS = 4
 """Maximum requests that read chunks at a time, each a bounded number of bytes; others wait."""
 INTERNAL = "/_frazil"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def open_ref(repository: Repository, ref: str) -> Session:
@@ -289,18 +292,26 @@ class Explorer:
 
     def _read_refs(self) -> tuple[RefEntry, ...]:
         protocol = self.repository.protocol
+        known: Mapping[SnapshotId, Any] = {}
         if isinstance(protocol, V2Protocol):  # one file has them all
             info = protocol.read_repo_info()
-            branches, tags = dict(info.branches), dict(info.tags)
+            branches, tags, known = dict(info.branches), dict(info.tags), info.snapshots
         else:
             branches = {name: protocol.lookup_branch(name) for name in protocol.list_branches()}
             tags = {name: protocol.lookup_tag(name) for name in protocol.list_tags()}
         order = sorted(branches, key=lambda each: (each != "main", each))
-        found = [RefEntry(name, "branch", str(branches[name])) for name in order]
-        return (*found, *(RefEntry(name, "tag", str(tags[name])) for name in sorted(tags)))
+        pairs = [(name, "branch", branches[name]) for name in order]
+        found = []
+        for name, kind, id in (*pairs, *((name, "tag", tags[name]) for name in sorted(tags))):
+            tip = known.get(id)
+            dated = () if tip is None else (to_datetime(tip.flushed_at), tip.message)
+            found.append(RefEntry(name, kind, str(id), *dated))
+        return tuple(found)
 
     def _dated_refs(self, most: int) -> tuple[RefEntry, ...]:
         def describe(ref: RefEntry) -> RefEntry:
+            if ref.written_at is not None:
+                return ref
             found = self._find_snapshot(ref.snapshot_id)
             return replace(ref, written_at=found.written_at, message=found.message)
 
@@ -488,7 +499,8 @@ class Explorer:
     # History
 
     def _tips(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(each.snapshot_id for each in self.list_refs()))
+        refs = sorted(self.list_refs(), key=lambda each: each.written_at or _EPOCH, reverse=True)
+        return tuple(dict.fromkeys(each.snapshot_id for each in refs))
 
     def count_commits(self) -> int:
         """Return the number of snapshots that branches and tags reach."""
@@ -511,10 +523,17 @@ class Explorer:
 
         def read() -> tuple[Row, ...]:
             found: dict[str, SnapshotInfo] = {}
+            dates = {each.snapshot_id: each.written_at for each in self.list_refs()}
             for tip in tips:
-                # The newest `most` snapshots are among the newest ones below each tip.
+                date = dates.get(tip)
+                if most is not None and len(found) > most and date is not None:
+                    newest = nlargest(most, (each.written_at for each in found.values()))
+                    if date < newest[-1]:
+                        continue
+                # The newest `most` snapshots are among the newest ones below each tip; those below a
+                # known one are known already, or older than as many.
                 for each in islice(self.repository.ancestry(snapshot_id=tip), most and most + 1):
-                    if each.id in found and most is None:
+                    if each.id in found:
                         break
                     found[each.id] = each
             return plan_rows(found.values())[:most]
