@@ -238,7 +238,7 @@ class Conversion(_Table):
 
 
 class Variable(_Table):
-    """What a variable must be, and how it is stored.
+    """Requirements of a variable, and its storage.
 
     Attributes
     ----------
@@ -383,7 +383,7 @@ _PARAMETERS: Mapping[str, tuple[set[str], set[str]]] = {
 
 
 class Guards(_Table):
-    """What a published version must keep.
+    """Conditions that a published version must keep.
 
     Attributes
     ----------
@@ -414,7 +414,7 @@ class Guards(_Table):
 
 
 class Retention(_Table):
-    """What is kept.
+    """Versions and steps that are kept.
 
     Attributes
     ----------
@@ -444,7 +444,7 @@ class Maintenance(_Table):
 
 
 class Validation(_Table):
-    """What `frazil validate` looks at.
+    """Sample that `frazil validate` reads.
 
     Attributes
     ----------
@@ -679,7 +679,7 @@ class Declaration(_Table):
 
     @property
     def delay(self) -> Span:
-        """How long after the time of a step its files are due."""
+        """Return the time after a step at which its files are due."""
         found = None if self.growing is None else self.dimensions[self.growing].delay
         return found or Span()
 

@@ -21,7 +21,7 @@ from frazil.storage.constructors import in_memory_storage
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class PlanReport(Listed):
-    """What a run would do.
+    """Actions of the next run.
 
     Attributes
     ----------

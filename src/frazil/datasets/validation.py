@@ -34,7 +34,7 @@ from frazil.virtual.source_formats import without_codec_warnings
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class ValidationReport(Listed):
-    """What was found in a published dataset.
+    """Findings in a published dataset.
 
     Attributes
     ----------

@@ -1,5 +1,6 @@
 """The commands of the page about the command line run, and it has all of them."""
 
+import re
 import shlex
 from pathlib import Path
 
@@ -39,3 +40,21 @@ def test_every_command_is_on_the_page() -> None:
     table = PAGE.read_text().partition("| command | does |")[2].partition("\n## ")[0]
 
     assert [name for name, *_ in list_commands() if f"`{name}`" not in table] == []
+
+
+def test_json_has_the_documented_fields(run: Frazil, place: Path) -> None:
+    section = PAGE.read_text().partition("\n## JSON\n")[2].partition("\n## ")[0]
+    rows = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", section, re.MULTILINE))
+
+    def fields(command: str) -> list[str]:
+        return re.findall(r"`(\w+)`", rows[command])
+
+    for command, arguments in (
+        ("`info`", ()), ("`show` of a group", ()), ("`diff`", ("v1", "main")), ("`stats`", ()),
+        ("`top`", ()), ("`log`", ()), ("`tree`", ()),
+    ):  # fmt: skip
+        found = run(command.split("`")[1], place, *arguments, "--json").json
+        assert sorted(found[0] if isinstance(found, list) else found) == sorted(fields(command))
+    assert sorted(run("tag", "list", place, "--json").json["v1"]) == sorted(
+        fields("`branch list`, `tag list`")
+    )
