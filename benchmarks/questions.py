@@ -1,6 +1,6 @@
 """Questions that people ask of weather data, beside other ways to ask them, on two cores.
 
-    python -m benchmarks.questions [--rounds 3] [--steps 1024] [--only climatology points]
+    python -m benchmarks.questions [--rounds 3] [--steps 1024] [--only climatology points] [--folder F]
 
 - *climatology* is the mean of each month, *zonal mean* that of each latitude, of a 1 GiB array;
   *polygons* the mean of each of 60 polygons at each time, *points* the values at 100,000 points.
@@ -11,10 +11,10 @@
 import argparse
 import importlib.util
 import sys
-import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
-from benchmarks.support.measuring import Figures, medians, print_table, run_child
+from benchmarks.support.measuring import Figures, kept_folder, medians, print_table, run_child
 
 WORKLOADS = "benchmarks.support.question_workloads"
 COLUMNS = ("question", "how", "s", "of Frazil's")
@@ -35,11 +35,12 @@ _PACKAGES = {"xarray-sql": "xarray_sql", "DuckDB, Parquet": "duckdb"}
 _HEIGHT, _WIDTH, _CHUNK_STEPS = 512, 512, 8
 
 
-def measure(steps: int, rounds: int, questions: list[str]) -> Iterator[list[str]]:
+def measure(steps: int, rounds: int, questions: list[str], kept: str | None) -> Iterator[list[str]]:
     """Yield the rows of the table."""
-    with tempfile.TemporaryDirectory() as folder:
-        size = {"steps": steps, "height": _HEIGHT, "width": _WIDTH, "chunk_steps": _CHUNK_STEPS}
-        run_child(sys.executable, WORKLOADS, workload="make", folder=folder, **size)
+    with kept_folder(kept) as folder:
+        if not Path(folder, "parquet", "_SUCCESS").exists():
+            size = {"steps": steps, "height": _HEIGHT, "width": _WIDTH, "chunk_steps": _CHUNK_STEPS}
+            run_child(sys.executable, WORKLOADS, workload="make", folder=folder, **size)
         for question in questions:
             found: dict[str, list[Figures]] = {}
             for _ in range(rounds):
@@ -62,9 +63,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=1024, help="of 1 MiB each")
+    parser.add_argument("--folder", help="of the array, which is made unless it is there, and kept")
     parser.add_argument("--only", nargs="+", choices=list(QUESTIONS), default=list(QUESTIONS))
     options = parser.parse_args()
-    print_table("Questions", COLUMNS, list(measure(options.steps, options.rounds, options.only)))
+    print_table(
+        "Questions",
+        COLUMNS,
+        list(measure(options.steps, options.rounds, options.only, options.folder)),
+    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """SQL over arrays beside the same cells as Parquet, on two cores.
 
-    python -m benchmarks.sql [--rounds 3] [--steps 1024] [--only full selective rows]
+    python -m benchmarks.sql [--rounds 3] [--steps 1024] [--only full selective rows] [--folder F]
 
 - *full* sums a column of values and one of coordinates over all cells of a 1 GiB array; *selective*
   over 1 % of them, chosen by time. *rows* makes rows of all cells and columns, and drops them.
@@ -12,12 +12,12 @@
 import argparse
 import importlib.util
 import sys
-import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 
-from benchmarks.support.measuring import Figures, medians, print_table, run_child
+from benchmarks.support.measuring import Figures, kept_folder, medians, print_table, run_child
 
 WORKLOADS = "benchmarks.support.sql_workloads"
 COLUMNS = ("what", "how", "s", "M cells/s", "MB/s", "of Parquet's", "chunks read")
@@ -53,11 +53,12 @@ def find_part(what: str, steps: int) -> dict[str, str]:
     return {"start": str(first), "end": str(first + max(steps // 100, 1))}
 
 
-def measure(steps: int, rounds: int, parts: list[str]) -> Iterator[list[str]]:
+def measure(steps: int, rounds: int, parts: list[str], kept: str | None) -> Iterator[list[str]]:
     """Rows of the table."""
-    with tempfile.TemporaryDirectory() as folder:
-        size = {"steps": steps, "height": _HEIGHT, "width": _WIDTH, "chunk_steps": _CHUNK_STEPS}
-        run_child(sys.executable, WORKLOADS, workload="make", folder=folder, **size)
+    with kept_folder(kept) as folder:
+        if not Path(folder, "parquet", "_SUCCESS").exists():
+            size = {"steps": steps, "height": _HEIGHT, "width": _WIDTH, "chunk_steps": _CHUNK_STEPS}
+            run_child(sys.executable, WORKLOADS, workload="make", folder=folder, **size)
         for what in parts:
             found: dict[str, list[Figures]] = {}
             for _ in range(rounds):
@@ -94,9 +95,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=1024, help="of 1 MiB each")
+    parser.add_argument("--folder", help="of the array, which is made unless it is there, and kept")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
     options = parser.parse_args()
-    rows = list(measure(options.steps, options.rounds, options.only))
+    rows = list(measure(options.steps, options.rounds, options.only, options.folder))
     print_table("SQL over arrays", COLUMNS, rows)
 
 

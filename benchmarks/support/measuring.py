@@ -7,8 +7,9 @@ import resource
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -47,6 +48,13 @@ def run_child(python: str, module: str, **arguments: object) -> Figures:
     )
     figures: Figures = json.loads(done.stdout.splitlines()[-1])
     return figures
+
+
+@contextlib.contextmanager
+def kept_folder(path: str | None) -> Iterator[str]:
+    """A given folder, or a temporary one."""
+    with tempfile.TemporaryDirectory() as temporary:
+        yield path or temporary
 
 
 def answer(workloads: dict[str, Callable[..., Figures]]) -> None:

@@ -5,9 +5,11 @@ from typing import Any
 
 import numpy as np
 import xarray
+import zarr
 from xarray import Dataset, Variable
 from xarray.backends.zarr import ZarrArrayWrapper, ZarrStore
 from xarray.core.indexing import LazilyIndexedArray
+from zarr.core import codec_pipeline
 
 from frazil.repository.session import Session
 from frazil.tables.columns import Offsets, Pieces
@@ -77,17 +79,27 @@ def open_arrays(
     coordinates: Mapping[str, tuple[Offsets, Pieces]],
 ) -> Dataset:
     """Open arrays of a group; `coordinates` are those that keep what they have read."""
-    store = _SomeArrays.open_group(
-        session.store,
-        group=group.lstrip("/") or None,
-        mode="r",
-        consolidated=False,
-        zarr_format=3,
-        cache_members=False,
-    )
-    store.names = names
-    store.coordinates = coordinates
-    dataset: Dataset = xarray.open_dataset(
-        store, chunks=None, cache=False, create_default_indexes=False
-    )
+    # An array keeps the pipeline that it is opened with.
+    with zarr.config.set(_FUSED):
+        store = _SomeArrays.open_group(
+            session.store,
+            group=group.lstrip("/") or None,
+            mode="r",
+            consolidated=False,
+            zarr_format=3,
+            cache_members=False,
+        )
+        store.names = names
+        store.coordinates = coordinates
+        dataset: Dataset = xarray.open_dataset(
+            store, chunks=None, cache=False, create_default_indexes=False
+        )
     return dataset
+
+
+_FUSED = (
+    {"codec_pipeline.path": "zarr.core.codec_pipeline.FusedCodecPipeline"}
+    if hasattr(codec_pipeline, "FusedCodecPipeline")
+    else {}
+)
+"""Zarr's pipeline that decodes without an event loop, in two thirds of the time, where there is one."""

@@ -57,6 +57,7 @@ else:
     (sql_predicates,) = lazy_modules("frazil.tables.sql_predicates")
 
 _BATCH_ROWS = 1 << 18
+_PACKED_ROWS = 1 << 13
 
 Bounds = dict[str, slice]
 """Region by dimension."""
@@ -202,6 +203,47 @@ class ScanPlan:
         """Yield the rows of a partition, region by region."""
         for region, mask, read in read_ahead(self._regions(partition), self._read_region):
             yield from self.batches(region, mask, read)
+
+    @property
+    def packed_schema(self) -> pa.Schema:
+        """Return the columns of packed rows: lists of up to 8,192 values each.
+
+        Missing floats are NaN. Elements are declared nullable only where other values may be missing:
+        Spark reads dense lists much faster.
+        """
+        return pa.schema(
+            [
+                pa.field(
+                    each.name, pa.list_(pa.field("element", each.type, not self._is_dense(each)))
+                )
+                for each in self.selected
+            ]
+        )
+
+    def _is_dense(self, column: Column) -> bool:
+        axis = self.axes.get(column.name)
+        is_known = axis is not None and axis.values.missing is None
+        is_number = pa.types.is_floating(column.type) or pa.types.is_integer(column.type)
+        # Variables of integers are never missing; decoding makes floats of those that may be.
+        return pa.types.is_primitive(column.type) and (
+            is_known or pa.types.is_floating(column.type) or (axis is None and is_number)
+        )
+
+    def read_packed(self, partition: Partition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a partition, many in one row of lists; nothing is copied."""
+        schema = self.packed_schema
+        for batch in self.read(partition):
+            starts = np.arange(0, batch.num_rows, _PACKED_ROWS, dtype=np.int32)
+            offsets = pa.array(np.append(starts, np.int32(batch.num_rows)))
+            lists = [
+                pa.ListArray.from_arrays(
+                    offsets,
+                    values if field.type.value_field.nullable else _dense(values),
+                    field.type,
+                )
+                for values, field in zip(batch.columns, schema, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(lists, schema=schema)
 
     def read_values(self, partition: Partition) -> Iterator[CellValues]:
         """Yield the cells of a partition as arrays, with a mask of matching cells."""
@@ -473,6 +515,14 @@ def to_column(values: Values, shape: tuple[int, ...], kept: Mask) -> pa.Array:
         return _take(values, shape, kept)
     spread = values.spread(shape)
     return to_arrow(spread if kept is None else spread[kept])
+
+
+def _dense(values: pa.Array) -> pa.Array:
+    """Return numbers without their validity: missing floats are NaN."""
+    if pa.types.is_boolean(values.type):
+        return values
+    _, data = values.buffers()
+    return pa.Array.from_buffers(values.type, len(values), [None, data], offset=values.offset)
 
 
 def _take(values: Values, shape: tuple[int, ...], kept: Mask) -> pa.Array:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 import xarray as xr
 from hypothesis import given, settings
@@ -32,10 +33,26 @@ from tests.unit.tables.worlds import (
 
 
 def read(repo: Repository, **options: Any) -> pd.DataFrame:
-    """All rows of a table."""
+    """All rows of a table, which are the same when they are packed in lists."""
     table = open_table(open_source(Options(**options), repo))
     batches = [batch for part in table.partitions() for batch in table.read(part)]
-    return pa.Table.from_batches(batches, table.schema).to_pandas(timestamp_as_object=True)
+    rows = pa.Table.from_batches(batches, table.schema)
+    if isinstance(table, ScanPlan):
+        packed = [batch for part in table.partitions() for batch in table.read_packed(part)]
+        assert unpack(pa.Table.from_batches(packed, table.packed_schema)).equals(rows)
+    return rows.to_pandas(timestamp_as_object=True)
+
+
+def unpack(packed: pa.Table) -> pa.Table:
+    """One row per element of the lists; NaN is null."""
+    columns = {}
+    for field in packed.schema:
+        values = pc.list_flatten(packed[field.name])
+        assert field.type.value_field.nullable or not values.null_count
+        if pa.types.is_floating(values.type):
+            values = pc.if_else(pc.is_nan(values), None, values)
+        columns[field.name] = values
+    return pa.table(columns)
 
 
 @given(world=worlds())

@@ -9,13 +9,16 @@ from datetime import datetime
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import DataFrame, SparkSession
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sql
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from frazil.arguments import verb
 from frazil.lazy import lazy_modules
 from frazil.spark.runtime import make_rows
 from frazil.spark.spark_session import find_session
+from frazil.tables.scan_plan import ScanPlan
 from frazil.tables.table_options import (
     DEFAULT_TARGET_BYTES,
     Layout,
@@ -61,8 +64,34 @@ def make_options(
 
 
 def make_frame(spark: SparkSession, table: Table) -> DataFrame:
-    """Return a DataFrame of all rows of a table."""
-    return make_rows(spark, table.read, table.partitions(), from_arrow_schema(table.schema))
+    """Return a DataFrame of all rows of a table.
+
+    Cells travel as lists, which Spark expands in generated code: that is faster than rows from Python,
+    and columns that a query does not use are not expanded.
+    """
+    if not isinstance(table, ScanPlan):
+        return make_rows(spark, table.read, table.partitions(), from_arrow_schema(table.schema))
+    packed = table.packed_schema
+    numbers = [f"c{number}" for number in range(len(packed))]
+    schema = from_arrow_schema(pa.schema(list(map(pa.Field.with_name, packed, numbers))))
+    frame = make_rows(spark, table.read_packed, table.partitions(), schema)
+    *others, last = numbers
+    rows = frame.select(*others, sql.posexplode(last).alias(_POSITION, last))
+    columns = zip(numbers, table.schema, strict=True)
+    return rows.select(*(_unpack(each, field, last) for each, field in columns))
+
+
+_POSITION = "position"
+
+
+def _unpack(column: str, field: pa.Field, last: str) -> Column:
+    """Return the value of a packed column in a row."""
+    value = sql.col(column)
+    if column != last:
+        value = sql.get(value, sql.col(_POSITION))
+    if pa.types.is_floating(field.type):
+        value = sql.when(~sql.isnan(value), value)
+    return value.alias(field.name)
 
 
 def read(
