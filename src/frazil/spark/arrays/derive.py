@@ -172,7 +172,7 @@ def _attempt(
         full = "first run"
     if not full and last is not None:
         refuse_other_declaration(last, declaration)
-        _refuse_edits(run.repository, last, session, output)
+        _refuse_edits(run.repository, last.commit, session, output)
         try:
             old = source.readonly_session(snapshot_id=last.source_snapshot)
         except (NotFoundError, ObjectNotFoundError):
@@ -222,20 +222,23 @@ def _commit(
         try:
             return session.commit(message, entries)
         except ConflictError:
+            base = session.snapshot_id
             try:
                 session.rebase(ConflictDetector())
             except RebaseFailedError as error:
                 raise _OvertakenError from error
             if find_last_run(repository.ancestry(snapshot_id=session.snapshot_id), output) != last:
                 raise _OvertakenError from None
+            # Edits of other chunks than ours don't conflict, but would stay unnoticed.
+            _refuse_edits(repository, base, session, output)
 
 
-def _refuse_edits(repository: Repository, last: LastRun, session: Session, output: str) -> None:
-    """Raise ConflictError if others changed values of the derived group since the last run."""
-    before = repository.readonly_session(snapshot_id=last.commit).state.view
+def _refuse_edits(repository: Repository, since: str, session: Session, output: str) -> None:
+    """Raise ConflictError if others changed values of the derived group after a snapshot."""
+    before = repository.readonly_session(snapshot_id=since).state.view
     if [*before.descendants(output)] == [*session.state.view.descendants(output)]:
         return
-    for commit in CommitRange(repository, last.commit, session.snapshot_id).list():
+    for commit in CommitRange(repository, since, session.snapshot_id).list():
         job = repository.lookup_snapshot(commit.id).metadata.get(METRICS)
         if isinstance(job, Mapping) and job.get("job") in _KEEP_VALUES:
             continue
