@@ -126,6 +126,19 @@ def test_a_version_and_a_group_are_chosen(repo: Repository, tmp_path: Path) -> N
     assert_equal(found, of_repository(repo, "ocean", tag="v1"))
 
 
+def test_the_ledger_is_exported_only_if_it_is_asked_for(repo: Repository, tmp_path: Path) -> None:
+    session = repo.writable_session("main")
+    zarr.create_array(session.store, name="_frazil/ledger/source", shape=(1,), dtype="i4")[:] = 5
+    session.commit("a ledger")
+
+    frazil.export_zarr(repo, str(tmp_path / "out"))
+    frazil.export_zarr(repo, str(tmp_path / "own"), group="_frazil/ledger")
+
+    assert "_frazil" not in zarr.open_group(str(tmp_path / "out"), mode="r")
+    own = zarr.open_group(str(tmp_path / "own"), mode="r")
+    assert_equal(arrays(own), of_repository(repo, "_frazil/ledger"))
+
+
 def test_an_export_that_was_broken_off_goes_on(repo: Repository, tmp_path: Path) -> None:
     place = local_filesystem_storage(str(tmp_path / "out"))
     puts: list[str] = []

@@ -38,6 +38,7 @@ from frazil.virtual.access import Authorize
 METADATA = "zarr.json"
 Document = dict[str, Any]
 """Decoded metadata."""
+_OWN = "/_frazil/"
 GROUP = b'{"zarr_format":3,"node_type":"group","attributes":{}}'
 """Metadata of a group without attributes."""
 DEFAULT_ENCODING: Mapping[str, Any] = {"name": "default", "configuration": {"separator": "/"}}
@@ -143,7 +144,7 @@ def export_zarr(
     """Write a version of a repository, or a group of it, as a plain Zarr V3 hierarchy.
 
     Chunks are copied without decoding them, including inline and virtual chunks. Chunks that don't
-    exist stay missing.
+    exist stay missing. The ledger and other arrays of `/_frazil` stay out, unless `group` is there.
 
     Parameters
     ----------
@@ -203,7 +204,11 @@ class _Export:
 
     def nodes(self) -> list[Node]:
         """Return the nodes to export; raise NodeNotFoundError if there are none."""
-        found = list(self.session.state.view.descendants(self.root))
+        found = [
+            node
+            for node in self.session.state.view.descendants(self.root)
+            if not f"{node.path}/".startswith(_OWN) or f"{self.root}/".startswith(_OWN)
+        ]
         if not found:
             raise NodeNotFoundError(f"there is no node at {self.root!r}")
         return found
