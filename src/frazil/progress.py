@@ -235,10 +235,16 @@ class InNotebook:
 
 def open_display(wanted: bool | None) -> Display:
     """Return the display for `wanted`; by default silent unless in a notebook or on a terminal."""
-    is_notebook = "ipykernel" in sys.modules
+    is_notebook = _runs_in_kernel()
     if wanted is False or (wanted is None and not (is_notebook or sys.stderr.isatty())):
         return Silent()
     if is_notebook:
         shown = import_module("IPython.display")
         return InNotebook(shown.display, shown.HTML)
     return OnTerminal(sys.stderr)
+
+
+def _runs_in_kernel() -> bool:
+    """Return whether a kernel runs this program; other programs may have imported its package, too."""
+    find_shell = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    return "ipykernel" in sys.modules and find_shell is not None and find_shell() is not None

@@ -106,8 +106,12 @@ def test_a_notebook_shows_all_steps_below_its_cell(monkeypatch: pytest.MonkeyPat
     ipython: Any = ModuleType("IPython.display")
     ipython.display, ipython.HTML = display, str
     monkeypatch.setitem(sys.modules, "ipykernel", ModuleType("ipykernel"))
-    monkeypatch.setitem(sys.modules, "IPython", ModuleType("IPython"))
+    package: Any = ModuleType("IPython")
+    package.get_ipython = lambda: None
+    monkeypatch.setitem(sys.modules, "IPython", package)
     monkeypatch.setitem(sys.modules, "IPython.display", ipython)
+    assert not isinstance(open_display(None), InNotebook)  # imported, but no kernel runs
+    package.get_ipython = object
 
     opened = open_display(None)
     opened.show(Step("<one>", 1, 1, 0.0))

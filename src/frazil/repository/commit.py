@@ -375,7 +375,7 @@ def write_shared_manifest(view: View) -> WrittenManifests:
     return written
 
 
-_MANY_CHUNKS = 100_000
+MANY_CHUNKS = 100_000
 """Number of chunks from which the transaction log is written in a separate thread."""
 MOST_LOGGED_CHUNKS = 8_000_000
 """Number of chunks of a commit from which it becomes several: some 300 MB of an encoded log."""
@@ -423,7 +423,7 @@ def encode_commit(
     log = TransactionLog(id) if logged_as else build_log(view, id)
     if former is not None:
         log = merge_logs([former, log], id)
-    is_large = sum(map(len, log.updated_chunks.values())) >= _MANY_CHUNKS
+    is_large = sum(map(len, log.updated_chunks.values())) >= MANY_CHUNKS
     # Both are slow and mostly run outside the GIL.
     with ThreadPoolExecutor(1) if is_large else nullcontext() as pool:
         encoding = None if pool is None else pool.submit(assets.encode_transaction_log, log)

@@ -8,7 +8,7 @@ from frazil.format.snapshot import Node
 from frazil.ops import SessionMode
 from frazil.protocols.assets import new_snapshot_id
 from frazil.repository.changes import ChangeSet, node_over
-from frazil.repository.commit import CommitText, encode_commit
+from frazil.repository.commit import MANY_CHUNKS, CommitText, encode_commit
 from frazil.repository.session_state import SessionState
 from frazil.repository.view import View
 
@@ -23,9 +23,10 @@ def fork(state: SessionState) -> SessionState:
     with state.lock:
         snapshot = state.view.snapshot
         if state.changes:
-            # Nobody rebases on a fork or compares it with another version, so it needs no log.
-            id = new_snapshot_id(state.assets.dialect)
-            done = encode_commit(state, CommitText("fork", {}), logged_as=[id])
+            # Nobody rebases on a fork or compares it with others, so a large log is not written.
+            is_large = sum(state.changes.count_in_bulk()) > MANY_CHUNKS
+            unlogged = [new_snapshot_id(state.assets.dialect)] if is_large else ()
+            done = encode_commit(state, CommitText("fork", {}), logged_as=unlogged)
             state.assets.storage.put_many(done.objects)
             snapshot = done.snapshot
         forked = SessionState(state.context, snapshot, is_fork=True)
