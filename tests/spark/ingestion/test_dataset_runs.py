@@ -2,9 +2,12 @@
 
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from tests.datasets.test_month import simulate
+
+pytestmark = pytest.mark.xdist_group("spark")
 
 
 def test_a_week_on_spark_ends_as_the_truth(tmp_path: Path, spark: SparkSession) -> None:
