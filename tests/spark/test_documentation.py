@@ -74,6 +74,8 @@ def test_the_code_about_writing_runs(capsys: Shown) -> None:
 
 
 @needs_virtualizarr
+# What PySpark does with newer releases of pandas.
+@pytest.mark.filterwarnings("ignore:The copy keyword is deprecated")
 def test_the_cells_of_the_notebook_about_sql_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MPLBACKEND", "Agg")
 

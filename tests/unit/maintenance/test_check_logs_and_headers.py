@@ -1,6 +1,8 @@
 """Damages of transaction logs and of headers."""
 
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -102,7 +104,12 @@ def test_a_log_of_another_snapshot_is_found(dialect: Dialect) -> None:
 def test_a_log_that_is_not_in_order_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     repository = create_sample()
     first = ancestor(repository, 2)
-    monkeypatch.setattr(log_encoding, "_sorted_ids", lambda ids: sorted(ids)[::-1])
+
+    def sort_backwards(values: Iterable[Any], **options: Any) -> list[Any]:
+        found = sorted(values, **options)
+        return found[::-1] if isinstance(values, frozenset) else found
+
+    monkeypatch.setattr(log_encoding, "sorted", sort_backwards, raising=False)
     rewrite_log(repository, first, lambda log: log)
 
     found = what_matters(reopen(repository).check())
