@@ -18,7 +18,7 @@ from frazil.storage.wrappers import ForwardingStorage, Injection, Request
 from tests.datasets.forecasts import DECLARATION, LEADS, MEMBERS, START, Centre, find_wrong, save
 from tests.documentation.running import cloud
 
-DAYS = 30 if os.environ.get("FRAZIL_DEEP") else 18
+DAYS = 30 if os.environ.get("FRAZIL_DEEP") else 13
 
 
 class KilledError(BaseException):
@@ -152,13 +152,11 @@ def simulate(folder: Path, repository: str, days: int, mode: str, spark: Any = N
 
 @pytest.mark.parametrize("mode", ["native", "virtual"])
 def test_a_month_on_a_disk_ends_as_the_truth(tmp_path: Path, mode: str) -> None:
-    days = DAYS if mode == "native" else 15
+    days = DAYS if mode == "native" else 11
     simulate(tmp_path, str(tmp_path / "repo"), days, mode)
 
 
-def test_a_fortnight_on_s3_ends_as_the_truth(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_days_on_s3_end_as_the_truth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with cloud(monkeypatch, "bucket") as replaced:
         url = f"s3://bucket/forecast?{replaced['region=eu-central-1']}"
-        simulate(tmp_path, url, 14, "native")
+        simulate(tmp_path, url, 11, "native")

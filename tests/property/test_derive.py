@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import zarr
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import frazil
@@ -210,7 +210,8 @@ def assert_equal(one: dict[str, Any], other: dict[str, Any]) -> None:
         np.testing.assert_equal(value, other[name], err_msg=name)
 
 
-@settings(max_examples=settings().max_examples // 2)
+@settings(max_examples=settings().max_examples // 8)
+@example("pyramid", [[("append", 0, 0), ("attributes", 0, 1)]], False)
 @given(
     name=st.sampled_from(list(DERIVATIONS)),
     programs=st.lists(PROGRAM, min_size=1, max_size=2),

@@ -261,7 +261,10 @@ class Deriving:
                 self.what.encoding if is_data else None, overwrite=True,
             )  # fmt: skip
             dirty, before = None, None
-        self._remember(target_path, dirty, before)
+        decoded = dirty
+        if dirty is not None and self.what.levels:  # the next level reads decoded values
+            decoded = find_dirty(self.old, self.new, path, attributes="decoding")
+        self._remember(target_path, decoded, before)
         itemsize = max(int(array.dtype.itemsize), 1)
         unit, most = find_unit(target), MAX_MEMORY // 2 // itemsize
         boxes = plan_boxes(dirty, array.shape, unit)
