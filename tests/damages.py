@@ -7,7 +7,6 @@ import numpy as np
 import zarr
 
 from frazil import Repository, create_legacy
-from frazil.format.chunk_table import ChunkRef, ChunkTable
 from frazil.format.files import (
     decode_manifest,
     decode_repo_info,
@@ -20,10 +19,9 @@ from frazil.format.files import (
 )
 from frazil.format.header import Dialect
 from frazil.format.ids import ManifestId, SnapshotId
-from frazil.format.manifest import Manifest
+from frazil.format.manifest import ChunkRef, ChunkTable, Manifest
 from frazil.format.repo_info import RepoInfo
-from frazil.format.snapshot import ArrayData, ManifestFileInfo, Node, Snapshot
-from frazil.format.transaction_log import TransactionLog
+from frazil.format.snapshot import ArrayData, ManifestFileInfo, Node, Snapshot, TransactionLog
 from frazil.maintenance.check import check_storage
 from frazil.maintenance.findings import CheckReport, Problem, Severity
 from frazil.storage.interface import Storage

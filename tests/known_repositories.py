@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 import frazil
 from frazil import IcechunkStore, Session
 from frazil.credentials import LocalFileSystemAccess
-from frazil.format.chunk_table import ETag, LastModified, VirtualRef
+from frazil.format.manifest import ETag, LastModified, VirtualRef
 from frazil.storage.interface import Buffer, Storage
 from frazil.storage.local import LocalStorage
 from frazil.storage.store_config import ObjectStoreConfig

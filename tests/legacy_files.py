@@ -7,15 +7,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from frazil.format.chunk_table import ChunkRef, ETag, InlineRef, LastModified, NativeRef, VirtualRef
 from frazil.format.coordinates import contains
 from frazil.format.header import Decoded, Dialect
 from frazil.format.ids import ManifestId, SnapshotId
 from frazil.format.legacy import alpha, draft
-from frazil.format.manifest import Manifest
-from frazil.format.snapshot import Node, Snapshot
+from frazil.format.manifest import (
+    ChunkRef,
+    ETag,
+    InlineRef,
+    LastModified,
+    Manifest,
+    NativeRef,
+    VirtualRef,
+)
+from frazil.format.snapshot import Node, Snapshot, TransactionLog
 from frazil.format.timestamps import encode_rfc3339
-from frazil.format.transaction_log import TransactionLog
 from tests.generations import REPOSITORY_NAMES
 
 ALPHA_NAMES = [name for name in REPOSITORY_NAMES if name.startswith("alpha")]

@@ -6,8 +6,7 @@ from frazil.errors import AlreadyExistsError, ConflictError
 from frazil.format.header import Dialect
 from frazil.format.ids import SnapshotId
 from frazil.format.metadata import Metadata
-from frazil.format.snapshot import Snapshot
-from frazil.format.transaction_log import TransactionLog
+from frazil.format.snapshot import Snapshot, TransactionLog
 from frazil.protocols.assets import Assets, new_snapshot_id
 from frazil.protocols.history import next_history, snapshot_parent_id
 from frazil.protocols.protocol import MAIN, CommitProtocol, UpdatePolicy, read_clock, time_after

@@ -11,8 +11,8 @@ from frazil import Repository, Session
 from frazil.config import ManifestSplittingConfig, RepositoryConfig
 from frazil.config.conditions import ManifestSplitCondition, ManifestSplitDimCondition
 from frazil.config.settings import ManifestConfig
-from frazil.format.chunk_table import NativeRef
 from frazil.format.ids import ManifestId, NodeId
+from frazil.format.manifest import NativeRef
 from frazil.storage.interface import Storage
 from frazil.storage.memory import MemoryStorage
 

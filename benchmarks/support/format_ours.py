@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.support.measuring import Figures, answer, timed
-from frazil.format.chunk_table import ChunkKind, ChunkTable, constant_column, no_chunk_ids
 from frazil.format.files import (
     decode_manifest,
     encode_manifest,
@@ -16,7 +15,7 @@ from frazil.format.files import (
 )
 from frazil.format.header import Dialect
 from frazil.format.ids import FIRST_SNAPSHOT_ID, ManifestId, NodeId
-from frazil.format.manifest import Manifest
+from frazil.format.manifest import ChunkKind, ChunkTable, Manifest, constant_column, no_chunk_ids
 from frazil.format.metadata import encode_json
 from frazil.format.ragged import Strings
 from frazil.format.repo_info import RepoInfo, RepoInitialized, RepoStatus, SnapshotInfo, Update
@@ -27,8 +26,8 @@ from frazil.format.snapshot import (
     ManifestRef,
     Node,
     Snapshot,
+    TransactionLog,
 )
-from frazil.format.transaction_log import TransactionLog
 
 NODE_ID = NodeId(b"referenc")
 MANIFEST_ID = ManifestId(b"twelve bytes")

@@ -21,8 +21,8 @@ import frazil
 import frazil.spark
 from benchmarks.support.measuring import Figures, answer, timed
 from benchmarks.support.spark_starting import measure_memory, start
-from frazil.format.chunk_table import ChunkKind, ChunkTable
 from frazil.format.ids import ALPHABET, ChunkId
+from frazil.format.manifest import ChunkKind, ChunkTable
 from frazil.maintenance.id_ranges import Ids, ids_of
 from frazil.spark.job import RunOn
 from frazil.storage.interface import ObjectInfo, Storage

@@ -17,8 +17,7 @@ from frazil.format.repo_info import (
     SnapshotInfo,
     Update,
 )
-from frazil.format.snapshot import Node, Snapshot
-from frazil.format.transaction_log import TransactionLog
+from frazil.format.snapshot import Node, Snapshot, TransactionLog
 from frazil.storage.local import Durability, LocalStorage
 
 REPEATS = 15

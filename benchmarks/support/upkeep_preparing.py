@@ -14,8 +14,8 @@ import zarr
 import frazil
 from benchmarks.support.measuring import Figures, answer
 from benchmarks.support.upkeep_workloads import COLUMNS, set_references
-from frazil.format.chunk_table import NativeRef
 from frazil.format.ids import ChunkId
+from frazil.format.manifest import NativeRef
 from frazil.repository.store_io import set_ref
 
 NOTHING: Figures = {}

@@ -11,7 +11,7 @@ from frazil.display import Called, Item, Listed, field_items
 from frazil.errors import InvalidTypeError
 from frazil.format import repo_info
 from frazil.format.ids import ObjectId
-from frazil.format.overlays import Deferred
+from frazil.format.repo_info import Deferred
 from frazil.format.timestamps import from_datetime, to_datetime
 from frazil.lazy import dataclass
 

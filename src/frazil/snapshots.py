@@ -12,7 +12,7 @@ import numpy as np
 from frazil.display import Item, Listed, Shown, field_items, render_html
 from frazil.format import repo_info, snapshot
 from frazil.format.coordinates import Coordinates
-from frazil.format.overlays import Deferred
+from frazil.format.repo_info import Deferred
 from frazil.format.timestamps import to_datetime
 from frazil.lazy import dataclass
 

@@ -8,15 +8,6 @@ from pathlib import PurePosixPath
 
 import numpy as np
 
-from frazil.format.chunk_table import (
-    ChunkRef,
-    ChunkTable,
-    ETag,
-    InlineRef,
-    LastModified,
-    NativeRef,
-    VirtualRef,
-)
 from frazil.format.files import (
     decode_repo_info,
     encode_manifest,
@@ -26,7 +17,16 @@ from frazil.format.files import (
 )
 from frazil.format.header import Dialect, FileType, Header, encode_file
 from frazil.format.ids import ChunkId, ManifestId, NodeId, SnapshotId
-from frazil.format.manifest import Manifest
+from frazil.format.manifest import (
+    ChunkRef,
+    ChunkTable,
+    ETag,
+    InlineRef,
+    LastModified,
+    Manifest,
+    NativeRef,
+    VirtualRef,
+)
 from frazil.format.metadata import Metadata, encode_flexbuffers, encode_messagepack
 from frazil.format.repo_info import RepoInfo, SnapshotInfo
 from frazil.format.snapshot import (
@@ -34,11 +34,13 @@ from frazil.format.snapshot import (
     Dimension,
     ManifestFileInfo,
     ManifestRef,
+    Move,
     Node,
+    NodeType,
     Snapshot,
+    TransactionLog,
     nodes_by_path,
 )
-from frazil.format.transaction_log import Move, NodeType, TransactionLog
 from tests.generations import ARCHIVE
 from tests.strategies.foreign import ForeignWriter, Rows
 

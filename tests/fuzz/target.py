@@ -9,7 +9,6 @@ from itertools import islice
 from types import FrameType
 
 from frazil.errors import FormatError
-from frazil.format.config_tree import decode_config_yaml
 from frazil.format.files import (
     decode_manifest,
     decode_repo_info,
@@ -20,7 +19,7 @@ from frazil.format.files import (
 from frazil.format.ids import SnapshotId
 from frazil.format.manifest import Manifest
 from frazil.format.metadata import decode_flexbuffers, decode_messagepack
-from frazil.format.refs import decode_ref
+from frazil.format.text_files import decode_config_yaml, decode_ref
 from tests.fuzz import corpus
 
 _NAMED_KIND = re.compile(

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from frazil.format.chunk_table import ChunkRef, ChunkTable
-from frazil.format.config_tree import encode_config_yaml
 from frazil.format.files import (
     DEFAULT_ENCODING,
     FileEncoding,
@@ -20,9 +18,8 @@ from frazil.format.files import (
 )
 from frazil.format.header import Dialect
 from frazil.format.ids import FIRST_SNAPSHOT_ID, ChunkId, ManifestId, NodeId, ObjectId, SnapshotId
-from frazil.format.manifest import Manifest
+from frazil.format.manifest import ChunkRef, ChunkTable, Manifest
 from frazil.format.metadata import JsonValue, Metadata, Value
-from frazil.format.refs import Ref, encode_ref
 from frazil.format.repo_info import (
     NewCommit,
     RepoInfo,
@@ -38,9 +35,10 @@ from frazil.format.snapshot import (
     ManifestRef,
     Node,
     Snapshot,
+    TransactionLog,
     nodes_by_path,
 )
-from frazil.format.transaction_log import TransactionLog
+from frazil.format.text_files import Ref, encode_config_yaml, encode_ref
 
 DIALECTS = (Dialect.V1, Dialect.V2)
 

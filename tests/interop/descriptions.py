@@ -7,9 +7,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
-from frazil.format.chunk_table import ChunkKind, ChunkRef, ChunkTable, InlineRef, NativeRef
 from frazil.format.header import Header
-from frazil.format.manifest import Manifest
+from frazil.format.manifest import (
+    ChunkKind,
+    ChunkRef,
+    ChunkTable,
+    InlineRef,
+    Manifest,
+    NativeRef,
+)
 from frazil.format.repo_info import (
     Availability,
     FeatureFlagChanged,
@@ -21,9 +27,8 @@ from frazil.format.repo_info import (
     Update,
     UpdateType,
 )
-from frazil.format.snapshot import ArrayData, Node, Snapshot
+from frazil.format.snapshot import ArrayData, Node, Snapshot, TransactionLog
 from frazil.format.timestamps import encode_rfc3339, to_datetime
-from frazil.format.transaction_log import TransactionLog
 
 Description = dict[str, Any]
 

@@ -6,8 +6,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from frazil.format.chunk_table import ChunkRef, InlineRef, NativeRef
-from frazil.format.config_tree import decode_config_yaml
 from frazil.format.files import (
     decode_manifest,
     decode_repo_info,
@@ -16,11 +14,10 @@ from frazil.format.files import (
 )
 from frazil.format.header import Decoded
 from frazil.format.ids import ManifestId, NodeId, SnapshotId
-from frazil.format.manifest import Manifest
-from frazil.format.refs import decode_ref
+from frazil.format.manifest import ChunkRef, InlineRef, Manifest, NativeRef
 from frazil.format.repo_info import RepoInfo, SnapshotInfo, Update
-from frazil.format.snapshot import Snapshot
-from frazil.format.transaction_log import TransactionLog
+from frazil.format.snapshot import Snapshot, TransactionLog
+from frazil.format.text_files import decode_config_yaml, decode_ref
 from tests.interop.building import make_snapshot_info
 from tests.interop.official_library import Container
 

@@ -5,8 +5,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from frazil.format.chunk_table import ChunkTable
-from frazil.format.config_tree import decode_config_yaml, encode_config_yaml
 from frazil.format.files import (
     decode_manifest,
     decode_repo_info,
@@ -18,8 +16,9 @@ from frazil.format.files import (
     encode_transaction_log,
 )
 from frazil.format.ids import ManifestId, SnapshotId
+from frazil.format.manifest import ChunkTable
 from frazil.format.ragged import Strings
-from frazil.format.refs import decode_ref, encode_ref
+from frazil.format.text_files import decode_config_yaml, decode_ref, encode_config_yaml, encode_ref
 
 Relocate = Callable[[str], str]
 

@@ -7,10 +7,10 @@ import pytest
 from frazil.config import RepositoryConfig
 from frazil.config.saved_config import decode_config, encode_config
 from frazil.config.settings import merge_configs
-from frazil.format.config_tree import decode_config_yaml
 from frazil.format.files import decode_repo_info
 from frazil.format.header import Dialect
 from frazil.format.metadata import JsonValue
+from frazil.format.text_files import decode_config_yaml
 from tests.configs import full_config
 from tests.interop.building import DIALECTS, FIRST_SNAPSHOT, Contents, RepositoryFiles
 from tests.interop.official_library import OfficialLibrary

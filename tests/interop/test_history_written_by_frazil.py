@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from frazil.format.chunk_table import InlineRef
 from frazil.format.header import Dialect
 from frazil.format.ids import NodeId, SnapshotId
-from frazil.format.snapshot import Node, Snapshot, nodes_by_path
-from frazil.format.transaction_log import Move, NodeType, TransactionLog
+from frazil.format.manifest import InlineRef
+from frazil.format.snapshot import Move, Node, NodeType, Snapshot, TransactionLog, nodes_by_path
 from tests.interop.building import (
     DIALECTS,
     FIRST_SNAPSHOT,

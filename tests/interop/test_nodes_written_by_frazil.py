@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from frazil.format.chunk_table import ChunkRef, InlineRef
 from frazil.format.files import IMPLEMENTATION
 from frazil.format.header import Dialect
+from frazil.format.manifest import ChunkRef, InlineRef
 from frazil.format.snapshot import Node, Snapshot
 from tests.interop.building import (
     DIALECTS,

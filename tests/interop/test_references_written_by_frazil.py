@@ -9,19 +9,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from frazil.format.chunk_table import (
+from frazil.format.files import FileEncoding
+from frazil.format.header import Dialect
+from frazil.format.ids import ChunkId, NodeId
+from frazil.format.manifest import (
     Checksum,
     ChunkRef,
     ETag,
     InlineRef,
     LastModified,
+    Manifest,
     NativeRef,
     VirtualRef,
 )
-from frazil.format.files import FileEncoding
-from frazil.format.header import Dialect
-from frazil.format.ids import ChunkId, NodeId
-from frazil.format.manifest import Manifest
 from frazil.format.snapshot import Node
 from tests.interop.building import (
     DIALECTS,

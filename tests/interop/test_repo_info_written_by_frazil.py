@@ -13,7 +13,7 @@ from frazil.format.header import Dialect
 from frazil.format.ids import SnapshotId
 from frazil.format.metadata import Metadata
 from frazil.format.repo_info import Availability, RepoInfo, RepoStatus, Update, UpdateType
-from frazil.format.transaction_log import TransactionLog
+from frazil.format.snapshot import TransactionLog
 from frazil.format.v2.snapshot_info_codec import EncodedSnapshots
 from tests.interop.building import (
     FIRST_SNAPSHOT,

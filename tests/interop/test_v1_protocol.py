@@ -11,7 +11,7 @@ import pytest
 from frazil.errors import IcechunkError
 from frazil.format.header import Dialect
 from frazil.format.ids import FIRST_SNAPSHOT_ID, SnapshotId
-from frazil.format.transaction_log import TransactionLog
+from frazil.format.snapshot import TransactionLog
 from frazil.protocols.detection import create_repository, open_protocol
 from frazil.protocols.protocol import MAIN, CommitProtocol
 from frazil.storage.local import Durability, LocalStorage

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from frazil.format.header import Dialect
 from frazil.format.legacy import alpha
-from frazil.format.legacy.alpha_layouts import LAYOUTS
+from frazil.format.legacy.alpha import LAYOUTS
 from tests.strategies import legacy
 
 NAME = "frazil-test"

@@ -5,8 +5,8 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.format.chunk_table import ChunkIndex, ChunkRef, ChunkTable, NativeRef
 from frazil.format.ids import ChunkId
+from frazil.format.manifest import ChunkIndex, ChunkRef, ChunkTable, NativeRef
 from tests.strategies import v2
 
 

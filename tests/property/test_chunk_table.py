@@ -10,10 +10,16 @@ from hypothesis import strategies as st
 
 from frazil.format import coordinates as coords_
 from frazil.format import ragged
-from frazil.format.chunk_table import ChunkRef, ChunkTable, NativeRef, concatenate
 from frazil.format.coordinates import Coordinates
 from frazil.format.ids import ManifestId, NodeId
-from frazil.format.manifest import LocationCompression, Manifest
+from frazil.format.manifest import (
+    ChunkRef,
+    ChunkTable,
+    LocationCompression,
+    Manifest,
+    NativeRef,
+    concatenate,
+)
 from frazil.format.ragged import Strings, unite
 from frazil.format.v2.manifest_decoder import decode_manifest_payload
 from frazil.format.v2.manifest_encoder import encode_manifest_payload

@@ -30,8 +30,8 @@ from frazil.config.conditions import (
 from frazil.config.saved_config import decode_config, encode_config
 from frazil.config.settings import resolve_config
 from frazil.errors import FormatError
-from frazil.format.config_tree import decode_config_yaml, encode_config_yaml
 from frazil.format.metadata import decode_flexbuffers, encode_flexbuffers
+from frazil.format.text_files import decode_config_yaml, encode_config_yaml
 from frazil.storage import ObjectStoreConfig, S3Options
 from frazil.virtual import VirtualChunkContainer
 

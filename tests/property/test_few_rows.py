@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.format.chunk_table import ChunkRef, ChunkRows, ChunkTable
 from frazil.format.ids import ManifestId
-from frazil.format.manifest import LocationCompression, Manifest
+from frazil.format.manifest import ChunkRef, ChunkRows, ChunkTable, LocationCompression, Manifest
 from frazil.format.ragged import Part
 from frazil.format.repo_info import RepoInfo
-from frazil.format.transaction_log import TransactionLog
+from frazil.format.snapshot import TransactionLog
 from frazil.format.v2.manifest_decoder import decode_manifest_payload
 from frazil.format.v2.manifest_encoder import encode_manifest_payload
 from frazil.format.v2.repo_info_codec import encode_repo_info_payload
@@ -24,7 +23,7 @@ from frazil.format.v2.snapshot_codec import (
 from tests.strategies import v2
 from tests.strategies.values import manifest_ids, node_ids
 
-WRITER = "frazil.format.flatbuffers.flatbuffers_writer.FEW"
+WRITER = "frazil.format.v2.flatbuffers_writer.FEW"
 LOGS = "frazil.format.v2.snapshot_codec.FEW"
 
 

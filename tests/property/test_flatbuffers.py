@@ -13,17 +13,19 @@ from flatbuffers.table import Table as PackageTable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.format.chunk_table import (
+from frazil.format.ids import ChunkId, ManifestId, NodeId
+from frazil.format.manifest import (
     ChunkRef,
     ChunkTable,
     ETag,
     InlineRef,
     LastModified,
+    Manifest,
     NativeRef,
     VirtualRef,
 )
-from frazil.format.flatbuffers.flatbuffers_reader import Buffer, Source, Table, Tables
-from frazil.format.flatbuffers.flatbuffers_writer import (
+from frazil.format.v2.flatbuffers_reader import Buffer, Source, Table, Tables
+from frazil.format.v2.flatbuffers_writer import (
     ABSENT,
     Attached,
     Field,
@@ -35,8 +37,6 @@ from frazil.format.flatbuffers.flatbuffers_writer import (
     one,
     rows,
 )
-from frazil.format.ids import ChunkId, ManifestId, NodeId
-from frazil.format.manifest import Manifest
 from frazil.format.v2.manifest_encoder import encode_manifest_payload
 from frazil.format.v2.schema import ArrayManifestSlot, ChunkRefSlot, ManifestSlot
 from tests.strategies import v2

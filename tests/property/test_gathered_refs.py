@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from frazil.conflicts import ConflictDetector
 from frazil.errors import OverlappingTasksError
-from frazil.format.chunk_table import ChunkRef, InlineRef, VirtualRef
 from frazil.format.header import Dialect
+from frazil.format.manifest import ChunkRef, InlineRef, VirtualRef
 from frazil.repository.changes import ChangeSet
 from frazil.repository.commit import CommitText
 from frazil.repository.context import create

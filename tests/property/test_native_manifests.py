@@ -3,11 +3,17 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.format.chunk_table import ChunkRef, ChunkTable, InlineRef, NativeRef, VirtualRef
 from frazil.format.files import decode_manifest, decode_native_manifests, encode_manifest
 from frazil.format.header import Dialect, FileType, decode_file, encode_file
 from frazil.format.ids import ChunkId, ManifestId, NodeId
-from frazil.format.manifest import Manifest
+from frazil.format.manifest import (
+    ChunkRef,
+    ChunkTable,
+    InlineRef,
+    Manifest,
+    NativeRef,
+    VirtualRef,
+)
 
 NODE_IDS = st.binary(min_size=8, max_size=8).map(NodeId)
 NATIVE_REFS: st.SearchStrategy[ChunkRef] = st.builds(

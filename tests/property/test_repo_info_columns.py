@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frazil.errors import FormatError, InvalidInputError
-from frazil.format.flatbuffers.flatbuffers_reader import Buffer
 from frazil.format.ids import SnapshotId
 from frazil.format.metadata import NO_METADATA
 from frazil.format.repo_info import RepoInfo, SnapshotInfo, UpdateType
+from frazil.format.v2.flatbuffers_reader import Buffer
 from frazil.format.v2.repo_info_codec import (
     EncodedUpdates,
     decode_repo_info_payload,

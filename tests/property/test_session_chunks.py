@@ -16,8 +16,8 @@ from zarr.core.buffer import cpu
 
 from frazil import Repository, Session, create_legacy
 from frazil.format import coordinates as coords_
-from frazil.format.chunk_table import ChunkTable, VirtualRef
 from frazil.format.header import Dialect
+from frazil.format.manifest import ChunkTable, VirtualRef
 from frazil.repository.changes import prewrite_manifest, write_part
 from frazil.repository.view import manifests_of
 from frazil.storage.memory import MemoryStorage

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frazil.format.chunk_table import ChunkRef, ChunkTable
 from frazil.format.files import (
     FileEncoding,
     decode_manifest,
@@ -23,15 +22,15 @@ from frazil.format.files import (
     encode_snapshot,
     encode_transaction_log,
 )
-from frazil.format.flatbuffers.flatbuffers_reader import Buffer, Table
 from frazil.format.header import Dialect
 from frazil.format.ids import ManifestId, NodeId
-from frazil.format.manifest import LocationCompression, Manifest
+from frazil.format.manifest import ChunkRef, ChunkTable, LocationCompression, Manifest
 from frazil.format.metadata import NO_METADATA
 from frazil.format.paths import byte_order, segment_order
 from frazil.format.ragged import Part
 from frazil.format.repo_info import RepoInfo
 from frazil.format.snapshot import Snapshot
+from frazil.format.v2.flatbuffers_reader import Buffer, Table
 from frazil.format.v2.manifest_decoder import decode_manifest_payload
 from frazil.format.v2.manifest_encoder import encode_manifest_payload
 from frazil.format.v2.repo_info_codec import encode_repo_info_payload

@@ -7,7 +7,6 @@ from flatbuffers import flexbuffers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.format.config_tree import decode_config_yaml, encode_config_yaml
 from frazil.format.ids import (
     LAST_SEQUENCE_NUMBER,
     ChunkId,
@@ -29,7 +28,13 @@ from frazil.format.metadata import (
     encode_messagepack,
 )
 from frazil.format.paths import byte_order, find_path_problem, parent_path, path_name, segment_order
-from frazil.format.refs import Ref, decode_ref, encode_ref
+from frazil.format.text_files import (
+    Ref,
+    decode_config_yaml,
+    decode_ref,
+    encode_config_yaml,
+    encode_ref,
+)
 from frazil.format.timestamps import (
     decode_rfc3339,
     encode_rfc3339,

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import flatbuffers
 
-from frazil.format.chunk_table import ChunkRef, ETag, InlineRef, LastModified, NativeRef, VirtualRef
 from frazil.format.ids import ManifestId, NodeId
+from frazil.format.manifest import ChunkRef, ETag, InlineRef, LastModified, NativeRef, VirtualRef
 from frazil.format.snapshot import ArrayData, Node, Snapshot
 from frazil.format.timestamps import to_microseconds
 from frazil.format.v2.schema import (

@@ -6,20 +6,20 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from frazil.format.chunk_table import (
+from frazil.format.header import Dialect
+from frazil.format.ids import ChunkId, ManifestId, NodeId, SnapshotId
+from frazil.format.legacy.alpha import LAYOUTS
+from frazil.format.legacy.trees import RankedRefs, sort_keys
+from frazil.format.manifest import (
     ChunkRef,
     ChunkTable,
     ETag,
     InlineRef,
     LastModified,
+    Manifest,
     NativeRef,
     VirtualRef,
 )
-from frazil.format.header import Dialect
-from frazil.format.ids import ChunkId, ManifestId, NodeId, SnapshotId
-from frazil.format.legacy.alpha_layouts import LAYOUTS
-from frazil.format.legacy.trees import RankedRefs, sort_keys
-from frazil.format.manifest import Manifest
 from frazil.format.metadata import Metadata
 from frazil.format.paths import segment_order
 from frazil.format.snapshot import (
@@ -31,9 +31,9 @@ from frazil.format.snapshot import (
     ManifestRef,
     Node,
     Snapshot,
+    TransactionLog,
     nodes_by_path,
 )
-from frazil.format.transaction_log import TransactionLog
 from frazil.format.zarr_metadata import (
     CHUNK_KEY_ENCODINGS,
     DATA_TYPES,

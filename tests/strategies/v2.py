@@ -8,18 +8,18 @@ import numpy as np
 from hypothesis import strategies as st
 
 from frazil.format import repo_info as model
-from frazil.format.chunk_table import (
+from frazil.format.coordinates import Coordinates
+from frazil.format.ids import SnapshotId
+from frazil.format.manifest import (
     ChunkRef,
     ChunkTable,
     ETag,
     InlineRef,
     LastModified,
+    Manifest,
     NativeRef,
     VirtualRef,
 )
-from frazil.format.coordinates import Coordinates
-from frazil.format.ids import SnapshotId
-from frazil.format.manifest import Manifest
 from frazil.format.metadata import Value
 from frazil.format.paths import segment_order
 from frazil.format.repo_info import RepoInfo, RepoStatus, SnapshotInfo, Update, UpdateType
@@ -28,11 +28,13 @@ from frazil.format.snapshot import (
     Dimension,
     ManifestFileInfo,
     ManifestRef,
+    Move,
     Node,
+    NodeType,
     Snapshot,
+    TransactionLog,
     nodes_by_path,
 )
-from frazil.format.transaction_log import Move, NodeType, TransactionLog
 from tests.strategies.values import (
     blobs,
     chunk_ids,

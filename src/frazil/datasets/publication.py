@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from frazil.datasets.declaration import Declaration
 from frazil.datasets.guards import Version, read_version
 from frazil.errors import ConflictError, DivergedError, RefNotFoundError
-from frazil.format.chunk_table import ChunkTable
 from frazil.format.ids import SnapshotId
+from frazil.format.manifest import ChunkTable
 from frazil.maintenance.leases import leased, list_leases
 from frazil.repository.repository import Repository
 from frazil.repository.session import Session

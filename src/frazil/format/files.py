@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from frazil.errors import FormatError, InvalidInputError
-from frazil.format.chunk_table import NativeChunks
 from frazil.format.header import (
     DEFAULT_LEVEL,
     ZSTD_MAGIC,
@@ -28,11 +27,10 @@ from frazil.format.header import (
     is_messagepack_payload,
 )
 from frazil.format.ids import SnapshotId
-from frazil.format.manifest import LocationCompression, Manifest
+from frazil.format.manifest import LocationCompression, Manifest, NativeChunks
 from frazil.format.ragged import Part
 from frazil.format.repo_info import LogPage, RepoInfo
-from frazil.format.snapshot import ManifestFileInfo, Snapshot
-from frazil.format.transaction_log import TransactionLog
+from frazil.format.snapshot import ManifestFileInfo, Snapshot, TransactionLog
 from frazil.format.v2 import snapshot_codec as v2_snapshot
 from frazil.format.v2.manifest_decoder import (
     LocationEncoding,

@@ -20,20 +20,20 @@ from frazil.errors import (
     ObjectRangeError,
     StorageError,
 )
-from frazil.format.chunk_table import (
+from frazil.format.coordinates import Extents, Rows, bounding_box, rows_inside
+from frazil.format.files import decode_manifest
+from frazil.format.header import Dialect
+from frazil.format.ids import ManifestId, NodeId
+from frazil.format.manifest import (
     Checksum,
     ChunkKind,
     ChunkRef,
     ChunkTable,
     InlineRef,
+    Manifest,
     NativeRef,
     VirtualRef,
 )
-from frazil.format.coordinates import Extents, Rows, bounding_box, rows_inside
-from frazil.format.files import decode_manifest
-from frazil.format.header import Dialect
-from frazil.format.ids import ManifestId, NodeId
-from frazil.format.manifest import Manifest
 from frazil.format.v2.manifest_decoder import EncodedRefs
 from frazil.format.v2.schema import is_ascending
 from frazil.maintenance.check_snapshots import EncodedArray, Use, check_header

@@ -13,8 +13,14 @@ from frazil.format.header import Compression, Decoded, Dialect, FileType, Header
 from frazil.format.ids import ManifestId, NodeId, SnapshotId
 from frazil.format.paths import ROOT, byte_order, parent_path, segment_order
 from frazil.format.repo_info import SnapshotInfo
-from frazil.format.snapshot import ArrayData, ManifestFileInfo, ManifestRef, Node, Snapshot
-from frazil.format.transaction_log import TransactionLog
+from frazil.format.snapshot import (
+    ArrayData,
+    ManifestFileInfo,
+    ManifestRef,
+    Node,
+    Snapshot,
+    TransactionLog,
+)
 from frazil.format.v2.schema import find_unordered_in_log, is_ascending
 from frazil.maintenance.findings import Problem, Problems, Repair, error, note, warning
 from frazil.protocols.protocol import MICROSECOND

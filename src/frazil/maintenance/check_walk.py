@@ -9,11 +9,10 @@ from itertools import groupby
 import numpy as np
 
 from frazil.errors import FormatError, StorageError
-from frazil.format.chunk_table import ChunkTable
 from frazil.format.files import decode_manifest, decode_snapshot
 from frazil.format.header import Dialect
 from frazil.format.ids import ManifestId, NodeId, SnapshotId
-from frazil.format.manifest import Manifest
+from frazil.format.manifest import ChunkTable, Manifest
 from frazil.format.repo_info import SnapshotInfo
 from frazil.format.snapshot import ManifestFileInfo
 from frazil.maintenance.check_chunks import (

@@ -6,7 +6,7 @@ from typing import Any
 
 from frazil.display import Block, Item
 from frazil.errors import IcechunkError, InvalidInputError
-from frazil.format.chunk_table import VirtualRef
+from frazil.format.manifest import VirtualRef
 from frazil.repository.changes import ChangeSet
 from frazil.repository.session_state import RepositoryContext
 from frazil.repository.view import View

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frazil.errors import FormatError, ObjectNotFoundError
-from frazil.format.chunk_table import ChunkKind, ChunkTable, concatenate
 from frazil.format.header import HEADER_SIZE, Decoded, Dialect, has_header
 from frazil.format.ids import (
     FIRST_SNAPSHOT_ID,
@@ -21,7 +20,7 @@ from frazil.format.ids import (
     SnapshotId,
     encode_base32,
 )
-from frazil.format.manifest import Manifest
+from frazil.format.manifest import ChunkKind, ChunkTable, Manifest, concatenate
 from frazil.format.metadata import JsonValue, Metadata
 from frazil.format.ragged import Strings
 from frazil.format.repo_info import SnapshotInfo
@@ -31,9 +30,9 @@ from frazil.format.snapshot import (
     ManifestRef,
     Node,
     Snapshot,
+    TransactionLog,
     nodes_by_path,
 )
-from frazil.format.transaction_log import TransactionLog
 from frazil.maintenance.id_ranges import IdSet, distinct, ids_of, parse_names
 from frazil.maintenance.reachability import in_batches
 from frazil.maintenance.repair import rebuild_log

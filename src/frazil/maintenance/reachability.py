@@ -10,10 +10,9 @@ from itertools import islice, takewhile
 from typing import Generic, TypeVar
 
 from frazil.errors import InvalidInputError, ObjectNotFoundError, RefNotFoundError
-from frazil.format.chunk_table import NativeChunks
 from frazil.format.files import decode_native_manifests
 from frazil.format.ids import ManifestId, SnapshotId
-from frazil.format.manifest import Manifest
+from frazil.format.manifest import Manifest, NativeChunks
 from frazil.format.snapshot import ManifestFileInfo
 from frazil.maintenance.expire import reachable_snapshots
 from frazil.progress import count, find_length

@@ -7,8 +7,7 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
-from frazil.format.chunk_table import ChunkKind, ChunkTable, NativeChunks
-from frazil.format.manifest import ChunkRefs, Manifest
+from frazil.format.manifest import ChunkKind, ChunkRefs, ChunkTable, Manifest, NativeChunks
 from frazil.maintenance.id_ranges import Ids, IdSet, ids_of
 from frazil.maintenance.reachability import (
     Reduction,

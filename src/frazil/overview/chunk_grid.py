@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frazil.errors import IcechunkError
-from frazil.format.chunk_table import ChunkKind, ChunkTable, InlineRef, VirtualRef, concatenate
 from frazil.format.ids import NodeId
+from frazil.format.manifest import ChunkKind, ChunkTable, InlineRef, VirtualRef, concatenate
 from frazil.format.timestamps import to_datetime
 from frazil.overview.contents import MOST_MANIFESTS
 from frazil.overview.nodes import normalize

@@ -10,8 +10,8 @@ import numpy as np
 import zarr
 
 from frazil.errors import ErrorKind, InvalidInputError
-from frazil.format.chunk_table import ChunkKind
 from frazil.format.ids import SnapshotId
+from frazil.format.manifest import ChunkKind
 from frazil.format.snapshot import Node
 from frazil.overview.decoding import Decoding
 from frazil.overview.nodes import normalize, read_metadata

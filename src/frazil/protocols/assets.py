@@ -24,8 +24,7 @@ from frazil.format.files import (
 from frazil.format.header import Decoded, Dialect, find_header
 from frazil.format.ids import ChunkId, ManifestId, NodeId, SnapshotId
 from frazil.format.manifest import Manifest
-from frazil.format.snapshot import ManifestFileInfo, ManifestRef, Snapshot
-from frazil.format.transaction_log import TransactionLog
+from frazil.format.snapshot import ManifestFileInfo, ManifestRef, Snapshot, TransactionLog
 from frazil.lazy import dataclass
 from frazil.storage.interface import Buffer, ByteRange, PutOptions, Storage
 

@@ -22,13 +22,13 @@ from frazil.protocols.v2_protocol import REPO, V2Protocol, create_v2
 from frazil.storage.interface import Storage
 
 if TYPE_CHECKING:
-    from frazil.format import refs
+    from frazil.format import text_files
     from frazil.protocols import history, ref_files, sequence_protocol, v1_protocol
     from frazil.protocols.ref_files import FileProtocol, Tip
     from frazil.protocols.sequence_protocol import BranchLayout, SequenceFile
 else:
-    refs, history, ref_files, sequence_protocol, v1_protocol = lazy_modules(
-        "frazil.format.refs", "frazil.protocols.history", "frazil.protocols.ref_files",
+    text_files, history, ref_files, sequence_protocol, v1_protocol = lazy_modules(
+        "frazil.format.text_files", "frazil.protocols.history", "frazil.protocols.ref_files",
         "frazil.protocols.sequence_protocol", "frazil.protocols.v1_protocol",
     )  # fmt: skip
 
@@ -96,7 +96,7 @@ def _find_older(storage: Storage) -> _Found | None:
 
 def _find_main(storage: Storage, layout: "BranchLayout") -> "Tip[SequenceFile] | None":
     try:
-        return sequence_protocol.SequencedBranches(storage, layout, refs.Ref).find(MAIN)
+        return sequence_protocol.SequencedBranches(storage, layout, text_files.Ref).find(MAIN)
     except StorageError:
         # A read-only storage may be unable to list; then we can't find any sequence.
         if storage.is_read_only:

@@ -19,13 +19,18 @@ from frazil.errors import (
     StorageError,
     VersionMismatchError,
 )
-from frazil.format.config_tree import decode_config_yaml, encode_config_yaml
 from frazil.format.header import Dialect
 from frazil.format.ids import SnapshotId
 from frazil.format.metadata import JsonValue
-from frazil.format.refs import Ref, decode_ref, encode_ref
 from frazil.format.repo_info import SnapshotInfo
 from frazil.format.snapshot import Snapshot
+from frazil.format.text_files import (
+    Ref,
+    decode_config_yaml,
+    decode_ref,
+    encode_config_yaml,
+    encode_ref,
+)
 from frazil.lazy import dataclass
 from frazil.protocols.assets import Assets, Object, new_snapshot_id
 from frazil.protocols.protocol import (

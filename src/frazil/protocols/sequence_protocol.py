@@ -11,9 +11,9 @@ from frazil.errors import InvalidInputError, ObjectExistsError
 from frazil.format.header import Dialect
 from frazil.format.ids import SnapshotId, decode_sequence, encode_base32, encode_sequence
 from frazil.format.metadata import JsonValue
-from frazil.format.refs import Ref, encode_ref
 from frazil.format.repo_info import SnapshotInfo
 from frazil.format.snapshot import Snapshot
+from frazil.format.text_files import Ref, encode_ref
 from frazil.lazy import dataclass
 from frazil.protocols.assets import Assets
 from frazil.protocols.history import RecordedHistory

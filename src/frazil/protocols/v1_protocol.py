@@ -4,7 +4,7 @@ from collections.abc import Set
 
 from frazil.errors import ObjectExistsError, ObjectNotFoundError, VersionMismatchError
 from frazil.format.ids import SnapshotId
-from frazil.format.refs import Ref, encode_ref
+from frazil.format.text_files import Ref, encode_ref
 from frazil.lazy import dataclass
 from frazil.protocols.assets import Assets
 from frazil.protocols.protocol import MAIN

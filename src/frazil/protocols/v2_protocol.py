@@ -23,7 +23,6 @@ from frazil.errors import (
 from frazil.format.files import decode_log_page, decode_repo_info, record_repo_info
 from frazil.format.ids import FIRST_SNAPSHOT_ID, SnapshotId, encode_base32
 from frazil.format.metadata import JsonValue, Metadata, Value
-from frazil.format.overlays import prepend
 from frazil.format.repo_info import (
     LogPage,
     RepoInfo,
@@ -32,10 +31,10 @@ from frazil.format.repo_info import (
     SnapshotInfo,
     Update,
     UpdateType,
+    prepend,
 )
-from frazil.format.snapshot import Snapshot
+from frazil.format.snapshot import Snapshot, TransactionLog
 from frazil.format.timestamps import Nanoseconds
-from frazil.format.transaction_log import TransactionLog
 from frazil.format.v2.repo_info_codec import with_backup
 from frazil.format.v2.snapshot_info_codec import walk_ancestors
 from frazil.lazy import dataclass, replace

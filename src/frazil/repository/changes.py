@@ -11,14 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frazil.format import coordinates as coords_
-from frazil.format.chunk_table import ChunkKind, ChunkRef, ChunkTable, concatenate
 from frazil.format.coordinates import Coordinates, Extents
 from frazil.format.header import Dialect
 from frazil.format.ids import ManifestId, NodeId, SnapshotId
-from frazil.format.manifest import Manifest
+from frazil.format.manifest import ChunkKind, ChunkRef, ChunkTable, Manifest, concatenate
 from frazil.format.paths import segment_order
-from frazil.format.snapshot import ArrayData, ManifestFileInfo, ManifestRef, Node, Snapshot
-from frazil.format.transaction_log import Move, NodeType, TransactionLog
+from frazil.format.snapshot import (
+    ArrayData,
+    ManifestFileInfo,
+    ManifestRef,
+    Move,
+    Node,
+    NodeType,
+    Snapshot,
+    TransactionLog,
+)
 from frazil.lazy import dataclass, lazy_modules
 from frazil.protocols.assets import Assets, new_manifest_id
 from frazil.repository.zarr_keys import Coordinate

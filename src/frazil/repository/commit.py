@@ -14,18 +14,18 @@ from frazil.errors import (
     IcechunkError,
     SessionStateError,
 )
-from frazil.format.chunk_table import (
+from frazil.format.coordinates import Coordinates, Extents, is_inside, unite
+from frazil.format.header import Dialect
+from frazil.format.ids import ManifestId, NodeId, SnapshotId
+from frazil.format.manifest import (
     FEW,
     ChunkKind,
     ChunkRef,
     ChunkRows,
     ChunkTable,
+    Manifest,
     concatenate,
 )
-from frazil.format.coordinates import Coordinates, Extents, is_inside, unite
-from frazil.format.header import Dialect
-from frazil.format.ids import ManifestId, NodeId, SnapshotId
-from frazil.format.manifest import Manifest
 from frazil.format.metadata import NO_METADATA, JsonValue, Metadata
 from frazil.format.snapshot import (
     ArrayData,
@@ -33,10 +33,10 @@ from frazil.format.snapshot import (
     ManifestRef,
     Node,
     Snapshot,
+    TransactionLog,
     with_manifests,
 )
 from frazil.format.timestamps import Nanoseconds
-from frazil.format.transaction_log import TransactionLog
 from frazil.lazy import dataclass
 from frazil.ops import SessionMode
 from frazil.protocols.assets import Assets, Object, new_manifest_id, new_snapshot_id

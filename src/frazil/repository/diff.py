@@ -8,13 +8,12 @@ from numpy.typing import NDArray
 
 from frazil.errors import InvalidInputError, ObjectNotFoundError
 from frazil.format import coordinates as coords_
-from frazil.format.chunk_table import ChunkKind, ChunkTable, concatenate
 from frazil.format.coordinates import Coordinates
 from frazil.format.ids import ManifestId, NodeId, SnapshotId
+from frazil.format.manifest import ChunkKind, ChunkTable, concatenate
 from frazil.format.ragged import Strings, unite
 from frazil.format.repo_info import SnapshotInfo
-from frazil.format.snapshot import ArrayData, ManifestRef, Node, Snapshot
-from frazil.format.transaction_log import Move, TransactionLog
+from frazil.format.snapshot import ArrayData, ManifestRef, Move, Node, Snapshot, TransactionLog
 from frazil.protocols.assets import Assets
 from frazil.protocols.protocol import CommitProtocol, refuse_unless_one
 from frazil.protocols.ref_files import read_snapshot

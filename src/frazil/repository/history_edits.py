@@ -8,8 +8,7 @@ from frazil.errors import ConflictError, DivergedError, InvalidInputError, Objec
 from frazil.format.ids import SnapshotId
 from frazil.format.metadata import JsonValue, Metadata
 from frazil.format.repo_info import SnapshotInfo
-from frazil.format.snapshot import Node, Snapshot
-from frazil.format.transaction_log import TransactionLog
+from frazil.format.snapshot import Node, Snapshot, TransactionLog
 from frazil.lazy import dataclass
 from frazil.ops import SessionMode
 from frazil.protocols.assets import Assets, new_snapshot_id

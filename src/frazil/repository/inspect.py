@@ -5,7 +5,6 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from frazil.errors import FormatError, InvalidInputError, NotFoundError, ObjectNotFoundError
-from frazil.format.chunk_table import ChunkKind, ChunkTable
 from frazil.format.files import (
     decode_manifest,
     decode_repo_info,
@@ -15,6 +14,7 @@ from frazil.format.files import (
 )
 from frazil.format.header import Decoded, FileType, Header, find_file_type
 from frazil.format.ids import ManifestId, NodeId, ObjectId, SnapshotId
+from frazil.format.manifest import ChunkKind, ChunkTable
 from frazil.format.repo_info import (
     Availability,
     FeatureFlagChanged,
@@ -25,9 +25,8 @@ from frazil.format.repo_info import (
     Update,
     UpdateType,
 )
-from frazil.format.snapshot import ArrayData, Dimension, Node, Snapshot
+from frazil.format.snapshot import ArrayData, Dimension, Node, Snapshot, TransactionLog
 from frazil.format.timestamps import encode_rfc3339
-from frazil.format.transaction_log import TransactionLog
 from frazil.format.v2.manifest_decoder import LocationEncoding
 from frazil.protocols.assets import Assets
 from frazil.protocols.protocol import CommitProtocol

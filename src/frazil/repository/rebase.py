@@ -16,13 +16,12 @@ from frazil.errors import (
     SnapshotNotFoundError,
 )
 from frazil.format import coordinates as coords_
-from frazil.format.chunk_table import ChunkTable, concatenate
 from frazil.format.coordinates import Coordinates
 from frazil.format.ids import NodeId, SnapshotId
+from frazil.format.manifest import ChunkTable, concatenate
 from frazil.format.metadata import JsonValue
 from frazil.format.repo_info import SnapshotInfo
-from frazil.format.snapshot import ManifestRef, Node, Snapshot
-from frazil.format.transaction_log import TransactionLog
+from frazil.format.snapshot import ManifestRef, Node, Snapshot, TransactionLog
 from frazil.lazy import dataclass
 from frazil.protocols.assets import Assets
 from frazil.protocols.protocol import CommitProtocol

@@ -25,7 +25,7 @@ from frazil.arguments import check_arguments
 from frazil.async_names import asynchronous, end_tasks, run_together
 from frazil.display import Block, Item
 from frazil.errors import InvalidTypeError, NotFoundError, ReadOnlyError
-from frazil.format.chunk_table import VirtualRef
+from frazil.format.manifest import VirtualRef
 from frazil.lazy import lazy_modules
 from frazil.ops import AsyncCloseableIterator
 from frazil.repository import store_io

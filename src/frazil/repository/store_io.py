@@ -12,9 +12,9 @@ from frazil.errors import (
     NodeNotFoundError,
     SessionStateError,
 )
-from frazil.format.chunk_table import ChunkRef, InlineRef, NativeRef
 from frazil.format.coordinates import Coordinates
 from frazil.format.ids import NodeId
+from frazil.format.manifest import ChunkRef, InlineRef, NativeRef
 from frazil.format.paths import ROOT, path_name
 from frazil.format.snapshot import Node
 from frazil.lazy import dataclass

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from frazil.errors import InvalidInputError, NodeNotFoundError
-from frazil.format.chunk_table import ChunkRef, ChunkTable, NativeRef, concatenate
 from frazil.format.coordinates import Coordinates
 from frazil.format.header import Dialect
 from frazil.format.ids import SnapshotId, encode_base32
+from frazil.format.manifest import ChunkRef, ChunkTable, NativeRef, concatenate
 from frazil.format.paths import ROOT
 from frazil.format.snapshot import ArrayData, ManifestIndex, ManifestRef, Node, Snapshot
 from frazil.protocols.assets import Assets

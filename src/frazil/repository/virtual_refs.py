@@ -10,7 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from frazil.errors import InvalidChunksError, InvalidInputError, InvalidTypeError, SessionStateError
 from frazil.format import coordinates as coords_
-from frazil.format.chunk_table import (
+from frazil.format.coordinates import Coordinates
+from frazil.format.ids import ALPHABET
+from frazil.format.manifest import (
     Checksum,
     ChunkKind,
     ChunkTable,
@@ -22,8 +24,6 @@ from frazil.format.chunk_table import (
     constant_column,
     no_chunk_ids,
 )
-from frazil.format.coordinates import Coordinates
-from frazil.format.ids import ALPHABET
 from frazil.format.ragged import NO_STRINGS, Strings
 from frazil.format.snapshot import ArrayData
 from frazil.format.timestamps import from_datetime

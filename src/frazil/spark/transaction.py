@@ -15,9 +15,9 @@ import zarr
 
 from frazil.errors import IcechunkError, OverlappingTasksError
 from frazil.format import coordinates as coords_
-from frazil.format.chunk_table import ChunkKind, ChunkTable, concatenate
 from frazil.format.coordinates import Coordinates, Extents, bounding_box, sort_order
 from frazil.format.ids import ChunkId, NodeId
+from frazil.format.manifest import ChunkKind, ChunkTable, concatenate
 from frazil.format.snapshot import ManifestRef, Node
 from frazil.maintenance.reachability import pack
 from frazil.protocols.assets import Assets

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from frazil.errors import FormatError
 from frazil.format import coordinates as coords_
-from frazil.format.chunk_table import ChunkKind, ChunkTable
 from frazil.format.ids import ManifestId, NodeId, SnapshotId
+from frazil.format.manifest import ChunkKind, ChunkTable
 from frazil.format.repo_info import SnapshotInfo
 from frazil.format.snapshot import Node
 from frazil.format.timestamps import to_microseconds

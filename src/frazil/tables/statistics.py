@@ -15,7 +15,7 @@ import zarr
 from numpy.typing import NDArray
 
 from frazil.errors import InvalidInputError
-from frazil.format.chunk_table import ChunkKind, ChunkTable
+from frazil.format.manifest import ChunkKind, ChunkTable
 from frazil.format.ragged import Strings
 from frazil.format.snapshot import Node
 from frazil.repository.session import Session

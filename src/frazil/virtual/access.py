@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from frazil.errors import InvalidInputError, StorageError
-from frazil.format.chunk_table import Checksum, ETag, LastModified, VirtualRef
+from frazil.format.manifest import Checksum, ETag, LastModified, VirtualRef
 from frazil.lazy import lazy_modules
 from frazil.storage.interface import Buffer, ByteRange
 

@@ -14,7 +14,7 @@ from zarr.core.metadata import ArrayV3Metadata
 from zarr.core.sync import sync
 
 from frazil.errors import InvalidInputError
-from frazil.format.chunk_table import ChunkKind
+from frazil.format.manifest import ChunkKind
 from frazil.virtual.combine_axes import compare, compare_meaning, compare_storage
 from frazil.virtual.combine_plan import (
     Problem,

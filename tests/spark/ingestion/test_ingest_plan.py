@@ -11,7 +11,7 @@ from obstore.store import MemoryStore
 import frazil
 from frazil import virtual
 from frazil.errors import InvalidInputError, InvalidSourcesError
-from frazil.format.chunk_table import ChunkTable
+from frazil.format.manifest import ChunkTable
 from frazil.spark.ingestion.discovery import SourceFile, discover, list_files, tabulate
 from frazil.spark.ingestion.ingest_options import refuse_invalid_choices
 from frazil.spark.ingestion.ingest_plan import (

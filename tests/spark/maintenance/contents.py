@@ -8,7 +8,7 @@ import numpy as np
 import zarr
 
 from frazil import Repository, Session, local_filesystem_storage
-from frazil.format.chunk_table import ChunkRef, NativeRef
+from frazil.format.manifest import ChunkRef, NativeRef
 from frazil.repository.store_io import read_ref
 
 VALUES = np.random.default_rng(5).integers(0, 2**62, (30, 30))

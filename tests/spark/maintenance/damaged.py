@@ -10,7 +10,7 @@ import zarr
 from frazil import Repository
 from frazil.config import RepositoryConfig
 from frazil.credentials import LocalFileSystemAccess
-from frazil.format.chunk_table import NativeRef
+from frazil.format.manifest import NativeRef
 from frazil.storage.interface import Storage
 from frazil.storage.store_config import ObjectStoreConfig
 from frazil.virtual.containers import VirtualChunkContainer

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import frazil
 from frazil import Repository
 from frazil.errors import NodeNotFoundError, RebaseFailedError
-from frazil.format.chunk_table import InlineRef, NativeRef
+from frazil.format.manifest import InlineRef, NativeRef
 from frazil.repository.store_io import set_ref
 from frazil.spark.maintenance import compact_chunks as compacting
 from frazil.spark.maintenance.compact_ranges import plan_ranges

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import frazil
 from frazil import ConflictError, FormatError, Repository, Session
-from frazil.format.chunk_table import InlineRef, NativeRef
+from frazil.format.manifest import InlineRef, NativeRef
 from frazil.repository.store_io import set_ref
 from frazil.spark.regions import configured_rules
 from tests.repositories import create, manifest_ids, split_every

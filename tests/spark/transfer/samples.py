@@ -7,7 +7,7 @@ import numpy as np
 import zarr
 
 from frazil import Repository, RepositoryConfig
-from frazil.format.chunk_table import VirtualRef
+from frazil.format.manifest import VirtualRef
 from frazil.repository.session import Session
 from frazil.repository.store_io import read_ref
 from frazil.storage import Storage

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from frazil.format.chunk_table import ChunkRef, ETag, InlineRef, LastModified, NativeRef, VirtualRef
 from frazil.format.files import (
     decode_manifest,
     decode_repo_info,
@@ -19,12 +18,19 @@ from frazil.format.files import (
 )
 from frazil.format.header import Decoded, Dialect
 from frazil.format.ids import NodeId, ObjectId, SnapshotId, decode_sequence
-from frazil.format.manifest import Manifest
-from frazil.format.refs import decode_ref
+from frazil.format.manifest import (
+    ChunkRef,
+    ETag,
+    InlineRef,
+    LastModified,
+    Manifest,
+    NativeRef,
+    VirtualRef,
+)
 from frazil.format.repo_info import RepoInfo, RepoStatus, Update
-from frazil.format.snapshot import ArrayData, Node, Snapshot
+from frazil.format.snapshot import ArrayData, Node, Snapshot, TransactionLog
+from frazil.format.text_files import decode_ref
 from frazil.format.timestamps import decode_rfc3339, to_microseconds
-from frazil.format.transaction_log import TransactionLog
 from tests.generations import REPOSITORY_NAMES
 
 

@@ -8,10 +8,10 @@ from unittest.mock import patch
 import pytest
 
 from frazil.errors import FormatError
-from frazil.format.flatbuffers.flatbuffers_reader import Buffer, Table
 from frazil.format.ids import SnapshotId
 from frazil.format.metadata import Metadata
 from frazil.format.repo_info import NewCommit, RepoInfo, RepoStatus, SnapshotInfo, Update
+from frazil.format.v2.flatbuffers_reader import Buffer, Table
 from frazil.format.v2.repo_info_codec import decode_repo_info_payload, encode_repo_info_payload
 from frazil.format.v2.schema import MetadataSlot, RepoSlot, SnapshotInfoSlot, UpdateSlot
 

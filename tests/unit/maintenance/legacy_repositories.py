@@ -5,8 +5,8 @@ from typing import Any
 import zarr
 
 from frazil import Repository, RepositoryConfig, Session, create_legacy
-from frazil.format.chunk_table import VirtualRef
 from frazil.format.header import Dialect
+from frazil.format.manifest import VirtualRef
 from frazil.protocols.repo_changes import RESERVED
 from frazil.storage.interface import Storage
 from frazil.storage.memory import MemoryStorage

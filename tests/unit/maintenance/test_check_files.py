@@ -5,10 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from frazil.format.chunk_table import ChunkTable, InlineRef, NativeRef
 from frazil.format.header import Dialect
 from frazil.format.ids import ChunkId, ManifestId, SnapshotId
-from frazil.format.manifest import Manifest
+from frazil.format.manifest import ChunkTable, InlineRef, Manifest, NativeRef
 from frazil.format.snapshot import Snapshot
 from frazil.format.v2 import snapshot_codec as snapshot_encoding
 from frazil.maintenance.check import check_storage

@@ -7,8 +7,8 @@ import pytest
 from frazil.errors import RepositoryNotFoundError
 from frazil.format.header import Dialect
 from frazil.format.ids import SnapshotId
-from frazil.format.refs import Ref, encode_ref
 from frazil.format.repo_info import SnapshotInfo
+from frazil.format.text_files import Ref, encode_ref
 from frazil.maintenance.check import check_storage
 from frazil.maintenance.check_history import Link, check_links, find_cycles
 from frazil.maintenance.findings import Severity

@@ -7,9 +7,9 @@ import pytest
 from zarr.core.buffer import cpu
 
 from frazil import Repository
-from frazil.format.chunk_table import InlineRef
 from frazil.format.header import Dialect
 from frazil.format.ids import NodeId
+from frazil.format.manifest import InlineRef
 from frazil.format.snapshot import ArrayData, ManifestRef, Node, Snapshot
 from frazil.maintenance.findings import Severity
 from tests.damages import (

@@ -12,7 +12,7 @@ import frazil
 from frazil import Repository
 from frazil.config import RepositoryConfig
 from frazil.credentials import LocalFileSystemAccess
-from frazil.format.chunk_table import VirtualRef
+from frazil.format.manifest import VirtualRef
 from frazil.maintenance.findings import Problem, Severity
 from frazil.storage.memory import MemoryStorage
 from frazil.storage.store_config import ObjectStoreConfig

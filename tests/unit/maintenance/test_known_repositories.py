@@ -7,7 +7,7 @@ import pytest
 
 import frazil
 from frazil import Repository, Session
-from frazil.format.chunk_table import ChunkTable
+from frazil.format.manifest import ChunkTable
 from frazil.storage.local import Durability, LocalStorage
 from tests.generations import REPOSITORY_NAMES
 from tests.known_repositories import read_expectations

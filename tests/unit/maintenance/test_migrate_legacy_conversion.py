@@ -4,8 +4,7 @@ import numpy as np
 
 from frazil.format.ids import NodeId, SnapshotId
 from frazil.format.metadata import JsonValue
-from frazil.format.snapshot import ArrayData, Node, Snapshot, nodes_by_path
-from frazil.format.transaction_log import TransactionLog
+from frazil.format.snapshot import ArrayData, Node, Snapshot, TransactionLog, nodes_by_path
 from frazil.maintenance.migrate_legacy import convert_log, find_origin, record_origin
 
 OLD = SnapshotId(b"the old name")

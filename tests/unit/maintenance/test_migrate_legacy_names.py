@@ -1,8 +1,8 @@
 """What the files and nodes of old repositories are called in V2."""
 
-from frazil.format.chunk_table import ChunkRef, ChunkTable, ETag, InlineRef, NativeRef, VirtualRef
 from frazil.format.header import Dialect
 from frazil.format.ids import ChunkId, NodeId, SnapshotId
+from frazil.format.manifest import ChunkRef, ChunkTable, ETag, InlineRef, NativeRef, VirtualRef
 from frazil.format.snapshot import ArrayData, Node
 from frazil.maintenance.migrate_legacy import name_chunk, name_manifest, name_node, name_snapshot
 

@@ -16,7 +16,7 @@ from frazil.format.files import decode_transaction_log
 from frazil.format.header import Dialect
 from frazil.format.ids import SnapshotId
 from frazil.format.repo_info import RepoInfo, SnapshotInfo
-from frazil.format.transaction_log import TransactionLog
+from frazil.format.snapshot import TransactionLog
 from frazil.maintenance.repair import repair_repository
 from frazil.storage.local import LocalStorage
 from tests.damages import (

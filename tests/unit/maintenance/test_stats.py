@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from frazil import Repository
-from frazil.format.chunk_table import ChunkRef, ChunkTable, InlineRef, NativeRef, VirtualRef
 from frazil.format.ids import ChunkId
+from frazil.format.manifest import ChunkRef, ChunkTable, InlineRef, NativeRef, VirtualRef
 from frazil.maintenance.stats import Tally, measure_refs
 from frazil.ops import ChunkStorageStats
 from tests.repositories import create

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from frazil.errors import FormatError, RepositoryNotFoundError, StorageError
-from frazil.format.chunk_table import ChunkTable, InlineRef
 from frazil.format.header import Dialect
-from frazil.format.manifest import Manifest
+from frazil.format.manifest import ChunkTable, InlineRef, Manifest
 from frazil.protocols.assets import new_manifest_id, new_node_id
 from frazil.protocols.detection import create_repository, detect_dialect, open_protocol
 from frazil.protocols.protocol import MAIN

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from frazil.format.chunk_table import ChunkRef, ChunkTable, InlineRef, NativeRef
 from frazil.format.header import Dialect
 from frazil.format.ids import ManifestId, NodeId
-from frazil.format.manifest import Manifest
+from frazil.format.manifest import ChunkRef, ChunkTable, InlineRef, Manifest, NativeRef
 from frazil.format.snapshot import (
     ArrayData,
     Dimension,

@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.errors import InvalidInputError, NodeNotFoundError
-from frazil.format.chunk_table import NativeRef, VirtualRef
 from frazil.format.header import Dialect
 from frazil.format.ids import ChunkId
+from frazil.format.manifest import NativeRef, VirtualRef
 from frazil.repository.session_state import SessionState
 from frazil.repository.virtual_refs import (
     ChunkBatch,

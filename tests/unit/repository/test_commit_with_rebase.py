@@ -7,8 +7,8 @@ import pytest
 
 from frazil.conflicts import BasicConflictSolver, ConflictDetector
 from frazil.errors import ConflictError, RebaseFailedError
-from frazil.format.chunk_table import ChunkRef, ChunkTable, InlineRef
 from frazil.format.header import Dialect
+from frazil.format.manifest import ChunkRef, ChunkTable, InlineRef
 from frazil.repository import commit as commit_
 from frazil.repository.commit import CommitText
 from frazil.repository.conflict_rules import GrowthDetector

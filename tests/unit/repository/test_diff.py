@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from frazil.errors import InvalidInputError, SnapshotNotFoundError
-from frazil.format.chunk_table import VirtualRef
 from frazil.format.header import Dialect
 from frazil.format.ids import SnapshotId
+from frazil.format.manifest import VirtualRef
 from frazil.ops import SessionMode
 from frazil.repository import store_io as writing
 from frazil.repository.diff import compare_snapshots, diff, status

@@ -7,9 +7,9 @@ import pytest
 
 from frazil.conflicts import ConflictDetector
 from frazil.errors import RebaseFailedError
-from frazil.format.chunk_table import ChunkRef, ChunkTable, InlineRef, VirtualRef
 from frazil.format.coordinates import Coordinates, Extents, grid_of
 from frazil.format.header import Dialect
+from frazil.format.manifest import ChunkRef, ChunkTable, InlineRef, VirtualRef
 from frazil.format.snapshot import ManifestRef, Node
 from frazil.repository import commit as commit_
 from frazil.repository.changes import PrewrittenManifest, prewrite_manifest, write_part

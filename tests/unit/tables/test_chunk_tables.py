@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from frazil import Repository
-from frazil.format.chunk_table import ETag, InlineRef, LastModified, NativeRef, VirtualRef
+from frazil.format.manifest import ETag, InlineRef, LastModified, NativeRef, VirtualRef
 from frazil.overview.contents import measure_arrays
 from frazil.overview.nodes import list_nodes
 from tests.unit.tables.rows import read_rows

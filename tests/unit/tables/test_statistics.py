@@ -13,7 +13,8 @@ import zarr
 
 import frazil
 from frazil import Repository, RepositoryConfig
-from frazil.format.chunk_table import (
+from frazil.format.ids import ChunkId
+from frazil.format.manifest import (
     ChunkTable,
     ETag,
     InlineRef,
@@ -21,7 +22,6 @@ from frazil.format.chunk_table import (
     NativeRef,
     VirtualRef,
 )
-from frazil.format.ids import ChunkId
 from frazil.tables.columns import TIMESTAMP, UNSIGNED_64, Values, make_values
 from frazil.tables.predicates import Compare, IsIn, IsNull, Leaf, truth_of_values
 from frazil.tables.scan_plan import open_chunks, plan_scan

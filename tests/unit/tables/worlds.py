@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import frazil
 from frazil import Repository, RepositoryConfig
-from frazil.format.chunk_table import NativeRef
+from frazil.format.manifest import NativeRef
 from frazil.storage.wrappers import ForwardingStorage, Injection, Request
 from frazil.xarray import to_icechunk
 

@@ -15,7 +15,7 @@ from obstore.store import LocalStore
 import frazil.credentials
 from frazil.credentials import AnyCredential, Credentials, HttpAccess, LocalFileSystemAccess
 from frazil.errors import InvalidInputError, ObjectNotFoundError, ObjectRangeError, StorageError
-from frazil.format.chunk_table import Checksum, ETag, LastModified, VirtualRef
+from frazil.format.manifest import Checksum, ETag, LastModified, VirtualRef
 from frazil.storage import (
     AnyObjectStoreConfig,
     ObjectStoreConfig,

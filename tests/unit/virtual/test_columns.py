@@ -11,7 +11,7 @@ import zarr
 from frazil import IcechunkStore, InvalidInputError, Session
 from frazil.config import RepositoryConfig
 from frazil.errors import InvalidChunksError
-from frazil.format.chunk_table import ETag, LastModified, VirtualRef
+from frazil.format.manifest import ETag, LastModified, VirtualRef
 from frazil.storage import s3_store
 from frazil.virtual import VirtualChunkContainer
 from tests.repositories import create

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator, Mapping
 
 from frazil.errors import FormatError, InvalidInputError
-from frazil.format.chunk_table import VirtualRef
 from frazil.format.header import Decoded, Dialect
 from frazil.format.ids import ChunkId, ManifestId, NodeId, SnapshotId
 from frazil.format.legacy.trees import (
@@ -25,7 +24,7 @@ from frazil.format.legacy.trees import (
     write_nodes,
     write_properties,
 )
-from frazil.format.manifest import Manifest
+from frazil.format.manifest import Manifest, VirtualRef
 from frazil.format.metadata import (
     UINT32_MAX,
     UINT64_MAX,

@@ -8,16 +8,17 @@ from typing import TypeVar
 import numpy as np
 
 from frazil.errors import FormatError, InvalidInputError
-from frazil.format.chunk_table import (
+from frazil.format.ids import ChunkId, ManifestId, NodeId, SnapshotId
+from frazil.format.manifest import (
     ChunkRef,
+    ChunkRefs,
     ChunkTable,
     InlineRef,
+    Manifest,
     NativeChunks,
     NativeRef,
     VirtualRef,
 )
-from frazil.format.ids import ChunkId, ManifestId, NodeId, SnapshotId
-from frazil.format.manifest import ChunkRefs, Manifest
 from frazil.format.metadata import (
     UINT16_MAX,
     UINT32_MAX,

@@ -10,23 +10,24 @@ from numpy.typing import NDArray
 
 from frazil.errors import FormatError
 from frazil.format import ragged
-from frazil.format.chunk_table import (
+from frazil.format.coordinates import Coordinates, is_strictly_sorted
+from frazil.format.ids import ChunkId, ManifestId, NodeId
+from frazil.format.manifest import (
+    LARGEST_LOCATION,
     ChunkKind,
     ChunkRef,
     ChunkTable,
     ETag,
     InlineRef,
     LastModified,
+    Manifest,
     NativeChunks,
     NativeRef,
     VirtualRef,
     constant_column,
 )
-from frazil.format.coordinates import Coordinates, is_strictly_sorted
-from frazil.format.flatbuffers.flatbuffers_reader import Buffer, Source, Table, Tables
-from frazil.format.ids import ChunkId, ManifestId, NodeId
-from frazil.format.manifest import LARGEST_LOCATION, Manifest
 from frazil.format.ragged import NO_STRINGS, Bytes, Integers, Strings, unite
+from frazil.format.v2.flatbuffers_reader import Buffer, Source, Table, Tables
 from frazil.format.v2.schema import ArrayManifestSlot, ChunkRefSlot, ManifestSlot
 from frazil.lazy import dataclass
 

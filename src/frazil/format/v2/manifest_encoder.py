@@ -11,19 +11,25 @@ from numpy.typing import NDArray
 
 from frazil.errors import InvalidInputError
 from frazil.format import ragged
-from frazil.format.chunk_table import (
+from frazil.format.ids import ChunkId, ManifestId, NodeId
+from frazil.format.manifest import (
     FEW,
+    LARGEST_LOCATION,
     ChunkKind,
     ChunkRef,
+    ChunkRefs,
     ChunkRows,
     ChunkTable,
     ETag,
     InlineRef,
     LastModified,
+    LocationCompression,
+    Manifest,
     NativeRef,
     VirtualRef,
 )
-from frazil.format.flatbuffers.flatbuffers_writer import (
+from frazil.format.ragged import Integers, Part, Strings, unite
+from frazil.format.v2.flatbuffers_writer import (
     ABSENT,
     LINK,
     WORDS,
@@ -35,9 +41,6 @@ from frazil.format.flatbuffers.flatbuffers_writer import (
     Struct,
     Writer,
 )
-from frazil.format.ids import ChunkId, ManifestId, NodeId
-from frazil.format.manifest import LARGEST_LOCATION, ChunkRefs, LocationCompression, Manifest
-from frazil.format.ragged import Integers, Part, Strings, unite
 from frazil.format.v2.schema import ArrayManifestSlot, ChunkRefSlot, ManifestSlot
 from frazil.lazy import dataclass
 

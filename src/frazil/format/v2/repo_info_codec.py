@@ -10,8 +10,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frazil.format import repo_info as model
-from frazil.format.flatbuffers.flatbuffers_reader import Buffer, Source, Table, Tables
-from frazil.format.flatbuffers.flatbuffers_writer import (
+from frazil.format.ids import SnapshotId
+from frazil.format.metadata import Encoding, Value
+from frazil.format.ragged import Integers, Part, Pieces
+from frazil.format.repo_info import (
+    Availability,
+    FrozenSequence,
+    LogPage,
+    Overlaid,
+    Prepended,
+    RepoInfo,
+    RepoStatus,
+    SnapshotInfo,
+    Update,
+    UpdateType,
+    prepend,
+)
+from frazil.format.timestamps import MICROSECOND, from_microseconds
+from frazil.format.v2.flatbuffers_reader import Buffer, Source, Table, Tables
+from frazil.format.v2.flatbuffers_writer import (
     ABSENT,
     LINK,
     Field,
@@ -21,20 +38,6 @@ from frazil.format.flatbuffers.flatbuffers_writer import (
     Struct,
     Writer,
 )
-from frazil.format.ids import SnapshotId
-from frazil.format.metadata import Encoding, Value
-from frazil.format.overlays import FrozenSequence, Overlaid, Prepended, prepend
-from frazil.format.ragged import Integers, Part, Pieces
-from frazil.format.repo_info import (
-    Availability,
-    LogPage,
-    RepoInfo,
-    RepoStatus,
-    SnapshotInfo,
-    Update,
-    UpdateType,
-)
-from frazil.format.timestamps import MICROSECOND, from_microseconds
 from frazil.format.v2.schema import (
     RefSlot,
     RepoSlot,

@@ -12,11 +12,11 @@ import numpy as np
 from frazil.errors import FormatError
 from frazil.format import ragged
 from frazil.format.coordinates import is_strictly_sorted
-from frazil.format.flatbuffers.flatbuffers_reader import Buffer, Source, Table, Tables
-from frazil.format.flatbuffers.flatbuffers_writer import LINK, Kind, Link, Writer
 from frazil.format.metadata import NO_METADATA, Encoding, Metadata, Value
 from frazil.format.paths import segment_order
 from frazil.format.ragged import Integers, Pieces
+from frazil.format.v2.flatbuffers_reader import Buffer, Source, Table, Tables
+from frazil.format.v2.flatbuffers_writer import LINK, Kind, Link, Writer
 from frazil.lazy import dataclass
 
 

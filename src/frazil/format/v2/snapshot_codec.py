@@ -10,16 +10,6 @@ import numpy as np
 
 from frazil.errors import FormatError, InvalidInputError
 from frazil.format.coordinates import Coordinates, is_strictly_sorted, sort_order
-from frazil.format.flatbuffers.flatbuffers_reader import Buffer, Source, Table, Tables
-from frazil.format.flatbuffers.flatbuffers_writer import (
-    ABSENT,
-    FEW,
-    LINK,
-    WORDS,
-    Attached,
-    Kind,
-    Writer,
-)
 from frazil.format.ids import ManifestId, NodeId, SnapshotId
 from frazil.format.paths import find_path_problem, segment_order
 from frazil.format.ragged import Integers, Part
@@ -28,11 +18,23 @@ from frazil.format.snapshot import (
     Dimension,
     ManifestFileInfo,
     ManifestRef,
+    Move,
     Node,
+    NodeType,
     Snapshot,
+    TransactionLog,
 )
 from frazil.format.timestamps import MICROSECOND, from_microseconds
-from frazil.format.transaction_log import Move, NodeType, TransactionLog
+from frazil.format.v2.flatbuffers_reader import Buffer, Source, Table, Tables
+from frazil.format.v2.flatbuffers_writer import (
+    ABSENT,
+    FEW,
+    LINK,
+    WORDS,
+    Attached,
+    Kind,
+    Writer,
+)
 from frazil.format.v2.schema import (
     ArraySlot,
     DimensionSlot,

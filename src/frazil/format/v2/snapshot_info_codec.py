@@ -10,8 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frazil.errors import InvalidInputError
-from frazil.format.flatbuffers.flatbuffers_reader import Buffer, Source, Table, Tables
-from frazil.format.flatbuffers.flatbuffers_writer import (
+from frazil.format.ids import SnapshotId
+from frazil.format.metadata import Encoding
+from frazil.format.ragged import Bytes, Integers, Pieces
+from frazil.format.repo_info import (
+    FrozenSequence,
+    Overlaid,
+    SnapshotInfo,
+    with_entries,
+    without_entries,
+)
+from frazil.format.timestamps import MICROSECOND, from_microseconds
+from frazil.format.v2.flatbuffers_reader import Buffer, Source, Table, Tables
+from frazil.format.v2.flatbuffers_writer import (
     ABSENT,
     FEW,
     LINK,
@@ -22,12 +33,6 @@ from frazil.format.flatbuffers.flatbuffers_writer import (
     Writer,
     rows,
 )
-from frazil.format.ids import SnapshotId
-from frazil.format.metadata import Encoding
-from frazil.format.overlays import FrozenSequence, Overlaid, with_entries, without_entries
-from frazil.format.ragged import Bytes, Integers, Pieces
-from frazil.format.repo_info import SnapshotInfo
-from frazil.format.timestamps import MICROSECOND, from_microseconds
 from frazil.format.v2.schema import (
     EncodedMetadata,
     RepoSlot,

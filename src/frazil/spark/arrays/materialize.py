@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from frazil.arguments import verb
-from frazil.format.chunk_table import ChunkKind, ChunkTable, VirtualRef
 from frazil.format.ids import ManifestId
+from frazil.format.manifest import ChunkKind, ChunkTable, VirtualRef
 from frazil.format.snapshot import Node
 from frazil.maintenance.reachability import pack
 from frazil.repository.session import ForkSession

@@ -15,7 +15,7 @@ import pyarrow as pa
 import zstandard
 
 from frazil.errors import FailedChecksError, IcechunkError, InvalidSourcesError, StorageError
-from frazil.format.chunk_table import ChunkRef, ChunkTable, InlineRef, NativeRef, concatenate
+from frazil.format.manifest import ChunkRef, ChunkTable, InlineRef, NativeRef, concatenate
 from frazil.protocols.assets import Assets
 from frazil.repository.changes import prewrite_manifest
 from frazil.repository.session import Session

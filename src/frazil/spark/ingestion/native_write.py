@@ -14,7 +14,7 @@ import zarr
 from numpy.typing import NDArray
 
 from frazil.errors import InvalidSourcesError
-from frazil.format.chunk_table import ChunkKind
+from frazil.format.manifest import ChunkKind
 from frazil.maintenance.reachability import pack
 from frazil.repository.session import ForkSession, Session
 from frazil.repository.session_state import SessionState

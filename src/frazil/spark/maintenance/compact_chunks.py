@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from frazil.arguments import verb
 from frazil.errors import IcechunkError
-from frazil.format.chunk_table import ChunkTable
 from frazil.format.ids import ChunkId
+from frazil.format.manifest import ChunkTable
 from frazil.maintenance.id_ranges import distinct
 from frazil.maintenance.reachability import pack
 from frazil.protocols.assets import Assets

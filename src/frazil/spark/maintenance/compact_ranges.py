@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from frazil.config.conditions import ManifestSplitCondition
 from frazil.errors import InvalidInputError
-from frazil.format.chunk_table import ChunkKind, ChunkTable, concatenate
 from frazil.format.coordinates import Extents, count_places
 from frazil.format.header import Dialect
 from frazil.format.ids import ManifestId, NodeId
+from frazil.format.manifest import ChunkKind, ChunkTable, concatenate
 from frazil.format.snapshot import ManifestFileInfo, ManifestRef, Node
 from frazil.maintenance.reachability import pack
 from frazil.protocols.assets import Assets

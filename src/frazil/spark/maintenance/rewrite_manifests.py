@@ -6,10 +6,9 @@ from typing import Any
 
 from frazil.arguments import verb
 from frazil.errors import ConflictError
-from frazil.format.chunk_table import concatenate
 from frazil.format.coordinates import Extents
 from frazil.format.ids import NodeId
-from frazil.format.manifest import Manifest
+from frazil.format.manifest import Manifest, concatenate
 from frazil.format.snapshot import ManifestFileInfo, ManifestRef
 from frazil.maintenance.rewrite import is_amending, record_rules
 from frazil.protocols.assets import Assets, new_manifest_id

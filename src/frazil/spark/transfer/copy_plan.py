@@ -20,11 +20,10 @@ from frazil.errors import (
     SnapshotNotFoundError,
     StorageError,
 )
-from frazil.format.chunk_table import NativeChunks
 from frazil.format.files import encode_snapshot
 from frazil.format.header import Decoded, Dialect
 from frazil.format.ids import ALPHABET, ChunkId, ManifestId, SnapshotId
-from frazil.format.manifest import Manifest
+from frazil.format.manifest import Manifest, NativeChunks
 from frazil.format.metadata import JsonValue, Value
 from frazil.format.paths import ROOT
 from frazil.format.repo_info import GCRan, RepoInfo, RepoStatus, SnapshotInfo

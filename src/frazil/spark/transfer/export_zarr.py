@@ -15,8 +15,8 @@ from frazil.errors import (
     NodeNotFoundError,
     ObjectExistsError,
 )
-from frazil.format.chunk_table import ChunkTable
 from frazil.format.ids import ManifestId
+from frazil.format.manifest import ChunkTable
 from frazil.format.snapshot import Node
 from frazil.maintenance.reachability import pack
 from frazil.repository.session import Session

@@ -12,7 +12,7 @@ from frazil.errors import FormatError
 from frazil.format.header import Dialect, FileType
 from frazil.format.ids import ManifestId
 from frazil.format.legacy import alpha
-from frazil.format.legacy.alpha_layouts import LAYOUTS, open_envelope, pack, seal_envelope, unpack
+from frazil.format.legacy.alpha import LAYOUTS, open_envelope, pack, seal_envelope, unpack
 from frazil.storage.memory import MemoryStorage
 
 BUILD = "ic-0.1.0-alpha.15"

@@ -8,7 +8,6 @@ import msgpack
 import pytest
 
 from frazil.errors import InvalidInputError
-from frazil.format.chunk_table import ChunkTable, ETag, InlineRef, NativeRef, VirtualRef
 from frazil.format.header import (
     ZSTD_MAGIC,
     Dialect,
@@ -18,7 +17,7 @@ from frazil.format.header import (
 )
 from frazil.format.ids import ChunkId, ManifestId, NodeId, SnapshotId
 from frazil.format.legacy import alpha
-from frazil.format.legacy.alpha_layouts import (
+from frazil.format.legacy.alpha import (
     LAYOUTS,
     Single,
     open_envelope,
@@ -26,18 +25,19 @@ from frazil.format.legacy.alpha_layouts import (
     pack_with_singles,
     unpack,
 )
-from frazil.format.manifest import Manifest
+from frazil.format.manifest import ChunkTable, ETag, InlineRef, Manifest, NativeRef, VirtualRef
 from frazil.format.snapshot import (
     ArrayData,
     Dimension,
     History,
     ManifestFileInfo,
     ManifestRef,
+    Move,
     Node,
     Snapshot,
+    TransactionLog,
     nodes_by_path,
 )
-from frazil.format.transaction_log import Move, TransactionLog
 
 NAME = "frazil-test"
 NODE = NodeId.from_number(1)

@@ -9,12 +9,10 @@ import pytest
 from hypothesis import given
 
 from frazil.errors import InvalidInputError
-from frazil.format.chunk_table import ChunkTable, ETag, InlineRef, VirtualRef
 from frazil.format.header import Dialect
 from frazil.format.ids import ManifestId, NodeId, SnapshotId
 from frazil.format.legacy import draft
-from frazil.format.manifest import Manifest
-from frazil.format.refs import Ref, encode_ref
+from frazil.format.manifest import ChunkTable, ETag, InlineRef, Manifest, VirtualRef
 from frazil.format.snapshot import (
     ArrayData,
     Dimension,
@@ -25,6 +23,7 @@ from frazil.format.snapshot import (
     Snapshot,
     nodes_by_path,
 )
+from frazil.format.text_files import Ref, encode_ref
 from tests.legacy_files import DRAFT_NAMES, assert_reads_as_expected, files_in, read_draft
 from tests.strategies import legacy
 

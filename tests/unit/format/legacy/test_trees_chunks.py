@@ -1,9 +1,8 @@
 """References whose number of axes is not their array's."""
 
-from frazil.format.chunk_table import ChunkTable, InlineRef
 from frazil.format.ids import NodeId
 from frazil.format.legacy.trees import RankedRefs, gather_rows
-from frazil.format.manifest import Manifest
+from frazil.format.manifest import ChunkTable, InlineRef, Manifest
 
 NODE = NodeId.from_number(1)
 ONE, TWO, THREE = InlineRef(b"1"), InlineRef(b"2"), InlineRef(b"3")

@@ -3,7 +3,7 @@ import struct
 import pytest
 
 from frazil.errors import FormatError
-from frazil.format.flatbuffers.flatbuffers_reader import Buffer, Table
+from frazil.format.v2.flatbuffers_reader import Buffer, Table
 from tests.fuzz.assembly import Assembly
 
 

@@ -12,8 +12,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from frazil.errors import InvalidInputError
 from frazil.format import ragged
-from frazil.format.flatbuffers.flatbuffers_reader import FILE_IDENTIFIER
 from frazil.format.ragged import Blocks, Bytes, Integers, Part, Pieces
+from frazil.format.v2.flatbuffers_reader import FILE_IDENTIFIER
 from frazil.lazy import dataclass
 
 ABSENT = -1

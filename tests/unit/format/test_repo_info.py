@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.format.overlays import (
+from frazil.format.repo_info import (
     Prepended,
     prepend,
     with_entries,

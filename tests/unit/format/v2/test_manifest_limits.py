@@ -2,11 +2,10 @@ import numpy as np
 import pytest
 
 from frazil.errors import InvalidInputError
-from frazil.format.chunk_table import ChunkKind, ChunkTable, constant_column, no_chunk_ids
-from frazil.format.flatbuffers import flatbuffers_writer as writer_module
 from frazil.format.ids import ManifestId, NodeId
-from frazil.format.manifest import Manifest
+from frazil.format.manifest import ChunkKind, ChunkTable, Manifest, constant_column, no_chunk_ids
 from frazil.format.ragged import Strings
+from frazil.format.v2 import flatbuffers_writer as writer_module
 from frazil.format.v2.manifest_encoder import encode_manifest_payload
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from frazil.errors import FormatError
-from frazil.format.flatbuffers.flatbuffers_reader import Buffer, Source, Tables
 from frazil.format.ragged import Integers
+from frazil.format.v2.flatbuffers_reader import Buffer, Source, Tables
 from tests.fuzz.assembly import Assembly
 
 

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from frazil.errors import InvalidInputError
-from frazil.format.flatbuffers import flatbuffers_writer as blocks
-from frazil.format.flatbuffers import flatbuffers_writer as writer_module
-from frazil.format.flatbuffers.flatbuffers_reader import Buffer, Table
-from frazil.format.flatbuffers.flatbuffers_writer import (
+from frazil.format.ragged import Integers
+from frazil.format.v2 import flatbuffers_writer as blocks
+from frazil.format.v2 import flatbuffers_writer as writer_module
+from frazil.format.v2.flatbuffers_reader import Buffer, Table
+from frazil.format.v2.flatbuffers_writer import (
     ABSENT,
     Attached,
     Link,
@@ -18,7 +19,6 @@ from frazil.format.flatbuffers.flatbuffers_writer import (
     one,
     rows,
 )
-from frazil.format.ragged import Integers
 
 
 def read_tables(writer: Writer, places: Integers) -> list[Table]:
