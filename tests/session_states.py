@@ -3,12 +3,17 @@
 import json
 from collections.abc import Callable
 
-from frazil.conflicts import BasicConflictSolver, ConflictDetector, ConflictSolver, VersionSelection
 from frazil.format.header import Dialect
 from frazil.format.ids import SnapshotId
 from frazil.ops import SessionMode
 from frazil.repository.commit import CommitText
 from frazil.repository.commit import commit as commit_session
+from frazil.repository.conflicts import (
+    BasicConflictSolver,
+    ConflictDetector,
+    ConflictSolver,
+    VersionSelection,
+)
 from frazil.repository.context import create
 from frazil.repository.history_edits import cherry_pick
 from frazil.repository.moves import move_node

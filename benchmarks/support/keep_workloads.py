@@ -23,7 +23,7 @@ from benchmarks.support.measuring import Figures, answer, timed
 from benchmarks.support.spark_starting import measure_memory, start
 from frazil.format.ids import ALPHABET, ChunkId
 from frazil.format.manifest import ChunkKind, ChunkTable
-from frazil.maintenance.id_ranges import Ids, ids_of
+from frazil.maintenance.reachability import Ids, ids_of
 from frazil.spark.job import RunOn
 from frazil.storage.interface import ObjectInfo, Storage
 from frazil.storage.wrappers import ForwardingStorage

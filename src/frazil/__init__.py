@@ -30,12 +30,6 @@ if TYPE_CHECKING:
     from frazil.config.settings import initialize_logs as initialize_logs
     from frazil.config.settings import set_logs_filter as set_logs_filter
     from frazil.config.settings import shutdown_telemetry as shutdown_telemetry
-    from frazil.conflicts import BasicConflictSolver as BasicConflictSolver
-    from frazil.conflicts import Conflict as Conflict
-    from frazil.conflicts import ConflictDetector as ConflictDetector
-    from frazil.conflicts import ConflictSolver as ConflictSolver
-    from frazil.conflicts import ConflictType as ConflictType
-    from frazil.conflicts import VersionSelection as VersionSelection
     from frazil.credentials import AnyAzureCredential as AnyAzureCredential
     from frazil.credentials import AnyAzureStaticCredential as AnyAzureStaticCredential
     from frazil.credentials import AnyCredential as AnyCredential
@@ -86,6 +80,7 @@ if TYPE_CHECKING:
     from frazil.maintenance.migrate import (
         upgrade_icechunk_repository as upgrade_icechunk_repository,
     )
+    from frazil.ops import CommitMethod as CommitMethod
     from frazil.ops import ExpirySummary as ExpirySummary
     from frazil.ops import GCSummary as GCSummary
     from frazil.ops import RepoAvailability as RepoAvailability
@@ -96,6 +91,12 @@ if TYPE_CHECKING:
     from frazil.ops import UpdateType as UpdateType
     from frazil.ops import spec_version as spec_version
     from frazil.ops import supported_spec_versions as supported_spec_versions
+    from frazil.repository.conflicts import BasicConflictSolver as BasicConflictSolver
+    from frazil.repository.conflicts import Conflict as Conflict
+    from frazil.repository.conflicts import ConflictDetector as ConflictDetector
+    from frazil.repository.conflicts import ConflictSolver as ConflictSolver
+    from frazil.repository.conflicts import ConflictType as ConflictType
+    from frazil.repository.conflicts import VersionSelection as VersionSelection
     from frazil.repository.locate import create_legacy as create_legacy
     from frazil.repository.locate import open_repository as open_repository
     from frazil.repository.locate import open_session as open_session
@@ -150,7 +151,6 @@ if TYPE_CHECKING:
     from frazil.storage.store_config import http_store as http_store
     from frazil.storage.store_config import local_filesystem_store as local_filesystem_store
     from frazil.storage.store_config import s3_store as s3_store
-    from frazil.types import CommitMethod as CommitMethod
     from frazil.urls import RepositoryUrl as RepositoryUrl
     from frazil.version import print_debug_info as print_debug_info
     from frazil.version import user_agent as user_agent
@@ -167,9 +167,6 @@ _HOMES = {
         "initialize_logs ManifestConfig ManifestPreloadConfig ManifestSplittingConfig "
         "ManifestVirtualChunkLocationCompressionConfig RepositoryConfig RetentionPolicy "
         "set_logs_filter shutdown_telemetry"
-    ),
-    "conflicts": (
-        "BasicConflictSolver Conflict ConflictDetector ConflictSolver ConflictType VersionSelection"
     ),
     "credentials": (
         "AnyAzureCredential AnyAzureStaticCredential AnyCredential AnyGcsCredential "
@@ -191,8 +188,11 @@ _HOMES = {
     "lazy": "install_as_icechunk",
     "maintenance.migrate": "upgrade_icechunk_repository",
     "ops": (
-        "ExpirySummary GCSummary RepoAvailability RepoStatus SessionMode spec_version SpecVersion "
-        "supported_spec_versions Update UpdateType"
+        "CommitMethod ExpirySummary GCSummary RepoAvailability RepoStatus SessionMode spec_version "
+        "SpecVersion supported_spec_versions Update UpdateType"
+    ),
+    "repository.conflicts": (
+        "BasicConflictSolver Conflict ConflictDetector ConflictSolver ConflictType VersionSelection"
     ),
     "repository.locate": "create_legacy open_repository open_session",
     "repository.repository": "Repository",
@@ -215,7 +215,6 @@ _HOMES = {
         "AnyObjectStoreConfig ChecksumAlgorithm ChunkType gcs_store http_store "
         "local_filesystem_store ObjectStoreConfig s3_store S3Options"
     ),
-    "types": "CommitMethod",
     "urls": "RepositoryUrl",
     "version": "print_debug_info user_agent",
     "virtual.containers": "VirtualChunkContainer VirtualChunkSpec",
@@ -236,5 +235,10 @@ __all__ = ["__version__", *sorted({*" ".join(_HOMES.values()).split()} - _ALSO)]
 if not TYPE_CHECKING:
     __getattr__, __dir__ = load_lazily("frazil", _HOMES, _MODULES)
     alias_modules(
-        {"frazil.session": "frazil.repository.session", "frazil.store": "frazil.repository.store"}
+        {
+            "frazil.conflicts": "frazil.repository.conflicts",
+            "frazil.session": "frazil.repository.session",
+            "frazil.store": "frazil.repository.store",
+            "frazil.types": "frazil.ops",
+        }
     )

@@ -70,6 +70,7 @@ def field_items(value: Any) -> Iterator[Item]:
 _OFFICIAL_NAMES = {
     "ops.ChunkStorageStats": "stats.ChunkStorageStats",
     "ops.RepoStatus": "repository.RepoStatus",
+    "repository.Conflict": "conflicts.Conflict",
     "repository.ForkSession": "session.ForkSession",
     "repository.IcechunkStore": "IcechunkStore",
     "repository.Repository": "Repository",

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import field, fields
 from datetime import UTC, datetime
 from enum import Enum, IntEnum
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from frazil.display import Called, Item, Listed, field_items
 from frazil.errors import InvalidTypeError
@@ -18,6 +18,7 @@ from frazil.lazy import dataclass
 __all__ = ["ExpirySummary", "GCSummary", "Update", "UpdateType"]
 
 
+CommitMethod = Literal["new_commit", "amend"]
 _Item = TypeVar("_Item")
 
 

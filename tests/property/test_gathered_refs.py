@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frazil.conflicts import ConflictDetector
 from frazil.errors import OverlappingTasksError
 from frazil.format.header import Dialect
 from frazil.format.manifest import ChunkRef, InlineRef, VirtualRef
 from frazil.repository.changes import ChangeSet
 from frazil.repository.commit import CommitText
+from frazil.repository.conflicts import ConflictDetector
 from frazil.repository.context import create
 from frazil.repository.forks import fork
 from frazil.repository.rebase import commit_with_rebase

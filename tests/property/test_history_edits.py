@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frazil.conflicts import ConflictDetector
 from frazil.errors import ConflictError, RebaseFailedError, SessionStateError
 from frazil.format.header import Dialect
 from frazil.format.ids import NodeId, SnapshotId
 from frazil.format.paths import parent_path
+from frazil.repository.conflicts import ConflictDetector
 from frazil.repository.history_edits import cherry_pick, fast_forward, squash
 from frazil.repository.session_state import SessionState
 from frazil.repository.store_io import delete_chunk

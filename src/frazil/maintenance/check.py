@@ -21,7 +21,7 @@ from frazil.maintenance.check_chunks import (
     Kinds,
     ManifestFindings,
 )
-from frazil.maintenance.check_history import (
+from frazil.maintenance.check_metadata import (
     Base,
     CheckBackups,
     Links,
@@ -62,7 +62,6 @@ from frazil.maintenance.findings import (
     error,
     note,
 )
-from frazil.maintenance.id_ranges import IdSet
 from frazil.maintenance.inventory import (
     ChunkTotals,
     Inventory,
@@ -73,7 +72,7 @@ from frazil.maintenance.inventory import (
     report_orphans,
     take_inventory,
 )
-from frazil.maintenance.reachability import MEBIBYTE, WalkLimits, pack, uncached
+from frazil.maintenance.reachability import MEBIBYTE, IdSet, WalkLimits, pack, uncached
 from frazil.maintenance.repair import (
     Outcome,
     RepairReport,

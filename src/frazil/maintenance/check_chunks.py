@@ -36,7 +36,7 @@ from frazil.format.manifest import (
 )
 from frazil.format.v2.manifest_decoder import EncodedRefs
 from frazil.format.v2.schema import is_ascending
-from frazil.maintenance.check_snapshots import EncodedArray, Use, check_header
+from frazil.maintenance.check_metadata import EncodedArray, Use, check_header
 from frazil.maintenance.findings import (
     MOST_ALIKE,
     Counts,
@@ -49,8 +49,8 @@ from frazil.maintenance.findings import (
     warning,
 )
 from frazil.maintenance.gc import distinct_chunk_ids
-from frazil.maintenance.id_ranges import Ids, ids_of
 from frazil.maintenance.inventory import ChunkFiles, Pace, WrongFiles
+from frazil.maintenance.reachability import Ids, ids_of
 from frazil.protocols.assets import Assets
 from frazil.repository.virtual_refs import spell_ids
 from frazil.virtual.access import MODIFIED, VirtualChunkAccess

@@ -28,14 +28,17 @@ from frazil.maintenance.check_chunks import (
     check_row,
     find_rows,
 )
-from frazil.maintenance.check_history import Base, Link, Links, walk
-from frazil.maintenance.check_snapshots import (
+from frazil.maintenance.check_metadata import (
+    Base,
     EncodedArray,
+    Link,
+    Links,
     SnapshotFindings,
     Use,
     check_log_file,
     check_snapshot_file,
     needs_log,
+    walk,
 )
 from frazil.maintenance.findings import Counts, Problem, Problems, Repair, error, warning
 from frazil.maintenance.inventory import (

@@ -23,29 +23,27 @@ from frazil.format.ids import SnapshotId
 from frazil.format.manifest import Manifest
 from frazil.format.repo_info import GCRan, RepoInfo
 from frazil.maintenance.expire import reachable_snapshots, release
-from frazil.maintenance.id_ranges import (
+from frazil.maintenance.leases import delete_expired, list_leases, spare
+from frazil.maintenance.reachability import (
     IdRange,
     Ids,
     IdSet,
-    column_of,
-    distinct,
-    ids_of,
-    parse_names,
-    split_ids_at_most,
-    unite_columns,
-)
-from frazil.maintenance.leases import delete_expired, list_leases, spare
-from frazil.maintenance.reachability import (
     Reduction,
     SweepLimits,
     WalkLimits,
+    column_of,
+    distinct,
     find_manifests,
     find_new,
     find_reachable,
+    ids_of,
     in_batches,
     map_manifests,
+    parse_names,
     read_ahead,
+    split_ids_at_most,
     uncached,
+    unite_columns,
 )
 from frazil.ops import GCSummary
 from frazil.progress import count, find_length

@@ -19,8 +19,7 @@ from frazil.format.coordinates import Rows
 from frazil.format.ids import SnapshotId
 from frazil.maintenance.findings import Orphans, Problem, Problems, Repair, error, note, warning
 from frazil.maintenance.gc import Folder, chunk_folder, find_id_size
-from frazil.maintenance.id_ranges import IdRange, Ids, IdSet, column_of, parse_names
-from frazil.maintenance.reachability import in_batches
+from frazil.maintenance.reachability import IdRange, Ids, IdSet, column_of, in_batches, parse_names
 from frazil.protocols.assets import Assets, Layout
 from frazil.protocols.ref_files import KEY as CONFIG_KEY
 from frazil.protocols.v2_protocol import BACKUPS, REPO

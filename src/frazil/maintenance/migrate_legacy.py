@@ -33,8 +33,7 @@ from frazil.format.snapshot import (
     TransactionLog,
     nodes_by_path,
 )
-from frazil.maintenance.id_ranges import IdSet, distinct, ids_of, parse_names
-from frazil.maintenance.reachability import in_batches
+from frazil.maintenance.reachability import IdSet, distinct, ids_of, in_batches, parse_names
 from frazil.maintenance.repair import rebuild_log
 from frazil.progress import count, find_length
 from frazil.protocols.assets import Assets, Layout

@@ -19,7 +19,7 @@ from frazil.format.files import decode_repo_info, decode_transaction_log, encode
 from frazil.format.ids import NodeId, SnapshotId, encode_base32
 from frazil.format.repo_info import GCRan, RepoInfo
 from frazil.format.snapshot import Move, Node, NodeType, Snapshot, TransactionLog, nodes_by_path
-from frazil.maintenance.check_snapshots import check_log_file
+from frazil.maintenance.check_metadata import check_log_file
 from frazil.maintenance.expire import reachable_snapshots
 from frazil.maintenance.findings import CheckReport, Problem, Repair
 from frazil.maintenance.gc import drop_snapshots

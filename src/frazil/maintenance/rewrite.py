@@ -8,10 +8,9 @@ from frazil.errors import FormatError, InvalidInputError
 from frazil.format.header import Dialect
 from frazil.format.ids import SnapshotId
 from frazil.format.metadata import JsonValue
-from frazil.ops import SessionMode
+from frazil.ops import CommitMethod, SessionMode
 from frazil.repository.commit import amend, commit, describe, write_all_manifests
 from frazil.repository.session_state import RepositoryContext, SessionState
-from frazil.types import CommitMethod
 
 _RESERVED = "__icechunk"
 """Key of commit metadata that is reserved for the library."""

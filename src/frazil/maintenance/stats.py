@@ -8,12 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frazil.format.manifest import ChunkKind, ChunkRefs, ChunkTable, Manifest, NativeChunks
-from frazil.maintenance.id_ranges import Ids, IdSet, ids_of
 from frazil.maintenance.reachability import (
+    Ids,
+    IdSet,
     Reduction,
     WalkLimits,
     find_manifests,
     find_reachable,
+    ids_of,
     map_manifests,
     uncached,
 )

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from frazil.conflicts import ConflictSolver, ConflictType
 from frazil.errors import ConflictError, DivergedError, InvalidInputError, ObjectNotFoundError
 from frazil.format.ids import SnapshotId
 from frazil.format.metadata import JsonValue, Metadata
@@ -18,8 +17,10 @@ from frazil.protocols.ref_files import read_snapshot
 from frazil.protocols.repo_changes import RESERVED
 from frazil.repository.changes import ChangeSet, net_log
 from frazil.repository.commit import CommitText, commit
-from frazil.repository.conflict_rules import (
+from frazil.repository.conflicts import (
     Clash,
+    ConflictSolver,
+    ConflictType,
     Theirs,
     describe_ours,
     find_clashes,

@@ -5,7 +5,6 @@ from dataclasses import replace
 from functools import partial
 
 from frazil.async_names import run_concurrently
-from frazil.conflicts import ConflictSolver
 from frazil.errors import (
     ConflictError,
     IcechunkError,
@@ -43,8 +42,9 @@ from frazil.repository.commit import (
     refuse_nothing,
     require_branch,
 )
-from frazil.repository.conflict_rules import (
+from frazil.repository.conflicts import (
     Clash,
+    ConflictSolver,
     Theirs,
     describe_ours,
     find_clashes,

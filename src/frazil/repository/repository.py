@@ -18,7 +18,14 @@ from frazil.format.header import Dialect
 from frazil.format.ids import ManifestId, SnapshotId
 from frazil.format.timestamps import from_datetime, require_zone
 from frazil.lazy import lazy_modules
-from frazil.ops import AsyncCloseableIterator, RepoStatus, SessionMode, SpecVersion, Update
+from frazil.ops import (
+    AsyncCloseableIterator,
+    CommitMethod,
+    RepoStatus,
+    SessionMode,
+    SpecVersion,
+    Update,
+)
 from frazil.protocols import repo_changes
 from frazil.protocols.detection import detect_dialect, open_protocol
 from frazil.protocols.protocol import CommitProtocol, parse_id
@@ -28,22 +35,21 @@ from frazil.repository.session import Session
 from frazil.repository.session_state import RepositoryContext, open_state
 from frazil.repository.store import IcechunkStore
 from frazil.storage.interface import Storage, StorageSettings
-from frazil.types import CommitMethod
 from frazil.virtual.access import Authorize, find_credentials
 
 if TYPE_CHECKING:
-    from frazil import conflicts, snapshots
+    from frazil import snapshots
     from frazil.config import saved_config
     from frazil.credentials import AnyCredential
     from frazil.maintenance import check as check_verb
     from frazil.maintenance import doctor, expire, findings, gc, reachability, repair, rewrite
     from frazil.maintenance import stats as stats
-    from frazil.repository import diff, history_edits, inspect
+    from frazil.repository import conflicts, diff, history_edits, inspect
 else:
     # Most programs open a repository and never maintain it: verbs are loaded when they are called.
     (conflicts, snapshots, saved_config, diff, history_edits, inspect, check_verb, doctor, expire,
      findings, gc, reachability, repair, rewrite, stats) = lazy_modules(
-        "frazil.conflicts", "frazil.snapshots", "frazil.config.saved_config",
+        "frazil.repository.conflicts", "frazil.snapshots", "frazil.config.saved_config",
         "frazil.repository.diff", "frazil.repository.history_edits", "frazil.repository.inspect",
         "frazil.maintenance.check", "frazil.maintenance.doctor", "frazil.maintenance.expire",
         "frazil.maintenance.findings", "frazil.maintenance.gc", "frazil.maintenance.reachability",

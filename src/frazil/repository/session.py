@@ -16,13 +16,13 @@ from frazil.repository.store import IcechunkStore
 from frazil.repository.zarr_keys import Coordinate
 
 if TYPE_CHECKING:
-    from frazil import conflicts, snapshots
-    from frazil.repository import commit, diff, forks, moves, rebase, virtual_refs
+    from frazil import snapshots
+    from frazil.repository import commit, conflicts, diff, forks, moves, rebase, virtual_refs
     from frazil.storage.store_config import ChunkType
 else:
     # A session that only reads needs none of them.
     conflicts, snapshots, commit, diff, forks, moves, rebase, virtual_refs = lazy_modules(
-        "frazil.conflicts", "frazil.snapshots", "frazil.repository.commit",
+        "frazil.repository.conflicts", "frazil.snapshots", "frazil.repository.commit",
         "frazil.repository.diff", "frazil.repository.forks", "frazil.repository.moves",
         "frazil.repository.rebase", "frazil.repository.virtual_refs",
     )  # fmt: skip

@@ -31,7 +31,7 @@ from frazil.repository.changes import (
     write_part,
 )
 from frazil.repository.commit import manifests_by_region
-from frazil.repository.conflict_rules import GrowthDetector
+from frazil.repository.conflicts import GrowthDetector
 from frazil.repository.locate import open_repository
 from frazil.repository.repository import Repository
 from frazil.repository.session import ForkSession, Session

@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 import zarr
 from numpy.typing import NDArray
 
-from frazil.conflicts import ConflictDetector
 from frazil.errors import ConflictError, IcechunkError, InvalidInputError
 from frazil.format.ids import ChunkId
 from frazil.protocols.assets import Assets
 from frazil.repository.changes import ChangeSet
+from frazil.repository.conflicts import ConflictDetector
 from frazil.repository.repository import Repository
 from frazil.repository.session import ForkSession, Session
 from frazil.tables.columns import Grid, Region, common_cuts, whole_offsets

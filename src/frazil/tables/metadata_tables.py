@@ -18,8 +18,7 @@ from frazil.format.manifest import ChunkKind, ChunkTable
 from frazil.format.repo_info import SnapshotInfo
 from frazil.format.snapshot import Node
 from frazil.format.timestamps import to_microseconds
-from frazil.maintenance.id_ranges import distinct
-from frazil.maintenance.reachability import find_reachable, uncached
+from frazil.maintenance.reachability import distinct, find_reachable, uncached
 from frazil.ops import Update
 from frazil.overview.nodes import read_metadata
 from frazil.protocols.assets import Assets

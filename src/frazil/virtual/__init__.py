@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from frazil.virtual.source import Source as Source
     from frazil.virtual.source import SourceHeader as SourceHeader
     from frazil.virtual.source_files import open as open
-    from frazil.virtual.virtual_datasets import manifest_store as manifest_store
-    from frazil.virtual.virtual_datasets import read_dataset as read_dataset
-    from frazil.virtual.virtual_datasets import write_dataset as write_dataset
+    from frazil.virtual.virtualizarr import manifest_store as manifest_store
+    from frazil.virtual.virtualizarr import read_dataset as read_dataset
+    from frazil.virtual.virtualizarr import write_dataset as write_dataset
 
 # Module of each name; must match the imports above, which are for type checkers.
 _HOMES = {
@@ -49,7 +49,7 @@ _HOMES = {
     "new_dimensions": "from_attribute from_path",
     "source": "ArrayHeader FileVersion ReferenceColumns Source SourceHeader",
     "source_files": "open",
-    "virtual_datasets": "manifest_store read_dataset write_dataset",
+    "virtualizarr": "manifest_store read_dataset write_dataset",
 }
 
 __all__ = ["VirtualChunkContainer", "VirtualChunkSpec"]

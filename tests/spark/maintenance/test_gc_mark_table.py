@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from frazil.errors import FormatError
-from frazil.maintenance.id_ranges import Ids, IdSet, ids_of, split_ids
+from frazil.maintenance.reachability import Ids, IdSet, ids_of, split_ids
 from frazil.spark.maintenance.gc_review import (
     Found,
     Part,

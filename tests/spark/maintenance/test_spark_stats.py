@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 import frazil.spark
 from frazil.format.header import Dialect
-from frazil.maintenance.id_ranges import ID_SLICES, ids_of
+from frazil.maintenance.reachability import ID_SLICES, ids_of
 from frazil.maintenance.stats import PLACE_SIZE
 from frazil.ops import ChunkStorageStats
 from frazil.spark.maintenance.spark_stats import TaskPool, measure, spread

@@ -14,8 +14,7 @@ import frazil
 from frazil import Repository, RepositoryConfig
 from frazil.format.header import Dialect
 from frazil.format.ids import ChunkId
-from frazil.maintenance.id_ranges import column_of, name_slice
-from frazil.maintenance.reachability import WalkLimits, find_manifests
+from frazil.maintenance.reachability import WalkLimits, column_of, find_manifests, name_slice
 from frazil.protocols.assets import Assets
 from frazil.spark.transfer.copy_plan import (
     SLICES,

@@ -13,8 +13,8 @@ from frazil.format.v2 import snapshot_codec as snapshot_encoding
 from frazil.maintenance.check import check_storage
 from frazil.maintenance.check_chunks import Place, check_native
 from frazil.maintenance.findings import Severity
-from frazil.maintenance.id_ranges import column_of
 from frazil.maintenance.inventory import Listed
+from frazil.maintenance.reachability import column_of
 from tests.damages import (
     ALL_DIALECTS,
     NATIVE,

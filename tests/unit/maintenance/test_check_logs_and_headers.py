@@ -8,7 +8,7 @@ import pytest
 
 from frazil.format.header import Compression, Dialect, FileType, Header, decode_file
 from frazil.format.v2 import snapshot_codec as log_encoding
-from frazil.maintenance.check_snapshots import check_header
+from frazil.maintenance.check_metadata import check_header
 from frazil.maintenance.findings import Repair, Severity
 from tests.damages import (
     ALL_DIALECTS,

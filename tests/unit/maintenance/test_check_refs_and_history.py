@@ -10,7 +10,7 @@ from frazil.format.ids import SnapshotId
 from frazil.format.repo_info import SnapshotInfo
 from frazil.format.text_files import Ref, encode_ref
 from frazil.maintenance.check import check_storage
-from frazil.maintenance.check_history import Link, check_links, find_cycles
+from frazil.maintenance.check_metadata import Link, check_links, find_cycles
 from frazil.maintenance.findings import Severity
 from frazil.protocols.assets import new_snapshot_id
 from tests.damages import (

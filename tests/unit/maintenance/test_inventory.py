@@ -8,8 +8,7 @@ import pytest
 
 from frazil.format.ids import ChunkId
 from frazil.maintenance.gc import Folder, list_garbage
-from frazil.maintenance.id_ranges import IdSet, column_of
-from frazil.maintenance.reachability import in_batches, read_ahead
+from frazil.maintenance.reachability import IdSet, column_of, in_batches, read_ahead
 from frazil.storage import interface
 from frazil.storage.memory import MemoryStorage
 from tests.unit.maintenance.repositories import later

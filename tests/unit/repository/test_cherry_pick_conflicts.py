@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from frazil.conflicts import Conflict, ConflictType
 from frazil.errors import RebaseFailedError, SessionStateError
+from frazil.repository.conflicts import Conflict, ConflictType
 from frazil.repository.session_state import RepositoryContext
 from tests.session_states import (
     MAIN,

@@ -5,13 +5,12 @@ from functools import partial
 
 import pytest
 
-from frazil.conflicts import BasicConflictSolver, ConflictDetector
 from frazil.errors import ConflictError, RebaseFailedError
 from frazil.format.header import Dialect
 from frazil.format.manifest import ChunkRef, ChunkTable, InlineRef
 from frazil.repository import commit as commit_
 from frazil.repository.commit import CommitText
-from frazil.repository.conflict_rules import GrowthDetector
+from frazil.repository.conflicts import BasicConflictSolver, ConflictDetector, GrowthDetector
 from frazil.repository.context import create, open_repository
 from frazil.repository.rebase import commit_with_rebase
 from frazil.repository.session_state import RepositoryContext, SessionState

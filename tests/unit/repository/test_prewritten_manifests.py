@@ -5,7 +5,6 @@ import pickle
 import numpy as np
 import pytest
 
-from frazil.conflicts import ConflictDetector
 from frazil.errors import RebaseFailedError
 from frazil.format.coordinates import Coordinates, Extents, grid_of
 from frazil.format.header import Dialect
@@ -14,6 +13,7 @@ from frazil.format.snapshot import ManifestRef, Node
 from frazil.repository import commit as commit_
 from frazil.repository.changes import PrewrittenManifest, prewrite_manifest, write_part
 from frazil.repository.commit import CommitText
+from frazil.repository.conflicts import ConflictDetector
 from frazil.repository.context import create
 from frazil.repository.forks import fork, merge
 from frazil.repository.rebase import commit_with_rebase

@@ -1,15 +1,15 @@
 import pytest
 
-from frazil.conflicts import (
+from frazil.errors import FormatError, RebaseFailedError, SessionStateError
+from frazil.format.header import Dialect
+from frazil.ops import SessionMode
+from frazil.repository.conflicts import (
     BasicConflictSolver,
     Conflict,
     ConflictDetector,
     ConflictType,
     VersionSelection,
 )
-from frazil.errors import FormatError, RebaseFailedError, SessionStateError
-from frazil.format.header import Dialect
-from frazil.ops import SessionMode
 from frazil.repository.forks import fork
 from frazil.repository.moves import move_node
 from frazil.repository.rebase import rebase

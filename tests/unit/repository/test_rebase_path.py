@@ -2,12 +2,17 @@ from dataclasses import replace
 
 import pytest
 
-from frazil.conflicts import BasicConflictSolver, Conflict, ConflictDetector, ConflictType
 from frazil.errors import ObjectNotFoundError, RebaseFailedError, SessionStateError
 from frazil.format.files import encode_repo_info
 from frazil.format.ids import SnapshotId
 from frazil.protocols.v2_protocol import REPO
 from frazil.repository.commit import CommitText, amend
+from frazil.repository.conflicts import (
+    BasicConflictSolver,
+    Conflict,
+    ConflictDetector,
+    ConflictType,
+)
 from frazil.repository.rebase import Step, plan_steps, rebase
 from frazil.repository.session_state import RepositoryContext
 from tests.session_states import (

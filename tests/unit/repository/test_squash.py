@@ -2,7 +2,6 @@
 
 import pytest
 
-from frazil.conflicts import Conflict, ConflictDetector, ConflictType
 from frazil.errors import InvalidInputError, RebaseFailedError
 from frazil.format.header import Dialect
 from frazil.format.ids import SnapshotId
@@ -10,6 +9,7 @@ from frazil.maintenance.expire import ExpiryPolicy, expire_snapshots
 from frazil.ops import SessionMode
 from frazil.protocols.protocol import MAIN
 from frazil.protocols.ref_files import delete_files
+from frazil.repository.conflicts import Conflict, ConflictDetector, ConflictType
 from frazil.repository.diff import diff
 from frazil.repository.history_edits import squash
 from frazil.repository.moves import move_node

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from frazil.arguments import verb
-from frazil.conflicts import ConflictDetector
 from frazil.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -13,6 +12,7 @@ from frazil.errors import (
     ObjectNotFoundError,
     RebaseFailedError,
 )
+from frazil.repository.conflicts import ConflictDetector
 from frazil.repository.repository import Repository
 from frazil.repository.session import Session
 from frazil.spark.arrays.derivation import (

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from frazil.arguments import refuse_unknown, verb
 from frazil.errors import ConflictError, FailedChecksError, InvalidInputError, InvalidSourcesError
 from frazil.format.metadata import JsonValue
-from frazil.repository.conflict_rules import GrowthDetector
+from frazil.repository.conflicts import GrowthDetector
 from frazil.repository.repository import Repository
 from frazil.repository.session import Session
 from frazil.repository.session_state import SessionState

@@ -14,8 +14,7 @@ from frazil.arguments import verb
 from frazil.errors import IcechunkError
 from frazil.format.ids import ChunkId
 from frazil.format.manifest import ChunkTable
-from frazil.maintenance.id_ranges import distinct
-from frazil.maintenance.reachability import pack
+from frazil.maintenance.reachability import distinct, pack
 from frazil.protocols.assets import Assets
 from frazil.repository.session import ForkSession
 from frazil.spark.arrays.materialize import arrays_below

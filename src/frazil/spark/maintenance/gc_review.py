@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from frazil.display import Listed, show_bytes
 from frazil.errors import FormatError, ObjectExistsError, ObjectNotFoundError
-from frazil.maintenance.id_ranges import ID_SLICES, IdRange, Ids, IdSet, find_slices
+from frazil.maintenance.reachability import ID_SLICES, IdRange, Ids, IdSet, find_slices
 from frazil.ops import ExpirySummary, GCSummary
 from frazil.spark.job import DataFrame, JobReport, SparkSession
 from frazil.storage.interface import ByteRange, ObjectInfo, Storage

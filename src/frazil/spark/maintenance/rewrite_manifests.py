@@ -11,6 +11,7 @@ from frazil.format.ids import NodeId
 from frazil.format.manifest import Manifest, concatenate
 from frazil.format.snapshot import ManifestFileInfo, ManifestRef
 from frazil.maintenance.rewrite import is_amending, record_rules
+from frazil.ops import CommitMethod
 from frazil.protocols.assets import Assets, new_manifest_id
 from frazil.repository.commit import (
     WrittenManifests,
@@ -27,7 +28,6 @@ from frazil.spark.job import METRICS, Job, RewriteReport, SparkSession
 from frazil.spark.maintenance.compact_ranges import TASK_REFERENCES, count_references, group, weigh
 from frazil.spark.regions import add_all_missing_rules, save_rules
 from frazil.spark.transaction import AnyRepository, CommitRun, committing
-from frazil.types import CommitMethod
 
 
 @dataclass(frozen=True, slots=True)

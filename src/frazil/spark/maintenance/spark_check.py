@@ -19,7 +19,6 @@ from frazil.maintenance.check import CheckOptions, Stage, check_repository, chec
 from frazil.maintenance.check_chunks import ManifestFindings, NeededFiles
 from frazil.maintenance.check_walk import CheckManifests, ManifestTotals, WantedManifest
 from frazil.maintenance.findings import CheckReport
-from frazil.maintenance.id_ranges import ID_SLICES, IdRange, IdSet, find_slices
 from frazil.maintenance.inventory import (
     ChunkTotals,
     Inventory,
@@ -27,6 +26,7 @@ from frazil.maintenance.inventory import (
     list_chunks,
     take_inventory,
 )
+from frazil.maintenance.reachability import ID_SLICES, IdRange, IdSet, find_slices
 from frazil.protocols.assets import Assets
 from frazil.repository.repository import Repository
 from frazil.spark.job import CheckJobReport, Job, SparkSession

@@ -26,23 +26,21 @@ from frazil.maintenance.gc import (
     list_garbage,
 )
 from frazil.maintenance.gc import collect_garbage as collect
-from frazil.maintenance.id_ranges import (
+from frazil.maintenance.leases import list_leases
+from frazil.maintenance.reachability import (
     IdRange,
     Ids,
     IdSet,
-    column_of,
-    distinct,
-    split_ids,
-    unite_columns,
-)
-from frazil.maintenance.leases import list_leases
-from frazil.maintenance.reachability import (
     SweepLimits,
     WalkLimits,
+    column_of,
+    distinct,
     find_manifests,
     in_batches,
     map_manifests,
+    split_ids,
     uncached,
+    unite_columns,
 )
 from frazil.ops import ExpirySummary, GCSummary
 from frazil.protocols.assets import Assets

@@ -15,13 +15,16 @@ from numpy.typing import NDArray
 from frazil.arguments import verb
 from frazil.format.ids import SnapshotId
 from frazil.format.snapshot import ManifestFileInfo
-from frazil.maintenance.id_ranges import ID_SLICES, Ids, find_slices, split_ids
 from frazil.maintenance.reachability import (
+    ID_SLICES,
+    Ids,
     WalkLimits,
     find_manifests,
     find_reachable,
+    find_slices,
     map_manifests,
     pack,
+    split_ids,
     uncached,
 )
 from frazil.maintenance.stats import PLACE_SIZE, SIZES, Sizes, Tally

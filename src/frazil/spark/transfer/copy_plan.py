@@ -31,12 +31,15 @@ from frazil.format.snapshot import ManifestFileInfo, Node, Snapshot, nodes_by_pa
 from frazil.format.timestamps import Nanoseconds
 from frazil.maintenance.expire import ancestors_of, reachable_snapshots, release, with_ancestors
 from frazil.maintenance.gc import retained_logs
-from frazil.maintenance.id_ranges import Ids, distinct, ids_of, name_slice
 from frazil.maintenance.reachability import (
+    Ids,
     Reduction,
     WalkLimits,
+    distinct,
     find_manifests,
+    ids_of,
     map_manifests,
+    name_slice,
     uncached,
 )
 from frazil.protocols.assets import Assets

@@ -1,18 +1,61 @@
-"""Sets of ids as columns are the sets that Python would make of them."""
+"""Shares of ids."""
+
+import os
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.format.ids import ChunkId, encode_base32
-from frazil.maintenance.id_ranges import (
+from frazil.maintenance.reachability import (
+    ID_SLICES,
+    IdRange,
     IdSet,
     column_of,
     distinct,
+    find_slices,
     ids_of,
     parse_names,
+    split_ids,
     unite_columns,
 )
+
+IDS = ids_of(np.frombuffer(os.urandom(12 * 3000), np.uint8).reshape(-1, 12))
+EDGES = ids_of(
+    np.array([[first, *[rest] * 11] for first in range(256) for rest in (0, 255)], np.uint8)
+)
+
+
+@pytest.mark.parametrize(("wanted", "count"), [(0, 1), (1, 1), (2, 2), (3, 4), (64, 64), (99, 64)])
+def test_there_are_at_least_so_many_shards_if_there_are_as_many(wanted: int, count: int) -> None:
+    assert split_ids(wanted) == [IdRange(number, count) for number in range(count)]
+
+
+@pytest.mark.parametrize("count", [1, 2, 8, 64])
+@pytest.mark.parametrize("ids", [IDS, EDGES], ids=["random", "edges"])
+def test_every_id_is_in_one_shard(count: int, ids: np.ndarray) -> None:
+    chosen = np.array([id_range.contains(ids) for id_range in split_ids(count)])
+
+    np.testing.assert_array_equal(chosen.sum(axis=0), 1)
+
+
+@pytest.mark.parametrize("count", [1, 2, 8, 64])
+@pytest.mark.parametrize("ids", [IDS, EDGES], ids=["random", "edges"])
+def test_the_names_of_a_shard_are_a_range(count: int, ids: np.ndarray) -> None:
+    names = [str(ChunkId(row.tobytes())) for row in ids.view(np.uint8).reshape(-1, 12)]
+
+    for id_range in split_ids(count):
+        after, before = id_range.find_names()
+        assert [after < name < before for name in names] == id_range.contains(ids).tolist()
+
+
+def test_sorted_ids_have_sorted_slices() -> None:
+    slices = find_slices(np.sort(IDS))
+
+    assert (np.diff(slices.astype(int)) >= 0).all()
+    assert set(slices.tolist()) <= set(range(ID_SLICES))
+
 
 # Few values in few places, so that ids repeat and end in zeros, which numpy likes to cut off.
 ids = st.lists(st.sampled_from(b"\0\1\xff"), min_size=12, max_size=12).map(bytes)
