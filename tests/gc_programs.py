@@ -14,7 +14,7 @@ from frazil import ForkSession, GCSummary, Repository, RetentionPolicy, Session
 from frazil.errors import IcechunkError
 from frazil.format.header import Dialect
 from frazil.repository import context as opening
-from frazil.repository.session_state import SessionState
+from frazil.repository.context import SessionState
 from tests.repositories import dangling_files, split_every
 from tests.session_states import read_chunks, set_array, set_group, write_chunks
 from tests.timed_storage import Clocks, TimedStorage, at

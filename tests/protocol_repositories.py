@@ -8,10 +8,9 @@ from frazil.format.ids import SnapshotId
 from frazil.format.metadata import Metadata
 from frazil.format.snapshot import Snapshot, TransactionLog
 from frazil.protocols.assets import Assets, new_snapshot_id
-from frazil.protocols.history import next_history, snapshot_parent_id
 from frazil.protocols.protocol import MAIN, CommitProtocol, UpdatePolicy, read_clock, time_after
 from frazil.protocols.sequence_protocol import SequenceProtocol
-from frazil.protocols.v1_protocol import V1Protocol
+from frazil.protocols.v1_protocol import V1Protocol, next_history, snapshot_parent_id
 from frazil.protocols.v2_protocol import V2Protocol, create_v2
 from frazil.storage.interface import Storage
 

@@ -14,10 +14,9 @@ from frazil.repository.conflicts import (
     ConflictSolver,
     VersionSelection,
 )
-from frazil.repository.context import create
+from frazil.repository.context import RepositoryContext, SessionState, create
 from frazil.repository.history_edits import cherry_pick
 from frazil.repository.moves import move_node
-from frazil.repository.session_state import RepositoryContext, SessionState
 from frazil.repository.store_io import delete_node, read_key, set_chunk, set_metadata
 from frazil.storage.memory import MemoryStorage
 

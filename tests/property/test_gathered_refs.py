@@ -16,10 +16,9 @@ from frazil.format.manifest import ChunkRef, InlineRef, VirtualRef
 from frazil.repository.changes import ChangeSet
 from frazil.repository.commit import CommitText
 from frazil.repository.conflicts import ConflictDetector
-from frazil.repository.context import create
+from frazil.repository.context import RepositoryContext, SessionState, create
 from frazil.repository.forks import fork
 from frazil.repository.rebase import commit_with_rebase
-from frazil.repository.session_state import RepositoryContext, SessionState
 from frazil.spark import Job
 from frazil.spark.runtime import Runner
 from frazil.spark.transaction import (

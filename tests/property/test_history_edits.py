@@ -20,8 +20,8 @@ from frazil.format.header import Dialect
 from frazil.format.ids import NodeId, SnapshotId
 from frazil.format.paths import parent_path
 from frazil.repository.conflicts import ConflictDetector
+from frazil.repository.context import SessionState
 from frazil.repository.history_edits import cherry_pick, fast_forward, squash
-from frazil.repository.session_state import SessionState
 from frazil.repository.store_io import delete_chunk
 from tests.session_states import (
     MAIN,

@@ -16,8 +16,7 @@ import xarray as xr
 import frazil
 from frazil import virtual
 from frazil.errors import InvalidInputError
-from frazil.testing.object_server import ObjectServer, ServerOptions
-from frazil.testing.object_server.s3_api import Refuse, Rule
+from frazil.testing.object_server import ObjectServer, Refuse, Rule, ServerOptions
 from frazil.virtual.grib import GribFile, open_grib, parse_index, read_by_index
 from frazil.virtual.grib_messages import Field, Window, scan
 from frazil.virtual.source_formats import SourceStores

@@ -11,8 +11,15 @@ from frazil import virtual
 from frazil.credentials import AnyCredential, HttpAccess, containers_credentials, s3_credentials
 from frazil.errors import InvalidInputError, ObjectNotFoundError, PermissionDeniedError
 from frazil.storage.ranges import BLOCK_BYTES
-from frazil.testing.object_server import ObjectServer, ServerOptions
-from frazil.testing.object_server.s3_api import NO_CONDITION, Delay, Description, Refuse, Rule
+from frazil.testing.object_server import (
+    NO_CONDITION,
+    Delay,
+    Description,
+    ObjectServer,
+    Refuse,
+    Rule,
+    ServerOptions,
+)
 from frazil.virtual import Source
 from tests.storage.file_server import serve_files
 from tests.virtual.files import days, save

@@ -21,8 +21,8 @@ from frazil.errors import (
     InvalidInputError,
 )
 from frazil.repository.repository import Repository
-from frazil.spark.checks.audit import NewRegion
-from frazil.spark.checks.quality_checks import as_checks, fill_share, values_between
+from frazil.spark.audit import NewRegion
+from frazil.spark.checks import as_checks, fill_share, values_between
 from frazil.spark.ingestion.discovery import SourceFile, discover
 from frazil.spark.ingestion.ingest_job import ingest
 from frazil.spark.ingestion.ingest_report import IngestReport

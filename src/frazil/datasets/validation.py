@@ -19,8 +19,8 @@ from frazil.errors import InvalidInputError
 from frazil.repository.locate import open_repository
 from frazil.repository.repository import Repository
 from frazil.repository.session import Session
-from frazil.spark.checks.audit import FileRegion, Finding, NewRegion, is_partial
-from frazil.spark.checks.quality_checks import (
+from frazil.spark.audit import FileRegion, Finding, NewRegion, is_partial
+from frazil.spark.checks import (
     count_different,
     find_duplicates,
     find_gaps,

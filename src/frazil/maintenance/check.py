@@ -85,9 +85,8 @@ from frazil.progress import count
 from frazil.protocols.assets import Assets
 from frazil.protocols.detection import open_protocol
 from frazil.protocols.protocol import CommitProtocol, UpdatePolicy
-from frazil.protocols.ref_files import find_object
 from frazil.protocols.sequence_protocol import SequenceProtocol
-from frazil.protocols.v1_protocol import V1Protocol
+from frazil.protocols.v1_protocol import V1Protocol, find_object
 from frazil.protocols.v2_protocol import REPO, V2Protocol
 from frazil.storage.interface import Storage
 from frazil.virtual.access import VirtualChunkAccess

@@ -41,9 +41,9 @@ from frazil.maintenance.findings import (
 from frazil.maintenance.inventory import Failed, read_files, read_or_fail
 from frazil.protocols.assets import Assets
 from frazil.protocols.protocol import MAIN, MICROSECOND, CommitProtocol
-from frazil.protocols.ref_files import KEY as CONFIG_KEY
-from frazil.protocols.ref_files import RefSpelling, decode_ref_file
 from frazil.protocols.sequence_protocol import SequenceFile
+from frazil.protocols.v1_protocol import KEY as CONFIG_KEY
+from frazil.protocols.v1_protocol import RefSpelling, decode_ref_file
 from frazil.protocols.v2_protocol import BACKUPS, REPO
 from frazil.repository.zarr_keys import read_node_metadata
 from frazil.storage.interface import ObjectInfo, Storage

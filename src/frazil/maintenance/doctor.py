@@ -8,7 +8,7 @@ from frazil.display import Block, Item
 from frazil.errors import IcechunkError, InvalidInputError
 from frazil.format.manifest import VirtualRef
 from frazil.repository.changes import ChangeSet
-from frazil.repository.session_state import RepositoryContext
+from frazil.repository.context import RepositoryContext
 from frazil.repository.view import View
 from frazil.virtual.access import VirtualChunkAccess
 

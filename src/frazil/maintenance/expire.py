@@ -17,9 +17,9 @@ from frazil.format.snapshot import History, HistoryEntry, Snapshot
 from frazil.format.timestamps import Nanoseconds, from_datetime, require_zone
 from frazil.ops import ExpirySummary
 from frazil.protocols.assets import Assets
-from frazil.protocols.history import LONGEST_TEXT
 from frazil.protocols.protocol import MAIN, CommitProtocol
 from frazil.protocols.repo_changes import Change, read_protected, read_section, with_section
+from frazil.protocols.v1_protocol import LONGEST_TEXT
 
 Snapshots = Mapping[SnapshotId, SnapshotInfo]
 

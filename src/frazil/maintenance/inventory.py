@@ -21,7 +21,7 @@ from frazil.maintenance.findings import Orphans, Problem, Problems, Repair, erro
 from frazil.maintenance.gc import Folder, chunk_folder, find_id_size
 from frazil.maintenance.reachability import IdRange, Ids, IdSet, column_of, in_batches, parse_names
 from frazil.protocols.assets import Assets, Layout
-from frazil.protocols.ref_files import KEY as CONFIG_KEY
+from frazil.protocols.v1_protocol import KEY as CONFIG_KEY
 from frazil.protocols.v2_protocol import BACKUPS, REPO
 from frazil.storage.interface import ObjectInfo, Storage
 

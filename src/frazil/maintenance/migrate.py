@@ -56,10 +56,14 @@ from frazil.protocols.protocol import (
     read_clock,
     time_after,
 )
-from frazil.protocols.ref_files import KEY as CONFIG_KEY
-from frazil.protocols.ref_files import delete_files, describe_snapshot, read_snapshot_anew
 from frazil.protocols.sequence_protocol import SequenceProtocol
-from frazil.protocols.v1_protocol import MAIN_KEY
+from frazil.protocols.v1_protocol import KEY as CONFIG_KEY
+from frazil.protocols.v1_protocol import (
+    MAIN_KEY,
+    delete_files,
+    describe_snapshot,
+    read_snapshot_anew,
+)
 from frazil.protocols.v2_protocol import RepoFile
 from frazil.repository.context import open_repository
 from frazil.repository.repository import Repository

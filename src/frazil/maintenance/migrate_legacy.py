@@ -38,10 +38,10 @@ from frazil.maintenance.repair import rebuild_log
 from frazil.progress import count, find_length
 from frazil.protocols.assets import Assets, Layout
 from frazil.protocols.protocol import MAIN
-from frazil.protocols.ref_files import KEY as CONFIG_KEY
-from frazil.protocols.ref_files import FileProtocol, delete_files
 from frazil.protocols.repo_changes import RESERVED
 from frazil.protocols.sequence_protocol import ALPHA_BRANCHES, DRAFT_BRANCHES, SequenceFile
+from frazil.protocols.v1_protocol import KEY as CONFIG_KEY
+from frazil.protocols.v1_protocol import FileProtocol, delete_files
 from frazil.repository.changes import updated_nodes
 from frazil.repository.view import manifests_of
 from frazil.storage.interface import ByteRange, ObjectInfo, Storage

@@ -10,7 +10,7 @@ from frazil.format.ids import SnapshotId
 from frazil.format.metadata import JsonValue
 from frazil.ops import CommitMethod, SessionMode
 from frazil.repository.commit import amend, commit, describe, write_all_manifests
-from frazil.repository.session_state import RepositoryContext, SessionState
+from frazil.repository.context import RepositoryContext, SessionState
 
 _RESERVED = "__icechunk"
 """Key of commit metadata that is reserved for the library."""

@@ -16,7 +16,7 @@ from frazil.format.snapshot import Node
 from frazil.overview.decoding import Decoding
 from frazil.overview.nodes import normalize, read_metadata
 from frazil.overview.preview import MOST_SAMPLE_CHUNKS, READ_ERRORS, Sample, explain, read_sample
-from frazil.protocols.ref_files import read_snapshot
+from frazil.protocols.v1_protocol import read_snapshot
 from frazil.repository.diff import compare_snapshots
 from frazil.repository.repository import Repository
 from frazil.repository.session import Session

@@ -23,13 +23,13 @@ from frazil.storage.interface import Storage
 
 if TYPE_CHECKING:
     from frazil.format import text_files
-    from frazil.protocols import history, ref_files, sequence_protocol, v1_protocol
-    from frazil.protocols.ref_files import FileProtocol, Tip
+    from frazil.protocols import sequence_protocol, v1_protocol
     from frazil.protocols.sequence_protocol import BranchLayout, SequenceFile
+    from frazil.protocols.v1_protocol import FileProtocol, Tip
 else:
-    text_files, history, ref_files, sequence_protocol, v1_protocol = lazy_modules(
-        "frazil.format.text_files", "frazil.protocols.history", "frazil.protocols.ref_files",
-        "frazil.protocols.sequence_protocol", "frazil.protocols.v1_protocol",
+    text_files, sequence_protocol, v1_protocol = lazy_modules(
+        "frazil.format.text_files", "frazil.protocols.sequence_protocol",
+        "frazil.protocols.v1_protocol",
     )  # fmt: skip
 
 _LOOKALIKES = frozenset((Dialect.ALPHA_A, Dialect.ALPHA_B))
@@ -45,7 +45,7 @@ class _Found:
 
 def detect_dialect(storage: Storage) -> Dialect | None:
     """Return the dialect of the repository in a storage, or None if there is no repository."""
-    if ref_files.find_object(storage, REPO) is not None:
+    if v1_protocol.find_object(storage, REPO) is not None:
         return Dialect.V2
     found = _find_older(storage)
     return None if found is None else found.dialect
@@ -84,7 +84,7 @@ def open_protocol(
 
 
 def _find_older(storage: Storage) -> _Found | None:
-    if ref_files.find_object(storage, v1_protocol.MAIN_KEY) is not None:
+    if v1_protocol.find_object(storage, v1_protocol.MAIN_KEY) is not None:
         return _Found(Dialect.V1, v1_protocol.V1Protocol)
     tip = _find_main(storage, sequence_protocol.ALPHA_BRANCHES)
     if tip is not None:
@@ -126,7 +126,7 @@ def _look_further(
     # Only the first alphas named the file of the first snapshot differently from its id.
     if snapshot.id == tip and snapshot.parent_id is None:
         yield Dialect.ALPHA_B
-    log = ref_files.find_object(storage, f"{layout.transactions}/{tip}")
+    log = v1_protocol.find_object(storage, f"{layout.transactions}/{tip}")
     if log is not None:
         yield decode_transaction_log(bytes(log), tip).dialect
     if snapshot.manifest_files:
@@ -138,7 +138,7 @@ def _look_further(
 
 def _manifest_dialects(storage: Storage, keys: Iterable[str]) -> Iterator[Dialect]:
     for key in keys:
-        manifest = ref_files.find_object(storage, key)
+        manifest = v1_protocol.find_object(storage, key)
         dialect = None if manifest is None else decode_manifest(bytes(manifest)).dialect
         # V2 manifests come from an interrupted migration.
         if dialect is not None and dialect is not Dialect.V2:
@@ -248,5 +248,5 @@ def _first_snapshot(dialect: Dialect) -> Snapshot:
         flushed_at=now,
         message=FIRST_MESSAGE,
         metadata=_FIRST_METADATA.get(dialect, NO_METADATA),
-        history=history.first_history(dialect, now),
+        history=v1_protocol.first_history(dialect, now),
     )

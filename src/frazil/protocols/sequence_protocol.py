@@ -16,13 +16,13 @@ from frazil.format.snapshot import Snapshot
 from frazil.format.text_files import Ref, encode_ref
 from frazil.lazy import dataclass
 from frazil.protocols.assets import Assets
-from frazil.protocols.history import RecordedHistory
 from frazil.protocols.protocol import MAIN, read_clock
-from frazil.protocols.ref_files import (
+from frazil.protocols.v1_protocol import (
     ALPHA_FOLDERS,
     DRAFT_FILES,
     BranchFiles,
     FileProtocol,
+    RecordedHistory,
     RefSpelling,
     TagFiles,
     Tip,

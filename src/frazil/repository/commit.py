@@ -40,8 +40,8 @@ from frazil.format.timestamps import Nanoseconds
 from frazil.lazy import dataclass
 from frazil.ops import SessionMode
 from frazil.protocols.assets import Assets, Object, new_manifest_id, new_snapshot_id
-from frazil.protocols.history import continue_history, snapshot_parent_id
 from frazil.protocols.protocol import read_clock, time_after
+from frazil.protocols.v1_protocol import continue_history, snapshot_parent_id
 from frazil.repository.changes import (
     ChunkEdits,
     PrewrittenManifest,
@@ -50,7 +50,7 @@ from frazil.repository.changes import (
     merge_logs,
     separate_attribute_changes,
 )
-from frazil.repository.session_state import SessionState
+from frazil.repository.context import SessionState
 from frazil.repository.view import View, manifests_of
 from frazil.repository.zarr_keys import Coordinate, SplitGrid, SplitRegion, SplitRule, plan_split
 

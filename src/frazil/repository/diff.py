@@ -16,10 +16,10 @@ from frazil.format.repo_info import SnapshotInfo
 from frazil.format.snapshot import ArrayData, ManifestRef, Move, Node, Snapshot, TransactionLog
 from frazil.protocols.assets import Assets
 from frazil.protocols.protocol import CommitProtocol, refuse_unless_one
-from frazil.protocols.ref_files import read_snapshot
+from frazil.protocols.v1_protocol import read_snapshot
 from frazil.repository.changes import ChangeSet, merge_chunks, updated_nodes
 from frazil.repository.conflicts import describe_ours
-from frazil.repository.session_state import SessionState
+from frazil.repository.context import SessionState
 from frazil.repository.view import View, manifests_of
 from frazil.snapshots import Diff
 

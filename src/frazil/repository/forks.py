@@ -9,7 +9,7 @@ from frazil.ops import SessionMode
 from frazil.protocols.assets import new_snapshot_id
 from frazil.repository.changes import ChangeSet, node_over
 from frazil.repository.commit import MANY_CHUNKS, CommitText, encode_commit
-from frazil.repository.session_state import SessionState
+from frazil.repository.context import SessionState
 from frazil.repository.view import View
 
 

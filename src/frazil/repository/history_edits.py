@@ -11,10 +11,9 @@ from frazil.format.snapshot import Node, Snapshot, TransactionLog
 from frazil.lazy import dataclass
 from frazil.ops import SessionMode
 from frazil.protocols.assets import Assets, new_snapshot_id
-from frazil.protocols.history import continue_history, snapshot_parent_id
 from frazil.protocols.protocol import CommitProtocol, Replaced, read_clock, time_after
-from frazil.protocols.ref_files import read_snapshot
 from frazil.protocols.repo_changes import RESERVED
+from frazil.protocols.v1_protocol import continue_history, read_snapshot, snapshot_parent_id
 from frazil.repository.changes import ChangeSet, net_log
 from frazil.repository.commit import CommitText, commit
 from frazil.repository.conflicts import (
@@ -26,6 +25,7 @@ from frazil.repository.conflicts import (
     find_clashes,
     plan_solution,
 )
+from frazil.repository.context import RepositoryContext, SessionState
 from frazil.repository.diff import commits_between
 from frazil.repository.rebase import (
     compare_for,
@@ -35,7 +35,6 @@ from frazil.repository.rebase import (
     read_changes,
     rebase_changes,
 )
-from frazil.repository.session_state import RepositoryContext, SessionState
 
 _TRIES = 1000
 """Maximum retries after concurrent commits, as for a commit with rebase."""

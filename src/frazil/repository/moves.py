@@ -11,7 +11,7 @@ from frazil.format.manifest import ChunkTable
 from frazil.format.paths import parent_path, validate_path
 from frazil.format.snapshot import Node
 from frazil.ops import SessionMode
-from frazil.repository.session_state import SessionState
+from frazil.repository.context import SessionState
 from frazil.repository.zarr_keys import Coordinate, is_rectilinear
 
 Reindexing = Callable[[Iterable[int]], Iterable[int] | None]

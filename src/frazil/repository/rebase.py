@@ -24,7 +24,7 @@ from frazil.format.snapshot import ManifestRef, Node, Snapshot, TransactionLog
 from frazil.lazy import dataclass
 from frazil.protocols.assets import Assets
 from frazil.protocols.protocol import CommitProtocol
-from frazil.protocols.ref_files import read_snapshot
+from frazil.protocols.v1_protocol import read_snapshot
 from frazil.repository.changes import (
     ChangeSet,
     ChunkEdits,
@@ -52,8 +52,8 @@ from frazil.repository.conflicts import (
     is_apart,
     plan_solution,
 )
+from frazil.repository.context import SessionState
 from frazil.repository.diff import changed_chunks
-from frazil.repository.session_state import SessionState
 from frazil.repository.view import manifests_of
 
 

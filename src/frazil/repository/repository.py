@@ -30,9 +30,8 @@ from frazil.protocols import repo_changes
 from frazil.protocols.detection import detect_dialect, open_protocol
 from frazil.protocols.protocol import CommitProtocol, parse_id
 from frazil.repository import context
-from frazil.repository.context import Opened
+from frazil.repository.context import Opened, RepositoryContext, open_state
 from frazil.repository.session import Session
-from frazil.repository.session_state import RepositoryContext, open_state
 from frazil.repository.store import IcechunkStore
 from frazil.storage.interface import Storage, StorageSettings
 from frazil.virtual.access import Authorize, find_credentials

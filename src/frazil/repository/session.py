@@ -11,7 +11,7 @@ from frazil.errors import ReadOnlyError
 from frazil.format.paths import validate_path
 from frazil.lazy import lazy_modules
 from frazil.ops import SessionMode
-from frazil.repository.session_state import SessionState
+from frazil.repository.context import SessionState
 from frazil.repository.store import IcechunkStore
 from frazil.repository.zarr_keys import Coordinate
 

@@ -29,7 +29,7 @@ from frazil.format.manifest import VirtualRef
 from frazil.lazy import lazy_modules
 from frazil.ops import AsyncCloseableIterator
 from frazil.repository import store_io
-from frazil.repository.session_state import SessionState, StoreOwner
+from frazil.repository.context import SessionState, StoreOwner
 from frazil.repository.zarr_keys import prefix_path
 from frazil.storage.interface import ByteOffset, ByteRange, ByteSuffix, Range
 

@@ -20,7 +20,7 @@ from frazil.format.snapshot import Node
 from frazil.lazy import dataclass
 from frazil.protocols.assets import new_node_id
 from frazil.repository.changes import with_manifests_of
-from frazil.repository.session_state import SessionState
+from frazil.repository.context import SessionState
 from frazil.repository.view import is_in_grid
 from frazil.repository.zarr_keys import (
     METADATA,

@@ -28,7 +28,7 @@ from frazil.format.ragged import NO_STRINGS, Strings
 from frazil.format.snapshot import ArrayData
 from frazil.format.timestamps import from_datetime
 from frazil.lazy import dataclass
-from frazil.repository.session_state import SessionState
+from frazil.repository.context import SessionState
 from frazil.repository.store_io import refuse_place, set_ref
 from frazil.repository.zarr_keys import ChunkKey, Coordinate, parse_key
 from frazil.storage.store_config import ChunkType

@@ -28,9 +28,9 @@ from frazil.errors import AlreadyExistsError, InvalidInputError
 from frazil.format.ids import NodeId
 from frazil.format.paths import validate_path
 from frazil.format.snapshot import Node
+from frazil.repository.context import SessionState
 from frazil.repository.repository import Repository
 from frazil.repository.session import Session
-from frazil.repository.session_state import SessionState
 
 Box = tuple[tuple[int, int], ...]
 Shape = tuple[int, ...]

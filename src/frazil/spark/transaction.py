@@ -32,10 +32,10 @@ from frazil.repository.changes import (
 )
 from frazil.repository.commit import manifests_by_region
 from frazil.repository.conflicts import GrowthDetector
+from frazil.repository.context import SessionState
 from frazil.repository.locate import open_repository
 from frazil.repository.repository import Repository
 from frazil.repository.session import ForkSession, Session
-from frazil.repository.session_state import SessionState
 from frazil.repository.zarr_keys import SplitRegion, plan_split
 from frazil.spark.job import METRICS, CommitReport, Job, SparkSession
 from frazil.spark.regions import add_missing_rules, choose_task_bytes, save_rules

@@ -15,7 +15,7 @@ from frazil.format.repo_info import SnapshotInfo
 from frazil.format.snapshot import Snapshot
 from frazil.format.timestamps import to_microseconds
 from frazil.protocols.protocol import MAIN, CommitProtocol
-from frazil.protocols.ref_files import read_snapshot
+from frazil.protocols.v1_protocol import read_snapshot
 from frazil.repository.changes import ChangeSet
 from frazil.repository.diff import compare_snapshots, diff
 from frazil.repository.locate import read_version

@@ -13,8 +13,7 @@ import frazil
 import frazil.spark
 from frazil.credentials import containers_credentials, s3_credentials
 from frazil.errors import PermissionDeniedError
-from frazil.testing.object_server import ObjectServer, ServerOptions
-from frazil.testing.object_server.s3_api import NO_CONDITION, Description
+from frazil.testing.object_server import NO_CONDITION, Description, ObjectServer, ServerOptions
 from tests.spark.clusters.archive import expect
 from tests.spark.clusters.drivers import Driver
 from tests.spark.clusters.processes import Standalone

@@ -14,8 +14,15 @@ import frazil.spark
 from frazil.credentials import containers_credentials, s3_credentials
 from frazil.errors import IcechunkError, InvalidSourcesError
 from frazil.spark import IngestReport
-from frazil.testing.object_server import SLOW_DOWN, DropConnection, ObjectServer, Refuse, Rule
-from frazil.testing.object_server.s3_api import NO_CONDITION, Description
+from frazil.testing.object_server import (
+    NO_CONDITION,
+    SLOW_DOWN,
+    Description,
+    DropConnection,
+    ObjectServer,
+    Refuse,
+    Rule,
+)
 from tests.spark.clusters.archive import (
     check_history,
     expect,

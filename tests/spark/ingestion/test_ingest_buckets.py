@@ -11,8 +11,7 @@ from pyspark.sql import SparkSession
 import frazil
 import frazil.spark
 from frazil.credentials import containers_credentials, s3_credentials
-from frazil.testing.object_server import ObjectServer, ServerOptions
-from frazil.testing.object_server.s3_api import NO_CONDITION, Description
+from frazil.testing.object_server import NO_CONDITION, Description, ObjectServer, ServerOptions
 from tests.spark.ingestion.archives import expect, save_archive
 
 pytestmark = pytest.mark.xdist_group("spark")

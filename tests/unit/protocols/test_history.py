@@ -5,7 +5,7 @@ import pytest
 from frazil.format.header import Dialect
 from frazil.format.ids import SnapshotId
 from frazil.format.snapshot import History, HistoryEntry, Snapshot
-from frazil.protocols.history import first_history, next_history, snapshot_parent_id
+from frazil.protocols.v1_protocol import first_history, next_history, snapshot_parent_id
 
 FIRST = SnapshotId(b"first first!")
 SECOND = SnapshotId(b"second one!!")

@@ -7,7 +7,7 @@ from frazil.errors import InvalidInputError, NodeNotFoundError
 from frazil.format.header import Dialect
 from frazil.format.ids import ChunkId
 from frazil.format.manifest import NativeRef, VirtualRef
-from frazil.repository.session_state import SessionState
+from frazil.repository.context import SessionState
 from frazil.repository.virtual_refs import (
     ChunkBatch,
     all_virtual_chunk_locations,

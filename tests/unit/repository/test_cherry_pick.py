@@ -6,10 +6,10 @@ from frazil.errors import FormatError, InvalidInputError, SessionStateError, Sna
 from frazil.format.header import Dialect
 from frazil.format.ids import SnapshotId
 from frazil.maintenance.expire import ExpiryPolicy, expire_snapshots
-from frazil.protocols.ref_files import delete_files
+from frazil.protocols.v1_protocol import delete_files
+from frazil.repository.context import RepositoryContext, SessionState
 from frazil.repository.diff import diff
 from frazil.repository.history_edits import cherry_pick
-from frazil.repository.session_state import RepositoryContext, SessionState
 from tests.session_states import (
     DETECTOR,
     MAIN,

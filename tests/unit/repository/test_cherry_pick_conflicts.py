@@ -6,7 +6,7 @@ import pytest
 
 from frazil.errors import RebaseFailedError, SessionStateError
 from frazil.repository.conflicts import Conflict, ConflictType
-from frazil.repository.session_state import RepositoryContext
+from frazil.repository.context import RepositoryContext
 from tests.session_states import (
     MAIN,
     OURS,

@@ -11,9 +11,8 @@ from frazil.format.manifest import ChunkRef, ChunkTable, InlineRef
 from frazil.repository import commit as commit_
 from frazil.repository.commit import CommitText
 from frazil.repository.conflicts import BasicConflictSolver, ConflictDetector, GrowthDetector
-from frazil.repository.context import create, open_repository
+from frazil.repository.context import RepositoryContext, SessionState, create, open_repository
 from frazil.repository.rebase import commit_with_rebase
-from frazil.repository.session_state import RepositoryContext, SessionState
 from frazil.repository.store_io import delete_chunk
 from frazil.storage.interface import Storage
 from frazil.storage.memory import MemoryStorage

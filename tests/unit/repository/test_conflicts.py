@@ -20,8 +20,8 @@ from frazil.repository.conflicts import (
     find_clashes,
     plan_solution,
 )
+from frazil.repository.context import SessionState
 from frazil.repository.moves import move_node
-from frazil.repository.session_state import SessionState
 from tests.session_states import (
     Change,
     commit,

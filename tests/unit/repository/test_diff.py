@@ -7,9 +7,9 @@ from frazil.format.ids import SnapshotId
 from frazil.format.manifest import VirtualRef
 from frazil.ops import SessionMode
 from frazil.repository import store_io as writing
+from frazil.repository.context import RepositoryContext
 from frazil.repository.diff import compare_snapshots, diff, status
 from frazil.repository.moves import move_node
-from frazil.repository.session_state import RepositoryContext
 from frazil.repository.virtual_refs import set_virtual_ref
 from frazil.snapshots import Diff
 from tests.session_states import (

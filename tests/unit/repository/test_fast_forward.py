@@ -5,8 +5,8 @@ import pytest
 from frazil.errors import ConflictError, RefNotFoundError
 from frazil.format.header import Dialect
 from frazil.maintenance.expire import ExpiryPolicy, expire_snapshots
+from frazil.repository.context import RepositoryContext
 from frazil.repository.history_edits import fast_forward
-from frazil.repository.session_state import RepositoryContext
 from tests.session_states import MAIN, SIDE, change, create_context, describes, fork_history
 
 

@@ -3,6 +3,7 @@ import pytest
 from frazil.errors import FormatError, ObjectNotFoundError
 from frazil.format.header import Dialect
 from frazil.format.ids import ManifestId
+from frazil.repository.context import RepositoryContext
 from frazil.repository.inspect import (
     inspect_manifest,
     inspect_repo_info,
@@ -10,7 +11,6 @@ from frazil.repository.inspect import (
     inspect_transaction_log,
     list_manifest_files,
 )
-from frazil.repository.session_state import RepositoryContext
 from tests.session_states import WITH_LOGS, WITHOUT_LOGS, create_context, plant
 
 WITHOUT_REPO_INFO = [dialect for dialect in Dialect if dialect is not Dialect.V2]

@@ -14,10 +14,9 @@ from frazil.repository import commit as commit_
 from frazil.repository.changes import PrewrittenManifest, prewrite_manifest, write_part
 from frazil.repository.commit import CommitText
 from frazil.repository.conflicts import ConflictDetector
-from frazil.repository.context import create
+from frazil.repository.context import RepositoryContext, SessionState, create
 from frazil.repository.forks import fork, merge
 from frazil.repository.rebase import commit_with_rebase
-from frazil.repository.session_state import RepositoryContext, SessionState
 from frazil.repository.store_io import set_chunk
 from frazil.storage.memory import MemoryStorage
 from tests.repositories import split_every

@@ -10,10 +10,10 @@ from frazil.repository.conflicts import (
     ConflictType,
     VersionSelection,
 )
+from frazil.repository.context import RepositoryContext, SessionState
 from frazil.repository.forks import fork
 from frazil.repository.moves import move_node
 from frazil.repository.rebase import rebase
-from frazil.repository.session_state import RepositoryContext, SessionState
 from tests.session_states import (
     MAIN,
     WITH_LOGS,

@@ -13,8 +13,8 @@ from frazil.repository.conflicts import (
     ConflictDetector,
     ConflictType,
 )
+from frazil.repository.context import RepositoryContext
 from frazil.repository.rebase import Step, plan_steps, rebase
-from frazil.repository.session_state import RepositoryContext
 from tests.session_states import (
     MAIN,
     commit,

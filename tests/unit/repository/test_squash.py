@@ -8,13 +8,13 @@ from frazil.format.ids import SnapshotId
 from frazil.maintenance.expire import ExpiryPolicy, expire_snapshots
 from frazil.ops import SessionMode
 from frazil.protocols.protocol import MAIN
-from frazil.protocols.ref_files import delete_files
+from frazil.protocols.v1_protocol import delete_files
 from frazil.repository.conflicts import Conflict, ConflictDetector, ConflictType
+from frazil.repository.context import RepositoryContext
 from frazil.repository.diff import diff
 from frazil.repository.history_edits import squash
 from frazil.repository.moves import move_node
 from frazil.repository.rebase import rebase
-from frazil.repository.session_state import RepositoryContext
 from tests.session_states import (
     WITH_LOGS,
     commit,

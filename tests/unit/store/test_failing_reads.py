@@ -30,8 +30,14 @@ from frazil.storage import (
     local_filesystem_storage,
     local_filesystem_store,
 )
-from frazil.testing.object_server import Delay, ObjectServer, Rule, ServerOptions
-from frazil.testing.object_server.s3_api import NO_CONDITION, Description
+from frazil.testing.object_server import (
+    NO_CONDITION,
+    Delay,
+    Description,
+    ObjectServer,
+    Rule,
+    ServerOptions,
+)
 from frazil.virtual import VirtualChunkContainer
 
 CHUNKS = 500

@@ -28,8 +28,14 @@ from frazil.storage import (
     set_max_concurrent_requests,
 )
 from frazil.storage.clients import DEFAULT_MAX_CONCURRENT_REQUESTS
-from frazil.testing.object_server import Delay, ObjectServer, Rule, ServerOptions
-from frazil.testing.object_server.s3_api import NO_CONDITION, Description
+from frazil.testing.object_server import (
+    NO_CONDITION,
+    Delay,
+    Description,
+    ObjectServer,
+    Rule,
+    ServerOptions,
+)
 from frazil.virtual import VirtualChunkContainer
 from frazil.virtual.access import VirtualChunkAccess
 

@@ -14,12 +14,12 @@ from frazil.arguments import refuse_unknown, verb
 from frazil.errors import ConflictError, FailedChecksError, InvalidInputError, InvalidSourcesError
 from frazil.format.metadata import JsonValue
 from frazil.repository.conflicts import GrowthDetector
+from frazil.repository.context import SessionState
 from frazil.repository.repository import Repository
 from frazil.repository.session import Session
-from frazil.repository.session_state import SessionState
 from frazil.spark.arrays.analyze import measure_chunks, plan_analyses
-from frazil.spark.checks.audit import AnyCheck, Finding
-from frazil.spark.checks.quality_checks import Function, as_checks
+from frazil.spark.audit import AnyCheck, Finding
+from frazil.spark.checks import Function, as_checks
 from frazil.spark.ingestion.discovery import Sources, discover, find_tops, list_names, tabulate
 from frazil.spark.ingestion.ingest_options import (
     Chunks,

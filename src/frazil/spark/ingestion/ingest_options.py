@@ -14,8 +14,8 @@ from zarr.storage import MemoryStore
 
 from frazil.display import list_known
 from frazil.errors import InvalidInputError
-from frazil.spark.checks.audit import AnyCheck
-from frazil.spark.checks.quality_checks import SamplesEqualSource
+from frazil.spark.audit import AnyCheck
+from frazil.spark.checks import SamplesEqualSource
 from frazil.spark.ingestion.ledger import WHOLE_TREE
 from frazil.spark.ingestion.source_data import (
     Eras,

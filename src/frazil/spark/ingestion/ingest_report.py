@@ -7,7 +7,7 @@ from typing import Any
 
 from frazil.display import Item, Table, show_bytes
 from frazil.format.metadata import JsonValue
-from frazil.spark.checks.audit import Finding, render_findings
+from frazil.spark.audit import Finding, render_findings
 from frazil.spark.ingestion.ingest_options import item_bytes
 from frazil.spark.ingestion.ingest_plan import IngestPlan
 from frazil.spark.ingestion.ledger import Region, Work

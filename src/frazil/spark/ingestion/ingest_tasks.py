@@ -18,10 +18,10 @@ from frazil.errors import FailedChecksError, IcechunkError, InvalidSourcesError,
 from frazil.format.manifest import ChunkRef, ChunkTable, InlineRef, NativeRef, concatenate
 from frazil.protocols.assets import Assets
 from frazil.repository.changes import prewrite_manifest
+from frazil.repository.context import SessionState
 from frazil.repository.session import Session
-from frazil.repository.session_state import SessionState
 from frazil.repository.virtual_refs import ChecksumColumn, TextColumn, make_table
-from frazil.spark.checks.audit import (
+from frazil.spark.audit import (
     AnyCheck,
     FileRegion,
     Finding,

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from frazil.errors import InvalidSourcesError
 from frazil.format.manifest import ChunkKind
 from frazil.maintenance.reachability import pack
+from frazil.repository.context import SessionState
 from frazil.repository.session import ForkSession, Session
-from frazil.repository.session_state import SessionState
 from frazil.spark.ingestion.ingest_plan import IngestPlan, NativeArray
 from frazil.spark.ingestion.ledger import is_same_version
 from frazil.spark.ingestion.source_data import Reading, open_file, refer_to

@@ -38,7 +38,7 @@ from frazil.errors import (
 )
 from frazil.repository.repository import Repository
 from frazil.repository.session import Session
-from frazil.spark.checks.quality_checks import decode_climatologies
+from frazil.spark.checks import decode_climatologies
 from frazil.spark.ingestion.ledger import WHOLE_TREE
 from frazil.spark.regions import add_rules
 from frazil.storage.constructors import in_memory_storage

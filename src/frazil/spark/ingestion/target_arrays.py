@@ -16,9 +16,9 @@ from frazil.format.ids import NodeId
 from frazil.format.snapshot import ManifestRef
 from frazil.repository.changes import PrewrittenManifest
 from frazil.repository.commit import manifests_by_region
+from frazil.repository.context import SessionState
 from frazil.repository.moves import move_chunks
 from frazil.repository.session import Session
-from frazil.repository.session_state import SessionState
 from frazil.repository.zarr_keys import SplitGrid, SplitRegion, plan_split
 from frazil.spark.ingestion.ingest_plan import IngestPlan
 from frazil.spark.ingestion.ledger import Region

@@ -21,8 +21,8 @@ from frazil.repository.commit import (
     manifests_by_region,
     write_shared_manifest,
 )
+from frazil.repository.context import SessionState
 from frazil.repository.session import Session
-from frazil.repository.session_state import SessionState
 from frazil.repository.zarr_keys import plan_split
 from frazil.spark.job import METRICS, Job, RewriteReport, SparkSession
 from frazil.spark.maintenance.compact_ranges import TASK_REFERENCES, count_references, group, weigh

@@ -9,14 +9,14 @@ import xarray as xr
 
 from frazil.errors import InvalidInputError
 from frazil.spark import checks
-from frazil.spark.checks.audit import (
+from frazil.spark.audit import (
     NewRegion,
     NewVersion,
     VariableMetadata,
     plan_tasks,
     render_findings,
 )
-from frazil.spark.checks.quality_checks import (
+from frazil.spark.checks import (
     as_checks,
     count_different,
     count_missing,

@@ -1,4 +1,10 @@
-"""Quality checks of coordinates, values, samples and metadata, and user functions as checks."""
+"""Quality checks that validate a new version before a job publishes it (write-audit-publish).
+
+Checks are named after the property they validate. Dataset checks read
+coordinates and metadata once. Region checks read the data of each source file, on workers. A user
+function is a region check: it receives the dataset of a file's region and the `FileRegion`, and
+returns None, a text, a `Finding`, or several of them.
+"""
 
 import json
 import re
@@ -13,9 +19,14 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from frazil.errors import InvalidInputError
-from frazil.spark.checks.audit import AnyCheck, FileRegion, Finding, NewRegion, NewVersion
+from frazil.spark.audit import AnyCheck, FileRegion, Finding, NewRegion, NewVersion
 from frazil.spark.regions import Box, cut, grow, slices_of, whole
 from frazil.virtual.source import is_time
+
+__all__ = [
+    "CF_ATTRIBUTES", "FileRegion", "Finding", "OwnFunction", "complete", "fill_share", "monotonic",
+    "same_metadata", "samples_equal_source", "unique", "values_between",
+]  # fmt: skip
 
 
 def find_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
