@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from frazil.spark.arrays.write_dataset import foreach_region as foreach_region
     from frazil.spark.arrays.write_dataset import write as write
     from frazil.spark.arrays.zonal import zonal as zonal
+    from frazil.spark.copy_repository import copy as copy
     from frazil.spark.ingestion.ingest_job import ingest as ingest
     from frazil.spark.ingestion.ingest_job import ingest_batches as ingest_batches
     from frazil.spark.ingestion.ingest_report import IngestReport as IngestReport
@@ -65,9 +66,8 @@ if TYPE_CHECKING:
     from frazil.spark.tables.write_frame import commit_batch as commit_batch
     from frazil.spark.tables.write_frame import find_written as find_written
     from frazil.spark.tables.write_frame import write_frame as write_frame
-    from frazil.spark.transfer.copy_repository import copy as copy
-    from frazil.spark.transfer.export_zarr import export_zarr as export_zarr
-    from frazil.spark.transfer.import_zarr import import_zarr as import_zarr
+    from frazil.spark.zarr_export import export_zarr as export_zarr
+    from frazil.spark.zarr_import import import_zarr as import_zarr
 
 # Module of each public name. The imports above repeat this for type checkers.
 _HOMES = {
@@ -81,6 +81,7 @@ _HOMES = {
     "arrays.transform": "BlockOptions transform",
     "arrays.write_dataset": "foreach_region write",
     "arrays.zonal": "zonal",
+    "copy_repository": "copy",
     "ingestion.ingest_job": "ingest ingest_batches",
     "ingestion.ingest_report": "IngestReport",
     "ingestion.source_data": "SourceOptions",
@@ -101,9 +102,8 @@ _HOMES = {
     "tables.read": "from_xarray read to_xarray",
     "tables.sql": "sql",
     "tables.write_frame": "commit_batch find_written write_frame",
-    "transfer.copy_repository": "copy",
-    "transfer.export_zarr": "export_zarr",
-    "transfer.import_zarr": "import_zarr",
+    "zarr_export": "export_zarr",
+    "zarr_import": "import_zarr",
 }
 
 __all__ = ["checks", *sorted(" ".join(_HOMES.values()).split())]

@@ -16,7 +16,7 @@ from frazil.format.header import Dialect
 from frazil.format.ids import ChunkId
 from frazil.maintenance.reachability import WalkLimits, column_of, find_manifests, name_slice
 from frazil.protocols.assets import Assets
-from frazil.spark.transfer.copy_plan import (
+from frazil.spark.copy_plan import (
     SLICES,
     Choice,
     ChunkList,
@@ -27,7 +27,7 @@ from frazil.spark.transfer.copy_plan import (
     find_starts,
     select_refs,
 )
-from frazil.spark.transfer.export_zarr import ChunkKeys, find_keys
+from frazil.spark.zarr_export import ChunkKeys, find_keys
 from frazil.storage import MemoryStorage
 from tests.spark.transfer.samples import contents, create, fill, history, objects, refs, values
 

@@ -20,11 +20,7 @@ from frazil.protocols.detection import detect_dialect, open_protocol
 from frazil.protocols.protocol import MAIN, CommitProtocol, UpdatePolicy, read_clock
 from frazil.protocols.repo_changes import Change
 from frazil.protocols.v2_protocol import RepoFile
-from frazil.spark.job import Copied, CopyReport, Job, SparkSession
-from frazil.spark.regions import LEAST_TASK_BYTES, choose_task_bytes, path_of
-from frazil.spark.runtime import Runner
-from frazil.spark.transaction import Run, running
-from frazil.spark.transfer.copy_plan import (
+from frazil.spark.copy_plan import (
     LIMITS,
     AnyPlace,
     Choice,
@@ -52,6 +48,10 @@ from frazil.spark.transfer.copy_plan import (
     select_refs,
     take_part,
 )
+from frazil.spark.job import Copied, CopyReport, Job, SparkSession
+from frazil.spark.regions import LEAST_TASK_BYTES, choose_task_bytes, path_of
+from frazil.spark.runtime import Runner
+from frazil.spark.transaction import Run, running
 from frazil.storage.interface import Storage
 from frazil.storage.memory import MemoryStorage
 

@@ -22,6 +22,7 @@ from frazil.maintenance.reachability import pack
 from frazil.repository.session import Session
 from frazil.repository.store_io import read_ref, ref_size
 from frazil.repository.view import manifests_of
+from frazil.spark.copy_plan import AnyPlace, find_size, find_storage
 from frazil.spark.job import Copied, ExportReport, Job, SparkSession
 from frazil.spark.regions import LEAST_TASK_BYTES, path_of
 from frazil.spark.transaction import (
@@ -30,7 +31,6 @@ from frazil.spark.transaction import (
     find_repository,
     running,
 )
-from frazil.spark.transfer.copy_plan import AnyPlace, find_size, find_storage
 from frazil.storage.interface import Storage
 from frazil.storage.memory import MemoryStorage
 from frazil.virtual.access import Authorize

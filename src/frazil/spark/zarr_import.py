@@ -25,11 +25,11 @@ from frazil.format.paths import ROOT
 from frazil.maintenance.reachability import pack
 from frazil.repository.session import ForkSession, Session
 from frazil.repository.store_io import set_chunk, set_metadata
+from frazil.spark.copy_plan import find_storage
 from frazil.spark.job import CommitReport, Job, SparkSession
 from frazil.spark.regions import LEAST_TASK_BYTES, Box, Shape, cut, grow, path_of, whole
 from frazil.spark.transaction import AnyRepository, committing, write_regions
-from frazil.spark.transfer.copy_plan import find_storage
-from frazil.spark.transfer.export_zarr import (
+from frazil.spark.zarr_export import (
     DEFAULT_ENCODING,
     GROUP,
     METADATA,

@@ -1,1 +1,0 @@
-"""Copies of repositories, and export to and import from plain Zarr, on a cluster."""
