@@ -237,6 +237,7 @@ if not TYPE_CHECKING:
     alias_modules(
         {
             "frazil.conflicts": "frazil.repository.conflicts",
+            "frazil.distributed": "frazil.repository.forks",
             "frazil.session": "frazil.repository.session",
             "frazil.store": "frazil.repository.store",
             "frazil.types": "frazil.ops",

@@ -11,8 +11,8 @@ from typing import Any, ParamSpec
 import numpy as np
 import zarr
 
-from frazil.distributed import extract_session, merge_sessions
 from frazil.errors import explain_missing
+from frazil.repository.forks import extract_session, merge_sessions
 from frazil.repository.session import ForkSession
 
 try:

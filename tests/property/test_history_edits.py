@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from frazil.errors import ConflictError, RebaseFailedError, SessionStateError
 from frazil.format.header import Dialect
 from frazil.format.ids import NodeId, SnapshotId
-from frazil.format.paths import parent_path
+from frazil.format.metadata import parent_path
 from frazil.repository.conflicts import ConflictDetector
 from frazil.repository.context import SessionState
 from frazil.repository.history_edits import cherry_pick, fast_forward, squash

@@ -25,8 +25,7 @@ from frazil.format.files import (
 from frazil.format.header import Dialect
 from frazil.format.ids import ManifestId, NodeId
 from frazil.format.manifest import ChunkRef, ChunkTable, LocationCompression, Manifest
-from frazil.format.metadata import NO_METADATA
-from frazil.format.paths import byte_order, segment_order
+from frazil.format.metadata import NO_METADATA, byte_order, segment_order
 from frazil.format.ragged import Part
 from frazil.format.repo_info import RepoInfo
 from frazil.format.snapshot import Snapshot

@@ -20,14 +20,18 @@ from frazil.format.metadata import (
     Encoding,
     Metadata,
     Value,
+    byte_order,
     decode_flexbuffers,
     decode_json,
     decode_messagepack,
     encode_flexbuffers,
     encode_json,
     encode_messagepack,
+    find_path_problem,
+    parent_path,
+    path_name,
+    segment_order,
 )
-from frazil.format.paths import byte_order, find_path_problem, parent_path, path_name, segment_order
 from frazil.format.text_files import (
     Ref,
     decode_config_yaml,

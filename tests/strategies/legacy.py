@@ -20,8 +20,7 @@ from frazil.format.manifest import (
     NativeRef,
     VirtualRef,
 )
-from frazil.format.metadata import Metadata
-from frazil.format.paths import segment_order
+from frazil.format.metadata import Metadata, segment_order
 from frazil.format.snapshot import (
     ArrayData,
     Dimension,

@@ -20,8 +20,7 @@ from frazil.format.manifest import (
     NativeRef,
     VirtualRef,
 )
-from frazil.format.metadata import Value
-from frazil.format.paths import segment_order
+from frazil.format.metadata import Value, segment_order
 from frazil.format.repo_info import RepoInfo, RepoStatus, SnapshotInfo, Update, UpdateType
 from frazil.format.snapshot import (
     ArrayData,

@@ -15,8 +15,7 @@ from frazil.format.coordinates import Extents
 from frazil.format.files import decode_repo_info, decode_snapshot, decode_transaction_log
 from frazil.format.header import Compression, Decoded, Dialect, FileType, Header, decode_file
 from frazil.format.ids import ManifestId, NodeId, SnapshotId
-from frazil.format.metadata import JsonValue
-from frazil.format.paths import ROOT, byte_order, parent_path, segment_order
+from frazil.format.metadata import ROOT, JsonValue, byte_order, parent_path, segment_order
 from frazil.format.repo_info import RepoInfo, SnapshotInfo
 from frazil.format.snapshot import (
     ArrayData,

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from frazil.format.paths import validate_path
+from frazil.format.metadata import validate_path
 from frazil.format.snapshot import Node
 from frazil.repository.session import Session
 

@@ -15,7 +15,7 @@ from frazil.format.coordinates import Coordinates, Extents
 from frazil.format.header import Dialect
 from frazil.format.ids import ManifestId, NodeId, SnapshotId
 from frazil.format.manifest import ChunkKind, ChunkRef, ChunkTable, Manifest, concatenate
-from frazil.format.paths import segment_order
+from frazil.format.metadata import segment_order
 from frazil.format.snapshot import (
     ArrayData,
     ManifestFileInfo,

@@ -11,7 +11,7 @@ from frazil.display import Item, Listed, field_items
 from frazil.errors import InvalidTypeError
 from frazil.format.coordinates import Coordinates
 from frazil.format.ids import NodeId
-from frazil.format.paths import ROOT, parent_path
+from frazil.format.metadata import ROOT, parent_path
 from frazil.format.snapshot import Node, TransactionLog
 from frazil.lazy import dataclass
 from frazil.repository.changes import ChangeSet, arrays_of, groups_of, updated_nodes

@@ -1,8 +1,9 @@
-"""Fork sessions for distributed writers, and merge their forks."""
+"""Fork sessions for distributed writers, find the session of an array, and merge forks."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
-from frazil.errors import ReadOnlyError, SessionStateError
+from frazil.errors import InvalidTypeError, ReadOnlyError, SessionStateError
 from frazil.format.ids import NodeId
 from frazil.format.snapshot import Node
 from frazil.ops import SessionMode
@@ -10,7 +11,14 @@ from frazil.protocols.assets import new_snapshot_id
 from frazil.repository.changes import ChangeSet, node_over
 from frazil.repository.commit import MANY_CHUNKS, CommitText, encode_commit
 from frazil.repository.context import SessionState
+from frazil.repository.session import ForkSession, Session
+from frazil.repository.store import IcechunkStore
 from frazil.repository.view import View
+
+if TYPE_CHECKING:
+    import zarr
+
+__all__ = ["extract_session", "merge_sessions"]  # of `frazil.distributed`
 
 
 def fork(state: SessionState) -> SessionState:
@@ -119,3 +127,84 @@ def _delete(state: SessionState, node: Node) -> None:
 def _update(state: SessionState, node: Node) -> None:
     mine = state.view.get_node(node.path)
     state.changes.update(node_over(node, mine))
+
+
+def extract_session(
+    zarray: "zarr.Array[Any]",
+    axis: Any = None,  # noqa: ARG001
+    keepdims: Any = None,  # noqa: ARG001
+) -> Session:
+    """Return the session that an array is written through.
+
+    Parameters
+    ----------
+    zarray
+        Array in an `IcechunkStore`.
+    axis, keepdims
+        Ignored; reductions of engines pass them.
+
+    Returns
+    -------
+    Session
+        The session of the array's store.
+
+    Raises
+    ------
+    InvalidTypeError
+        If the array is in another store.
+    """
+    store = zarray.store
+    if not isinstance(store, IcechunkStore):
+        raise InvalidTypeError(f"an array in a {type(store).__name__} has no session")
+    return store.session
+
+
+def merge_sessions(
+    *sessions: "ForkSession | list[ForkSession] | list[list[ForkSession]]",
+) -> ForkSession:
+    """Merge all forks into the first one, and return it.
+
+    To merge forks into the session they come from, use `Session.merge`.
+
+    Parameters
+    ----------
+    sessions
+        Forks, or lists of them, as tasks return them.
+
+    Returns
+    -------
+    ForkSession
+        The first fork, with the changes of all.
+
+    Raises
+    ------
+    TypeError
+        If a session is not a fork.
+    ValueError
+        If there are no sessions.
+    """
+    # Tasks that share memory share a session, which need not be merged into itself.
+    forks = list({id(fork): fork for fork in map(_require_fork, _flatten(sessions))}.values())
+    if not forks:
+        raise ValueError("there are no sessions to merge")
+    first, *others = forks
+    if others:
+        first.merge(*others)
+    return first
+
+
+def _flatten(nested: Iterable[Any]) -> Iterator[Any]:
+    for each in nested:
+        if isinstance(each, list):
+            yield from _flatten(each)
+        else:
+            yield each
+
+
+def _require_fork(session: object) -> ForkSession:
+    if isinstance(session, ForkSession):
+        return session
+    raise InvalidTypeError(
+        f"merge_sessions only accepts ForkSession objects. Received {type(session).__name__!r}: to "
+        "merge forks into the session they come from, call Session.merge(*forks)"
+    )

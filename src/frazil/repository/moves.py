@@ -8,7 +8,7 @@ import numpy as np
 from frazil.errors import AlreadyExistsError, InvalidInputError, ReadOnlyError, SessionStateError
 from frazil.format import coordinates as coords_
 from frazil.format.manifest import ChunkTable
-from frazil.format.paths import parent_path, validate_path
+from frazil.format.metadata import parent_path, validate_path
 from frazil.format.snapshot import Node
 from frazil.ops import SessionMode
 from frazil.repository.context import SessionState

@@ -8,7 +8,7 @@ from frazil.async_names import asynchronous
 from frazil.config.settings import RepositoryConfig
 from frazil.display import Block, Item
 from frazil.errors import ReadOnlyError
-from frazil.format.paths import validate_path
+from frazil.format.metadata import validate_path
 from frazil.lazy import lazy_modules
 from frazil.ops import SessionMode
 from frazil.repository.context import SessionState

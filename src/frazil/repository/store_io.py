@@ -15,7 +15,7 @@ from frazil.errors import (
 from frazil.format.coordinates import Coordinates
 from frazil.format.ids import NodeId
 from frazil.format.manifest import ChunkRef, InlineRef, NativeRef
-from frazil.format.paths import ROOT, path_name
+from frazil.format.metadata import ROOT, path_name
 from frazil.format.snapshot import Node
 from frazil.lazy import dataclass
 from frazil.protocols.assets import new_node_id

@@ -9,7 +9,7 @@ from frazil.format.coordinates import Coordinates
 from frazil.format.header import Dialect
 from frazil.format.ids import SnapshotId, encode_base32
 from frazil.format.manifest import ChunkRef, ChunkTable, NativeRef, concatenate
-from frazil.format.paths import ROOT
+from frazil.format.metadata import ROOT
 from frazil.format.snapshot import ArrayData, ManifestIndex, ManifestRef, Node, Snapshot
 from frazil.protocols.assets import Assets
 from frazil.repository.changes import ChangeSet

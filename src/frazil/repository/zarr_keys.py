@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from frazil.errors import InvalidInputError, InvalidTypeError
 from frazil.format.coordinates import Coordinates, Extents, rows_inside, split_rows
 from frazil.format.header import Dialect
-from frazil.format.metadata import MOST_AXES, UINT64_MAX
-from frazil.format.paths import ROOT, find_path_problem
+from frazil.format.metadata import MOST_AXES, ROOT, UINT64_MAX, find_path_problem
 from frazil.format.snapshot import ArrayData, Dimension
 from frazil.lazy import dataclass, lazy_modules
 

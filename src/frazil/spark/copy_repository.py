@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from frazil.arguments import verb
 from frazil.errors import ConflictError, DivergedError, InvalidInputError, StorageError
 from frazil.format.ids import SnapshotId
-from frazil.format.metadata import Metadata, Value
-from frazil.format.paths import ROOT
+from frazil.format.metadata import ROOT, Metadata, Value
 from frazil.format.repo_info import MetadataChanged, RepoInfo, RepoInitialized, RepoStatus, Update
 from frazil.format.snapshot import ManifestFileInfo
 from frazil.format.timestamps import Nanoseconds

@@ -26,7 +26,7 @@ from frazil.config.settings import (
 )
 from frazil.errors import AlreadyExistsError, InvalidInputError
 from frazil.format.ids import NodeId
-from frazil.format.paths import validate_path
+from frazil.format.metadata import validate_path
 from frazil.format.snapshot import Node
 from frazil.repository.context import SessionState
 from frazil.repository.repository import Repository

@@ -21,7 +21,7 @@ from zarr.storage import MemoryStore
 from frazil.arguments import verb
 from frazil.errors import AlreadyExistsError, InvalidInputError, ObjectNotFoundError, StorageError
 from frazil.format.coordinates import Coordinates
-from frazil.format.paths import ROOT
+from frazil.format.metadata import ROOT
 from frazil.maintenance.reachability import pack
 from frazil.repository.session import ForkSession, Session
 from frazil.repository.store_io import set_chunk, set_metadata

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from frazil.display import suggest
 from frazil.errors import InvalidInputError, NodeNotFoundError
 from frazil.format.manifest import VirtualRef
-from frazil.format.paths import validate_path
+from frazil.format.metadata import validate_path
 from frazil.lazy import lazy_modules
 from frazil.repository.session import Session
 

@@ -34,9 +34,9 @@ from frazil.format.metadata import (
     as_variant,
     located,
     refused,
+    segment_order,
     show,
 )
-from frazil.format.paths import segment_order
 from frazil.format.snapshot import (
     ArrayData,
     Dimension,

@@ -12,8 +12,7 @@ import numpy as np
 from frazil.errors import FormatError
 from frazil.format import ragged
 from frazil.format.coordinates import is_strictly_sorted
-from frazil.format.metadata import NO_METADATA, Encoding, Metadata, Value
-from frazil.format.paths import segment_order
+from frazil.format.metadata import NO_METADATA, Encoding, Metadata, Value, segment_order
 from frazil.format.ragged import Integers, Pieces
 from frazil.format.v2.flatbuffers_reader import Buffer, Source, Table, Tables
 from frazil.format.v2.flatbuffers_writer import LINK, Kind, Link, Writer

@@ -11,7 +11,7 @@ import numpy as np
 from frazil.errors import FormatError, InvalidInputError
 from frazil.format.coordinates import Coordinates, is_strictly_sorted, sort_order
 from frazil.format.ids import ManifestId, NodeId, SnapshotId
-from frazil.format.paths import find_path_problem, segment_order
+from frazil.format.metadata import find_path_problem, segment_order
 from frazil.format.ragged import Integers, Part
 from frazil.format.snapshot import (
     ArrayData,
