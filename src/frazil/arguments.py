@@ -7,6 +7,7 @@ checks are made: classes, and the elements of short lists of numbers and strings
 import functools
 import inspect
 import operator
+import re
 import types
 import typing
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
@@ -104,7 +105,7 @@ def verb(**values: type) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorate a function so that it refuses unknown options and suggests the nearest known one.
 
     `values` are the classes of the parameters that hold several options. Each of these options may
-    also be given by its own name.
+    also be given by its own name. Shared parameters that the docstring leaves out are added to it.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -136,9 +137,37 @@ def verb(**values: type) -> Callable[[Callable[P, R]], Callable[P, R]]:
                 kwargs[parameter] = values[parameter](**options)
             return function(*args, **kwargs)
 
+        if "job" in values and function.__doc__:
+            checked.__doc__ = _describe_shared(function.__doc__, parameters)
         return checked
 
     return decorate
+
+
+_SHARED = {
+    "repo": "Repository or its location.",
+    "branch": "Branch to commit to.",
+    "authorize": "Containers whose virtual chunks may be read, as for `open_session`.",
+    "message": "Commit message.",
+    "metadata": "Metadata of the commit.",
+    "job": "Handle to follow or cancel the job, with the options of its tasks.",
+    "spark": (
+        "Session that runs the tasks. Default: the active one, or a new one for work that is not small."
+    ),
+}
+"""Descriptions of parameters that most jobs have."""
+
+
+def _describe_shared(docstring: str, parameters: Iterable[str]) -> str:
+    """Add the shared parameters to a docstring, all parameters in the order of the signature."""
+    head, rule, rest = inspect.cleandoc(docstring).partition("Parameters\n----------\n")
+    described, *tail = rest.split("\n\n", 1)
+    entries = re.split(r"\n(?=\w)", described)
+    own = {name: entry for entry in entries for name in entry.partition("\n")[0].split(", ")}
+    shared = {name: f"{name}\n    {text}" for name, text in _SHARED.items()}
+    found = [(shared | own).get(name) for name in parameters]
+    ordered = dict.fromkeys(entry for entry in (*found, *entries) if entry)
+    return head + rule + "\n\n".join(["\n".join(ordered), *tail])
 
 
 def named_options(cls: type[T]) -> type[T]:

@@ -1,5 +1,6 @@
 """The page about the API has every public name, and no other."""
 
+import inspect
 import re
 from importlib import import_module
 
@@ -62,3 +63,15 @@ def test_every_method_of_the_main_classes_is_listed(name: str) -> None:
     wanted = members - twins - CLASSES[name]
     assert sorted(wanted - set(reported)) == [], f"missing from docs/api.md, under frazil.{name}"
     assert sorted(set(reported) - members) == [], f"in docs/api.md, but not in frazil.{name}"
+
+
+@pytest.mark.parametrize("name", sorted(names_of("frazil.spark") & names_of("frazil")))
+def test_every_parameter_of_a_job_is_described_in_its_order(name: str) -> None:
+    job = getattr(frazil.spark, name)
+    described = (
+        (inspect.getdoc(job) or "").partition("Parameters\n----------\n")[2].partition("\n\n")[0]
+    )
+
+    assert [*inspect.signature(job).parameters] == [
+        each for line in described.splitlines() if line[0] != " " for each in line.split(", ")
+    ]

@@ -394,10 +394,6 @@ def copy(
         Keep only the tips of branches, and only the tags that are named.
     incremental
         If False, refuse a target that has a repository.
-    job
-        Handle to follow or cancel the job, with the options of its tasks.
-    spark
-        Session that runs the tasks. Default: the active one, or a new one for work that is not small.
 
     Returns
     -------

@@ -148,8 +148,6 @@ def export_zarr(
 
     Parameters
     ----------
-    repo
-        Repository or its location.
     target
         Repository, storage or location to write to.
     branch, tag, snapshot
@@ -160,12 +158,6 @@ def export_zarr(
         Only 3 is supported.
     consolidated
         Write consolidated metadata.
-    authorize
-        Containers whose virtual chunks may be read, as for `open_session`.
-    job
-        Handle to follow or cancel the job, with the options of its tasks.
-    spark
-        Session that runs the tasks. Default: the active one, or a new one for work that is not small.
 
     Returns
     -------

@@ -369,22 +369,10 @@ def import_zarr(
 
     Parameters
     ----------
-    repo
-        Repository or its location.
     source
         Storage or location of the hierarchy.
     group
         Path of the group to import into.
-    branch
-        Branch to commit to.
-    message
-        Commit message.
-    metadata
-        Metadata of the commit.
-    job
-        Handle to follow or cancel the job, with the options of its tasks.
-    spark
-        Session that runs the tasks. Default: the active one, or a new one for work that is not small.
 
     Returns
     -------

@@ -126,25 +126,11 @@ def analyze(
 
     Parameters
     ----------
-    repo
-        Repository or its location.
     arrays
         Names of arrays in the group, or paths below it. Default: all arrays in and below the group that
         can be table columns.
     group
         Path of the group.
-    branch
-        Branch to commit to.
-    authorize
-        Containers whose virtual chunks may be read, as for `open_session`.
-    message
-        Commit message.
-    metadata
-        Metadata of the commit.
-    job
-        Handle to follow or cancel the job, with the options of its tasks.
-    spark
-        Session that runs the tasks. Default: the active one, or a new one for work that is not small.
 
     Returns
     -------

@@ -91,22 +91,10 @@ def derive(
         Declaration of the derived dataset.
     target
         Repository to write to. Default: that of the source.
-    branch
-        Branch to commit to.
     source_branch
         Branch of the source. Default: that of the same name.
     rebuild
         Compute everything, also for a declaration that has changed.
-    authorize
-        Containers whose virtual chunks may be read, as for `open_session`.
-    message
-        Commit message.
-    metadata
-        Metadata of the commit.
-    job
-        Handle to follow or cancel the job, with the options of its tasks.
-    spark
-        Session that runs the tasks. Default: the active one, or a new one for work that is not small.
 
     Returns
     -------

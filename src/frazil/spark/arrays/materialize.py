@@ -45,22 +45,8 @@ def materialize(
 
     Parameters
     ----------
-    repo
-        Repository or its location.
     arrays
         Paths of arrays, or of groups for all arrays below them. Default: all arrays.
-    branch
-        Branch to commit to.
-    authorize
-        Containers whose virtual chunks may be read, as for `open_session`.
-    message
-        Commit message.
-    metadata
-        Metadata of the commit.
-    job
-        Handle to follow or cancel the job, with the options of its tasks.
-    spark
-        Session that runs the tasks. Default: the active one, or a new one for work that is not small.
 
     Returns
     -------

@@ -173,8 +173,6 @@ def rechunk(
 
     Parameters
     ----------
-    repo
-        Repository or its location.
     array
         Path of the array.
     chunks
@@ -185,18 +183,6 @@ def rechunk(
         Maximum memory of a task.
     encoding
         New `compressors`, `filters`, `serializer` or `shards`. Default: those of the array.
-    branch
-        Branch to commit to.
-    authorize
-        Containers whose virtual chunks may be read, as for `open_session`.
-    message
-        Commit message.
-    metadata
-        Metadata of the commit.
-    job
-        Handle to follow or cancel the job, with the options of its tasks.
-    spark
-        Session that runs the tasks. Default: the active one, or a new one for work that is not small.
 
     Returns
     -------

@@ -188,8 +188,6 @@ def resample(
 
     Parameters
     ----------
-    repo
-        Repository or its location.
     input
         Path of the array.
     output
@@ -207,18 +205,6 @@ def resample(
         `dtype`, `compressors`, `filters` or `serializer` of the output.
     overwrite
         Replace an existing output.
-    branch
-        Branch to commit to.
-    authorize
-        Containers whose virtual chunks may be read, as for `open_session`.
-    message
-        Commit message.
-    metadata
-        Metadata of the commit.
-    job
-        Handle to follow or cancel the job, with the options of its tasks.
-    spark
-        Session that runs the tasks. Default: the active one, or a new one for work that is not small.
 
     Returns
     -------

@@ -354,8 +354,6 @@ def transform(
 
     Parameters
     ----------
-    repo
-        Repository or its location.
     inputs
         Paths of the input arrays.
     output
@@ -384,18 +382,6 @@ def transform(
         Replace an existing output.
     statistics
         Compute statistics of the output in the same commit, as `analyze` does.
-    branch
-        Branch to commit to.
-    authorize
-        Containers whose virtual chunks may be read, as for `open_session`.
-    message
-        Commit message.
-    metadata
-        Metadata of the commit.
-    job
-        Handle to follow or cancel the job, with the options of its tasks.
-    spark
-        Session that runs the tasks. Default: the active one, or a new one for work that is not small.
 
     Returns
     -------

@@ -56,22 +56,10 @@ def write(
 
     Parameters
     ----------
-    repo
-        Repository or its location.
     dataset
         Dataset or DataArray to write.
-    branch
-        Branch to commit to.
     group, mode, append_dim, region, encoding
         As for `to_icechunk`.
-    message
-        Commit message.
-    metadata
-        Metadata of the commit.
-    job
-        Handle to follow or cancel the job, with the options of its tasks.
-    spark
-        Session that runs the tasks. Default: the active one, or a new one for work that is not small.
 
     Returns
     -------
@@ -205,24 +193,14 @@ def foreach_region(
 
     Parameters
     ----------
-    repo
-        Repository or its location.
     regions
         Values that the function accepts as region.
     function
         Function that writes one region.
-    branch
-        Branch to commit to.
     prepare
         Function called with the session on the driver first, for example to create arrays.
     regions_per_task
         Number of regions per task.
-    message
-        Commit message.
-    metadata
-        Metadata of the commit.
-    job
-        Handle to follow or cancel the job, with the options of its tasks.
     spark
         Session that runs the tasks. Default: the active one, or a new one.
 

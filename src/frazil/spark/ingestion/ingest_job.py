@@ -599,8 +599,6 @@ def ingest(
 
     Parameters
     ----------
-    repo
-        Repository, or its location.
     sources
         Paths and URLs of files, patterns, prefixes, or a DataFrame with a column of them.
     append_dim
@@ -614,8 +612,6 @@ def ingest(
         returns them from the coordinates of the repository and of the files, in their units.
     group
         Group to ingest into.
-    branch
-        Branch to commit to.
     mode
         `"virtual"` writes references, `"native"` decodes and writes values, `"auto"` decides per
         variable.
@@ -633,18 +629,12 @@ def ingest(
     checks
         Checks of `frazil.spark.checks`, or functions, that run on the new version before the branch
         moves.
-    message
-        Commit message.
     dry_run
         Plan without writing.
     statistics
         Measure the new chunks in the same commit, as `analyze` does. This reads virtual variables.
     source_options
         How source files are read, and what is done with bad ones.
-    job
-        Handle to follow or cancel the job, with the options of its tasks.
-    spark
-        Session that runs the tasks. Default: the active one, or a new one for work that is not small.
 
     Returns
     -------

@@ -577,24 +577,12 @@ def compact(
 
     Parameters
     ----------
-    repo
-        Repository or its location.
     arrays
         Paths of arrays, or of groups for all arrays below them. Default: all arrays.
     smaller_than
         Size below which an object is small.
     target_size
         Approximate size of new objects, at least four times `smaller_than`.
-    branch
-        Branch to commit to.
-    message
-        Commit message.
-    metadata
-        Metadata of the commit.
-    job
-        Handle to follow or cancel the job, with the options of its tasks.
-    spark
-        Session that runs the tasks. Default: the active one, or a new one for work that is not small.
 
     Returns
     -------

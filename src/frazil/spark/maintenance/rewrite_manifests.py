@@ -137,20 +137,8 @@ def rewrite_manifests(
 
     Parameters
     ----------
-    repo
-        Repository or its location.
-    branch
-        Branch to commit to.
-    message
-        Commit message.
-    metadata
-        Metadata of the commit.
     commit_method
         `new_commit`, or `amend` (V2 repositories only).
-    job
-        Handle to follow or cancel the job, with the options of its tasks.
-    spark
-        Session that runs the tasks. Default: the active one, or a new one for work that is not small.
 
     Returns
     -------

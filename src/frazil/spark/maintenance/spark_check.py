@@ -245,8 +245,6 @@ def check(
 
     Parameters
     ----------
-    repo
-        Repository or its location.
     branch
         Check only what this branch references. Default: everything.
     deep
@@ -258,10 +256,6 @@ def check(
         Maximum rate of requests to source files, of all tasks together; None for no limit.
     authorize
         Containers whose source files may be requested, as for `open_session`.
-    job
-        Handle to follow or cancel the job, with the options of its tasks.
-    spark
-        Session that runs the tasks. Default: the active one, or a new one for work that is not small.
 
     Returns
     -------

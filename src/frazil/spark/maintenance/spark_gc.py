@@ -317,8 +317,6 @@ def collect_garbage(
 
     Parameters
     ----------
-    repo
-        Repository or its location.
     older_than
         Cutoff: a time with a time zone, or an age.
     dry_run
@@ -333,10 +331,6 @@ def collect_garbage(
         Maximum rate of deletions, of all tasks together.
     max_concurrent_deletes
         Maximum concurrent delete requests of a task.
-    job
-        Handle to follow or cancel the job, with the options of its tasks.
-    spark
-        Session that runs the tasks. Default: the active one, or a new one for work that is not small.
 
     Returns
     -------
@@ -479,16 +473,10 @@ def maintain(
 
     Parameters
     ----------
-    repo
-        Repository or its location.
     policy
         Retention rules. Default: `MaintenancePolicy()`.
     dry_run
         Only report what would expire and what is garbage.
-    job
-        Handle to follow or cancel the job, with the options of its tasks.
-    spark
-        Session that runs the tasks. Default: the active one, or a new one for work that is not small.
 
     Returns
     -------

@@ -114,12 +114,6 @@ def write_frame(
         Policy for several rows of one cell: `error`, `first`, `last`, `sum`, `mean`, `min` or `max`.
     commit_token
         Idempotency key. If the branch has a commit with it, nothing is written.
-    message
-        Commit message.
-    metadata
-        Commit metadata.
-    job
-        Job for progress and cancellation.
 
     Returns
     -------
