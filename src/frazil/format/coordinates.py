@@ -111,17 +111,18 @@ def contains(extents: Extents, wanted: Sequence[int]) -> bool:
 
 
 def meet(one: Extents, other: Extents) -> bool:
-    """Return whether two boxes overlap."""
+    """Return True if two boxes overlap."""
     return all(
         start < other_stop and other_start < stop
         for (start, stop), (other_start, other_stop) in zip(one, other, strict=True)
     )
 
 
-def is_inside(box: Extents, cell: Extents) -> bool:
-    """Return whether a box lies in a cell; a box without axes means everything."""
-    return len(box) == len(cell) and all(
-        low <= start and stop <= high for (start, stop), (low, high) in zip(box, cell, strict=True)
+def is_inside(box: Extents, region: Extents) -> bool:
+    """Return True if a box lies in a region; a box without axes means everything."""
+    return len(box) == len(region) and all(
+        low <= start and stop <= high
+        for (start, stop), (low, high) in zip(box, region, strict=True)
     )
 
 
@@ -159,7 +160,7 @@ def without(coordinates: Coordinates, unwanted: Coordinates) -> Coordinates:
 def split_rows(
     coordinates: Coordinates, edges: Sequence[Sequence[int]]
 ) -> dict[tuple[int, ...], Rows | slice]:
-    """Return the rows of each non-empty cell between edges (for each axis `0, s, 2s, …`).
+    """Return the rows of each non-empty split region between edges (for each axis `0, s, 2s, …`).
 
     Contiguous rows are a slice, which can be taken without a copy.
     """
@@ -167,12 +168,12 @@ def split_rows(
         return {}
     if all(len(axis_edges) == 2 for axis_edges in edges):
         return {(0,) * len(edges): slice(None)}
-    cells = np.zeros(coordinates.shape, np.uint32)
+    regions = np.zeros(coordinates.shape, np.uint32)
     for axis, axis_edges in enumerate(edges):
         if len(axis_edges) > 2:
             inner = np.asarray(axis_edges[1:-1], np.uint64)
-            cells[:, axis] = np.searchsorted(inner, coordinates[:, axis], side="right")
-    (keys,) = order_keys(cells)
+            regions[:, axis] = np.searchsorted(inner, coordinates[:, axis], side="right")
+    (keys,) = order_keys(regions)
     pieces: Sequence[Rows | slice]
     if np.all(keys[1:] >= keys[:-1]):
         starts = (np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist()
@@ -184,7 +185,7 @@ def split_rows(
         pieces = np.split(order, cuts[1:])
         firsts = [int(piece[0]) for piece in pieces]
     return {
-        tuple(cells[first].tolist()): piece for first, piece in zip(firsts, pieces, strict=True)
+        tuple(regions[first].tolist()): piece for first, piece in zip(firsts, pieces, strict=True)
     }
 
 

@@ -265,9 +265,9 @@ class ChunkTable:
         return concatenate([self.remove(newer.coordinates), newer])
 
     def split(self, edges: Sequence[Sequence[int]]) -> dict[tuple[int, ...], Self]:
-        """Split along edges (for each axis `0, s, 2s, …`) into non-empty cells."""
+        """Split along edges (for each axis `0, s, 2s, …`) into non-empty split regions."""
         rows_of = coords_.split_rows(self.coordinates, edges)
-        return {cell: self.take(rows) for cell, rows in rows_of.items()}
+        return {region: self.take(rows) for region, rows in rows_of.items()}
 
     def sort(self) -> "ChunkTable":
         """Sort by coordinates; of rows with equal coordinates the last one is kept."""

@@ -11,7 +11,7 @@ from itertools import chain, pairwise
 from frazil.config.saved_config import decode_config
 from frazil.config.settings import RepositoryConfig, resolve_config
 from frazil.errors import FormatError, IcechunkError, InvalidInputError, ObjectNotFoundError
-from frazil.format.coordinates import Extents
+from frazil.format.coordinates import Extents, meet
 from frazil.format.files import decode_repo_info, decode_snapshot, decode_transaction_log
 from frazil.format.header import Compression, Decoded, Dialect, FileType, Header, decode_file
 from frazil.format.ids import ManifestId, NodeId, SnapshotId
@@ -152,12 +152,8 @@ def find_overlaps(refs: "list[ManifestRef]") -> Iterator[tuple[ManifestRef, Mani
     for ref in sorted(refs, key=lambda each: each.extents):
         if ref.extents:
             active = [each for each in active if each.extents[0][1] > ref.extents[0][0]]
-        yield from ((each, ref) for each in active if _overlap(each.extents, ref.extents))
+        yield from ((each, ref) for each in active if meet(each.extents, ref.extents))
         active.append(ref)
-
-
-def _overlap(a: Extents, b: Extents) -> bool:
-    return all(x[0] < y[1] and y[0] < x[1] for x, y in zip(a, b, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

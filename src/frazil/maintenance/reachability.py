@@ -124,7 +124,7 @@ class IdRange:
 
     @property
     def slices(self) -> range:
-        """Cells of the range."""
+        """Return the numbers of the slices of the range."""
         size = ID_SLICES // self.count
         return range(self.number * size, (self.number + 1) * size)
 

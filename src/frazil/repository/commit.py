@@ -619,11 +619,11 @@ def move_branch(state: SessionState, done: EncodedCommit) -> None:
     state.finish(done.snapshot)
     if observers:
         snapshot, place = done.snapshot, state.assets.storage.place
-        told = Committed(
+        event = Committed(
             place, branch, str(snapshot.id), snapshot.metadata, started, time.time_ns()
         )
         for each in observers:
-            each(told)
+            each(event)
 
 
 @dataclass(frozen=True, slots=True)

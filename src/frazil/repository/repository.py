@@ -18,14 +18,7 @@ from frazil.format.header import Dialect
 from frazil.format.ids import ManifestId, SnapshotId
 from frazil.format.timestamps import from_datetime, require_zone
 from frazil.lazy import lazy_modules
-from frazil.ops import (
-    AsyncCloseableIterator,
-    CommitMethod,
-    RepoStatus,
-    SessionMode,
-    SpecVersion,
-    Update,
-)
+from frazil.ops import AsyncCloseableIterator, CommitMethod, SessionMode, SpecVersion
 from frazil.protocols import repo_changes
 from frazil.protocols.detection import detect_dialect, open_protocol
 from frazil.protocols.protocol import CommitProtocol, parse_id
@@ -106,8 +99,6 @@ class Repository(Block):
         config = {"config": Item("config", self.config)}
         return render_html(self, (config.get(each.name, each) for each in self.shown_items()))
 
-    # Opening
-
     @classmethod
     def create(
         cls,
@@ -163,8 +154,7 @@ class Repository(Block):
         RepositoryNotFoundError
             If there is no repository in the storage.
         """
-        access = authorize_virtual_chunk_access
-        context.warn_of_none(access)
+        context.warn_of_none(access := authorize_virtual_chunk_access)
         return cls(context.open_repository(storage, config, access, attribution))
 
     @classmethod
@@ -178,13 +168,11 @@ class Repository(Block):
         attribution: Attribution | None = None,
     ) -> Self:
         """Open a repository, or create it if there is none; see `open` and `create`."""
-        access = authorize_virtual_chunk_access
+        opened = storage, config, authorize_virtual_chunk_access
         try:
-            return cls.open(storage, config, access, attribution)
+            return cls.open(*opened, attribution)
         except RepositoryNotFoundError:
-            return cls.create(
-                storage, config, access, create_version, check_clean_root, attribution
-            )
+            return cls.create(*opened, create_version, check_clean_root, attribution)
 
     def reopen(
         self,
@@ -250,8 +238,6 @@ class Repository(Block):
     exists_async = staticmethod(in_a_thread(exists))
     fetch_spec_version_async = staticmethod(in_a_thread(fetch_spec_version))
     fetch_config_async = staticmethod(in_a_thread(fetch_config))
-
-    # Sessions
 
     def readonly_session(
         self,
@@ -326,8 +312,6 @@ class Repository(Block):
     writable_session_async = asynchronous(writable_session)
     rearrange_session_async = asynchronous(rearrange_session)
 
-    # Refs
-
     def create_branch(self, branch: str, snapshot_id: str) -> None:
         """Create a branch at a snapshot; raises AlreadyExistsError or SnapshotNotFoundError."""
         self.protocol.create_branch(branch, parse_id(SnapshotId, snapshot_id))
@@ -381,8 +365,6 @@ class Repository(Block):
     lookup_tag_async = asynchronous(lookup_tag)
     delete_tag_async = asynchronous(delete_tag)
 
-    # History
-
     def ancestry(
         self, *, branch: str | None = None, tag: str | None = None, snapshot_id: str | None = None
     ) -> "Iterator[snapshots.SnapshotInfo]":
@@ -423,11 +405,11 @@ class Repository(Block):
         """Return the manifest files of a snapshot; raises ObjectNotFoundError."""
         return inspect.list_manifest_files(self.protocol, parse_id(SnapshotId, snapshot_id))
 
-    def ops_log(self) -> Iterator[Update]:
+    def ops_log(self) -> Iterator[ops.Update]:
         """Iterate over the operations log of the repository, newest first."""
         return map(ops.public_update, self.protocol.ops_log())
 
-    def ops_log_async(self) -> AsyncCloseableIterator[Update]:
+    def ops_log_async(self) -> AsyncCloseableIterator[ops.Update]:
         """Iterate over the operations log on an event loop; see `ops_log`."""
         return AsyncCloseableIterator(self.ops_log())
 
@@ -446,11 +428,9 @@ class Repository(Block):
         Give exactly one `from_…` for the older snapshot and one `to_…` for the newer one. Raises
         InvalidInputError if the older is not an ancestor of the newer.
         """
-        return diff.diff_versions(
-            self.protocol,
-            (from_branch, from_tag, from_snapshot_id),
-            (to_branch, to_tag, to_snapshot_id),
-        )
+        older = (from_branch, from_tag, from_snapshot_id)
+        newer = (to_branch, to_tag, to_snapshot_id)
+        return diff.diff_versions(self.protocol, older, newer)
 
     def inspect_snapshot(self, snapshot_id: str) -> Metadata:
         """Describe a snapshot file as JSON values; raises ObjectNotFoundError."""
@@ -476,8 +456,6 @@ class Repository(Block):
     inspect_repo_info_async = asynchronous(inspect_repo_info)
     inspect_manifest_async = asynchronous(inspect_manifest)
     inspect_transaction_log_async = asynchronous(inspect_transaction_log)
-
-    # State
 
     @property
     def spec_version(self) -> SpecVersion:
@@ -539,16 +517,16 @@ class Repository(Block):
         """Merge entries over the user metadata of the repository, and return all of it."""
         return dict(self.protocol.update_metadata(lambda old: {**old, **metadata}))
 
-    def get_status(self) -> RepoStatus:
+    def get_status(self) -> ops.RepoStatus:
         """Return the status of the repository: its availability, since when, and why."""
         return ops.public_status(self.protocol.read_repo_info().status)
 
     @property
-    def status(self) -> RepoStatus:
+    def status(self) -> ops.RepoStatus:
         """Return the status of the repository: its availability, since when, and why."""
         return self.get_status()
 
-    def set_status(self, status: RepoStatus) -> None:
+    def set_status(self, status: ops.RepoStatus) -> None:
         """Set the status of the repository, for example to make it read-only."""
         self.protocol.set_status(ops.stored_status(status))
 
@@ -567,8 +545,7 @@ class Repository(Block):
     def set_feature_flag(self, name: str, setting: bool | None) -> None:
         """Enable (True), disable (False) or reset (None) a feature; V2 repositories only."""
         # A generation without flags refuses all of them, whatever their name.
-        is_known = self.protocol.has_repo_info
-        flag = repo_changes.feature_flag_named(name).id if is_known else 0
+        flag = repo_changes.feature_flag_named(name).id if self.protocol.has_repo_info else 0
         self.protocol.set_feature_flag(flag, setting)
 
     save_config_async = asynchronous(save_config)
@@ -581,8 +558,6 @@ class Repository(Block):
     enabled_feature_flags_async = asynchronous(enabled_feature_flags)
     disabled_feature_flags_async = asynchronous(disabled_feature_flags)
     set_feature_flag_async = asynchronous(set_feature_flag)
-
-    # History edits
 
     def squash(
         self,
@@ -637,8 +612,6 @@ class Repository(Block):
     def protected_branches(self) -> dict[str, str | None]:
         """Return the protected branches, with who protects each, if known."""
         return repo_changes.read_protected(self.protocol.read_repo_info().metadata)
-
-    # Maintenance
 
     def set_retention(self, policies: Policies) -> None:
         """Replace the retention policies of `expire`, by patterns of ref names; V2 only."""
@@ -756,8 +729,7 @@ class Repository(Block):
         """
         total, fetches = max_snapshots_in_memory, max_concurrent_manifest_fetches
         memory = max_compressed_manifest_mem_bytes, max_decoded_manifest_mem_bytes
-        limits = reachability.WalkLimits(total, *memory, fetches)
-        return stats.measure_chunks(self.protocol, limits)
+        return stats.measure_chunks(self.protocol, reachability.WalkLimits(total, *memory, fetches))
 
     def total_chunks_storage(
         self,

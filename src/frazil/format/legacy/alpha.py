@@ -362,14 +362,10 @@ def _read_extents(value: object) -> Extents:
     corners = as_list("extents", value)
     if not corners:
         return ()
-    starts, stops = map(_read_corner, as_list("extents", value, 2))
+    starts, stops = (as_coordinates("extents", each) for each in as_list("extents", value, 2))
     if len(starts) != len(stops):
         raise FormatError(f"extents: from {len(starts)} axes to {len(stops)}")
     return tuple(zip(starts, stops, strict=True))
-
-
-def _read_corner(value: object) -> tuple[int, ...]:
-    return as_coordinates("extents", value)
 
 
 def decode_manifest(data: bytes) -> Decoded[Manifest]:

@@ -213,12 +213,12 @@ def refuse_other_declaration(last: LastRun, declaration: Mapping[str, Any]) -> N
     names = sorted({*last.declaration, *declaration})
     changed = [each for each in names if last.declaration.get(each) != declaration.get(each)]
     if changed:
-        told = "; ".join(
+        changes = "; ".join(
             f"{each} was {last.declaration.get(each)!r}, and is {declaration.get(each)!r}"
             for each in changed
         )
         raise InvalidInputError(
-            f"the declaration of {declaration['output']} has changed: {told}. Derive it again with "
+            f"the declaration of {declaration['output']} has changed: {changes}. Derive it again with "
             "rebuild=True"
         )
 
