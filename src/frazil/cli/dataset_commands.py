@@ -14,25 +14,12 @@ from frazil.errors import AlreadyExistsError, InvalidInputError
 from frazil.lazy import lazy_modules
 
 if TYPE_CHECKING:
-    from frazil.datasets import (
-        backfill_branch,
-        cycle,
-        drift,
-        events,
-        freshness,
-        template,
-        validation,
-    )
+    from frazil.datasets import backfill_branch, cycle, drift, events, template, validation
 else:
-    backfill_branch, cycle, events, drift, freshness, template, validation = lazy_modules(
-        "frazil.datasets.backfill_branch",
-        "frazil.datasets.cycle",
-        "frazil.datasets.events",
-        "frazil.datasets.drift",
-        "frazil.datasets.freshness",
-        "frazil.datasets.template",
-        "frazil.datasets.validation",
-    )
+    backfill_branch, cycle, events, drift, template, validation = lazy_modules(
+        "frazil.datasets.backfill_branch", "frazil.datasets.cycle", "frazil.datasets.events",
+        "frazil.datasets.drift", "frazil.datasets.template", "frazil.datasets.validation",
+    )  # fmt: skip
 
 Dataset = Annotated[Path, argument(metavar="DATASET", help="The declaration, dataset.toml.")]
 _LogJson = Annotated[
@@ -189,7 +176,7 @@ def status(dataset: Dataset, *, output: Output) -> None:
     --------
     frazil status dataset.toml
     """
-    _answer(freshness.status(dataset), output)
+    _answer(validation.status(dataset), output)
 
 
 def validate(

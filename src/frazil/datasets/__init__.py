@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from frazil.datasets.declaration import DeclarationError as DeclarationError
     from frazil.datasets.drift import PlanReport as PlanReport
     from frazil.datasets.drift import plan as plan
-    from frazil.datasets.freshness import StatusReport as StatusReport
-    from frazil.datasets.freshness import status as status
     from frazil.datasets.template import make_template as make_template
+    from frazil.datasets.validation import StatusReport as StatusReport
     from frazil.datasets.validation import ValidationReport as ValidationReport
+    from frazil.datasets.validation import status as status
     from frazil.datasets.validation import validate as validate
 
 # Module of each public name. The imports above repeat this for type checkers.
@@ -28,9 +28,8 @@ _HOMES = {
     "dataset_file": "load",
     "declaration": "Declaration DeclarationError",
     "drift": "plan PlanReport",
-    "freshness": "status StatusReport",
     "template": "make_template",
-    "validation": "validate ValidationReport",
+    "validation": "status StatusReport validate ValidationReport",
 }
 
 __all__ = sorted(" ".join(_HOMES.values()).split())

@@ -6,12 +6,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from frazil.datasets.cycle import shorten
+from frazil.datasets.cycle import count_dropped, shorten
 from frazil.datasets.dataset_file import load
 from frazil.datasets.declaration import Declaration
 from frazil.datasets.guards import Version, find_drift, find_due, show_moment
 from frazil.datasets.opened_dataset import Opened, list_patterns
-from frazil.datasets.rolling import count_dropped
 from frazil.display import Item, Listed
 from frazil.errors import InvalidInputError, RepositoryNotFoundError
 from frazil.repository.repository import Repository

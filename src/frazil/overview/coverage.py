@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from frazil.errors import InvalidInputError
-from frazil.overview.axes import Axis, find_axes
+from frazil.overview.nodes import Axis, find_axes
 from frazil.overview.preview import READ_ERRORS, Span, explain, read_coordinates
 from frazil.repository.session import Session
 

@@ -53,15 +53,15 @@ if TYPE_CHECKING:
     from frazil.spark.maintenance.spark_stats import stats as stats
     from frazil.spark.runtime import send_package as send_package
     from frazil.spark.spark_session import check_session as check_session
-    from frazil.spark.tables.attach import Attached as Attached
-    from frazil.spark.tables.attach import attach as attach
-    from frazil.spark.tables.attach import attach_catalog as attach_catalog
-    from frazil.spark.tables.attach import detach as detach
     from frazil.spark.tables.data_source import register as register
     from frazil.spark.tables.data_source import session as session
     from frazil.spark.tables.read import from_xarray as from_xarray
     from frazil.spark.tables.read import read as read
     from frazil.spark.tables.read import to_xarray as to_xarray
+    from frazil.spark.tables.sql import Attached as Attached
+    from frazil.spark.tables.sql import attach as attach
+    from frazil.spark.tables.sql import attach_catalog as attach_catalog
+    from frazil.spark.tables.sql import detach as detach
     from frazil.spark.tables.sql import sql as sql
     from frazil.spark.tables.write_frame import commit_batch as commit_batch
     from frazil.spark.tables.write_frame import find_written as find_written
@@ -97,10 +97,9 @@ _HOMES = {
     "maintenance.spark_stats": "stats",
     "runtime": "send_package",
     "spark_session": "check_session",
-    "tables.attach": "attach attach_catalog Attached detach",
     "tables.data_source": "register session",
     "tables.read": "from_xarray read to_xarray",
-    "tables.sql": "sql",
+    "tables.sql": "attach attach_catalog Attached detach sql",
     "tables.write_frame": "commit_batch find_written write_frame",
     "zarr_export": "export_zarr",
     "zarr_import": "import_zarr",

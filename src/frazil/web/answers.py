@@ -22,18 +22,17 @@ from frazil.format.timestamps import to_datetime
 from frazil.maintenance.findings import CheckReport
 from frazil.maintenance.leases import LeaseInfo, list_leases
 from frazil.ops import SpecVersion
-from frazil.overview import chunk_grid
-from frazil.overview.axes import Axis, choose_axes, describe_crs, find_axes
-from frazil.overview.chunk_grid import Cells, ChunkDetails, ChunkGrid, Origin
-from frazil.overview.contents import (
-    ArrayOverview,
-    StoredArray,
-    describe_array,
-    find_changes,
-    measure_arrays,
-)
+from frazil.overview import contents
 from frazil.overview.coverage import Coverage, find_coverage
-from frazil.overview.nodes import NodeEntry, read_attributes, read_metadata
+from frazil.overview.nodes import (
+    Axis,
+    NodeEntry,
+    choose_axes,
+    describe_crs,
+    find_axes,
+    read_attributes,
+    read_metadata,
+)
 from frazil.overview.preview import (
     READ_ERRORS,
     Series,
@@ -54,7 +53,6 @@ from frazil.urls import BranchRef, NamedRef
 MOST_VARIABLES = 24
 """Maximum variables on the overview."""
 MOST_OPERATIONS = 500
-MOST_FOUND = 200
 """Maximum results of a search."""
 MOST_HISTORY = 100
 """Snapshots on one page of the history."""
@@ -147,7 +145,7 @@ class ArrayPage:
 
     ref: str
     snapshot_id: str
-    array: ArrayOverview
+    array: contents.ArrayOverview
     axes: tuple[Axis, ...]
     shown: tuple[str, ...]
     """Names of the axes of the map or the line; empty without numbers."""
@@ -196,8 +194,8 @@ class StoragePage:
     """Storage used by the arrays and commits of a version."""
 
     ref: str
-    arrays: tuple[StoredArray, ...]
-    commits: tuple[tuple[Origin, int], ...]
+    arrays: tuple[contents.StoredArray, ...]
+    commits: tuple[tuple[contents.Origin, int], ...]
     """Bytes of the version that each commit wrote; older ones are left out."""
 
 
@@ -428,7 +426,7 @@ class Explorer:
     def array(self, ref: str, path: str, dims: Sequence[str] = ()) -> ArrayPage:
         """Return the metadata of an array; reads no chunks."""
         session = self.session(ref)
-        found = describe_array(session, path, reads_values=False)
+        found = contents.describe_array(session, path, reads_values=False)
         node = session.state.view.get_node(found.path)
         axes = find_axes(session, node)
         known = {each.name for each in axes}
@@ -472,11 +470,11 @@ class Explorer:
         with self._reading:
             return _translate(lambda: read_series(session, path, dim, at))
 
-    def cells(self, ref: str, path: str, old: str = "") -> Cells:
+    def cells(self, ref: str, path: str, old: str = "") -> contents.Cells:
         """Return the chunk grid of an array, with the chunks that changed since another version."""
         session = self.session(ref)
-        found: ChunkGrid = self._cached(
-            ("chunks", session.snapshot_id, path), lambda: chunk_grid.map_chunks(session, path)
+        found: contents.ChunkGrid = self._cached(
+            ("chunks", session.snapshot_id, path), lambda: contents.map_chunks(session, path)
         )
         metadata = read_metadata(session.state.view.get_node(_normal(path)))
         shape = metadata.get("chunk_grid", {}).get("configuration", {}).get("chunk_shape")
@@ -487,14 +485,14 @@ class Explorer:
         changed = None
         if old:
             coordinates = self._changes(old, ref).chunk_coordinates.get(_normal(path))
-            changed = chunk_grid.mark(found, coordinates)
-        return chunk_grid.to_cells(
+            changed = contents.mark(found, coordinates)
+        return contents.to_cells(
             found, item * math.prod(shape) if is_regular and item else None, changed
         )
 
-    def chunk(self, ref: str, path: str, at: Sequence[int]) -> ChunkDetails:
+    def chunk(self, ref: str, path: str, at: Sequence[int]) -> contents.ChunkDetails:
         """Return where the bytes of one chunk are."""
-        return chunk_grid.describe_chunk(self.session(ref), path, at)
+        return contents.describe_chunk(self.session(ref), path, at)
 
     # History
 
@@ -573,7 +571,9 @@ class Explorer:
 
     def _changes(self, old: str, new: str) -> Diff:
         ids = [self.session(each).snapshot_id for each in (old, new)]
-        found: Diff = self._cached(("changes", *ids), lambda: find_changes(self.repository, *ids))
+        found: Diff = self._cached(
+            ("changes", *ids), lambda: contents.find_changes(self.repository, *ids)
+        )
         return found
 
     def compare(self, old: str, new: str) -> Comparison:
@@ -596,7 +596,7 @@ class Explorer:
         session = self.session(ref)
         arrays, commits = self._cached(
             ("storage", session.snapshot_id),
-            lambda: (measure_arrays(session), chunk_grid.measure_commits(session)),
+            lambda: (contents.measure_arrays(session), contents.measure_commits(session)),
         )
         return StoragePage(ref, arrays, commits)
 

@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 from frazil.display import show_bytes
-from frazil.overview.axes import Axis
+from frazil.overview.nodes import Axis
 from frazil.web.answers import ArrayPage, RefEntry
 from frazil.web.html import Html, address, card, facts, link, table, tag
 from frazil.web.pages import (

@@ -14,7 +14,7 @@ import pytest
 
 from frazil.datasets import load
 from frazil.datasets.events import JsonFormatter, notify
-from frazil.datasets.named_credentials import AwsProfile, TemporaryS3, find_credential, find_token
+from frazil.datasets.opened_dataset import AwsProfile, TemporaryS3, find_credential, find_token
 from frazil.errors import PermissionDeniedError, SetupError
 
 

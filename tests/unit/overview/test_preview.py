@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from frazil import Repository, RepositoryConfig, in_memory_storage
 from frazil.errors import InvalidInputError
-from frazil.overview.chunk_grid import map_chunks
-from frazil.overview.contents import describe_array, measure_arrays
+from frazil.overview.contents import describe_array, map_chunks, measure_arrays
 from frazil.overview.preview import (
     MOST_BYTES,
     MOST_CHUNKS,
